@@ -10,12 +10,14 @@ use halite_channel::link::Link;
 use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, load_minion};
-use halite_modules::execution::{Context, Fault, Outcome, functions_for, proc, template_functions};
+use halite_modules::execution::{
+    CallError, CallOutcome, Context, functions_for, proc, template_functions,
+};
 use halite_modules::grains::all_grains;
 use halite_modules::guard;
 use halite_modules::masters::resolve_master_func;
 use halite_modules::pillar;
-use halite_modules::returners::{self, Wanted};
+use halite_modules::returners::{self, ReturnerSelection};
 use halite_sys::daemon::make_dir;
 use halite_sys::signals::StopFlag;
 use halite_transport::sockets;
@@ -200,7 +202,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         &ctx,
         fun,
         &wire_args(args, &options.arguments.verbatim()),
-        &guard::Allowed::of(&config.as_map()).despite_blackout(),
+        &guard::FunctionFilter::from_opts(&config.as_map()).despite_blackout(),
     );
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");
@@ -244,18 +246,18 @@ fn call(options: &Options) -> Result<i32, MinionError> {
 }
 
 /// Who gets the result beside the master.
-fn wanted(options: &Options, ctx: &Context) -> Wanted {
+fn wanted(options: &Options, ctx: &Context) -> ReturnerSelection {
     let names = match &options.returner {
         Some(names) => names.clone(),
         None => returners::configured(&ctx.opts),
     };
     let kwargs = options.return_kwargs.as_deref().map(yamlify_arg);
     let config = options.return_config.as_deref().map(Value::from);
-    Wanted::named(&names, config, kwargs)
+    ReturnerSelection::named(&names, config, kwargs)
 }
 
 /// What a returner keeps of a call, as `_return` loads are.
-fn kept(ctx: &Context, fun: &str, args: &[String], outcome: &Outcome) -> Map {
+fn kept(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcome) -> Map {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
     let mut ret = halite_wire::map! {
         "jid" => jid, "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
@@ -326,38 +328,38 @@ fn documentation(options: &Options, prefix: &str) -> i32 {
 }
 
 /// What goes to standard error and leaves nothing to show (`salt/cli/caller.py BaseCaller.call`).
-fn complain(ctx: &Context, fun: &str, outcome: &Outcome) -> Option<i32> {
+fn complain(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> {
     match outcome.fault.as_ref()? {
         // With documentation of functions of like names, that is the return.
-        Fault::Missing(_) if outcome.ret.as_map().is_some() => None,
-        Fault::Missing(text) => {
+        CallError::Missing(_) if outcome.ret.as_map().is_some() => None,
+        CallError::Missing(text) => {
             eprintln!("{text}");
             Some(255)
         }
-        Fault::CommandNotFound(text) => {
+        CallError::CommandNotFound(text) => {
             eprintln!("Command required for '{fun}' not found: {text}");
             Some(1)
         }
-        Fault::Command(text) => {
+        CallError::Command(text) => {
             eprintln!("Error running '{fun}': {text}");
             Some(1)
         }
-        Fault::Invocation(text) => {
+        CallError::Invocation(text) => {
             eprintln!("{text}");
             Some(1)
         }
-        Fault::Type(text) => {
+        CallError::Type(text) => {
             eprintln!("\nPassed invalid arguments: {text}.\n\nUsage:");
             if let Some((_, function)) = functions_for(ctx).iter().find(|(name, _)| name == fun) {
                 println!("{}", function.doc);
             }
             Some(1)
         }
-        Fault::Raised(class, text) if text.is_empty() => {
+        CallError::Raised(class, text) if text.is_empty() => {
             eprintln!("{class}");
             Some(1)
         }
-        Fault::Raised(class, text) => {
+        CallError::Raised(class, text) => {
             eprintln!("{class}: {text}");
             Some(1)
         }
@@ -423,7 +425,7 @@ impl Connection {
     }
 
     /// Gives the result to the master; what comes of it does not change the call's own outcome.
-    fn give(&mut self, config: &MinionConfig, fun: &str, args: &[String], outcome: &Outcome) {
+    fn give(&mut self, config: &MinionConfig, fun: &str, args: &[String], outcome: &CallOutcome) {
         let mut load = halite_wire::map! {
             "cmd" => "_return", "id" => config.id.as_str(), "jid" => "req",
             "return" => outcome.ret.clone(), "retcode" => outcome.retcode,

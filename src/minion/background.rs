@@ -82,7 +82,7 @@ pub enum LoopEvent {
     /// Beacons have looked.
     Seen(Box<super::beacon_runner::Seen>),
     /// Somebody on the local bus wants something.
-    Order(halite_modules::local::Order),
+    Order(halite_modules::local::DaemonRequest),
 }
 
 /// What opening a line gives.

@@ -26,7 +26,7 @@ pub struct Context {
 
 /// What came of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct CallOutcome {
     /// `return`.
     pub ret: Value,
     /// `retcode`.
@@ -36,21 +36,21 @@ pub struct Outcome {
     /// `out`, the outputter asked for.
     pub out: Option<String>,
     /// Why the call failed, for `halite-call`, which words errors differently.
-    pub fault: Option<Fault>,
+    pub fault: Option<CallError>,
     /// By what else than this program it was run (`legacy_salt`).
     pub by: Option<String>,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Whether the function gave a value, be it one that means a failure.
-    pub fn gave_value(&self) -> bool {
+    pub fn returned_value(&self) -> bool {
         self.fault.is_none() && self.out.is_none()
     }
 }
 
 /// Why a function gave no value, by the exception that stock Salt raises there.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fault {
+pub enum CallError {
     /// There is no such function.
     Missing(String),
     /// `CommandNotFoundError`: a program is not installed.
@@ -65,38 +65,38 @@ pub enum Fault {
     Raised(String, String),
 }
 
-impl Fault {
+impl CallError {
     /// An exception by its Python class name.
-    pub fn raised(class: &str, message: impl Into<String>) -> Fault {
-        Fault::Raised(class.to_owned(), message.into())
+    pub fn raised(class: &str, message: impl Into<String>) -> CallError {
+        CallError::Raised(class.to_owned(), message.into())
     }
 
     /// `str(exception)`.
     pub fn message(&self) -> &str {
         match self {
-            Fault::Missing(m)
-            | Fault::CommandNotFound(m)
-            | Fault::Command(m)
-            | Fault::Invocation(m)
-            | Fault::Type(m)
-            | Fault::Raised(_, m) => m,
+            CallError::Missing(m)
+            | CallError::CommandNotFound(m)
+            | CallError::Command(m)
+            | CallError::Invocation(m)
+            | CallError::Type(m)
+            | CallError::Raised(_, m) => m,
         }
     }
 }
 
-impl From<LinkError> for Fault {
-    fn from(e: LinkError) -> Fault {
+impl From<LinkError> for CallError {
+    fn from(e: LinkError) -> CallError {
         match e {
-            LinkError::Silence => Fault::raised("SaltReqTimeoutError", e.to_string()),
-            other => Fault::raised("SaltClientError", other.to_string()),
+            LinkError::Silence => CallError::raised("SaltReqTimeoutError", e.to_string()),
+            other => CallError::raised("SaltClientError", other.to_string()),
         }
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.message())
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for CallError {}

@@ -1,6 +1,6 @@
 //! Which functions may run, and calling them so that a panic ends nothing but the call.
 
-use crate::execution::{self, Context, Fault, Outcome};
+use crate::execution::{self, CallError, CallOutcome, Context};
 use halite_wire::{Map, Value};
 
 /// Whether `disable_modules` names the function or its module.
@@ -11,18 +11,18 @@ pub fn is_disabled(fun: &str, disabled: &[String]) -> bool {
 
 /// Which functions may run: `disable_modules`, `whitelist_modules`.
 #[derive(Clone, Debug, Default)]
-pub struct Allowed {
+pub struct FunctionFilter {
     disabled: Vec<String>,
     only: Vec<String>,
     /// Whether `minion_blackout` counts.
     blackout: bool,
 }
 
-impl Allowed {
+impl FunctionFilter {
     /// From the configuration, for what masters and the schedule ask for.
-    pub fn of(opts: &Map) -> Allowed {
+    pub fn from_opts(opts: &Map) -> FunctionFilter {
         let list = |key: &str| opts.get(key).map(Value::str_list).unwrap_or_default();
-        Allowed {
+        FunctionFilter {
             disabled: list("disable_modules"),
             only: list("whitelist_modules"),
             blackout: true,
@@ -30,7 +30,7 @@ impl Allowed {
     }
 
     /// For somebody on this host, whom no blackout hinders.
-    pub fn despite_blackout(mut self) -> Allowed {
+    pub fn despite_blackout(mut self) -> FunctionFilter {
         self.blackout = false;
         self
     }
@@ -43,10 +43,10 @@ impl Allowed {
 }
 
 /// Calls a function; a panic in it is an exception like any other.
-pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &Allowed) -> Outcome {
+pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &FunctionFilter) -> CallOutcome {
     if allowed.blackout && is_blacked_out(ctx, fun) {
-        return Outcome {
-            fault: Some(Fault::Invocation(BLACKOUT.to_owned())),
+        return CallOutcome {
+            fault: Some(CallError::Invocation(BLACKOUT.to_owned())),
             ..broken(format!("ERROR executing '{fun}': {BLACKOUT}"))
         };
     }
@@ -54,8 +54,8 @@ pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &Allowed) -> O
     let inner = ctx.job.as_ref().and_then(|job| job.str("schedule"));
     if !allowed.holds(fun) && !inner.is_some_and(|name| name.starts_with("__")) {
         let text = format!("'{fun}' is not available.");
-        return Outcome {
-            fault: Some(Fault::Missing(text.clone())),
+        return CallOutcome {
+            fault: Some(CallError::Missing(text.clone())),
             ..broken(text)
         };
     }
@@ -85,8 +85,8 @@ fn is_blacked_out(ctx: &Context, fun: &str) -> bool {
 }
 
 /// The outcome of a function that could not run.
-pub fn broken(text: String) -> Outcome {
-    Outcome {
+pub fn broken(text: String) -> CallOutcome {
+    CallOutcome {
         ret: text.into(),
         retcode: 1,
         success: false,
@@ -107,7 +107,9 @@ mod tests {
         assert!(is_disabled("cmd.run", &disabled));
         assert!(is_disabled("test.sleep", &disabled));
         assert!(!is_disabled("test.ping", &disabled));
-        let only = Allowed::of(&halite_wire::map! {"whitelist_modules" => vec!["test".to_owned()]});
+        let only = FunctionFilter::from_opts(
+            &halite_wire::map! {"whitelist_modules" => vec!["test".to_owned()]},
+        );
         assert!(only.holds("test.ping") && !only.holds("cmd.run"));
     }
 
@@ -119,7 +121,7 @@ mod tests {
                 grains: Arc::new(grains),
                 ..Context::default()
             };
-            guarded(&ctx, fun, &[], &Allowed::of(&Map::new()))
+            guarded(&ctx, fun, &[], &FunctionFilter::from_opts(&Map::new()))
         };
         let on = || halite_wire::map! {"minion_blackout" => true};
         let said = dark(on(), Map::new(), "test.ping");

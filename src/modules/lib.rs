@@ -3,7 +3,7 @@
 //! All of it runs in a job's process, in `halite-call` or in a thread of the minion; nothing here listens to a master.
 //!
 //! [`execution`] stands above all but [`beacons`], [`guard`] and [`masters`]. Templates and pillars call its functions;
-//! they are given them as a [`render::CallerOf`].
+//! they are given them as a [`render::CallerFactory`].
 
 pub mod beacons;
 pub mod bus;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What begins the tags by which functions ask the daemon for something.
-pub const ORDERS: &[&str] = &[
+pub const REQUEST_TAGS: &[&str] = &[
     "module_refresh",
     "pillar_refresh",
     "beacons_refresh",
@@ -35,23 +35,25 @@ pub const MODULES_REFRESHED: &str = "/salt/minion/minion_mod_refresh_complete";
 
 /// An event of the local bus that concerns the daemon.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Order {
+pub struct DaemonRequest {
     /// Its tag.
     pub tag: String,
     /// Its data.
     pub data: Map,
 }
 
-impl Order {
+impl DaemonRequest {
     /// Reads the body of an event; `None` for what is no order.
-    pub fn read(body: &[u8]) -> Option<Order> {
-        let known = ORDERS.iter().any(|tag| body.starts_with(tag.as_bytes()));
+    pub fn read(body: &[u8]) -> Option<DaemonRequest> {
+        let known = REQUEST_TAGS
+            .iter()
+            .any(|tag| body.starts_with(tag.as_bytes()));
         if !known {
             return None;
         }
         let event = Event::from_body(body).ok()?;
         let data = msgpack::decode(&event.payload).ok()?.into_map()?;
-        Some(Order {
+        Some(DaemonRequest {
             tag: event.tag,
             data,
         })
@@ -74,7 +76,7 @@ pub fn fire(ctx: &Context, tag: &str, data: &Map) -> bool {
 ///
 /// # Errors
 /// See above.
-pub fn ask(
+pub fn fire_and_wait(
     ctx: &Context,
     tag: &str,
     data: &Map,
@@ -124,14 +126,14 @@ mod tests {
             Event::from_payload(tag, packed).unwrap().body()
         };
         assert_eq!(
-            Order::read(&body("pillar_refresh")),
-            Some(Order {
+            DaemonRequest::read(&body("pillar_refresh")),
+            Some(DaemonRequest {
                 tag: "pillar_refresh".into(),
                 data: map! {"a" => 1},
             })
         );
-        assert_eq!(Order::read(&body("salt/job/1/ret/m1")), None);
-        assert_eq!(Order::read(b"pillar_refresh"), None);
+        assert_eq!(DaemonRequest::read(&body("salt/job/1/ret/m1")), None);
+        assert_eq!(DaemonRequest::read(b"pillar_refresh"), None);
     }
 
     #[test]
@@ -141,7 +143,7 @@ mod tests {
             ..Context::default()
         };
         assert!(!fire(&ctx, "x", &Map::new()));
-        let asked = ask(&ctx, "x", &Map::new(), "y", Duration::from_secs(1));
+        let asked = fire_and_wait(&ctx, "x", &Map::new(), "y", Duration::from_secs(1));
         assert_eq!(asked, Err(false));
     }
 }

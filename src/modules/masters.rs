@@ -1,7 +1,7 @@
 //! `master_type: func`: a function of this minion says which masters it has
 //! (`salt/minion.py eval_master_func`).
 
-use super::guard::{Allowed, guarded};
+use super::guard::{FunctionFilter, guarded};
 use crate::execution::{Context, python};
 use halite_channel::MinionError;
 use halite_config::MinionConfig;
@@ -32,9 +32,9 @@ pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Resul
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let allowed = Allowed::of(&ctx.opts).despite_blackout();
+    let allowed = FunctionFilter::from_opts(&ctx.opts).despite_blackout();
     let outcome = guarded(&ctx, &fun, &[], &allowed);
-    if !outcome.gave_value() {
+    if !outcome.returned_value() {
         return wrong(python::str(&outcome.ret));
     }
     let masters = match &outcome.ret {

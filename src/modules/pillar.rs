@@ -1,8 +1,8 @@
 //! Pillars compiled here: of a minion without a master, from its own `pillar_roots` and `ext_pillar`
 //! (`salt/pillar/__init__.py get_pillar`), and afresh at the master for whoever asks.
 
-use crate::context::{Context, Fault};
-use crate::render::{Called, CallerOf};
+use crate::context::{CallError, Context};
+use crate::render::{CallerFactory, SaltFunctions};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
@@ -61,8 +61,8 @@ pub fn is_local(opts: &Map) -> bool {
 pub fn local(
     opts: &Map,
     grains: &Map,
-    query: &PillarQuery,
-    functions: CallerOf,
+    wish: &Wish,
+    functions: CallerFactory,
 ) -> Result<Map, MinionError> {
     // Templates within templates need more stack than the threads of the daemon have.
     let compiled = std::thread::scope(|scope| {
@@ -84,8 +84,8 @@ pub fn local(
 fn compile(
     opts: &Map,
     grains: &Map,
-    query: &PillarQuery,
-    functions: CallerOf,
+    wish: &Wish,
+    functions: CallerFactory,
 ) -> Result<Map, MinionError> {
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
     let id = opts.str("id").unwrap_or_default();
@@ -104,7 +104,7 @@ fn compile(
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let functions = Called(functions(ctx));
+    let functions = SaltFunctions(functions(ctx));
     PillarMaster::standalone(&config, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
@@ -150,7 +150,7 @@ fn master_options(opts: &Map) -> Map {
 pub fn of_minion(
     channel: &mut Channel,
     grains: &Map,
-    functions: CallerOf,
+    functions: CallerFactory,
 ) -> Result<Option<Map>, MinionError> {
     let opts = channel.session().config().as_map();
     let query = PillarQuery::of(&opts);
@@ -175,12 +175,16 @@ pub fn of_minion(
 ///
 /// # Errors
 /// `SaltClientError`: the master gives none; `CommandExecutionError`: it cannot be compiled here.
-pub fn fresh(ctx: &Context, query: &PillarQuery, functions: CallerOf) -> Result<Map, Fault> {
+pub fn compile_fresh(
+    ctx: &Context,
+    wish: &Wish,
+    functions: CallerFactory,
+) -> Result<Map, CallError> {
     if is_local(&ctx.opts) {
-        return local(&ctx.opts, &ctx.grains, query, functions)
-            .map_err(|e| Fault::Command(e.message));
+        return local(&ctx.opts, &ctx.grains, wish, functions)
+            .map_err(|e| CallError::Command(e.message));
     }
-    let failed = |text: String| Fault::raised("salt.exceptions.SaltClientError", text);
+    let failed = |text: String| CallError::raised("salt.exceptions.SaltClientError", text);
     ctx.master
         .pillar(&query.load(&ctx.id, &ctx.grains))
         .map_err(|e| match e {

@@ -1,7 +1,7 @@
 //! Values as Python prints them, for texts and returns that stock Salt makes with
 //! `str()`, `repr()` and `type()`.
 
-use crate::context::Fault;
+use crate::context::CallError;
 use halite_wire::{Value, pytext};
 
 pub use pytext::{repr, repr_map, repr_tuple};
@@ -26,8 +26,8 @@ pub fn class(value: &Value) -> &'static str {
 }
 
 /// `int(value)`, with the text of Python's `ValueError` or `TypeError`.
-pub fn int(value: &Value) -> Result<i64, Fault> {
-    let bad = |text: String| Fault::raised("ValueError", text);
+pub fn int(value: &Value) -> Result<i64, CallError> {
+    let bad = |text: String| CallError::raised("ValueError", text);
     match value {
         Value::Int(i) => Ok(*i),
         Value::Bool(b) => Ok(i64::from(*b)),
@@ -38,7 +38,7 @@ pub fn int(value: &Value) -> Result<i64, Fault> {
                 repr(value)
             ))
         }),
-        other => Err(Fault::Type(format!(
+        other => Err(CallError::Type(format!(
             "int() argument must be a string, a bytes-like object or a real number, not '{}'",
             short_class(other)
         ))),
@@ -53,7 +53,7 @@ pub fn short_class(value: &Value) -> &'static str {
 }
 
 /// The exception that Python raises for an error of the system about a path.
-pub fn os_error(error: &std::io::Error, path: &str) -> Fault {
+pub fn os_error(error: &std::io::Error, path: &str) -> CallError {
     use std::io::ErrorKind::*;
     let class = match error.kind() {
         NotFound => "FileNotFoundError",
@@ -63,7 +63,7 @@ pub fn os_error(error: &std::io::Error, path: &str) -> Fault {
         AlreadyExists => "FileExistsError",
         _ => "OSError",
     };
-    Fault::raised(class, os_text(error, path))
+    CallError::raised(class, os_text(error, path))
 }
 
 /// `str()` of Python's `OSError` about a path.

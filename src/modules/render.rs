@@ -1,11 +1,11 @@
 //! Templates on the minion: Jinja with `salt[...]` that calls execution functions
 //! (`salt/utils/templates.py render_jinja_tmpl` on a minion).
 //!
-//! A [`Caller`] is the bridge: whoever has execution functions lets templates call them. Managed files and
+//! A [`FunctionCaller`] is the bridge: whoever has execution functions lets templates call them. Managed files and
 //! states use the same one.
 
 use super::files::{self, FileClient};
-use crate::context::{Context, Fault};
+use crate::context::{CallError, Context};
 use halite_config::MasterConfig;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use halite_render::files::{SourceFile, Tree};
@@ -35,7 +35,7 @@ thread_local! {
 }
 
 /// Who has functions for templates.
-pub trait Caller {
+pub trait FunctionCaller {
     /// Whether there is a function of that full name.
     fn has(&self, function: &str) -> bool;
 
@@ -46,16 +46,16 @@ pub trait Caller {
     ///
     /// # Errors
     /// What it raises.
-    fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Fault>;
+    fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, CallError>;
 }
 
 /// Makes the functions that templates of a minion call.
-pub type CallerOf = fn(Context) -> Rc<dyn Caller>;
+pub type CallerFactory = fn(Context) -> Rc<dyn FunctionCaller>;
 
-/// The functions of a [`Caller`] as templates find them.
-pub struct Called(pub Rc<dyn Caller>);
+/// The functions of a [`FunctionCaller`] as templates find them.
+pub struct SaltFunctions(pub Rc<dyn FunctionCaller>);
 
-impl Loader for Called {
+impl Loader for SaltFunctions {
     fn function(&self, name: &str) -> Option<Obj> {
         let function = || Function {
             caller: self.0.clone(),
@@ -74,7 +74,7 @@ impl Loader for Called {
 }
 
 struct Function {
-    caller: Rc<dyn Caller>,
+    caller: Rc<dyn FunctionCaller>,
     name: String,
 }
 
@@ -99,11 +99,11 @@ impl Object for Function {
         answer.map(Obj::from).map_err(|fault| {
             let text = fault.message().to_owned();
             match fault {
-                Fault::Command(_) | Fault::Invocation(_) | Fault::CommandNotFound(_) => {
-                    Error::new(ErrorKind::Function, text)
-                }
-                Fault::Type(_) => Error::type_error(text),
-                Fault::Missing(_) | Fault::Raised(..) => Error::new(ErrorKind::Other, text),
+                CallError::Command(_)
+                | CallError::Invocation(_)
+                | CallError::CommandNotFound(_) => Error::new(ErrorKind::Function, text),
+                CallError::Type(_) => Error::type_error(text),
+                CallError::Missing(_) | CallError::Raised(..) => Error::new(ErrorKind::Other, text),
             }
         })
     }
@@ -165,9 +165,9 @@ pub struct Template<'a> {
 /// `SaltRenderError`: the template is wrong, or something in it failed.
 pub fn render(
     ctx: &Context,
-    caller: &Rc<dyn Caller>,
+    caller: &Rc<dyn FunctionCaller>,
     template: &Template<'_>,
-) -> Result<Result<String, String>, Fault> {
+) -> Result<Result<String, String>, CallError> {
     if template.format != FORMATS[0] {
         return Ok(Err(format!(
             "Templates of the format {} need Python, which this minion does not have; jinja is there",
@@ -215,15 +215,15 @@ pub fn render(
     text.map(Ok).map_err(|e| fault(e.to_string()))
 }
 
-fn fault(text: String) -> Fault {
-    Fault::raised("salt.exceptions.SaltRenderError", text)
+fn fault(text: String) -> CallError {
+    CallError::raised("salt.exceptions.SaltRenderError", text)
 }
 
 /// An engine with the options of the minion.
 ///
 /// # Errors
 /// `SaltRenderError`: the options make no sense.
-pub fn engine(ctx: &Context) -> Result<Engine, Fault> {
+pub fn engine(ctx: &Context) -> Result<Engine, CallError> {
     let mut options = Map::new();
     for (key, value) in ctx.opts.iter() {
         if OPTIONS.iter().any(|name| key.is_str(name)) {
@@ -236,7 +236,11 @@ pub fn engine(ctx: &Context) -> Result<Engine, Fault> {
 }
 
 /// The variables of every template.
-pub fn variables(ctx: &Context, caller: &Rc<dyn Caller>, saltenv: &str) -> Vec<(String, Obj)> {
+pub fn variables(
+    ctx: &Context,
+    caller: &Rc<dyn FunctionCaller>,
+    saltenv: &str,
+) -> Vec<(String, Obj)> {
     let mut opts = ctx.opts.clone();
     if !opts.contains("grains") {
         opts.set("grains", (*ctx.grains).clone());
@@ -245,7 +249,7 @@ pub fn variables(ctx: &Context, caller: &Rc<dyn Caller>, saltenv: &str) -> Vec<(
         "grains" => (*ctx.grains).clone(), "pillar" => (*ctx.pillar).clone(),
         "opts" => opts, "saltenv" => saltenv,
     };
-    let salt = Salt(Rc::new(Called(caller.clone())));
+    let salt = Salt(Rc::new(SaltFunctions(caller.clone())));
     let mut all = vec![("salt".to_owned(), Obj::native(salt))];
     for (name, value) in more.iter() {
         all.push((

@@ -21,7 +21,7 @@ const FOR_THE_MASTER: [&str; 3] = ["cmd", "id", "_stamp"];
 
 /// Which returners get a result, and with which settings.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
+pub struct ReturnerSelection {
     /// Names, each once.
     pub names: Vec<String>,
     /// `ret_config`: the alternative settings.
@@ -30,16 +30,16 @@ pub struct Wanted {
     pub kwargs: Option<Value>,
 }
 
-impl Wanted {
+impl ReturnerSelection {
     /// Those that names with commas between them mean.
-    pub fn named(names: &str, config: Option<Value>, kwargs: Option<Value>) -> Wanted {
+    pub fn named(names: &str, config: Option<Value>, kwargs: Option<Value>) -> ReturnerSelection {
         let mut out = Vec::new();
         for name in names.split(',').map(str::trim) {
             if !name.is_empty() && !out.iter().any(|known| known == name) {
                 out.push(name.to_owned());
             }
         }
-        Wanted {
+        ReturnerSelection {
             names: out,
             config,
             kwargs,
@@ -48,21 +48,21 @@ impl Wanted {
 
     /// Those of the job of a context: of its load, and for a single function that a master asked for
     /// those of the option `return` too. The schedule has its own, which get no errors.
-    pub fn of_job(ctx: &Context, ret: &Map) -> Wanted {
+    pub fn for_job(ctx: &Context, ret: &Map) -> ReturnerSelection {
         let Some(load) = &ctx.job else {
-            return Wanted::default();
+            return ReturnerSelection::default();
         };
         let mut names = load.str("ret").unwrap_or_default().to_owned();
         let several = load.get("fun").is_some_and(|f| f.as_array().is_some());
         let scheduled = load.contains("schedule");
         if scheduled && !ret.get("success").is_some_and(Value::truthy) {
-            return Wanted::default();
+            return ReturnerSelection::default();
         }
         if !several && !scheduled {
             names = format!("{names},{}", configured(&ctx.opts));
         }
         let copy = |key: &str| load.get(key).cloned();
-        Wanted::named(&names, copy("ret_config"), copy("ret_kwargs"))
+        ReturnerSelection::named(&names, copy("ret_config"), copy("ret_kwargs"))
     }
 }
 
@@ -84,7 +84,7 @@ pub fn find(ctx: &Context, name: &str) -> Option<Returner> {
 }
 
 /// Opens a returner with the settings that `config.option` finds, and those of `wanted`.
-pub fn open(ctx: &Context, returner: Returner, wanted: &Wanted) -> Box<dyn Store> {
+pub fn open(ctx: &Context, returner: Returner, wanted: &ReturnerSelection) -> Box<dyn Store> {
     let mut sources = vec![&ctx.opts, &*ctx.grains, &*ctx.pillar];
     sources.extend(ctx.pillar.get("master").and_then(Value::as_map));
     let config = wanted.config.as_ref().filter(|c| c.truthy());
@@ -106,7 +106,7 @@ pub fn open(ctx: &Context, returner: Returner, wanted: &Wanted) -> Box<dyn Store
 }
 
 /// Gives a result to the returners; what goes wrong is logged.
-pub fn run(ctx: &Context, wanted: &Wanted, ret: Map) {
+pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
     if wanted.names.is_empty() {
         return;
     }
@@ -189,7 +189,7 @@ fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Dur
 
 /// A function of a returner, for the module `sys`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Described {
+pub struct ReturnerDoc {
     /// Its full name.
     pub name: String,
     /// Its arguments, none of which has a default.
@@ -228,7 +228,7 @@ fn doc(returner: Returner) -> &'static str {
 }
 
 /// All functions of the returners of this minion, sorted.
-pub fn functions(ctx: &Context) -> Vec<Described> {
+pub fn functions(ctx: &Context) -> Vec<ReturnerDoc> {
     let mut out = Vec::new();
     for returner in Returner::ALL {
         let name = returner.name();
@@ -236,12 +236,12 @@ pub fn functions(ctx: &Context) -> Vec<Described> {
             continue;
         }
         let reading = READING.iter().filter(|_| returner.keeps_jobs());
-        out.extend(reading.map(|(function, args, doc)| Described {
+        out.extend(reading.map(|(function, args, doc)| ReturnerDoc {
             name: format!("{name}.{function}"),
             args,
             doc,
         }));
-        out.push(Described {
+        out.push(ReturnerDoc {
             name: format!("{name}.returner"),
             args: &["ret"],
             doc: doc(returner),
@@ -263,7 +263,7 @@ mod tests {
             opts,
             ..Context::default()
         };
-        Wanted::of_job(&ctx, &map! {"success" => true}).names
+        ReturnerSelection::for_job(&ctx, &map! {"success" => true}).names
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
             ..Context::default()
         };
         assert_eq!(
-            Wanted::of_job(&ctx, &map! {"success" => false}).names,
+            ReturnerSelection::for_job(&ctx, &map! {"success" => false}).names,
             [""; 0]
         );
         let mut several = load("local");
@@ -333,7 +333,7 @@ mod tests {
             ..Context::default()
         };
         let (_kept, never) = channel();
-        let file = open(&ctx, Returner::RawfileJson, &Wanted::default());
+        let file = open(&ctx, Returner::RawfileJson, &ReturnerSelection::default());
         let places: Vec<(String, Box<dyn Store>)> = vec![
             ("hanging".into(), Box::new(Hanging(never))),
             ("rawfile_json".into(), file),

@@ -5,7 +5,7 @@ use super::{Args, Function, Ran, RunContext, RunError};
 use crate::command::arguments;
 use crate::gather::Outcome;
 use crate::local::Job;
-use halite_modules::execution::{Context, Fault};
+use halite_modules::execution::{CallError, Context};
 use halite_modules::grains;
 use halite_modules::guard;
 use halite_wire::{Map, Value};
@@ -67,10 +67,10 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };
-    let outcome = guard::guarded(&ctx, fun, &arg, &guard::Allowed::default());
+    let outcome = guard::guarded(&ctx, fun, &arg, &guard::FunctionFilter::default());
     match outcome.fault {
         // Stock returns this sentence, and is content.
-        Some(Fault::Missing(_)) => {
+        Some(CallError::Missing(_)) => {
             context.run.retcode = 1;
             Ok(Value::from(format!("'{fun}' is not available.")).into())
         }
@@ -85,13 +85,13 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     }
 }
 
-fn class(fault: &Fault) -> &str {
+fn class(fault: &CallError) -> &str {
     match fault {
-        Fault::Missing(_) | Fault::Command(_) => "CommandExecutionError",
-        Fault::CommandNotFound(_) => "CommandNotFoundError",
-        Fault::Invocation(_) => "SaltInvocationError",
-        Fault::Type(_) => "TypeError",
-        Fault::Raised(class, _) => class,
+        CallError::Missing(_) | CallError::Command(_) => "CommandExecutionError",
+        CallError::CommandNotFound(_) => "CommandNotFoundError",
+        CallError::Invocation(_) => "SaltInvocationError",
+        CallError::Type(_) => "TypeError",
+        CallError::Raised(class, _) => class,
     }
 }
 

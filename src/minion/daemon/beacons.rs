@@ -17,7 +17,7 @@ impl Minion {
             return;
         }
         let mut watcher = self.lookout.watcher.take().unwrap_or_default();
-        for name in self.lookout.beacons.dropped() {
+        for name in self.lookout.beacons.take_removed() {
             watcher.forget(&name);
         }
         let leader = self.leader();
@@ -30,8 +30,8 @@ impl Minion {
             ..Context::default()
         };
         let begun = self.shared.aside("beacons", move || {
-            let events = watcher.look(&ctx, &looks);
-            Some(LoopEvent::Seen(Box::new(Seen { watcher, events })))
+            let events = watcher.poll(&ctx, &looks);
+            Some(News::Seen(Box::new(Seen { watcher, events })))
         });
         if !begun {
             self.lookout.beacons.seen();

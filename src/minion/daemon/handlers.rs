@@ -11,7 +11,7 @@ use halite_channel::publication::Job;
 use halite_config::paths::minion::cache;
 use halite_modules::execution::{Context, mine_functions, python};
 use halite_modules::grains::all_grains;
-use halite_modules::local::{self, MODULES_REFRESHED, Order, PILLAR_REFRESHED};
+use halite_modules::local::{self, DaemonRequest, MODULES_REFRESHED, PILLAR_REFRESHED};
 use halite_schedule::{Spec, returners};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::msgpack::{self, Profile};
@@ -273,11 +273,11 @@ impl Minion {
     }
 
     /// Does what a function asks for by an event.
-    pub(super) fn order(&mut self, order: Order) {
-        let Order { tag, data } = order;
+    pub(super) fn order(&mut self, order: DaemonRequest) {
+        let DaemonRequest { tag, data } = order;
         let flag = |key: &str| data.get(key).is_some_and(Value::truthy);
         let begins = |what: &&str| tag.starts_with(*what);
-        let Some(what) = local::ORDERS.iter().copied().find(begins) else {
+        let Some(what) = local::REQUEST_TAGS.iter().copied().find(begins) else {
             return;
         };
         log::debug!("the event {tag} on the local bus is handled");

@@ -24,7 +24,7 @@ use halite_channel::publication::Jids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
 use halite_modules::grains::all_grains;
-use halite_modules::local::Order;
+use halite_modules::local::DaemonRequest;
 use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
 use halite_sys::logging::{Field, about};
@@ -68,8 +68,8 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let (teller, news) = unbounded();
     let (orders, woken) = (teller.clone(), wake.clone());
     let tap = move |body: &[u8]| {
-        if let Some(order) = Order::read(body)
-            && orders.send(LoopEvent::Order(order)).is_ok()
+        if let Some(order) = DaemonRequest::read(body)
+            && orders.send(News::Order(order)).is_ok()
         {
             woken.wake();
         }

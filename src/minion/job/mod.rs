@@ -16,9 +16,9 @@ use halite_channel::link::Link;
 use halite_config::log_options_of;
 use halite_ipc::{StampStyle, stamp_now};
 use halite_modules::bus::stamp_style;
-use halite_modules::execution::{Context, Fault, Outcome, python, scheduled_note};
-use halite_modules::guard::{Allowed, broken, guarded};
-use halite_modules::returners::{self, Wanted};
+use halite_modules::execution::{CallError, CallOutcome, Context, python, scheduled_note};
+use halite_modules::guard::{FunctionFilter, broken, guarded};
+use halite_modules::returners::{self, ReturnerSelection};
 use halite_sys::logging::{self, Field, LogOptions};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -72,7 +72,7 @@ pub fn run() -> i32 {
     match sent {
         Ok(()) => {
             // The minion has its result; whatever a database does now holds nobody up.
-            returners::run(&ctx, &Wanted::of_job(&ctx, &ret), ret);
+            returners::run(&ctx, &ReturnerSelection::for_job(&ctx, &ret), ret);
             0
         }
         Err(e) => {
@@ -148,7 +148,7 @@ fn perform(order: Order) -> (Context, Map) {
     } = order;
     let id = opts.str("id").unwrap_or_default().to_owned();
     let stamp = stamp_style(&opts);
-    let allowed = Allowed::of(&opts);
+    let allowed = FunctionFilter::from_opts(&opts);
     let ctx = Context {
         id,
         master: Link::of_job(&opts, &grains, credentials),
@@ -166,7 +166,7 @@ fn opts_flag(opts: &Map, key: &str) -> bool {
     opts.get(key).is_some_and(Value::truthy)
 }
 
-fn carried_out(ctx: &Context, allowed: &Allowed, stamp: StampStyle) -> Map {
+fn carried_out(ctx: &Context, allowed: &FunctionFilter, stamp: StampStyle) -> Map {
     let load = ctx.job.as_ref().unwrap_or(const { &Map(Vec::new()) });
     let args = |value: Option<&Value>| value.and_then(Value::as_array).unwrap_or_default().to_vec();
     let Some(funs) = load.get("fun").and_then(Value::as_array) else {
@@ -176,7 +176,7 @@ fn carried_out(ctx: &Context, allowed: &Allowed, stamp: StampStyle) -> Map {
     };
     let several = opts_flag(&ctx.opts, "multifunc_ordered");
     let arg = args(load.get("arg"));
-    let outcomes: Vec<(String, Outcome)> = funs
+    let outcomes: Vec<(String, CallOutcome)> = funs
         .iter()
         .enumerate()
         .map(|(i, fun)| {
@@ -191,7 +191,7 @@ fn carried_out(ctx: &Context, allowed: &Allowed, stamp: StampStyle) -> Map {
 }
 
 /// The `_return` load of one function, in the order of stock (reference 8.1).
-fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
+fn returned(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Map {
     if load.contains("schedule") {
         return scheduled(id, load, outcome, stamp);
     }
@@ -215,11 +215,11 @@ fn returned(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
 
 /// The `_return` load of a job of the schedule (`salt/utils/schedule.py handle_func`): a function that
 /// gave a value has succeeded, whatever its return code; one that raised an error has not.
-fn scheduled(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
+fn scheduled(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Map {
     let fun = load.str("fun").unwrap_or_default();
-    let ran = outcome.gave_value();
+    let ran = outcome.returned_value();
     let (ret, retcode) = match outcome.fault {
-        Some(Fault::Missing(text)) => (text.into(), 254),
+        Some(CallError::Missing(text)) => (text.into(), 254),
         Some(_) => {
             let why = python::str(&outcome.ret);
             log::error!(
@@ -257,11 +257,11 @@ fn scheduled(id: &str, load: &Map, outcome: Outcome, stamp: StampStyle) -> Map {
 fn compound(
     id: &str,
     load: &Map,
-    outcomes: Vec<(String, Outcome)>,
+    outcomes: Vec<(String, CallOutcome)>,
     ordered: bool,
     stamp: StampStyle,
 ) -> Map {
-    let field = |pick: &dyn Fn(&Outcome) -> Value| -> Value {
+    let field = |pick: &dyn Fn(&CallOutcome) -> Value| -> Value {
         if ordered {
             return Value::Array(outcomes.iter().map(|(_, o)| pick(o)).collect());
         }
@@ -301,7 +301,7 @@ fn about(ret: &mut Map, load: &Map) {
 
 /// The `_return` load of a job that cannot speak for itself.
 pub fn failed(id: &str, load: &Map, why: &str, retcode: i64, stamp: StampStyle) -> Map {
-    let outcome = Outcome {
+    let outcome = CallOutcome {
         retcode,
         ..broken(why.to_owned())
     };

@@ -15,7 +15,7 @@ const OUTER: &[&str] = &[
 
 /// A configuration in the forms that are needed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct BeaconConfig {
     /// As it is written.
     pub config: Value,
     /// All entries of the list in one map (`list_to_dict`).
@@ -32,9 +32,9 @@ pub struct Settings {
     pub run_once: bool,
 }
 
-impl Settings {
+impl BeaconConfig {
     /// Reads a configuration; what is neither list nor map has nothing in it.
-    pub fn of(config: &Value) -> Settings {
+    pub fn from_value(config: &Value) -> BeaconConfig {
         let entries: Vec<Map> = match config {
             Value::Array(list) => list.iter().filter_map(Value::as_map).cloned().collect(),
             Value::Map(map) => vec![map.clone()],
@@ -54,7 +54,7 @@ impl Settings {
             map.0.retain(|(key, _)| !outer(key));
             map
         };
-        Settings {
+        BeaconConfig {
             config: config.clone(),
             list: entries
                 .into_iter()

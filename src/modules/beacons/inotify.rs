@@ -85,7 +85,7 @@ struct Watched {
 }
 
 /// One path of the configuration.
-struct Wanted {
+struct WatchSpec {
     path: String,
     mask: AddWatchFlags,
     recurse: bool,
@@ -100,7 +100,7 @@ enum Exclude {
 }
 
 impl Exclude {
-    fn of(value: &Value) -> Exclude {
+    fn from_value(value: &Value) -> Exclude {
         if let Some((name, how)) = value.as_map().and_then(|map| map.iter().next()) {
             let regex = how.as_map().and_then(|how| how.get("regex"));
             let name = python::str(name);
@@ -119,7 +119,7 @@ impl Exclude {
         }
     }
 
-    fn hits(&self, path: &str) -> bool {
+    fn matches(&self, path: &str) -> bool {
         match self {
             Exclude::Regex(pattern) => match PyRegex::new(&format!("(?s:.*?)(?:{pattern})")) {
                 Ok(regex) => regex.matches(path),
@@ -134,14 +134,14 @@ impl Exclude {
     }
 
     /// Whether a directory is not watched at all (`pyinotify.ExcludeFilter`: all are regular expressions).
-    fn bars(&self, path: &str) -> bool {
+    fn is_excluded(&self, path: &str) -> bool {
         let (Exclude::Regex(pattern) | Exclude::Glob(pattern) | Exclude::Prefix(pattern)) = self;
         PyRegex::new(pattern).is_ok_and(|regex| regex.matches(path))
     }
 }
 
-impl Wanted {
-    fn of(path: &Value, how: &Value) -> Wanted {
+impl WatchSpec {
+    fn new(path: &Value, how: &Value) -> WatchSpec {
         let how = how.as_map();
         let get = |key: &str| how.and_then(|map| map.get(key));
         let mask = match get("mask") {
@@ -153,7 +153,7 @@ impl Wanted {
         };
         let flag = |key: &str| get(key).is_some_and(Value::truthy);
         let exclude = get("exclude").and_then(Value::as_array).unwrap_or_default();
-        Wanted {
+        WatchSpec {
             path: python::str(path),
             mask: if flag("auto_add") {
                 mask | AddWatchFlags::IN_CREATE
@@ -162,12 +162,12 @@ impl Wanted {
             },
             recurse: flag("recurse"),
             auto_add: flag("auto_add"),
-            exclude: exclude.iter().map(Exclude::of).collect(),
+            exclude: exclude.iter().map(Exclude::from_value).collect(),
         }
     }
 }
 
-pub(super) fn look(held: &mut Option<Watches>, config: &Map) -> Result<Vec<Map>, String> {
+pub(super) fn poll(held: &mut Option<Watches>, config: &Map) -> Result<Vec<Map>, String> {
     let failed = |e: Errno| e.desc().to_owned();
     if held.is_none() {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC);
@@ -180,10 +180,10 @@ pub(super) fn look(held: &mut Option<Watches>, config: &Map) -> Result<Vec<Map>,
         return Ok(Vec::new());
     };
     let files = config.get("files").and_then(Value::as_map);
-    let wanted: Vec<Wanted> = files
+    let wanted: Vec<WatchSpec> = files
         .into_iter()
         .flat_map(Map::iter)
-        .map(|(path, how)| Wanted::of(path, how))
+        .map(|(path, how)| WatchSpec::new(path, how))
         .collect();
     let coalesce = config.get("coalesce") == Some(&Value::Bool(true));
     let events = watches.read(&wanted, coalesce)?;
@@ -194,7 +194,7 @@ pub(super) fn look(held: &mut Option<Watches>, config: &Map) -> Result<Vec<Map>,
 }
 
 impl Watches {
-    fn read(&mut self, wanted: &[Wanted], coalesce: bool) -> Result<Vec<Map>, String> {
+    fn read(&mut self, wanted: &[WatchSpec], coalesce: bool) -> Result<Vec<Map>, String> {
         let mut found = Vec::new();
         loop {
             let batch = match self.inotify.read_events() {
@@ -219,7 +219,7 @@ impl Watches {
                     self.watched.remove(&event.wd);
                 }
                 let (dir, full) = (watched.path.to_string_lossy(), full.to_string_lossy());
-                if of.is_some_and(|of| of.exclude.iter().any(|exclude| exclude.hits(&full))) {
+                if of.is_some_and(|of| of.exclude.iter().any(|exclude| exclude.matches(&full))) {
                     log::info!("Excluding {full} from event for {dir}");
                     continue;
                 }
@@ -233,7 +233,7 @@ impl Watches {
     }
 
     /// Watches a path, unless it is watched already in the same way.
-    fn watch(&mut self, wanted: &Wanted) {
+    fn watch(&mut self, wanted: &WatchSpec) {
         let path = Path::new(&wanted.path);
         let how = Watched {
             path: path.to_owned(),
@@ -252,7 +252,9 @@ impl Watches {
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
             let text = path.to_string_lossy();
-            if exclude.iter().any(|exclude| exclude.bars(&text)) || self.watched.len() >= MOST {
+            if exclude.iter().any(|exclude| exclude.is_excluded(&text))
+                || self.watched.len() >= MOST
+            {
                 continue;
             }
             match self.inotify.add_watch(&path, how.mask) {
@@ -275,7 +277,7 @@ impl Watches {
 }
 
 /// The entry of the configuration that a watched path belongs to: its own, or the nearest above.
-fn matching<'a>(wanted: &'a [Wanted], path: &Path) -> Option<&'a Wanted> {
+fn matching<'a>(wanted: &'a [WatchSpec], path: &Path) -> Option<&'a WatchSpec> {
     path.ancestors()
         .find_map(|dir| wanted.iter().find(|one| Path::new(&one.path) == dir))
 }
@@ -325,14 +327,14 @@ mod tests {
         let config = halite_wire::yaml::parse(&text).unwrap().into_map().unwrap();
         validate(&config).unwrap();
         let mut held = None;
-        assert!(look(&mut held, &config).unwrap().is_empty());
+        assert!(poll(&mut held, &config).unwrap().is_empty());
         fs::write(dir.path().join("a"), "x").unwrap();
         fs::write(dir.path().join("sub/b"), "x").unwrap();
         fs::write(dir.path().join("no1"), "x").unwrap();
         fs::write(dir.path().join("r1"), "x").unwrap();
         fs::create_dir(dir.path().join("new")).unwrap();
         let told = |held: &mut Option<Watches>| -> Vec<String> {
-            let events = look(held, &config).unwrap();
+            let events = poll(held, &config).unwrap();
             events
                 .iter()
                 .map(|e| {

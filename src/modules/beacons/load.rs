@@ -45,16 +45,16 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn look(last: &mut Option<[f64; 3]>, config: &Map) -> Result<Vec<Map>, String> {
+pub(super) fn poll(last: &mut Option<[f64; 3]>, config: &Map) -> Result<Vec<Map>, String> {
     let text = std::fs::read_to_string("/proc/loadavg").map_err(|e| e.to_string())?;
     let mut words = text
         .split_whitespace()
         .filter_map(|word| word.parse::<f64>().ok());
     let now = [(); 3].map(|()| words.next().unwrap_or_default());
-    judge(last, config, now)
+    evaluate(last, config, now)
 }
 
-fn judge(last: &mut Option<[f64; 3]>, config: &Map, now: [f64; 3]) -> Result<Vec<Map>, String> {
+fn evaluate(last: &mut Option<[f64; 3]>, config: &Map, now: [f64; 3]) -> Result<Vec<Map>, String> {
     let flag = |name: &str, default: bool| config.get(name).map_or(default, Value::truthy);
     let on_change = flag("onchangeonly", false);
     if on_change && last.is_none() {
@@ -100,14 +100,14 @@ mod tests {
         let averages = "averages: {1m: [0.1, 2.0], 5m: [0.1, 1.5], 15m: [0.1, 1.0]}";
         let always = config(averages);
         let mut last = None;
-        assert_eq!(judge(&mut last, &always, [1.0; 3]).unwrap().len(), 0);
-        let told = judge(&mut last, &always, [3.0, 1.0, 0.5]).unwrap();
+        assert_eq!(evaluate(&mut last, &always, [1.0; 3]).unwrap().len(), 0);
+        let told = evaluate(&mut last, &always, [3.0, 1.0, 0.5]).unwrap();
         assert_eq!(
             told,
             [halite_wire::map! {"1m" => 3.0, "5m" => 1.0, "15m" => 0.5}]
         );
         let change = config(&format!("{averages}\nonchangeonly: true"));
-        let mut count = |now| judge(&mut last, &change, now).unwrap().len();
+        let mut count = |now| evaluate(&mut last, &change, now).unwrap().len();
         assert_eq!(count([3.0, 1.0, 0.5]), 0);
         assert_eq!(count([0.5; 3]), 0);
         assert_eq!(count([3.0, 1.0, 0.5]), 1);

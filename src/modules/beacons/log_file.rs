@@ -17,7 +17,7 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
     }
 }
 
-pub(super) fn look(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, String> {
+pub(super) fn poll(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, String> {
     let path = config.get("file").map(python::str).unwrap_or_default();
     let failed = |e: std::io::Error| python::os_error(&e, &path).message().to_owned();
     let mut file = File::open(&path).map_err(failed)?;
@@ -35,10 +35,10 @@ pub(super) fn look(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, Strin
     } else {
         from + octets.len() as u64
     });
-    Ok(judge(config, &String::from_utf8_lossy(&octets)))
+    Ok(evaluate(config, &String::from_utf8_lossy(&octets)))
 }
 
-fn judge(config: &Map, text: &str) -> Vec<Map> {
+fn evaluate(config: &Map, text: &str) -> Vec<Map> {
     let mut events = Vec::new();
     let mut patterns = Vec::new();
     let tags = config.get("tags").and_then(Value::as_map);
@@ -50,20 +50,20 @@ fn judge(config: &Map, text: &str) -> Vec<Map> {
         };
         match PyRegex::new(&python::str(regex)) {
             Ok(regex) => patterns.push((tag, regex)),
-            Err(_) => events.push(told(&tag, "no", "", "bad regex")),
+            Err(_) => events.push(event(&tag, "no", "", "bad regex")),
         }
     }
     for line in text.lines() {
         for (tag, regex) in &patterns {
             if regex.matches(line) {
-                events.push(told(tag, "yes", line, ""));
+                events.push(event(tag, "yes", line, ""));
             }
         }
     }
     events
 }
 
-fn told(tag: &str, matched: &str, raw: &str, error: &str) -> Map {
+fn event(tag: &str, matched: &str, raw: &str, error: &str) -> Map {
     halite_wire::map! {"tag" => tag, "match" => matched, "raw" => raw, "error" => error}
 }
 
@@ -81,15 +81,15 @@ mod tests {
         };
         let config = halite_wire::map! {"file" => path.to_str().unwrap(), "tags" => tags};
         let mut at = None;
-        assert!(look(&mut at, &config).unwrap().is_empty());
+        assert!(poll(&mut at, &config).unwrap().is_empty());
         std::fs::write(&path, "good-bye before\nhello\na good-bye\n").unwrap();
-        let found = look(&mut at, &config).unwrap();
+        let found = poll(&mut at, &config).unwrap();
         let want = [
-            told("bad", "no", "", "bad regex"),
-            told("a/b", "yes", "a good-bye", ""),
+            event("bad", "no", "", "bad regex"),
+            event("a/b", "yes", "a good-bye", ""),
         ];
         assert_eq!(found, want);
-        assert_eq!(look(&mut at, &config).unwrap().len(), 1);
-        assert!(look(&mut at, &halite_wire::map! {"file" => "/nosuch"}).is_err());
+        assert_eq!(poll(&mut at, &config).unwrap().len(), 1);
+        assert!(poll(&mut at, &halite_wire::map! {"file" => "/nosuch"}).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //! (`salt/beacons/__init__.py Beacon`, `salt/minion.py process_beacons`).
 //!
 //! [`Beacons`] belongs to the daemon and decides which of them are to look, and what becomes of requests to
-//! change them; it does no IO. A [`Watcher`] looks: it holds what beacons remember from one look to the next, and
+//! change them; it does no IO. A [`BeaconPoller`] looks: it holds what beacons remember from one look to the next, and
 //! goes to a thread of its own for a look, because some of them wait for programs.
 
 mod config;
@@ -18,7 +18,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use config::Settings;
+pub use config::BeaconConfig;
 
 use crate::execution::{self, Context, proc, python};
 use halite_sys::time::unix_now_f64;
@@ -47,7 +47,7 @@ pub fn validate(kind: &str, config: &Value) -> Result<(), String> {
     if config.as_array().is_none() {
         return Err(format!("Configuration for {kind} beacon must be a list."));
     }
-    let settings = Settings::of(config);
+    let settings = BeaconConfig::from_value(config);
     match kind {
         "inotify" => inotify::validate(&settings.all),
         "load" => load::validate(&settings.all),
@@ -62,16 +62,16 @@ pub fn validate(kind: &str, config: &Value) -> Result<(), String> {
 
 /// A beacon that is to look now.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Look {
+pub struct DueBeacon {
     /// Its name.
     pub name: String,
     /// What it is configured to.
-    pub settings: Settings,
+    pub settings: BeaconConfig,
 }
 
 /// What became of a request (`manage_beacons`): the event that tells it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct BeaconReply {
     /// The tag.
     pub tag: &'static str,
     /// The data.
@@ -89,7 +89,7 @@ pub struct Beacons {
     /// When each looks next.
     next: BTreeMap<String, Instant>,
     /// A look is under way.
-    looking: bool,
+    polling: bool,
     /// What the watcher has to forget when it is back.
     dropped: Vec<String>,
 }
@@ -103,7 +103,7 @@ impl Beacons {
             every: Duration::from_secs(loop_interval.max(1)),
             active: false,
             next: BTreeMap::new(),
-            looking: false,
+            polling: false,
             dropped: Vec::new(),
         };
         beacons.strip();
@@ -117,8 +117,8 @@ impl Beacons {
         }
         self.plan(now);
         if at_once {
-            for (name, config) in self.in_force() {
-                if Settings::of(&config).interval.is_none() {
+            for (name, config) in self.effective() {
+                if BeaconConfig::from_value(&config).interval.is_none() {
                     self.next.insert(name, now);
                 }
             }
@@ -139,13 +139,13 @@ impl Beacons {
 
     /// The event `beacons_refresh`: what beacons remember is forgotten.
     pub fn refresh(&mut self) {
-        let all = self.in_force();
+        let all = self.effective();
         self.dropped.extend(all.into_iter().map(|(name, _)| name));
     }
 
     /// Those of the pillar if it has any, else those of the configuration (`config.merge`); none while they are
     /// disabled altogether.
-    fn in_force(&self) -> Vec<(String, Value)> {
+    fn effective(&self) -> Vec<(String, Value)> {
         let all = if self.pillar.is_empty() {
             &self.own
         } else {
@@ -155,7 +155,7 @@ impl Beacons {
             return Vec::new();
         }
         let fits = |config: &Value| {
-            Settings::of(config)
+            BeaconConfig::from_value(config)
                 .all
                 .get("enabled")
                 .is_none_or(Value::truthy)
@@ -169,14 +169,14 @@ impl Beacons {
     /// Keeps the times of those that stay, gives new ones theirs.
     fn plan(&mut self, now: Instant) {
         let before = std::mem::take(&mut self.next);
-        for (name, config) in self.in_force() {
-            let wait = self.wait(&Settings::of(&config));
+        for (name, config) in self.effective() {
+            let wait = self.wait(&BeaconConfig::from_value(&config));
             let next = before.get(&name).copied().unwrap_or(now + wait);
             self.next.insert(name, next.min(now + wait));
         }
     }
 
-    fn wait(&self, settings: &Settings) -> Duration {
+    fn wait(&self, settings: &BeaconConfig) -> Duration {
         settings
             .interval
             .map_or(self.every, |wait| wait.max(self.every))
@@ -184,7 +184,7 @@ impl Beacons {
 
     /// How long until one looks; `None` without a beacon, and while a look is under way.
     pub fn next_due(&self, now: Instant) -> Option<Duration> {
-        if !self.active || self.looking {
+        if !self.active || self.polling {
             return None;
         }
         let next = self.next.values().min()?;
@@ -192,13 +192,13 @@ impl Beacons {
     }
 
     /// Those that look now. [`Beacons::seen`] has to follow if there is any.
-    pub fn due(&mut self, now: Instant) -> Vec<Look> {
+    pub fn due(&mut self, now: Instant) -> Vec<DueBeacon> {
         if self.next_due(now) != Some(Duration::ZERO) {
             return Vec::new();
         }
-        let mut looks = Vec::new();
-        for (name, config) in self.in_force() {
-            let settings = Settings::of(&config);
+        let mut due = Vec::new();
+        for (name, config) in self.effective() {
+            let settings = BeaconConfig::from_value(&config);
             let wait = self.wait(&settings);
             match self.next.get_mut(&name) {
                 Some(next) if *next <= now => *next = now + wait,
@@ -207,29 +207,29 @@ impl Beacons {
             if settings.run_once {
                 self.set_enabled(&name, false);
             }
-            looks.push(Look { name, settings });
+            due.push(DueBeacon { name, settings });
         }
-        self.looking = !looks.is_empty();
-        looks
+        self.polling = !due.is_empty();
+        due
     }
 
     /// The look is over.
     pub fn seen(&mut self) {
-        self.looking = false;
+        self.polling = false;
     }
 
     /// What the watcher has to forget before it looks again.
-    pub fn dropped(&mut self) -> Vec<String> {
+    pub fn take_removed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.dropped)
     }
 
     /// The event `manage_beacons`; `None` for what is no request.
-    pub fn manage(&mut self, request: &Map, now: Instant) -> Option<Told> {
+    pub fn manage(&mut self, request: &Map, now: Instant) -> Option<BeaconReply> {
         let name = request.get("name").map(python::str).unwrap_or_default();
         let data = request.get("beacon_data").cloned().unwrap_or_default();
         let told = match request.str("func")? {
-            "add" => self.put(&name, data, "/salt/minion/minion_beacon_add_complete", true),
-            "modify" => self.put(
+            "add" => self.set(&name, data, "/salt/minion/minion_beacon_add_complete", true),
+            "modify" => self.set(
                 &name,
                 data,
                 "/salt/minion/minion_beacon_modify_complete",
@@ -241,7 +241,7 @@ impl Beacons {
             "enable_beacon" => self.one(&name, true),
             "disable_beacon" => self.one(&name, false),
             "list" => self.list(request),
-            "list_available" => Told {
+            "list_available" => BeaconReply {
                 tag: "/salt/minion/minion_beacons_list_available_complete",
                 data: halite_wire::map! {"complete" => true, "beacons" => KINDS.iter().map(|k| Value::from(*k)).collect::<Vec<_>>()},
             },
@@ -271,21 +271,21 @@ impl Beacons {
         }
     }
 
-    fn told(&self, tag: &'static str, complete: bool, comment: String) -> Told {
-        Told {
+    fn reply(&self, tag: &'static str, complete: bool, comment: String) -> BeaconReply {
+        BeaconReply {
             tag,
             data: halite_wire::map! {"complete" => complete, "comment" => comment, "beacons" => self.own.clone()},
         }
     }
 
-    fn put(&mut self, name: &str, data: Value, tag: &'static str, add: bool) -> Told {
+    fn set(&mut self, name: &str, data: Value, tag: &'static str, add: bool) -> BeaconReply {
         if self.pillar.contains(name) {
             let comment = if add {
                 format!("Cannot update beacon item {name}, because it is configured in pillar.")
             } else {
                 format!("Cannot modify beacon item {name}, it is configured in pillar.")
             };
-            return self.told(tag, false, comment);
+            return self.reply(tag, false, comment);
         }
         let comment = if add && !self.own.contains(name) {
             format!("Added new beacon item: {name}")
@@ -293,32 +293,32 @@ impl Beacons {
             format!("Updating settings for beacon item: {name}")
         };
         self.own.set(name, data);
-        self.told(tag, true, comment)
+        self.reply(tag, true, comment)
     }
 
-    fn delete(&mut self, name: &str) -> Told {
+    fn delete(&mut self, name: &str) -> BeaconReply {
         let tag = "/salt/minion/minion_beacon_delete_complete";
         if self.pillar.contains(name) {
             let comment = format!("Cannot delete beacon item {name}, it is configured in pillar.");
-            return self.told(tag, false, comment);
+            return self.reply(tag, false, comment);
         }
         let comment = match self.own.remove(name) {
             Some(_) => format!("Deleting beacon item: {name}"),
             None => format!("Beacon item {name} not found."),
         };
         self.dropped.push(name.to_owned());
-        self.told(tag, true, comment)
+        self.reply(tag, true, comment)
     }
 
-    fn all(&mut self, enabled: bool, tag: &'static str) -> Told {
+    fn all(&mut self, enabled: bool, tag: &'static str) -> BeaconReply {
         self.own.set("enabled", enabled);
-        Told {
+        BeaconReply {
             tag,
             data: halite_wire::map! {"complete" => true, "beacons" => self.own.clone()},
         }
     }
 
-    fn one(&mut self, name: &str, enabled: bool) -> Told {
+    fn one(&mut self, name: &str, enabled: bool) -> BeaconReply {
         let (tag, word, doing) = if enabled {
             (
                 "/salt/minion/minion_beacon_enabled_complete",
@@ -334,10 +334,10 @@ impl Beacons {
         };
         if self.pillar.contains(name) {
             let comment = format!("Cannot {word} beacon item {name}, it is configured in pillar.");
-            return self.told(tag, false, comment);
+            return self.reply(tag, false, comment);
         }
         self.set_enabled(name, enabled);
-        self.told(tag, true, format!("{doing} beacon item {name}"))
+        self.reply(tag, true, format!("{doing} beacon item {name}"))
     }
 
     fn set_enabled(&mut self, name: &str, enabled: bool) {
@@ -357,7 +357,7 @@ impl Beacons {
         }
     }
 
-    fn list(&self, request: &Map) -> Told {
+    fn list(&self, request: &Map) -> BeaconReply {
         let wanted = |key: &str| request.get(key).is_some_and(Value::truthy);
         let mut all = Map::new();
         if wanted("include_pillar") {
@@ -368,23 +368,23 @@ impl Beacons {
                 all.set(python::str(name), config.clone());
             }
         }
-        Told {
+        BeaconReply {
             tag: "/salt/minion/minion_beacons_list_complete",
             data: halite_wire::map! {"complete" => true, "beacons" => all},
         }
     }
 
-    fn reset(&mut self) -> Told {
+    fn reset(&mut self) -> BeaconReply {
         self.dropped
             .extend(self.own.iter().map(|(name, _)| python::str(name)));
         self.own = Map::new();
         let tag = "/salt/minion/minion_beacon_reset_complete";
-        self.told(tag, true, "Beacons have been reset".to_owned())
+        self.reply(tag, true, "Beacons have been reset".to_owned())
     }
 }
 
 /// `validate_beacon`.
-fn checked(name: &str, data: &Value) -> Told {
+fn checked(name: &str, data: &Value) -> BeaconReply {
     let module = data
         .as_array()
         .into_iter()
@@ -402,7 +402,7 @@ fn checked(name: &str, data: &Value) -> Told {
             format!("Beacon {kind} does not have a validate function, skipping validation."),
         )
     };
-    Told {
+    BeaconReply {
         tag: "/salt/minion/minion_beacon_validation_complete",
         data: halite_wire::map! {"complete" => true, "vcomment" => comment, "valid" => valid},
     }
@@ -410,47 +410,47 @@ fn checked(name: &str, data: &Value) -> Told {
 
 /// Looks, and remembers.
 #[derive(Default)]
-pub struct Watcher {
-    memory: BTreeMap<String, Memory>,
+pub struct BeaconPoller {
+    memory: BTreeMap<String, BeaconState>,
     /// Complaints that are in the log already.
     said: Vec<String>,
 }
 
 /// What one beacon remembers.
 #[derive(Default)]
-struct Memory {
+struct BeaconState {
     load: Option<[f64; 3]>,
-    services: BTreeMap<String, service::Last>,
+    services: BTreeMap<String, service::LastSeen>,
     log_at: Option<u64>,
     inotify: Option<inotify::Watches>,
 }
 
-impl Watcher {
+impl BeaconPoller {
     /// Forgets what a beacon remembers.
     pub fn forget(&mut self, name: &str) {
         self.memory.remove(name);
     }
 
     /// Lets beacons look; the events, as a `__beacons_return` has them.
-    pub fn look(&mut self, ctx: &Context, looks: &[Look]) -> Vec<Value> {
+    pub fn poll(&mut self, ctx: &Context, due: &[DueBeacon]) -> Vec<Value> {
         let mut events = Vec::new();
-        for look in looks {
+        for look in due {
             events.extend(self.one(ctx, look).into_iter().map(Value::Map));
         }
         events
     }
 
-    fn one(&mut self, ctx: &Context, look: &Look) -> Vec<Map> {
-        let Look { name, settings } = look;
+    fn one(&mut self, ctx: &Context, look: &DueBeacon) -> Vec<Map> {
+        let DueBeacon { name, settings } = look;
         let kind = settings.module.as_deref().unwrap_or(name);
         if !KINDS.contains(&kind) {
-            self.say(format!(
+            self.log_once(format!(
                 "Unable to process beacon {name}: there is no beacon {kind}"
             ));
             return Vec::new();
         }
         if let Err(why) = validate(kind, &settings.config) {
-            self.say(format!(
+            self.log_once(format!(
                 "Beacon {name} configuration invalid, not running.\n{why}"
             ));
             return Vec::new();
@@ -466,14 +466,14 @@ impl Watcher {
         let all = &settings.all;
         let found = match kind {
             "diskusage" => usage::disk(ctx, &settings.list),
-            "inotify" => inotify::look(&mut memory.inotify, all),
-            "load" => load::look(&mut memory.load, all),
-            "log" => log_file::look(&mut memory.log_at, all),
+            "inotify" => inotify::poll(&mut memory.inotify, all),
+            "load" => load::poll(&mut memory.load, all),
+            "log" => log_file::poll(&mut memory.log_at, all),
             "memusage" => usage::memory(ctx, all),
-            "network_info" => network_info::look(ctx, all),
-            "ps" => ps::look(all),
-            "service" => service::look(ctx, &mut memory.services, all, unix_now_f64()),
-            _ => status::look(ctx, &settings.list),
+            "network_info" => network_info::poll(ctx, all),
+            "ps" => ps::poll(all),
+            "service" => service::poll(ctx, &mut memory.services, all, unix_now_f64()),
+            _ => status::poll(ctx, &settings.list),
         };
         let tag = format!("salt/beacon/{}/{name}/", ctx.id);
         match found {
@@ -490,7 +490,7 @@ impl Watcher {
         }
     }
 
-    fn say(&mut self, what: String) {
+    fn log_once(&mut self, what: String) {
         if !self.said.contains(&what) {
             log::error!("{what}");
             self.said.push(what);
@@ -517,7 +517,7 @@ fn state_runs(ctx: &Context) -> bool {
 }
 
 /// What an execution function says, for beacons that are about it.
-fn ask(ctx: &Context, fun: &str, args: &[Value]) -> Result<Value, String> {
+fn call_function(ctx: &Context, fun: &str, args: &[Value]) -> Result<Value, String> {
     let outcome = execution::call(ctx, fun, args);
     match outcome.fault {
         Some(fault) => Err(fault.message().to_owned()),

@@ -1,6 +1,6 @@
 //! Beacon `network_info`: counters of network devices (`salt/beacons/network_info.py`).
 
-use super::ask;
+use super::call_function;
 use crate::execution::{Context, NETWORK_COUNTERS, python};
 use halite_wire::{Map, Value};
 
@@ -25,21 +25,21 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn look(ctx: &Context, config: &Map) -> Result<Vec<Map>, String> {
+pub(super) fn poll(ctx: &Context, config: &Map) -> Result<Vec<Map>, String> {
     let mut events = Vec::new();
     for (name, wanted) in interfaces(config) {
-        let found = ask(ctx, "ps.network_io_counters", &[name.as_str().into()])?;
+        let found = call_function(ctx, "ps.network_io_counters", &[name.as_str().into()])?;
         let (Some(found), Some(wanted)) = (found.as_map(), wanted.as_map()) else {
             continue;
         };
-        if reached(found, wanted)? {
+        if threshold_reached(found, wanted)? {
             events.push(halite_wire::map! {"interface" => name, "network_info" => found.clone()});
         }
     }
     Ok(events)
 }
 
-fn reached(found: &Map, wanted: &Map) -> Result<bool, String> {
+fn threshold_reached(found: &Map, wanted: &Map) -> Result<bool, String> {
     let greater = wanted.str("type") == Some("greater");
     let mut reached = false;
     for name in NETWORK_COUNTERS {
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn counters() {
         let found = halite_wire::map! {"bytes_sent" => 10, "errin" => 0};
-        let reached = |wanted: Map| reached(&found, &wanted).unwrap();
+        let reached = |wanted: Map| threshold_reached(&found, &wanted).unwrap();
         assert!(reached(halite_wire::map! {"errin" => 0}));
         assert!(reached(
             halite_wire::map! {"type" => "greater", "bytes_sent" => "9"}

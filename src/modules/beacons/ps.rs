@@ -11,11 +11,11 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
     }
 }
 
-pub(super) fn look(config: &Map) -> Result<Vec<Map>, String> {
-    Ok(judge(config, &process_names()))
+pub(super) fn poll(config: &Map) -> Result<Vec<Map>, String> {
+    Ok(evaluate(config, &process_names()))
 }
 
-fn judge(config: &Map, running: &[String]) -> Vec<Map> {
+fn evaluate(config: &Map, running: &[String]) -> Vec<Map> {
     let wanted = config.get("processes").and_then(Value::as_map);
     let mut events = Vec::new();
     for (name, state) in wanted.into_iter().flat_map(Map::iter) {
@@ -43,7 +43,7 @@ mod tests {
         let config = halite_wire::map! {
             "processes" => halite_wire::map! {"a" => "running", "b" => "stopped", "c" => "running", "d" => Value::Nil},
         };
-        let told = judge(&config, &["a".to_owned()]);
+        let told = evaluate(&config, &["a".to_owned()]);
         let want = [
             halite_wire::map! {"a" => "Running"},
             halite_wire::map! {"b" => "Stopped"},

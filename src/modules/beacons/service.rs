@@ -1,6 +1,6 @@
 //! Beacon `service`: services run, or do not (`salt/beacons/service.py`).
 
-use super::{ask, number};
+use super::{call_function, number};
 use crate::execution::{Context, python};
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// What was seen of a service before.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Last {
+pub(super) struct LastSeen {
     running: Value,
     /// When it changed, while telling it is delayed; Unix seconds.
     time: Option<f64>,
@@ -30,9 +30,9 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
     }
 }
 
-pub(super) fn look(
+pub(super) fn poll(
     ctx: &Context,
-    last: &mut BTreeMap<String, Last>,
+    last: &mut BTreeMap<String, LastSeen>,
     config: &Map,
     now: f64,
 ) -> Result<Vec<Map>, String> {
@@ -42,15 +42,15 @@ pub(super) fn look(
         let name = python::str(name);
         let empty = Map::new();
         let wanted = wanted.as_map().unwrap_or(&empty);
-        let running = ask(ctx, "service.status", &[name.as_str().into()])?;
-        judge(&mut events, last, &name, wanted, running, now)?;
+        let running = call_function(ctx, "service.status", &[name.as_str().into()])?;
+        evaluate(&mut events, last, &name, wanted, running, now)?;
     }
     Ok(events)
 }
 
-fn judge(
+fn evaluate(
     events: &mut Vec<Map>,
-    last: &mut BTreeMap<String, Last>,
+    last: &mut BTreeMap<String, LastSeen>,
     name: &str,
     wanted: &Map,
     running: Value,
@@ -78,7 +78,7 @@ fn judge(
         return Ok(());
     }
     let time = (delay > 0.0).then_some(now);
-    let fresh = Last {
+    let fresh = LastSeen {
         running: running.clone(),
         time,
     };
@@ -86,7 +86,7 @@ fn judge(
         if !wanted.get("emitatstartup").is_none_or(Value::truthy) {
             last.insert(
                 name.to_owned(),
-                Last {
+                LastSeen {
                     time: None,
                     ..fresh
                 },
@@ -125,7 +125,7 @@ mod tests {
         let mut last = BTreeMap::new();
         let mut seen = |wanted: &Map, running: bool, now: f64| {
             let mut events = Vec::new();
-            judge(&mut events, &mut last, "ssh", wanted, running.into(), now).unwrap();
+            evaluate(&mut events, &mut last, "ssh", wanted, running.into(), now).unwrap();
             events
         };
         let always = Map::new();

@@ -1,13 +1,13 @@
 //! Beacon `status`: what functions of `status` say (`salt/beacons/status.py`).
 
-use super::ask;
+use super::call_function;
 use crate::execution::{Context, python};
 use halite_wire::{Map, Value};
 
 /// What is told if the configuration names nothing.
 const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
-pub(super) fn look(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
+pub(super) fn poll(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
     let usual = vec![
         USUAL
             .into_iter()
@@ -26,8 +26,8 @@ pub(super) fn look(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
             Value::Array(items) => items.clone(),
             one => vec![one.clone()],
         };
-        let picked = match ask(ctx, &full, &[]) {
-            Ok(data) => picked(data, &items)?,
+        let picked = match call_function(ctx, &full, &[]) {
+            Ok(data) => select_items(data, &items)?,
             Err(why) => {
                 log::debug!(
                     "Status beacon attempted to process function {function} but encountered error: {why}"
@@ -42,7 +42,7 @@ pub(super) fn look(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
     Ok(vec![halite_wire::map! {"tag" => now, "data" => told}])
 }
 
-fn picked(data: Value, items: &[Value]) -> Result<Value, String> {
+fn select_items(data: Value, items: &[Value]) -> Result<Value, String> {
     let mut told = Value::Map(Map::new());
     for item in items {
         if item.is_str("all") {
@@ -90,12 +90,12 @@ mod tests {
     #[test]
     fn parts() {
         let data: Value = halite_wire::map! {"1-min" => 0.5, "5-min" => 1.5}.into();
-        let part = picked(data.clone(), &["1-min".into()]).unwrap();
+        let part = select_items(data.clone(), &["1-min".into()]).unwrap();
         assert_eq!(part, halite_wire::map! {"1-min" => 0.5}.into());
-        assert_eq!(picked(data.clone(), &["all".into()]).unwrap(), data);
-        let wrong = picked(data, &["x".into()]).unwrap();
+        assert_eq!(select_items(data.clone(), &["all".into()]).unwrap(), data);
+        let wrong = select_items(data, &["x".into()]).unwrap();
         assert_eq!(wrong, "Status beacon is incorrectly configured: 'x'".into());
-        let letter = picked("Sat".into(), &[0.into()]).unwrap();
+        let letter = select_items("Sat".into(), &[0.into()]).unwrap();
         assert_eq!(python::repr(&letter), "{0: 'S'}");
     }
 }

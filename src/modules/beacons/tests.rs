@@ -9,7 +9,7 @@ fn beacons(text: &str) -> Beacons {
     Beacons::new(&map(text), 1)
 }
 
-fn names(looks: &[Look]) -> Vec<&str> {
+fn names(looks: &[DueBeacon]) -> Vec<&str> {
     looks.iter().map(|look| look.name.as_str()).collect()
 }
 
@@ -50,7 +50,7 @@ fn the_pillar_stands_before_the_configuration() {
     b.start(t, true);
     b.set_pillar(&map("beacons: {load: []}"), t);
     assert_eq!(names(&b.due(t + SECOND)), ["load"]);
-    assert_eq!(b.dropped(), ["ps"]);
+    assert_eq!(b.take_removed(), ["ps"]);
     b.seen();
     b.set_pillar(&Map::new(), t);
     assert_eq!(names(&b.due(t + 2 * SECOND)), ["ps"]);
@@ -61,42 +61,43 @@ fn requests() {
     let mut b = beacons("ps: [{processes: {}}]");
     let t = Instant::now();
     b.set_pillar(&map("beacons: {load: []}"), t);
-    let mut ask = |text: &str| b.manage(&map(text), t).map(|told| told.data);
+    let mut manage = |text: &str| b.manage(&map(text), t).map(|told| told.data);
     let comment = |told: Option<Map>| told.and_then(|d| d.str("comment").map(str::to_owned));
     let add = "{func: add, name: log, beacon_data: [{file: /x}]}";
-    assert_eq!(comment(ask(add)).unwrap(), "Added new beacon item: log");
+    assert_eq!(comment(manage(add)).unwrap(), "Added new beacon item: log");
     assert_eq!(
-        comment(ask("{func: add, name: load, beacon_data: []}")).unwrap(),
+        comment(manage("{func: add, name: load, beacon_data: []}")).unwrap(),
         "Cannot update beacon item load, because it is configured in pillar."
     );
     assert_eq!(
-        comment(ask("{func: delete, name: log}")).unwrap(),
+        comment(manage("{func: delete, name: log}")).unwrap(),
         "Deleting beacon item: log"
     );
     assert_eq!(
-        comment(ask("{func: delete, name: log}")).unwrap(),
+        comment(manage("{func: delete, name: log}")).unwrap(),
         "Beacon item log not found."
     );
-    let told = ask("{func: disable_beacon, name: ps}").unwrap();
+    let told = manage("{func: disable_beacon, name: ps}").unwrap();
     let ps = yaml::parse("[{processes: {}}, {enabled: false}]").unwrap();
     assert_eq!(
         told.get("beacons").unwrap(),
         &Value::from(halite_wire::map! {"ps" => ps})
     );
-    ask("{func: enable_beacon, name: ps}");
-    let list = ask("{func: list, include_pillar: true, include_opts: true}").unwrap();
+    manage("{func: enable_beacon, name: ps}");
+    let list = manage("{func: list, include_pillar: true, include_opts: true}").unwrap();
     assert_eq!(
         list.get("beacons").unwrap(),
         &Value::from(map("{load: [], ps: [{processes: {}}]}"))
     );
-    let check = ask("{func: validate_beacon, name: x, beacon_data: [{beacon_module: memusage}]}");
+    let check =
+        manage("{func: validate_beacon, name: x, beacon_data: [{beacon_module: memusage}]}");
     assert_eq!(
         check.unwrap().str("vcomment"),
         Some("Configuration for memusage beacon requires percent.")
     );
-    assert!(ask("{func: nosuch}").is_none());
+    assert!(manage("{func: nosuch}").is_none());
     assert_eq!(
-        comment(ask("{func: reset}")).unwrap(),
+        comment(manage("{func: reset}")).unwrap(),
         "Beacons have been reset"
     );
 }
@@ -107,13 +108,13 @@ fn what_a_look_tells() {
         id: "m1".into(),
         ..Context::default()
     };
-    let look = |name: &str, text: &str| Look {
+    let due = |name: &str, text: &str| DueBeacon {
         name: name.to_owned(),
-        settings: Settings::of(&yaml::parse(text).unwrap()),
+        settings: BeaconConfig::from_value(&yaml::parse(text).unwrap()),
     };
-    let mut watcher = Watcher::default();
-    let mut tell = |name: &str, text: &str| watcher.look(&ctx, &[look(name, text)]);
-    let told = tell(
+    let mut poller = BeaconPoller::default();
+    let mut poll = |name: &str, text: &str| poller.poll(&ctx, &[due(name, text)]);
+    let told = poll(
         "procs",
         "[{processes: {no-such-process: stopped}}, {beacon_module: ps}]",
     );
@@ -123,15 +124,15 @@ fn what_a_look_tells() {
         "beacon_name" => "ps",
     };
     assert_eq!(told, [Value::Map(event)]);
-    assert_eq!(tell("memusage", "[{percent: '0%'}]").len(), 1);
-    assert_eq!(tell("memusage", "[{percent: 101}]").len(), 0);
-    assert_eq!(tell("memusage", "[]").len(), 0);
-    assert_eq!(tell("diskusage", "[{/: 0%}]").len(), 1);
-    assert_eq!(tell("nosuch", "[]").len(), 0);
-    let failed = tell("log", "[{file: /no/such}]");
+    assert_eq!(poll("memusage", "[{percent: '0%'}]").len(), 1);
+    assert_eq!(poll("memusage", "[{percent: 101}]").len(), 0);
+    assert_eq!(poll("memusage", "[]").len(), 0);
+    assert_eq!(poll("diskusage", "[{/: 0%}]").len(), 1);
+    assert_eq!(poll("nosuch", "[]").len(), 0);
+    let failed = poll("log", "[{file: /no/such}]");
     let failed = failed[0].as_map().unwrap();
     assert!(failed.str("error").unwrap().contains("/no/such"));
-    let status = tell("status", "[{interval: 5}, {loadavg: [1-min]}]");
+    let status = poll("status", "[{interval: 5}, {loadavg: [1-min]}]");
     let status = status[0]
         .as_map()
         .unwrap()

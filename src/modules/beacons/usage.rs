@@ -1,13 +1,13 @@
 //! Beacons `diskusage` and `memusage` (`salt/beacons/diskusage.py`, `memusage.py`).
 
-use super::{ask, number};
+use super::{call_function, number};
 use crate::execution::{Context, python};
 use halite_target::PyRegex;
 use halite_wire::{Map, Value};
 
 pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
     let all = halite_wire::map! {"all" => true, "__kwarg__" => true};
-    let partitions = ask(ctx, "ps.disk_partitions", &[all.into()])?;
+    let partitions = call_function(ctx, "ps.disk_partitions", &[all.into()])?;
     let partitions = partitions.as_array().unwrap_or_default();
     let mut events = Vec::new();
     for entry in list {
@@ -26,7 +26,7 @@ pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
             .iter()
             .filter_map(|p| p.as_map()?.str("mountpoint"));
         for place in places.filter(|place| regex.matches(place)) {
-            let Ok(usage) = ask(ctx, "ps.disk_usage", &[place.into()]) else {
+            let Ok(usage) = call_function(ctx, "ps.disk_usage", &[place.into()]) else {
                 log::warn!("{place} is not a valid mount point.");
                 continue;
             };
@@ -49,7 +49,7 @@ pub(super) fn validate_memory(config: &Map) -> Result<(), String> {
 }
 
 pub(super) fn memory(ctx: &Context, config: &Map) -> Result<Vec<Map>, String> {
-    let memory = ask(ctx, "ps.virtual_memory", &[])?;
+    let memory = call_function(ctx, "ps.virtual_memory", &[])?;
     let used = memory.as_map().and_then(|map| map.get("percent"));
     let used = used.map_or(Ok(0.0), number)?;
     let limit = number(config.get("percent").unwrap_or(&Value::Nil))?;

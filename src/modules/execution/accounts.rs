@@ -1,38 +1,37 @@
 //! Accounts and groups for `user`, `group` and `shadow`: from the name service, or from the files
 //! of another root.
 
-use super::{Fault, command_helpers};
+use super::{CallError, command_helpers};
+use crate::execution::declare::Result;
 use halite_sys::accounts::{self, Account, Group};
 use nix::unistd::{Gid, User, getgrouplist};
 use std::ffi::CString;
 
-type Found<T> = Result<T, Fault>;
-
 /// A file below another root, as `os.path.join(root, name)`.
-pub fn below(root: Option<&str>, name: &str) -> String {
+pub fn under_root(root: Option<&str>, name: &str) -> String {
     match root {
         None | Some("" | "/") => format!("/{name}"),
         Some(root) => format!("{}/{name}", root.trim_end_matches('/')),
     }
 }
 
-fn number(text: &str) -> Found<u32> {
+fn number(text: &str) -> Result<u32> {
     text.parse().map_err(|_| {
-        Fault::raised(
+        CallError::raised(
             "ValueError",
             format!("invalid literal for int() with base 10: '{text}'"),
         )
     })
 }
 
-fn account(line: &str) -> Found<Account> {
+fn account(line: &str) -> Result<Account> {
     let parts: Vec<&str> = line.trim().split(':').collect();
     let [name, passwd, uid, gid, gecos, home, shell] = parts.as_slice() else {
         let text = match parts.len() {
-            0..=3 => return Err(Fault::raised("IndexError", "list index out of range")),
+            0..=3 => return Err(CallError::raised("IndexError", "list index out of range")),
             n => format!("pwd.struct_passwd() takes a 7-sequence ({n}-sequence given)"),
         };
-        return Err(Fault::Type(text));
+        return Err(CallError::Type(text));
     };
     Ok(Account {
         name: (*name).to_owned(),
@@ -49,10 +48,10 @@ fn account(line: &str) -> Found<Account> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
+pub fn accounts(root: Option<&str>) -> Result<Vec<Account>> {
     match root {
         None => Ok(accounts::accounts()),
-        Some(_) => command_helpers::read(&below(root, "etc/passwd"))?
+        Some(_) => command_helpers::read(&under_root(root, "etc/passwd"))?
             .lines()
             .map(account)
             .collect(),
@@ -63,9 +62,9 @@ pub fn accounts(root: Option<&str>) -> Found<Vec<Account>> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
+pub fn by_name(name: &str, root: Option<&str>) -> Result<Option<Account>> {
     if root.is_some() {
-        let text = command_helpers::read(&below(root, "etc/passwd"))?;
+        let text = command_helpers::read(&under_root(root, "etc/passwd"))?;
         let line = text
             .lines()
             .find(|l| l.trim().split(':').next() == Some(name));
@@ -85,8 +84,8 @@ pub fn by_name(name: &str, root: Option<&str>) -> Found<Option<Account>> {
 }
 
 /// The groups of a file such as `/etc/group`; short lines are passed over.
-fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
-    let text = command_helpers::read(&below(root, "etc/group"))?;
+fn group_file(root: Option<&str>) -> Result<Vec<Group>> {
+    let text = command_helpers::read(&under_root(root, "etc/group"))?;
     let mut all = Vec::new();
     for line in text.lines() {
         let parts: Vec<&str> = line.trim().split(':').collect();
@@ -111,7 +110,7 @@ fn group_file(root: Option<&str>) -> Found<Vec<Group>> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn groups(root: Option<&str>) -> Found<Vec<Group>> {
+pub fn groups(root: Option<&str>) -> Result<Vec<Group>> {
     match root {
         None => Ok(accounts::groups()),
         Some(_) => group_file(root),
@@ -122,7 +121,7 @@ pub fn groups(root: Option<&str>) -> Found<Vec<Group>> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn group(name: &str, root: Option<&str>) -> Found<Option<Group>> {
+pub fn group(name: &str, root: Option<&str>) -> Result<Option<Group>> {
     if root.is_some() {
         return Ok(group_file(root)?.into_iter().find(|g| g.name == name));
     }
@@ -184,9 +183,9 @@ mod tests {
     fn lines_are_read() {
         let got = account("a:x:1:2:A B,1:/home/a:/bin/sh\n").unwrap();
         assert_eq!((got.uid, got.gid, got.gecos.as_str()), (1, 2, "A B,1"));
-        assert!(matches!(account("a:x"), Err(Fault::Raised(..))));
-        assert!(matches!(account("a:x:1:2:g"), Err(Fault::Type(_))));
-        assert_eq!(below(Some("/r/"), "etc/x"), "/r/etc/x");
-        assert_eq!(below(None, "etc/x"), "/etc/x");
+        assert!(matches!(account("a:x"), Err(CallError::Raised(..))));
+        assert!(matches!(account("a:x:1:2:g"), Err(CallError::Type(_))));
+        assert_eq!(under_root(Some("/r/"), "etc/x"), "/r/etc/x");
+        assert_eq!(under_root(None, "etc/x"), "/etc/x");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cmd::which;
 use super::declare::{Function, Module, Result, req};
-use super::{Call, Fault, command_helpers, python};
+use super::{Call, CallError, command_helpers, python};
 use halite_wire::{Map, Value};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -34,7 +34,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// Alias, target, and what follows: the groups of stock's expression, which fits any line.
-struct Line {
+struct AliasLine {
     alias: String,
     target: Value,
     comment: String,
@@ -43,7 +43,7 @@ struct Line {
 static LINE: LazyLock<Option<fancy_regex::Regex>> =
     LazyLock::new(|| fancy_regex::Regex::new(r"^([^:#]*)\s*:?\s*([^#]*?)(\s+#.*|(?=\n?\z))").ok());
 
-fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn file(call: &mut Call<'_>) -> Result<String> {
     let found = call.salt("config.option", vec!["aliases.file".into()], Map::new())?;
     let path = match found {
         Value::Str(path) if !path.is_empty() => path,
@@ -53,7 +53,7 @@ fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok(real.map_or(path, |p| p.to_string_lossy().into_owned()))
 }
 
-fn parsed(path: &str) -> std::result::Result<Vec<Line>, Fault> {
+fn parsed(path: &str) -> Result<Vec<AliasLine>> {
     if !Path::new(path).is_file() {
         return Ok(Vec::new());
     }
@@ -64,24 +64,24 @@ fn parsed(path: &str) -> std::result::Result<Vec<Line>, Fault> {
         .collect())
 }
 
-fn parse(line: &str) -> Line {
+fn parse(line: &str) -> AliasLine {
     let found = LINE.as_ref().and_then(|r| r.captures(line).ok().flatten());
     let Some(found) = found else {
-        return Line {
+        return AliasLine {
             alias: String::new(),
             target: Value::Nil,
             comment: line.trim().to_owned(),
         };
     };
     let part = |n| found.get(n).map_or("", |m| m.as_str());
-    Line {
+    AliasLine {
         alias: part(1).to_owned(),
         target: part(2).into(),
         comment: part(3).to_owned(),
     }
 }
 
-fn render(lines: &[Line]) -> String {
+fn render(lines: &[AliasLine]) -> String {
     let mut out = String::new();
     for line in lines {
         let target = match &line.target {
@@ -98,7 +98,7 @@ fn render(lines: &[Line]) -> String {
     out
 }
 
-fn write(call: &mut Call<'_>, path: &str, lines: &[Line]) -> Result {
+fn write(call: &mut Call<'_>, path: &str, lines: &[AliasLine]) -> Result {
     command_helpers::rewrite(Path::new(path), render(lines).as_bytes())
         .map_err(|e| python::os_error(&e, path))?;
     if let Some(program) = which("newaliases") {
@@ -107,7 +107,7 @@ fn write(call: &mut Call<'_>, path: &str, lines: &[Line]) -> Result {
     Ok(true.into())
 }
 
-fn table(lines: &[Line]) -> Map {
+fn table(lines: &[AliasLine]) -> Map {
     let mut map = Map::new();
     for line in lines.iter().filter(|l| !l.alias.is_empty()) {
         map.set(line.alias.clone(), line.target.clone());
@@ -127,9 +127,9 @@ fn get_target(call: &mut Call<'_>) -> Result {
     Ok(target.cloned().unwrap_or_else(|| "".into()))
 }
 
-fn not_empty(call: &Call<'_>, name: &str) -> std::result::Result<(), Fault> {
+fn not_empty(call: &Call<'_>, name: &str) -> Result<()> {
     if call.arg(name).is_str("") {
-        Err(Fault::Invocation(format!(
+        Err(CallError::Invocation(format!(
             "{name} can not be an empty string"
         )))
     } else {
@@ -175,7 +175,7 @@ fn set_target(call: &mut Call<'_>) -> Result {
         out.push(line);
     }
     if !done {
-        out.push(Line {
+        out.push(AliasLine {
             alias,
             target,
             comment: String::new(),
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn lines_survive() {
         let text = "# head\nroot: ann, bob # both\n\npostmaster:root\n";
-        let lines: Vec<Line> = text.split_inclusive('\n').map(parse).collect();
+        let lines: Vec<AliasLine> = text.split_inclusive('\n').map(parse).collect();
         assert_eq!(table(&lines).str("root"), Some("ann, bob"));
         assert_eq!(table(&lines).str("postmaster"), Some("root"));
         assert_eq!(render(&lines[..3]), "# head\nroot: ann, bob # both\n\n");

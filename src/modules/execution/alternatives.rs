@@ -1,8 +1,8 @@
 //! `alternatives`: which of several programs a name stands for (`update-alternatives(1)`).
 
 use super::declare::{Function, Module, Result, req};
-use super::program::Ran;
-use super::{Call, Fault, command_helpers, python};
+use super::program::CommandOutput;
+use super::{Call, command_helpers, python};
 use halite_wire::Value;
 
 pub(super) const MODULE: Module = Module {
@@ -71,17 +71,17 @@ fn name(call: &Call<'_>) -> String {
     python::str(call.arg("name"))
 }
 
-fn ask(call: &mut Call<'_>, option: &str) -> std::result::Result<Ran, Fault> {
+fn query(call: &mut Call<'_>, option: &str) -> Result<CommandOutput> {
     let argv = [program(call), option, &name(call)].map(str::to_owned);
     command_helpers::tolerant(call, argv)
 }
 
-fn refused(ran: &Ran) -> bool {
+fn refused(ran: &CommandOutput) -> bool {
     ran.retcode > 0 && !ran.stderr.is_empty()
 }
 
 fn display(call: &mut Call<'_>) -> Result {
-    let ran = ask(call, "--display")?;
+    let ran = query(call, "--display")?;
     Ok(if refused(&ran) {
         ran.stderr
     } else {
@@ -96,7 +96,7 @@ fn show_link(call: &mut Call<'_>) -> Result {
         "Suse" => return Ok(from_file(&name(call), "/var/lib/rpm/alternatives")),
         _ => {}
     }
-    let ran = ask(call, "--query")?;
+    let ran = query(call, "--query")?;
     if refused(&ran) {
         return Ok(false.into());
     }
@@ -120,7 +120,7 @@ fn current(call: &Call<'_>) -> Option<String> {
 }
 
 fn check_exists(call: &mut Call<'_>) -> Result {
-    let ran = ask(call, "--display")?;
+    let ran = query(call, "--display")?;
     let path = python::str(call.arg("path"));
     Ok((!refused(&ran) && ran.stdout.lines().any(|l| l.starts_with(&path))).into())
 }

@@ -2,7 +2,7 @@
 //! (`salt/modules/beacons.py`).
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use crate::local;
 use halite_sys::daemon::write_atomic;
 use halite_wire::difflib::unified_diff;
@@ -29,21 +29,26 @@ pub(super) const MODULE: Module = Module {
             .keywords(),
         Function::new(
             "disable",
-            |c| all(c, false),
+            |c| set_all_enabled(c, false),
             "Lets no beacon look any more.",
         )
         .keywords(),
         Function::new(
             "disable_beacon",
-            |c| one(c, false),
+            |c| set_enabled(c, false),
             "Lets one beacon look no more.",
         )
         .args(args![name])
         .keywords(),
-        Function::new("enable", |c| all(c, true), "Takes beacons.disable back.").keywords(),
+        Function::new(
+            "enable",
+            |c| set_all_enabled(c, true),
+            "Takes beacons.disable back.",
+        )
+        .keywords(),
         Function::new(
             "enable_beacon",
-            |c| one(c, true),
+            |c| set_enabled(c, true),
             "Takes beacons.disable_beacon back.",
         )
         .args(args![name])
@@ -98,14 +103,14 @@ fn timeout(call: &Call<'_>) -> Value {
 }
 
 /// Asks the daemon. `Err(false)`: there is none; `Err(true)`: it does not answer.
-fn ask(call: &Call<'_>, request: &Map, answer: &str) -> std::result::Result<Map, bool> {
+fn ask_daemon(call: &Call<'_>, request: &Map, answer: &str) -> Result<Map, bool> {
     let seconds = match timeout(call) {
         Value::Int(seconds) => seconds as f64,
         Value::Float(seconds) => seconds,
         _ => WAIT,
     };
     let wait = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs_f64(WAIT));
-    local::ask(call.ctx, TAG, request, answer, wait)
+    local::fire_and_wait(call.ctx, TAG, request, answer, wait)
 }
 
 fn late(call: &Call<'_>, what: &str) -> String {
@@ -125,16 +130,16 @@ fn name(call: &Call<'_>) -> String {
 pub fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
     let request =
         halite_wire::map! {"func" => "list", "include_pillar" => pillar, "include_opts" => opts};
-    let answer = ask(call, &request, "/salt/minion/minion_beacons_list_complete").ok()?;
+    let answer = ask_daemon(call, &request, "/salt/minion/minion_beacons_list_complete").ok()?;
     let complete = answer.get("complete").is_some_and(Value::truthy);
     answer.get("beacons").filter(|_| complete).cloned()
 }
 
 /// As [`configured`] for those who look into it.
-fn known(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+fn list_beacons(call: &Call<'_>) -> Result<Map> {
     match configured(call, true, true) {
         Some(Value::Map(map)) => Ok(map),
-        _ => Err(Fault::Type(
+        _ => Err(CallError::Type(
             "argument of type 'NoneType' is not iterable".to_owned(),
         )),
     }
@@ -156,7 +161,7 @@ fn list(call: &mut Call<'_>) -> Result {
 
 fn available(call: &Call<'_>) -> Option<Value> {
     let request = halite_wire::map! {"func" => "list_available"};
-    let answer = ask(
+    let answer = ask_daemon(
         call,
         &request,
         "/salt/minion/minion_beacons_list_available_complete",
@@ -186,17 +191,17 @@ fn kind(call: &Call<'_>) -> String {
 }
 
 /// What is wrong with the data, if anything is.
-fn invalid(call: &Call<'_>) -> std::result::Result<Option<String>, Fault> {
+fn invalid(call: &Call<'_>) -> Result<Option<String>> {
     let request = halite_wire::map! {
         "name" => name(call), "beacon_data" => call.arg("beacon_data").clone(), "func" => "validate_beacon",
     };
-    let answer = ask(
+    let answer = ask_daemon(
         call,
         &request,
         "/salt/minion/minion_beacon_validation_complete",
     );
     let Ok(answer) = answer else {
-        return Err(Fault::Type(
+        return Err(CallError::Type(
             "'NoneType' object is not subscriptable".to_owned(),
         ));
     };
@@ -210,7 +215,7 @@ fn change(call: &Call<'_>, func: &str) -> Map {
 
 fn add(call: &mut Call<'_>) -> Result {
     let name = name(call);
-    if known(call)?.contains(&name) {
+    if list_beacons(call)?.contains(&name) {
         return Ok(ret(true, format!("Beacon {name} is already configured.")).into());
     }
     let kind = kind(call);
@@ -230,7 +235,7 @@ fn add(call: &mut Call<'_>) -> Result {
         let text = format!("Beacon {name} configuration invalid, not adding.\n{why}");
         return Ok(ret(false, text).into());
     }
-    let answer = ask(
+    let answer = ask_daemon(
         call,
         &change(call, "add"),
         "/salt/minion/minion_beacon_add_complete",
@@ -280,7 +285,7 @@ fn lines(config: &Value) -> Vec<String> {
 
 fn modify(call: &mut Call<'_>) -> Result {
     let name = name(call);
-    let known = known(call)?;
+    let known = list_beacons(call)?;
     let Some(before) = known.get(&name) else {
         return Ok(ret(true, format!("Beacon {name} is not configured.")).into());
     };
@@ -296,7 +301,7 @@ fn modify(call: &mut Call<'_>) -> Result {
         return Ok(ret(true, format!("Job {name} in correct state")).into());
     }
     let diff = unified_diff(&lines(before), &lines(data), "", "");
-    let answer = ask(
+    let answer = ask_daemon(
         call,
         &change(call, "modify"),
         "/salt/minion/minion_beacon_modify_complete",
@@ -319,7 +324,7 @@ fn delete(call: &mut Call<'_>) -> Result {
         return Ok(ret(true, format!("Beacon: {name} would be deleted.")).into());
     }
     let request = halite_wire::map! {"name" => name.as_str(), "func" => "delete"};
-    let answer = ask(call, &request, "/salt/minion/minion_beacon_delete_complete");
+    let answer = ask_daemon(call, &request, "/salt/minion/minion_beacon_delete_complete");
     Ok(match answer {
         Ok(answer) if !done(&answer) => ret(false, comment(&answer)),
         Ok(answer) if !beacons(&answer).contains(&name) => {
@@ -357,7 +362,7 @@ fn save(call: &mut Call<'_>) -> Result {
     .into())
 }
 
-fn all(call: &mut Call<'_>, enable: bool) -> Result {
+fn set_all_enabled(call: &mut Call<'_>, enable: bool) -> Result {
     let (word, func) = if enable {
         ("enabled", "enable")
     } else {
@@ -368,7 +373,7 @@ fn all(call: &mut Call<'_>, enable: bool) -> Result {
     }
     let tag = format!("/salt/minion/minion_beacons_{word}_complete");
     let title = if enable { "Enabled" } else { "Disabled" };
-    let told = match ask(call, &halite_wire::map! {"func" => func}, &tag) {
+    let told = match ask_daemon(call, &halite_wire::map! {"func" => func}, &tag) {
         Ok(answer) => {
             if beacons(&answer).get("enabled").map(Value::truthy) == Some(enable) {
                 ret(true, format!("{title} beacons on minion."))
@@ -382,7 +387,7 @@ fn all(call: &mut Call<'_>, enable: bool) -> Result {
     Ok(told.into())
 }
 
-fn one(call: &mut Call<'_>, enable: bool) -> Result {
+fn set_enabled(call: &mut Call<'_>, enable: bool) -> Result {
     let name = name(call);
     if name.is_empty() {
         return Ok(ret(false, "Beacon name is required.").into());
@@ -400,11 +405,11 @@ fn one(call: &mut Call<'_>, enable: bool) -> Result {
         }
         .into());
     }
-    if !known(call)?.contains(&name) {
+    if !list_beacons(call)?.contains(&name) {
         return Ok(ret(false, format!("Beacon {name} is not currently configured.")).into());
     }
     let request = halite_wire::map! {"func" => func, "name" => name.as_str()};
-    let answer = ask(
+    let answer = ask_daemon(
         call,
         &request,
         &format!("/salt/minion/minion_beacon_{word}_complete"),
@@ -444,7 +449,7 @@ fn reset(call: &mut Call<'_>) -> Result {
         return Ok(ret(true, "Beacons would be reset.").into());
     }
     let request = halite_wire::map! {"func" => "reset"};
-    let answer = ask(call, &request, "/salt/minion/minion_beacon_reset_complete");
+    let answer = ask_daemon(call, &request, "/salt/minion/minion_beacon_reset_complete");
     Ok(match answer {
         Ok(answer) if done(&answer) => ret(true, "Beacon configuration reset."),
         Ok(answer) => ret(false, comment(&answer)),

@@ -5,7 +5,8 @@
 //! the `TypeError` that the Python call itself raises.
 
 use super::declare::Function;
-use super::{Fault, python};
+use super::{CallError, python};
+use crate::execution::declare::Result;
 use halite_wire::yaml::{parse_kwarg, yamlify_arg};
 use halite_wire::{Map, Value};
 
@@ -24,12 +25,8 @@ pub struct Bound {
 /// the schedule are what they are: no text in them is a keyword.
 ///
 /// # Errors
-/// [`Fault::Invocation`] naming every keyword that the function does not take.
-pub fn load(
-    function: &Function,
-    args: &[Value],
-    job: Option<&Map>,
-) -> Result<(Vec<Value>, Map), Fault> {
+/// [`CallError::Invocation`] naming every keyword that the function does not take.
+pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(Vec<Value>, Map)> {
     let scheduled = job.is_some_and(|job| job.contains("schedule"));
     let mut positional = Vec::new();
     let mut kwargs = Map::new();
@@ -55,7 +52,7 @@ pub fn load(
         }
     }
     if !invalid.is_empty() {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "The following keyword arguments are not valid: {}",
             invalid.join(", ")
         )));
@@ -77,8 +74,8 @@ fn keyword_map(arg: &Value) -> Option<&Map> {
 /// Puts values in place as a Python call would.
 ///
 /// # Errors
-/// [`Fault::Type`] with CPython's text.
-pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound, Fault> {
+/// [`CallError::Type`] with CPython's text.
+pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound> {
     let given = positional.len();
     let count = function.args.len();
     let mut slots: Vec<Option<Value>> = vec![None; count];
@@ -125,11 +122,11 @@ pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<
     })
 }
 
-fn type_error(function: &Function, text: &str) -> Fault {
-    Fault::Type(format!("{}() {text}", function.inner))
+fn type_error(function: &Function, text: &str) -> CallError {
+    CallError::Type(format!("{}() {text}", function.inner))
 }
 
-fn too_many(function: &Function, given: usize) -> Fault {
+fn too_many(function: &Function, given: usize) -> CallError {
     let most = function.args.len();
     let least = function.args.iter().filter(|a| a.default.is_none()).count();
     let takes = if least == most {
@@ -141,7 +138,7 @@ fn too_many(function: &Function, given: usize) -> Fault {
     type_error(function, &format!("takes {takes} but {given} {verb} given"))
 }
 
-fn check_missing(function: &Function, slots: &[Option<Value>]) -> Result<(), Fault> {
+fn check_missing(function: &Function, slots: &[Option<Value>]) -> Result<()> {
     let missing: Vec<String> = function
         .args
         .iter()

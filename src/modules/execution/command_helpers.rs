@@ -2,8 +2,9 @@
 //! which set the return code of the job, and files that are rewritten in place.
 
 use super::cmd::which;
-use super::program::{self, Ran};
-use super::{Call, Fault, python};
+use super::program::{self, CommandOutput};
+use super::{Call, CallError, python};
+use crate::execution::declare::Result;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::io::{self, Write};
@@ -24,10 +25,10 @@ impl Argv {
     ///
     /// # Errors
     /// It is not installed.
-    pub fn which(program: &str) -> std::result::Result<Argv, Fault> {
+    pub fn which(program: &str) -> Result<Argv> {
         which(program)
             .map(Argv::new)
-            .ok_or_else(|| Fault::Command(format!("Command '{program}' cannot be found")))
+            .ok_or_else(|| CallError::Command(format!("Command '{program}' cannot be found")))
     }
 
     /// Adds words.
@@ -59,7 +60,7 @@ impl IntoIterator for Argv {
 pub fn all<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<Ran, Fault> {
+) -> Result<CommandOutput> {
     helper(call, Helper::new(argv))
 }
 
@@ -67,7 +68,7 @@ pub fn all<T: Into<String>>(
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn helper(call: &mut Call<'_>, helper: Helper) -> std::result::Result<Ran, Fault> {
+pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
     let ran = program::helper(helper)?;
     call.retcode = ran.retcode.into();
     Ok(ran)
@@ -80,7 +81,7 @@ pub fn helper(call: &mut Call<'_>, helper: Helper) -> std::result::Result<Ran, F
 pub fn tolerant<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<Ran, Fault> {
+) -> Result<CommandOutput> {
     let ran = program::run(argv)?;
     call.retcode = 0.into();
     Ok(ran)
@@ -93,7 +94,7 @@ pub fn tolerant<T: Into<String>>(
 pub fn printed<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<String, Fault> {
+) -> Result<String> {
     let merged = Helper {
         merge: true,
         ..Helper::new(argv)
@@ -108,7 +109,7 @@ pub fn printed<T: Into<String>>(
 pub fn printed_anyway<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
-) -> std::result::Result<String, Fault> {
+) -> Result<String> {
     let text = printed(call, argv)?;
     call.retcode = 0.into();
     Ok(text)
@@ -118,7 +119,7 @@ pub fn printed_anyway<T: Into<String>>(
 ///
 /// # Errors
 /// As Python raises them.
-pub fn read(path: &str) -> std::result::Result<String, Fault> {
+pub fn read(path: &str) -> Result<String> {
     let octets = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
@@ -198,14 +199,14 @@ pub fn compare(old: &Map, new: &Map) -> Map {
 }
 
 /// A file with a name of its own that only its owner can read; it goes with this value.
-pub struct Temporary(String);
+pub struct TempFile(String);
 
-impl Temporary {
+impl TempFile {
     /// Makes the file.
     ///
     /// # Errors
     /// Of the file system.
-    pub fn new(content: &[u8]) -> std::result::Result<Temporary, Fault> {
+    pub fn new(content: &[u8]) -> Result<TempFile> {
         let name = format!("__salt.tmp.{:016x}", rand::random::<u64>());
         let path = std::env::temp_dir().join(name);
         let text = path.to_string_lossy().into_owned();
@@ -215,7 +216,7 @@ impl Temporary {
             .mode(0o600)
             .open(&path)
             .and_then(|mut file| file.write_all(content));
-        let file = Temporary(text);
+        let file = TempFile(text);
         written.map_err(|e| python::os_error(&e, &file.0))?;
         Ok(file)
     }
@@ -226,7 +227,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }

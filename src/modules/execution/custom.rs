@@ -8,7 +8,7 @@
 //! Each process describes a file once, and again when it has changed.
 
 use super::declare::{Arg, Function, Lit, Result};
-use super::{Call, Context, Fault};
+use super::{Call, CallError, Context};
 use crate::programs::{places, with_metadata};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
@@ -25,7 +25,7 @@ const CALL: Duration = Duration::from_secs(24 * 3600);
 
 /// One described file. It lives as long as the process, as the tables of functions do; only a
 /// changed file makes another one.
-struct Described {
+struct DescribedModule {
     path: PathBuf,
     stamp: Stamp,
     module: &'static str,
@@ -45,12 +45,12 @@ fn stamp(meta: &Metadata) -> Stamp {
     )
 }
 
-static KNOWN: Mutex<Vec<&'static Described>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<&'static DescribedModule>> = Mutex::new(Vec::new());
 
 /// The functions of the site's modules, with their full names.
 pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = Vec::new();
-    for described in described(ctx) {
+    for described in described_modules(ctx) {
         for function in described.functions {
             let name = format!("{}.{}", described.module, function.name);
             if !all.iter().any(|(known, _)| *known == name) {
@@ -67,7 +67,7 @@ pub fn find(ctx: &Context, fun: &str) -> Option<&'static Function> {
     found.map(|(_, function)| function)
 }
 
-fn described(ctx: &Context) -> Vec<&'static Described> {
+fn described_modules(ctx: &Context) -> Vec<&'static DescribedModule> {
     let places = places(&ctx.opts, "modules", "module_dirs");
     let files = places.iter().flat_map(|dir| with_metadata(dir));
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ fn described(ctx: &Context) -> Vec<&'static Described> {
             if let Some(old) = known.iter().find(|d| d.path == path && d.stamp == stamp) {
                 return *old;
             }
-            let new: &'static Described = Box::leak(Box::new(describe(path, stamp)));
+            let new: &'static DescribedModule = Box::leak(Box::new(describe(path, stamp)));
             known.retain(|d| d.path != new.path);
             known.push(new);
             new
@@ -86,10 +86,10 @@ fn described(ctx: &Context) -> Vec<&'static Described> {
 }
 
 /// What a module says of itself; one that says nothing usable has no functions.
-fn describe(path: PathBuf, stamp: Stamp) -> Described {
+fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut out = Described {
-        module: keep(&stem),
+    let mut out = DescribedModule {
+        module: leak(&stem),
         stamp,
         functions: &[],
         path,
@@ -109,14 +109,14 @@ fn describe(path: PathBuf, stamp: Stamp) -> Described {
     let functions = told.and_then(|value| {
         let map = value.into_map().ok_or("`describe` prints no JSON object")?;
         if let Some(name) = map.str("module") {
-            out.module = keep(name);
+            out.module = leak(name);
         }
         let functions = map.get("functions").and_then(Value::as_map);
         let functions = functions.ok_or("`describe` prints no `functions`")?;
         functions
             .iter()
             .map(|(k, v)| declared(k, v))
-            .collect::<std::result::Result<Vec<_>, String>>()
+            .collect::<Result<Vec<_>, String>>()
     });
     match functions {
         Ok(functions) => out.functions = Vec::leak(functions),
@@ -125,12 +125,12 @@ fn describe(path: PathBuf, stamp: Stamp) -> Described {
     out
 }
 
-fn keep(text: &str) -> &'static str {
+fn leak(text: &str) -> &'static str {
     String::leak(text.to_owned())
 }
 
 /// One function: `{"doc": ..., "args": ["required", ["optional", default]], "varargs": bool, "keywords": bool}`.
-fn declared(name: &Value, spec: &Value) -> std::result::Result<Function, String> {
+fn declared(name: &Value, spec: &Value) -> Result<Function, String> {
     let name = name.as_str().unwrap_or_default();
     let fits = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -153,26 +153,26 @@ fn declared(name: &Value, spec: &Value) -> std::result::Result<Function, String>
         let name = name
             .ok_or_else(|| format!("{name:?}: its arguments are names, or names with defaults"))?;
         Ok(Arg {
-            name: keep(name),
+            name: leak(name),
             default,
         })
     });
-    let args = args.collect::<std::result::Result<Vec<_>, String>>()?;
+    let args = args.collect::<Result<Vec<_>, String>>()?;
     let flag = |key: &str| spec.get(key).is_some_and(Value::truthy);
-    let mut function = Function::new(keep(name), run, keep(spec.str("doc").unwrap_or_default()))
+    let mut function = Function::new(leak(name), run, leak(spec.str("doc").unwrap_or_default()))
         .args(Vec::leak(args));
     function.varargs = flag("varargs");
     function.keywords = flag("keywords");
     Ok(function)
 }
 
-fn literal(value: &Value) -> std::result::Result<Lit, String> {
+fn literal(value: &Value) -> Result<Lit, String> {
     Ok(match value {
         Value::Nil => Lit::Nil,
         Value::Bool(b) => Lit::Bool(*b),
         Value::Int(i) => Lit::Int(*i),
         Value::Float(f) => Lit::Float(*f),
-        Value::Str(text) => Lit::Str(keep(text)),
+        Value::Str(text) => Lit::Str(leak(text)),
         Value::Array(list) if list.is_empty() => Lit::Empty,
         _ => return Err("a default is nothing, true, false, a number, a text or []".to_owned()),
     })
@@ -187,7 +187,8 @@ fn run(call: &mut Call<'_>) -> Result {
         .find(|d| d.functions.iter().any(|f| std::ptr::eq(f, function)))
         .map(|d| d.path.to_string_lossy().into_owned());
     drop(known);
-    let file = file.ok_or_else(|| Fault::Command("the module has been taken away".to_owned()))?;
+    let file =
+        file.ok_or_else(|| CallError::Command("the module has been taken away".to_owned()))?;
     let args: Map = call
         .function
         .args
@@ -202,25 +203,26 @@ fn run(call: &mut Call<'_>) -> Result {
         "pillar" => Map::clone(&ctx.pillar), "opts" => ctx.opts.clone(),
         "jid" => ctx.job.as_ref().and_then(|job| job.str("jid")),
     };
-    let input = serde_json::to_vec(&order).map_err(|e| Fault::Command(format!("{file}: {e}")))?;
+    let input =
+        serde_json::to_vec(&order).map_err(|e| CallError::Command(format!("{file}: {e}")))?;
     let helper = Helper {
         stdin: Some(input),
         ..Helper::new([file.as_str(), "call"])
     };
     let done = helper
         .run(CALL)
-        .map_err(|e| Fault::Command(e.to_string()))?;
+        .map_err(|e| CallError::Command(e.to_string()))?;
     let said = String::from_utf8_lossy(&done.stderr).trim_end().to_owned();
     let answer = match serde_json::from_slice(&done.stdout) {
         Ok(Value::Map(answer)) => answer,
         _ if done.code != 0 => {
-            return Err(Fault::Command(format!(
+            return Err(CallError::Command(format!(
                 "{file} ended with {}: {said}",
                 done.code
             )));
         }
         _ => {
-            return Err(Fault::Command(format!(
+            return Err(CallError::Command(format!(
                 "{file}: `call` printed no JSON object"
             )));
         }
@@ -229,7 +231,7 @@ fn run(call: &mut Call<'_>) -> Result {
         log::info!("{file}: {said}");
     }
     if let Some(error) = answer.get("error").filter(|e| e.truthy()) {
-        return Err(Fault::Command(super::python::str(error)));
+        return Err(CallError::Command(super::python::str(error)));
     }
     if let Some(code) = answer.get("retcode") {
         call.retcode = code.clone();

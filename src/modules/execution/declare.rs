@@ -4,11 +4,11 @@
 //! `sys.argspec` and dispatch all read these tables; there is no other way from a
 //! name on the wire to code.
 
-use super::{Call, Fault};
+use super::{Call, CallError};
 use halite_wire::{Map, Value};
 
-/// What an execution function returns, and what helps it.
-pub type Result<T = Value> = std::result::Result<T, Fault>;
+/// What an execution function, or a step of one, returns.
+pub type Result<T = Value, E = CallError> = std::result::Result<T, E>;
 
 /// A default value that can stand in a constant table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -178,4 +178,4 @@ pub struct Module {
 }
 
 /// Modules of one name: a host has the first whose test its grains pass.
-pub type Kinds = &'static [(Module, fn(&Map) -> bool)];
+pub type ModulesByHost = &'static [(Module, fn(&Map) -> bool)];

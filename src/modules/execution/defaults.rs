@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Module, Result, args};
 use super::nested::{DELIMITER, traverse};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use crate::files::FileClient;
 use halite_render::merge::{NotMaps, update as merge_into};
 use halite_wire::{Map, Value, yaml};
@@ -45,7 +45,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The file of defaults that the file server has for a formula.
-fn load(call: &Call<'_>, formula: &str) -> std::result::Result<Option<Value>, Fault> {
+fn load(call: &Call<'_>, formula: &str) -> Result<Option<Value>> {
     let client = FileClient::new(call.ctx)?;
     for kind in ["yaml", "json"] {
         let url = format!("salt://{formula}/defaults.{kind}");
@@ -55,9 +55,9 @@ fn load(call: &Call<'_>, formula: &str) -> std::result::Result<Option<Value>, Fa
         let text = String::from_utf8_lossy(&content);
         let value = match kind {
             "yaml" => yaml::parse(&text)
-                .map_err(|e| Fault::raised("yaml.scanner.ScannerError", e.message))?,
+                .map_err(|e| CallError::raised("yaml.scanner.ScannerError", e.message))?,
             _ => serde_json::from_str(&text)
-                .map_err(|e| Fault::raised("json.decoder.JSONDecodeError", e.to_string()))?,
+                .map_err(|e| CallError::raised("json.decoder.JSONDecodeError", e.to_string()))?,
         };
         let value = if value.truthy() {
             value
@@ -85,11 +85,11 @@ fn get(call: &mut Call<'_>) -> Result {
         .unwrap_or_else(|| call.arg("default").clone()))
 }
 
-fn not_maps() -> Fault {
-    Fault::Type(NotMaps.to_string())
+fn not_maps() -> CallError {
+    CallError::Type(NotMaps.to_string())
 }
 
-fn merged(dest: &Value, src: &Value, lists: bool) -> std::result::Result<Map, Fault> {
+fn merged(dest: &Value, src: &Value, lists: bool) -> Result<Map> {
     let (Value::Map(dest), Value::Map(src)) = (dest, src) else {
         return Err(not_maps());
     };
@@ -109,7 +109,7 @@ fn converted(value: &Value, convert: bool) -> Value {
 fn merge(call: &mut Call<'_>) -> Result {
     let convert = call.flag("convert_none");
     if call.arg("dest").is_nil() && convert && call.flag("in_place") {
-        return Err(Fault::Type(
+        return Err(CallError::Type(
             "Can't perform in-place merge into NoneType".into(),
         ));
     }
@@ -121,7 +121,7 @@ fn merge(call: &mut Call<'_>) -> Result {
 fn update(call: &mut Call<'_>) -> Result {
     let convert = call.flag("convert_none");
     if call.arg("dest").is_nil() && call.flag("in_place") {
-        return Err(Fault::Type(
+        return Err(CallError::Type(
             "Can't perform in-place update into NoneType".into(),
         ));
     }
@@ -130,7 +130,7 @@ fn update(call: &mut Call<'_>) -> Result {
     let Value::Map(nodes) = nodes else {
         let class = python::short_class(&nodes);
         let text = format!("'{class}' object has no attribute 'items'");
-        return Err(Fault::raised("AttributeError", text));
+        return Err(CallError::raised("AttributeError", text));
     };
     let mut filled = Map::new();
     for (name, own) in nodes.iter() {

@@ -144,7 +144,7 @@ fn item(call: &mut Call<'_>) -> Result {
         let Some(name) = key.as_str() else {
             let class = python::short_class(&key);
             let text = format!("str expected, not {class}");
-            return Err(super::Fault::Type(text));
+            return Err(super::CallError::Type(text));
         };
         let value = environment::get(name);
         out.set(

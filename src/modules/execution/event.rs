@@ -27,7 +27,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// Whether there is no master to tell (`file_client: local`, `master_type: disable`).
-fn alone(call: &Call<'_>) -> bool {
+fn is_masterless(call: &Call<'_>) -> bool {
     let opts = &call.ctx.opts;
     let is = |key: &str, value: &str| opts.str(key) == Some(value);
     let local = opts.get("local").is_some_and(Value::truthy)
@@ -57,7 +57,7 @@ fn on_own_bus(call: &Call<'_>, tag: &str, data: &Map) -> bool {
 
 fn fire_master(call: &mut Call<'_>) -> Result {
     let tag = call.text("tag").unwrap_or_default();
-    if alone(call) {
+    if is_masterless(call) {
         log::warn!("Local mode detected. Event with tag {tag} will NOT be sent.");
         return Ok(false.into());
     }
@@ -87,7 +87,7 @@ fn at_master(call: &Call<'_>, tag: &str, data: Value, preload: &Value) -> bool {
 fn send(call: &mut Call<'_>) -> Result {
     let tag = call.text("tag").unwrap_or_default();
     let data = collected(call);
-    if alone(call) {
+    if is_masterless(call) {
         return Ok(on_own_bus(call, &tag, &data).into());
     }
     let preload = call.arg("preload").clone();

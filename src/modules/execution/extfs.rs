@@ -1,7 +1,7 @@
 //! `extfs`: making, tuning and reading ext2, ext3 and ext4 file systems.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell};
+use super::{Call, CallError, python, shell};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -163,7 +163,7 @@ fn part(call: &mut Call<'_>, name: &str) -> Result {
     Ok(dumped(call)?.get(name).cloned().into())
 }
 
-fn dumped(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn dumped(call: &mut Call<'_>) -> Result<Map> {
     let device = python::str(call.arg("device"));
     let flags = call.text("args").filter(|a| !a.is_empty());
     let flags = flags.map(|f| format!("-{f}"));
@@ -173,12 +173,12 @@ fn dumped(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
     parse(&text)
 }
 
-fn short() -> Fault {
-    Fault::raised("IndexError", "list index out of range")
+fn unexpected_output() -> CallError {
+    CallError::raised("IndexError", "list index out of range")
 }
 
 /// What `dumpe2fs` prints: lines of names and values, then groups of blocks.
-fn parse(text: &str) -> std::result::Result<Map, Fault> {
+fn parse(text: &str) -> Result<Map> {
     let mut attributes = Map::new();
     let mut blocks: Vec<(String, Map)> = Vec::new();
     let mut in_blocks = false;
@@ -191,7 +191,7 @@ fn parse(text: &str) -> std::result::Result<Map, Fault> {
             line = line.replace('\t', " ");
             let parts: Vec<&str> = line.split(": ").collect();
             if line.starts_with("Filesystem features") {
-                let value = parts.get(1).ok_or_else(short)?;
+                let value = parts.get(1).ok_or_else(unexpected_output)?;
                 let words: Vec<Value> = value.split_whitespace().map(Into::into).collect();
                 attributes.set(parts[0], words);
             } else if line.starts_with("Group") && !line.starts_with("Group descriptor size") {
@@ -206,8 +206,8 @@ fn parse(text: &str) -> std::result::Result<Map, Fault> {
         if line.starts_with("Group") {
             let bare = line.replace([':', '(', ')', '[', ']'], "");
             let words: Vec<&str> = bare.split_whitespace().collect();
-            let number = words.get(1).ok_or_else(short)?;
-            let range = words.get(3).ok_or_else(short)?;
+            let number = words.get(1).ok_or_else(unexpected_output)?;
+            let range = words.get(3).ok_or_else(unexpected_output)?;
             let extra: Vec<Value> = Vec::new();
             let group = map! {"group" => *number, "range" => *range, "extra" => extra};
             let name = format!("Group {number}");
@@ -223,7 +223,7 @@ fn parse(text: &str) -> std::result::Result<Map, Fault> {
             ("Free inodes:", "free inodes"),
         ];
         if let Some((_, key)) = free.iter().find(|(mark, _)| line.contains(mark)) {
-            let value = line.split(": ").nth(1).ok_or_else(short)?;
+            let value = line.split(": ").nth(1).ok_or_else(unexpected_output)?;
             let list: Vec<Value> = value.split(", ").map(Into::into).collect();
             group.set(*key, list);
         } else if let Some(Value::Array(extra)) = group.get_mut("extra") {

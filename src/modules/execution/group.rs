@@ -3,7 +3,7 @@
 use super::accounts::{group, groups};
 use super::command_helpers::{self, Argv};
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python};
+use super::{Call, python};
 use halite_sys::accounts::Group;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -73,7 +73,7 @@ fn name(call: &Call<'_>) -> String {
     python::str(call.arg("name"))
 }
 
-fn details(name: &str, root: Option<&str>) -> std::result::Result<Map, Fault> {
+fn details(name: &str, root: Option<&str>) -> Result<Map> {
     Ok(group(name, root)?
         .as_ref()
         .map(described)

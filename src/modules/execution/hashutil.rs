@@ -1,7 +1,7 @@
 //! `hashutil`: digests, signatures and base64.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_crypto::{HashType, constant_time_eq, hmac_hex};
 use halite_wire::{Value, base64};
 use std::borrow::Cow;
@@ -14,10 +14,10 @@ pub(super) const MODULE: Module = Module {
             .args(args![instr, checksum = "md5"]),
         Function::new("digest_file", digest_file, "The digest of a file: md5, sha256 or sha512.")
             .args(args![infile, checksum = "md5"]),
-        Function::new("base64_b64encode", |c| Ok(base64::encode(&octets(c, "instr")?).into()), "A text in base64, in one line.")
+        Function::new("base64_b64encode", |c| Ok(base64::encode(&bytes(c, "instr")?).into()), "A text in base64, in one line.")
             .args(args![instr]),
         Function::new("base64_b64decode", decode, "What a base64 text stands for.").args(args![instr]),
-        Function::new("base64_encodestring", |c| Ok(base64::encode_lines(&octets(c, "instr")?).into()), "A text in base64, in lines of 76 characters.")
+        Function::new("base64_encodestring", |c| Ok(base64::encode_lines(&bytes(c, "instr")?).into()), "A text in base64, in lines of 76 characters.")
             .args(args![instr]),
         Function::new("base64_decodestring", decode, "What a base64 text in lines stands for.").args(args![instr]),
         Function::new("base64_encodefile", encode_file, "The content of a file in base64, in lines of 76 characters.")
@@ -37,10 +37,10 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// `salt/utils/stringutils.py to_bytes`.
-fn octets<'a>(call: &'a Call<'_>, name: &str) -> std::result::Result<Cow<'a, [u8]>, Fault> {
+fn bytes<'a>(call: &'a Call<'_>, name: &str) -> Result<Cow<'a, [u8]>> {
     let value = call.arg(name);
     value.as_bytes().map(Cow::Borrowed).ok_or_else(|| {
-        Fault::Type(format!(
+        CallError::Type(format!(
             "expected str, bytes, or bytearray not {}",
             python::class(value)
         ))
@@ -48,15 +48,15 @@ fn octets<'a>(call: &'a Call<'_>, name: &str) -> std::result::Result<Cow<'a, [u8
 }
 
 fn hashed(call: &mut Call<'_>, hash: HashType) -> Result {
-    Ok(hash.hex(&octets(call, "instr")?).into())
+    Ok(hash.hex(&bytes(call, "instr")?).into())
 }
 
-fn kind(call: &Call<'_>) -> std::result::Result<HashType, Fault> {
+fn kind(call: &Call<'_>) -> Result<HashType> {
     match call.arg("checksum").as_str() {
         Some("md5") => Ok(HashType::Md5),
         Some("sha256") => Ok(HashType::Sha256),
         Some("sha512") => Ok(HashType::Sha512),
-        _ => Err(Fault::Command(format!(
+        _ => Err(CallError::Command(format!(
             "Hash func '{}' is not supported.",
             python::str(call.arg("checksum"))
         ))),
@@ -71,30 +71,30 @@ fn digest(call: &mut Call<'_>) -> Result {
 fn digest_file(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("infile"));
     if !Path::new(&python::expand_user(&name)).is_file() {
-        return Err(Fault::Command(format!("File path '{name}' not found.")));
+        return Err(CallError::Command(format!("File path '{name}' not found.")));
     }
     let content = read(&name)?;
     Ok(kind(call)?.hex(&content).into())
 }
 
-fn read(path: &str) -> std::result::Result<Vec<u8>, Fault> {
+fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| python::os_error(&e, path))
 }
 
-fn text_or_octets(octets: Vec<u8>) -> Value {
+fn text_or_bytes(octets: Vec<u8>) -> Value {
     match String::from_utf8(octets) {
         Ok(text) => text.into(),
         Err(e) => e.into_bytes().into(),
     }
 }
 
-fn bad_base64(text: String) -> Fault {
-    Fault::raised("binascii.Error", text)
+fn bad_base64(text: String) -> CallError {
+    CallError::raised("binascii.Error", text)
 }
 
 fn decode(call: &mut Call<'_>) -> Result {
-    let octets = base64::decode(&octets(call, "instr")?).map_err(bad_base64)?;
-    Ok(text_or_octets(octets))
+    let octets = base64::decode(&bytes(call, "instr")?).map_err(bad_base64)?;
+    Ok(text_or_bytes(octets))
 }
 
 fn encode_file(call: &mut Call<'_>) -> Result {
@@ -105,7 +105,7 @@ fn encode_file(call: &mut Call<'_>) -> Result {
 /// Each line by itself, as `base64.decode` does.
 fn decode_file(call: &mut Call<'_>) -> Result {
     let Some(text) = call.arg("instr").as_str() else {
-        return Err(Fault::Type(format!(
+        return Err(CallError::Type(format!(
             "initial_value must be str or None, not {}",
             python::short_class(call.arg("instr"))
         )));
@@ -120,13 +120,13 @@ fn decode_file(call: &mut Call<'_>) -> Result {
 }
 
 fn hmac_signature(call: &mut Call<'_>) -> Result {
-    let mac = HashType::Sha256.hmac(&octets(call, "shared_secret")?, &octets(call, "string")?);
+    let mac = HashType::Sha256.hmac(&bytes(call, "shared_secret")?, &bytes(call, "string")?);
     let valid = base64::encode(&mac);
-    Ok(constant_time_eq(valid.as_bytes(), &octets(call, "challenge_hmac")?).into())
+    Ok(constant_time_eq(valid.as_bytes(), &bytes(call, "challenge_hmac")?).into())
 }
 
 fn hmac_compute(call: &mut Call<'_>) -> Result {
-    Ok(hmac_hex(&octets(call, "shared_secret")?, &octets(call, "string")?).into())
+    Ok(hmac_hex(&bytes(call, "shared_secret")?, &bytes(call, "string")?).into())
 }
 
 fn github_signature(call: &mut Call<'_>) -> Result {
@@ -137,13 +137,13 @@ fn github_signature(call: &mut Call<'_>) -> Result {
             1 => "not enough values to unpack (expected 2, got 1)",
             _ => "too many values to unpack (expected 2)",
         };
-        return Err(Fault::raised("ValueError", text));
+        return Err(CallError::raised("ValueError", text));
     };
     let hash: HashType = name.parse().map_err(|_| {
         let text = format!("module 'hashlib' has no attribute '{name}'");
-        Fault::raised("AttributeError", text)
+        CallError::raised("AttributeError", text)
     })?;
-    let mac = hash.hmac(&octets(call, "shared_secret")?, &octets(call, "string")?);
+    let mac = hash.hmac(&bytes(call, "shared_secret")?, &bytes(call, "string")?);
     let digits: String = mac.iter().map(|b| format!("{b:02x}")).collect();
     Ok(constant_time_eq(digits.as_bytes(), wanted.as_bytes()).into())
 }

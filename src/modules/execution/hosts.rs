@@ -1,7 +1,7 @@
 //! `hosts`: the file that names addresses (`hosts(5)`).
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, command_helpers, python};
+use super::{Call, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -46,7 +46,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn file(call: &mut Call<'_>) -> Result<String> {
     let found = call.salt("config.option", vec!["hosts.file".into()], Map::new())?;
     match found {
         Value::Str(path) if !path.is_empty() => Ok(path),
@@ -55,7 +55,7 @@ fn file(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
 }
 
 /// As `file`; made where it is missing.
-fn made(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn create_file(call: &mut Call<'_>) -> Result<String> {
     let path = file(call)?;
     if !Path::new(&path).exists() {
         std::fs::write(&path, b"").map_err(|e| python::os_error(&e, &path))?;
@@ -63,7 +63,7 @@ fn made(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok(path)
 }
 
-fn listed(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn listed(call: &mut Call<'_>) -> Result<Map> {
     let path = file(call)?;
     match std::fs::read(&path) {
         Ok(octets) => Ok(parse(&String::from_utf8_lossy(&octets))),
@@ -173,13 +173,13 @@ fn is_entry(line: &str, ip: &str) -> bool {
     !line.starts_with('#') && line.split_whitespace().next() == Some(ip)
 }
 
-fn write(path: &str, content: &str) -> std::result::Result<(), Fault> {
+fn write(path: &str, content: &str) -> Result<()> {
     command_helpers::rewrite(Path::new(path), content.as_bytes())
         .map_err(|e| python::os_error(&e, path))
 }
 
 fn set_host(call: &mut Call<'_>) -> Result {
-    let path = made(call)?;
+    let path = create_file(call)?;
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }
@@ -220,7 +220,7 @@ fn rm_host(call: &mut Call<'_>) -> Result {
     if !has(&listed(call)?, call) {
         return Ok(true.into());
     }
-    let path = made(call)?;
+    let path = create_file(call)?;
     let (ip, alias) = (python::str(call.arg("ip")), python::str(call.arg("alias")));
     let old = command_helpers::read(&path)?;
     let lines = old.split_inclusive('\n');
@@ -252,7 +252,7 @@ fn without(line: &str, ip: &str, alias: &str) -> String {
 }
 
 fn add_host(call: &mut Call<'_>) -> Result {
-    let path = made(call)?;
+    let path = create_file(call)?;
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }
@@ -274,7 +274,7 @@ fn add_host(call: &mut Call<'_>) -> Result {
 }
 
 fn set_comment(call: &mut Call<'_>) -> Result {
-    let path = made(call)?;
+    let path = create_file(call)?;
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }

@@ -1,7 +1,7 @@
 //! `key`: fingerprints of the keys in the minion's `pki_dir`.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
-use super::{Call, Fault};
+use super::{Call, CallError};
 use halite_crypto::{HashType, finger as fingerprint};
 use std::path::Path;
 
@@ -12,13 +12,13 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Function::new(
             "finger",
-            |c| of(c, "minion.pub"),
+            |c| key_fingerprint(c, "minion.pub"),
             "The fingerprint of the minion's public key.",
         )
         .args(HASH),
         Function::new(
             "finger_master",
-            |c| of(c, "minion_master.pub"),
+            |c| key_fingerprint(c, "minion_master.pub"),
             "The fingerprint of the master's public key as this minion knows it.",
         )
         .args(HASH),
@@ -26,18 +26,18 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// Empty when there is no such file, as in stock (`salt/utils/crypt.py pem_finger`).
-fn of(call: &mut Call<'_>, file: &str) -> Result {
+fn key_fingerprint(call: &mut Call<'_>, file: &str) -> Result {
     let opts = &call.ctx.opts;
     let kind = call
         .text("hash_type")
         .or_else(|| opts.str("hash_type").map(str::to_owned))
         .unwrap_or_else(|| HashType::Sha256.name().to_owned());
     let Some(pki) = opts.str("pki_dir") else {
-        return Err(Fault::raised("KeyError", "'pki_dir'"));
+        return Err(CallError::raised("KeyError", "'pki_dir'"));
     };
     let kind: HashType = kind
         .parse()
-        .map_err(|e| Fault::raised("AttributeError", format!("{e}")))?;
+        .map_err(|e| CallError::raised("AttributeError", format!("{e}")))?;
     Ok(match std::fs::read_to_string(Path::new(pki).join(file)) {
         Ok(text) => fingerprint(&text, kind).into(),
         Err(_) => "".into(),

@@ -1,7 +1,7 @@
 //! `kmod`: modules of the kernel.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -65,8 +65,8 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn program(name: &str) -> std::result::Result<String, Fault> {
-    which(name).ok_or_else(|| Fault::Command(format!("Command '{name}' cannot be found")))
+fn program(name: &str) -> Result<String> {
+    which(name).ok_or_else(|| CallError::Command(format!("Command '{name}' cannot be found")))
 }
 
 /// Names of modules below the directory of the running kernel, sorted.
@@ -98,7 +98,7 @@ fn files(dir: &Path, names: &mut Vec<String>) {
     }
 }
 
-fn lsmod(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+fn lsmod(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let text = shell::run(call, &[&program("lsmod")?])?;
     let mut out = Vec::new();
     for line in text.lines() {
@@ -118,7 +118,7 @@ fn lsmod(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
     Ok(out)
 }
 
-fn loaded(call: &mut Call<'_>) -> std::result::Result<BTreeSet<String>, Fault> {
+fn loaded(call: &mut Call<'_>) -> Result<BTreeSet<String>> {
     let all = lsmod(call)?;
     Ok(all
         .iter()
@@ -181,13 +181,13 @@ fn load(call: &mut Call<'_>) -> Result {
     let after = loaded(call)?;
     let mut new: BTreeSet<String> = after.difference(&before).cloned().collect();
     if call.flag("persist") {
-        new.extend(keep(call, &name)?);
+        new.extend(persist(call, &name)?);
     }
     Ok(list(new))
 }
 
 /// Makes a module one that is loaded at every start.
-fn keep(call: &mut Call<'_>, line: &str) -> std::result::Result<Option<String>, Fault> {
+fn persist(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     if !Path::new(path).exists() {
         call.salt("file.touch", vec![path.into()], Map::new())?;
@@ -229,7 +229,7 @@ fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// Takes a module out of those that are loaded at every start.
-fn drop_line(call: &mut Call<'_>, line: &str) -> std::result::Result<Option<String>, Fault> {
+fn drop_line(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     let Some(name) = line.split_whitespace().next().map(str::to_owned) else {
         return Ok(None);

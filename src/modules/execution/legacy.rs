@@ -1,7 +1,8 @@
 //! Functions that this minion lacks, run by a Salt in Python that is installed beside it
 //! (`legacy_salt`). Each call is a Python process of its own, so it takes most of a second.
 
-use super::{Context, Fault, python};
+use super::{CallError, Context, python};
+use crate::execution::declare::Result;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ const PROGRAM: &str = include_str!("legacy.py");
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// What came of it.
-pub struct Answer {
+pub struct LegacyReturn {
     /// The value.
     pub ret: Value,
     /// Salt's `__context__["retcode"]`.
@@ -39,12 +40,12 @@ pub fn call(
     fun: &str,
     args: &[Value],
     kwargs: &Map,
-) -> Option<Result<Answer, Fault>> {
+) -> Option<Result<LegacyReturn>> {
     let python = interpreter(ctx)?;
     match run(ctx, &python, fun, args, kwargs) {
         Ok(outcome) if outcome.contains("missing") => None,
         Ok(outcome) => Some(answer(ctx, fun, outcome)),
-        Err(why) => Some(Err(Fault::Command(format!(
+        Err(why) => Some(Err(CallError::Command(format!(
             "legacy_salt: {}: {why}",
             python.display()
         )))),
@@ -77,21 +78,21 @@ fn run(
         })
 }
 
-fn answer(ctx: &Context, fun: &str, outcome: Map) -> Result<Answer, Fault> {
+fn answer(ctx: &Context, fun: &str, outcome: Map) -> Result<LegacyReturn> {
     let version = outcome.str("version").unwrap_or_default();
     let place = ctx.opts.str("legacy_salt").unwrap_or_default();
     if let Some(class) = outcome.str("class") {
         let text = outcome.get("error").map(python::str).unwrap_or_default();
         return Err(match class {
-            "CommandExecutionError" => Fault::Command(text),
-            "CommandNotFoundError" => Fault::CommandNotFound(text),
-            "SaltInvocationError" => Fault::Invocation(text),
-            "TypeError" => Fault::Type(text),
-            other => Fault::raised(other, text),
+            "CommandExecutionError" => CallError::Command(text),
+            "CommandNotFoundError" => CallError::CommandNotFound(text),
+            "SaltInvocationError" => CallError::Invocation(text),
+            "TypeError" => CallError::Type(text),
+            other => CallError::raised(other, text),
         });
     }
     log::info!("{fun} was run by Salt {version} in {place}");
-    Ok(Answer {
+    Ok(LegacyReturn {
         ret: outcome.get("return").cloned().unwrap_or_default(),
         retcode: outcome.get("retcode").cloned().unwrap_or(Value::Int(0)),
         by: format!("Salt {version} in {place}"),

@@ -1,7 +1,7 @@
 //! `locale`: the languages that the host knows, and the one it uses.
 
 use super::declare::{Function, Module, Result, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::map;
@@ -80,7 +80,7 @@ impl Locale {
     }
 }
 
-fn list(call: &mut Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+fn list(call: &mut Call<'_>) -> Result<Vec<String>> {
     let text = shell::run(call, &["locale", "-a"])?;
     Ok(text.split('\n').map(str::to_owned).collect())
 }
@@ -112,14 +112,14 @@ fn booted() -> bool {
 }
 
 /// The part `System Locale` of `localectl status`.
-fn localectl(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn localectl(call: &mut Call<'_>) -> Result<Map> {
     if which("localectl").is_none() {
-        return Err(Fault::Command("Unable to find \"localectl\"".into()));
+        return Err(CallError::Command("Unable to find \"localectl\"".into()));
     }
     let degraded = "Failed to connect to bus: No such file or directory";
     let text = shell::run(call, &["localectl", "status"])?;
     if text.contains(degraded) {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "Command \"localectl\" is in a degraded state.".into(),
         ));
     }
@@ -148,7 +148,7 @@ fn localectl(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
     if any {
         Ok(out)
     } else {
-        Err(Fault::Command(
+        Err(CallError::Command(
             "Unable to parse result of \"localectl\"".into(),
         ))
     }
@@ -171,7 +171,7 @@ fn get_locale(call: &mut Call<'_>) -> Result {
         _ => {
             let name = call.ctx.grains.get("oscodename").map(python::str);
             let text = format!("Error: \"{}\" is unsupported!", name.unwrap_or_default());
-            return Err(Fault::Command(text));
+            return Err(CallError::Command(text));
         }
     };
     let text = shell::run(call, &argv)?;
@@ -217,7 +217,7 @@ fn set_locale(call: &mut Call<'_>) -> Result {
         }
         "Debian" => {
             let Some(program) = which("update-locale") else {
-                return Err(Fault::Command(
+                return Err(CallError::Command(
                     "Cannot set locale: \"update-locale\" was not found.".into(),
                 ));
             };
@@ -232,7 +232,7 @@ fn set_locale(call: &mut Call<'_>) -> Result {
             let code = call.salt("cmd.retcode", vec![argv.into()], options)?;
             return Ok((code == Value::Int(0)).into());
         }
-        _ => return Err(Fault::Command("Error: Unsupported platform!".into())),
+        _ => return Err(CallError::Command("Error: Unsupported platform!".into())),
     }
     Ok(true.into())
 }
@@ -311,7 +311,7 @@ fn gen_locale(call: &mut Call<'_>) -> Result {
             .map(str::to_owned),
         );
     } else {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "Command \"locale-gen\" or \"localedef\" was not found on this system.".into(),
         ));
     }
@@ -326,19 +326,14 @@ fn gen_locale(call: &mut Call<'_>) -> Result {
 }
 
 /// Whether the host could make such a locale.
-fn is_known(
-    call: &Call<'_>,
-    locale: &str,
-    name: &str,
-    listed: bool,
-) -> std::result::Result<bool, Fault> {
+fn is_known(call: &Call<'_>, locale: &str, name: &str, listed: bool) -> Result<bool> {
     if listed {
         let path = "/usr/share/i18n/SUPPORTED";
         let pattern = format!("^(?:{locale})$");
         let regex = PyRegex::with_mode(&pattern, RegexMode::default())
-            .map_err(|e| Fault::raised("re.error", e))?;
+            .map_err(|e| CallError::raised("re.error", e))?;
         let text = command_helpers::read_file(path)
-            .map_err(|_| Fault::Invocation(format!("File not found: {path}")))?;
+            .map_err(|_| CallError::Invocation(format!("File not found: {path}")))?;
         return Ok(text.lines().any(|line| regex.captures(line, 0).is_some()));
     }
     let dir = match family(call).as_str() {
@@ -346,7 +341,7 @@ fn is_known(
         _ => "/usr/share/i18n/locales",
     };
     let entries = std::fs::read_dir(dir)
-        .map_err(|_| Fault::Command(format!("Locale \"{locale}\" is not available.")))?;
+        .map_err(|_| CallError::Command(format!("Locale \"{locale}\" is not available.")))?;
     let mut names = entries.flatten().map(|e| e.file_name());
     Ok(names.any(|n| n == name))
 }

@@ -1,7 +1,7 @@
 //! `match`: whether this minion is meant by a target.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Context, Fault, python};
+use super::{Call, CallError, Context, python};
 use halite_render::choose;
 use halite_render::merge::NotMaps;
 use halite_target::{IpTest, Subject, Target};
@@ -48,12 +48,12 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-struct About<'a> {
+struct MinionData<'a> {
     id: &'a str,
     ctx: &'a Context,
 }
 
-impl Subject for About<'_> {
+impl Subject for MinionData<'_> {
     fn id(&self) -> &str {
         self.id
     }
@@ -94,7 +94,7 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
         "grain" | "grain_pcre" | "pillar" | "pillar_pcre" => (name, None, text),
         "ipcidr" | "data" if second.is_some() => {
             let text = format!("{name}() takes 1 positional argument but 2 were given");
-            return Err(Fault::Type(text));
+            return Err(CallError::Type(text));
         }
         // Stock's matcher is about a function that is no more.
         "data" => return Ok(false.into()),
@@ -102,9 +102,9 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
             Some(_) => (name, None, None),
             None => return Ok(Value::Array(Vec::new())),
         },
-        other => return Err(Fault::raised("KeyError", python::repr(&other.into()))),
+        other => return Err(CallError::raised("KeyError", python::repr(&other.into()))),
     };
-    let about = About {
+    let about = MinionData {
         id: id.as_deref().unwrap_or(&call.ctx.id),
         ctx: call.ctx,
     };
@@ -114,16 +114,16 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
     Ok(meant.unwrap_or(false).into())
 }
 
-impl From<NotMaps> for Fault {
-    fn from(e: NotMaps) -> Fault {
-        Fault::Type(e.to_string())
+impl From<NotMaps> for CallError {
+    fn from(e: NotMaps) -> CallError {
+        CallError::Type(e.to_string())
     }
 }
 
-fn lookup(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+fn lookup(call: &Call<'_>) -> Result<Map> {
     match call.arg("lookup") {
         Value::Map(map) => Ok(map.clone()),
-        other => Err(Fault::raised(
+        other => Err(CallError::raised(
             "AttributeError",
             format!(
                 "'{}' object has no attribute 'get'",
@@ -134,22 +134,22 @@ fn lookup(call: &Call<'_>) -> std::result::Result<Map, Fault> {
 }
 
 /// Whether a key of a table means the minion, by the arguments `tgt_type` and `minion_id`.
-fn meant(call: &Call<'_>, tgt: &Value) -> std::result::Result<bool, Fault> {
+fn target_matches(call: &Call<'_>, tgt: &Value) -> Result<bool> {
     let kind = python::str(call.arg("tgt_type"));
     let id = Some(call.arg("minion_id")).filter(|id| id.truthy());
     of_kind(call, &kind, tgt, id).map(|v| v.truthy())
 }
 
-fn choose(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
+fn filter_by_match(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
     let over = call.arg("merge");
     let over = match over {
         Value::Map(map) if !map.is_empty() => Some((map, call.flag("merge_lists"))),
         _ => None,
     };
     let found = choose::filter_by(lookup, default, over, |key| {
-        let meant = meant(call, key)?;
+        let meant = target_matches(call, key)?;
         if meant && over.is_none() && call.flag("merge") {
-            Err(Fault::raised(
+            Err(CallError::raised(
                 "salt.exceptions.SaltException",
                 "filter_by merge argument must be a dictionary.",
             ))
@@ -161,17 +161,17 @@ fn choose(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
 }
 
 fn filter_by(call: &mut Call<'_>) -> Result {
-    choose(call, &lookup(call)?, call.arg("default"))
+    filter_by_match(call, &lookup(call)?, call.arg("default"))
 }
 
 fn search_by(call: &mut Call<'_>) -> Result {
-    choose::search_by(&lookup(call)?, |tgt| meant(call, tgt))
+    choose::search_by(&lookup(call)?, |tgt| target_matches(call, tgt))
 }
 
 fn ifelse(call: &mut Call<'_>) -> Result {
     let args = &call.bound.varargs;
     let (Some(last), 1) = (args.last(), args.len() % 2) else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "salt.exceptions.SaltException",
             "The ifelse function must have an odd number of arguments!",
         ));
@@ -192,5 +192,5 @@ fn ifelse(call: &mut Call<'_>) -> Result {
         }
     }
     table.set(ELSE, last.clone());
-    choose(call, &table, &ELSE.into())
+    filter_by_match(call, &table, &ELSE.into())
 }

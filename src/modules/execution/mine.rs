@@ -4,8 +4,8 @@
 //! Left out: `get_docker`, for there is no module `docker`.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Context, Fault, config, find_for, python};
-use halite_channel::Identity;
+use super::{Call, CallError, Context, config, find_for, python};
+use halite_channel::Me;
 use halite_config::paths::minion::cache;
 use halite_sys::daemon::write_atomic;
 use halite_target::Target;
@@ -90,7 +90,7 @@ fn take_acl(kwargs: &mut Map) -> Map {
 }
 
 /// The value as it is stored: with its rule, if it has one (`wrap_acl_structure`).
-fn wrapped(value: Value, acl: Map) -> Value {
+fn with_acl(value: Value, acl: Map) -> Value {
     if !acl.contains("allow_tgt") {
         return value;
     }
@@ -144,7 +144,7 @@ fn update(call: &mut Call<'_>) -> Result {
             continue;
         }
         match call.salt(&name, found.args, found.kwargs) {
-            Ok(value) => data.set(alias, wrapped(value, found.acl)),
+            Ok(value) => data.set(alias, with_acl(value, found.acl)),
             Err(e) => log::error!("Function {name} in mine.update failed to execute: {e}"),
         }
     }
@@ -166,7 +166,7 @@ fn send(call: &mut Call<'_>) -> Result {
     match call.salt(&function, args, kwargs) {
         Ok(value) => store(
             call.ctx,
-            halite_wire::map! {name => wrapped(value, acl)},
+            halite_wire::map! {name => with_acl(value, acl)},
             false,
         ),
         Err(e) => {
@@ -200,9 +200,9 @@ fn delete(call: &mut Call<'_>) -> Result {
     if is_local(ctx) {
         let mut mine = local(ctx);
         mine.remove(&python::str(fun));
-        return keep(ctx, mine);
+        return store_locally(ctx, mine);
     }
-    tell(
+    send_to_master(
         ctx,
         halite_wire::map! {"cmd" => "_mine_delete", "id" => ctx.id.as_str(), "fun" => fun.clone()},
     )
@@ -211,9 +211,9 @@ fn delete(call: &mut Call<'_>) -> Result {
 fn flush(call: &mut Call<'_>) -> Result {
     let ctx = call.ctx;
     if is_local(ctx) {
-        return keep(ctx, Map::new());
+        return store_locally(ctx, Map::new());
     }
-    tell(
+    send_to_master(
         ctx,
         halite_wire::map! {"cmd" => "_mine_flush", "id" => ctx.id.as_str()},
     )
@@ -250,9 +250,9 @@ fn store(ctx: &Context, data: Map, clear: bool) -> Result {
         for (name, value) in data.0 {
             mine.set(python::str(&name), value);
         }
-        return keep(ctx, mine);
+        return store_locally(ctx, mine);
     }
-    tell(
+    send_to_master(
         ctx,
         halite_wire::map! {
             "cmd" => "_mine", "data" => data, "id" => ctx.id.as_str(), "clear" => clear,
@@ -262,7 +262,7 @@ fn store(ctx: &Context, data: Map, clear: bool) -> Result {
 
 /// Sends something for which the answer does not count. Stock says that all went well before it
 /// has asked the master; here a master that cannot be reached makes it `false`.
-fn tell(ctx: &Context, load: Map) -> Result {
+fn send_to_master(ctx: &Context, load: Map) -> Result {
     match ctx.master.call(&load) {
         Ok(_) => Ok(true.into()),
         Err(e) => {
@@ -294,7 +294,7 @@ fn local(ctx: &Context) -> Map {
     mine.and_then(Value::into_map).unwrap_or_default()
 }
 
-fn keep(ctx: &Context, mine: Map) -> Result {
+fn store_locally(ctx: &Context, mine: Map) -> Result {
     let mut all = all_local(ctx);
     all.set(LOCAL, mine);
     let bytes = msgpack::encode_map(&all, Profile::Local);
@@ -312,8 +312,8 @@ fn local_get(call: &Call<'_>) -> Result {
     let ctx = call.ctx;
     let kind = python::str(call.arg("tgt_type"));
     let target = Target::parse(call.arg("tgt"), &kind, None)
-        .map_err(|_| Fault::raised("KeyError", format!("'{kind}'")))?;
-    let me = Identity {
+        .map_err(|_| CallError::raised("KeyError", format!("'{kind}'")))?;
+    let me = Me {
         id: ctx.id.clone(),
         grains: ctx.grains.clone(),
         pillar: ctx.pillar.clone(),
@@ -431,10 +431,10 @@ mod tests {
     #[test]
     fn rules_go_along_only_with_a_target() {
         assert_eq!(
-            wrapped(1.into(), map! {"allow_tgt_type" => "grain"}),
+            with_acl(1.into(), map! {"allow_tgt_type" => "grain"}),
             1.into()
         );
-        let entry = wrapped(1.into(), map! {"allow_tgt" => "a"});
+        let entry = with_acl(1.into(), map! {"allow_tgt" => "a"});
         assert_eq!(entry, map! {DATA => 1, ACL => 1, "allow_tgt" => "a"}.into());
     }
 }

@@ -1,7 +1,7 @@
 //! `minion`: the minion's own process, and the keys of a master on the same host.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, program, python};
+use super::{Call, CallError, program, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::sys::signal::{Signal, kill};
@@ -33,7 +33,7 @@ pub(super) const MODULE: Module = Module {
         .inner("list_"),
         Function::new(
             "kill",
-            |c| Ok(end(c, python::int(c.arg("timeout"))?).into()),
+            |c| Ok(stop_daemon(c, python::int(c.arg("timeout"))?).into()),
             "Ends the minion, and waits so many seconds for it.",
         )
         .args(args![timeout = { 15 }]),
@@ -81,7 +81,7 @@ fn signal(pid: i64) -> bool {
 
 /// What `minion.kill` returns. The daemon's process is the one of the grain `pid`; this job has one
 /// of its own.
-fn end(call: &Call<'_>, timeout: i64) -> Map {
+fn stop_daemon(call: &Call<'_>, timeout: i64) -> Map {
     let Some(pid) = call.ctx.grains.int("pid") else {
         return map! {
             "killed" => Value::Nil, "retcode" => SOFTWARE,
@@ -107,7 +107,7 @@ fn end(call: &Call<'_>, timeout: i64) -> Map {
 }
 
 /// How a restart goes.
-enum Way {
+enum RestartMethod {
     Systemd,
     Command(Vec<String>),
     EndOnly,
@@ -115,14 +115,14 @@ enum Way {
 
 fn restart(call: &mut Call<'_>) -> Result {
     let mut comment: Vec<String> = Vec::new();
-    let way = way(call, &mut comment);
+    let way = restart_method(call, &mut comment);
     let mut ret = map! {
         "killed" => Value::Nil, "restart" => Map::new(), "service_restart" => Map::new(), "retcode" => 0,
     };
-    if let Way::Systemd = way {
+    if let RestartMethod::Systemd = way {
         service(call, &mut ret, &mut comment);
     } else {
-        for (key, value) in end(call, 15).0 {
+        for (key, value) in stop_daemon(call, 15).0 {
             ret.set(python::str(&key), value);
         }
         comment.extend(
@@ -134,7 +134,7 @@ fn restart(call: &mut Call<'_>) -> Result {
         if failed {
             comment.push("Kill failed - not restarting".to_owned());
         }
-        if let Way::Command(words) = way
+        if let RestartMethod::Command(words) = way
             && !failed
         {
             start(call, words, &mut ret, &mut comment)?;
@@ -146,11 +146,11 @@ fn restart(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-fn way(call: &Call<'_>, comment: &mut Vec<String>) -> Way {
+fn restart_method(call: &Call<'_>, comment: &mut Vec<String>) -> RestartMethod {
     let mut told = |head: &str, words: Vec<String>| {
         comment.push(head.to_owned());
         comment.extend(words.iter().map(|word| format!("    {word}")));
-        Way::Command(words)
+        RestartMethod::Command(words)
     };
     let configured = call.ctx.opts.get("minion_restart_command");
     if let Some(words) = configured.filter(|v| v.truthy()) {
@@ -161,14 +161,14 @@ fn way(call: &Call<'_>, comment: &mut Vec<String>) -> Way {
     }
     if call.flag("systemd") && booted() {
         comment.push(format!("Using systemctl to restart {SERVICE}"));
-        return Way::Systemd;
+        return RestartMethod::Systemd;
     }
     let words = command_line(call.ctx.grains.int("pid").unwrap_or_default());
     if words.iter().any(|w| w == "-d") {
         return told("Restart using process argv:", words);
     }
     comment.push("Not running in daemon mode - will not restart process after killing".to_owned());
-    Way::EndOnly
+    RestartMethod::EndOnly
 }
 
 /// `salt/utils/systemd.py booted`.
@@ -188,7 +188,7 @@ fn start(
     words: Vec<String>,
     ret: &mut Map,
     comment: &mut Vec<String>,
-) -> std::result::Result<(), Fault> {
+) -> Result<()> {
     let options = map! {"python_shell" => false};
     let ran = call.salt("cmd.run_all", vec![words.into()], options)?;
     let mut ran = ran.into_map().unwrap_or_default();
@@ -237,16 +237,12 @@ fn service(call: &mut Call<'_>, ret: &mut Map, comment: &mut Vec<String>) {
     ret.set("service_restart", report);
 }
 
-fn retry(
-    call: &mut Call<'_>,
-    report: &mut Map,
-    comment: &mut Vec<String>,
-) -> std::result::Result<(), Fault> {
+fn retry(call: &mut Call<'_>, report: &mut Map, comment: &mut Vec<String>) -> Result<()> {
     report.set("schedule_retry", Map::new());
     let delay = call.arg("retry_delay");
     let seconds = python::int(delay).map_err(|_| {
         let delay = python::str(delay);
-        Fault::Command(format!(
+        CallError::Command(format!(
             "Invalid retry_delay value: {delay}. Must be a number of seconds."
         ))
     })?;
@@ -254,7 +250,7 @@ fn retry(
     let on = format!("--on-active={seconds}");
     let ran = program::run(["systemd-run", &on, "/bin/sh", "-c", &again])?;
     if !ran.ok() {
-        return Err(Fault::Command(ran.stderr));
+        return Err(CallError::Command(ran.stderr));
     }
     report.set(
         "schedule_retry",

@@ -71,7 +71,7 @@ mod timezone;
 mod user;
 mod xfs;
 
-pub use crate::context::{Context, Fault, Outcome};
+pub use crate::context::{CallError, CallOutcome, Context};
 pub(crate) use crate::programs::which;
 pub use crate::python;
 use halite_wire::{Map, Value};
@@ -83,7 +83,7 @@ pub use scheduled::scheduled_note;
 pub use templates::template_functions;
 
 use bind::Bound;
-use declare::{Function, Kinds, Module};
+use declare::{Function, Module, ModulesByHost};
 use std::borrow::Cow;
 
 /// Every module. New modules get a line here and nowhere else.
@@ -143,7 +143,7 @@ const MODULES: &[Module] = &[
 ];
 
 /// Modules of one name of which a host has one, by its grains.
-const CHOSEN: &[Kinds] = &[pkg::MODULES];
+const HOST_SPECIFIC: &[ModulesByHost] = &[pkg::MODULES];
 
 /// How deeply functions may call functions (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
@@ -190,7 +190,7 @@ impl Call<'_> {
             return self.legacy(fun, &args, &kwargs);
         };
         if self.depth >= MAX_CALLS {
-            return Err(Fault::raised(
+            return Err(CallError::raised(
                 "RecursionError",
                 "maximum recursion depth exceeded",
             ));
@@ -212,7 +212,7 @@ impl Call<'_> {
 
     fn legacy(&mut self, fun: &str, args: &[Value], kwargs: &Map) -> declare::Result {
         let answer = legacy::call(self.ctx, fun, args, kwargs)
-            .ok_or_else(|| Fault::raised("KeyError", format!("'{fun}'")))??;
+            .ok_or_else(|| CallError::raised("KeyError", format!("'{fun}'")))??;
         if answer.retcode.truthy() {
             self.retcode = answer.retcode;
         }
@@ -227,15 +227,19 @@ pub fn extension_kinds() -> &'static [&'static str] {
 
 /// All functions with their full names, sorted; of those that hosts have in several kinds, the first.
 pub fn functions() -> Vec<(String, &'static Function)> {
-    let chosen = CHOSEN.iter().copied().flatten().map(|(module, _)| module);
+    let chosen = HOST_SPECIFIC
+        .iter()
+        .copied()
+        .flatten()
+        .map(|(module, _)| module);
     named(MODULES.iter().chain(chosen))
 }
 
-/// As [`functions`], those that this host has, with those of the site's modules ([`own`]), which hide others of
+/// As [`functions`], those that this host has, with those of the site's modules ([`custom`]), which hide others of
 /// their name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = custom::functions(ctx);
-    for (name, function) in named(MODULES.iter().chain(chosen(&ctx.grains))) {
+    for (name, function) in named(MODULES.iter().chain(host_modules(&ctx.grains))) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
         }
@@ -256,9 +260,9 @@ fn named(modules: impl Iterator<Item = &'static Module>) -> Vec<(String, &'stati
 }
 
 /// The modules that only some hosts have, and this one has.
-fn chosen(grains: &Map) -> impl Iterator<Item = &'static Module> {
-    let fits = |kinds: &Kinds| kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m);
-    CHOSEN.iter().filter_map(fits)
+fn host_modules(grains: &Map) -> impl Iterator<Item = &'static Module> {
+    let fits = |kinds: &ModulesByHost| kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m);
+    HOST_SPECIFIC.iter().filter_map(fits)
 }
 
 /// The function behind a full name, the site's own before those that are built in.
@@ -271,7 +275,7 @@ fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES
         .iter()
-        .chain(chosen(grains))
+        .chain(host_modules(grains))
         .find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)
 }
@@ -298,9 +302,9 @@ pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declar
 }
 
 /// Runs a function with arguments in wire form.
-pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
+pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     let Some(function) = find_for(ctx, fun) else {
-        return elsewhere(ctx, fun, args);
+        return call_legacy(ctx, fun, args);
     };
     let mut retcode = Value::Int(0);
     match run(ctx, function, args, &mut retcode) {
@@ -310,7 +314,7 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
 }
 
 /// A function that is not here: an installed Salt may have it.
-fn elsewhere(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
+fn call_legacy(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     // Any keyword is taken here; that Salt knows which ones there are.
     const OPEN: Function = Function::new("", |_| Ok(Value::Nil), "")
         .varargs()
@@ -322,7 +326,7 @@ fn elsewhere(ctx: &Context, fun: &str, args: &[Value]) -> Outcome {
     match legacy::call(ctx, fun, &positional, &kwargs) {
         None => not_available(ctx, fun),
         Some(Err(fault)) => failed(fun, "", fault),
-        Some(Ok(answer)) => Outcome {
+        Some(Ok(answer)) => CallOutcome {
             by: Some(answer.by),
             ..finished(answer.ret, answer.retcode)
         },
@@ -356,13 +360,13 @@ fn run(
     ret
 }
 
-fn finished(ret: Value, retcode: Value) -> Outcome {
+fn finished(ret: Value, retcode: Value) -> CallOutcome {
     // A retcode that is no number (`test.retcode abc`) is still a failure.
     let mut code = retcode.as_int().unwrap_or(1);
     if code == 0 && !looks_successful(&ret) {
         code = 1;
     }
-    Outcome {
+    CallOutcome {
         ret,
         retcode: code,
         success: code == 0,
@@ -386,23 +390,23 @@ fn looks_successful(ret: &Value) -> bool {
 const TRACEBACK: &str =
     "The minion function caused an exception: Traceback (most recent call last):\n";
 
-fn failed(fun: &str, doc: &str, fault: Fault) -> Outcome {
+fn failed(fun: &str, doc: &str, fault: CallError) -> CallOutcome {
     let text = match &fault {
-        Fault::Missing(m) => m.clone(),
-        Fault::CommandNotFound(m) => format!("Command required for '{fun}' not found: {m}"),
-        Fault::Command(m) => format!("ERROR: {m}"),
-        Fault::Invocation(m) => format!("ERROR executing '{fun}': {m}"),
-        Fault::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{doc}"),
-        Fault::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
-        Fault::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
+        CallError::Missing(m) => m.clone(),
+        CallError::CommandNotFound(m) => format!("Command required for '{fun}' not found: {m}"),
+        CallError::Command(m) => format!("ERROR: {m}"),
+        CallError::Invocation(m) => format!("ERROR executing '{fun}': {m}"),
+        CallError::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{doc}"),
+        CallError::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
+        CallError::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
     };
     error(text.into(), fault)
 }
 
-fn not_available(ctx: &Context, fun: &str) -> Outcome {
+fn not_available(ctx: &Context, fun: &str) -> CallOutcome {
     let text = format!("'{fun}' is not available.");
     let mut docs = sys::docs(ctx, &format!("{fun}*"));
-    let fault = Fault::Missing(text.clone());
+    let fault = CallError::Missing(text.clone());
     if docs.is_empty() {
         return error(text.into(), fault);
     }
@@ -410,8 +414,8 @@ fn not_available(ctx: &Context, fun: &str) -> Outcome {
     error(docs.into(), fault)
 }
 
-fn error(ret: Value, fault: Fault) -> Outcome {
-    Outcome {
+fn error(ret: Value, fault: CallError) -> CallOutcome {
+    CallOutcome {
         ret,
         retcode: 1,
         success: false,

@@ -1,7 +1,7 @@
 //! Walking through nested data by a path such as `a:b:0`.
 
 use super::declare::Result;
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_target::fnmatch;
 use halite_wire::yaml::yamlify_arg;
 use halite_wire::{Map, Value};
@@ -99,7 +99,7 @@ pub fn is_true(value: &Value) -> bool {
 /// The lookup is no map.
 pub fn filter_by(call: &Call<'_>, data: &Map, name: &str) -> Result {
     let Value::Map(lookup) = call.arg("lookup_dict") else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "AttributeError",
             "the lookup must be a dictionary",
         ));

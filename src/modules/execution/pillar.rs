@@ -6,7 +6,7 @@
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use crate::pillar;
 use halite_channel::pillar_request::PillarQuery;
 use halite_wire::{Map, Value, yaml};
@@ -132,7 +132,7 @@ fn given(call: &Call<'_>, name: &str) -> Option<String> {
 }
 
 /// The pillar compiled afresh with what the arguments say, as `pillar.items` of stock gives it before it masks.
-fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
+fn compiled(call: &Call<'_>) -> Result<Map> {
     let opts = &call.ctx.opts;
     let own = |key: &str| opts.str(key).map(str::to_owned);
     let from_saltenv = opts
@@ -150,8 +150,9 @@ fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
     let mut over = call.arg("pillar").clone();
     if over.truthy() && call.arg("pillar_enc").truthy() {
         let renderer = python::str(call.arg("pillar_enc"));
-        pillar::decrypt_given(opts, &mut over, &renderer)
-            .map_err(|why| Fault::Command(format!("Failed to decrypt pillar override: {why}")))?;
+        pillar::decrypt_given(opts, &mut over, &renderer).map_err(|why| {
+            CallError::Command(format!("Failed to decrypt pillar override: {why}"))
+        })?;
     }
     if over.truthy() && over.as_map().is_none() {
         log::error!("Pillar data must be a dictionary");
@@ -161,21 +162,21 @@ fn compiled(call: &Call<'_>) -> std::result::Result<Map, Fault> {
         pillar_override: over.into_map().unwrap_or_default(),
         ..PillarQuery::default()
     };
-    fresh(call, &wish)
+    compile(call, &wish)
 }
 
 /// Without a way to a master it is the pillar that the minion holds.
-fn fresh(call: &Call<'_>, wish: &PillarQuery) -> std::result::Result<Map, Fault> {
+fn compile(call: &Call<'_>, wish: &Wish) -> Result<Map> {
     let ctx = call.ctx;
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
     }
-    pillar::fresh(ctx, wish, super::template_functions)
+    pillar::compile_fresh(ctx, wish, super::template_functions)
 }
 
 /// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then
 /// masked already, as stock has it.
-fn source(call: &Call<'_>) -> std::result::Result<Arc<Map>, Fault> {
+fn source(call: &Call<'_>) -> Result<Arc<Map>> {
     if call.arg("pillarenv").is_nil() && call.arg("saltenv").is_nil() {
         return Ok(call.ctx.pillar.clone());
     }
@@ -210,7 +211,7 @@ fn items(call: &mut Call<'_>) -> Result {
 fn ext(call: &mut Call<'_>) -> Result {
     let external = match call.arg("external") {
         Value::Str(text) => yaml::parse(text)
-            .map_err(|e| Fault::raised("salt.utils.yamlloader.YAMLError", e.to_string()))?,
+            .map_err(|e| CallError::raised("salt.utils.yamlloader.YAMLError", e.to_string()))?,
         other => other.clone(),
     };
     let wish = PillarQuery {
@@ -218,7 +219,7 @@ fn ext(call: &mut Call<'_>) -> Result {
         pillar_override: call.arg("pillar").as_map().cloned().unwrap_or_default(),
         ..PillarQuery::of(&call.ctx.opts)
     };
-    let found = fresh(call, &wish)?;
+    let found = compile(call, &wish)?;
     Ok(shown(call, found.into(), false))
 }
 
@@ -278,9 +279,9 @@ fn get(call: &mut Call<'_>) -> Result {
     Ok(shown(call, value, false))
 }
 
-fn no_key(call: &Call<'_>) -> Fault {
+fn no_key(call: &Call<'_>) -> CallError {
     let text = format!("Pillar key not found: {}", python::str(call.arg("key")));
-    Fault::raised("KeyError", python::repr(&text.into()))
+    CallError::raised("KeyError", python::repr(&text.into()))
 }
 
 /// The default filled up from the pillar; `None` where the two do not go together.
@@ -331,7 +332,7 @@ fn keys(call: &mut Call<'_>) -> Result {
             let keys: Vec<Value> = map.iter().map(|(k, _)| k.clone()).collect();
             Ok(keys.into())
         }
-        Some(_) => Err(Fault::raised(
+        Some(_) => Err(CallError::raised(
             "ValueError",
             format!(
                 "Pillar value in key {} is not a dict",

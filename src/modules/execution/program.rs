@@ -1,8 +1,9 @@
 //! Running the programs that functions are about, as stock's `__salt__["cmd.run_all"]` with
 //! `python_shell=False` and without its log.
 
-use super::Fault;
+use super::CallError;
 use super::cmd::which;
+use crate::execution::declare::Result;
 use halite_sys::command::{Helper, LOCALE};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What a program did.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Its process id.
     pub pid: u32,
     /// Exit code, or minus the signal.
@@ -22,7 +23,7 @@ pub struct Ran {
     pub stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// Whether it ended with 0.
     pub fn ok(&self) -> bool {
         self.retcode == 0
@@ -33,7 +34,7 @@ impl Ran {
 ///
 /// # Errors
 /// `CommandExecutionError` when it is not there, cannot be started, or does not end within [`LONGEST`].
-pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<Ran, Fault> {
+pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<CommandOutput> {
     helper(Helper::new(argv))
 }
 
@@ -41,10 +42,10 @@ pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<Ran, Fa
 ///
 /// # Errors
 /// As [`run`].
-pub fn helper(mut helper: Helper) -> Result<Ran, Fault> {
+pub fn helper(mut helper: Helper) -> Result<CommandOutput> {
     let program = helper.argv.first().cloned().unwrap_or_default();
     if which(&program).is_none() {
-        return Err(Fault::Command(format!("{program}: no such program")));
+        return Err(CallError::Command(format!("{program}: no such program")));
     }
     let locale = LOCALE
         .iter()
@@ -53,8 +54,8 @@ pub fn helper(mut helper: Helper) -> Result<Ran, Fault> {
     helper.env.splice(0..0, changed.into_iter().chain(locale));
     let done = helper
         .run(LONGEST)
-        .map_err(|e| Fault::Command(e.to_string()))?;
-    Ok(Ran {
+        .map_err(|e| CallError::Command(e.to_string()))?;
+    Ok(CommandOutput {
         pid: done.pid,
         retcode: done.code,
         stdout: text(&done.stdout),

@@ -1,7 +1,7 @@
 //! `publish`: jobs and runners that this minion asks the master for (`salt/modules/publish.py`).
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_channel::link::LinkError;
 use halite_wire::yaml::yamlify_arg;
 use halite_wire::{Map, Value};
@@ -60,13 +60,13 @@ fn no_parse(call: &Call<'_>) -> Value {
     own.unwrap_or_else(|| Vec::<Value>::new().into())
 }
 
-fn seconds(call: &Call<'_>) -> std::result::Result<f64, Fault> {
+fn seconds(call: &Call<'_>) -> Result<f64> {
     let given = call.arg("timeout");
     match given {
         Value::Int(n) => Ok(*n as f64),
         Value::Float(f) => Ok(*f),
         other => python::str(other).parse().map_err(|_| {
-            Fault::raised(
+            CallError::raised(
                 "TypeError",
                 format!("the timeout {} is no number", python::repr(other)),
             )
@@ -74,7 +74,7 @@ fn seconds(call: &Call<'_>) -> std::result::Result<f64, Fault> {
     }
 }
 
-fn check_master(call: &Call<'_>) -> std::result::Result<(), Fault> {
+fn check_master(call: &Call<'_>) -> Result<()> {
     let Some(wanted) = call.text("via_master").filter(|m| !m.is_empty()) else {
         return Ok(());
     };
@@ -87,7 +87,7 @@ fn check_master(call: &Call<'_>) -> std::result::Result<(), Fault> {
     if list.len() == 1 && list[0].split(':').next() == Some(wanted.as_str()) {
         return Ok(());
     }
-    Err(Fault::Invocation(format!(
+    Err(CallError::Invocation(format!(
         "Could not find match for {wanted} in list of configured masters {} when using `via_master` option",
         python::repr(&list.into())
     )))

@@ -1,7 +1,7 @@
 //! `random`: numbers, texts and choices by chance or from a seed, and hashes of passwords.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_crypto::{Alphabet, HashType, hex_by_name};
 use halite_wire::pyrandom::{Mersenne, Source};
 use halite_wire::{Value, base64};
@@ -35,12 +35,12 @@ pub(super) const MODULE: Module = Module {
 fn hash(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("algorithm"));
     let Some(octets) = call.arg("value").as_bytes() else {
-        return Err(Fault::Type(
+        return Err(CallError::Type(
             "object supporting the buffer API required".into(),
         ));
     };
     hex_by_name(&name, octets).map(Value::from).ok_or_else(|| {
-        Fault::raised(
+        CallError::raised(
             "salt.exceptions.SaltException",
             "You must specify a valid algorithm.",
         )
@@ -51,21 +51,21 @@ fn str_encode(call: &mut Call<'_>) -> Result {
     const BAD: &str = "Value must be an encode-able string";
     let value = call.arg("value");
     let Some(octets) = value.as_bytes() else {
-        return Err(Fault::Invocation(BAD.into()));
+        return Err(CallError::Invocation(BAD.into()));
     };
     // Stock has made bytes of a text by now, which have no encoders.
     if call.arg("encoder").is_str("base64") {
         Ok(base64::encode(octets).into())
     } else {
-        Err(Fault::Invocation(BAD.into()))
+        Err(CallError::Invocation(BAD.into()))
     }
 }
 
 fn get_str(call: &mut Call<'_>) -> Result {
     let length =
-        python::int(call.arg("length")).map_err(|e| Fault::Command(e.message().to_owned()))?;
+        python::int(call.arg("length")).map_err(|e| CallError::Command(e.message().to_owned()))?;
     if length > MOST {
-        return Err(Fault::Command(format!("length must be at most {MOST}")));
+        return Err(CallError::Command(format!("length must be at most {MOST}")));
     }
     let chars = call.arg("chars");
     let alphabet = Alphabet {
@@ -84,21 +84,21 @@ fn get_str(call: &mut Call<'_>) -> Result {
     alphabet
         .password(usize::try_from(length).unwrap_or(0))
         .map(Value::from)
-        .ok_or_else(|| Fault::Command("unterminated character set at position 0".into()))
+        .ok_or_else(|| CallError::Command("unterminated character set at position 0".into()))
 }
 
-fn number(value: &Value) -> std::result::Result<i64, Fault> {
+fn number(value: &Value) -> Result<i64> {
     match value {
         Value::Int(i) => Ok(*i),
         Value::Bool(b) => Ok(i64::from(*b)),
         Value::Float(f) if f.fract() == 0.0 => Ok(*f as i64),
-        Value::Float(_) => Err(Fault::raised(
+        Value::Float(_) => Err(CallError::raised(
             "ValueError",
             "non-integer arg 1 for randrange()",
         )),
         other => {
             python::int(other)?;
-            Err(Fault::raised(
+            Err(CallError::raised(
                 "ValueError",
                 "non-integer arg 1 for randrange()",
             ))
@@ -106,11 +106,11 @@ fn number(value: &Value) -> std::result::Result<i64, Fault> {
     }
 }
 
-fn seeded(seed: &Value) -> std::result::Result<Mersenne, Fault> {
+fn seeded(seed: &Value) -> Result<Mersenne> {
     Mersenne::from_value(seed).ok_or_else(|| {
         let text =
             "The only supported seed types are: None,\nint, float, str, bytes, and bytearray.";
-        Fault::Type(text.into())
+        CallError::Type(text.into())
     })
 }
 
@@ -121,7 +121,7 @@ fn rand_int(call: &mut Call<'_>) -> Result {
     };
     let plus = match call.arg("end") {
         Value::Str(_) => {
-            return Err(Fault::Type(
+            return Err(CallError::Type(
                 "can only concatenate str (not \"int\") to str".into(),
             ));
         }
@@ -133,7 +133,7 @@ fn rand_int(call: &mut Call<'_>) -> Result {
         Ok(width) if width > 0 => Ok(Value::Int(start.wrapping_add(source.below(width) as i64))),
         _ => {
             let text = format!("empty range for randrange() ({start}, {plus}, {width})");
-            Err(Fault::raised("ValueError", text))
+            Err(CallError::raised("ValueError", text))
         }
     }
 }
@@ -145,16 +145,19 @@ fn seed(call: &mut Call<'_>) -> Result {
     };
     match u64::try_from(number(call.arg("range"))?) {
         Ok(range) if range > 0 => Ok(numbers.below(range).into()),
-        _ => Err(Fault::raised("ValueError", "empty range for randrange()")),
+        _ => Err(CallError::raised(
+            "ValueError",
+            "empty range for randrange()",
+        )),
     }
 }
 
 /// The members of what Python takes for a sequence.
-fn members(value: &Value) -> std::result::Result<Vec<Value>, Fault> {
+fn members(value: &Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(list) => Ok(list.clone()),
         Value::Str(text) => Ok(text.chars().map(|c| c.to_string().into()).collect()),
-        _ => Err(Fault::Type(
+        _ => Err(CallError::Type(
             "Population must be a sequence.  For dicts or sets, use sorted(d).".into(),
         )),
     }
@@ -169,7 +172,7 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
                 Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(octets))))
             }
             None => {
-                return Err(Fault::Type(
+                return Err(CallError::Type(
                     "object supporting the buffer API required".into(),
                 ));
             }
@@ -180,7 +183,7 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
         Value::Int(i) => usize::try_from(*i).ok(),
         Value::Bool(b) => Some(usize::from(*b)),
         other => {
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "'<=' not supported between instances of 'int' and '{}'",
                 python::short_class(other)
             )));
@@ -188,7 +191,7 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
     };
     let places = size.and_then(|size| source.sample(members.len(), size));
     let places = places.ok_or_else(|| {
-        Fault::raised("ValueError", "Sample larger than population or is negative")
+        CallError::raised("ValueError", "Sample larger than population or is negative")
     })?;
     let chosen: Vec<Value> = places
         .into_iter()
@@ -207,7 +210,7 @@ fn shuffle(call: &mut Call<'_>) -> Result {
         Value::Map(map) => map.len(),
         Value::Nil | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => {
             let class = python::short_class(call.arg("value"));
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "object of type '{class}' has no len()"
             )));
         }

@@ -1,8 +1,8 @@
 //! `ret`: what returners have kept (`salt/modules/ret.py`).
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault};
-use crate::returners::{Wanted, find, open};
+use super::{Call, CallError};
+use crate::returners::{ReturnerSelection, find, open};
 use halite_config::Returner;
 use halite_returners::Question;
 
@@ -38,41 +38,44 @@ pub(super) const MODULE: Module = Module {
 
 fn get_jid(call: &mut Call<'_>) -> Result {
     let jid = call.text("jid").unwrap_or_default();
-    ask(call, "get_jid", Question::Jid(&jid))
+    query_returner(call, "get_jid", Question::Jid(&jid))
 }
 
 fn get_fun(call: &mut Call<'_>) -> Result {
     let fun = call.text("fun").unwrap_or_default();
-    ask(call, "get_fun", Question::Fun(&fun))
+    query_returner(call, "get_fun", Question::Fun(&fun))
 }
 
 fn get_jids(call: &mut Call<'_>) -> Result {
-    ask(call, "get_jids", Question::Jids)
+    query_returner(call, "get_jids", Question::Jids)
 }
 
 fn get_minions(call: &mut Call<'_>) -> Result {
-    ask(call, "get_minions", Question::Minions)
+    query_returner(call, "get_minions", Question::Minions)
 }
 
-fn ask(call: &Call<'_>, function: &str, question: Question<'_>) -> Result {
+fn query_returner(call: &Call<'_>, function: &str, question: Question<'_>) -> Result {
     let name = call.text("returner").unwrap_or_else(|| "None".to_owned());
     let found = find(call.ctx, &name).filter(|returner| returner.keeps_jobs());
     let Some(returner) = found else {
-        return Err(Fault::raised("KeyError", format!("'{name}.{function}'")));
+        return Err(CallError::raised(
+            "KeyError",
+            format!("'{name}.{function}'"),
+        ));
     };
-    let answer = open(call.ctx, returner, &Wanted::default()).read(question);
+    let answer = open(call.ctx, returner, &ReturnerSelection::default()).read(question);
     answer.map_err(|e| fault(returner, &e.to_string()))
 }
 
 /// The exceptions of Salt's modules and of the libraries below them.
-fn fault(returner: Returner, why: &str) -> Fault {
+fn fault(returner: Returner, why: &str) -> CallError {
     let name = returner.name();
     match returner {
-        Returner::Pgjsonb | Returner::Postgres => Fault::raised(
+        Returner::Pgjsonb | Returner::Postgres => CallError::raised(
             "salt.exceptions.SaltMasterError",
             format!("{name} returner could not connect to database: {why}"),
         ),
-        Returner::Redis => Fault::raised("redis.exceptions.ConnectionError", why),
-        _ => Fault::raised("Exception", format!("{name}: {why}")),
+        Returner::Redis => CallError::raised("redis.exceptions.ConnectionError", why),
+        _ => CallError::raised("Exception", format!("{name}: {why}")),
     }
 }

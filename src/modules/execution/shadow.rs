@@ -1,10 +1,10 @@
 //! `shadow`: passwords and their ageing (`shadow(5)`).
 
-use super::accounts::below;
+use super::accounts::under_root;
 use super::command_helpers::{self, Argv};
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::nested::is_true;
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_sys::crypt::crypt;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -118,10 +118,10 @@ fn root(call: &Call<'_>) -> Option<String> {
 }
 
 /// The fields of one line; numbers that are not given are -1.
-fn entry(line: &str) -> std::result::Result<Map, Fault> {
+fn entry(line: &str) -> Result<Map> {
     let parts: Vec<&str> = line.trim().split(':').collect();
     if parts.len() < 9 {
-        return Err(Fault::raised("IndexError", "list index out of range"));
+        return Err(CallError::raised("IndexError", "list index out of range"));
     }
     let mut map = map! {"name" => parts[0], "passwd" => parts[1]};
     for (key, text) in KEYS.iter().zip(&parts).skip(2) {
@@ -135,8 +135,8 @@ fn entry(line: &str) -> std::result::Result<Map, Fault> {
     Ok(map)
 }
 
-fn details(name: &str, root: Option<&str>) -> std::result::Result<Map, Fault> {
-    let text = std::fs::read(below(root, "etc/shadow")).unwrap_or_default();
+fn details(name: &str, root: Option<&str>) -> Result<Map> {
+    let text = std::fs::read(under_root(root, "etc/shadow")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     match text
         .lines()
@@ -156,7 +156,7 @@ fn absent(map: &Map) -> bool {
 }
 
 fn list_users(call: &mut Call<'_>) -> Result {
-    let text = command_helpers::read(&below(root(call).as_deref(), "etc/shadow"))?;
+    let text = command_helpers::read(&under_root(root(call).as_deref(), "etc/shadow"))?;
     let mut names = Vec::new();
     for line in text.lines() {
         names.push(python::str(entry(line)?.get("name").unwrap_or(&Value::Nil)));
@@ -188,7 +188,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, validate: 
 }
 
 /// `passwd -R root option name`.
-fn passwd_program(call: &mut Call<'_>, option: &str) -> std::result::Result<Map, Fault> {
+fn passwd_program(call: &mut Call<'_>, option: &str) -> Result<Map> {
     let (name, root) = (name(call), root(call));
     let mut argv = Argv::new("passwd");
     if let Some(root) = &root {
@@ -241,7 +241,7 @@ fn set_password(call: &mut Call<'_>) -> Result {
         argv.add(["-p", &hash, &name]);
         command_helpers::printed(call, argv)?;
     } else {
-        let path = below(root.as_deref(), "etc/shadow");
+        let path = under_root(root.as_deref(), "etc/shadow");
         if !Path::new(&path).is_file() {
             return Ok(Map::new().into());
         }
@@ -303,7 +303,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
     let Some((_, prefix, length)) = METHODS.iter().find(|m| m.0 == algorithm) else {
         let names: Vec<Value> = METHODS.iter().map(|m| m.0.into()).collect();
         let names = python::repr(&names.into());
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "Cannot hash using '{algorithm}' hash algorithm. Natively supported algorithms are: {names}. \
              If passlib is installed (False), the supported algorithms are: {names}."
         )));
@@ -319,7 +319,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
         Value::Str(text) => text.clone(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "crypt() argument 1 must be str, not {class}"
             )));
         }
@@ -331,7 +331,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
         (None, "2b") => format!("$2b$12${}", made(*length)),
         (None, prefix) => format!("${prefix}${}", made(*length)),
     };
-    let hash = crypt(&password, &setting).map_err(Fault::Command)?;
+    let hash = crypt(&password, &setting).map_err(CallError::Command)?;
     Ok(hash.into())
 }
 

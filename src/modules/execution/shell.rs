@@ -1,13 +1,14 @@
 //! Commands as stock's modules run them through `__salt__["cmd.run"]` and its neighbours: the
 //! job's return code follows them, the log names them, and no shell reads their words.
 
-use super::{Call, Fault};
+use super::{Call, CallError};
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
 /// What `cmd.run_all` says.
 #[derive(Clone, Debug, Default)]
-pub struct Done {
+pub struct CommandOutput {
     /// Return code.
     pub retcode: i64,
     /// Standard output.
@@ -20,7 +21,7 @@ pub struct Done {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fault> {
+pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
     text(call, "cmd.run", argv, Map::new())
 }
 
@@ -28,7 +29,7 @@ pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fau
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run_anyway<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fault> {
+pub fn run_anyway<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
     text(call, "cmd.run", argv, map! {"ignore_retcode" => true})
 }
 
@@ -36,7 +37,7 @@ pub fn run_anyway<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Stri
 ///
 /// # Errors
 /// It cannot be started.
-pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, Fault> {
+pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
     text(call, "cmd.run_stdout", argv, Map::new())
 }
 
@@ -44,7 +45,7 @@ pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String, 
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Done, Fault> {
+pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutput> {
     all_with(call, argv, Map::new())
 }
 
@@ -52,7 +53,7 @@ pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Done, Fault
 ///
 /// # Errors
 /// It cannot be started.
-pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Value, Fault> {
+pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
     with(call, "cmd.run_all", argv, Map::new())
 }
 
@@ -64,11 +65,11 @@ pub fn all_with<T: AsRef<str>>(
     call: &mut Call<'_>,
     argv: &[T],
     options: Map,
-) -> Result<Done, Fault> {
+) -> Result<CommandOutput> {
     let ret = with(call, "cmd.run_all", argv, options)?;
     let map = ret.as_map().cloned().unwrap_or_default();
     let text = |key| map.str(key).unwrap_or_default().to_owned();
-    Ok(Done {
+    Ok(CommandOutput {
         retcode: map.int("retcode").unwrap_or(1),
         stdout: text("stdout"),
         stderr: text("stderr"),
@@ -79,7 +80,7 @@ pub fn all_with<T: AsRef<str>>(
 ///
 /// # Errors
 /// It cannot be started.
-pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64, Fault> {
+pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64> {
     let options = map! {"ignore_retcode" => true};
     Ok(with(call, "cmd.retcode", argv, options)?
         .as_int()
@@ -90,7 +91,7 @@ pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64, Fa
 ///
 /// # Errors
 /// It cannot be started.
-pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool, Fault> {
+pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool> {
     Ok(!with(call, "cmd.retcode", argv, Map::new())?.truthy())
 }
 
@@ -98,29 +99,19 @@ pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool, 
 ///
 /// # Errors
 /// The shell cannot be started.
-pub fn line(call: &mut Call<'_>, line: &str) -> Result<String, Fault> {
+pub fn line(call: &mut Call<'_>, line: &str) -> Result<String> {
     call.retcode = 0.into();
     let options = map! {"python_shell" => true};
     let ret = call.salt("cmd.run", vec![line.into()], options)?;
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn text<T: AsRef<str>>(
-    call: &mut Call<'_>,
-    fun: &str,
-    argv: &[T],
-    options: Map,
-) -> Result<String, Fault> {
+fn text<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], options: Map) -> Result<String> {
     let ret = with(call, fun, argv, options)?;
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn with<T: AsRef<str>>(
-    call: &mut Call<'_>,
-    fun: &str,
-    argv: &[T],
-    mut options: Map,
-) -> Result<Value, Fault> {
+fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: Map) -> Result {
     let argv: Vec<Value> = argv.iter().map(|word| word.as_ref().into()).collect();
     options.set("python_shell", false);
     // In stock every command sets the job's return code anew.
@@ -132,10 +123,10 @@ fn with<T: AsRef<str>>(
 ///
 /// # Errors
 /// `CommandNotFoundError`.
-pub fn need(program: &str) -> Result<(), Fault> {
+pub fn need(program: &str) -> Result<()> {
     match super::which(program) {
         Some(_) => Ok(()),
-        None => Err(Fault::CommandNotFound(format!(
+        None => Err(CallError::CommandNotFound(format!(
             "The '{program}' binary was not found in $PATH."
         ))),
     }

@@ -2,7 +2,7 @@
 //! states that are disabled, requests that wait.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, proc, python};
+use super::{Call, CallError, proc, python};
 use crate::bus;
 use halite_config::paths::minion::cache;
 use halite_ipc::Subscriber;
@@ -110,7 +110,7 @@ fn list_disabled(call: &mut Call<'_>) -> Result {
 }
 
 /// What is disabled as it was written last: the grains of this job may be older.
-fn disabled(call: &mut Call<'_>) -> std::result::Result<Vec<Value>, Fault> {
+fn disabled(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let conf = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let text = std::fs::read_to_string(conf.with_file_name("grains")).unwrap_or_default();
     let written = yaml::parse(&text).ok().and_then(Value::into_map);
@@ -158,9 +158,9 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
 }
 
 /// Where the pauses of a job are kept; the jid becomes part of a path.
-fn pause_file(call: &Call<'_>, jid: &str) -> std::result::Result<PathBuf, Fault> {
+fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
     if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
-        Err(Fault::Invocation(format!("'{jid}' is no jid")))
+        Err(CallError::Invocation(format!("'{jid}' is no jid")))
     } else {
         Ok(cache::state_pause(&call.ctx.cachedir).join(jid))
     }
@@ -174,7 +174,7 @@ fn read(path: &Path) -> Map {
         .unwrap_or_default()
 }
 
-fn save(path: &Path, data: &Map) -> std::result::Result<(), Fault> {
+fn save(path: &Path, data: &Map) -> Result<()> {
     let packed = msgpack::encode_map(data, Profile::Local);
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(dir)
@@ -183,7 +183,7 @@ fn save(path: &Path, data: &Map) -> std::result::Result<(), Fault> {
 }
 
 /// Job, state and what is kept for the job, with an entry for the state (`_get_pause`).
-fn paused(call: &Call<'_>) -> std::result::Result<(PathBuf, String, Map), Fault> {
+fn paused(call: &Call<'_>) -> Result<(PathBuf, String, Map)> {
     let jid = call.text("jid").unwrap_or_default();
     let path = pause_file(call, &jid)?;
     let state = call.text("state_id").unwrap_or_else(|| ALL.to_owned());
@@ -272,7 +272,7 @@ fn check_request(call: &mut Call<'_>) -> Result {
         Some(name) => all
             .get(&name)
             .cloned()
-            .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.as_str().into()))),
+            .ok_or_else(|| CallError::raised("KeyError", python::repr(&name.as_str().into()))),
     }
 }
 
@@ -303,7 +303,7 @@ fn event(call: &mut Call<'_>) -> Result {
         Some("master") => halite_config::paths::master::event_pub(Path::new(&dir)),
         _ => bus::socket(Path::new(&dir), text("hash_type"), text("id"), "pub"),
     };
-    let gone = |e: halite_ipc::Error| Fault::Command(format!("the event bus: {e}"));
+    let gone = |e: halite_ipc::Error| CallError::Command(format!("the event bus: {e}"));
     let mut bus = Subscriber::connect(socket).map_err(gone)?;
     let pattern = call.text("tagmatch").unwrap_or_default();
     let (quiet, pretty) = (call.flag("quiet"), call.flag("pretty"));

@@ -1,8 +1,8 @@
 //! `sys`: what functions there are.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
-use super::{Call, Context, Fault, functions_for, python};
-use crate::returners::{self, Described};
+use super::{Call, CallError, Context, functions_for, python};
+use crate::returners::{self, ReturnerDoc};
 use halite_render::pipeline::RENDERERS;
 use halite_target::fnmatch;
 use halite_wire::map;
@@ -40,7 +40,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// The documentation of what one argument of `sys.doc` selects.
+/// The documentation of what one argument of `sys.doc` matches.
 pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
     let prefix = match pattern {
         "" => String::new(),
@@ -73,13 +73,13 @@ fn doc(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+fn patterns(call: &Call<'_>) -> Result<Vec<String>> {
     call.bound
         .varargs
         .iter()
         .map(|v| match v.as_str() {
             Some(s) => Ok(s.to_owned()),
-            None => Err(Fault::Type(format!(
+            None => Err(CallError::Type(format!(
                 "argument of type '{}' is not iterable",
                 python::short_class(v)
             ))),
@@ -88,7 +88,7 @@ fn patterns(call: &Call<'_>) -> std::result::Result<Vec<String>, Fault> {
 }
 
 /// Globs and full names match as they are, a bare word is a module.
-fn selects(pattern: &str, name: &str) -> bool {
+fn matches(pattern: &str, name: &str) -> bool {
     if pattern.contains(['*', '.']) {
         return fnmatch(name, pattern);
     }
@@ -101,7 +101,7 @@ fn list_functions(call: &mut Call<'_>) -> Result {
     let names: Vec<String> = functions_for(call.ctx)
         .into_iter()
         .map(|(name, _)| name)
-        .filter(|name| patterns.is_empty() || patterns.iter().any(|p| selects(p, name)))
+        .filter(|name| patterns.is_empty() || patterns.iter().any(|p| matches(p, name)))
         .collect();
     Ok(names.into())
 }
@@ -129,7 +129,7 @@ fn argspec(call: &mut Call<'_>) -> Result {
     let pattern = call.text("module").unwrap_or_default();
     let specs: Map = functions_for(call.ctx)
         .into_iter()
-        .filter(|(name, _)| selects(&pattern, name))
+        .filter(|(name, _)| matches(&pattern, name))
         .map(|(name, f)| (name, spec(f)))
         .collect();
     Ok(specs.into())
@@ -156,14 +156,14 @@ fn spec(f: &Function) -> Map {
     }
 }
 
-/// The functions of returners that one of the arguments selects.
+/// The functions of returners that one of the arguments matches.
 fn returner_functions(
     call: &Call<'_>,
-    selects: impl Fn(&str, &str) -> bool,
-) -> std::result::Result<Vec<Described>, Fault> {
+    matches: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<ReturnerDoc>> {
     let patterns = patterns(call)?;
     let mut all = returners::functions(call.ctx);
-    all.retain(|f| patterns.is_empty() || patterns.iter().any(|p| selects(p, &f.name)));
+    all.retain(|f| patterns.is_empty() || patterns.iter().any(|p| matches(p, &f.name)));
     Ok(all)
 }
 
@@ -181,7 +181,7 @@ fn list_returners(call: &mut Call<'_>) -> Result {
 }
 
 fn list_returner_functions(call: &mut Call<'_>) -> Result {
-    let found = returner_functions(call, selects)?;
+    let found = returner_functions(call, matches)?;
     let names: Vec<String> = found.into_iter().map(|f| f.name).collect();
     Ok(names.into())
 }
@@ -208,7 +208,7 @@ fn returner_argspec(call: &mut Call<'_>) -> Result {
     let pattern = call.text("module").unwrap_or_default();
     let all = returners::functions(call.ctx).into_iter();
     let specs: Map = all
-        .filter(|f| selects(&pattern, &f.name))
+        .filter(|f| matches(&pattern, &f.name))
         .map(|f| {
             let args: Vec<String> = f.args.iter().map(|&a| a.to_owned()).collect();
             let spec = map! {

@@ -1,7 +1,7 @@
 //! `sysctl`: parameters of the kernel, now and after the next start.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -46,8 +46,8 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The path of a program, or stock's sentence.
-fn program(name: &str) -> std::result::Result<String, Fault> {
-    which(name).ok_or_else(|| Fault::Command(format!("Command '{name}' cannot be found")))
+fn program(name: &str) -> Result<String> {
+    which(name).ok_or_else(|| CallError::Command(format!("Command '{name}' cannot be found")))
 }
 
 fn default_config(call: &Call<'_>) -> &'static str {
@@ -86,7 +86,7 @@ fn show(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-fn value_of(call: &mut Call<'_>, name: &str) -> std::result::Result<String, Fault> {
+fn value_of(call: &mut Call<'_>, name: &str) -> Result<String> {
     shell::run(call, &[&program("sysctl")?, "-n", name])
 }
 
@@ -98,7 +98,7 @@ fn assign_call(call: &mut Call<'_>) -> Result {
     assign(call, &name, &value).map(Into::into)
 }
 
-fn assign(call: &mut Call<'_>, name: &str, value: &str) -> std::result::Result<Map, Fault> {
+fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
     // Dots part the words of a name, and stand for slashes in them; both ways are known.
     let path: String = name
         .chars()
@@ -112,7 +112,7 @@ fn assign(call: &mut Call<'_>, name: &str, value: &str) -> std::result::Result<M
         .join(path.trim_start_matches('/'))
         .exists()
     {
-        return Err(Fault::Command(format!("sysctl {name} does not exist")));
+        return Err(CallError::Command(format!("sysctl {name} does not exist")));
     }
     let setting = format!("{name}={value}");
     let done = shell::all(call, &[&program("sysctl")?, "-w", &setting])?;
@@ -126,14 +126,14 @@ fn assign(call: &mut Call<'_>, name: &str, value: &str) -> std::result::Result<M
         } else {
             done.stdout
         };
-        return Err(Fault::Command(format!("sysctl -w failed: {error}")));
+        return Err(CallError::Command(format!("sysctl -w failed: {error}")));
     }
     let (key, new) = done.stdout.split_once(" = ").unwrap_or((name, value));
     Ok(map! {key => new})
 }
 
 /// Blanks of any kind and number are one tab.
-fn plain(value: &str) -> String {
+fn normalize(value: &str) -> String {
     let mut out = String::new();
     let mut blank = false;
     for c in value.chars() {
@@ -160,7 +160,7 @@ fn persist(call: &mut Call<'_>) -> Result {
     let config = call
         .text("config")
         .unwrap_or_else(|| default_config(call).to_owned());
-    let unwritable = |_| Fault::Command(format!("Could not write to file: {config}"));
+    let unwritable = |_| CallError::Command(format!("Could not write to file: {config}"));
     if !Path::new(&config).is_file() {
         if let Some(dir) = Path::new(&config).parent().filter(|d| !d.exists()) {
             let path = dir.to_string_lossy().into_owned();
@@ -169,15 +169,15 @@ fn persist(call: &mut Call<'_>) -> Result {
         std::fs::write(&config, "#\n# Kernel sysctl configuration\n#\n").map_err(unwritable)?;
     }
     let text = command_helpers::read_file(&config)
-        .map_err(|_| Fault::Command(format!("Could not read from file: {config}")))?;
+        .map_err(|_| CallError::Command(format!("Could not read from file: {config}")))?;
     let own = format!("{name} = {value}\n");
     let mut kept = String::new();
     let mut edited = false;
     for line in text.split_inclusive('\n') {
         match line.split_once('=') {
             Some((key, old)) if key.trim() == name => {
-                if plain(old.trim()) == plain(&value) {
-                    if plain(&value_of(call, &name)?) == plain(&value) {
+                if normalize(old.trim()) == normalize(&value) {
+                    if normalize(&value_of(call, &name)?) == normalize(&value) {
                         return Ok("Already set".into());
                     }
                     assign(call, &name, &value)?;

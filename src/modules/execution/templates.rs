@@ -1,7 +1,8 @@
 //! Templates with the execution functions of this minion.
 
-use super::{Context, Fault, declare};
-use crate::render::{Caller, Template, render};
+use super::{Context, declare};
+use crate::execution::declare::Result;
+use crate::render::{FunctionCaller, Template, render};
 use halite_wire::{Map, Value};
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ impl Functions {
     }
 }
 
-impl Caller for Functions {
+impl FunctionCaller for Functions {
     fn has(&self, function: &str) -> bool {
         super::find_for(&self.0, function).is_some() || self.legacy(function)
     }
@@ -32,7 +33,7 @@ impl Caller for Functions {
 }
 
 /// The execution functions of a minion, for templates.
-pub fn template_functions(ctx: Context) -> Rc<dyn Caller> {
+pub fn template_functions(ctx: Context) -> Rc<dyn FunctionCaller> {
     Rc::new(Functions(ctx))
 }
 
@@ -40,7 +41,7 @@ pub fn template_functions(ctx: Context) -> Rc<dyn Caller> {
 ///
 /// # Errors
 /// `SaltRenderError`: the template is wrong, or something in it failed.
-pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>, Fault> {
+pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>> {
     render(ctx, &template_functions(ctx.clone()), template)
 }
 

@@ -1,7 +1,7 @@
 //! `test`: probes of the minion and of the way to it.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, MODULES, python};
+use super::{Call, CallError, MODULES, python};
 use crate::grains::COMPAT_VERSION;
 use crate::versions;
 use halite_crypto::HashType;
@@ -130,15 +130,15 @@ fn raise_exception(call: &mut Call<'_>) -> Result {
         several => python::repr_tuple(several),
     };
     Err(match name.as_str() {
-        "salt.exceptions.CommandExecutionError" => Fault::Command(text),
-        "salt.exceptions.CommandNotFoundError" => Fault::CommandNotFound(text),
-        "salt.exceptions.SaltInvocationError" => Fault::Invocation(text),
-        "TypeError" => Fault::Type(text),
-        "KeyError" => Fault::raised(
+        "salt.exceptions.CommandExecutionError" => CallError::Command(text),
+        "salt.exceptions.CommandNotFoundError" => CallError::CommandNotFound(text),
+        "salt.exceptions.SaltInvocationError" => CallError::Invocation(text),
+        "TypeError" => CallError::Type(text),
+        "KeyError" => CallError::raised(
             "KeyError",
             args.first().map(python::repr).unwrap_or_default(),
         ),
-        known if EXCEPTIONS.contains(&known) => Fault::raised(known, text),
+        known if EXCEPTIONS.contains(&known) => CallError::raised(known, text),
         unknown => {
             log::error!("No such exception: {unknown}");
             return Ok(false.into());
@@ -188,15 +188,16 @@ fn arg_clean(call: &mut Call<'_>) -> Result {
 
 fn sleep(call: &mut Call<'_>) -> Result {
     let seconds = u64::try_from(python::int(call.arg("length"))?)
-        .map_err(|_| Fault::raised("ValueError", "sleep length must be non-negative"))?;
+        .map_err(|_| CallError::raised("ValueError", "sleep length must be non-negative"))?;
     std::thread::sleep(Duration::from_secs(seconds));
     Ok(true.into())
 }
 
 fn rand_sleep(call: &mut Call<'_>) -> Result {
     let max = python::int(call.arg("max"))?;
-    let max = u64::try_from(max)
-        .map_err(|_| Fault::raised("ValueError", format!("empty range in randint(0, {max})")))?;
+    let max = u64::try_from(max).map_err(|_| {
+        CallError::raised("ValueError", format!("empty range in randint(0, {max})"))
+    })?;
     std::thread::sleep(Duration::from_secs(rand::thread_rng().gen_range(0..=max)));
     Ok(true.into())
 }
@@ -243,7 +244,7 @@ impl Decimal {
 fn fib(call: &mut Call<'_>) -> Result {
     let num = python::int(call.arg("num"))?;
     if num < 0 {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "ValueError",
             "Negative number is not allowed!",
         ));
@@ -262,7 +263,7 @@ fn fib(call: &mut Call<'_>) -> Result {
 fn collatz(call: &mut Call<'_>) -> Result {
     let first = python::int(call.arg("start"))?;
     if first < 1 {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "ValueError",
             "the Collatz sequence needs a number above zero",
         ));
@@ -325,7 +326,7 @@ fn cross_test(call: &mut Call<'_>) -> Result {
         // Python unpacks a text into its characters.
         Value::Str(s) => s.chars().map(|c| c.to_string().into()).collect(),
         other => {
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "argument after * must be an iterable, not {}",
                 python::short_class(other)
             )));
@@ -366,19 +367,19 @@ fn random_hash(call: &mut Call<'_>) -> Result {
 }
 
 /// A hash function by its configured name.
-fn hash_type(name: &str) -> std::result::Result<HashType, Fault> {
+fn hash_type(name: &str) -> Result<HashType> {
     name.parse::<HashType>()
-        .map_err(|e| Fault::raised("ValueError", e.to_string()))
+        .map_err(|e| CallError::raised("ValueError", e.to_string()))
 }
 
 fn exception(call: &mut Call<'_>) -> Result {
     let message = python::str(call.arg("message"));
-    Err(Fault::raised("Exception", message))
+    Err(CallError::raised("Exception", message))
 }
 
 fn assertion(call: &mut Call<'_>) -> Result {
     if call.flag("assertion") {
         return Ok(Value::Nil);
     }
-    Err(Fault::raised("AssertionError", ""))
+    Err(CallError::raised("AssertionError", ""))
 }

@@ -10,11 +10,11 @@ fn kw(map: Map) -> Value {
     out.into()
 }
 
-fn run(fun: &str, args: &[Value]) -> Outcome {
+fn run(fun: &str, args: &[Value]) -> CallOutcome {
     call(&Context::default(), fun, args)
 }
 
-fn first_line(outcome: &Outcome) -> &str {
+fn first_line(outcome: &CallOutcome) -> &str {
     outcome.ret.as_str().unwrap().lines().next().unwrap()
 }
 

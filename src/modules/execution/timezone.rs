@@ -1,7 +1,7 @@
 //! `timezone`: the host's time zone and what its hardware clock shows.
 
 use super::declare::{Function, Module, Result, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -56,19 +56,19 @@ fn zone_file(zone: &str) -> String {
     format!("/usr/share/zoneinfo/{zone}")
 }
 
-fn timedatectl(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn timedatectl(call: &mut Call<'_>) -> Result<String> {
     let done = shell::all(call, &["timedatectl"])?;
     match done.retcode {
         0 => Ok(done.stdout),
-        _ => Err(Fault::Command(format!(
+        _ => Err(CallError::Command(format!(
             "timedatectl failed: {}",
             done.stderr
         ))),
     }
 }
 
-fn unreadable(text: &str) -> Fault {
-    Fault::Command(format!(
+fn unreadable(text: &str) -> CallError {
+    CallError::Command(format!(
         "Failed to parse timedatectl output: {text}\nPlease file an issue with SaltStack"
     ))
 }
@@ -78,7 +78,7 @@ fn reason(error: &std::io::Error) -> String {
     number.map_or_else(|| error.to_string(), |n| python::errno_text(n).to_owned())
 }
 
-fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn zone(call: &mut Call<'_>) -> Result<String> {
     if which("timedatectl").is_some() {
         let text = timedatectl(call)?;
         let found = text.lines().find_map(|line| {
@@ -98,34 +98,34 @@ fn zone(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
             let path = "/etc/timezone";
             let text = command_helpers::read_file(path).map_err(|e| {
                 let why = reason(&e);
-                Fault::Command(format!("Problem reading timezone file {path}: {why}"))
+                CallError::Command(format!("Problem reading timezone file {path}: {why}"))
             })?;
             Ok(text.trim().to_owned())
         }
         "NILinuxRT" | "Slackware" => linked_zone(),
-        _ => Err(Fault::Command("Unable to get timezone".into())),
+        _ => Err(CallError::Command("Unable to get timezone".into())),
     }
 }
 
-fn sysconfig_zone() -> std::result::Result<String, Fault> {
+fn sysconfig_zone() -> Result<String> {
     let path = "/etc/sysconfig/clock";
     let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
     let mut found = lines.filter(|l| l.contains("ZONE") && l.contains('='));
     let line = found
         .next()
-        .ok_or_else(|| Fault::Command(format!("Unable to get timezone from {path}")))?;
+        .ok_or_else(|| CallError::Command(format!("Unable to get timezone from {path}")))?;
     let value = line.rsplit('=').next().unwrap_or_default();
     let value = value.trim_matches(['\'', '"']);
     Ok(if value.is_empty() { "UTC" } else { value }.to_owned())
 }
 
-fn linked_zone() -> std::result::Result<String, Fault> {
-    let unknown = || Fault::Command("Unable to determine timezone".into());
+fn linked_zone() -> Result<String> {
+    let unknown = || CallError::Command("Unable to determine timezone".into());
     let target = match std::fs::read_link(LOCALTIME) {
         Ok(target) => target,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Fault::Command(format!("{LOCALTIME} does not exist")));
+            return Err(CallError::Command(format!("{LOCALTIME} does not exist")));
         }
         Err(_) => return Err(unknown()),
     };
@@ -139,29 +139,29 @@ fn zone_compare(call: &mut Call<'_>) -> Result {
     let wanted = call.arg("timezone").clone();
     match zone(call) {
         Ok(zone) => return Ok(wanted.is_str(&zone).into()),
-        Err(Fault::Command(_)) => {}
+        Err(CallError::Command(_)) => {}
         Err(other) => return Err(other),
     }
     let wanted = python::str(&wanted);
     let own = std::fs::read(LOCALTIME).map_err(|e| {
         let why = reason(&e);
-        Fault::Command(format!(
+        CallError::Command(format!(
             "Failed to read {LOCALTIME} to determine current timezone: {why}"
         ))
     })?;
     let other = std::fs::metadata(zone_file(&wanted))
-        .map_err(|_| Fault::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
+        .map_err(|_| CallError::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
     // A directory is no time zone, and not one that cannot be found.
     if !other.is_file() {
         return Ok(false.into());
     }
     let other = std::fs::read(zone_file(&wanted))
-        .map_err(|_| Fault::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
+        .map_err(|_| CallError::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
     Ok((own == other).into())
 }
 
 /// Puts a link to a time zone in place of the one that is there.
-fn link_zone(path: &str) -> std::result::Result<(), Fault> {
+fn link_zone(path: &str) -> Result<()> {
     let temp = format!("{LOCALTIME}.{}~", std::process::id());
     let placed =
         std::os::unix::fs::symlink(path, &temp).and_then(|()| std::fs::rename(&temp, LOCALTIME));
@@ -184,7 +184,7 @@ fn set_zone(call: &mut Call<'_>) -> Result {
     let zone = python::str(call.arg("timezone"));
     if which("timedatectl").is_some() {
         match shell::run(call, &["timedatectl", "set-timezone", &zone]) {
-            Ok(_) | Err(Fault::Command(_)) => {}
+            Ok(_) | Err(CallError::Command(_)) => {}
             Err(other) => return Err(other),
         }
     }
@@ -218,7 +218,7 @@ fn adjtime(call: &mut Call<'_>) -> Result {
     }
     if Path::new("/dev/rtc").exists() {
         let text = format!("Unable to get hwclock timezone from {path}");
-        Err(Fault::Command(text))
+        Err(CallError::Command(text))
     } else {
         Ok(Value::Nil)
     }
@@ -268,7 +268,7 @@ fn gentoo_clock() -> Result {
     let path = "/etc/conf.d/hwclock";
     let text = command_helpers::read_file(path).map_err(|e| {
         let why = reason(&e);
-        Fault::Command(format!("Problem reading offset file {path}: {why}"))
+        CallError::Command(format!("Problem reading offset file {path}: {why}"))
     })?;
     let values = text.lines().filter(|l| l.starts_with("clock="));
     let found = values
@@ -285,7 +285,7 @@ fn gentoo_clock() -> Result {
         });
     found
         .map(Into::into)
-        .ok_or_else(|| Fault::Command(format!("Correct offset value not found in {path}")))
+        .ok_or_else(|| CallError::Command(format!("Correct offset value not found in {path}")))
 }
 
 fn code(call: &mut Call<'_>, argv: &[&str]) -> Result {
@@ -310,16 +310,18 @@ fn set_hwclock(call: &mut Call<'_>) -> Result {
         return if clock.eq_ignore_ascii_case("utc") {
             Ok(true.into())
         } else {
-            Err(Fault::Invocation("UTC is the only permitted value".into()))
+            Err(CallError::Invocation(
+                "UTC is the only permitted value".into(),
+            ))
         };
     }
     let zone = zone(call)?;
     let path = zone_file(&zone);
     if !Path::new(&path).exists() {
-        return Err(Fault::Command(format!("Zone '{path}' does not exist")));
+        return Err(CallError::Command(format!("Zone '{path}' does not exist")));
     }
     link_zone(&path)?;
-    let only = || Fault::Invocation("Only 'UTC' and 'localtime' are allowed".into());
+    let only = || CallError::Invocation("Only 'UTC' and 'localtime' are allowed".into());
     let known = clock == "UTC" || clock == "localtime";
     let config = "/etc/sysconfig/clock";
     match family.as_str() {

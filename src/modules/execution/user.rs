@@ -3,7 +3,7 @@
 use super::accounts::{accounts, by_name, groups_of};
 use super::command_helpers::{self, Argv};
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_sys::accounts::Account;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -100,7 +100,7 @@ pub(super) fn described(account: &Account) -> Map {
     map
 }
 
-fn details(name: &str, root: Option<&str>) -> std::result::Result<Map, Fault> {
+fn details(name: &str, root: Option<&str>) -> Result<Map> {
     Ok(by_name(name, root)?
         .as_ref()
         .map(described)
@@ -156,7 +156,7 @@ fn add(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-fn add_argv(call: &mut Call<'_>) -> std::result::Result<Argv, Fault> {
+fn add_argv(call: &mut Call<'_>) -> Result<Argv> {
     let local = call.flag("local");
     let mut argv = Argv::which(if local { "luseradd" } else { "useradd" })?;
     let given = |v: &Value| !v.is_nil() && !v.is_str("");
@@ -254,7 +254,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, persist: b
     let value = call.arg(arg).clone();
     let before = details(&name, root.as_deref())?;
     if before.is_empty() {
-        return Err(Fault::Command(format!("User '{name}' does not exist")));
+        return Err(CallError::Command(format!("User '{name}' does not exist")));
     }
     if before.get(key) == Some(&value) {
         return Ok(true.into());
@@ -279,7 +279,7 @@ fn chhome(call: &mut Call<'_>) -> Result {
 fn rename(call: &mut Call<'_>) -> Result {
     let new = python::str(call.arg("new_name"));
     if by_name(&new, root(call).as_deref())?.is_some() {
-        return Err(Fault::Command(format!("User '{new}' already exists")));
+        return Err(CallError::Command(format!("User '{new}' already exists")));
     }
     attribute(call, "new_name", "name", "-l", false)
 }
@@ -296,13 +296,13 @@ fn set_groups(
     groups: &Value,
     append: bool,
     root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+) -> Result<bool> {
     let groups: Vec<String> = match groups {
         Value::Str(text) => text.split(',').map(str::to_owned).collect(),
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!("'{class}' object is not iterable")));
+            return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
     let mut wanted = groups.clone();
@@ -334,12 +334,12 @@ fn gecos(call: &mut Call<'_>, key: &str) -> Result {
     Ok(set_gecos(call, &name, key, &value, root.as_deref())?.into())
 }
 
-fn gecos_of(name: &str, root: Option<&str>) -> std::result::Result<[String; 5], Fault> {
+fn gecos_of(name: &str, root: Option<&str>) -> Result<[String; 5]> {
     let missing = || match root {
-        Some(_) => Fault::raised("KeyError", ""),
+        Some(_) => CallError::raised("KeyError", ""),
         None => {
             let text = format!("getpwnam(): name not found: '{name}'");
-            Fault::raised("KeyError", python::repr(&text.into()))
+            CallError::raised("KeyError", python::repr(&text.into()))
         }
     };
     let account = by_name(name, root)?.ok_or_else(missing)?;
@@ -352,7 +352,7 @@ fn set_gecos(
     key: &str,
     value: &Value,
     root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+) -> Result<bool> {
     let value = match value {
         Value::Nil => String::new(),
         other => python::str(other),

@@ -1,7 +1,7 @@
 //! Whole trees into the cache, and what lies there.
 
-use super::fetch::Get;
-use super::{Fetch, FileClient, FileError, Got, Result, url};
+use super::fetch::GetFile;
+use super::{Downloaded, FileClient, FileError, GetUrl, Result, url};
 use halite_config::paths::minion::cache;
 use halite_crypto::HashType;
 use halite_target::{PyRegex, fnmatch};
@@ -14,21 +14,21 @@ const MAX_NAME: usize = 255;
 
 /// Which files of a directory: globs, or regular expressions after `E@`; nothing is everything.
 #[derive(Clone, Debug, Default)]
-pub struct Pick {
+pub struct FileFilter {
     /// One of these fits, if there are any.
     pub include: Vec<String>,
     /// None of these fits.
     pub exclude: Vec<String>,
 }
 
-impl Pick {
+impl FileFilter {
     /// From `include_pat` and `exclude_pat`, each a text or a list.
-    pub fn of(include: &Value, exclude: &Value) -> Pick {
+    pub fn new(include: &Value, exclude: &Value) -> FileFilter {
         let list = |value: &Value| match value {
             Value::Str(text) if !text.is_empty() => vec![text.clone()],
             other => other.str_list(),
         };
-        Pick {
+        FileFilter {
             include: list(include),
             exclude: list(exclude),
         }
@@ -53,8 +53,8 @@ impl FileClient {
     /// # Errors
     /// As [`FileClient::get_url`].
     pub fn cache_file(&self, path: &str, saltenv: &str) -> Result<Option<PathBuf>> {
-        Ok(match self.get_url(&Fetch::new(path, saltenv))? {
-            Some(Got::File(place)) => Some(place),
+        Ok(match self.get_url(&GetUrl::new(path, saltenv))? {
+            Some(Downloaded::File(place)) => Some(place),
             _ => None,
         })
     }
@@ -80,7 +80,7 @@ impl FileClient {
         dir: &str,
         saltenv: &str,
         include_empty: bool,
-        pick: &Pick,
+        pick: &FileFilter,
         cachedir: Option<&str>,
     ) -> Result<Vec<PathBuf>> {
         if !dir.starts_with(url::SCHEME) {
@@ -92,7 +92,7 @@ impl FileClient {
         for path in self.list(saltenv, "")? {
             if path.starts_with(&dir) && pick.takes(&path) {
                 let url = url::create(&path, None);
-                let mut get = Get::new(&url, saltenv);
+                let mut get = GetFile::new(&url, saltenv);
                 get.cachedir = cachedir;
                 cached.extend(self.get_file(&get)?);
             }
@@ -131,7 +131,7 @@ impl FileClient {
         let below = |path: &str| -> Option<String> {
             path.strip_prefix(dir)?.strip_prefix('/')?;
             let own = path.strip_prefix(above)?.trim_start_matches('/');
-            url::beneath(own).map(|own| format!("{dest}/{own}"))
+            url::relative_path(own).map(|own| format!("{dest}/{own}"))
         };
         let mut got = Vec::new();
         for path in self.list(saltenv, dir)? {
@@ -139,11 +139,11 @@ impl FileClient {
                 continue;
             };
             let url = url::create(&path, None);
-            let get = Get {
+            let get = GetFile {
                 dest: &place,
                 makedirs: true,
                 gzip,
-                ..Get::new(&url, saltenv)
+                ..GetFile::new(&url, saltenv)
             };
             let there = self.get_file(&get)?;
             got.extend(there.map(|p| p.to_string_lossy().into_owned()));
@@ -183,7 +183,7 @@ impl FileClient {
         let path = sls.replace('.', "/");
         for path in [format!("{path}.sls"), format!("{path}/init.sls")] {
             let url = url::create(&path, None);
-            if let Some(place) = self.get_file(&Get::new(&url, saltenv))? {
+            if let Some(place) = self.get_file(&GetFile::new(&url, saltenv))? {
                 return Ok(Some((url, place)));
             }
         }
@@ -203,7 +203,7 @@ impl FileClient {
         };
         let places = [
             self.cache_place(path, saltenv, None).ok(),
-            url::beneath(path).map(|path| cache::local_files(&self.cachedir).join(path)),
+            url::relative_path(path).map(|path| cache::local_files(&self.cachedir).join(path)),
         ];
         let found = places.into_iter().flatten().find(|place| place.exists());
         found.map(|place| shown(&place)).or_else(|| {
@@ -229,7 +229,7 @@ impl FileClient {
     /// # Errors
     /// It cannot be read, or the copy cannot be written.
     pub fn cache_local_file(&self, path: &str) -> Result<PathBuf> {
-        let below = url::beneath(path).ok_or(FileError::Unsupported(path.to_owned()))?;
+        let below = url::relative_path(path).ok_or(FileError::Unsupported(path.to_owned()))?;
         let dest = cache::local_files(&self.cachedir).join(below);
         let copied = std::fs::create_dir_all(dest.parent().unwrap_or(Path::new("/")))
             .and_then(|()| std::fs::copy(path, &dest));
@@ -240,7 +240,7 @@ impl FileClient {
     /// All files in the caches of an environment and of local files, sorted.
     pub fn local_list(&self, saltenv: &str) -> Vec<String> {
         let mut all = BTreeSet::new();
-        let files = url::beneath(saltenv).map(|env| cache::files(&self.cachedir).join(env));
+        let files = url::relative_path(saltenv).map(|env| cache::files(&self.cachedir).join(env));
         for dir in files
             .into_iter()
             .chain([cache::local_files(&self.cachedir)])
@@ -273,12 +273,12 @@ impl FileClient {
             _ => rest.trim_end_matches('?').to_owned(),
         };
         let host = host.rsplit('@').next().unwrap_or_default().replace(':', "");
-        let below = url::beneath(&name)?;
+        let below = url::relative_path(&name)?;
         let name = match name.len() > MAX_NAME {
             true => HashType::Sha256.hex(name.as_bytes()),
             false => below.to_owned(),
         };
-        let env = url::beneath(saltenv)?;
+        let env = url::relative_path(saltenv)?;
         let root = cache::extern_files(&self.cache_root(cachedir)).join(env);
         match host.as_str() {
             ".." | "." => None,

@@ -17,7 +17,7 @@ const MAX_PIECE: u64 = 256 << 20;
 
 /// What to fetch, and where to.
 #[derive(Clone, Debug, Default)]
-pub struct Get<'a> {
+pub struct GetFile<'a> {
     /// `salt://...`.
     pub url: &'a str,
     /// The environment, unless the address names one.
@@ -32,13 +32,13 @@ pub struct Get<'a> {
     pub cachedir: Option<&'a str>,
 }
 
-impl<'a> Get<'a> {
+impl<'a> GetFile<'a> {
     /// Into the cache.
-    pub fn new(url: &'a str, saltenv: &'a str) -> Get<'a> {
-        Get {
+    pub fn new(url: &'a str, saltenv: &'a str) -> GetFile<'a> {
+        GetFile {
             url,
             saltenv,
-            ..Get::default()
+            ..GetFile::default()
         }
     }
 }
@@ -49,7 +49,7 @@ impl FileClient {
     ///
     /// # Errors
     /// The address is none of the file server, the server cannot be asked, or nothing can be written.
-    pub fn get_file(&self, get: &Get<'_>) -> Result<Option<PathBuf>> {
+    pub fn get_file(&self, get: &GetFile<'_>) -> Result<Option<PathBuf>> {
         if !get.url.starts_with(url::SCHEME) {
             return Err(FileError::Unsupported(get.url.to_owned()));
         }
@@ -91,14 +91,14 @@ impl FileClient {
     /// # Errors
     /// As [`FileClient::get_file`].
     pub fn contents(&self, url: &str, saltenv: &str) -> Result<Option<Vec<u8>>> {
-        let Some(path) = self.get_file(&Get::new(url, saltenv))? else {
+        let Some(path) = self.get_file(&GetFile::new(url, saltenv))? else {
             return Ok(None);
         };
         let bytes = std::fs::read(&path).map_err(|e| FileError::Io(path, e))?;
         Ok(Some(bytes))
     }
 
-    fn destination(&self, get: &Get<'_>, path: &str, saltenv: &str) -> Result<Option<PathBuf>> {
+    fn destination(&self, get: &GetFile<'_>, path: &str, saltenv: &str) -> Result<Option<PathBuf>> {
         if get.dest.is_empty() {
             return self.cache_place(path, saltenv, get.cachedir).map(Some);
         }
@@ -125,8 +125,8 @@ impl FileClient {
         cachedir: Option<&str>,
     ) -> Result<PathBuf> {
         let refused = || FileError::Unsupported(format!("{path} (saltenv {saltenv})"));
-        let below = url::beneath(path).ok_or_else(refused)?;
-        let env = url::beneath(saltenv).ok_or_else(refused)?;
+        let below = url::relative_path(path).ok_or_else(refused)?;
+        let env = url::relative_path(saltenv).ok_or_else(refused)?;
         Ok(self
             .cache_root(cachedir)
             .join("files")
@@ -159,7 +159,7 @@ impl FileClient {
         let mut open = OpenOptions::new();
         let open = open.write(true).create(true).truncate(true).mode(0o600);
         let written = open.open(&part).map_err(failed).and_then(|mut file| {
-            self.pieces(load, &mut file, dest)?;
+            self.fetch_chunks(load, &mut file, dest)?;
             if dest.is_dir() {
                 std::fs::remove_dir_all(dest).map_err(failed)?;
             }
@@ -177,15 +177,15 @@ impl FileClient {
             load.set("gzip", level);
         }
         let mut file = File::create(dest).map_err(|e| FileError::Io(dest.to_owned(), e))?;
-        self.pieces(load, &mut file, dest)
+        self.fetch_chunks(load, &mut file, dest)
     }
 
     /// Fetches piece after piece.
-    fn pieces(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<()> {
+    fn fetch_chunks(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<()> {
         let mut at: u64 = 0;
         loop {
             load.set("loc", at);
-            let answer = self.ask(&load)?;
+            let answer = self.request(&load)?;
             let Some(answer) = answer.as_map() else {
                 return Err(FileError::Answer(format!("a piece of {}", dest.display())));
             };

@@ -12,11 +12,11 @@ mod web;
 #[cfg(test)]
 mod tests;
 
-pub use cache::Pick;
-pub use fetch::Get;
-pub use web::{Fetch, Got};
+pub use cache::FileFilter;
+pub use fetch::GetFile;
+pub use web::{Downloaded, GetUrl};
 
-use crate::context::{Context, Fault};
+use crate::context::{CallError, Context};
 use halite_channel::link::{Link, LinkError};
 use halite_channel::session::lock;
 use halite_config::MasterConfig;
@@ -77,20 +77,20 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-impl From<FileError> for Fault {
-    fn from(e: FileError) -> Fault {
+impl From<FileError> for CallError {
+    fn from(e: FileError) -> CallError {
         let class = match &e {
             FileError::Link(_) => "SaltClientError",
             FileError::Io(path, e) => {
                 return crate::python::os_error(e, &path.to_string_lossy());
             }
-            FileError::Relative(_) => return Fault::Command(e.to_string()),
+            FileError::Relative(_) => return CallError::Command(e.to_string()),
             FileError::Unsupported(_)
             | FileError::Answer(_)
             | FileError::Web(_)
             | FileError::Unchanged => "salt.exceptions.MinionError",
         };
-        Fault::raised(class, e.to_string())
+        CallError::raised(class, e.to_string())
     }
 }
 
@@ -173,7 +173,7 @@ impl FileClient {
 
     fn listing(&self, cmd: &str, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
         let load = halite_wire::map! {"saltenv" => saltenv, "prefix" => prefix, "cmd" => cmd};
-        Ok(self.ask(&load)?.str_list())
+        Ok(self.request(&load)?.str_list())
     }
 
     /// Symbolic links and where they point.
@@ -183,7 +183,7 @@ impl FileClient {
     pub fn links(&self, saltenv: &str, prefix: &str) -> Result<Map> {
         let load =
             halite_wire::map! {"saltenv" => saltenv, "prefix" => prefix, "cmd" => "_symlink_list"};
-        Ok(self.ask(&load)?.into_map().unwrap_or_default())
+        Ok(self.request(&load)?.into_map().unwrap_or_default())
     }
 
     /// The environments of the file server.
@@ -192,7 +192,7 @@ impl FileClient {
     /// The file server cannot be asked.
     pub fn envs(&self) -> Result<Vec<String>> {
         Ok(self
-            .ask(&halite_wire::map! {"cmd" => "_file_envs"})?
+            .request(&halite_wire::map! {"cmd" => "_file_envs"})?
             .str_list())
     }
 
@@ -213,7 +213,7 @@ impl FileClient {
     }
 
     fn map(&self, load: &Map) -> Result<Map> {
-        Ok(self.ask(load)?.into_map().unwrap_or_default())
+        Ok(self.request(load)?.into_map().unwrap_or_default())
     }
 
     /// The digest of `salt://...` as the server knows it, or of an absolute path here; `None` if there
@@ -273,7 +273,7 @@ impl FileClient {
     }
 
     /// Asks the source.
-    fn ask(&self, load: &Map) -> Result<Value> {
+    fn request(&self, load: &Map) -> Result<Value> {
         match &self.source {
             Source::Remote(link) => link.call(load).map_err(FileError::Link),
             Source::Local(server) => {

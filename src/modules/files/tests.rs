@@ -89,11 +89,11 @@ fn destinations() {
     let out = place.ctx.cachedir.join("out");
     let get = |dest: &str, makedirs, gzip| {
         client
-            .get_file(&Get {
+            .get_file(&GetFile {
                 dest,
                 makedirs,
                 gzip,
-                ..Get::new("salt://web/page", "base")
+                ..GetFile::new("salt://web/page", "base")
             })
             .unwrap()
     };
@@ -129,15 +129,15 @@ fn lists_hashes_and_states() {
     );
     let (_, stat) = client.hash_and_stat("salt://web/init.sls", "base").unwrap();
     assert_eq!(stat.as_array().unwrap().len(), 10);
-    let all = |pick: &Pick| {
+    let all = |pick: &FileFilter| {
         client
             .cache_dir("salt://web", "base", true, pick, None)
             .unwrap()
     };
-    assert_eq!(all(&Pick::default()).len(), 3);
-    let sls = Pick::of(&r"E@\.sls$".into(), &Value::Nil);
+    assert_eq!(all(&FileFilter::default()).len(), 3);
+    let sls = FileFilter::new(&r"E@\.sls$".into(), &Value::Nil);
     assert_eq!(all(&sls).len(), 2);
-    assert_eq!(all(&Pick::of(&Value::Nil, &"web/*".into())).len(), 1);
+    assert_eq!(all(&FileFilter::new(&Value::Nil, &"web/*".into())).len(), 1);
     assert_eq!(client.local_list("base").len(), 2);
     let cached = client.is_cached("salt://web/page", "base").unwrap();
     assert!(cached.ends_with("cache/files/base/web/page"));

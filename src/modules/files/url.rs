@@ -47,7 +47,7 @@ pub fn escape(url: &str) -> String {
 
 /// A relative path below a directory, as text for joining: without leading `/` and `|`, and `None` if
 /// it leads out of that directory or names nothing in it.
-pub fn beneath(path: &str) -> Option<&str> {
+pub fn relative_path(path: &str) -> Option<&str> {
     let path = path.trim_start_matches(['|', '/']);
     let mut parts = path.split('/').filter(|p| !p.is_empty() && *p != ".");
     let inside = parts.clone().all(|p| p != "..") && parts.next().is_some();
@@ -74,10 +74,10 @@ mod tests {
 
     #[test]
     fn ways_out_are_seen() {
-        assert_eq!(beneath("a/b"), Some("a/b"));
-        assert_eq!(beneath("|?a"), Some("?a"));
+        assert_eq!(relative_path("a/b"), Some("a/b"));
+        assert_eq!(relative_path("|?a"), Some("?a"));
         for bad in ["", "/", "..", "a/../b", ".", "a/..", "a\0b"] {
-            assert_eq!(beneath(bad), None, "{bad:?}");
+            assert_eq!(relative_path(bad), None, "{bad:?}");
         }
     }
 }

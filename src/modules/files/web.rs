@@ -1,7 +1,7 @@
 //! One file by any address (`salt/fileclient.py Client.get_url`): `salt://`, a path or `file://` of
 //! this host, `http://` and `https://`.
 
-use super::fetch::Get;
+use super::fetch::GetFile;
 use super::{FileClient, FileError, Result, hash_file, url};
 use halite_crypto::HashType;
 use halite_wire::base64;
@@ -20,7 +20,7 @@ const MAX_CONTENT: u64 = 256 << 20;
 
 /// What to fetch, and where to.
 #[derive(Clone, Copy, Debug)]
-pub struct Fetch<'a> {
+pub struct GetUrl<'a> {
     /// The address.
     pub url: &'a str,
     /// The environment of a `salt://` address that names none.
@@ -39,10 +39,10 @@ pub struct Fetch<'a> {
     pub cachedir: Option<&'a str>,
 }
 
-impl<'a> Fetch<'a> {
+impl<'a> GetUrl<'a> {
     /// Into the cache.
-    pub fn new(url: &'a str, saltenv: &'a str) -> Fetch<'a> {
-        Fetch {
+    pub fn new(url: &'a str, saltenv: &'a str) -> GetUrl<'a> {
+        GetUrl {
             url,
             saltenv,
             dest: Some(""),
@@ -57,7 +57,7 @@ impl<'a> Fetch<'a> {
 
 /// What was fetched.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Got {
+pub enum Downloaded {
     /// The file lies here.
     File(PathBuf),
     /// Its content.
@@ -69,12 +69,12 @@ impl FileClient {
     ///
     /// # Errors
     /// The address cannot be fetched from, the server refuses, or nothing can be written.
-    pub fn get_url(&self, fetch: &Fetch<'_>) -> Result<Option<Got>> {
+    pub fn get_url(&self, fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
         let dest = fetch.dest.map(|dest| named(fetch.url, dest));
         match scheme(fetch.url) {
-            None | Some("file") => here(fetch),
+            None | Some("file") => local_file(fetch),
             Some("salt") => {
-                let got = self.get_file(&Get {
+                let got = self.get_file(&GetFile {
                     url: fetch.url,
                     saltenv: fetch.saltenv,
                     dest: dest.as_deref().unwrap_or_default(),
@@ -83,34 +83,37 @@ impl FileClient {
                     cachedir: fetch.cachedir,
                 })?;
                 let content = |path: PathBuf| match fetch.dest {
-                    Some(_) => Ok(Got::File(path)),
-                    None => read(&path).map(Got::Content),
+                    Some(_) => Ok(Downloaded::File(path)),
+                    None => read(&path).map(Downloaded::Content),
                 };
                 got.map(content).transpose()
             }
             Some("http" | "https") => self.download(fetch, dest.as_deref()),
             Some(other) => Err(FileError::Web(format!(
                 "Could not fetch from {}: this minion has no {other}",
-                shown(fetch.url)
+                redacted(fetch.url)
             ))),
         }
     }
 
-    fn download(&self, fetch: &Fetch<'_>, dest: Option<&str>) -> Result<Option<Got>> {
+    fn download(&self, fetch: &GetUrl<'_>, dest: Option<&str>) -> Result<Option<Downloaded>> {
         let place = match dest {
             None => {
-                let (answer, _) = ask(fetch, None)?;
+                let (answer, _) = request(fetch, None)?;
                 let mut content = Vec::new();
                 let read = answer.take(MAX_CONTENT).read_to_end(&mut content);
                 read.map_err(|e| broken(fetch.url, &e))?;
-                return Ok(Some(Got::Content(content)));
+                return Ok(Some(Downloaded::Content(content)));
             }
             Some("") => self.cached_place(fetch)?,
             Some(dest) => PathBuf::from(dest),
         };
-        let kept = dest == Some("") && fetch.source_hash.is_some_and(|hash| fits(&place, hash));
+        let kept = dest == Some("")
+            && fetch
+                .source_hash
+                .is_some_and(|hash| has_digest(&place, hash));
         if kept {
-            return Ok(Some(Got::File(place)));
+            return Ok(Some(Downloaded::File(place)));
         }
         let dir = place.parent().unwrap_or(Path::new("/"));
         if !dir.is_dir() {
@@ -124,9 +127,9 @@ impl FileClient {
             true => std::fs::read_to_string(&tag_file).ok(),
             false => None,
         };
-        let (mut answer, etag) = match ask(fetch, known.as_deref().map(str::trim)) {
+        let (mut answer, etag) = match request(fetch, known.as_deref().map(str::trim)) {
             // It is the same as before.
-            Err(FileError::Unchanged) => return Ok(Some(Got::File(place))),
+            Err(FileError::Unchanged) => return Ok(Some(Downloaded::File(place))),
             other => other?,
         };
         let part = beside(&place, ".part");
@@ -140,12 +143,12 @@ impl FileClient {
         if let Some(etag) = etag.filter(|_| fetch.use_etag) {
             std::fs::write(&tag_file, etag).map_err(|e| FileError::Io(tag_file, e))?;
         }
-        Ok(Some(Got::File(place)))
+        Ok(Some(Downloaded::File(place)))
     }
 
-    fn cached_place(&self, fetch: &Fetch<'_>) -> Result<PathBuf> {
+    fn cached_place(&self, fetch: &GetUrl<'_>) -> Result<PathBuf> {
         self.extrn_path(fetch.url, fetch.saltenv, fetch.cachedir)
-            .ok_or_else(|| FileError::Web(format!("Invalid path: {}", shown(fetch.url))))
+            .ok_or_else(|| FileError::Web(format!("Invalid path: {}", redacted(fetch.url))))
     }
 }
 
@@ -158,7 +161,7 @@ fn scheme(address: &str) -> Option<&'static str> {
 }
 
 /// A file of this host; only asked for its content is it looked at.
-fn here(fetch: &Fetch<'_>) -> Result<Option<Got>> {
+fn local_file(fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
     let path = match scheme(fetch.url) {
         Some(_) => &fetch.url["file:".len()..],
         None => fetch.url,
@@ -171,8 +174,8 @@ fn here(fetch: &Fetch<'_>) -> Result<Option<Got>> {
     }
     let path = PathBuf::from(path);
     match fetch.dest {
-        Some(_) => Ok(Some(Got::File(path))),
-        None => read(&path).map(|content| Some(Got::Content(content))),
+        Some(_) => Ok(Some(Downloaded::File(path))),
+        None => read(&path).map(|content| Some(Downloaded::Content(content))),
     }
 }
 
@@ -200,7 +203,7 @@ fn beside(place: &Path, end: &str) -> PathBuf {
 }
 
 /// Whether a file has a digest, whose kind its length tells.
-fn fits(place: &Path, hash: &str) -> bool {
+fn has_digest(place: &Path, hash: &str) -> bool {
     let digits = hash.rsplit('=').next().unwrap_or(hash);
     let kind = match digits.len() {
         32 => HashType::Md5,
@@ -215,7 +218,7 @@ fn fits(place: &Path, hash: &str) -> bool {
 }
 
 /// An address without user and password, for messages.
-fn shown(address: &str) -> String {
+fn redacted(address: &str) -> String {
     let (plain, _) = without_user(address);
     plain
 }
@@ -247,8 +250,8 @@ fn broken(address: &str, why: &dyn std::fmt::Display) -> FileError {
 }
 
 /// Asks a web server; its answer, and the `ETag` it has.
-fn ask(
-    fetch: &Fetch<'_>,
+fn request(
+    fetch: &GetUrl<'_>,
     etag: Option<&str>,
 ) -> Result<(ureq::BodyReader<'static>, Option<String>)> {
     let tls = TlsConfig::builder()
@@ -370,24 +373,24 @@ mod tests {
         let place = dir
             .path()
             .join(format!("extrn_files/base/127.0.0.1{port}/a"));
-        let fetch = Fetch::new(&url, "base");
+        let fetch = GetUrl::new(&url, "base");
         let got = client.get_url(&fetch).unwrap();
-        assert_eq!(got, Some(Got::File(place.clone())));
+        assert_eq!(got, Some(Downloaded::File(place.clone())));
         assert_eq!(std::fs::read(&place).unwrap(), b"content");
-        let content = Fetch {
+        let content = GetUrl {
             dest: None,
             ..fetch
         };
         let got = client.get_url(&content).unwrap();
-        assert_eq!(got, Some(Got::Content(b"content".to_vec())));
+        assert_eq!(got, Some(Downloaded::Content(b"content".to_vec())));
         // With the digest it is not fetched again.
         let digest = HashType::Sha256.hex(b"content");
-        let kept = Fetch {
+        let kept = GetUrl {
             source_hash: Some(&digest),
             ..fetch
         };
         assert_eq!(client.get_url(&kept).unwrap(), got_file(&place));
-        let tagged = Fetch {
+        let tagged = GetUrl {
             use_etag: true,
             ..fetch
         };
@@ -395,18 +398,21 @@ mod tests {
         assert_eq!(client.get_url(&tagged).unwrap(), got_file(&place));
         assert_eq!(std::fs::read(&place).unwrap(), b"content");
         let user = format!("http://u:p%40@127.0.0.1:{port}/user");
-        let got = client.get_url(&Fetch {
+        let got = client.get_url(&GetUrl {
             dest: None,
-            ..Fetch::new(&user, "base")
+            ..GetUrl::new(&user, "base")
         });
-        assert_eq!(got.unwrap(), Some(Got::Content(b"Basic dTpwQA==".to_vec())));
+        assert_eq!(
+            got.unwrap(),
+            Some(Downloaded::Content(b"Basic dTpwQA==".to_vec()))
+        );
         let none = format!("http://127.0.0.1:{port}/none?x=1");
-        let why = client.get_url(&Fetch::new(&none, "base")).unwrap_err();
+        let why = client.get_url(&GetUrl::new(&none, "base")).unwrap_err();
         assert_eq!(why.to_string(), "Error: HTTP 404: Not Found reading /none");
         thread.join().unwrap();
     }
 
-    fn got_file(place: &Path) -> Option<Got> {
-        Some(Got::File(place.to_owned()))
+    fn got_file(place: &Path) -> Option<Downloaded> {
+        Some(Downloaded::File(place.to_owned()))
     }
 }

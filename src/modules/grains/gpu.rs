@@ -45,14 +45,14 @@ pub(super) fn add(grains: &mut Map) {
     };
     let cards: Vec<Value> = ids
         .iter()
-        .map(|(vendor, device)| card(&names, vendor, device).into())
+        .map(|(vendor, device)| gpu(&names, vendor, device).into())
         .collect();
     grains.set("num_gpus", cards.len());
     grains.set("gpus", cards);
 }
 
 /// One card; `vendor` and `device` as the kernel writes them, `0x10de`.
-fn card(names: &str, vendor: &str, device: &str) -> Map {
+fn gpu(names: &str, vendor: &str, device: &str) -> Map {
     let (vendor, device) = (
         vendor.trim_start_matches("0x"),
         device.trim_start_matches("0x"),
@@ -84,7 +84,7 @@ mod tests {
     fn names_come_from_the_list() {
         let names = "# comment\n1002  Advanced Micro Devices, Inc. [AMD/ATI]\n\t1234  Old one\n10de  NVIDIA Corporation\n\t0020  NV4\n\t\t1043 0200  Board\n\t1234  Model\n";
         let shown = |vendor: &str, device: &str| {
-            let card = card(names, vendor, device);
+            let card = gpu(names, vendor, device);
             format!(
                 "{} {}",
                 card.str("vendor").unwrap(),

@@ -7,7 +7,7 @@ use halite_channel::link::Link;
 use halite_channel::session::{Session, lock};
 use halite_config::{MinionConfig, load_minion};
 use halite_modules::execution::Context;
-use halite_modules::files::{FileClient, Get};
+use halite_modules::files::{FileClient, GetFile};
 use halite_modules::grains::all_grains;
 use halite_modules::masters::resolve_master_func;
 use halite_transport::sockets;
@@ -86,7 +86,7 @@ impl Salt {
             return Err(failed(&too_large(most)));
         }
         let path = client
-            .get_file(&Get::new(url, &self.saltenv))
+            .get_file(&GetFile::new(url, &self.saltenv))
             .map_err(|e| failed(&e))?;
         let path = path.ok_or_else(|| format!("file not found: {url}"))?;
         let file = File::open(&path).map_err(|e| failed(&e))?;

@@ -1,8 +1,8 @@
 //! What is in an archive.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, cmd, python};
-use super::{Outcome, about, cached, clean, names, text};
+use super::super::{Call, CallError, cmd, python};
+use super::{about, cached, clean, names, text};
 use flate2::read::MultiGzDecoder;
 use halite_wire::map;
 use halite_wire::{Value, shlex};
@@ -37,7 +37,7 @@ struct Names {
 pub fn list(call: &mut Call<'_>) -> Result {
     let cached = cached(call)?;
     let inside = found(call, &cached).map_err(|fault| match fault {
-        Fault::Command(text) => about(&text, &cached),
+        CallError::Command(text) => about(&text, &cached),
         other => other,
     })?;
     if call.flag("verbose") {
@@ -48,7 +48,7 @@ pub fn list(call: &mut Call<'_>) -> Result {
     Ok(all.into())
 }
 
-fn found(call: &mut Call<'_>, cached: &str) -> Outcome<Names> {
+fn found(call: &mut Call<'_>, cached: &str) -> Result<Names> {
     let strip = strip(call.arg("strip_components"))?;
     let name = text(call, "name");
     let format = format(call, &name)?;
@@ -57,7 +57,7 @@ fn found(call: &mut Call<'_>, cached: &str) -> Outcome<Names> {
         "zip" => zip(&name, cached)?,
         "rar" => rar(call, &name)?,
         other => {
-            return Err(Fault::Command(format!(
+            return Err(CallError::Command(format!(
                 "Unsupported archive format '{other}'"
             )));
         }
@@ -78,7 +78,7 @@ fn found(call: &mut Call<'_>, cached: &str) -> Outcome<Names> {
     Ok(inside)
 }
 
-fn strip(value: &Value) -> Outcome<usize> {
+fn strip(value: &Value) -> Result<usize> {
     if !value.truthy() {
         return Ok(0);
     }
@@ -87,10 +87,10 @@ fn strip(value: &Value) -> Outcome<usize> {
         .and_then(|n| usize::try_from(n).ok());
     count
         .filter(|n| *n > 0)
-        .ok_or_else(|| Fault::Command("'strip_components' must be a positive integer".into()))
+        .ok_or_else(|| CallError::Command("'strip_components' must be a positive integer".into()))
 }
 
-fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
+fn format(call: &Call<'_>, name: &str) -> Result<String> {
     if call.flag("archive_format") {
         return Ok(text(call, "archive_format"));
     }
@@ -107,7 +107,7 @@ fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
     } else if path.ends_with(".rar") {
         "rar"
     } else {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "Unable to guess archive format, please pass an 'archive_format' argument.".into(),
         ));
     };
@@ -115,9 +115,9 @@ fn format(call: &Call<'_>, name: &str) -> Outcome<String> {
 }
 
 /// What the system says about a file.
-fn unreadable(name: &str, path: &str, error: &io::Error) -> Fault {
+fn unreadable(name: &str, path: &str, error: &io::Error) -> CallError {
     let text = python::os_error(error, path);
-    Fault::Command(format!(
+    CallError::Command(format!(
         "Failed to list contents of {name}: {}",
         text.message()
     ))
@@ -158,17 +158,17 @@ impl Drop for Decompressor {
     }
 }
 
-fn tar(name: &str, path: &str, options: &Value) -> Outcome<Names> {
+fn tar(name: &str, path: &str, options: &Value) -> Result<Names> {
     let reader = open(path).map_err(|e| unreadable(name, path, &e))?;
     if let Ok(found) = reader.and_then(members) {
         return Ok(found);
     }
     if cmd::which("tar").is_none() {
-        return Err(Fault::Command("'tar' command not available".into()));
+        return Err(CallError::Command("'tar' command not available".into()));
     }
     if let Value::Str(line) = options {
         let words = shlex::split(line).map_err(|e| {
-            Fault::Command(format!(
+            CallError::Command(format!(
                 "Uncaught exception '{e}' when listing contents of {name}"
             ))
         })?;
@@ -180,7 +180,7 @@ fn tar(name: &str, path: &str, options: &Value) -> Outcome<Names> {
             }
         }
     }
-    Err(Fault::Command(format!(
+    Err(CallError::Command(format!(
         "Unable to list contents of {name}. If this is an XZ-compressed tar archive, install XZ Utils \
          to enable listing its contents. If it is compressed using something other than XZ, it may be \
          necessary to specify CLI options to decompress the archive. See the documentation for details."
@@ -237,10 +237,10 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
     }
 }
 
-fn zip(name: &str, path: &str) -> Outcome<Names> {
+fn zip(name: &str, path: &str) -> Result<Names> {
     const KIND: u32 = 0o170_000;
     let file = File::open(path).map_err(|e| unreadable(name, path, &e))?;
-    let bad = |_| Fault::Command(format!("{name} is not a ZIP file"));
+    let bad = |_| CallError::Command(format!("{name} is not a ZIP file"));
     let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(bad)?;
     let mut names = Names::default();
     let mut dirs = BTreeSet::new();
@@ -266,9 +266,9 @@ fn zip(name: &str, path: &str) -> Outcome<Names> {
     Ok(names)
 }
 
-fn rar(call: &mut Call<'_>, name: &str) -> Outcome<Names> {
+fn rar(call: &mut Call<'_>, name: &str) -> Result<Names> {
     if cmd::which("rar").is_none() {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "rar command not available, is it installed?".into(),
         ));
     }
@@ -289,7 +289,7 @@ fn rar(call: &mut Call<'_>, name: &str) -> Outcome<Names> {
         }
     }
     if names.dirs.is_empty() && names.files.is_empty() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Failed to list {name}, is it a rar file? If so, the installed version of rar may be too \
              old to list data in a parsable format."
         )));

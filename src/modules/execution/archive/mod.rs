@@ -8,7 +8,7 @@ mod list;
 mod zip;
 
 use super::declare::{Arg, Function, Module, Result, args};
-use super::{Call, Fault, cmd, python};
+use super::{Call, CallError, cmd, python};
 use crate::files::FileClient;
 use halite_config::glob;
 use halite_wire::map;
@@ -155,21 +155,19 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-type Outcome<T> = std::result::Result<T, Fault>;
-
-fn needs(program: &str) -> Outcome<()> {
+fn require_program(program: &str) -> Result<()> {
     match cmd::which(program) {
         Some(_) => Ok(()),
-        None => Err(Fault::CommandNotFound(format!(
+        None => Err(CallError::CommandNotFound(format!(
             "The '{program}' binary was not found in $PATH."
         ))),
     }
 }
 
 /// Names that are templates are not rendered on this minion.
-fn no_template(call: &Call<'_>) -> Outcome<()> {
+fn no_template(call: &Call<'_>) -> Result<()> {
     if call.flag("template") {
-        Err(Fault::Command(
+        Err(CallError::Command(
             "This minion has no 'template' for archives: render the names before sending them"
                 .into(),
         ))
@@ -206,7 +204,7 @@ fn sources(call: &Call<'_>) -> Vec<String> {
 }
 
 /// Runs a program for the lines that it prints; the job gets its return code.
-fn lines(call: &mut Call<'_>, words: Vec<String>) -> Outcome<Vec<String>> {
+fn lines(call: &mut Call<'_>, words: Vec<String>) -> Result<Vec<String>> {
     no_template(call)?;
     let options = map! {
         "cwd" => call.arg("cwd").clone(), "runas" => call.arg("runas").clone(), "python_shell" => false,
@@ -220,9 +218,9 @@ fn text(call: &Call<'_>, name: &str) -> String {
 }
 
 fn tar(call: &mut Call<'_>) -> Result {
-    needs("tar")?;
+    require_program("tar")?;
     if !call.flag("options") {
-        return Err(Fault::Invocation("Tar options can not be empty".into()));
+        return Err(CallError::Invocation("Tar options can not be empty".into()));
     }
     let mut words = vec!["tar".to_owned()];
     words.extend(text(call, "options").split_whitespace().map(str::to_owned));
@@ -235,7 +233,7 @@ fn tar(call: &mut Call<'_>) -> Result {
 }
 
 fn single(call: &mut Call<'_>, program: &str, file: &str) -> Result {
-    needs(program)?;
+    require_program(program)?;
     let mut words = vec![program.to_owned()];
     if call.flag("options") {
         words.push(text(call, "options"));
@@ -245,14 +243,14 @@ fn single(call: &mut Call<'_>, program: &str, file: &str) -> Result {
 }
 
 fn cmd_zip(call: &mut Call<'_>) -> Result {
-    needs("zip")?;
+    require_program("zip")?;
     let mut words = vec!["zip".to_owned(), "-r".to_owned(), text(call, "zip_file")];
     words.extend(sources(call));
     Ok(lines(call, words)?.into())
 }
 
 fn cmd_unzip(call: &mut Call<'_>) -> Result {
-    needs("unzip")?;
+    require_program("unzip")?;
     no_template(call)?;
     let mut words = vec!["unzip".to_owned()];
     let secret = call.flag("password");
@@ -261,7 +259,7 @@ fn cmd_unzip(call: &mut Call<'_>) -> Result {
     }
     if call.flag("options") {
         let options = shlex::split(&text(call, "options"));
-        words.extend(options.map_err(|e| Fault::raised("ValueError", e))?);
+        words.extend(options.map_err(|e| CallError::raised("ValueError", e))?);
     }
     words.extend([text(call, "zip_file"), "-d".to_owned(), text(call, "dest")]);
     if let Some(excludes) = list_of(call.arg("excludes")) {
@@ -276,13 +274,13 @@ fn cmd_unzip(call: &mut Call<'_>) -> Result {
     let ran = ran.into_map().unwrap_or_default();
     let printed = ran.str("stdout").unwrap_or_default();
     if ran.int("retcode") != Some(0) {
-        return Err(Fault::Command(printed.to_owned()));
+        return Err(CallError::Command(printed.to_owned()));
     }
-    trimmed(call, printed.lines().map(str::to_owned).collect())
+    trim_output(call, printed.lines().map(str::to_owned).collect())
 }
 
 fn rar(call: &mut Call<'_>) -> Result {
-    needs("rar")?;
+    require_program("rar")?;
     let mut words: Vec<String> = ["rar", "a", "-idp"].map(str::to_owned).into();
     words.push(text(call, "rarfile"));
     words.extend(sources(call));
@@ -291,7 +289,7 @@ fn rar(call: &mut Call<'_>) -> Result {
 
 fn unrar(call: &mut Call<'_>) -> Result {
     let Some(program) = ["unrar", "rar"].iter().find_map(|p| cmd::which(p)) else {
-        return Err(Fault::CommandNotFound(
+        return Err(CallError::CommandNotFound(
             "None of provided binaries([\"'unrar'\", \"'rar'\"]) were found in $PATH.".into(),
         ));
     };
@@ -306,11 +304,11 @@ fn unrar(call: &mut Call<'_>) -> Result {
     }
     words.push(text(call, "dest"));
     let files = lines(call, words)?;
-    trimmed(call, files)
+    trim_output(call, files)
 }
 
 /// As many names as the argument `trim_output` allows, 100 for `True`.
-fn trimmed(call: &Call<'_>, mut files: Vec<String>) -> Result {
+fn trim_output(call: &Call<'_>, mut files: Vec<String>) -> Result {
     let count = match call.arg("trim_output") {
         Value::Bool(false) => return Ok(files.into()),
         Value::Bool(true) => 100,
@@ -324,7 +322,7 @@ fn trimmed(call: &Call<'_>, mut files: Vec<String>) -> Result {
 }
 
 /// The file of this host that an address leads to.
-fn cached(call: &Call<'_>) -> Outcome<String> {
+fn cached(call: &Call<'_>) -> Result<String> {
     let name = text(call, "name");
     if name.starts_with('/') {
         return Ok(name);
@@ -332,7 +330,7 @@ fn cached(call: &Call<'_>) -> Outcome<String> {
     let found = FileClient::new(call.ctx)?.cache_file(&name, &text(call, "saltenv"))?;
     found
         .map(|path| path.to_string_lossy().into_owned())
-        .ok_or_else(|| Fault::Command(format!("Failed to cache {name}")))
+        .ok_or_else(|| CallError::Command(format!("Failed to cache {name}")))
 }
 
 /// Removes the file when `clean` asks for it; one that is gone is fine.
@@ -348,13 +346,13 @@ fn clean(call: &Call<'_>, cached: &str) {
 }
 
 /// A message with the place of the archive, as stock's exceptions have it.
-fn about(text: &str, cached: &str) -> Fault {
+fn about(text: &str, cached: &str) -> CallError {
     let stop = if text.ends_with(['.', '?', '!']) {
         ""
     } else {
         "."
     };
-    Fault::Command(format!(
+    CallError::Command(format!(
         "{text}{stop} Additional info follows:\n\narchive location:\n    {cached}"
     ))
 }

@@ -1,9 +1,9 @@
 //! ZIP files, read and written by this process.
 
-use super::super::cmd::{Guard, Identity, identity};
+use super::super::cmd::{Identity, IdentityGuard, identity};
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::{Outcome, about, cached, clean, list_of, no_template, sources, text, trimmed};
+use super::super::{Call, CallError, python};
+use super::{about, cached, clean, list_of, no_template, sources, text, trim_output};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,17 +14,17 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 /// The user of the argument `runas`, if it is another one.
-fn other_user(call: &Call<'_>) -> Outcome<Option<Identity>> {
+fn other_user(call: &Call<'_>) -> Result<Option<Identity>> {
     if !call.flag("runas") {
         return Ok(None);
     }
     let name = text(call, "runas");
     identity(Some(&name), None)
-        .map_err(|_| Fault::Invocation(format!("User '{name}' does not exist")))
+        .map_err(|_| CallError::Invocation(format!("User '{name}' does not exist")))
 }
 
-fn guard(user: Option<&Identity>) -> Outcome<Guard> {
-    Guard::take(None, user).map_err(|e| Fault::Command(e.desc().to_owned()))
+fn guard(user: Option<&Identity>) -> Result<IdentityGuard> {
+    IdentityGuard::take(None, user).map_err(|e| CallError::Command(e.desc().to_owned()))
 }
 
 /// `os.path.relpath` of absolute paths.
@@ -65,12 +65,12 @@ pub fn zip(call: &mut Call<'_>) -> Result {
     };
     match &cwd {
         None if sources.iter().any(|s| !s.starts_with('/')) => {
-            return Err(Fault::Invocation(
+            return Err(CallError::Invocation(
                 "Relative paths require the 'cwd' parameter".into(),
             ));
         }
         Some(cwd) if !cwd.starts_with('/') => {
-            return Err(Fault::Invocation("cwd must be absolute".into()));
+            return Err(CallError::Invocation("cwd must be absolute".into()));
         }
         _ => {}
     }
@@ -110,7 +110,7 @@ impl Packer {
             } else {
                 let name = self.name(&source);
                 self.packed.push(name.clone());
-                self.put(&mut file, &source, &name)
+                self.add_file(&mut file, &source, &name)
             };
             if result.is_err() {
                 break;
@@ -134,7 +134,7 @@ impl Packer {
     fn directory(&mut self, file: &mut ZipWriter<File>, dir: &Path) -> io::Result<()> {
         let name = self.name(dir);
         self.packed.push(format!("{name}/"));
-        self.put(file, dir, &name)?;
+        self.add_file(file, dir, &name)?;
         // A directory that cannot be read has nothing in it, as for os.walk.
         let entries: Vec<PathBuf> = fs::read_dir(dir)
             .map(|entries| entries.flatten().map(|e| e.path()).collect())
@@ -147,7 +147,7 @@ impl Packer {
                 name => format!("{name}/{base}"),
             };
             self.packed.push(inside.clone());
-            self.put(file, &path, &inside)?;
+            self.add_file(file, &path, &inside)?;
         }
         for path in dirs.into_iter().filter(|path| !path.is_symlink()) {
             self.directory(file, &path)?;
@@ -155,14 +155,14 @@ impl Packer {
         Ok(())
     }
 
-    fn put(&self, file: &mut ZipWriter<File>, path: &Path, name: &str) -> io::Result<()> {
+    fn add_file(&self, file: &mut ZipWriter<File>, path: &Path, name: &str) -> io::Result<()> {
         let about = fs::metadata(path)?;
         let name = name.strip_prefix("./").unwrap_or(name);
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
             .unix_permissions(about.mode() & 0o7777)
             .large_file(self.zip64)
-            .last_modified_time(moment(about.mtime())?);
+            .last_modified_time(zip_time(about.mtime())?);
         if about.is_dir() {
             return file.add_directory(name, options).map_err(io::Error::from);
         }
@@ -173,7 +173,7 @@ impl Packer {
 }
 
 /// The local time of a file; ZIP begins with 1980.
-fn moment(seconds: i64) -> io::Result<DateTime> {
+fn zip_time(seconds: i64) -> io::Result<DateTime> {
     let time = jiff::Timestamp::from_second(seconds)
         .map_err(io::Error::other)?
         .to_zoned(jiff::tz::TimeZone::system());
@@ -191,7 +191,7 @@ fn moment(seconds: i64) -> io::Result<DateTime> {
 
 type Archive = ZipArchive<BufReader<File>>;
 
-fn open(path: &str) -> std::result::Result<Archive, String> {
+fn open(path: &str) -> Result<Archive, String> {
     let file = File::open(path).map_err(|e| python::os_error(&e, path).message().to_owned())?;
     ZipArchive::new(BufReader::new(file)).map_err(|_| "File is not a zip file".to_owned())
 }
@@ -212,8 +212,8 @@ pub fn unzip(call: &mut Call<'_>) -> Result {
     };
     let names = unpacker
         .unpack(&text(call, "zip_file"), &excludes)
-        .map_err(|e| Fault::Command(format!("Exception encountered unpacking zipfile: {e}")))?;
-    trimmed(call, names)
+        .map_err(|e| CallError::Command(format!("Exception encountered unpacking zipfile: {e}")))?;
+    trim_output(call, names)
 }
 
 struct Unpacker {
@@ -223,7 +223,7 @@ struct Unpacker {
 }
 
 impl Unpacker {
-    fn unpack(&self, path: &str, excludes: &[String]) -> std::result::Result<Vec<String>, String> {
+    fn unpack(&self, path: &str, excludes: &[String]) -> Result<Vec<String>, String> {
         let mut archive = open(path)?;
         let mut names = Vec::new();
         for at in 0..archive.len() {
@@ -234,13 +234,13 @@ impl Unpacker {
             if excludes.contains(&name) {
                 continue;
             }
-            self.one(&mut archive, at, &name)?;
+            self.extract_entry(&mut archive, at, &name)?;
             names.push(name);
         }
         Ok(names)
     }
 
-    fn one(&self, archive: &mut Archive, at: usize, name: &str) -> std::result::Result<(), String> {
+    fn extract_entry(&self, archive: &mut Archive, at: usize, name: &str) -> Result<(), String> {
         let described = archive.by_index_raw(at).map(|entry| describe(&entry));
         let described = described.map_err(|e| e.to_string())?;
         let entry = match &self.password {

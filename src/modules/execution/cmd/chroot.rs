@@ -37,7 +37,7 @@ pub fn run_chroot(call: &mut Call<'_>) -> Result {
         .collect();
     let ran = mounted(call, &root, &binds);
     end_processes(&root);
-    let below = binds.iter().map(|bind| beneath(&root, bind));
+    let below = binds.iter().map(|bind| join_root(&root, bind));
     let kernel = KERNEL.iter().rev().map(|(dir, ..)| root.join(dir));
     for place in below.chain(kernel) {
         call.salt(
@@ -56,7 +56,7 @@ pub fn run_chroot(call: &mut Call<'_>) -> Result {
     Ok(ran)
 }
 
-fn beneath(root: &Path, path: &Path) -> PathBuf {
+fn join_root(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
@@ -70,7 +70,7 @@ fn mounted(call: &mut Call<'_>, root: &Path, binds: &[PathBuf]) -> Result {
     }
     for bind in binds {
         mount(
-            &beneath(root, bind),
+            &join_root(root, bind),
             &bind.to_string_lossy(),
             "opts",
             "default,bind",

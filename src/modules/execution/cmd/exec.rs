@@ -1,8 +1,9 @@
 //! One command: started in a process group of its own, its output collected within
 //! bounds, the whole group killed when it takes too long or says too much.
 
-use super::super::Fault;
-use super::user::{Guard, Identity};
+use super::super::CallError;
+use super::user::{Identity, IdentityGuard};
+use crate::execution::declare::Result;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::io::{self, PipeReader, Read, Write};
@@ -16,7 +17,7 @@ pub const OUTPUT_LIMIT: usize = 64 << 20;
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
-pub struct Spec {
+pub struct CommandSpec {
     /// Program and arguments; never empty.
     pub argv: Vec<String>,
     /// Working directory.
@@ -41,7 +42,7 @@ pub struct Spec {
 
 /// How it went.
 #[derive(Debug)]
-pub enum End {
+pub enum CommandEnd {
     /// It ended by itself.
     Finished(Finished),
     /// It was killed after its time.
@@ -72,7 +73,7 @@ enum Event {
 ///
 /// # Errors
 /// It cannot be started: the system's error.
-pub fn start(spec: &Spec) -> io::Result<(Child, Vec<PipeReader>)> {
+pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<PipeReader>)> {
     let (program, args) = spec.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command
@@ -100,7 +101,7 @@ pub fn start(spec: &Spec) -> io::Result<(Child, Vec<PipeReader>)> {
         }
         command.stdout(writer);
     }
-    let _guard = Guard::take(spec.umask, spec.identity.as_ref())?;
+    let _guard = IdentityGuard::take(spec.umask, spec.identity.as_ref())?;
     let child = command.spawn()?;
     Ok((child, readers))
 }
@@ -108,11 +109,15 @@ pub fn start(spec: &Spec) -> io::Result<(Child, Vec<PipeReader>)> {
 /// Runs the command to its end.
 ///
 /// # Errors
-/// [`Fault::Command`] when its output passes the limit or the system fails us.
-pub fn finish(spec: &Spec, mut child: Child, readers: Vec<PipeReader>) -> Result<End, Fault> {
+/// [`CallError::Command`] when its output passes the limit or the system fails us.
+pub fn wait_for(
+    spec: &CommandSpec,
+    mut child: Child,
+    readers: Vec<PipeReader>,
+) -> Result<CommandEnd> {
     let pid = child.id();
     if spec.background {
-        return Ok(End::Background(pid));
+        return Ok(CommandEnd::Background(pid));
     }
     if let (Some(mut pipe), Some(input)) = (child.stdin.take(), spec.stdin.clone()) {
         // A command that does not read its input closes the pipe early; that is its affair.
@@ -125,7 +130,7 @@ pub fn finish(spec: &Spec, mut child: Child, readers: Vec<PipeReader>) -> Result
     }
     std::thread::spawn(move || send.send(Event::Exit(child.wait())));
     let end = wait(spec, pid, streams, &events);
-    if !matches!(end, Ok(End::Finished(_))) {
+    if !matches!(end, Ok(CommandEnd::Finished(_))) {
         kill(pid);
     }
     end
@@ -142,16 +147,21 @@ fn collect(i: usize, reader: PipeReader, limit: usize, send: Sender<Event>) {
     });
 }
 
-fn wait(spec: &Spec, pid: u32, streams: usize, events: &Receiver<Event>) -> Result<End, Fault> {
+fn wait(
+    spec: &CommandSpec,
+    pid: u32,
+    streams: usize,
+    events: &Receiver<Event>,
+) -> Result<CommandEnd> {
     let deadline = spec.timeout.and_then(|t| Instant::now().checked_add(t));
-    let failed = |e: io::Error| Fault::Command(format!("Lost the command: {e}"));
+    let failed = |e: io::Error| CallError::Command(format!("Lost the command: {e}"));
     let mut output = [Vec::new(), Vec::new()];
     let mut open = streams;
     let mut status = None;
     loop {
         if let (0, Some(status)) = (open, status) {
             let [stdout, stderr] = output;
-            return Ok(End::Finished(Finished {
+            return Ok(CommandEnd::Finished(Finished {
                 pid,
                 code: code(status),
                 stdout,
@@ -166,7 +176,7 @@ fn wait(spec: &Spec, pid: u32, streams: usize, events: &Receiver<Event>) -> Resu
             Ok(Event::Exit(result)) => status = Some(result.map_err(failed)?),
             Ok(Event::Read(i, result)) => {
                 let Some(data) = result.map_err(failed)? else {
-                    return Err(Fault::Command(format!(
+                    return Err(CallError::Command(format!(
                         "The command wrote more than {} MiB and was ended; let it write to a file instead",
                         spec.limit >> 20
                     )));
@@ -174,7 +184,7 @@ fn wait(spec: &Spec, pid: u32, streams: usize, events: &Receiver<Event>) -> Resu
                 output[i] = data;
                 open -= 1;
             }
-            Err(RecvTimeoutError::Timeout) => return Ok(End::TimedOut(pid)),
+            Err(RecvTimeoutError::Timeout) => return Ok(CommandEnd::TimedOut(pid)),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(failed(io::ErrorKind::BrokenPipe.into()));
             }

@@ -13,15 +13,15 @@ mod shells;
 
 mod user;
 
-pub(super) use user::{Guard, Identity, identity};
+pub(super) use user::{Identity, IdentityGuard, identity};
 
 use super::declare::{Function, Module, Result, opt, req};
-use super::{Call, Fault, declare::Lit, python};
+use super::{Call, CallError, declare::Lit, python};
 pub(crate) use crate::programs::which;
-use exec::End;
+use exec::CommandEnd;
 use halite_wire::map;
 use halite_wire::{Map, Value};
-use options::{Mode, Ready, get, prepare};
+use options::{FunctionMode, PreparedCommand, get, prepare};
 
 pub(super) const MODULE: Module = Module {
     name: "cmd",
@@ -72,7 +72,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// What a command came to, in the fields of `cmd.run_all`.
-struct Ran {
+struct CommandResult {
     pid: u32,
     code: Option<i64>,
     stdout: String,
@@ -80,7 +80,7 @@ struct Ran {
     timed_out: bool,
 }
 
-impl Ran {
+impl CommandResult {
     /// The key order is stock's, which differs after a timeout.
     fn map(self) -> Map {
         if self.timed_out {
@@ -95,7 +95,7 @@ impl Ran {
         }
     }
 
-    fn hidden(mut self, hide: bool) -> Ran {
+    fn hide_output(mut self, hide: bool) -> CommandResult {
         if hide {
             self.stdout.clear();
             self.stderr.clear();
@@ -105,7 +105,7 @@ impl Ran {
 }
 
 /// The command with `template` rendered, and with it the directory (`_render_cmd`).
-fn rendered(call: &mut Call<'_>, cmd: &Value) -> std::result::Result<Value, Fault> {
+fn rendered(call: &mut Call<'_>, cmd: &Value) -> Result {
     let template = options::get(call, "template").clone();
     if !template.truthy() {
         return Ok(cmd.clone());
@@ -119,15 +119,15 @@ fn rendered(call: &mut Call<'_>, cmd: &Value) -> std::result::Result<Value, Faul
     let cwd = options::get(call, "cwd").clone();
     if cwd.truthy() {
         let cwd = render(call, &cwd)?;
-        options::give(call, "cwd", cwd.into());
+        options::set_arg(call, "cwd", cwd.into());
     }
     let cmd = render(call, cmd)?;
-    options::give(call, "template", Value::Nil);
+    options::set_arg(call, "template", Value::Nil);
     Ok(cmd.into())
 }
 
 /// Runs a command with the options of the call; sets the job's return code as stock does.
-fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<Ran, Fault> {
+fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<CommandResult> {
     let cmd = &rendered(call, cmd)?;
     let ready = prepare(call, cmd, mode)?;
     if !ready.quiet {
@@ -138,10 +138,10 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<
         );
     }
     let (child, readers) = exec::start(&ready.spec).map_err(|e| cannot_start(&ready, &e))?;
-    let done = match exec::finish(&ready.spec, child, readers)? {
-        End::Background(pid) => {
+    let done = match exec::wait_for(&ready.spec, child, readers)? {
+        CommandEnd::Background(pid) => {
             call.retcode = 0.into();
-            return Ok(Ran {
+            return Ok(CommandResult {
                 pid,
                 code: None,
                 stdout: String::new(),
@@ -149,9 +149,9 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<
                 timed_out: false,
             });
         }
-        End::TimedOut(pid) => {
+        CommandEnd::TimedOut(pid) => {
             // Stock leaves the job's return code alone here.
-            return Ok(Ran {
+            return Ok(CommandResult {
                 pid,
                 code: Some(1),
                 stdout: format!(
@@ -162,7 +162,7 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<
                 timed_out: true,
             });
         }
-        End::Finished(done) => done,
+        CommandEnd::Finished(done) => done,
     };
     let stdout = decode(&ready, &done.stdout)?;
     let stderr = decode(&ready, &done.stderr)?;
@@ -181,7 +181,7 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: Mode) -> std::result::Result<
             first_word(cmd)
         );
     }
-    Ok(Ran {
+    Ok(CommandResult {
         pid: done.pid,
         code: Some(code),
         stdout,
@@ -203,7 +203,7 @@ fn first_word(cmd: &Value) -> String {
 }
 
 /// Salt's text for a program that cannot be started, the Python call's keywords included.
-fn cannot_start(ready: &Ready, error: &std::io::Error) -> Fault {
+fn cannot_start(ready: &PreparedCommand, error: &std::io::Error) -> CallError {
     let shown = if ready.quiet {
         "REDACTED"
     } else {
@@ -222,7 +222,7 @@ fn cannot_start(ready: &Ready, error: &std::io::Error) -> Fault {
         ),
         None => error.to_string(),
     };
-    Fault::Command(format!(
+    CallError::Command(format!(
         "Unable to run command '{shown}' with the context '{{'cwd': {}, 'shell': {}, 'stdout': -1, 'stderr': {}, \
          'with_communicate': True, 'timeout': {}, 'bg': {}, {executable}'close_fds': True}}', reason: {reason}",
         python::repr(&ready.spec.cwd.as_str().into()),
@@ -234,7 +234,7 @@ fn cannot_start(ready: &Ready, error: &std::io::Error) -> Fault {
 }
 
 /// Text of the output: UTF-8 with replacements, or Latin-1 when asked for.
-fn decode(ready: &Ready, raw: &[u8]) -> std::result::Result<String, Fault> {
+fn decode(ready: &PreparedCommand, raw: &[u8]) -> Result<String> {
     let name = ready.encoding.as_deref().unwrap_or("utf-8");
     let text: String = match name.to_ascii_lowercase().replace('_', "-").as_str() {
         "utf-8" | "utf8" | "ascii" | "us-ascii" => String::from_utf8_lossy(raw).into_owned(),
@@ -242,7 +242,7 @@ fn decode(ready: &Ready, raw: &[u8]) -> std::result::Result<String, Fault> {
             raw.iter().map(|b| char::from(*b)).collect()
         }
         _ => {
-            return Err(Fault::raised(
+            return Err(CallError::raised(
                 "LookupError",
                 format!("unknown encoding: {name}; this minion knows utf-8 and latin-1"),
             ));
@@ -270,55 +270,55 @@ fn shell(call: &mut Call<'_>) -> Result {
 }
 
 fn printed(call: &mut Call<'_>, merge: bool, shell: Option<bool>) -> Result {
-    let mode = Mode {
+    let mode = FunctionMode {
         merge,
         shell,
-        ..Mode::default()
+        ..FunctionMode::default()
     };
     let hide = call.flag("hide_output");
-    let ran = execute(call, &cmd(call), mode)?.hidden(hide);
+    let ran = execute(call, &cmd(call), mode)?.hide_output(hide);
     let failed = ran.code.unwrap_or(0) != 0 && !get(call, "ignore_retcode").truthy();
     if failed && get(call, "raise_err").truthy() {
-        return Err(Fault::Command(ran.stdout));
+        return Err(CallError::Command(ran.stdout));
     }
     Ok(ran.stdout.into())
 }
 
 fn run_stdout(call: &mut Call<'_>) -> Result {
     let hide = call.flag("hide_output");
-    let ran = execute(call, &cmd(call), Mode::default())?;
-    Ok(ran.hidden(hide).stdout.into())
+    let ran = execute(call, &cmd(call), FunctionMode::default())?;
+    Ok(ran.hide_output(hide).stdout.into())
 }
 
 fn run_stderr(call: &mut Call<'_>) -> Result {
     let hide = call.flag("hide_output");
-    let ran = execute(call, &cmd(call), Mode::default())?;
-    Ok(ran.hidden(hide).stderr.into())
+    let ran = execute(call, &cmd(call), FunctionMode::default())?;
+    Ok(ran.hide_output(hide).stderr.into())
 }
 
 fn run_all(call: &mut Call<'_>) -> Result {
-    let mode = Mode {
+    let mode = FunctionMode {
         merge: call.flag("redirect_stderr"),
-        ..Mode::default()
+        ..FunctionMode::default()
     };
     let hide = call.flag("hide_output");
     let ran = execute(call, &cmd(call), mode)?;
-    Ok(ran.hidden(hide).map().into())
+    Ok(ran.hide_output(hide).map().into())
 }
 
 fn run_bg(call: &mut Call<'_>) -> Result {
-    let mode = Mode {
+    let mode = FunctionMode {
         background: true,
-        ..Mode::default()
+        ..FunctionMode::default()
     };
     let ran = execute(call, &cmd(call), mode)?;
     Ok(map! {"pid" => ran.pid}.into())
 }
 
 fn retcode(call: &mut Call<'_>) -> Result {
-    let mode = Mode {
+    let mode = FunctionMode {
         merge: true,
-        ..Mode::default()
+        ..FunctionMode::default()
     };
     Ok(execute(call, &cmd(call), mode)?.code.into())
 }

@@ -2,9 +2,10 @@
 //! the order of stock's `_run` (`salt/modules/cmdmod.py`), so that of several
 //! mistakes the same one is reported.
 
-use super::super::{Call, Fault, python};
-use super::exec::{OUTPUT_LIMIT, Spec};
+use super::super::{Call, CallError, python};
+use super::exec::{CommandSpec, OUTPUT_LIMIT};
 use super::user::{Identity, identity};
+use crate::execution::declare::Result;
 use halite_sys::command::LOCALE;
 use halite_target::fnmatch;
 use halite_wire::shlex;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 /// How a function differs from the others.
 #[derive(Clone, Copy, Default)]
-pub struct Mode {
+pub struct FunctionMode {
     /// Standard error joins standard output.
     pub merge: bool,
     /// Start only.
@@ -25,9 +26,9 @@ pub struct Mode {
 }
 
 /// A command ready to run, and how to read its result.
-pub struct Ready {
+pub struct PreparedCommand {
     /// What to run.
-    pub spec: Spec,
+    pub spec: CommandSpec,
     /// The command as Python prints it.
     pub shown: String,
     /// The executable when a shell is used.
@@ -59,7 +60,7 @@ pub fn get<'a>(call: &'a Call<'_>, name: &str) -> &'a Value {
 }
 
 /// Gives an option another value.
-pub fn give(call: &mut Call<'_>, name: &str, value: Value) {
+pub fn set_arg(call: &mut Call<'_>, name: &str, value: Value) {
     let at = call.function.args.iter().position(|arg| arg.name == name);
     match at.and_then(|at| call.bound.named.get_mut(at)) {
         Some(slot) => *slot = value,
@@ -91,17 +92,19 @@ fn shell(call: &Call<'_>) -> Option<String> {
 ///
 /// # Errors
 /// The texts of stock Salt; options that this minion does not have are named.
-pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault> {
+pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<PreparedCommand> {
     refuse(call)?;
     let runas = text(call, "runas");
     let cwd = cwd(call, runas.as_deref());
     let shell = shell(call);
     if let Some(path) = shell.as_deref().filter(|p| !is_program(p)) {
-        return Err(Fault::Command(format!("The shell {path} is not available")));
+        return Err(CallError::Command(format!(
+            "The shell {path} is not available"
+        )));
     }
     let from_job = call.bound.kwargs.contains("__pub_jid");
     if from_job && !permitted(call, cmd) {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "The shell command \"{}\" is not permitted",
             python::str(cmd)
         )));
@@ -111,7 +114,7 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault>
     let env = environment(call, runas.is_some(), identity.as_ref());
     let umask = umask(get(call, "umask"))?;
     if !cwd.starts_with('/') || !Path::new(&cwd).is_dir() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Specified cwd '{cwd}' either not absolute or does not exist"
         )));
     }
@@ -127,8 +130,8 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault>
         Value::Nil => None,
         value => Some(input(call, value)),
     };
-    Ok(Ready {
-        spec: Spec {
+    Ok(PreparedCommand {
+        spec: CommandSpec {
             argv,
             cwd,
             env,
@@ -154,14 +157,14 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: Mode) -> Result<Ready, Fault>
 }
 
 /// Options that would change the meaning of a command are refused, not skipped over.
-fn refuse(call: &Call<'_>) -> Result<(), Fault> {
+fn refuse(call: &Call<'_>) -> Result<()> {
     for (name, instead) in [
         ("use_vt", "run the command without a terminal"),
         ("encoded_cmd", "it is for PowerShell only"),
         ("password", "runas needs no password here"),
     ] {
         if get(call, name).truthy() {
-            return Err(Fault::Command(format!(
+            return Err(CallError::Command(format!(
                 "This minion has no '{name}' for commands: {instead}"
             )));
         }
@@ -283,18 +286,18 @@ fn given(env: &Value) -> Vec<(String, String)> {
     out
 }
 
-fn umask(value: &Value) -> Result<Option<u32>, Fault> {
+fn umask(value: &Value) -> Result<Option<u32>> {
     if value.is_nil() {
         return Ok(None);
     }
     let shown = python::str(value);
     let digits = shown.trim_start_matches('0');
     if digits.is_empty() {
-        return Err(Fault::Command("Zero umask is not allowed.".to_owned()));
+        return Err(CallError::Command("Zero umask is not allowed.".to_owned()));
     }
     u32::from_str_radix(digits, 8)
         .map(Some)
-        .map_err(|_| Fault::Command(format!("Invalid umask: '{shown}'")))
+        .map_err(|_| CallError::Command(format!("Invalid umask: '{shown}'")))
 }
 
 fn input(call: &Call<'_>, value: &Value) -> Vec<u8> {
@@ -309,8 +312,8 @@ fn input(call: &Call<'_>, value: &Value) -> Vec<u8> {
 }
 
 /// The words to execute, and the command as Python prints it.
-fn argv(cmd: &Value, use_shell: bool, shell: Option<&str>) -> Result<(Vec<String>, String), Fault> {
-    let blank = || Fault::raised("IndexError", "list index out of range");
+fn argv(cmd: &Value, use_shell: bool, shell: Option<&str>) -> Result<(Vec<String>, String)> {
+    let blank = || CallError::raised("IndexError", "list index out of range");
     if use_shell {
         let mut words = vec![shell.unwrap_or("/bin/sh").to_owned(), "-c".to_owned()];
         match cmd {
@@ -324,7 +327,9 @@ fn argv(cmd: &Value, use_shell: bool, shell: Option<&str>) -> Result<(Vec<String
     }
     let words = match cmd {
         Value::Array(list) => list.iter().map(python::str).collect(),
-        other => shlex::split(&python::str(other)).map_err(|e| Fault::raised("ValueError", e))?,
+        other => {
+            shlex::split(&python::str(other)).map_err(|e| CallError::raised("ValueError", e))?
+        }
     };
     if words.first().is_none_or(|w| w.is_empty()) {
         return Err(blank());
@@ -345,7 +350,7 @@ fn list(value: &Value) -> Vec<String> {
     }
 }
 
-fn retcodes(value: &Value) -> Result<Vec<i64>, Fault> {
+fn retcodes(value: &Value) -> Result<Vec<i64>> {
     if value.is_nil() {
         return Ok(vec![0]);
     }
@@ -353,10 +358,12 @@ fn retcodes(value: &Value) -> Result<Vec<i64>, Fault> {
         .iter()
         .map(|s| s.trim().parse())
         .collect::<Result<_, _>>()
-        .map_err(|_| Fault::Invocation("success_retcodes must be a list of integers".to_owned()))
+        .map_err(|_| {
+            CallError::Invocation("success_retcodes must be a list of integers".to_owned())
+        })
 }
 
-fn timeout(value: &Value) -> Result<(Option<Duration>, String), Fault> {
+fn timeout(value: &Value) -> Result<(Option<Duration>, String)> {
     let text = python::str(value);
     let seconds = match value {
         value if !value.truthy() => return Ok((None, text)),
@@ -364,7 +371,7 @@ fn timeout(value: &Value) -> Result<(Option<Duration>, String), Fault> {
         Value::Float(f) => *f,
         Value::Bool(_) => 1.0,
         _ => {
-            return Err(Fault::raised(
+            return Err(CallError::raised(
                 "salt.exceptions.TimedProcTimeoutError",
                 format!("Error: timeout {text} must be a number"),
             ));

@@ -1,9 +1,9 @@
 //! Scripts and pieces of code: written to a file of their own, run, taken away.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, cp, python};
-use super::options::{Mode, get, give};
-use super::{Ran, execute};
+use super::super::{Call, CallError, cp, python};
+use super::options::{FunctionMode, get, set_arg};
+use super::{CommandResult, execute};
 use crate::files::{FileClient, url};
 use halite_wire::map;
 use halite_wire::shlex;
@@ -16,9 +16,9 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 /// A file that goes when its owner goes.
-struct Temporary(PathBuf);
+struct TempFile(PathBuf);
 
-impl Drop for Temporary {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if let Err(e) = fs::remove_file(&self.0) {
             log::error!("Unable to clean tempfile '{}': {e}", self.0.display());
@@ -26,8 +26,8 @@ impl Drop for Temporary {
     }
 }
 
-impl Temporary {
-    fn create(dir: &Path, suffix: &str, content: &[u8], mode: u32) -> io::Result<Temporary> {
+impl TempFile {
+    fn create(dir: &Path, suffix: &str, content: &[u8], mode: u32) -> io::Result<TempFile> {
         let random: String = rand::thread_rng()
             .sample_iter(Alphanumeric)
             .take(12)
@@ -39,7 +39,7 @@ impl Temporary {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        let own = Temporary(path);
+        let own = TempFile(path);
         file.write_all(content)?;
         file.set_permissions(Permissions::from_mode(mode))?;
         Ok(own)
@@ -50,20 +50,22 @@ impl Temporary {
     }
 
     /// Hands the file to the user who runs it.
-    fn give(&self, call: &Call<'_>) -> std::result::Result<(), Fault> {
+    fn set_owner(&self, call: &Call<'_>) -> Result<()> {
         let Some(name) = get(call, "runas").as_str().filter(|n| !n.is_empty()) else {
             return Ok(());
         };
         let user = nix::unistd::User::from_name(name).ok().flatten();
         let Some(user) = user else {
-            return Err(Fault::Command(format!("User '{name}' is not available")));
+            return Err(CallError::Command(format!(
+                "User '{name}' is not available"
+            )));
         };
         chown(&self.0, Some(user.uid.as_raw()), None).map_err(|e| failed(&e))
     }
 }
 
-fn failed(e: &io::Error) -> Fault {
-    Fault::Command(format!("Unable to write a temporary file: {e}"))
+fn failed(e: &io::Error) -> CallError {
+    CallError::Command(format!("Unable to write a temporary file: {e}"))
 }
 
 /// `cmd.script`.
@@ -76,7 +78,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
         }
         .into());
     };
-    give(call, "template", Value::Nil);
+    set_arg(call, "template", Value::Nil);
     let suffix = Path::new(url::parse(&source).0)
         .extension()
         .map(|e| format!(".{}", e.to_string_lossy()))
@@ -85,23 +87,23 @@ pub fn script(call: &mut Call<'_>) -> Result {
         Some(dir) => PathBuf::from(dir),
         None => std::env::temp_dir(),
     };
-    let file = Temporary::create(&dir, &suffix, &content, 0o500).map_err(|e| failed(&e))?;
-    file.give(call)?;
+    let file = TempFile::create(&dir, &suffix, &content, 0o500).map_err(|e| failed(&e))?;
+    file.set_owner(call)?;
     let args = script_args(call.arg("args"))?;
-    let mode = Mode {
+    let mode = FunctionMode {
         shell: (!args.is_empty()).then_some(false),
-        ..Mode::default()
+        ..FunctionMode::default()
     };
     if !args.is_empty() {
         // Arguments go to the script itself, never through a shell.
-        give(call, "python_shell", false.into());
+        set_arg(call, "python_shell", false.into());
     }
     let mut cmd = vec![Value::from(file.path())];
     cmd.extend(args);
     let hide = call.flag("hide_output");
     match execute(call, &cmd.into(), mode) {
-        Ok(ran) => Ok(ran.hidden(hide).map().into()),
-        Err(Fault::Command(text) | Fault::Invocation(text)) => {
+        Ok(ran) => Ok(ran.hide_output(hide).map().into()),
+        Err(CallError::Command(text) | CallError::Invocation(text)) => {
             log::error!("cmd.script: Unable to run script '{source}': {text}");
             Ok(Map::new().into())
         }
@@ -110,11 +112,7 @@ pub fn script(call: &mut Call<'_>) -> Result {
 }
 
 /// The script, rendered if there is a `template`.
-fn content(
-    call: &Call<'_>,
-    source: &str,
-    saltenv: &str,
-) -> std::result::Result<Option<Vec<u8>>, Fault> {
+fn content(call: &Call<'_>, source: &str, saltenv: &str) -> Result<Option<Vec<u8>>> {
     let template = get(call, "template");
     if template.truthy() {
         let mut variables = call.bound.kwargs.clone();
@@ -133,13 +131,13 @@ fn content(
 pub fn script_retcode(call: &mut Call<'_>) -> Result {
     let ran = script(call)?;
     let code = ran.as_map().and_then(|map| map.get("retcode")).cloned();
-    code.ok_or_else(|| Fault::raised("KeyError", "'retcode'"))
+    code.ok_or_else(|| CallError::raised("KeyError", "'retcode'"))
 }
 
-fn script_args(args: &Value) -> std::result::Result<Vec<Value>, Fault> {
+fn script_args(args: &Value) -> Result<Vec<Value>> {
     match args {
         Value::Str(line) => Ok(shlex::split(line)
-            .map_err(|e| Fault::raised("ValueError", e))?
+            .map_err(|e| CallError::raised("ValueError", e))?
             .into_iter()
             .map(Value::from)
             .collect()),
@@ -157,15 +155,15 @@ pub fn exec_code(call: &mut Call<'_>) -> Result {
 /// `cmd.exec_code_all`.
 pub fn exec_code_all(call: &mut Call<'_>) -> Result {
     let hide = get(call, "hide_output").truthy();
-    Ok(code(call)?.hidden(hide).map().into())
+    Ok(code(call)?.hide_output(hide).map().into())
 }
 
-fn code(call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
+fn code(call: &mut Call<'_>) -> Result<CommandResult> {
     let lang = call.arg("lang").clone();
     let code = python::str(call.arg("code"));
-    let file = Temporary::create(&std::env::temp_dir(), "", code.as_bytes(), 0o600)
+    let file = TempFile::create(&std::env::temp_dir(), "", code.as_bytes(), 0o600)
         .map_err(|e| failed(&e))?;
-    file.give(call)?;
+    file.set_owner(call)?;
     let mut cmd = vec![lang, file.path().into()];
     match call.arg("args") {
         Value::Str(one) => cmd.push(one.as_str().into()),
@@ -173,9 +171,9 @@ fn code(call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
         _ => {}
     }
     call.bound.kwargs.set("python_shell", false);
-    let mode = Mode {
+    let mode = FunctionMode {
         merge: get(call, "redirect_stderr").truthy(),
-        ..Mode::default()
+        ..FunctionMode::default()
     };
     execute(call, &cmd.into(), mode)
 }

@@ -1,6 +1,6 @@
 //! Real commands; expected values are those of the stock 3008.3 minion for the same call.
 
-use super::super::{Context, Outcome, call};
+use super::super::{CallOutcome, Context, call};
 use super::*;
 
 fn ctx() -> Context {
@@ -10,17 +10,17 @@ fn ctx() -> Context {
     }
 }
 
-fn with(fun: &str, cmd: Value, kwargs: Map) -> Outcome {
+fn with(fun: &str, cmd: Value, kwargs: Map) -> CallOutcome {
     let mut marked = map! {"__kwarg__" => true, "shell" => "/bin/sh"};
     marked.0.extend(kwargs.0);
     call(&ctx(), fun, &[cmd, marked.into()])
 }
 
-fn run(fun: &str, cmd: &str) -> Outcome {
+fn run(fun: &str, cmd: &str) -> CallOutcome {
     with(fun, cmd.into(), map! {})
 }
 
-fn fields(outcome: &Outcome) -> (Value, String, String) {
+fn fields(outcome: &CallOutcome) -> (Value, String, String) {
     let map = outcome.ret.as_map().unwrap();
     (
         map.get("retcode").cloned().unwrap(),
@@ -171,15 +171,15 @@ fn a_timeout_ends_the_whole_group() {
 
 #[test]
 fn output_is_bounded() {
-    let spec = exec::Spec {
+    let spec = exec::CommandSpec {
         argv: ["/bin/sh", "-c", "yes"].map(str::to_owned).to_vec(),
         cwd: "/".into(),
         env: vec![("PATH".into(), "/bin:/usr/bin".into())],
         limit: 1 << 20,
-        ..exec::Spec::default()
+        ..exec::CommandSpec::default()
     };
     let (child, readers) = exec::start(&spec).unwrap();
-    let fault = exec::finish(&spec, child, readers).unwrap_err();
+    let fault = exec::wait_for(&spec, child, readers).unwrap_err();
     assert_eq!(
         fault.message(),
         "The command wrote more than 1 MiB and was ended; let it write to a file instead"
@@ -256,7 +256,7 @@ fn forbidden_commands() {
 #[test]
 fn odd_commands() {
     assert_eq!(run("cmd.run", "nopecmd x").retcode, 127);
-    let last = |o: Outcome| {
+    let last = |o: CallOutcome| {
         o.ret
             .as_str()
             .unwrap()

@@ -1,6 +1,7 @@
 //! Running as another user without code between fork and exec.
 
-use super::super::Fault;
+use super::super::CallError;
+use crate::execution::declare::Result;
 use nix::unistd::{self, Gid, Uid};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,8 +30,8 @@ pub struct Identity {
 ///
 /// # Errors
 /// Unknown names, or a minion that is not root.
-pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Identity>, Fault> {
-    let fail = |text: String| Err(Fault::Command(text));
+pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Identity>> {
+    let fail = |text: String| Err(CallError::Command(text));
     if runas.is_none() && group.is_none() {
         return Ok(None);
     }
@@ -77,20 +78,20 @@ pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Ident
 /// the user's ids around the fork and keeps root as its *saved* id to come back. The
 /// kernel overwrites the saved id on exec, so the command cannot come back. For that
 /// moment the user could signal this job's process; nothing else is exposed.
-pub struct Guard {
+pub struct IdentityGuard {
     _one: MutexGuard<'static, ()>,
     umask: Option<nix::sys::stat::Mode>,
     groups: Option<Vec<Gid>>,
 }
 
-impl Guard {
+impl IdentityGuard {
     /// Takes them on.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn take(umask: Option<u32>, identity: Option<&Identity>) -> nix::Result<Guard> {
+    pub fn take(umask: Option<u32>, identity: Option<&Identity>) -> nix::Result<IdentityGuard> {
         let one = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut guard = Guard {
+        let mut guard = IdentityGuard {
             _one: one,
             umask: None,
             groups: None,
@@ -113,7 +114,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for IdentityGuard {
     fn drop(&mut self) {
         if let Some(mode) = self.umask {
             nix::sys::stat::umask(mode);

@@ -4,9 +4,9 @@ mod push;
 mod recv;
 
 use super::declare::{Arg, Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use crate::execution::templates;
-use crate::files::{Fetch, FileClient, Get, Got, Pick, url};
+use crate::files::{Downloaded, FileClient, FileFilter, GetFile, GetUrl, url};
 use crate::pillar;
 use crate::render;
 use halite_channel::pillar_request::PillarQuery;
@@ -75,7 +75,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn client(call: &Call<'_>) -> std::result::Result<FileClient, Fault> {
+fn client(call: &Call<'_>) -> Result<FileClient> {
     Ok(FileClient::new(call.ctx)?)
 }
 
@@ -97,24 +97,24 @@ fn path(call: &Call<'_>) -> String {
     call.text("path").unwrap_or_default()
 }
 
-fn place(found: Option<PathBuf>, none: impl Into<Value>) -> Value {
+fn path_or(found: Option<PathBuf>, none: impl Into<Value>) -> Value {
     found.map_or_else(
         || none.into(),
         |path| path.to_string_lossy().as_ref().into(),
     )
 }
 
-fn places(found: Vec<PathBuf>) -> Value {
+fn path_list(found: Vec<PathBuf>) -> Value {
     Value::Array(
         found
             .into_iter()
-            .map(|path| place(Some(path), ""))
+            .map(|path| path_or(Some(path), ""))
             .collect(),
     )
 }
 
 /// `path` and `dest`, rendered if there is a `template`.
-fn names(call: &Call<'_>) -> std::result::Result<(String, String), Fault> {
+fn names(call: &Call<'_>) -> Result<(String, String)> {
     let (path, dest) = (path(call), call.text("dest").unwrap_or_default());
     let Some(format) = call.text("template").filter(|t| !t.is_empty()) else {
         return Ok((path, dest));
@@ -133,9 +133,9 @@ pub(super) fn rendered_text(
     text: &str,
     saltenv: &str,
     failed: &str,
-) -> std::result::Result<String, Fault> {
+) -> Result<String> {
     if !render::is_template(format) {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Attempted to render file paths with unavailable engine {format}"
         )));
     }
@@ -151,20 +151,20 @@ pub(super) fn rendered_text(
         variables: &variables,
     };
     templates::template(call.ctx, &template)?
-        .map_err(|why| Fault::Command(format!("{failed}: {why}")))
+        .map_err(|why| CallError::Command(format!("{failed}: {why}")))
 }
 
 /// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
-pub(super) fn pillar_with(call: &Call<'_>) -> std::result::Result<Map, Fault> {
-    let mut query = PillarQuery::of(&call.ctx.opts);
+pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
+    let mut wish = Wish::of(&call.ctx.opts);
     if let Some(env) = call.bound.kwargs.get("pillarenv") {
         query.pillarenv = env.as_str().map(str::to_owned);
     }
     if let Some(Value::Map(over)) = call.bound.kwargs.get("pillar") {
         query.pillar_override = over.clone();
     }
-    let mut pillar = pillar::fresh(call.ctx, &query, super::template_functions)?;
-    for (key, value) in query.pillar_override.iter() {
+    let mut pillar = pillar::compile_fresh(call.ctx, &wish, super::template_functions)?;
+    for (key, value) in wish.pillar_override.iter() {
         pillar.set(python::str(key), value.clone());
     }
     Ok(pillar)
@@ -177,7 +177,7 @@ pub(super) fn rendered(
     format: &str,
     saltenv: &str,
     variables: &Map,
-) -> std::result::Result<Option<String>, Fault> {
+) -> Result<Option<String>> {
     let cached = client(call)?.cache_file(address, saltenv)?;
     let Some(text) = cached.and_then(|file| std::fs::read_to_string(file).ok()) else {
         return Ok(None);
@@ -212,13 +212,13 @@ fn get_file(call: &mut Call<'_>) -> Result {
     if path.starts_with(url::SCHEME) && client.hash(&path, &saltenv)?.is_none() {
         return Ok("".into());
     }
-    let got = client.get_file(&Get {
+    let got = client.get_file(&GetFile {
         dest: &dest,
         makedirs: call.flag("makedirs"),
         gzip: gzip(call),
-        ..Get::new(&path, &saltenv)
+        ..GetFile::new(&path, &saltenv)
     })?;
-    Ok(place(got, false))
+    Ok(path_or(got, false))
 }
 
 fn get_dir(call: &mut Call<'_>) -> Result {
@@ -257,21 +257,21 @@ fn get_template(call: &mut Call<'_>) -> Result {
     };
     // Stock moves a temporary file there, whose mode is its own.
     write_atomic(&dest, text.as_bytes(), 0o600).map_err(wrong)?;
-    Ok(place(Some(dest), ""))
+    Ok(path_or(Some(dest), ""))
 }
 
 fn get_url(call: &mut Call<'_>) -> Result {
     let (path, saltenv) = (path(call), env(call));
     let hash = call.text("source_hash");
-    let got = client(call)?.get_url(&Fetch {
+    let got = client(call)?.get_url(&GetUrl {
         dest: call.arg("dest").as_str(),
         makedirs: call.flag("makedirs"),
         source_hash: hash.as_deref(),
-        ..Fetch::new(&path, &saltenv)
+        ..GetUrl::new(&path, &saltenv)
     })?;
     match got {
-        Some(Got::File(file)) => Ok(place(Some(file), false)),
-        Some(Got::Content(content)) => text(content),
+        Some(Downloaded::File(file)) => Ok(path_or(Some(file), false)),
+        Some(Downloaded::Content(content)) => text(content),
         None if path.starts_with(url::SCHEME) => Ok(false.into()),
         None => Ok("".into()),
     }
@@ -280,7 +280,7 @@ fn get_url(call: &mut Call<'_>) -> Result {
 fn text(content: Vec<u8>) -> Result {
     match String::from_utf8(content) {
         Ok(text) => Ok(text.into()),
-        Err(e) => Err(Fault::raised("UnicodeDecodeError", e.to_string())),
+        Err(e) => Err(CallError::raised("UnicodeDecodeError", e.to_string())),
     }
 }
 
@@ -297,14 +297,14 @@ fn get_file_str(call: &mut Call<'_>) -> Result {
 fn cache_file(call: &mut Call<'_>) -> Result {
     let (path, saltenv) = (path(call), env(call));
     let hash = call.text("source_hash");
-    let got = client(call)?.get_url(&Fetch {
+    let got = client(call)?.get_url(&GetUrl {
         source_hash: hash.as_deref(),
         verify_ssl: call.flag("verify_ssl"),
         use_etag: call.flag("use_etag"),
-        ..Fetch::new(&path, &saltenv)
+        ..GetUrl::new(&path, &saltenv)
     })?;
     match got {
-        Some(Got::File(file)) => Ok(place(Some(file), false)),
+        Some(Downloaded::File(file)) => Ok(path_or(Some(file), false)),
         _ => {
             log::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
             Ok(false.into())
@@ -320,20 +320,20 @@ fn cache_files(call: &mut Call<'_>) -> Result {
     let (client, saltenv) = (client(call)?, env(call));
     let mut cached = Vec::new();
     for path in &paths {
-        cached.push(place(client.cache_file(path, &saltenv)?, false));
+        cached.push(path_or(client.cache_file(path, &saltenv)?, false));
     }
     Ok(cached.into())
 }
 
 fn cache_dir(call: &mut Call<'_>) -> Result {
-    let pick = Pick::of(call.arg("include_pat"), call.arg("exclude_pat"));
+    let pick = FileFilter::new(call.arg("include_pat"), call.arg("exclude_pat"));
     let empty = call.flag("include_empty");
     let cached = client(call)?.cache_dir(&path(call), &env(call), empty, &pick, None)?;
-    Ok(places(cached))
+    Ok(path_list(cached))
 }
 
 fn cache_master(call: &mut Call<'_>) -> Result {
-    Ok(places(client(call)?.cache_master(&env(call))?))
+    Ok(path_list(client(call)?.cache_master(&env(call))?))
 }
 
 fn cache_local_file(call: &mut Call<'_>) -> Result {
@@ -347,12 +347,12 @@ fn cache_local_file(call: &mut Call<'_>) -> Result {
     {
         return Ok(cached.into());
     }
-    Ok(place(Some(client.cache_local_file(&path)?), ""))
+    Ok(path_or(Some(client.cache_local_file(&path)?), ""))
 }
 
 fn cache_dest(call: &mut Call<'_>) -> Result {
     let address = call.text("url").unwrap_or_default();
-    Ok(place(
+    Ok(path_or(
         client(call)?.cache_dest(&address, &env(call)),
         "Invalid path",
     ))

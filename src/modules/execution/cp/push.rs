@@ -1,7 +1,7 @@
 //! Files for the master (`_file_recv`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use halite_target::fnmatch;
 use halite_wire::Value;
 use std::fs::File;
@@ -66,7 +66,7 @@ fn send(
         let count = data.len() as u64;
         load.set("loc", at);
         load.set("data", Value::Bytes(data));
-        let answer = call.ctx.master.call(&load).map_err(Fault::from)?;
+        let answer = call.ctx.master.call(&load).map_err(CallError::from)?;
         if !answer.truthy() {
             log::error!(
                 "cp.push of {shown} failed: the master must have file_recv set to True, and take \

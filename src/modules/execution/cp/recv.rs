@@ -1,7 +1,7 @@
 //! Files that come from `salt-cp` with the order itself.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use flate2::read::GzDecoder;
 use halite_wire::{Map, Value, base64};
 use std::fs::{OpenOptions, Permissions};
@@ -18,7 +18,7 @@ pub fn recv(call: &mut Call<'_>) -> Result {
     let Value::Map(files) = call.arg("files") else {
         let class = python::short_class(call.arg("files"));
         let text = format!("'{class}' object has no attribute 'items'");
-        return Err(Fault::raised("AttributeError", text));
+        return Err(CallError::raised("AttributeError", text));
     };
     let mut ret = Map::new();
     for (path, data) in files.iter() {
@@ -51,7 +51,7 @@ pub fn recv_chunked(call: &mut Call<'_>) -> Result {
     }
 }
 
-fn receive(call: &Call<'_>, dest: &str) -> std::result::Result<io::Result<Value>, Fault> {
+fn receive(call: &Call<'_>, dest: &str) -> Result<io::Result<Value>> {
     let Some(chunk) = call.arg("chunk").as_bytes() else {
         // An empty directory.
         return Ok(
@@ -64,7 +64,7 @@ fn receive(call: &Call<'_>, dest: &str) -> std::result::Result<io::Result<Value>
             },
         );
     };
-    let chunk = base64::decode(chunk).map_err(|why| Fault::raised("binascii.Error", why))?;
+    let chunk = base64::decode(chunk).map_err(|why| CallError::raised("binascii.Error", why))?;
     let append = call.flag("append");
     let mode = match call.arg("mode") {
         Value::Nil => None,

@@ -3,7 +3,7 @@
 use super::tab::{TIMES, Tab};
 use super::{read, write};
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use rand::Rng;
@@ -100,9 +100,9 @@ fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Res
     }
     let id = id(&old);
     let list = if old.contains("spec") {
-        Kind::Special
+        EntryKind::Special
     } else {
-        Kind::Job
+        EntryKind::Job
     };
     take(
         call,
@@ -110,7 +110,7 @@ fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Res
         &cmd,
         &id.as_str().into(),
         |_| true,
-        list == Kind::Special,
+        list == EntryKind::Special,
     )?;
     for key in times.iter().chain(&["commented", "comment"]) {
         if !needs_change(&field(&old, key), &field(&wanted, key)) {
@@ -147,7 +147,7 @@ fn set_id(entry: &Map) -> Value {
 }
 
 /// The times of a new job: `random` and `low:high` are drawn, the day within the month's.
-fn date_time(wanted: &Map) -> std::result::Result<Map, Fault> {
+fn date_time(wanted: &Map) -> Result<Map> {
     const RANGES: [(&str, i64, i64); 4] = [
         ("minute", 0, 59),
         ("hour", 0, 23),
@@ -168,7 +168,7 @@ fn date_time(wanted: &Map) -> std::result::Result<Map, Fault> {
                 python::int(&parts[1].into())?,
             );
             if low > high {
-                return Err(Fault::raised(
+                return Err(CallError::raised(
                     "ValueError",
                     format!(
                         "empty range for randrange() ({low}, {}, {})",
@@ -197,7 +197,7 @@ fn date_time(wanted: &Map) -> std::result::Result<Map, Fault> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum EntryKind {
     Job,
     Special,
 }
@@ -205,7 +205,7 @@ enum Kind {
 /// Takes the first entry out that is meant and fits.
 fn take(
     call: &mut Call<'_>,
-    kind: Kind,
+    kind: EntryKind,
     cmd: &Value,
     identifier: &Value,
     fits: impl Fn(&Map) -> bool,
@@ -213,8 +213,8 @@ fn take(
 ) -> Result {
     let mut tab = read(call)?;
     let list = match kind {
-        Kind::Job => &mut tab.crons,
-        Kind::Special => &mut tab.special,
+        EntryKind::Job => &mut tab.crons,
+        EntryKind::Special => &mut tab.special,
     };
     let at = list
         .iter()
@@ -245,14 +245,14 @@ pub fn rm_job(call: &mut Call<'_>) -> Result {
                 || (text.to_lowercase() == "random" && !own.is_str("*"))
         })
     };
-    take(call, Kind::Job, &cmd, &identifier, fits, false)
+    take(call, EntryKind::Job, &cmd, &identifier, fits, false)
 }
 
 pub fn rm_special(call: &mut Call<'_>) -> Result {
     let (cmd, identifier) = (call.arg("cmd").clone(), call.arg("identifier").clone());
     let special = call.arg("special").clone();
     let fits = |entry: &Map| special.is_nil() || field(entry, "spec") == special;
-    take(call, Kind::Special, &cmd, &identifier, fits, true)
+    take(call, EntryKind::Special, &cmd, &identifier, fits, true)
 }
 
 pub fn set_env(call: &mut Call<'_>) -> Result {

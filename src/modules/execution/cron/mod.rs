@@ -5,7 +5,7 @@ mod tab;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::program::LONGEST;
-use super::{Call, Fault, command_helpers, python};
+use super::{Call, CallError, command_helpers, python};
 use halite_sys::command::{Helper, LOCALE};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -131,9 +131,9 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// `crontab`, for another user where he is not the one that runs this.
-fn crontab(call: &Call<'_>, words: &[&str]) -> std::result::Result<Vec<String>, Fault> {
+fn crontab(call: &Call<'_>, words: &[&str]) -> Result<Vec<String>> {
     if super::cmd::which("crontab").is_none() {
-        return Err(Fault::Command("crontab command not found".to_owned()));
+        return Err(CallError::Command("crontab command not found".to_owned()));
     }
     let user = python::str(call.arg("user"));
     let own = nix::unistd::User::from_name(&user).ok().flatten();
@@ -146,7 +146,7 @@ fn crontab(call: &Call<'_>, words: &[&str]) -> std::result::Result<Vec<String>, 
     Ok(argv)
 }
 
-fn raw(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn raw(call: &mut Call<'_>) -> Result<String> {
     let mut helper = Helper::new(crontab(call, &["-l"])?);
     helper.env = LOCALE
         .iter()
@@ -154,7 +154,7 @@ fn raw(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
         .collect();
     let done = helper
         .run(LONGEST)
-        .map_err(|e| Fault::Command(e.to_string()))?;
+        .map_err(|e| CallError::Command(e.to_string()))?;
     call.retcode = 0.into();
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     // Some versions of crontab print a head of three lines.
@@ -164,19 +164,19 @@ fn raw(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok(text.split_inclusive('\n').skip(3).collect())
 }
 
-fn read(call: &mut Call<'_>) -> std::result::Result<Tab, Fault> {
+fn read(call: &mut Call<'_>) -> Result<Tab> {
     Ok(Tab::parse(&raw(call)?))
 }
 
 /// Installs the table; the program's message when it refuses it.
-fn write(call: &mut Call<'_>, tab: &Tab) -> std::result::Result<Option<String>, Fault> {
-    let file = command_helpers::Temporary::new(tab.render().as_bytes())?;
+fn write(call: &mut Call<'_>, tab: &Tab) -> Result<Option<String>> {
+    let file = command_helpers::TempFile::new(tab.render().as_bytes())?;
     let argv = crontab(call, &[file.path()])?;
     let ran = command_helpers::all(call, argv)?;
     Ok((!ran.ok()).then_some(ran.stderr))
 }
 
-fn from_file(call: &mut Call<'_>) -> std::result::Result<super::program::Ran, Fault> {
+fn from_file(call: &mut Call<'_>) -> Result<super::program::CommandOutput> {
     let argv = crontab(call, &[&python::str(call.arg("path"))])?;
     command_helpers::all(call, argv)
 }

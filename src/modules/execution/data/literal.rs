@@ -1,7 +1,8 @@
 //! Python literals in text (`ast.literal_eval`): texts, numbers, lists, tuples, maps and names of
 //! constants.
 
-use super::super::Fault;
+use super::super::CallError;
+use crate::execution::declare::Result;
 use halite_wire::{Map, Value};
 
 /// Deepest nesting.
@@ -11,7 +12,7 @@ const DEEPEST: u32 = 64;
 ///
 /// # Errors
 /// `SyntaxError` or `ValueError`, as Python.
-pub fn parse(text: &str) -> Result<Value, Fault> {
+pub fn parse(text: &str) -> Result {
     let mut reader = Reader {
         rest: text.trim(),
         depth: 0,
@@ -25,8 +26,8 @@ pub fn parse(text: &str) -> Result<Value, Fault> {
     }
 }
 
-fn syntax() -> Fault {
-    Fault::raised("SyntaxError", "invalid syntax")
+fn syntax() -> CallError {
+    CallError::raised("SyntaxError", "invalid syntax")
 }
 
 struct Reader<'a> {
@@ -50,7 +51,7 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Value, Fault> {
+    fn value(&mut self) -> Result {
         self.blank();
         match self.rest.chars().next() {
             Some('{') => self.nested(|r| r.map()),
@@ -73,10 +74,10 @@ impl Reader<'_> {
         }
     }
 
-    fn nested(&mut self, read: impl Fn(&mut Self) -> Result<Value, Fault>) -> Result<Value, Fault> {
+    fn nested(&mut self, read: impl Fn(&mut Self) -> Result) -> Result {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(Fault::raised("MemoryError", "nested too deeply"));
+            return Err(CallError::raised("MemoryError", "nested too deeply"));
         }
         self.rest = &self.rest[1..];
         let value = read(self);
@@ -85,7 +86,7 @@ impl Reader<'_> {
     }
 
     /// Members up to the end mark, and how many commas there were.
-    fn items(&mut self, end: char) -> Result<(Vec<Value>, usize), Fault> {
+    fn items(&mut self, end: char) -> Result<(Vec<Value>, usize)> {
         let (mut items, mut commas) = (Vec::new(), 0);
         while !self.take(end) {
             items.push(self.value()?);
@@ -100,7 +101,7 @@ impl Reader<'_> {
         Ok((items, commas))
     }
 
-    fn map(&mut self) -> Result<Value, Fault> {
+    fn map(&mut self) -> Result {
         let mut map = Map::new();
         while !self.take('}') {
             let key = self.value()?;
@@ -122,7 +123,7 @@ impl Reader<'_> {
         Ok(map.into())
     }
 
-    fn text(&mut self) -> Result<String, Fault> {
+    fn text(&mut self) -> Result<String> {
         let mut chars = self.rest.char_indices();
         let quote = chars.next().map(|(_, c)| c).ok_or_else(syntax)?;
         let mut out = String::new();
@@ -137,10 +138,13 @@ impl Reader<'_> {
                 c => out.push(c),
             }
         }
-        Err(Fault::raised("SyntaxError", "unterminated string literal"))
+        Err(CallError::raised(
+            "SyntaxError",
+            "unterminated string literal",
+        ))
     }
 
-    fn number(&mut self) -> Result<Value, Fault> {
+    fn number(&mut self) -> Result {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -153,7 +157,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn name(&mut self) -> Result<Value, Fault> {
+    fn name(&mut self) -> Result {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
@@ -162,7 +166,7 @@ impl Reader<'_> {
             "True" => true.into(),
             "False" => false.into(),
             "" => return Err(syntax()),
-            _ => return Err(Fault::raised("ValueError", "malformed node or string")),
+            _ => return Err(CallError::raised("ValueError", "malformed node or string")),
         };
         self.rest = rest;
         Ok(value)
@@ -170,7 +174,7 @@ impl Reader<'_> {
 }
 
 /// What stands after a backslash.
-fn escape(chars: &mut std::str::CharIndices) -> Result<String, Fault> {
+fn escape(chars: &mut std::str::CharIndices) -> Result<String> {
     let (_, c) = chars.next().ok_or_else(syntax)?;
     let digits = match c {
         'x' => 2,

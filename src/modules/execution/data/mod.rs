@@ -3,7 +3,7 @@
 mod literal;
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use halite_config::paths::minion::cache;
 use halite_sys::daemon::write_atomic;
 use halite_wire::msgpack::{self, Profile};
@@ -106,16 +106,16 @@ fn dump(call: &mut Call<'_>) -> Result {
         },
         other => {
             let text = format!("malformed node or string: {}", python::repr(other));
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         }
     };
     Ok(save(call, &data).into())
 }
 
-fn key(call: &Call<'_>) -> std::result::Result<Value, Fault> {
+fn key(call: &Call<'_>) -> Result {
     match call.arg("key") {
-        Value::Array(_) => Err(Fault::Type("unhashable type: 'list'".into())),
-        Value::Map(_) => Err(Fault::Type("unhashable type: 'dict'".into())),
+        Value::Array(_) => Err(CallError::Type("unhashable type: 'list'".into())),
+        Value::Map(_) => Err(CallError::Type("unhashable type: 'dict'".into())),
         key => Ok(key.clone()),
     }
 }
@@ -167,7 +167,7 @@ fn get(call: &mut Call<'_>) -> Result {
         Value::Map(keys) => keys.iter().map(|(k, _)| k.clone()).collect(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!("'{class}' object is not iterable")));
+            return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
     let found = keys.iter().map(|key| find(&mut store, key).cloned());

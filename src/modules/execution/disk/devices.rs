@@ -1,7 +1,7 @@
 //! Block devices: what they are, their parameters, making and growing file systems.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use halite_wire::{Map, Value};
 
 /// One line of `blkid`: a device, a colon, and `NAME="value"` pairs.
@@ -91,7 +91,7 @@ fn parameters(call: &mut Call<'_>, device: &str, wanted: &[String]) -> Result {
     for name in wanted {
         let Some(value) = all.get(name) else {
             let shown = python::repr(&name.as_str().into());
-            return Err(Fault::raised("KeyError", shown));
+            return Err(CallError::raised("KeyError", shown));
         };
         out.set(name, value.clone());
     }
@@ -130,7 +130,7 @@ pub(super) fn tune(call: &mut Call<'_>) -> Result {
     }
     if !invalid.is_empty() {
         let text = format!("Invalid keyword arguments: {}", invalid.join(", "));
-        return Err(Fault::Invocation(text));
+        return Err(CallError::Invocation(text));
     }
     let device = python::str(call.arg("device"));
     let mut argv = vec!["blockdev"];
@@ -138,7 +138,7 @@ pub(super) fn tune(call: &mut Call<'_>) -> Result {
     argv.push(&device);
     let done = shell::all(call, &argv)?;
     if done.retcode != 0 {
-        return Err(Fault::Command(done.stderr));
+        return Err(CallError::Command(done.stderr));
     }
     parameters(call, &device, &shown)
 }

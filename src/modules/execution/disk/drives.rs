@@ -1,11 +1,11 @@
 //! Drives: `hdparm`, `smartctl`, `iostat`.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> std::result::Result<String, Fault> {
+fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> Result<String> {
     shell::need("hdparm")?;
     let mut argv = vec!["hdparm"];
     argv.extend(words);
@@ -13,7 +13,7 @@ fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> std::result::Resul
     if done.retcode != 0 {
         let text = format!("hdparm {}: {}", words.join(" "), done.stderr);
         if hard {
-            return Err(Fault::Command(text));
+            return Err(CallError::Command(text));
         }
         log::warn!("{text}");
     }
@@ -29,7 +29,7 @@ pub(super) fn hdparms(call: &mut Call<'_>) -> Result {
     parameters(call, &letters).map(Into::into)
 }
 
-fn parameters(call: &mut Call<'_>, letters: &str) -> std::result::Result<Map, Fault> {
+fn parameters(call: &mut Call<'_>, letters: &str) -> Result<Map> {
     let disks: Vec<String> = match call.arg("disks") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => vec![python::str(other)],
@@ -110,10 +110,10 @@ pub(super) fn hpa(call: &mut Call<'_>) -> Result {
         let [visible, total, status] = list else {
             let count = list.len();
             let text = match first {
-                None => return Err(Fault::raised("StopIteration", "")),
+                None => return Err(CallError::raised("StopIteration", "")),
                 Some(_) => format!("not enough values to unpack (expected 3, got {count})"),
             };
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         };
         let (shown, all) = (visible.as_int().unwrap_or(0), total.as_int().unwrap_or(0));
         let off = status.as_str().is_some_and(|s| s.contains("disabled"));
@@ -165,7 +165,7 @@ pub(super) fn smart_attributes(call: &mut Call<'_>) -> Result {
     let options = map! {"output_loglevel" => "quiet"};
     let done = shell::all_with(call, &["smartctl", "--attributes", &device], options)?;
     if done.retcode != 0 {
-        return Err(Fault::Command(done.stderr));
+        return Err(CallError::Command(done.stderr));
     }
     let mut lines = done.stdout.lines();
     let head = lines.find(|l| l.starts_with("ID#")).unwrap_or_default();
@@ -228,7 +228,7 @@ fn smart_value(word: &str) -> Value {
 }
 
 /// Means of the columns of rows of decimal numbers, to two places.
-fn means(header: &[String], rows: &[Vec<i128>]) -> Map {
+fn averages(header: &[String], rows: &[Vec<i128>]) -> Map {
     let count = rows.len() as i128;
     let columns = rows.iter().map(Vec::len).min().unwrap_or(0);
     let mean = |column: usize| {
@@ -247,9 +247,9 @@ fn means(header: &[String], rows: &[Vec<i128>]) -> Map {
 const SCALE: i128 = 1_000_000;
 
 /// A decimal number as millionths.
-fn decimal(word: &str) -> std::result::Result<i128, Fault> {
+fn decimal(word: &str) -> Result<i128> {
     let bad = || {
-        Fault::raised(
+        CallError::raised(
             "decimal.InvalidOperation",
             "[<class 'decimal.ConversionSyntax'>]",
         )
@@ -260,7 +260,7 @@ fn decimal(word: &str) -> std::result::Result<i128, Fault> {
     Ok(digits)
 }
 
-fn decimals(words: &[&str]) -> std::result::Result<Vec<i128>, Fault> {
+fn decimals(words: &[&str]) -> Result<Vec<i128>> {
     words.iter().map(|w| decimal(w)).collect()
 }
 
@@ -327,10 +327,10 @@ pub(super) fn iostat(call: &mut Call<'_>) -> Result {
     }
     let mut out = Map::new();
     if !system_head.is_empty() {
-        out.set("sys", means(&system_head, &system));
+        out.set("sys", averages(&system_head, &system));
     }
     for (name, rows) in devices {
-        out.set(name, means(&device_head, &rows));
+        out.set(name, averages(&device_head, &rows));
     }
     Ok(out.into())
 }
@@ -369,7 +369,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let mean = |list: &[&str]| {
-            means(&["x".to_owned()], &rows(list))
+            averages(&["x".to_owned()], &rows(list))
                 .get("x")
                 .cloned()
                 .unwrap()

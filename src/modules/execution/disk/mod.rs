@@ -4,7 +4,7 @@ mod devices;
 mod drives;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -50,28 +50,26 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The flags of `df` that may be passed on; each is one letter.
-fn flags(call: &Call<'_>, caller: &str) -> std::result::Result<Option<String>, Fault> {
+fn flags(call: &Call<'_>, caller: &str) -> Result<Option<String>> {
     let words: Vec<String> = match call.arg("args") {
         Value::Nil => return Ok(None),
         Value::Array(list) => list.iter().map(python::str).collect(),
         Value::Str(text) => text.chars().map(String::from).collect(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!("'{class}' object is not iterable")));
+            return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
     const ALLOWED: [&str; 12] = ["a", "B", "h", "H", "i", "k", "l", "P", "t", "T", "x", "v"];
     if words.iter().any(|w| !ALLOWED.contains(&w.as_str())) {
-        return Err(Fault::Command(format!("Invalid flag passed to {caller}")));
+        return Err(CallError::Command(format!(
+            "Invalid flag passed to {caller}"
+        )));
     }
     Ok(Some(words.concat()).filter(|f| !f.is_empty()))
 }
 
-fn df(
-    call: &mut Call<'_>,
-    options: &str,
-    flags: Option<String>,
-) -> std::result::Result<String, Fault> {
+fn df(call: &mut Call<'_>, options: &str, flags: Option<String>) -> Result<String> {
     let flags = flags.map(|f| format!("-{f}"));
     let mut argv = vec!["df", options];
     argv.extend(flags.as_deref());
@@ -83,7 +81,7 @@ fn numeric(word: &str) -> bool {
 }
 
 /// The words of a line of `df`; names of file systems may have blanks.
-fn words(line: &str) -> Vec<String> {
+fn split_columns(line: &str) -> Vec<String> {
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     while words.len() >= 2 && !numeric(&words[1]) {
         let second = words.remove(1);
@@ -114,7 +112,7 @@ fn usage(call: &mut Call<'_>) -> Result {
             held = Some(line);
             continue;
         }
-        let words = words(&line);
+        let words = split_columns(&line);
         match words.as_slice() {
             [filesystem, blocks, used, available, capacity, place, ..] => out.set(
                 place,
@@ -158,7 +156,7 @@ fn percent(call: &mut Call<'_>) -> Result {
         if line.is_empty() || line.starts_with("Filesystem") {
             continue;
         }
-        match words(line).as_slice() {
+        match split_columns(line).as_slice() {
             [_, _, _, _, capacity, place, ..] => out.set(place, capacity),
             [] | [_] => {}
             _ => out = Map::new(),
@@ -175,7 +173,7 @@ fn percent(call: &mut Call<'_>) -> Result {
 /// The kind of file system on a device, by `lsblk`, else the line that `df` has of it.
 fn fstype(call: &mut Call<'_>, device: &str) -> Result {
     if which("lsblk").is_none() && which("df").is_none() {
-        return Err(Fault::CommandNotFound(
+        return Err(CallError::CommandNotFound(
             "None of provided binaries([\"'lsblk'\", \"'df'\"]) were found in $PATH.".into(),
         ));
     }

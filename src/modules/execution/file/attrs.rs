@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 /// What is to be added and what to be taken away.
 #[derive(Clone, Debug, Default)]
-pub struct Diff {
+pub struct AttrChange {
     /// Letters to add.
     pub added: String,
     /// Letters to take away.
     pub removed: String,
 }
 
-impl Diff {
+impl AttrChange {
     /// Whether there is anything.
     pub fn any(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty())
@@ -27,7 +27,7 @@ impl Diff {
 ///
 /// # Errors
 /// There is no such path.
-pub fn of(call: &mut Call<'_>, path: &str) -> Result<Option<BTreeMap<String, String>>> {
+pub fn read(call: &mut Call<'_>, path: &str) -> Result<Option<BTreeMap<String, String>>> {
     if cmd::which("lsattr").is_none() {
         return Ok(None);
     }
@@ -77,8 +77,8 @@ fn has_extended(call: &mut Call<'_>) -> Result<bool> {
 ///
 /// # Errors
 /// As [`of`].
-pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Result<Option<Diff>> {
-    let Some(found) = of(call, path)? else {
+pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Result<Option<AttrChange>> {
+    let Some(found) = read(call, path)? else {
         return Ok(None);
     };
     let old = found.get(path).cloned().unwrap_or_default();
@@ -92,7 +92,7 @@ pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Result<Option<D
         letters.dedup();
         letters.into_iter().collect()
     };
-    Ok(Some(Diff {
+    Ok(Some(AttrChange {
         added: without(&new, &old),
         removed: without(&old, &new),
     }))
@@ -117,7 +117,7 @@ pub fn change(
 
 pub fn lsattr_function(call: &mut Call<'_>) -> Result {
     let path = call.text("path").unwrap_or_default();
-    let Some(found) = of(call, &path)? else {
+    let Some(found) = read(call, &path)? else {
         return Ok(Value::Nil);
     };
     let listed = found.into_iter().map(|(file, letters)| {

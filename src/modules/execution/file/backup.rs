@@ -26,7 +26,7 @@ fn root(call: &Call<'_>) -> String {
 }
 
 /// The time that stands behind a name; `None` if it is no name of a copy.
-fn moment(name: &str, base: &str) -> Option<DateTime> {
+fn backup_time(name: &str, base: &str) -> Option<DateTime> {
     let stamp = name.strip_prefix(base)?.strip_prefix('_')?;
     let mut words: Vec<&str> = stamp.split('_').collect();
     let [_, _, _, _, micros, _] = words[..] else {
@@ -44,7 +44,7 @@ fn copies(dir: &str, base: &str) -> Result<BTreeMap<DateTime, Backup>> {
     let mut found = BTreeMap::new();
     for name in os::names_in(dir)? {
         let location = paths::join(dir, &name);
-        let Some(moment) = moment(&name, base).filter(|_| paths::is_file(&location)) else {
+        let Some(moment) = backup_time(&name, base).filter(|_| paths::is_file(&location)) else {
             continue;
         };
         let size = fs::metadata(&location).map_or(0, |m| m.size());
@@ -122,13 +122,13 @@ pub fn list_backups_dir_function(call: &mut Call<'_>) -> Result {
 }
 
 /// The copy that an argument means, or the answer that says why there is none.
-fn chosen(call: &Call<'_>) -> Result<std::result::Result<Map, Map>> {
+fn chosen(call: &Call<'_>) -> Result<Result<Map, Map>> {
     let id = call.arg("backup_id");
     let shown = python::str(id);
     let refuse = |comment: String| Ok(Err(map! {"result" => false, "comment" => comment}));
     let number = match python::int(id) {
         Ok(n) if n.to_string().len() == shown.len() => n,
-        Ok(_) | Err(super::Fault::Raised(..)) => {
+        Ok(_) | Err(super::CallError::Raised(..)) => {
             return refuse(format!("Invalid backup_id '{shown}'"));
         }
         Err(e) => return Err(e),
@@ -202,7 +202,7 @@ pub fn backup_minion(path: &str, root: &str) -> Result<()> {
 /// Those of the system.
 pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Result<()> {
     let missing = |path: &str| {
-        Err(super::Fault::raised(
+        Err(super::CallError::raised(
             "OSError",
             format!("[Errno 2] No such file or directory: {path}"),
         ))
@@ -243,11 +243,11 @@ mod tests {
 
     #[test]
     fn names_of_copies() {
-        let found = moment("a_b.conf_Sat_Nov_21_18:20:05_012345_2026", "a_b.conf").unwrap();
+        let found = backup_time("a_b.conf_Sat_Nov_21_18:20:05_012345_2026", "a_b.conf").unwrap();
         let shown = found.strftime("%a %b %d %Y %H:%M:%S.%6f").to_string();
         assert_eq!(shown, "Sat Nov 21 2026 18:20:05.012345");
-        assert!(moment("a.conf_Sat_Nov", "a.conf").is_none());
-        assert!(moment("b_Sat_Nov_21_18:20:05_012345_2026", "a").is_none());
+        assert!(backup_time("a.conf_Sat_Nov", "a.conf").is_none());
+        assert!(backup_time("b_Sat_Nov_21_18:20:05_012345_2026", "a").is_none());
     }
 
     #[test]

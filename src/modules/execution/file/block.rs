@@ -1,7 +1,7 @@
 //! `file.blockreplace`: what stands between two marks.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::codec::{self, Codec};
 use super::os;
 use super::paths::{self, expanduser};
@@ -11,7 +11,7 @@ use halite_wire::{Value, pylines};
 
 /// The arguments of `file.blockreplace`.
 #[derive(Clone, Debug, Default)]
-pub struct Block {
+pub struct BlockArgs {
     /// The file.
     pub path: String,
     /// What is in the line before the block.
@@ -39,13 +39,13 @@ pub struct Block {
 }
 
 /// A block on its way into lines.
-struct Maker<'a> {
-    block: &'a Block,
+struct BlockWriter<'a> {
+    block: &'a BlockArgs,
     parts: Vec<&'a str>,
     newline: bool,
 }
 
-impl Maker<'_> {
+impl BlockWriter<'_> {
     /// `_add_content`: the block, with its first line or without.
     fn lines(&self, linesep: &str, start: bool, end: Option<&str>) -> Vec<String> {
         let end = end.unwrap_or(&self.block.marker_end);
@@ -82,7 +82,7 @@ fn parts(content: &str) -> Vec<&str> {
 }
 
 /// What came of looking for the block.
-struct Found {
+struct BlockSearch {
     orig: Vec<String>,
     new: Vec<String>,
     linesep: String,
@@ -90,9 +90,9 @@ struct Found {
     open: bool,
 }
 
-fn scan(maker: &Maker<'_>, text: &str) -> Found {
+fn find_block(maker: &BlockWriter<'_>, text: &str) -> BlockSearch {
     let block = maker.block;
-    let mut found = Found {
+    let mut found = BlockSearch {
         orig: Vec::new(),
         new: Vec::new(),
         linesep: "\n".to_owned(),
@@ -126,7 +126,7 @@ fn scan(maker: &Maker<'_>, text: &str) -> Found {
 const NOT_FOUND: &str = "Cannot edit marked block. Markers were not found in file.";
 
 /// Puts a new block where it belongs.
-fn place(maker: &Maker<'_>, found: &mut Found) -> Result<()> {
+fn place_block(maker: &BlockWriter<'_>, found: &mut BlockSearch) -> Result<()> {
     let block = maker.block;
     let lines = maker.lines(&found.linesep, true, None);
     if block.prepend_if_not_found {
@@ -164,7 +164,7 @@ fn place(maker: &Maker<'_>, found: &mut Found) -> Result<()> {
 ///
 /// # Errors
 /// The file or the marks are no good.
-pub fn blockreplace(call: &mut Call<'_>, block: &Block) -> Result {
+pub fn blockreplace(call: &mut Call<'_>, block: &BlockArgs) -> Result {
     let places = [
         block.append_if_not_found,
         block.prepend_if_not_found,
@@ -195,7 +195,7 @@ pub fn blockreplace(call: &mut Call<'_>, block: &Block) -> Result {
             return os::command(format!("RegEx expected in {name} parameter."));
         }
     }
-    let maker = Maker {
+    let maker = BlockWriter {
         parts: parts(&block.content),
         newline: block
             .append_newline
@@ -207,17 +207,17 @@ pub fn blockreplace(call: &mut Call<'_>, block: &Block) -> Result {
         Ok(data) => codec.decode(&data)?,
         Err(e) => return os::command(format!("Failed to read from {path}: {e}")),
     };
-    let mut found = scan(&maker, &text);
+    let mut found = find_block(&maker, &text);
     if found.open {
         return os::command("Unterminated marked block. End of file reached before marker_end.");
     }
     if !found.block {
-        place(&maker, &mut found)?;
+        place_block(&maker, &mut found)?;
     }
     let diff = diff::unified(&found.orig, &found.new);
     let changed = !diff.is_empty();
     if changed && !block.dry_run {
-        let perms = Perms::of(&path)?;
+        let perms = Perms::read(&path)?;
         if let Some(suffix) = &block.backup {
             let copy = format!("{path}{suffix}");
             os::copy2(&path, &copy)?;
@@ -235,7 +235,7 @@ pub fn blockreplace(call: &mut Call<'_>, block: &Block) -> Result {
 
 pub fn blockreplace_function(call: &mut Call<'_>) -> Result {
     let Value::Str(content) = call.arg("content") else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "AttributeError",
             format!(
                 "'{}' object has no attribute 'split'",
@@ -244,7 +244,7 @@ pub fn blockreplace_function(call: &mut Call<'_>) -> Result {
         ));
     };
     let text = |name: &str| call.text(name).unwrap_or_default();
-    let block = Block {
+    let block = BlockArgs {
         path: text("path"),
         marker_start: text("marker_start"),
         marker_end: text("marker_end"),

@@ -1,6 +1,6 @@
 //! Encodings of files by Python's names.
 
-use super::super::Fault;
+use super::super::CallError;
 use super::os;
 use crate::execution::declare::Result;
 use std::fs::File;
@@ -18,15 +18,15 @@ pub enum Codec {
     Ascii,
     /// Each byte is a character.
     Latin1,
-    /// Two bytes a unit; without an order, the mark at the start tells it.
-    Utf16(Option<Order>),
-    /// Four bytes a character.
-    Utf32(Option<Order>),
+    /// Two octets a unit; without an order, the mark at the start tells it.
+    Utf16(Option<ByteOrder>),
+    /// Four octets a character.
+    Utf32(Option<ByteOrder>),
 }
 
 /// Which byte of a unit comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ByteOrder {
     /// The low one.
     Little,
     /// The high one.
@@ -47,13 +47,13 @@ impl Codec {
             "latin-1" | "latin1" | "latin" | "iso-8859-1" | "iso8859-1" | "8859" | "cp819"
             | "l1" => Codec::Latin1,
             "utf-16" | "utf16" | "u16" => Codec::Utf16(None),
-            "utf-16-le" | "utf-16le" => Codec::Utf16(Some(Order::Little)),
-            "utf-16-be" | "utf-16be" => Codec::Utf16(Some(Order::Big)),
+            "utf-16-le" | "utf-16le" => Codec::Utf16(Some(ByteOrder::Little)),
+            "utf-16-be" | "utf-16be" => Codec::Utf16(Some(ByteOrder::Big)),
             "utf-32" | "utf32" | "u32" => Codec::Utf32(None),
-            "utf-32-le" | "utf-32le" => Codec::Utf32(Some(Order::Little)),
-            "utf-32-be" | "utf-32be" => Codec::Utf32(Some(Order::Big)),
+            "utf-32-le" | "utf-32le" => Codec::Utf32(Some(ByteOrder::Little)),
+            "utf-32-be" | "utf-32be" => Codec::Utf32(Some(ByteOrder::Big)),
             _ => {
-                return Err(Fault::raised(
+                return Err(CallError::raised(
                     "LookupError",
                     format!("unknown encoding: {name}"),
                 ));
@@ -107,9 +107,9 @@ impl Codec {
     /// # Errors
     /// `UnicodeEncodeError` in the handling `strict`.
     pub fn encode(self, text: &str, errors: &str) -> Result<Vec<u8>> {
-        let put = |order: Order, unit: u32, width: usize, out: &mut Vec<u8>| match order {
-            Order::Little => out.extend(&unit.to_le_bytes()[..width]),
-            Order::Big => out.extend(&unit.to_be_bytes()[4 - width..]),
+        let put = |order: ByteOrder, unit: u32, width: usize, out: &mut Vec<u8>| match order {
+            ByteOrder::Little => out.extend(&unit.to_le_bytes()[..width]),
+            ByteOrder::Big => out.extend(&unit.to_be_bytes()[4 - width..]),
         };
         let mut out = Vec::new();
         match self {
@@ -124,13 +124,18 @@ impl Codec {
             Codec::Utf16(order) => {
                 let mark = order.is_none().then_some(0xfeff);
                 for unit in mark.into_iter().chain(text.encode_utf16()) {
-                    put(order.unwrap_or(Order::Little), u32::from(unit), 2, &mut out);
+                    put(
+                        order.unwrap_or(ByteOrder::Little),
+                        u32::from(unit),
+                        2,
+                        &mut out,
+                    );
                 }
             }
             Codec::Utf32(order) => {
                 let mark = order.is_none().then_some(0xfeff);
                 for unit in mark.into_iter().chain(text.chars().map(u32::from)) {
-                    put(order.unwrap_or(Order::Little), unit, 4, &mut out);
+                    put(order.unwrap_or(ByteOrder::Little), unit, 4, &mut out);
                 }
             }
         }
@@ -138,35 +143,35 @@ impl Codec {
     }
 }
 
-fn bad(text: impl Into<String>) -> Fault {
-    Fault::raised("UnicodeDecodeError", text)
+fn bad(text: impl Into<String>) -> CallError {
+    CallError::raised("UnicodeDecodeError", text)
 }
 
 fn marked<'a>(
-    order: Option<Order>,
+    order: Option<ByteOrder>,
     data: &'a [u8],
     little: &[u8],
     big: &[u8],
-) -> (Order, &'a [u8]) {
+) -> (ByteOrder, &'a [u8]) {
     if let Some(order) = order {
         return (order, data);
     }
     match (data.strip_prefix(little), data.strip_prefix(big)) {
-        (_, Some(rest)) => (Order::Big, rest),
-        (Some(rest), _) => (Order::Little, rest),
-        _ => (Order::Little, data),
+        (_, Some(rest)) => (ByteOrder::Big, rest),
+        (Some(rest), _) => (ByteOrder::Little, rest),
+        _ => (ByteOrder::Little, data),
     }
 }
 
-fn unit(order: Order, octets: &[u8]) -> u32 {
+fn unit(order: ByteOrder, octets: &[u8]) -> u32 {
     let add = |sum: u32, b: &u8| sum << 8 | u32::from(*b);
     match order {
-        Order::Big => octets.iter().fold(0, add),
-        Order::Little => octets.iter().rev().fold(0, add),
+        ByteOrder::Big => octets.iter().fold(0, add),
+        ByteOrder::Little => octets.iter().rev().fold(0, add),
     }
 }
 
-/// One byte per character, or what `errors` says.
+/// One octet per character, or what `errors` says.
 fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (at, c) in text.chars().enumerate() {
@@ -188,7 +193,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
                         0x100..=0xffff => format!("\\u{number:04x}"),
                         _ => format!("\\U{number:08x}"),
                     };
-                    return Err(Fault::raised(
+                    return Err(CallError::raised(
                         "UnicodeEncodeError",
                         format!(
                             "'{name}' codec can't encode character '{shown}' in position {at}: ordinal not in range({below})"
@@ -196,7 +201,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
                     ));
                 }
                 other => {
-                    return Err(Fault::raised(
+                    return Err(CallError::raised(
                         "LookupError",
                         format!("unknown error handler name '{other}'"),
                     ));
@@ -213,10 +218,10 @@ pub fn of_file(path: &str) -> Option<Codec> {
     let file = File::open(path).ok()?;
     file.take(2048).read_to_end(&mut data).ok()?;
     let marks: [(&[u8], Codec); 5] = [
-        (&[0, 0, 0xfe, 0xff], Codec::Utf32(Some(Order::Big))),
-        (&[0xff, 0xfe, 0, 0], Codec::Utf32(Some(Order::Little))),
-        (&[0xfe, 0xff], Codec::Utf16(Some(Order::Big))),
-        (&[0xff, 0xfe], Codec::Utf16(Some(Order::Little))),
+        (&[0, 0, 0xfe, 0xff], Codec::Utf32(Some(ByteOrder::Big))),
+        (&[0xff, 0xfe, 0, 0], Codec::Utf32(Some(ByteOrder::Little))),
+        (&[0xfe, 0xff], Codec::Utf16(Some(ByteOrder::Big))),
+        (&[0xff, 0xfe], Codec::Utf16(Some(ByteOrder::Little))),
         (&[0xef, 0xbb, 0xbf], Codec::Utf8 { mark: false }),
     ];
     if let Some((_, codec)) = marks.iter().find(|(mark, _)| data.starts_with(mark)) {

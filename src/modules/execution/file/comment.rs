@@ -60,7 +60,7 @@ pub fn comment_line(
     if old.is_empty() {
         return Ok(false.into());
     }
-    let before = Perms::of(&path)?;
+    let before = Perms::read(&path)?;
     let copy = copy(&path, false)?;
     os::overwrite(&path, all.as_bytes()).or_else(|e| os::command(format!("Exception: {e}")))?;
     if !backup.is_empty() {

@@ -1,7 +1,7 @@
 //! Reading and writing what is in files.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::pattern;
@@ -145,7 +145,7 @@ pub fn write(call: &mut Call<'_>) -> Result {
 }
 
 /// A time of `file.touch` in seconds.
-fn moment(value: &Value) -> Result<Option<SystemTime>> {
+fn touch_time(value: &Value) -> Result<Option<SystemTime>> {
     let not_a_number = || os::invocation("atime and mtime must be integers");
     let seconds = match value {
         Value::Nil => return Ok(None),
@@ -167,7 +167,7 @@ fn moment(value: &Value) -> Result<Option<SystemTime>> {
     });
     match moment {
         Some(moment) => Ok(Some(moment)),
-        None => Err(Fault::raised(
+        None => Err(CallError::raised(
             "OverflowError",
             "timestamp out of range for platform time_t",
         )),
@@ -180,7 +180,7 @@ fn moment(value: &Value) -> Result<Option<SystemTime>> {
 /// `CommandExecutionError` with the reason of the system.
 pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Result<bool> {
     let name = expanduser(name);
-    let bad = |e: std::io::Error| Fault::Command(os::strerror(&e));
+    let bad = |e: std::io::Error| CallError::Command(os::strerror(&e));
     if !paths::exists(&name) {
         OpenOptions::new()
             .append(true)
@@ -190,8 +190,8 @@ pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Result<bool> {
     }
     let now = SystemTime::now();
     let times = FileTimes::new()
-        .set_accessed(moment(atime)?.unwrap_or(now))
-        .set_modified(moment(mtime)?.unwrap_or(now));
+        .set_accessed(touch_time(atime)?.unwrap_or(now))
+        .set_modified(touch_time(mtime)?.unwrap_or(now));
     fs::File::open(&name)
         .and_then(|file| file.set_times(times))
         .map_err(bad)?;
@@ -229,7 +229,7 @@ pub fn seek_write(call: &mut Call<'_>) -> Result {
     let offset = u64::try_from(python::int(call.arg("offset"))?)
         .map_err(|_| os::bare_fault(&std::io::Error::from_raw_os_error(22)))?;
     let Value::Bytes(data) = call.arg("data") else {
-        return Err(Fault::Type(format!(
+        return Err(CallError::Type(format!(
             "a bytes-like object is required, not '{}'",
             python::short_class(call.arg("data"))
         )));

@@ -1,7 +1,7 @@
 //! Differences of files (`file.get_diff`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::source;
 use halite_wire::map;
@@ -17,7 +17,7 @@ pub fn unified<S: AsRef<str>>(a: &[S], b: &[S]) -> String {
 
 /// Differences that are none for those who wait for a change.
 #[derive(Clone, Debug, Default)]
-pub struct Ignore {
+pub struct IgnoredChanges {
     /// The order of lines.
     pub ordering: bool,
     /// White space around lines.
@@ -26,10 +26,10 @@ pub struct Ignore {
     pub comments: Value,
 }
 
-impl Ignore {
+impl IgnoredChanges {
     /// From the arguments `ignore_ordering`, `ignore_whitespace`, `ignore_comment_characters`.
-    pub fn of(call: &Call<'_>) -> Ignore {
-        Ignore {
+    pub fn from_call(call: &Call<'_>) -> IgnoredChanges {
+        IgnoredChanges {
             ordering: call.flag("ignore_ordering"),
             whitespace: call.flag("ignore_whitespace"),
             comments: call.arg("ignore_comment_characters").clone(),
@@ -79,7 +79,7 @@ impl Ignore {
 
 /// How two files are compared.
 #[derive(Clone, Debug)]
-pub struct How {
+pub struct DiffOptions {
     /// The environment of `salt://` names.
     pub saltenv: String,
     /// The names stand in the diff.
@@ -91,18 +91,18 @@ pub struct How {
     /// Hashes of both, for files that have to be fetched.
     pub source_hashes: [Value; 2],
     /// What does not count.
-    pub ignore: Ignore,
+    pub ignore: IgnoredChanges,
 }
 
-impl Default for How {
-    fn default() -> How {
-        How {
+impl Default for DiffOptions {
+    fn default() -> DiffOptions {
+        DiffOptions {
             saltenv: "base".to_owned(),
             show_filenames: false,
             show_changes: true,
             template: false,
             source_hashes: Default::default(),
-            ignore: Ignore::default(),
+            ignore: IgnoredChanges::default(),
         }
     }
 }
@@ -140,7 +140,7 @@ pub fn obfuscates(call: &mut Call<'_>) -> Result<bool> {
 ///
 /// # Errors
 /// `CommandExecutionError`: they cannot be had.
-pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Result<Diff> {
+pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Result<Diff> {
     let mut found = Vec::new();
     let mut errors = Vec::new();
     for (file, hash) in files.iter().zip(&how.source_hashes) {
@@ -148,7 +148,7 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Result<Diff
         match source::cache_file(call, file, &how.saltenv, with) {
             Ok(Some(path)) => found.push(path),
             Ok(None) => errors.push(format!("File {file} not found")),
-            Err(Fault::Raised(class, text)) if class == "MinionError" => errors.push(text),
+            Err(CallError::Raised(class, text)) if class == "MinionError" => errors.push(text),
             Err(e) => return Err(e),
         }
     }
@@ -221,13 +221,13 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &How) -> Result<Diff
 pub fn get_diff_function(call: &mut Call<'_>) -> Result {
     let text = |name: &str| call.text(name).unwrap_or_default();
     let (file1, file2) = (text("file1"), text("file2"));
-    let how = How {
+    let how = DiffOptions {
         saltenv: text("saltenv"),
         show_filenames: call.flag("show_filenames"),
         show_changes: call.flag("show_changes"),
         template: call.flag("template"),
         source_hashes: ["source_hash_file1", "source_hash_file2"].map(|n| call.arg(n).clone()),
-        ignore: Ignore::of(call),
+        ignore: IgnoredChanges::from_call(call),
     };
     Ok(get_diff(call, [&file1, &file2], &how)?.value())
 }
@@ -242,7 +242,7 @@ mod tests {
         let b = ["a # new\n", "b\n", "c\n"];
         let diff = difflib::unified_lines(&a, &b, "", "");
         let ignore = |ordering, whitespace, comments: Value| {
-            Ignore {
+            IgnoredChanges {
                 ordering,
                 whitespace,
                 comments,

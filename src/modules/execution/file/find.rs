@@ -1,7 +1,7 @@
 //! `file.find` (`salt/utils/find.py`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::{owner, pattern, sums};
@@ -47,28 +47,28 @@ struct Finder {
 }
 
 /// Why there is no search: `ValueError` becomes part of the answer, the rest is raised.
-enum Bad {
+enum FindError {
     Value(String),
-    Fault(Fault),
+    Raised(CallError),
 }
 
-impl From<Fault> for Bad {
-    fn from(fault: Fault) -> Bad {
-        Bad::Fault(fault)
+impl From<CallError> for FindError {
+    fn from(fault: CallError) -> FindError {
+        FindError::Raised(fault)
     }
 }
 
-type Read<T> = std::result::Result<T, Bad>;
+type FindResult<T> = Result<T, FindError>;
 
-fn value<T>(text: impl Into<String>) -> Read<T> {
-    Err(Bad::Value(text.into()))
+fn value<T>(text: impl Into<String>) -> FindResult<T> {
+    Err(FindError::Value(text.into()))
 }
 
 /// Text of an option; a number has none of the methods of text.
-fn text(value: &Value, method: &str) -> Read<String> {
+fn text(value: &Value, method: &str) -> FindResult<String> {
     match value {
         Value::Str(text) => Ok(text.clone()),
-        other => Err(Bad::Fault(Fault::raised(
+        other => Err(FindError::Raised(CallError::raised(
             "AttributeError",
             format!(
                 "'{}' object has no attribute '{method}'",
@@ -78,14 +78,14 @@ fn text(value: &Value, method: &str) -> Read<String> {
     }
 }
 
-fn regex(pattern: &str, ignore_case: bool) -> Read<PyRegex> {
+fn regex(pattern: &str, ignore_case: bool) -> FindResult<PyRegex> {
     let flags = if ignore_case { pattern::IGNORECASE } else { 0 };
     pattern::at_start(pattern, flags)
         .or_else(|_| value(format!("invalid regular expression: \"{pattern}\"")))
 }
 
 /// `*` and `?` of a name as a pattern; the rest of it is one already.
-fn glob(name: &str, ignore_case: bool) -> Read<PyRegex> {
+fn glob(name: &str, ignore_case: bool) -> FindResult<PyRegex> {
     let pattern = name
         .replace('.', "\\.")
         .replace('?', ".?")
@@ -94,7 +94,7 @@ fn glob(name: &str, ignore_case: bool) -> Read<PyRegex> {
     Ok(pattern::at_start(&format!("{pattern}$"), flags)?)
 }
 
-fn kinds(text: &str) -> Read<String> {
+fn parse_types(text: &str) -> FindResult<String> {
     let letters: String = text
         .chars()
         .filter(|c| *c != ',' && !halite_wire::pytext::is_space(*c))
@@ -106,7 +106,7 @@ fn kinds(text: &str) -> Read<String> {
 }
 
 /// Numbers of users or groups, given by name or number.
-fn ids(text: &str, what: &str, find: impl Fn(&str) -> Option<u32>) -> Read<Vec<u32>> {
+fn ids(text: &str, what: &str, find: impl Fn(&str) -> Option<u32>) -> FindResult<Vec<u32>> {
     let text = text.replace(',', " ");
     let mut ids = Vec::new();
     for name in text.split_whitespace() {
@@ -119,7 +119,7 @@ fn ids(text: &str, what: &str, find: impl Fn(&str) -> Option<u32>) -> Read<Vec<u
 }
 
 /// Least and largest size (`_parse_size`).
-fn size(given: &str) -> Read<(i128, i128)> {
+fn size(given: &str) -> FindResult<(i128, i128)> {
     let bad = || value(format!("invalid size: \"{given}\""));
     let trimmed = given.trim();
     let (style, rest) = match trimmed.chars().next() {
@@ -144,7 +144,7 @@ fn size(given: &str) -> Read<(i128, i128)> {
 }
 
 /// Seconds, the smallest unit given in seconds, and whether "less" is meant (`_parse_interval`).
-fn interval(given: &str) -> Read<(f64, Option<f64>, bool)> {
+fn interval(given: &str) -> FindResult<(f64, Option<f64>, bool)> {
     let bad = || value(format!("invalid time interval: '{given}'"));
     let mut rest = given.trim();
     let later = rest.starts_with('-');
@@ -181,11 +181,11 @@ fn interval(given: &str) -> Read<(f64, Option<f64>, bool)> {
 }
 
 impl Finder {
-    fn new(options: &Map) -> Read<Finder> {
+    fn new(options: &Map) -> FindResult<Finder> {
         let number = |key: &str| match options.get(key) {
             None | Some(Value::Nil) => Ok(None),
             Some(Value::Int(i)) => Ok(Some(*i)),
-            Some(other) => Err(Bad::Fault(Fault::Type(format!(
+            Some(other) => Err(FindError::Raised(CallError::Type(format!(
                 "'<' not supported between instances of '{}' and 'int'",
                 python::short_class(other)
             )))),
@@ -219,13 +219,13 @@ impl Finder {
         Ok(finder)
     }
 
-    fn option(&mut self, key: &str, given: &Value) -> Read<()> {
+    fn option(&mut self, key: &str, given: &Value) -> FindResult<()> {
         let criterion = match key.to_lowercase().as_str() {
             "name" => Criterion::Name(glob(&text(given, "replace")?, false)?),
             "iname" => Criterion::Name(glob(&text(given, "replace")?, true)?),
             "regex" => Criterion::Name(regex(&python::str(given), false)?),
             "iregex" => Criterion::Name(regex(&python::str(given), true)?),
-            "type" => Criterion::Type(kinds(&text(given, "strip")?)?),
+            "type" => Criterion::Type(parse_types(&text(given, "strip")?)?),
             "owner" => {
                 let given = text(given, "replace")?;
                 let find = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
@@ -243,7 +243,7 @@ impl Finder {
             "mtime" => {
                 let (seconds, resolution, later) = interval(&python::str(given))?;
                 let Some(unit) = resolution else {
-                    return Err(Bad::Fault(Fault::Type(
+                    return Err(FindError::Raised(CallError::Type(
                         "unsupported operand type(s) for /: 'int' and 'NoneType'".to_owned(),
                     )));
                 };
@@ -271,7 +271,7 @@ impl Finder {
                 let kinds = if given.contains('a') {
                     KINDS.to_owned()
                 } else {
-                    kinds(&given)?
+                    parse_types(&given)?
                 };
                 self.actions.push(Action::Delete);
                 Criterion::Type(kinds)
@@ -291,10 +291,10 @@ impl Finder {
         if self.min < 1 {
             self.visit(paths::basename(path), path, out)?;
         }
-        self.below(path, 1, out)
+        self.walk(path, 1, out)
     }
 
-    fn below(&self, dir: &str, depth: i64, out: &mut Vec<Value>) -> Result<()> {
+    fn walk(&self, dir: &str, depth: i64, out: &mut Vec<Value>) -> Result<()> {
         let Ok(names) = os::names_in(dir) else {
             return Ok(());
         };
@@ -316,7 +316,7 @@ impl Finder {
         }
         for (_, path, is_dir) in &inner {
             if *is_dir {
-                self.below(path, depth + 1, out)?;
+                self.walk(path, depth + 1, out)?;
             }
         }
         Ok(())
@@ -330,7 +330,7 @@ impl Finder {
             Err(_) => return Ok(()),
         };
         for criterion in &self.criteria {
-            if !criterion.fits(name, path, meta.as_ref()) {
+            if !criterion.matches(name, path, meta.as_ref()) {
                 return Ok(());
             }
         }
@@ -357,7 +357,7 @@ fn kind(meta: &Metadata) -> &'static str {
 }
 
 impl Criterion {
-    fn fits(&self, name: &str, path: &str, meta: Option<&Metadata>) -> bool {
+    fn matches(&self, name: &str, path: &str, meta: Option<&Metadata>) -> bool {
         let Some(meta) = meta else {
             return false;
         };
@@ -388,7 +388,11 @@ impl Action {
             Action::Print(words) => {
                 let mut out = Vec::new();
                 for word in words {
-                    out.extend(meta.map(|m| shown(word, path, m)).transpose()?.flatten());
+                    out.extend(
+                        meta.map(|m| format_field(word, path, m))
+                            .transpose()?
+                            .flatten(),
+                    );
                 }
                 Ok(Some(match out.len() {
                     1 => out.remove(0),
@@ -427,7 +431,7 @@ impl Action {
 }
 
 /// One thing about a file; an unknown word is nothing.
-fn shown(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>> {
+fn format_field(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>> {
     Ok(Some(match word {
         "path" => path.into(),
         "name" => paths::basename(path).into(),
@@ -444,14 +448,14 @@ fn shown(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>> {
 }
 
 /// Python's order of texts, numbers and lists of them.
-fn order(a: &Value, b: &Value) -> Ordering {
+fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Str(a), Value::Str(b)) => a.cmp(b),
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => a
             .iter()
             .zip(b)
-            .map(|(a, b)| order(a, b))
+            .map(|(a, b)| compare_values(a, b))
             .find(|o| o.is_ne())
             .unwrap_or(a.len().cmp(&b.len())),
         _ => Ordering::Equal,
@@ -469,8 +473,8 @@ pub fn find(call: &mut Call<'_>) -> Result {
     }
     let finder = match Finder::new(&options) {
         Ok(finder) => finder,
-        Err(Bad::Value(text)) => return Ok(format!("error: {text}").into()),
-        Err(Bad::Fault(fault)) => return Err(fault),
+        Err(FindError::Value(text)) => return Ok(format!("error: {text}").into()),
+        Err(FindError::Raised(fault)) => return Err(fault),
     };
     let path = expanduser(&call.text("path").unwrap_or_default());
     let mut out = Vec::new();
@@ -483,7 +487,7 @@ pub fn find(call: &mut Call<'_>) -> Result {
         };
         finder.find(&place, &mut out)?;
     }
-    out.sort_by(order);
+    out.sort_by(compare_values);
     Ok(Value::Array(out))
 }
 
@@ -491,7 +495,7 @@ pub fn find(call: &mut Call<'_>) -> Result {
 mod tests {
     use super::*;
 
-    fn ok<T>(read: Read<T>) -> Option<T> {
+    fn ok<T>(read: FindResult<T>) -> Option<T> {
         read.ok()
     }
 
@@ -512,7 +516,7 @@ mod tests {
         for bad in ["3", "3x", "2h 1d", "1d2"] {
             assert!(ok(interval(bad)).is_none(), "{bad}");
         }
-        assert_eq!(ok(kinds("f, d")), Some("fd".into()));
-        assert!(ok(kinds("fx")).is_none());
+        assert_eq!(ok(parse_types("f, d")), Some("fd".into()));
+        assert!(ok(parse_types("fx")).is_none());
     }
 }

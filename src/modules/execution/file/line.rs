@@ -1,7 +1,7 @@
 //! `file.line`: one line put in, taken out or put right.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::{diff, pattern, perms, replace};
@@ -9,7 +9,7 @@ use halite_wire::{Value, pylines, pytext};
 
 /// The arguments of `file.line`.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct LineArgs {
     /// The file.
     pub path: String,
     /// The line.
@@ -105,7 +105,7 @@ impl Edit {
         format!("{indent}{bare}")
     }
 
-    fn put(&mut self, at: usize, like: Option<usize>) {
+    fn insert_at(&mut self, at: usize, like: Option<usize>) {
         let line = self.indented(like);
         self.lines.insert(at.min(self.lines.len()), line);
     }
@@ -135,19 +135,19 @@ impl Edit {
     }
 
     fn insert(&mut self, before: Option<&[String]>, after: Option<&[String]>) -> Result<()> {
-        match (some(before), some(after)) {
+        match (non_empty(before), non_empty(after)) {
             (Some(before), Some(after)) => {
                 once(before, "before")?;
                 once(after, "after")?;
                 let last = self.index(&before[0]);
-                self.put(last, Some(last));
+                self.insert_at(last, Some(last));
             }
             (None, Some(after)) => {
                 once(after, "after")?;
                 let at = self.index(&after[0]);
                 let there = self.lines.get(at + 1).is_some_and(|l| self.is_content(l));
                 if !there {
-                    self.put(at + 1, Some(at));
+                    self.insert_at(at + 1, Some(at));
                 }
             }
             (Some(before), None) => {
@@ -155,7 +155,7 @@ impl Edit {
                 let at = self.index(&before[0]);
                 let previous = at.checked_sub(1).unwrap_or(self.lines.len() - 1);
                 if !self.is_content(&self.lines[previous]) {
-                    self.put(at, Some(at));
+                    self.insert_at(at, Some(at));
                 }
             }
             (None, None) => return os::command("Neither before or after was found in file"),
@@ -164,7 +164,7 @@ impl Edit {
     }
 
     fn ensure(&mut self, before: Option<&[String]>, after: Option<&[String]>) -> Result<()> {
-        match (some(before), some(after)) {
+        match (non_empty(before), non_empty(after)) {
             (Some(before), Some(after)) => {
                 once(after, "after")?;
                 once(before, "before")?;
@@ -174,7 +174,7 @@ impl Edit {
                     return Ok(());
                 }
                 if first + 1 == last {
-                    self.put(last, Some(first));
+                    self.insert_at(last, Some(first));
                 } else if first + 2 == last {
                     self.lines[first + 1] = self.indented(Some(first));
                 } else {
@@ -187,7 +187,7 @@ impl Edit {
                 once(before, "before")?;
                 let at = self.index(&before[0]);
                 if at == 0 || !self.is_content(&self.lines[at - 1]) {
-                    self.put(at, at.checked_sub(1));
+                    self.insert_at(at, at.checked_sub(1));
                 }
             }
             (None, Some(after)) => {
@@ -195,7 +195,7 @@ impl Edit {
                 let at = self.index(&after[0]);
                 let there = self.lines.get(at + 1).is_some_and(|l| self.is_content(l));
                 if !there {
-                    self.put(at + 1, Some(at));
+                    self.insert_at(at + 1, Some(at));
                 }
             }
             (None, None) => {
@@ -209,14 +209,14 @@ impl Edit {
     }
 }
 
-fn some(found: Option<&[String]>) -> Option<&[String]> {
+fn non_empty(found: Option<&[String]>) -> Option<&[String]> {
     found.filter(|f| !f.is_empty())
 }
 
 /// The lines after the change (`_set_line`).
 fn changed_lines(
     lines: Vec<String>,
-    l: &Line,
+    l: &LineArgs,
     mode: &str,
     matched: Option<&str>,
 ) -> Result<Vec<String>> {
@@ -271,7 +271,7 @@ fn end_lines(lines: &mut Vec<String>) {
 ///
 /// # Errors
 /// The file, the mode or the places are no good.
-pub fn line(call: &mut Call<'_>, l: &Line) -> Result {
+pub fn line(call: &mut Call<'_>, l: &LineArgs) -> Result {
     let path = paths::realpath(&expanduser(&l.path));
     if !paths::is_file(&path) {
         return if l.quiet {
@@ -338,7 +338,7 @@ pub fn line_function(call: &mut Call<'_>) -> Result {
     let mode = match call.arg("mode") {
         Value::Nil | Value::Str(_) => text("mode"),
         other => {
-            return Err(Fault::raised(
+            return Err(CallError::raised(
                 "AttributeError",
                 format!(
                     "'{}' object has no attribute 'lower'",
@@ -347,7 +347,7 @@ pub fn line_function(call: &mut Call<'_>) -> Result {
             ));
         }
     };
-    let request = Line {
+    let request = LineArgs {
         path: text("path").unwrap_or_default(),
         content: text("content"),
         matching: text("match"),

@@ -42,7 +42,7 @@ pub fn is_link(call: &mut Call<'_>) -> Result {
 
 /// How `file.symlink` makes a link.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct How {
+pub struct SymlinkOptions {
     /// What is there goes.
     pub force: bool,
     /// What is there is replaced in one step.
@@ -55,7 +55,7 @@ pub struct How {
 ///
 /// # Errors
 /// There is something else, or it cannot be made.
-pub fn symlink(src: &str, path: &str, how: How) -> Result<bool> {
+pub fn symlink(src: &str, path: &str, how: SymlinkOptions) -> Result<bool> {
     let path = expanduser(path);
     let exists = if how.follow_symlinks {
         paths::exists(&path)
@@ -101,7 +101,7 @@ fn atomic_link(src: &str, path: &str) -> Result<bool> {
             Err(e) => {
                 let text = os::text(&e, src);
                 return Err(match os::fault(&e, src) {
-                    super::Fault::Raised(class, _) => super::Fault::Raised(
+                    super::CallError::Raised(class, _) => super::CallError::Raised(
                         class,
                         format!("{text} -> {}", python::repr(&temporary.as_str().into())),
                     ),
@@ -121,7 +121,7 @@ fn atomic_link(src: &str, path: &str) -> Result<bool> {
 }
 
 pub fn symlink_function(call: &mut Call<'_>) -> Result {
-    let how = How {
+    let how = SymlinkOptions {
         force: call.flag("force"),
         atomic: call.flag("atomic"),
         follow_symlinks: call.flag("follow_symlinks"),

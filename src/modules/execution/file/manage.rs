@@ -1,25 +1,25 @@
 //! A file brought to the content, owner and mode that it is to have (`file.manage_file`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::backup::replace_file;
 use super::codec::Codec;
 use super::contents::touch;
-use super::diff::{self, Ignore};
+use super::diff::{self, IgnoredChanges};
 use super::meta;
-use super::os::{self, Temporary};
+use super::os::{self, TempFile};
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms, has_changes, is_test};
 use super::source::{self, Signature};
-use super::sums::{self, Sum};
-use super::tree::{self, New};
+use super::sums::{self, FileSum};
+use super::tree::{self, NewNodeArgs};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// What `file.manage_file` needs to know.
 #[derive(Clone, Debug, Default)]
-pub struct Manage {
+pub struct ManageArgs {
     /// The file.
     pub name: String,
     /// A local file with the content; empty if it is not here yet.
@@ -27,7 +27,7 @@ pub struct Manage {
     /// Where the content comes from.
     pub source: Value,
     /// The hash of the content.
-    pub source_sum: Option<Sum>,
+    pub source_sum: Option<FileSum>,
     /// Owner, group, mode, attributes, context.
     pub perms: Perms,
     /// The environment.
@@ -57,46 +57,46 @@ pub struct Manage {
     /// Who must have signed the content.
     pub signature: Signature,
     /// What does not count as a change.
-    pub ignore: Ignore,
+    pub ignore: IgnoredChanges,
     /// A new file is shown as a diff as well.
     pub new_file_diff: bool,
 }
 
 /// A run of `manage_file`: the request, what is known by now, and the state return so far.
-struct Run<'a> {
-    m: &'a Manage,
+struct ManageRun<'a> {
+    m: &'a ManageArgs,
     name: String,
     sfn: String,
-    sum: Option<Sum>,
+    sum: Option<FileSum>,
     perms: Perms,
     ret: Map,
     counts: bool,
 }
 
 /// An end before the end: the state return is finished.
-enum Stop {
+enum EarlyReturn {
     Done,
-    Fault(Fault),
+    Raised(CallError),
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Stop {
-        Stop::Fault(fault)
+impl From<CallError> for EarlyReturn {
+    fn from(fault: CallError) -> EarlyReturn {
+        EarlyReturn::Raised(fault)
     }
 }
 
-type Step<T = ()> = std::result::Result<T, Stop>;
+type StepResult<T = ()> = Result<T, EarlyReturn>;
 
 /// Brings a file to what it is to be; `ret` is a state return that goes on, or nothing.
 ///
 /// # Errors
 /// What goes wrong apart from the file itself, which the return tells about.
-pub fn manage_file(call: &mut Call<'_>, m: &Manage, ret: Option<Map>) -> Result<Map> {
+pub fn manage_file(call: &mut Call<'_>, m: &ManageArgs, ret: Option<Map>) -> Result<Map> {
     let name = expanduser(&m.name);
     let ret = ret.filter(|r| !r.is_empty()).unwrap_or_else(
         || map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => "", "result" => true},
     );
-    let mut run = Run {
+    let mut run = ManageRun {
         sfn: m.sfn.clone(),
         sum: m.source_sum.clone(),
         perms: m.perms.clone(),
@@ -117,21 +117,21 @@ pub fn manage_file(call: &mut Call<'_>, m: &Manage, ret: Option<Map>) -> Result<
         }
     })();
     match done {
-        Ok(()) | Err(Stop::Done) => Ok(run.ret),
-        Err(Stop::Fault(fault)) => Err(fault),
+        Ok(()) | Err(EarlyReturn::Done) => Ok(run.ret),
+        Err(EarlyReturn::Raised(fault)) => Err(fault),
     }
 }
 
-impl Run<'_> {
+impl ManageRun<'_> {
     fn source(&self) -> Option<String> {
         self.m.source.truthy().then(|| python::str(&self.m.source))
     }
 
     /// `_error`.
-    fn stop<T>(&mut self, comment: impl Into<String>) -> Step<T> {
+    fn stop<T>(&mut self, comment: impl Into<String>) -> StepResult<T> {
         self.ret.set("result", false);
         self.ret.set("comment", comment.into());
-        Err(Stop::Done)
+        Err(EarlyReturn::Done)
     }
 
     fn change(&mut self, key: &str, text: impl Into<String>) {
@@ -140,7 +140,7 @@ impl Run<'_> {
         }
     }
 
-    fn fetch(&mut self, call: &mut Call<'_>, with: Map) -> Step {
+    fn fetch(&mut self, call: &mut Call<'_>, with: Map) -> StepResult {
         if !self.sfn.is_empty() {
             return Ok(());
         }
@@ -165,14 +165,14 @@ impl Run<'_> {
         })
     }
 
-    fn prepare(&mut self, call: &mut Call<'_>) -> Step {
+    fn prepare(&mut self, call: &mut Call<'_>) -> StepResult {
         let Some(url) = self.source() else {
             return Ok(());
         };
         if self.sfn.is_empty() {
             self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
             let kind = self.hash_type(call);
-            self.sum = Some(Sum::new(sums::get_hash(&self.sfn, &kind)?, kind));
+            self.sum = Some(FileSum::new(sums::get_hash(&self.sfn, &kind)?, kind));
         }
         let scheme = source::urlparse(&url).scheme;
         if self.m.keep_mode && matches!(scheme.as_str(), "salt" | "file" | "") {
@@ -185,12 +185,12 @@ impl Run<'_> {
     }
 
     /// The content must be the one that was promised; `of` is named in the comment.
-    fn verify(&mut self, call: &mut Call<'_>, of: &str, hint: &str) -> Step {
+    fn verify(&mut self, call: &mut Call<'_>, of: &str, hint: &str) -> StepResult {
         let scheme = self.source().map(|url| source::urlparse(&url).scheme);
         let remote = scheme.is_some_and(|s| s != "salt");
         if remote && !self.m.skip_verify && !self.m.use_etag {
             let Some(sum) = self.sum.clone() else {
-                return Err(Fault::raised("KeyError", "'hash_type'").into());
+                return Err(CallError::raised("KeyError", "'hash_type'").into());
             };
             let there = sums::get_hash(&self.sfn, &sum.hash_type)?;
             if there != sum.hsum {
@@ -207,7 +207,7 @@ impl Run<'_> {
         let checked =
             source::check_signature(call, &self.sfn, &m.signature, &m.saltenv, &m.verify_ssl);
         match checked {
-            Err(Fault::Command(why)) => {
+            Err(CallError::Command(why)) => {
                 self.stop(format!("Failed checking new file's signature: {why}"))
             }
             other => Ok(other?),
@@ -223,7 +223,7 @@ impl Run<'_> {
     }
 
     /// Puts a file in the place of another.
-    fn commit(&mut self, call: &mut Call<'_>, from: &str, to: &str) -> Step {
+    fn commit(&mut self, call: &mut Call<'_>, from: &str, to: &str) -> StepResult {
         let mode = self.backup_mode(call)?;
         match replace_file(call, from, to, &mode) {
             Err(e) if os::is_os_error(&e) => {
@@ -234,29 +234,29 @@ impl Run<'_> {
         }
     }
 
-    fn how(&self, template: bool) -> diff::How {
-        diff::How {
+    fn how(&self, template: bool) -> diff::DiffOptions {
+        diff::DiffOptions {
             template,
             show_changes: !template || self.m.show_changes,
             ignore: self.m.ignore.clone(),
-            ..diff::How::default()
+            ..diff::DiffOptions::default()
         }
     }
 
     /// What the file is to hold, if that was given.
-    fn encoded(&self) -> Result<Option<Temporary>> {
+    fn encoded(&self) -> Result<Option<TempFile>> {
         if self.m.contents.is_nil() {
             return Ok(None);
         }
         let data = match (&self.m.contents, self.m.encoding.truthy()) {
             (Value::Str(text), true) => Codec::by_name(&python::str(&self.m.encoding))?
                 .encode(text, &self.m.encoding_errors)?,
-            (other, _) => meta::octets(other)?,
+            (other, _) => meta::to_bytes(other)?,
         };
-        Temporary::with(&data).map(Some)
+        TempFile::with(&data).map(Some)
     }
 
-    fn existing(&mut self, call: &mut Call<'_>) -> Step {
+    fn existing(&mut self, call: &mut Call<'_>) -> StepResult {
         let follow = self.perms.follow_symlinks;
         let is_link = paths::is_link(&self.name);
         let real = if is_link && follow {
@@ -303,7 +303,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn replace_by_source(&mut self, call: &mut Call<'_>, url: &str, real: &str) -> Step {
+    fn replace_by_source(&mut self, call: &mut Call<'_>, url: &str, real: &str) -> StepResult {
         let with = map! {"verify_ssl" => self.m.verify_ssl.clone(), "use_etag" => self.m.use_etag};
         self.fetch(call, with)?;
         let hint = ". If the 'source_hash' value refers to a remote file with multiple possible matches, then \
@@ -331,7 +331,12 @@ impl Run<'_> {
         self.commit(call, &sfn, real)
     }
 
-    fn replace_by_contents(&mut self, call: &mut Call<'_>, content: &str, real: &str) -> Step {
+    fn replace_by_contents(
+        &mut self,
+        call: &mut Call<'_>,
+        content: &str,
+        real: &str,
+    ) -> StepResult {
         let differences = match diff::get_diff(call, [real, content], &self.how(true)) {
             Ok(diff) => {
                 self.counts = diff.counts.unwrap_or(self.counts);
@@ -355,7 +360,7 @@ impl Run<'_> {
     }
 
     /// The directory of a new file must be there, or be made.
-    fn directory(&mut self, call: &mut Call<'_>) -> Step {
+    fn directory(&mut self, call: &mut Call<'_>) -> StepResult {
         if paths::is_dir(paths::dirname(&self.name)) {
             return Ok(());
         }
@@ -382,7 +387,7 @@ impl Run<'_> {
                 .collect::<String>()
                 .into();
         }
-        let new = New {
+        let new = NewNodeArgs {
             user: self.perms.user.clone(),
             group: self.perms.group.clone(),
             mode,
@@ -399,19 +404,19 @@ impl Run<'_> {
                 .create(true)
                 .mode(0o600)
                 .open(&self.name)
-                .map_err(|e| Fault::Command(os::strerror(&e)))?;
+                .map_err(|e| CallError::Command(os::strerror(&e)))?;
         }
         touch(&self.name, &Value::Nil, &Value::Nil)
     }
 
     fn diff_from_nothing(&mut self, call: &mut Call<'_>, file: &str) -> Result<()> {
-        let empty = Temporary::with(b"")?;
-        let diff = diff::get_diff(call, [&empty.path(), file], &diff::How::default())?;
+        let empty = TempFile::with(b"")?;
+        let diff = diff::get_diff(call, [&empty.path(), file], &diff::DiffOptions::default())?;
         self.change("diff", diff.text);
         Ok(())
     }
 
-    fn new_file(&mut self, call: &mut Call<'_>) -> Step {
+    fn new_file(&mut self, call: &mut Call<'_>) -> StepResult {
         if self.source().is_some() {
             self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
             self.verify(call, &self.name.clone(), "")?;
@@ -479,11 +484,11 @@ impl Run<'_> {
 pub fn manage_file_function(call: &mut Call<'_>) -> Result {
     let text = |name: &str| call.text(name).unwrap_or_default();
     let arg = |name: &str| call.arg(name).clone();
-    let request = Manage {
+    let request = ManageArgs {
         name: text("name"),
         sfn: text("sfn"),
         source: arg("source"),
-        source_sum: Sum::from_value(call.arg("source_sum")),
+        source_sum: FileSum::from_value(call.arg("source_sum")),
         perms: meta::perms_of(call),
         saltenv: text("saltenv"),
         backup: arg("backup"),
@@ -497,8 +502,8 @@ pub fn manage_file_function(call: &mut Call<'_>) -> Result {
         encoding_errors: text("encoding_errors"),
         verify_ssl: arg("verify_ssl"),
         use_etag: call.flag("use_etag"),
-        signature: Signature::of(call, "signature"),
-        ignore: Ignore::of(call),
+        signature: Signature::from_call(call, "signature"),
+        ignore: IgnoredChanges::from_call(call),
         new_file_diff: call.flag("new_file_diff"),
     };
     let ret = call.arg("ret").as_map().cloned();

@@ -1,12 +1,12 @@
 //! Where the content of a managed file comes from (`file.get_managed`), and templates.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::diff::Ignore;
-use super::os::{self, Temporary};
+use super::super::{Call, CallError, python};
+use super::diff::IgnoredChanges;
+use super::os::{self, TempFile};
 use super::paths;
 use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
-use super::sums::{self, Sum};
+use super::sums::{self, FileSum};
 use crate::execution::templates;
 use crate::render;
 use halite_wire::map;
@@ -14,7 +14,7 @@ use halite_wire::{Map, Value};
 
 /// What `file.get_managed` needs to know.
 #[derive(Clone, Debug, Default)]
-pub struct Get {
+pub struct GetManagedArgs {
     /// The file that is managed.
     pub name: String,
     /// How the content is rendered; nothing takes it as it is.
@@ -48,14 +48,14 @@ pub struct Get {
     /// Who signed the file of hashes.
     pub signature: Signature,
     /// What does not count as a change.
-    pub ignore: Ignore,
+    pub ignore: IgnoredChanges,
     /// Further variables of the template.
     pub kwargs: Map,
 }
 
-impl Get {
+impl GetManagedArgs {
     /// From the arguments of a call.
-    pub fn of(call: &Call<'_>) -> Get {
+    pub fn from_call(call: &Call<'_>) -> GetManagedArgs {
         let arg = |name: &str| call.arg(name).clone();
         let text = |name: &str| call.text(name).unwrap_or_default();
         // `check_managed` passes these on by keyword only.
@@ -63,7 +63,7 @@ impl Get {
             Some(value) => value.clone(),
             None => arg(name),
         };
-        let mut signature = Signature::of(call, "source_hash_sig");
+        let mut signature = Signature::from_call(call, "source_hash_sig");
         signature.signature = more("source_hash_sig");
         signature.signed_by_any = more("signed_by_any");
         signature.signed_by_all = more("signed_by_all");
@@ -73,7 +73,7 @@ impl Get {
             Value::Nil => "gpg".to_owned(),
             other => python::str(&other),
         };
-        Get {
+        GetManagedArgs {
             name: text("name"),
             template: arg("template"),
             source: arg("source"),
@@ -93,7 +93,7 @@ impl Get {
             },
             use_etag: more("use_etag").truthy(),
             signature,
-            ignore: Ignore::of(call),
+            ignore: IgnoredChanges::from_call(call),
             kwargs: call.bound.kwargs.clone(),
         }
     }
@@ -101,17 +101,17 @@ impl Get {
 
 /// A content: where it lies here, its hash, and what went wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Managed {
+pub struct ManagedContent {
     /// A local file; empty if it is not fetched yet.
     pub sfn: String,
     /// The hash of the content.
-    pub sum: Option<Sum>,
+    pub sum: Option<FileSum>,
     /// What went wrong; empty if nothing did.
     pub comment: String,
 }
 
-fn failed(sfn: &str, comment: String) -> Result<Managed> {
-    Ok(Managed {
+fn failed(sfn: &str, comment: String) -> Result<ManagedContent> {
+    Ok(ManagedContent {
         sfn: sfn.to_owned(),
         sum: None,
         comment,
@@ -122,8 +122,8 @@ fn failed(sfn: &str, comment: String) -> Result<Managed> {
 ///
 /// # Errors
 /// A template fails; the source is the file itself.
-pub fn get_managed(call: &mut Call<'_>, g: &Get) -> Result<Managed> {
-    let mut out = Managed::default();
+pub fn get_managed(call: &mut Call<'_>, g: &GetManagedArgs) -> Result<ManagedContent> {
+    let mut out = ManagedContent::default();
     if !g.source.truthy() {
         return Ok(out);
     }
@@ -169,11 +169,11 @@ pub fn get_managed(call: &mut Call<'_>, g: &Get) -> Result<Managed> {
 /// The hash that the content has or must have.
 fn find_sum(
     call: &mut Call<'_>,
-    g: &Get,
+    g: &GetManagedArgs,
     url: &str,
     scheme: &str,
     here: &str,
-) -> Result<std::result::Result<Option<Sum>, String>> {
+) -> Result<Result<Option<FileSum>, String>> {
     if scheme == "salt" {
         return Ok(match source::hash_file(call, url, &g.saltenv)? {
             Some(sum) => Ok(Some(sum)),
@@ -184,7 +184,7 @@ fn find_sum(
         });
     }
     if !g.source_hash.truthy() && matches!(scheme, "" | "file") {
-        return Ok(Ok(Some(Sum::new(
+        return Ok(Ok(Some(FileSum::new(
             sums::get_hash(here, "sha256")?,
             "sha256",
         ))));
@@ -204,7 +204,7 @@ fn find_sum(
         };
         return match sums::get_source_sum(call, &want) {
             Ok(sum) => Ok(Ok(Some(sum))),
-            Err(Fault::Command(text)) => Ok(Err(format!("Unable to manage file: {text}"))),
+            Err(CallError::Command(text)) => Ok(Err(format!("Unable to manage file: {text}"))),
             Err(e) => Err(e),
         };
     }
@@ -222,17 +222,17 @@ fn find_sum(
 /// Brings the content here, unless a copy is good enough.
 fn fetch(
     call: &mut Call<'_>,
-    g: &Get,
+    g: &GetManagedArgs,
     url: &str,
-    out: &mut Managed,
-) -> Result<std::result::Result<(), String>> {
+    out: &mut ManagedContent,
+) -> Result<Result<(), String>> {
     let mut again = false;
     let cached = source::is_cached(call, url, &g.saltenv)?;
     if let Some(cached) = cached.filter(|_| g.source_hash.truthy() || g.skip_verify || g.use_etag) {
         let kind = out.sum.as_ref().map_or("sha256", |s| &s.hash_type);
         let there = sums::get_hash(&cached, kind)?;
         if g.skip_verify {
-            out.sum = Some(Sum::new(there, kind));
+            out.sum = Some(FileSum::new(there, kind));
             out.sfn = cached;
         } else if g.use_etag || out.sum.as_ref().is_none_or(|s| s.hsum != there) {
             again = true;
@@ -265,7 +265,11 @@ fn variables(context: &Value, defaults: &Value) -> Map {
     all
 }
 
-fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Result<Managed> {
+fn rendered(
+    call: &mut Call<'_>,
+    g: &GetManagedArgs,
+    mut out: ManagedContent,
+) -> Result<ManagedContent> {
     let template = python::str(&g.template);
     if !render::is_template(&template) {
         return failed(
@@ -277,7 +281,7 @@ fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Result<Managed> {
     let Ok(text) = String::from_utf8(data) else {
         if os::is_binary_file(&out.sfn) {
             // Stock takes what is no text as it is.
-            out.sum = Some(Sum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
+            out.sum = Some(FileSum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
             return Ok(out);
         }
         return os::read_text(&out.sfn).map(|_| out);
@@ -301,8 +305,8 @@ fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Result<Managed> {
     match templates::template(call.ctx, &request)? {
         Ok(text) => {
             source::clean_tmp(call, &out.sfn);
-            out.sfn = Temporary::with(text.as_bytes())?.keep();
-            out.sum = Some(Sum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
+            out.sfn = TempFile::with(text.as_bytes())?.persist();
+            out.sum = Some(FileSum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
             Ok(out)
         }
         Err(text) => {
@@ -313,7 +317,7 @@ fn rendered(call: &mut Call<'_>, g: &Get, mut out: Managed) -> Result<Managed> {
 }
 
 pub fn get_managed_function(call: &mut Call<'_>) -> Result {
-    let request = Get::of(call);
+    let request = GetManagedArgs::from_call(call);
     let found = get_managed(call, &request)?;
     let sum = found.sum.map_or_else(Map::new, |s| s.map());
     Ok(Value::Array(vec![

@@ -1,21 +1,21 @@
 //! What would change about a managed file (`file.check_file_meta`, `file.check_managed*`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::diff::{self, Diff, Ignore};
-use super::managed::{self, Managed};
-use super::os::{self, Temporary};
+use super::super::{Call, CallError, python};
+use super::diff::{self, Diff, IgnoredChanges};
+use super::managed::{self, ManagedContent};
+use super::os::{self, TempFile};
 use super::perms::Perms;
 use super::source;
 use super::stat::Stats;
-use super::sums::Sum;
+use super::sums::FileSum;
 use super::{attrs, selinux};
 use halite_wire::map;
 use halite_wire::{Map, Value, pytext};
 
 /// What `file.check_file_meta` needs to know.
 #[derive(Clone, Debug, Default)]
-pub struct Meta {
+pub struct MetaArgs {
     /// The file.
     pub name: String,
     /// A local file with the content it is to have; empty if it is not here yet.
@@ -23,7 +23,7 @@ pub struct Meta {
     /// Where the content comes from.
     pub source: Value,
     /// The hash of the content.
-    pub source_sum: Option<Sum>,
+    pub source_sum: Option<FileSum>,
     /// Owner, group, mode, attributes, context.
     pub perms: Perms,
     /// The environment.
@@ -33,7 +33,7 @@ pub struct Meta {
     /// For sources of the web.
     pub verify_ssl: Value,
     /// What does not count.
-    pub ignore: Ignore,
+    pub ignore: IgnoredChanges,
     /// A new file is shown as a diff as well.
     pub new_file_diff: bool,
 }
@@ -59,12 +59,12 @@ impl Changes {
 /// The content of an argument as bytes.
 ///
 /// # Errors
-/// `TypeError`: it is neither text nor bytes.
-pub fn octets(contents: &Value) -> Result<Vec<u8>> {
+/// `TypeError`: it is neither text nor octets.
+pub fn to_bytes(contents: &Value) -> Result<Vec<u8>> {
     match contents {
         Value::Str(text) => Ok(text.clone().into_bytes()),
         Value::Bytes(data) => Ok(data.clone()),
-        other => Err(Fault::Type(format!(
+        other => Err(CallError::Type(format!(
             "expected str, bytes, or bytearray not {}",
             python::class(other)
         ))),
@@ -75,7 +75,7 @@ pub fn octets(contents: &Value) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// The content cannot be had.
-pub fn check_file_meta(call: &mut Call<'_>, m: &Meta) -> Result<Changes> {
+pub fn check_file_meta(call: &mut Call<'_>, m: &MetaArgs) -> Result<Changes> {
     let mut out = Changes {
         changes: Map::new(),
         counts: m.ignore.any().then_some(false),
@@ -84,7 +84,7 @@ pub fn check_file_meta(call: &mut Call<'_>, m: &Meta) -> Result<Changes> {
     let stats = Stats::with_hash(&m.name, m.perms.follow_symlinks, &sum.hash_type);
     let stats = match stats {
         Ok(stats) => Some(stats),
-        Err(Fault::Command(_)) => None,
+        Err(CallError::Command(_)) => None,
         Err(e) => return Err(e),
     };
     if stats.is_none() && !m.new_file_diff {
@@ -110,21 +110,21 @@ pub fn check_file_meta(call: &mut Call<'_>, m: &Meta) -> Result<Changes> {
 /// The difference between what is there, or nothing, and a file.
 fn compare(
     call: &mut Call<'_>,
-    m: &Meta,
+    m: &MetaArgs,
     there: bool,
     file: &str,
     template: bool,
-) -> Result<std::result::Result<Diff, String>> {
-    let how = diff::How {
+) -> Result<Result<Diff, String>> {
+    let how = diff::DiffOptions {
         template,
         ignore: m.ignore.clone(),
-        ..diff::How::default()
+        ..diff::DiffOptions::default()
     };
     let found = if there || m.ignore.any() {
         diff::get_diff(call, [&m.name, file], &how)
     } else {
-        let empty = Temporary::with(b"")?;
-        diff::get_diff(call, [&empty.path(), file], &diff::How::default())
+        let empty = TempFile::with(b"")?;
+        diff::get_diff(call, [&empty.path(), file], &diff::DiffOptions::default())
     };
     match found {
         Ok(diff) => Ok(Ok(diff)),
@@ -134,8 +134,8 @@ fn compare(
 
 fn compare_source(
     call: &mut Call<'_>,
-    m: &Meta,
-    sum: &Sum,
+    m: &MetaArgs,
+    sum: &FileSum,
     there: bool,
     out: &mut Changes,
 ) -> Result<()> {
@@ -159,8 +159,13 @@ fn compare_source(
     Ok(())
 }
 
-fn compare_contents(call: &mut Call<'_>, m: &Meta, there: bool, out: &mut Changes) -> Result<()> {
-    let file = Temporary::with(&octets(&m.contents)?)?;
+fn compare_contents(
+    call: &mut Call<'_>,
+    m: &MetaArgs,
+    there: bool,
+    out: &mut Changes,
+) -> Result<()> {
+    let file = TempFile::with(&to_bytes(&m.contents)?)?;
     let differences = match compare(call, m, there, &file.path(), false)? {
         Ok(diff) => {
             out.counts = diff.counts.or(out.counts);
@@ -179,7 +184,12 @@ fn compare_contents(call: &mut Call<'_>, m: &Meta, there: bool, out: &mut Change
     Ok(())
 }
 
-fn compare_perms(call: &mut Call<'_>, m: &Meta, stats: &Stats, changes: &mut Map) -> Result<()> {
+fn compare_perms(
+    call: &mut Call<'_>,
+    m: &MetaArgs,
+    stats: &Stats,
+    changes: &mut Map,
+) -> Result<()> {
     let want = &m.perms;
     if !want.user.is_nil() && !stats.is_user(&want.user) {
         changes.set("user", want.user.clone());
@@ -199,8 +209,8 @@ fn compare_perms(call: &mut Call<'_>, m: &Meta, stats: &Stats, changes: &mut Map
     if !want.selinux.given() {
         return Ok(());
     }
-    let Some(current) = selinux::words_of(&selinux::context(call, &m.name)?) else {
-        return Err(Fault::raised(
+    let Some(current) = selinux::context_fields(&selinux::context(call, &m.name)?) else {
+        return Err(CallError::raised(
             "AttributeError",
             "'ValueError' object has no attribute 'strerror'",
         ));
@@ -222,22 +232,22 @@ pub fn perms_of(call: &Call<'_>) -> Perms {
         mode: call.arg("mode").clone(),
         attrs: call.arg("attrs").clone(),
         follow_symlinks: call.flag("follow_symlinks"),
-        selinux: selinux::Wanted::of(call),
+        selinux: selinux::WantedContext::from_call(call),
     }
 }
 
 pub fn check_file_meta_function(call: &mut Call<'_>) -> Result {
     let text = |name: &str| call.text(name).unwrap_or_default();
-    let request = Meta {
+    let request = MetaArgs {
         name: text("name"),
         sfn: text("sfn"),
         source: call.arg("source").clone(),
-        source_sum: Sum::from_value(call.arg("source_sum")),
+        source_sum: FileSum::from_value(call.arg("source_sum")),
         perms: perms_of(call),
         saltenv: text("saltenv"),
         contents: call.arg("contents").clone(),
         verify_ssl: call.arg("verify_ssl").clone(),
-        ignore: Ignore::of(call),
+        ignore: IgnoredChanges::from_call(call),
         new_file_diff: call.flag("new_file_diff"),
     };
     Ok(check_file_meta(call, &request)?.value())
@@ -245,9 +255,9 @@ pub fn check_file_meta_function(call: &mut Call<'_>) -> Result {
 
 /// What is asked about a managed file: where its content comes from, and what it is to be.
 #[derive(Clone, Debug, Default)]
-pub struct Check {
+pub struct CheckArgs {
     /// Where the content comes from; its `source` and `source_hash` may be lists.
-    pub get: managed::Get,
+    pub get: managed::GetManagedArgs,
     /// Owner, group, mode, attributes, context.
     pub perms: Perms,
     /// The content itself.
@@ -264,13 +274,13 @@ pub struct Check {
 /// No source is there, the content cannot be had.
 pub fn check_managed_changes(
     call: &mut Call<'_>,
-    c: &Check,
-) -> Result<std::result::Result<Changes, String>> {
+    c: &CheckArgs,
+) -> Result<Result<Changes, String>> {
     let mut get = c.get.clone();
     (get.source, get.source_hash) =
         source::source_list(call, &get.source, &get.source_hash, &get.saltenv)?;
     let mut perms = c.perms.clone();
-    let mut found = Managed::default();
+    let mut found = ManagedContent::default();
     if c.contents.is_nil() {
         found = managed::get_managed(call, &get)?;
         if let Some(sum) = &mut found.sum {
@@ -291,7 +301,7 @@ pub fn check_managed_changes(
             }
         }
     }
-    let request = Meta {
+    let request = MetaArgs {
         name: get.name.clone(),
         sfn: found.sfn.clone(),
         source: get.source.clone(),
@@ -308,9 +318,9 @@ pub fn check_managed_changes(
     changes.map(Ok)
 }
 
-fn check_of(call: &Call<'_>) -> Check {
-    Check {
-        get: managed::Get::of(call),
+fn check_of(call: &Call<'_>) -> CheckArgs {
+    CheckArgs {
+        get: managed::GetManagedArgs::from_call(call),
         perms: perms_of(call),
         contents: call.arg("contents").clone(),
         keep_mode: call.flag("keep_mode"),

@@ -32,32 +32,33 @@ mod stat;
 mod sums;
 mod tree;
 
-use super::Fault;
+use super::CallError;
 use super::declare::{Function, Lit, Module, opt, req};
 
-pub use attrs::{Diff as AttrChanges, compare as compare_attrs, of as attributes};
+pub use attrs::{AttrChange, compare as compare_attrs, read as attributes};
 pub use backup::{backup_minion, replace_file};
-pub use block::{Block, blockreplace};
+pub use block::{BlockArgs, blockreplace};
 pub use codec::Codec;
 pub use comment::comment_line;
 pub use contents::{append_lines, touch};
-pub use diff::{Diff, How as DiffHow, Ignore, get_diff, unified as unified_diff};
-pub use line::{Line, line};
-pub use links::{How as SymlinkHow, symlink};
-pub use manage::{Manage, manage_file};
-pub use managed::{Get as GetManaged, Managed, get_managed};
+pub use diff::{Diff, DiffOptions, IgnoredChanges, get_diff, unified as unified_diff};
+pub use line::{LineArgs, line};
+pub use links::{SymlinkOptions, symlink};
+pub use manage::{ManageArgs, manage_file};
+pub use managed::{GetManagedArgs as GetManaged, ManagedContent, get_managed};
 pub use meta::{
-    Changes, Check as CheckManaged, Meta as FileMeta, check_file_meta, check_managed_changes,
+    Changes, CheckArgs as CheckManaged, MetaArgs as FileMeta, check_file_meta,
+    check_managed_changes,
 };
 pub use owner::{chown, gid_to_group, group_to_gid, lchown, set_mode, uid_to_user, user_to_uid};
 pub use perms::{Perms, check_perms};
-pub use replace::{Replace, replace};
-pub use sed::{Patch, patch};
-pub use selinux::Wanted as SelinuxContext;
+pub use replace::{ReplaceArgs, replace};
+pub use sed::{PatchArgs, patch};
+pub use selinux::WantedContext as SelinuxContext;
 pub use source::{Signature, cache_file, clean_tmp, source_list, stat_file, urlparse};
 pub use stat::Stats;
-pub use sums::{Extract, SourceHash, Sum, extract_hash, get_hash, get_source_sum};
-pub use tree::{New, copy, makedirs, makedirs_perms, mkdir, remove, rename};
+pub use sums::{ExtractHashArgs, FileSum, SourceHash, extract_hash, get_hash, get_source_sum};
+pub use tree::{NewNodeArgs, copy, makedirs, makedirs_perms, mkdir, remove, rename};
 
 const NIL: Lit = Lit::Nil;
 const NO: Lit = Lit::Bool(false);

@@ -30,7 +30,7 @@ pub fn dirname(call: &mut Call<'_>) -> Result {
 pub fn join(call: &mut Call<'_>) -> Result {
     let parts: Vec<String> = call.bound.varargs.iter().map(python::str).collect();
     let Some((first, rest)) = parts.split_first() else {
-        return Err(super::Fault::Type(
+        return Err(super::CallError::Type(
             "join() missing 1 required positional argument: 'a'".to_owned(),
         ));
     };

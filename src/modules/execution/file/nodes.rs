@@ -5,7 +5,7 @@ use super::super::{Call, python};
 use super::os;
 use super::paths::expanduser;
 use super::perms::{check_perms, is_test};
-use super::tree::{self, New};
+use super::tree::{self, NewNodeArgs};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::errno::Errno;
@@ -14,21 +14,21 @@ use nix::unistd::mkfifo;
 
 /// A kind of node.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum NodeKind {
     Character,
     Block,
     Pipe,
 }
 
-fn make(call: &mut Call<'_>, kind: Kind) -> Result {
+fn make(call: &mut Call<'_>, kind: NodeKind) -> Result {
     let name = expanduser(&call.text("name").unwrap_or_default());
-    let new = New::of(call);
+    let new = NewNodeArgs::from_call(call);
     let mut ret =
         map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => "", "result" => false};
     let made = match kind {
-        Kind::Character => format!("Character device {name} created."),
-        Kind::Block => format!("Block device {name} created."),
-        Kind::Pipe => format!("Fifo pipe {name} created."),
+        NodeKind::Character => format!("Character device {name} created."),
+        NodeKind::Block => format!("Block device {name} created."),
+        NodeKind::Pipe => format!("Fifo pipe {name} created."),
     };
     if is_test(call) {
         ret.set("changes", map! {"new" => made});
@@ -37,7 +37,7 @@ fn make(call: &mut Call<'_>, kind: Kind) -> Result {
         let text = python::str(&new.mode);
         let digits = text.trim_start_matches(['0', 'O', 'o']);
         let Some(bits) = os::octal(digits) else {
-            return Err(super::Fault::raised(
+            return Err(super::CallError::raised(
                 "ValueError",
                 format!(
                     "invalid literal for int() with base 8: {}",
@@ -50,10 +50,10 @@ fn make(call: &mut Call<'_>, kind: Kind) -> Result {
             python::int(call.arg(name)).map(|n| u64::try_from(n).unwrap_or(u64::from(u32::MAX)))
         };
         let done = match kind {
-            Kind::Pipe => mkfifo(name.as_str(), mode),
-            Kind::Character | Kind::Block => {
+            NodeKind::Pipe => mkfifo(name.as_str(), mode),
+            NodeKind::Character | NodeKind::Block => {
                 let flag = match kind {
-                    Kind::Character => SFlag::S_IFCHR,
+                    NodeKind::Character => SFlag::S_IFCHR,
                     _ => SFlag::S_IFBLK,
                 };
                 let device = makedev(number("major")?, number("minor")?);
@@ -77,28 +77,28 @@ fn make(call: &mut Call<'_>, kind: Kind) -> Result {
 }
 
 pub fn mknod_chrdev(call: &mut Call<'_>) -> Result {
-    make(call, Kind::Character)
+    make(call, NodeKind::Character)
 }
 
 pub fn mknod_blkdev(call: &mut Call<'_>) -> Result {
-    make(call, Kind::Block)
+    make(call, NodeKind::Block)
 }
 
 pub fn mknod_fifo(call: &mut Call<'_>) -> Result {
-    make(call, Kind::Pipe)
+    make(call, NodeKind::Pipe)
 }
 
 pub fn mknod(call: &mut Call<'_>) -> Result {
     let name = call.text("name").unwrap_or_default();
-    let new = New {
+    let new = NewNodeArgs {
         mode: Value::Nil,
-        ..New::of(call)
+        ..NewNodeArgs::from_call(call)
     };
     tree::makedirs(call, &name, &new)?;
     let kind = match call.arg("ntype").as_str() {
-        Some("c") => Kind::Character,
-        Some("b") => Kind::Block,
-        Some("p") => Kind::Pipe,
+        Some("c") => NodeKind::Character,
+        Some("b") => NodeKind::Block,
+        Some("p") => NodeKind::Pipe,
         _ => {
             return os::invocation(format!(
                 "Node type unavailable: '{}'. Available node types are character ('c'), block ('b'), and pipe \

@@ -1,6 +1,6 @@
 //! What Python's `os`, `shutil` and `tempfile` do to files, with the texts of their errors.
 
-use super::super::{Fault, python};
+use super::super::{CallError, python};
 use super::paths;
 use crate::execution::declare::Result;
 use halite_wire::Value;
@@ -37,14 +37,14 @@ pub fn text(e: &io::Error, path: &str) -> String {
 }
 
 /// The Python exception for an error about a path.
-pub fn fault(e: &io::Error, path: &str) -> Fault {
-    Fault::raised(class(e), text(e, path))
+pub fn fault(e: &io::Error, path: &str) -> CallError {
+    CallError::raised(class(e), text(e, path))
 }
 
 /// An error of a system call that Python words without a path.
-pub fn bare_fault(e: &io::Error) -> Fault {
+pub fn bare_fault(e: &io::Error) -> CallError {
     let number = e.raw_os_error().unwrap_or_default();
-    Fault::raised(class(e), format!("[Errno {number}] {}", strerror(e)))
+    CallError::raised(class(e), format!("[Errno {number}] {}", strerror(e)))
 }
 
 fn class(e: &io::Error) -> &'static str {
@@ -59,7 +59,7 @@ fn class(e: &io::Error) -> &'static str {
 }
 
 /// Whether Python's `except OSError` would take it.
-pub fn is_os_error(fault: &Fault) -> bool {
+pub fn is_os_error(fault: &CallError) -> bool {
     let known = [
         "FileNotFoundError",
         "PermissionError",
@@ -70,17 +70,17 @@ pub fn is_os_error(fault: &Fault) -> bool {
         "shutil.Error",
         "shutil.SameFileError",
     ];
-    matches!(fault, Fault::Raised(class, _) if known.contains(&class.as_str()))
+    matches!(fault, CallError::Raised(class, _) if known.contains(&class.as_str()))
 }
 
 /// `CommandExecutionError`.
 pub fn command<T>(text: impl Into<String>) -> Result<T> {
-    Err(Fault::Command(text.into()))
+    Err(CallError::Command(text.into()))
 }
 
 /// `SaltInvocationError`.
 pub fn invocation<T>(text: impl Into<String>) -> Result<T> {
-    Err(Fault::Invocation(text.into()))
+    Err(CallError::Invocation(text.into()))
 }
 
 /// All bytes of a file.
@@ -108,7 +108,7 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
 /// A file as text.
 ///
 /// # Errors
-/// As [`read`]; bytes that are no UTF-8.
+/// As [`read`]; octets that are no UTF-8.
 pub fn read_text(path: &str) -> Result<String> {
     decoded(read(path)?)
 }
@@ -120,7 +120,7 @@ pub fn read_text(path: &str) -> Result<String> {
 pub fn decoded(octets: Vec<u8>) -> Result<String> {
     String::from_utf8(octets).map_err(|e| {
         let text = halite_wire::pylines::utf8_error(e.as_bytes()).unwrap_or_default();
-        Fault::raised("UnicodeDecodeError", text)
+        CallError::raised("UnicodeDecodeError", text)
     })
 }
 
@@ -211,18 +211,18 @@ pub fn random_name() -> String {
 }
 
 /// A temporary file that goes when it is dropped (`salt.utils.files.mkstemp`, `__clean_tmp`).
-pub struct Temporary(PathBuf);
+pub struct TempFile(PathBuf);
 
-impl Temporary {
+impl TempFile {
     /// A new one with this in it.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn with(data: &[u8]) -> Result<Temporary> {
+    pub fn with(data: &[u8]) -> Result<TempFile> {
         let dir = temp_dir();
         let shown = dir.to_string_lossy().into_owned();
         let (mut file, path) = mkstemp(&dir, TEMPFILE_PREFIX).map_err(|e| fault(&e, &shown))?;
-        let made = Temporary(path);
+        let made = TempFile(path);
         file.write_all(data).map_err(|e| fault(&e, &shown))?;
         Ok(made)
     }
@@ -233,14 +233,14 @@ impl Temporary {
     }
 
     /// Leaves the file where it is.
-    pub fn keep(self) -> String {
+    pub fn persist(self) -> String {
         let path = self.path();
         std::mem::forget(self);
         path
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -264,7 +264,7 @@ pub fn copyfile(from: &str, to: &str) -> Result<()> {
         && same(a, b)
     {
         let shown = |p: &str| python::repr(&p.into());
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "shutil.SameFileError",
             format!("{} and {} are the same file", shown(from), shown(to)),
         ));
@@ -372,7 +372,7 @@ pub fn move_to(from: &str, to: &str) -> Result<()> {
         if !same || paths::is_link(from) {
             target = paths::join(to, paths::basename(from.trim_end_matches('/')));
             if paths::exists(&target) {
-                return Err(Fault::raised(
+                return Err(CallError::raised(
                     "shutil.Error",
                     format!("Destination path '{target}' already exists"),
                 ));
@@ -392,13 +392,13 @@ pub fn move_to(from: &str, to: &str) -> Result<()> {
         return fs::remove_file(from).map_err(|e| fault(&e, from));
     }
     if Path::new(&target).starts_with(from) {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "shutil.Error",
             format!("Cannot move a directory '{from}' into itself '{to}'."),
         ));
     }
     if e.raw_os_error() != Some(Errno::EXDEV as i32) && paths::exists(&target) {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "FileExistsError",
             format!("[Errno 17] File exists: {}", shown(&target)),
         ));

@@ -1,7 +1,7 @@
 //! Users, groups, owners and modes.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::stat;
@@ -54,7 +54,7 @@ pub fn uid_to_user_function(call: &mut Call<'_>) -> Result {
     let uid = call.arg("uid");
     match uid {
         Value::Int(i) => Ok(u32::try_from(*i).map_or(uid.clone(), uid_to_user)),
-        other => Err(Fault::Type(format!(
+        other => Err(CallError::Type(format!(
             "uid should be integer, not {}",
             python::short_class(other)
         ))),
@@ -65,7 +65,7 @@ pub fn gid_to_group_function(call: &mut Call<'_>) -> Result {
     let given = call.arg("gid");
     let gid = match python::int(given) {
         Ok(gid) => Some(gid),
-        Err(Fault::Raised(..)) => group_to_gid(given),
+        Err(CallError::Raised(..)) => group_to_gid(given),
         Err(other) => return Err(other),
     };
     let Some(gid) = gid else {
@@ -74,16 +74,16 @@ pub fn gid_to_group_function(call: &mut Call<'_>) -> Result {
     Ok(u32::try_from(gid).map_or(gid.into(), gid_to_group))
 }
 
-fn or_empty(number: Option<i64>) -> Value {
+fn number_or_empty(number: Option<i64>) -> Value {
     number.map_or("".into(), Value::Int)
 }
 
 pub fn user_to_uid_function(call: &mut Call<'_>) -> Result {
-    Ok(or_empty(user_to_uid(call.arg("user"))))
+    Ok(number_or_empty(user_to_uid(call.arg("user"))))
 }
 
 pub fn group_to_gid_function(call: &mut Call<'_>) -> Result {
-    Ok(or_empty(group_to_gid(call.arg("group"))))
+    Ok(number_or_empty(group_to_gid(call.arg("group"))))
 }
 
 /// Numbers of both, and what is wrong with the names.
@@ -110,11 +110,13 @@ fn owners(user: &Value, group: &Value) -> (Option<i64>, Option<i64>, String) {
 /// `-1` leaves things as they are.
 fn id(number: Option<i64>, what: &str) -> Result<Option<u32>> {
     match number {
-        None => Err(Fault::Type(format!("{what} should be integer, not str"))),
+        None => Err(CallError::Type(format!(
+            "{what} should be integer, not str"
+        ))),
         Some(-1) => Ok(None),
         Some(n) => u32::try_from(n)
             .map(Some)
-            .map_err(|_| Fault::raised("OverflowError", format!("{what} is out of range"))),
+            .map_err(|_| CallError::raised("OverflowError", format!("{what} is out of range"))),
     }
 }
 
@@ -163,7 +165,7 @@ pub fn lchown_function(call: &mut Call<'_>) -> Result {
 
 pub fn chgrp_function(call: &mut Call<'_>) -> Result {
     let path = expanduser(&path(call));
-    let user = stat::Stats::of(&path, true)?.user;
+    let user = stat::Stats::read(&path, true)?.user;
     Ok(chown(&path, &user, call.arg("group"))?.into())
 }
 
@@ -182,7 +184,7 @@ pub fn set_mode(path: &str, mode: &Value) -> Result<String> {
         return os::command(format!("{path}: File not found"));
     }
     match os::octal(text).map(|bits| os::chmod(&path, bits)) {
-        Some(Ok(())) => Ok(stat::Stats::of(&path, true)?.mode),
+        Some(Ok(())) => Ok(stat::Stats::read(&path, true)?.mode),
         _ => Ok(format!("Invalid Mode {text}")),
     }
 }

@@ -1,6 +1,6 @@
 //! Python's regular expressions over files: flags, bytes, and the faults they raise.
 
-use super::super::{Fault, python};
+use super::super::{CallError, python};
 use super::os;
 use crate::execution::declare::Result;
 use halite_target::{PyRegex, RegexMode};
@@ -78,14 +78,14 @@ fn compiled(pattern: &str, mode: RegexMode) -> Result<PyRegex> {
 }
 
 /// `re.error`.
-pub fn error(why: String) -> Fault {
-    Fault::raised("re.error", why)
+pub fn error(why: String) -> CallError {
+    CallError::raised("re.error", why)
 }
 
 /// What is wrong with the template of a replacement.
-pub fn template_error(why: String) -> Fault {
+pub fn template_error(why: String) -> CallError {
     if why.starts_with("unknown group name") {
-        Fault::raised("IndexError", why)
+        CallError::raised("IndexError", why)
     } else {
         error(why)
     }
@@ -97,13 +97,13 @@ pub fn template_error(why: String) -> Fault {
 /// `re.error`; flags that do not fit.
 pub fn text(pattern: &str, bits: i64) -> Result<PyRegex> {
     if bits & LOCALE != 0 {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "ValueError",
             "cannot use LOCALE flag with a str pattern",
         ));
     }
     if bits & ASCII != 0 && bits & UNICODE != 0 {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "ValueError",
             "ASCII and UNICODE flags are incompatible",
         ));
@@ -123,9 +123,9 @@ pub fn at_start(pattern: &str, bits: i64) -> Result<PyRegex> {
 ///
 /// # Errors
 /// `re.error`; flags that do not fit.
-pub fn octets(pattern: &str, bits: i64) -> Result<PyRegex> {
+pub fn to_bytes(pattern: &str, bits: i64) -> Result<PyRegex> {
     if bits & UNICODE != 0 {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "ValueError",
             "cannot use UNICODE flag with a bytes pattern",
         ));

@@ -1,7 +1,7 @@
 //! Owner, group, mode, attributes and SELinux context of a file put right (`file.check_perms`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::stat::Stats;
@@ -23,7 +23,7 @@ pub struct Perms {
     /// Whether the target of a link is meant.
     pub follow_symlinks: bool,
     /// The SELinux context.
-    pub selinux: selinux::Wanted,
+    pub selinux: selinux::WantedContext,
 }
 
 impl Perms {
@@ -31,8 +31,8 @@ impl Perms {
     ///
     /// # Errors
     /// There is no such file.
-    pub fn of(path: &str) -> Result<Perms> {
-        let stats = Stats::of(path, true)?;
+    pub fn read(path: &str) -> Result<Perms> {
+        let stats = Stats::read(path, true)?;
         Ok(Perms {
             user: stats.user,
             group: stats.group,
@@ -88,13 +88,13 @@ pub fn check_perms(
         ),
         Some(mut ret) => {
             let Some(comment) = ret.get("comment").cloned() else {
-                return Err(Fault::raised("KeyError", "'comment'"));
+                return Err(CallError::raised("KeyError", "'comment'"));
             };
             ret.set("comment", Value::Array(Vec::new()));
             (ret, comment)
         }
     };
-    let cur = Stats::of(&name, want.follow_symlinks)?;
+    let cur = Stats::read(&name, want.follow_symlinks)?;
     let is_int = |v: &Value| matches!(v, Value::Int(_) | Value::Bool(_));
     let mut perms = map! {
         "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user.clone() },
@@ -111,8 +111,8 @@ pub fn check_perms(
         perms.set("cmode", mode);
         owner::set_mode(&name, &mode.into())?;
     }
-    let post = Stats::of(&name, want.follow_symlinks)?;
-    tell_changes(call, &mut ret, &perms, &post, want);
+    let post = Stats::read(&name, want.follow_symlinks)?;
+    record_changes(call, &mut ret, &perms, &post, want);
     if let Some(mode) = mode.filter(|_| whole) {
         if mode != post.mode {
             if is_test(call) {
@@ -198,7 +198,7 @@ fn change_owner(
     Ok(())
 }
 
-fn tell_changes(call: &Call<'_>, ret: &mut Map, perms: &Map, post: &Stats, want: &Perms) {
+fn record_changes(call: &Call<'_>, ret: &mut Map, perms: &Map, post: &Stats, want: &Perms) {
     let both = [
         ("user", &want.user, post.is_user(&want.user), "cuser"),
         ("group", &want.group, post.is_group(&want.group), "cgroup"),
@@ -225,13 +225,13 @@ fn tell_changes(call: &Call<'_>, ret: &mut Map, perms: &Map, post: &Stats, want:
 
 fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) -> Result<()> {
     let letters = python::str(wanted);
-    let Some(diff) = attrs::compare(call, name, &letters)?.filter(attrs::Diff::any) else {
+    let Some(diff) = attrs::compare(call, name, &letters)?.filter(attrs::AttrChange::any) else {
         return Ok(());
     };
     let now = |call: &mut Call<'_>| -> Result<String> {
-        attrs::of(call, name)?
+        attrs::read(call, name)?
             .and_then(|mut found| found.remove(name))
-            .ok_or_else(|| Fault::raised("KeyError", python::repr(&name.into())))
+            .ok_or_else(|| CallError::raised("KeyError", python::repr(&name.into())))
     };
     let old = now(call)?;
     let mut new = letters.clone();
@@ -275,7 +275,7 @@ pub fn check_perms_function(call: &mut Call<'_>) -> Result {
         mode: call.arg("mode").clone(),
         attrs: call.arg("attrs").clone(),
         follow_symlinks: call.flag("follow_symlinks"),
-        selinux: selinux::Wanted::of(call),
+        selinux: selinux::WantedContext::from_call(call),
     };
     let name = call.text("name").unwrap_or_default();
     let ret = call.arg("ret").as_map().cloned();

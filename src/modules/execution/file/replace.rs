@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, python};
 use super::codec::Codec;
-use super::os::{self, Temporary};
+use super::os::{self, TempFile};
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
 use super::{diff, pattern};
@@ -12,7 +12,7 @@ use halite_wire::{Value, pylines};
 
 /// The arguments of `file.replace`.
 #[derive(Clone, Debug, Default)]
-pub struct Replace {
+pub struct ReplaceArgs {
     /// The file.
     pub path: String,
     /// What is looked for.
@@ -48,49 +48,49 @@ pub struct Replace {
 }
 
 /// How the content of the file is seen while it is worked on.
-enum View {
-    /// Each byte a character.
+enum ContentView {
+    /// Each octet a character.
     Octets,
     /// In an encoding.
     Text(Codec),
 }
 
-impl View {
+impl ContentView {
     /// Text of an argument as it stands in the view.
     fn given(&self, text: &str) -> String {
         match self {
-            View::Octets => pylines::latin1(text.as_bytes()),
-            View::Text(_) => text.to_owned(),
+            ContentView::Octets => pylines::latin1(text.as_bytes()),
+            ContentView::Text(_) => text.to_owned(),
         }
     }
 
     fn read(&self, path: &str) -> Result<String> {
         let data = os::read(path)?;
         match self {
-            View::Octets => Ok(pylines::latin1(&data)),
-            View::Text(codec) => codec.decode(&data),
+            ContentView::Octets => Ok(pylines::latin1(&data)),
+            ContentView::Text(codec) => codec.decode(&data),
         }
     }
 
-    fn octets(&self, text: &str) -> Result<Vec<u8>> {
+    fn to_bytes(&self, text: &str) -> Result<Vec<u8>> {
         match self {
-            View::Octets => Ok(pylines::from_latin1(text)),
-            View::Text(codec) => codec.encode(text, "strict"),
+            ContentView::Octets => Ok(pylines::from_latin1(text)),
+            ContentView::Text(codec) => codec.encode(text, "strict"),
         }
     }
 
     fn lines<'a>(&self, text: &'a str) -> Vec<&'a str> {
         match self {
-            View::Octets => pylines::of_file(text),
-            View::Text(_) => pylines::of_text(text),
+            ContentView::Octets => pylines::of_file(text),
+            ContentView::Text(_) => pylines::of_text(text),
         }
     }
 
     /// A line as a diff shows it.
-    fn shown(&self, line: &str) -> String {
+    fn display(&self, line: &str) -> String {
         match self {
-            View::Octets => pylines::decode(&pylines::from_latin1(line)),
-            View::Text(_) => line.to_owned(),
+            ContentView::Octets => pylines::decode(&pylines::from_latin1(line)),
+            ContentView::Text(_) => line.to_owned(),
         }
     }
 }
@@ -99,7 +99,7 @@ impl View {
 ///
 /// # Errors
 /// The file or the pattern is no good.
-pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
+pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
     let given = expanduser(&r.path);
     let link = paths::is_link(&given).then(|| paths::readlink(&given).unwrap_or_default());
     let path = paths::realpath(&given);
@@ -121,14 +121,14 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
     if r.append_if_not_found && r.prepend_if_not_found {
         return os::invocation("Only one of append and prepend_if_not_found is permitted");
     }
-    let before = Perms::of(&path)?;
+    let before = Perms::read(&path)?;
     let view = match &r.encoding {
-        None => View::Octets,
-        Some(name) => View::Text(Codec::by_name(name)?),
+        None => ContentView::Octets,
+        Some(name) => ContentView::Text(Codec::by_name(name)?),
     };
     let regex = match view {
-        View::Octets => pattern::octets(&r.pattern, r.flags)?,
-        View::Text(_) => pattern::text(&r.pattern, r.flags)?,
+        ContentView::Octets => pattern::to_bytes(&r.pattern, r.flags)?,
+        ContentView::Text(_) => pattern::text(&r.pattern, r.flags)?,
     };
     let original = view.read(&path)?;
     if r.search_only {
@@ -141,12 +141,9 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
         repl.clone()
     };
     let template = RegexTemplate::new(&template, &regex).map_err(pattern::template_error)?;
-    let replaced = regex.replace(
-        &original,
-        &template,
-        r.count,
-        |_| Ok::<(), super::Fault>(()),
-    )?;
+    let replaced = regex.replace(&original, &template, r.count, |_| {
+        Ok::<(), super::CallError>(())
+    })?;
     let mut found = replaced.count > 0;
     let adds = r.append_if_not_found || r.prepend_if_not_found;
     if adds {
@@ -154,7 +151,7 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
             Some(text) if !text.is_empty() => view.given(text),
             _ => repl.clone(),
         };
-        found |= stands_there(&view, &content, r.flags, &original)?;
+        found |= contains(&view, &content, r.flags, &original)?;
     }
     let mut new = replaced.text;
     if !found && adds {
@@ -171,15 +168,15 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
     }
     let changed = new != original;
     if changed && !r.dry_run {
-        let data = view.octets(&new)?;
+        let data = view.to_bytes(&new)?;
         let copy = copy(&path, r.preserve_inode)?;
-        if !found && adds && matches!(view, View::Octets) {
+        if !found && adds && matches!(view, ContentView::Octets) {
             os::write_atomic(&path, &data)?
         } else {
             os::overwrite(&path, &data)?
         }
         if !r.backup.is_empty() {
-            keep(copy, &path, &r.backup, &given, link.as_deref())?;
+            keep_backup(copy, &path, &r.backup, &given, link.as_deref())?;
         }
     }
     if !r.dry_run {
@@ -187,7 +184,7 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
     }
     let shown = |text: &str| -> Vec<String> {
         let lines = view.lines(text).into_iter();
-        lines.map(|l| view.shown(l)).collect()
+        lines.map(|l| view.display(l)).collect()
     };
     let differences = diff::unified(&shown(&original), &shown(&new));
     Ok(if r.show_changes {
@@ -198,15 +195,15 @@ pub fn replace(call: &mut Call<'_>, r: &Replace) -> Result {
 }
 
 /// Whether the content to be added is a line already.
-fn stands_there(view: &View, content: &str, flags: i64, text: &str) -> Result<bool> {
+fn contains(view: &ContentView, content: &str, flags: i64, text: &str) -> Result<bool> {
     let line = format!("^{}($|(?=\r\n))", regex_escape(content));
     let regex = match view {
         // The content is Latin-1 already.
-        View::Octets => {
+        ContentView::Octets => {
             let line = String::from_utf8_lossy(&pylines::from_latin1(&line)).into_owned();
-            pattern::octets(&line, flags)?
+            pattern::to_bytes(&line, flags)?
         }
-        View::Text(_) => pattern::text(&line, flags)?,
+        ContentView::Text(_) => pattern::text(&line, flags)?,
     };
     Ok(regex.found_in(text))
 }
@@ -215,9 +212,9 @@ fn stands_there(view: &View, content: &str, flags: i64, text: &str) -> Result<bo
 ///
 /// # Errors
 /// `CommandExecutionError`.
-pub fn copy(path: &str, preserve_inode: bool) -> Result<Temporary> {
-    let copy = Temporary::with(b"").map_err(|e| {
-        super::Fault::Command(format!("Unable to create temp file. Exception: {e}"))
+pub fn copy(path: &str, preserve_inode: bool) -> Result<TempFile> {
+    let copy = TempFile::with(b"").map_err(|e| {
+        super::CallError::Command(format!("Unable to create temp file. Exception: {e}"))
     })?;
     let (done, verb) = if preserve_inode {
         (os::copy2(path, &copy.path()), "copy")
@@ -234,7 +231,13 @@ pub fn copy(path: &str, preserve_inode: bool) -> Result<Temporary> {
 }
 
 /// Makes the copy the backup; beside a link stands a link to it.
-fn keep(copy: Temporary, path: &str, backup: &str, given: &str, link: Option<&str>) -> Result<()> {
+fn keep_backup(
+    copy: TempFile,
+    path: &str,
+    backup: &str,
+    given: &str,
+    link: Option<&str>,
+) -> Result<()> {
     let name = format!("{path}{backup}");
     if let Err(e) = os::move_to(&copy.path(), &name) {
         return os::command(format!(
@@ -254,7 +257,7 @@ fn keep(copy: Temporary, path: &str, backup: &str, given: &str, link: Option<&st
 
 pub fn replace_function(call: &mut Call<'_>) -> Result {
     let text = |name: &str| call.text(name).unwrap_or_default();
-    let request = Replace {
+    let request = ReplaceArgs {
         path: text("path"),
         pattern: text("pattern"),
         repl: python::str(call.arg("repl")),
@@ -289,14 +292,14 @@ pub fn search_function(call: &mut Call<'_>) -> Result {
     if call.flag("multiline") {
         flags |= pattern::MULTILINE;
     }
-    let request = Replace {
+    let request = ReplaceArgs {
         path: call.text("path").unwrap_or_default(),
         pattern: call.text("pattern").unwrap_or_default(),
         flags,
         dry_run: true,
         search_only: true,
         ignore_if_missing: call.flag("ignore_if_missing"),
-        ..Replace::default()
+        ..ReplaceArgs::default()
     };
     replace(call, &request)
 }

@@ -1,7 +1,7 @@
 //! `sed`, `grep` and `patch`, and the `sed` of Python's own regular expressions.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use super::os;
 use super::paths::{self, expanduser};
 use super::pattern;
@@ -26,8 +26,8 @@ fn text(call: &Call<'_>, name: &str) -> String {
     }
 }
 
-fn words(line: &str) -> std::result::Result<Vec<String>, Fault> {
-    shlex::split(line).map_err(|e| Fault::raised("ValueError", e))
+fn split_options(line: &str) -> Result<Vec<String>> {
+    shlex::split(line).map_err(|e| CallError::raised("ValueError", e))
 }
 
 fn limited(limit: &str, command: String) -> String {
@@ -48,7 +48,7 @@ pub fn sed(call: &mut Call<'_>) -> Result {
         ["before", "after", "limit"].map(|name| escaped(&text(call, name), all));
     let backup = super::replace::suffix(call.arg("backup"));
     let mut argv = vec!["sed".to_owned(), format!("-i{backup}")];
-    argv.extend(words(&text(call, "options"))?);
+    argv.extend(split_options(&text(call, "options"))?);
     let negate = if call.flag("negate_match") { "!" } else { "" };
     let flags = text(call, "flags");
     argv.push(limited(
@@ -90,7 +90,7 @@ pub fn psed(call: &mut Call<'_>) -> Result {
     };
     if !limit.is_empty() && !pieces.is_empty() {
         pattern::text(&limit, 0)?;
-        return Err(Fault::Type(
+        return Err(CallError::Type(
             "must be str or None, not re.Pattern".to_owned(),
         ));
     }
@@ -99,7 +99,7 @@ pub fn psed(call: &mut Call<'_>) -> Result {
     let mut bits = 0;
     for letter in letters.chars().filter(|_| !pieces.is_empty()) {
         if !"ILMSUX".contains(letter) {
-            return Err(Fault::raised("KeyError", format!("'{letter}'")));
+            return Err(CallError::raised("KeyError", format!("'{letter}'")));
         }
         bits |= pattern::flags(&letter.to_string().into())?;
     }
@@ -107,7 +107,7 @@ pub fn psed(call: &mut Call<'_>) -> Result {
     let regex = pattern::text(&before, bits)?;
     let template = RegexTemplate::new(&after, &regex).map_err(pattern::template_error)?;
     for piece in &pieces {
-        let done = regex.replace(piece, &template, count, |_| Ok::<(), Fault>(()))?;
+        let done = regex.replace(piece, &template, count, |_| Ok::<(), CallError>(()))?;
         new.push_str(&done.text);
     }
     os::overwrite(&path, new.as_bytes())?;
@@ -119,7 +119,7 @@ pub fn grep(call: &mut Call<'_>) -> Result {
     let mut argv = vec!["grep".to_owned()];
     for option in &call.bound.varargs {
         let option = python::str(option);
-        let split = words(&option)?;
+        let split = split_options(&option)?;
         if split.len() > 1 {
             return os::invocation(format!(
                 "Passing multiple command line arguments in a single string is not supported, please pass the \
@@ -140,7 +140,7 @@ pub fn grep(call: &mut Call<'_>) -> Result {
 
 /// The arguments of `file.patch`.
 #[derive(Clone, Debug, Default)]
-pub struct Patch {
+pub struct PatchArgs {
     /// A file or directory.
     pub original: String,
     /// The file with the differences.
@@ -155,14 +155,14 @@ pub struct Patch {
 ///
 /// # Errors
 /// There is no such program.
-pub fn patch(call: &mut Call<'_>, request: &Patch) -> Result {
+pub fn patch(call: &mut Call<'_>, request: &PatchArgs) -> Result {
     let Some(program) = super::super::cmd::which("patch") else {
         return os::command(
             "patch executable not found. Is the distribution's patch package installed?",
         );
     };
     let mut argv = vec![program];
-    argv.extend(words(&request.options)?);
+    argv.extend(split_options(&request.options)?);
     let mut has = |tests: &[&str], default: &str| {
         let there = argv.iter().any(|w| {
             tests
@@ -194,7 +194,7 @@ pub fn patch(call: &mut Call<'_>, request: &Patch) -> Result {
 }
 
 pub fn patch_function(call: &mut Call<'_>) -> Result {
-    let request = Patch {
+    let request = PatchArgs {
         original: text(call, "originalfile"),
         patch: text(call, "patchfile"),
         options: call.text("options").unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! SELinux contexts of files.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use super::os;
 use super::perms;
 use halite_wire::map;
@@ -12,15 +12,15 @@ const WORDS: [&str; 4] = ["seuser", "serole", "setype", "serange"];
 
 /// The context that a file is to have; an empty word stands for "as it is".
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct WantedContext {
     /// User, role, type and range.
     pub words: [String; 4],
 }
 
-impl Wanted {
+impl WantedContext {
     /// From the arguments `seuser`, `serole`, `setype`, `serange`.
-    pub fn of(call: &Call<'_>) -> Wanted {
-        Wanted {
+    pub fn from_call(call: &Call<'_>) -> WantedContext {
+        WantedContext {
             words: WORDS.map(|name| word(call, name)),
         }
     }
@@ -52,7 +52,7 @@ pub fn context(call: &mut Call<'_>, path: &str) -> Result<String> {
 }
 
 /// The four words of a context; `None` if it has another number of them.
-pub fn words_of(text: &str) -> Option<[String; 4]> {
+pub fn context_fields(text: &str) -> Option<[String; 4]> {
     let words: Vec<String> = text.split(':').map(str::to_owned).collect();
     words.try_into().ok()
 }
@@ -105,8 +105,8 @@ pub fn set(
 ///
 /// # Errors
 /// As [`set`].
-pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Wanted) -> Result<()> {
-    let Some(current) = words_of(&context(call, name)?) else {
+pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &WantedContext) -> Result<()> {
+    let Some(current) = context_fields(&context(call, name)?) else {
         ret.set("result", false);
         perms::say(ret, "Failed to get selinux attributes");
         return Ok(());
@@ -138,12 +138,12 @@ pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Wanted) ->
         requested[2] = current[2].clone();
     }
     let Some(text) = set(call, name, &requested, true)? else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "AttributeError",
             "'bool' object has no attribute 'split'",
         ));
     };
-    let Some(now) = words_of(&text) else {
+    let Some(now) = context_fields(&text) else {
         ret.set("result", false);
         perms::say(ret, "Failed to set selinux attributes");
         return Ok(());

@@ -1,10 +1,10 @@
 //! Where the content of files comes from: addresses, the file server, signatures.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, find_for, python};
+use super::super::{Call, CallError, find_for, python};
 use super::os;
 use super::paths;
-use super::sums::Sum;
+use super::sums::FileSum;
 use crate::files::{FileClient, url};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -123,10 +123,10 @@ pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option
 ///
 /// # Errors
 /// The file server cannot be asked.
-pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<Sum>> {
+pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<FileSum>> {
     let client = FileClient::new(call.ctx)?;
     let found = client.hash(url, env_of(url, saltenv))?;
-    Ok(found.map(|hash| Sum::new(hash.hsum, hash.hash_type)))
+    Ok(found.map(|hash| FileSum::new(hash.hsum, hash.hash_type)))
 }
 
 /// The mode that a source has, in octal digits (`cp.stat_file`).
@@ -161,7 +161,7 @@ pub struct Signature {
 
 impl Signature {
     /// From the arguments of a call; the signature itself has this name there.
-    pub fn of(call: &Call<'_>, name: &str) -> Signature {
+    pub fn from_call(call: &Call<'_>, name: &str) -> Signature {
         Signature {
             signature: call.arg(name).clone(),
             signed_by_any: call.arg("signed_by_any").clone(),
@@ -254,9 +254,9 @@ pub fn check_signature(
 
 /// What the file server has, asked once.
 #[derive(Default)]
-struct Listing(Vec<(String, Vec<String>)>);
+struct FileListing(Vec<(String, Vec<String>)>);
 
-impl Listing {
+impl FileListing {
     fn has(&mut self, call: &mut Call<'_>, path: &str, saltenv: &str) -> Result<bool> {
         if !self.0.iter().any(|(env, _)| env == saltenv) {
             let client = FileClient::new(call.ctx)?;
@@ -282,7 +282,7 @@ pub fn source_list(
     let Value::Array(list) = source else {
         return Ok((source.clone(), source_hash.clone()));
     };
-    let mut listing = Listing::default();
+    let mut listing = FileListing::default();
     for single in list {
         let (src, hash, is_map) = match single {
             Value::Map(map) if map.len() == 1 => {
@@ -293,16 +293,16 @@ pub fn source_list(
             Value::Str(src) => (src.clone(), source_hash, false),
             _ => continue,
         };
-        if is_there(call, &mut listing, &src, saltenv, is_map)? {
+        if source_exists(call, &mut listing, &src, saltenv, is_map)? {
             return Ok((src.into(), hash.clone()));
         }
     }
     os::command("none of the specified sources were found")
 }
 
-fn is_there(
+fn source_exists(
     call: &mut Call<'_>,
-    listing: &mut Listing,
+    listing: &mut FileListing,
     src: &str,
     saltenv: &str,
     is_map: bool,
@@ -353,9 +353,9 @@ pub fn clean_tmp(call: &Call<'_>, path: &str) {
 }
 
 /// `CommandExecutionError`, or what else went wrong.
-pub fn only_command(fault: Fault) -> Result<String> {
+pub fn only_command(fault: CallError) -> Result<String> {
     match fault {
-        Fault::Command(text) => Ok(text),
+        CallError::Command(text) => Ok(text),
         other => Err(other),
     }
 }

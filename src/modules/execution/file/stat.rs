@@ -37,7 +37,7 @@ impl Stats {
     ///
     /// # Errors
     /// `CommandExecutionError`: there is nothing.
-    pub fn of(path: &str, follow_symlinks: bool) -> Result<Stats> {
+    pub fn read(path: &str, follow_symlinks: bool) -> Result<Stats> {
         let path = expanduser(path);
         let found = if follow_symlinks && paths::exists(&path) {
             fs::metadata(&path)
@@ -68,7 +68,7 @@ impl Stats {
     /// # Errors
     /// As there, and when it cannot be read or the hash is not known.
     pub fn with_hash(path: &str, follow_symlinks: bool, hash_type: &str) -> Result<Stats> {
-        let mut stats = Stats::of(path, follow_symlinks)?;
+        let mut stats = Stats::read(path, follow_symlinks)?;
         if !hash_type.is_empty() {
             stats.sum = Some(sums::get_hash(&expanduser(path), hash_type)?);
         }
@@ -136,28 +136,28 @@ pub fn stats(call: &mut Call<'_>) -> Result {
     Ok(found.map().into())
 }
 
-fn some(call: &Call<'_>) -> Result<Stats> {
-    Stats::of(&path(call), call.flag("follow_symlinks"))
+fn stat_arg(call: &Call<'_>) -> Result<Stats> {
+    Stats::read(&path(call), call.flag("follow_symlinks"))
 }
 
 pub fn get_uid(call: &mut Call<'_>) -> Result {
-    Ok(some(call)?.uid.into())
+    Ok(stat_arg(call)?.uid.into())
 }
 
 pub fn get_gid(call: &mut Call<'_>) -> Result {
-    Ok(some(call)?.gid.into())
+    Ok(stat_arg(call)?.gid.into())
 }
 
 pub fn get_user(call: &mut Call<'_>) -> Result {
-    Ok(some(call)?.user)
+    Ok(stat_arg(call)?.user)
 }
 
 pub fn get_group(call: &mut Call<'_>) -> Result {
-    Ok(some(call)?.group)
+    Ok(stat_arg(call)?.group)
 }
 
 pub fn get_mode(call: &mut Call<'_>) -> Result {
-    Ok(some(call)?.mode.into())
+    Ok(stat_arg(call)?.mode.into())
 }
 
 pub fn lstat(call: &mut Call<'_>) -> Result {

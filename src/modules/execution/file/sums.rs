@@ -1,7 +1,7 @@
 //! Hashes of files, and files of hashes.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::source::{self, VALID_PROTOS, urlparse};
@@ -23,28 +23,28 @@ const HASHES: [(&str, usize); 6] = [
 
 /// A hash and its kind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sum {
+pub struct FileSum {
     /// The digits; empty if nothing is known.
     pub hsum: String,
     /// The kind.
     pub hash_type: String,
 }
 
-impl Sum {
+impl FileSum {
     /// A hash of a kind.
-    pub fn new(hsum: impl Into<String>, hash_type: impl Into<String>) -> Sum {
-        Sum {
+    pub fn new(hsum: impl Into<String>, hash_type: impl Into<String>) -> FileSum {
+        FileSum {
             hsum: hsum.into(),
             hash_type: hash_type.into(),
         }
     }
 
     /// What functions hand to each other; an empty map has no hash.
-    pub fn from_value(value: &Value) -> Option<Sum> {
+    pub fn from_value(value: &Value) -> Option<FileSum> {
         let map = value.as_map()?;
         let hsum = map.get("hsum").map(python::str)?;
         let kind = map.get("hash_type").map(python::str);
-        Some(Sum::new(hsum, kind.unwrap_or_default()))
+        Some(FileSum::new(hsum, kind.unwrap_or_default()))
     }
 
     /// As functions return it.
@@ -73,7 +73,7 @@ fn kinds_and_lengths() -> String {
 /// The hash is not known, the file cannot be read.
 pub fn get_hash(path: &str, form: &str) -> Result<String> {
     let Ok(kind) = form.parse::<HashType>() else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "ValueError",
             format!("Invalid hash type: {form}"),
         ));
@@ -146,8 +146,8 @@ pub struct SourceHash {
     pub signature: source::Signature,
 }
 
-fn invalid_format(hash: &Value) -> Fault {
-    Fault::Command(format!(
+fn invalid_format(hash: &Value) -> CallError {
+    CallError::Command(format!(
         "Source hash {} format is invalid. The supported formats are: 1) a hash, 2) an expression in the \
          format <hash_type>=<hash>, or 3) either a path to a local file containing hashes, or a URI of a \
          remote hash file. Supported protocols for remote hash files are: {}. The hash may also not be of a \
@@ -162,15 +162,15 @@ fn invalid_format(hash: &Value) -> Fault {
 ///
 /// # Errors
 /// It is none, or its file is not there.
-pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<Sum> {
+pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum> {
     let Value::Str(text) = &want.hash else {
-        return Err(Fault::Type(format!(
+        return Err(CallError::Type(format!(
             "expected str, bytes or os.PathLike object, not {}",
             python::short_class(&want.hash)
         )));
     };
     let mut sum = match hash_file(call, want, text)? {
-        Some(file) => extract_hash(&Extract {
+        Some(file) => extract_hash(&ExtractHashArgs {
             file,
             hash_type: String::new(),
             file_name: want.file_name.clone(),
@@ -217,15 +217,15 @@ fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Optio
 }
 
 /// `<kind>=<digits>`, or digits alone.
-fn parse_sum(text: &str) -> Result<Sum> {
+fn parse_sum(text: &str) -> Result<FileSum> {
     let bad = || invalid_format(&text.into());
     let sum = match text.split_once('=') {
-        Some((kind, digits)) => Sum::new(digits.trim(), kind.trim()),
+        Some((kind, digits)) => FileSum::new(digits.trim(), kind.trim()),
         None => {
             let digits = text.strip_suffix('\n').unwrap_or(text);
             let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
             let kind = kind_of_length(text.len()).filter(|_| hex).ok_or_else(bad)?;
-            Sum::new(text, kind)
+            FileSum::new(text, kind)
         }
     };
     let Some(wanted) = length_of_kind(&sum.hash_type) else {
@@ -259,14 +259,14 @@ pub fn get_source_sum_function(call: &mut Call<'_>) -> Result {
         hash_name: call.arg("source_hash_name").clone(),
         saltenv: text("saltenv"),
         verify_ssl: call.arg("verify_ssl").clone(),
-        signature: source::Signature::of(call, "source_hash_sig"),
+        signature: source::Signature::from_call(call, "source_hash_sig"),
     };
     Ok(get_source_sum(call, &want)?.map().into())
 }
 
 /// What is looked for in a file of hashes.
 #[derive(Clone, Debug, Default)]
-pub struct Extract {
+pub struct ExtractHashArgs {
     /// The file.
     pub file: String,
     /// The kind of hash; any, if it is none that is known.
@@ -283,7 +283,7 @@ pub struct Extract {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn extract_hash(want: &Extract) -> Result<Option<Sum>> {
+pub fn extract_hash(want: &ExtractHashArgs) -> Result<Option<FileSum>> {
     let length = length_of_kind(&want.hash_type);
     let hash_name = if want.hash_name.truthy() {
         python::str(&want.hash_name)
@@ -299,7 +299,7 @@ pub fn extract_hash(want: &Extract) -> Result<Option<Sum>> {
     let separators = |c: char| pytext::is_space(c) || matches!(c, '\\' | '/' | '*');
     let text = os::read_text(&want.file)?;
     let mut first = None;
-    let mut found: [Option<Sum>; 3] = Default::default();
+    let mut found: [Option<FileSum>; 3] = Default::default();
     for line in pylines::of_file(&text) {
         let line = line.trim_matches(pytext::is_space);
         let Some(sum) = hash_in(line, length) else {
@@ -333,7 +333,7 @@ fn names(line: &str, full: &str, end: &str, is_separator: &dyn Fn(char) -> bool)
 }
 
 /// The first hash in a line, not within a longer word. One of an odd length is none.
-fn hash_in(line: &str, length: Option<usize>) -> Option<Sum> {
+fn hash_in(line: &str, length: Option<usize>) -> Option<FileSum> {
     let fits = |word: &&str| {
         let right = match length {
             Some(length) => word.len() == length,
@@ -343,7 +343,7 @@ fn hash_in(line: &str, length: Option<usize>) -> Option<Sum> {
     };
     let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
     let word = words.find(fits)?;
-    Some(Sum::new(word, kind_of_length(word.len())?))
+    Some(FileSum::new(word, kind_of_length(word.len())?))
 }
 
 pub fn extract_hash_function(call: &mut Call<'_>) -> Result {
@@ -354,7 +354,7 @@ pub fn extract_hash_function(call: &mut Call<'_>) -> Result {
             String::new()
         }
     };
-    let found = extract_hash(&Extract {
+    let found = extract_hash(&ExtractHashArgs {
         file: text("hash_fn"),
         hash_type: text("hash_type"),
         file_name: text("file_name"),
@@ -375,7 +375,7 @@ mod tests {
         let file = dir.path().join("sums").to_string_lossy().into_owned();
         std::fs::write(&file, format!("junk\n{a}  one.txt\n{b} *dir/two.txt\n")).unwrap();
         let find = |hash_type: &str, file_name: &str, source: &str| {
-            let want = Extract {
+            let want = ExtractHashArgs {
                 file: file.clone(),
                 hash_type: hash_type.into(),
                 file_name: file_name.into(),
@@ -392,7 +392,10 @@ mod tests {
         );
         assert_eq!(find("sha256", "", ""), Some("sha256".into()));
         assert_eq!(find("sha512", "", ""), None);
-        assert_eq!(parse_sum(&format!("md5={a}")).unwrap(), Sum::new(a, "md5"));
+        assert_eq!(
+            parse_sum(&format!("md5={a}")).unwrap(),
+            FileSum::new(a, "md5")
+        );
         assert!(parse_sum("md5=abc").is_err());
         assert!(parse_sum(&b[..10]).is_err());
     }

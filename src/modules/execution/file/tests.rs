@@ -36,7 +36,7 @@ impl Place {
         std::fs::read_to_string(self.at(name)).unwrap()
     }
 
-    fn ask(&self, fun: &str, args: &[&str], kwargs: Map) -> Value {
+    fn call(&self, fun: &str, args: &[&str], kwargs: Map) -> Value {
         let args = args.iter().map(|a| Value::from(*a)).collect();
         match invoke(&self.ctx, fun, args, kwargs) {
             Ok(value) => value,
@@ -49,7 +49,7 @@ impl Place {
 fn editing() {
     let place = Place::new();
     let a = place.write("a", "one\ntwo\n");
-    let diff = place.ask("file.replace", &[&a, "t(w)o", "<\\1>"], Map::new());
+    let diff = place.call("file.replace", &[&a, "t(w)o", "<\\1>"], Map::new());
     assert_eq!(
         diff,
         "--- \n+++ \n@@ -1,2 +1,2 @@\n one\n-two\n+<w>\n".into()
@@ -58,7 +58,7 @@ fn editing() {
         (place.read("a"), place.read("a.bak")),
         ("one\n<w>\n".into(), "one\ntwo\n".into())
     );
-    let changed = place.ask(
+    let changed = place.call(
         "file.line",
         &[&a, "three"],
         map! {"mode" => "ensure", "after" => "one", "show_changes" => false},
@@ -67,15 +67,15 @@ fn editing() {
         (changed, place.read("a")),
         (true.into(), "one\nthree\n<w>\n".into())
     );
-    place.ask(
+    place.call(
         "file.blockreplace",
         &[&a, "# A", "# B", "block\n"],
         map! {"append_if_not_found" => true},
     );
-    place.ask("file.comment", &[&a, "^three"], Map::new());
+    place.call("file.comment", &[&a, "^three"], Map::new());
     assert_eq!(place.read("a"), "one\n#three\n<w>\n# A\nblock\n# B\n");
     assert_eq!(
-        place.ask("file.search", &[&a, "^#th"], Map::new()),
+        place.call("file.search", &[&a, "^#th"], Map::new()),
         true.into()
     );
 }
@@ -85,13 +85,13 @@ fn octets_that_are_no_text_stay_as_they_are() {
     let place = Place::new();
     let path = place.at("a");
     std::fs::write(&path, b"caf\xe9 one\ncaf\xc3\xa9 two\n").unwrap();
-    place.ask(
+    place.call(
         "file.replace",
         &[&path, "caf.? ", "tea "],
         map! {"backup" => false},
     );
     assert_eq!(std::fs::read(&path).unwrap(), b"tea one\ncaf\xc3\xa9 two\n");
-    place.ask(
+    place.call(
         "file.replace",
         &[&path, "caf\u{e9}", "th\u{e9}"],
         map! {"backup" => false},
@@ -115,7 +115,7 @@ fn a_template_becomes_a_file() {
     inside(&place.ctx, |call| {
         let found = get_managed(call, &get).unwrap();
         assert_eq!(found.comment, "");
-        let request = Manage {
+        let request = ManageArgs {
             name: get.name.clone(),
             sfn: found.sfn.clone(),
             source: get.source.clone(),
@@ -123,7 +123,7 @@ fn a_template_becomes_a_file() {
             saltenv: "base".into(),
             show_changes: true,
             skip_verify: true,
-            ..Manage::default()
+            ..ManageArgs::default()
         };
         seen = Some(manage_file(call, &request, None).unwrap());
         assert!(!paths::exists(&found.sfn));

@@ -1,7 +1,7 @@
 //! Directories, and files as a whole: made, moved, copied, removed.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
@@ -70,7 +70,7 @@ pub fn copy(
     if !paths::exists(&src) {
         return os::command(format!("No such file or directory '{src}'"));
     }
-    let perms = Perms::of(&src)?;
+    let perms = Perms::read(&src)?;
     let done = if !(paths::is_dir(&dst) || paths::is_dir(&src)) {
         os::copyfile(&src, &dst)
     } else if !recurse {
@@ -181,7 +181,7 @@ impl Removed {
         Ok(seconds(modified) < limit)
     }
 
-    fn one(&mut self, path: &str) -> Result<bool> {
+    fn remove_one(&mut self, path: &str) -> Result<bool> {
         if !self.old_enough(path)? {
             return Ok(true);
         }
@@ -199,7 +199,7 @@ impl Removed {
     }
 
     /// All empty directories below, the deepest first.
-    fn below(&mut self, path: &str) -> Result<()> {
+    fn remove_children(&mut self, path: &str) -> Result<()> {
         let names = os::names_in(path).unwrap_or_default();
         let dirs: Vec<String> = names
             .iter()
@@ -207,10 +207,10 @@ impl Removed {
             .filter(|inner| paths::is_dir(inner))
             .collect();
         for dir in dirs.iter().filter(|dir| !paths::is_link(dir)) {
-            self.below(dir)?;
+            self.remove_children(dir)?;
         }
         for dir in &dirs {
-            self.one(dir)?;
+            self.remove_one(dir)?;
         }
         Ok(())
     }
@@ -243,11 +243,11 @@ pub fn rmdir(call: &mut Call<'_>) -> Result {
     let recurse = call.flag("recurse");
     let mut ret = false;
     if recurse {
-        removed.below(&path)?;
+        removed.remove_children(&path)?;
         ret = removed.errors.is_empty();
     }
     if removed.old_enough(&path)? {
-        ret = removed.one(&path)? && (ret || !recurse);
+        ret = removed.remove_one(&path)? && (ret || !recurse);
     }
     if !call.flag("verbose") {
         return Ok(ret.into());
@@ -266,7 +266,7 @@ fn digits(mode: &Value) -> Result<Value> {
 
 /// Owner, group and mode of something new.
 #[derive(Clone, Debug, Default)]
-pub struct New {
+pub struct NewNodeArgs {
     /// Name or number of the owner.
     pub user: Value,
     /// Name or number of the group.
@@ -275,10 +275,10 @@ pub struct New {
     pub mode: Value,
 }
 
-impl New {
+impl NewNodeArgs {
     /// From the arguments `user`, `group` and `mode`.
-    pub fn of(call: &Call<'_>) -> New {
-        New {
+    pub fn from_call(call: &Call<'_>) -> NewNodeArgs {
+        NewNodeArgs {
             user: call.arg("user").clone(),
             group: call.arg("group").clone(),
             mode: call.arg("mode").clone(),
@@ -303,7 +303,7 @@ impl New {
 ///
 /// # Errors
 /// Those of the system.
-pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &New) -> Result<()> {
+pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &NewNodeArgs) -> Result<()> {
     let name = expanduser(name);
     let (mut head, mut tail) = paths::split(&name);
     if tail.is_empty() {
@@ -311,7 +311,7 @@ pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &New) -> Result<()> 
     }
     if !head.is_empty() && !tail.is_empty() && !paths::exists(head) {
         match makedirs_perms(call, head, new) {
-            Err(Fault::Raised(class, _)) if class == "FileExistsError" => {}
+            Err(CallError::Raised(class, _)) if class == "FileExistsError" => {}
             done => done?,
         }
         if tail == "." {
@@ -324,7 +324,7 @@ pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &New) -> Result<()> 
 }
 
 pub fn makedirs_perms_function(call: &mut Call<'_>) -> Result {
-    let (name, new) = (text(call, "name"), New::of(call));
+    let (name, new) = (text(call, "name"), NewNodeArgs::from_call(call));
     makedirs_perms(call, &name, &new)?;
     Ok(Value::Nil)
 }
@@ -333,7 +333,7 @@ pub fn makedirs_perms_function(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// Those of the system.
-pub fn mkdir(call: &mut Call<'_>, path: &str, new: &New) -> Result<()> {
+pub fn mkdir(call: &mut Call<'_>, path: &str, new: &NewNodeArgs) -> Result<()> {
     let path = paths::normpath(&expanduser(path));
     if paths::is_dir(&path) {
         Ok(())
@@ -343,7 +343,7 @@ pub fn mkdir(call: &mut Call<'_>, path: &str, new: &New) -> Result<()> {
 }
 
 pub fn mkdir_function(call: &mut Call<'_>) -> Result {
-    let (path, new) = (text(call, "dir_path"), New::of(call));
+    let (path, new) = (text(call, "dir_path"), NewNodeArgs::from_call(call));
     mkdir(call, &path, &new)?;
     Ok(true.into())
 }
@@ -352,7 +352,7 @@ pub fn mkdir_function(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// Those of the system; a relative path whose first directory is not there.
-pub fn makedirs(call: &mut Call<'_>, path: &str, new: &New) -> Result<Option<String>> {
+pub fn makedirs(call: &mut Call<'_>, path: &str, new: &NewNodeArgs) -> Result<Option<String>> {
     let path = expanduser(path);
     let mut new = new.clone();
     if new.mode.truthy() {
@@ -386,6 +386,6 @@ pub fn makedirs(call: &mut Call<'_>, path: &str, new: &New) -> Result<Option<Str
 }
 
 pub fn makedirs_function(call: &mut Call<'_>) -> Result {
-    let (path, new) = (text(call, "path"), New::of(call));
+    let (path, new) = (text(call, "path"), NewNodeArgs::from_call(call));
     Ok(makedirs(call, &path, &new)?.into())
 }

@@ -1,8 +1,8 @@
 //! What changes a repository or its checkout.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::run::{Git, cwd, expand, keyword, only, opts};
+use super::super::{Call, CallError, python};
+use super::run::{Git, cwd, expand, keyword, opts, reject_unknown_kwargs};
 use halite_wire::{Value, shlex};
 
 fn text(call: &Call<'_>, name: &str) -> String {
@@ -23,7 +23,7 @@ pub fn add(call: &mut Call<'_>) -> Result {
 pub fn archive(call: &mut Call<'_>) -> Result {
     let cwd = cwd(call).unwrap_or_default();
     let output = expand(call, &text(call, "output"));
-    only(call, &["format"])?;
+    reject_unknown_kwargs(call, &["format"])?;
     let mut git = Git::new(call, &["archive"])?;
     if !call.arg("prefix").is_str("") {
         let prefix = match call.arg("prefix") {
@@ -53,7 +53,7 @@ pub fn checkout(call: &mut Call<'_>) -> Result {
     let opts = opts(call)?;
     let rev = call.text("rev");
     if rev.is_none() && !opts.iter().any(|o| o == "-b" || o == "-B") {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "'rev' argument is required unless -b or -B in opts".into(),
         ));
     }
@@ -102,7 +102,7 @@ pub fn init(call: &mut Call<'_>) -> Result {
 }
 
 pub fn merge(call: &mut Call<'_>) -> Result {
-    only(call, &[])?;
+    reject_unknown_kwargs(call, &[])?;
     let rev = call.text("rev").filter(|rev| !rev.is_empty());
     Git::new(call, &["merge"])?
         .args(opts(call)?)
@@ -113,11 +113,11 @@ pub fn merge(call: &mut Call<'_>) -> Result {
 pub fn rebase(call: &mut Call<'_>) -> Result {
     let opts = opts(call)?;
     if opts.iter().any(|o| o == "-i" || o == "--interactive") {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "Interactive rebases are not supported".into(),
         ));
     }
-    let rev = shlex::split(&text(call, "rev")).map_err(|e| Fault::raised("ValueError", e))?;
+    let rev = shlex::split(&text(call, "rev")).map_err(|e| CallError::raised("ValueError", e))?;
     Git::new(call, &["rebase"])?
         .args(opts)
         .args(rev)
@@ -148,7 +148,7 @@ pub fn symbolic_ref(call: &mut Call<'_>) -> Result {
     let opts = opts(call)?;
     let value = call.arg("value");
     if !value.is_nil() && opts.iter().any(|o| o == "-d" || o == "--delete") {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "Value cannot be set for symbolic ref if -d/--delete is included in opts".into(),
         ));
     }
@@ -170,7 +170,7 @@ pub fn tag(call: &mut Call<'_>) -> Result {
         .filter(|o| o != "-a" && o != "--annotate")
         .collect();
     if opts.iter().any(|o| o == "-m" || o.contains("--message")) {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "Tag messages must be passed in the \"message\" argument".into(),
         ));
     }

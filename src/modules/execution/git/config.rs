@@ -1,32 +1,32 @@
 //! The configuration of git: of a repository, or with `global` of a user.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::run::{Done, Git, Outcome, cwd, first_word, keyword, list, only};
+use super::super::{Call, CallError, python};
+use super::run::{Git, GitOutput, cwd, first_word, keyword, list, reject_unknown_kwargs};
 use halite_wire::{Map, Value};
 
 /// Whether the keyword `global` is given; without it there must be a repository.
-fn is_global(call: &Call<'_>) -> Outcome<bool> {
+fn is_global(call: &Call<'_>) -> Result<bool> {
     let global = keyword(call, "global").truthy();
     match cwd(call) {
-        None if !global => Err(Fault::Invocation(
+        None if !global => Err(CallError::Invocation(
             "'cwd' argument required unless global=True".into(),
         )),
         _ => Ok(global),
     }
 }
 
-fn place(global: bool) -> &'static str {
+fn scope_option(global: bool) -> &'static str {
     if global { "--global" } else { "--local" }
 }
 
-fn ask(call: &mut Call<'_>, how: &str, global: bool) -> Outcome<Done> {
+fn run_config(call: &mut Call<'_>, how: &str, global: bool) -> Result<GitOutput> {
     let key = python::str(call.arg("key"));
     let regex = match how {
         "--get-regexp" => call.text("value_regex"),
         _ => None,
     };
-    Git::plain(call, &["config", place(global), how])
+    Git::plain(call, &["config", scope_option(global), how])
         .arg(key)
         .args(regex)
         .may_fail()
@@ -34,13 +34,13 @@ fn ask(call: &mut Call<'_>, how: &str, global: bool) -> Outcome<Done> {
 }
 
 /// All values of a key; `None` when it is not there.
-fn values(call: &mut Call<'_>, global: bool) -> Outcome<Option<Vec<String>>> {
-    let done = ask(call, "--get-all", global)?;
+fn values(call: &mut Call<'_>, global: bool) -> Result<Option<Vec<String>>> {
+    let done = run_config(call, "--get-all", global)?;
     Ok((done.code != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
 }
 
 pub fn get(call: &mut Call<'_>) -> Result {
-    only(call, &["all", "global"])?;
+    reject_unknown_kwargs(call, &["all", "global"])?;
     let global = is_global(call)?;
     let all = keyword(call, "all").truthy();
     Ok(match values(call, global)? {
@@ -51,9 +51,9 @@ pub fn get(call: &mut Call<'_>) -> Result {
 }
 
 pub fn get_regexp(call: &mut Call<'_>) -> Result {
-    only(call, &["global"])?;
+    reject_unknown_kwargs(call, &["global"])?;
     let global = is_global(call)?;
-    let done = ask(call, "--get-regexp", global)?;
+    let done = run_config(call, "--get-regexp", global)?;
     let mut found: Vec<(&str, Vec<Value>)> = Vec::new();
     if done.code != 1 {
         for (key, value) in done.stdout.lines().filter_map(first_word) {
@@ -67,7 +67,7 @@ pub fn get_regexp(call: &mut Call<'_>) -> Result {
 }
 
 pub fn set(call: &mut Call<'_>) -> Result {
-    only(call, &["add", "global"])?;
+    reject_unknown_kwargs(call, &["add", "global"])?;
     let global = is_global(call)?;
     let add = keyword(call, "add").truthy();
     let key = python::str(call.arg("key"));
@@ -82,14 +82,16 @@ pub fn set(call: &mut Call<'_>) -> Result {
     };
     match (call.text("value"), call.arg("multivar").clone()) {
         (Some(_), multivar) if !multivar.is_nil() => {
-            return Err(Fault::Invocation(
+            return Err(CallError::Invocation(
                 "Only one of 'value' and 'multivar' is permitted".into(),
             ));
         }
         (Some(value), _) => {
             put(call, if add { "--add" } else { "--replace-all" }, value)?;
         }
-        (None, Value::Nil) => return Err(Fault::Type("'NoneType' object is not iterable".into())),
+        (None, Value::Nil) => {
+            return Err(CallError::Type("'NoneType' object is not iterable".into()));
+        }
         (None, multivar) => {
             for (n, value) in list(&multivar).into_iter().enumerate() {
                 put(call, if n > 0 { "--add" } else { "--replace-all" }, value)?;
@@ -100,7 +102,7 @@ pub fn set(call: &mut Call<'_>) -> Result {
 }
 
 pub fn unset(call: &mut Call<'_>) -> Result {
-    only(call, &["all", "global"])?;
+    reject_unknown_kwargs(call, &["all", "global"])?;
     let global = is_global(call)?;
     let how = if keyword(call, "all").truthy() {
         "--unset-all"
@@ -109,7 +111,7 @@ pub fn unset(call: &mut Call<'_>) -> Result {
     };
     let key = python::str(call.arg("key"));
     let regex = call.text("value_regex");
-    let done = Git::plain(call, &["config", how, place(global)])
+    let done = Git::plain(call, &["config", how, scope_option(global)])
         .arg(key.clone())
         .args(regex.clone())
         .may_fail()
@@ -128,13 +130,13 @@ pub fn unset(call: &mut Call<'_>) -> Result {
             format!("Failed to unset key '{key}', git config returned exit code {code}{end}")
         }
     };
-    Err(Fault::Command(text))
+    Err(CallError::Command(text))
 }
 
 /// Why git says that there is not just one value. Stock asks the repository even with `global`.
-fn several(call: &mut Call<'_>, key: &str, by_regex: bool) -> Outcome<String> {
+fn several(call: &mut Call<'_>, key: &str, by_regex: bool) -> Result<String> {
     if cwd(call).is_none() {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "'cwd' argument required unless global=True".into(),
         ));
     }

@@ -1,8 +1,8 @@
 //! What only asks.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::run::{Git, Outcome, first_word, keyword, list, only, opts};
+use super::super::{Call, CallError, python};
+use super::run::{Git, first_word, keyword, list, opts, reject_unknown_kwargs};
 use halite_wire::{Map, Value};
 
 pub fn current_branch(call: &mut Call<'_>) -> Result {
@@ -18,7 +18,7 @@ pub fn describe(call: &mut Call<'_>) -> Result {
 pub fn diff(call: &mut Call<'_>) -> Result {
     let (no_index, cached) = (call.flag("no_index"), call.flag("cached"));
     if no_index && cached {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "The 'no_index' and 'cached' options cannot be used together".into(),
         ));
     }
@@ -71,7 +71,7 @@ pub fn list_tags(call: &mut Call<'_>) -> Result {
 }
 
 pub fn merge_base(call: &mut Call<'_>) -> Result {
-    only(call, &["all"])?;
+    reject_unknown_kwargs(call, &["all"])?;
     let all = keyword(call, "all").truthy();
     let [octopus, is_ancestor, independent] =
         ["octopus", "is_ancestor", "independent"].map(|name| call.flag(name));
@@ -79,7 +79,7 @@ pub fn merge_base(call: &mut Call<'_>) -> Result {
         .filter(|v| v.truthy())
         .map(python::str);
     if all && (independent || is_ancestor || fork_point.is_some()) {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "The 'all' argument is not compatible with 'independent', 'is_ancestor', or 'fork_point'"
                 .into(),
         ));
@@ -100,7 +100,7 @@ pub fn merge_base(call: &mut Call<'_>) -> Result {
         None
     };
     if let Some(text) = wrong {
-        return Err(Fault::Invocation(text.into()));
+        return Err(CallError::Invocation(text.into()));
     }
     if fork_point.is_some() && refs.is_empty() {
         refs.push("HEAD".to_owned());
@@ -127,7 +127,7 @@ pub fn merge_base(call: &mut Call<'_>) -> Result {
 
 fn first_line(text: &str) -> Result {
     let first = text.lines().next().map(Value::from);
-    first.ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+    first.ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
 }
 
 pub fn merge_tree(call: &mut Call<'_>) -> Result {
@@ -139,11 +139,11 @@ pub fn merge_tree(call: &mut Call<'_>) -> Result {
     Git::plain(call, &["merge-tree", &base, &one, &other]).value(call)
 }
 
-fn common(call: &mut Call<'_>, one: &str, other: &str) -> Outcome<String> {
+fn common(call: &mut Call<'_>, one: &str, other: &str) -> Result<String> {
     let git = Git::plain(call, &["merge-base", one, other]);
     match git.text(call) {
         Ok(text) => first_line(&text).map(|v| python::str(&v)),
-        Err(Fault::Command(_) | Fault::Invocation(_)) => Err(Fault::Command(format!(
+        Err(CallError::Command(_) | CallError::Invocation(_)) => Err(CallError::Command(format!(
             "Unable to determine merge base for {one} and {other}"
         ))),
         Err(fault) => Err(fault),
@@ -184,7 +184,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
 }
 
 /// The version as git prints it.
-pub fn number(call: &mut Call<'_>) -> Outcome<String> {
+pub fn number(call: &mut Call<'_>) -> Result<String> {
     let text = Git::plain(call, &["--version"]).at(Value::Nil).text(call)?;
     let text = text.split('(').next().unwrap_or_default();
     let text = text.split(".windows").next().unwrap_or_default();

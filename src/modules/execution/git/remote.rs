@@ -1,9 +1,11 @@
 //! What has to do with other repositories.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::run::{Done, Git, Outcome, cwd, first_word, keyword, list, only, opts, redacted};
-use crate::files::{FileClient, Get};
+use super::super::{Call, CallError, python};
+use super::run::{
+    Git, GitOutput, cwd, first_word, keyword, list, opts, redacted, reject_unknown_kwargs,
+};
+use crate::files::{FileClient, GetFile};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use regex::Regex;
@@ -19,7 +21,7 @@ const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no \
 ///
 /// # Errors
 /// None does; the text says why, and which files are missing.
-pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome<Done> {
+pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Result<GitOutput> {
     let files: Vec<String> = match identity {
         Value::Array(items) => items.iter().map(python::str).collect(),
         one => vec![python::str(one)],
@@ -27,7 +29,7 @@ pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome
     let (mut errors, mut missing) = (Vec::new(), Vec::new());
     let mut last = None;
     for name in files {
-        let Some(key) = Key::find(call, &name)? else {
+        let Some(key) = IdentityFile::find(call, &name)? else {
             if !name.contains("salt://") {
                 missing.push(name);
             }
@@ -47,7 +49,7 @@ pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome
         if done.code == 0 {
             return Ok(done);
         }
-        let said = git.said(&done);
+        let said = git.output(&done);
         if !said.is_empty() {
             errors.push(said);
         }
@@ -69,7 +71,7 @@ pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Outcome
             missing.join(", ")
         ));
     }
-    Err(Fault::Command(text))
+    Err(CallError::Command(text))
 }
 
 /// Whether somebody sits at the terminal and can type a passphrase.
@@ -81,12 +83,12 @@ fn by_hand(call: &Call<'_>) -> bool {
 }
 
 /// A file with a private key; a copy made for one command goes with it.
-struct Key {
+struct IdentityFile {
     path: String,
     is_copy: bool,
 }
 
-impl Drop for Key {
+impl Drop for IdentityFile {
     fn drop(&mut self) {
         if self.is_copy {
             // The next clean-up of the directory takes what is left here.
@@ -95,25 +97,25 @@ impl Drop for Key {
     }
 }
 
-impl Key {
+impl IdentityFile {
     /// A file of this host or, copied, of the file server; `None` when there is none.
-    fn find(call: &mut Call<'_>, name: &str) -> Outcome<Option<Key>> {
+    fn find(call: &mut Call<'_>, name: &str) -> Result<Option<IdentityFile>> {
         if !name.contains("salt://") {
             let is_copy = false;
             let path = name.to_owned();
             let there = Path::new(&python::expand_user(name)).is_file();
-            return Ok(there.then_some(Key { path, is_copy }));
+            return Ok(there.then_some(IdentityFile { path, is_copy }));
         }
         let path = python::str(&call.salt("temp.file", Vec::new(), Map::new())?);
-        let key = Key {
+        let key = IdentityFile {
             path: path.clone(),
             is_copy: true,
         };
         let saltenv = call.text("saltenv").unwrap_or_else(|| "base".to_owned());
         let client = FileClient::new(call.ctx)?;
-        let got = client.get_file(&Get {
+        let got = client.get_file(&GetFile {
             dest: &path,
-            ..Get::new(name, &saltenv)
+            ..GetFile::new(name, &saltenv)
         })?;
         if got.is_none() {
             return Ok(None);
@@ -127,13 +129,13 @@ impl Key {
     }
 
     /// `salt/utils/ssh.py key_is_encrypted`.
-    fn is_encrypted(&self) -> Outcome<bool> {
+    fn is_encrypted(&self) -> Result<bool> {
         let content = std::fs::read(&self.path).map_err(|e| python::os_error(&e, &self.path))?;
         let text = String::from_utf8_lossy(&content);
         if text.contains("BEGIN ") && text.contains("PRIVATE KEY") {
             Ok(text.contains("ENCRYPTED"))
         } else {
-            Err(Fault::Command(format!(
+            Err(CallError::Command(format!(
                 "{} is not a private key",
                 self.path
             )))
@@ -142,20 +144,20 @@ impl Key {
 }
 
 /// An address with user and password in it (`salt/utils/url.py add_http_basic_auth`).
-fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Outcome<String> {
+fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Result<String> {
     if user.is_none() && password.is_none() {
         return Ok(url.to_owned());
     }
     let rest = match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
         _ => {
-            return Err(Fault::Invocation(
+            return Err(CallError::Invocation(
                 "Basic Auth only supported for HTTPS".into(),
             ));
         }
     };
     let Some(user) = user else {
-        return Err(Fault::Type("quote_from_bytes() expected bytes".into()));
+        return Err(CallError::Type("quote_from_bytes() expected bytes".into()));
     };
     let password = password.map(|p| format!(":{}", quoted(&p)));
     Ok(format!(
@@ -177,7 +179,7 @@ fn quoted(text: &str) -> String {
     letters.collect()
 }
 
-fn address(call: &Call<'_>, name: &str) -> Outcome<String> {
+fn address(call: &Call<'_>, name: &str) -> Result<String> {
     let url = python::str(call.arg(name));
     with_auth(&url, call.text("https_user"), call.text("https_pass"))
 }
@@ -185,7 +187,7 @@ fn address(call: &Call<'_>, name: &str) -> Outcome<String> {
 pub fn clone(call: &mut Call<'_>) -> Result {
     let cwd = cwd(call).unwrap_or_default();
     if !call.flag("url") {
-        return Err(Fault::Invocation("Missing 'url' argument".into()));
+        return Err(CallError::Invocation("Missing 'url' argument".into()));
     }
     let url = address(call, "url")?;
     let mut git = Git::new(call, &["clone"])?
@@ -281,7 +283,7 @@ pub fn ls_remote(call: &mut Call<'_>) -> Result {
 }
 
 pub fn remote_refs(call: &mut Call<'_>) -> Result {
-    only(call, &["filter"])?;
+    reject_unknown_kwargs(call, &["filter"])?;
     let filter = Some(keyword(call, "filter"))
         .filter(|f| f.truthy())
         .map(python::str);
@@ -299,13 +301,13 @@ pub fn pull(call: &mut Call<'_>) -> Result {
 }
 
 pub fn push_ref(call: &mut Call<'_>) -> Result {
-    only(call, &[])?;
+    reject_unknown_kwargs(call, &[])?;
     let mut git = Git::new(call, &["push"])?.args(opts(call)?);
     for name in ["remote", "ref"] {
         let Some(word) = call.text(name) else {
             // Both may be left out in stock too, which then fails.
             let at = git.len();
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "sequence item {at}: expected str instance, NoneType found"
             )));
         };
@@ -315,9 +317,9 @@ pub fn push_ref(call: &mut Call<'_>) -> Result {
 }
 
 pub fn submodule(call: &mut Call<'_>) -> Result {
-    only(call, &["init"])?;
+    reject_unknown_kwargs(call, &["init"])?;
     if keyword(call, "init").truthy() {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "The 'init' argument is no longer supported. Either set 'command' to 'init', or include \
              '--init' in the 'opts' argument and set 'command' to 'update'."
                 .into(),
@@ -329,7 +331,7 @@ pub fn submodule(call: &mut Call<'_>) -> Result {
         .value(call)
 }
 
-fn known(call: &mut Call<'_>, redact: bool) -> Outcome<Map> {
+fn list_remotes(call: &mut Call<'_>, redact: bool) -> Result<Map> {
     let output = Git::plain(call, &["remote", "--verbose"]).text(call)?;
     let mut found = Map::new();
     for (remote, info) in output.lines().filter_map(first_word) {
@@ -361,13 +363,13 @@ fn known(call: &mut Call<'_>, redact: bool) -> Outcome<Map> {
 
 pub fn remotes(call: &mut Call<'_>) -> Result {
     let redact = call.flag("redact_auth");
-    Ok(known(call, redact)?.into())
+    Ok(list_remotes(call, redact)?.into())
 }
 
 fn one(call: &mut Call<'_>, redact: bool) -> Result {
     let remote = python::str(call.arg("remote"));
-    known(call, redact)?.remove(&remote).ok_or_else(|| {
-        Fault::Command(format!(
+    list_remotes(call, redact)?.remove(&remote).ok_or_else(|| {
+        CallError::Command(format!(
             "Remote '{remote}' not present in git checkout located at {}",
             cwd(call).unwrap_or_default()
         ))
@@ -383,7 +385,7 @@ pub fn remote_set(call: &mut Call<'_>) -> Result {
     let remote = python::str(call.arg("remote"));
     // Stock does not expand the directory for the commands that change something.
     let cwd = call.arg("cwd").clone();
-    if known(call, true)?.contains(&remote) {
+    if list_remotes(call, true)?.contains(&remote) {
         Git::plain(call, &["remote", "rm", &remote])
             .at(cwd.clone())
             .run(call)?;

@@ -1,15 +1,14 @@
 //! One run of git: its words, where and as whom it runs, and what a failure says.
 
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value, shlex};
 use regex::Regex;
 use std::sync::LazyLock;
 
-pub type Outcome<T> = Result<T, Fault>;
-
 /// What git did.
-pub struct Done {
+pub struct GitOutput {
     pub code: i64,
     pub stdout: String,
     pub stderr: String,
@@ -40,7 +39,7 @@ impl Git {
     }
 
     /// The same with the options of the argument `git_opts` first.
-    pub fn new(call: &Call<'_>, words: &[&str]) -> Outcome<Git> {
+    pub fn new(call: &Call<'_>, words: &[&str]) -> Result<Git> {
         let mut git = Git::plain(call, words);
         git.words.splice(1..1, options(call.arg("git_opts"))?);
         Ok(git)
@@ -96,7 +95,7 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be run, or fails without being allowed to.
-    pub fn run(self, call: &mut Call<'_>) -> Outcome<Done> {
+    pub fn run(self, call: &mut Call<'_>) -> Result<GitOutput> {
         let identity = call.arg("identity").clone();
         if identity.truthy() {
             return super::remote::with_identity(self, call, &identity);
@@ -106,15 +105,15 @@ impl Git {
             return Ok(done);
         }
         let mut text = format!("Command '{}' failed", redacted(&self.words.join(" ")));
-        let said = self.said(&done);
+        let said = self.output(&done);
         if !said.is_empty() {
             text.push_str(&format!(": {said}"));
         }
-        Err(Fault::Command(text))
+        Err(CallError::Command(text))
     }
 
     /// What it says about a failure.
-    pub fn said(&self, done: &Done) -> String {
+    pub fn output(&self, done: &GitOutput) -> String {
         redacted(if self.merge {
             &done.stdout
         } else {
@@ -131,7 +130,7 @@ impl Git {
     ///
     /// # Errors
     /// It cannot be run.
-    pub fn once(&self, call: &mut Call<'_>, env: Map) -> Outcome<Done> {
+    pub fn once(&self, call: &mut Call<'_>, env: Map) -> Result<GitOutput> {
         let user = call.arg("user").clone();
         let encoding = call.arg("output_encoding").clone();
         let options = map! {
@@ -145,7 +144,7 @@ impl Git {
         let code = ran.int("retcode").unwrap_or(1);
         // The last command counts, as in stock's `__context__`.
         call.retcode = if self.ignore_retcode { 0 } else { code }.into();
-        Ok(Done {
+        Ok(GitOutput {
             code,
             stdout: text("stdout"),
             stderr: text("stderr"),
@@ -156,7 +155,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub fn text(self, call: &mut Call<'_>) -> Outcome<String> {
+    pub fn text(self, call: &mut Call<'_>) -> Result<String> {
         Ok(self.run(call)?.stdout)
     }
 
@@ -164,7 +163,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub fn value(self, call: &mut Call<'_>) -> Outcome<Value> {
+    pub fn value(self, call: &mut Call<'_>) -> Result<Value> {
         self.text(call).map(Value::from)
     }
 
@@ -172,7 +171,7 @@ impl Git {
     ///
     /// # Errors
     /// As [`Git::run`].
-    pub fn done(self, call: &mut Call<'_>) -> Outcome<Value> {
+    pub fn done(self, call: &mut Call<'_>) -> Result<Value> {
         self.run(call)?;
         Ok(true.into())
     }
@@ -199,11 +198,11 @@ pub fn expand(call: &Call<'_>, path: &str) -> String {
 ///
 /// # Errors
 /// A quotation that does not end.
-pub fn options(opts: &Value) -> Outcome<Vec<String>> {
+pub fn options(opts: &Value) -> Result<Vec<String>> {
     let mut words = match opts {
         Value::Nil => return Ok(Vec::new()),
         Value::Array(items) => return Ok(items.iter().map(python::str).collect()),
-        Value::Str(text) => shlex::split(text).map_err(|e| Fault::raised("ValueError", e))?,
+        Value::Str(text) => shlex::split(text).map_err(|e| CallError::raised("ValueError", e))?,
         other => vec![python::str(other)],
     };
     if words.last().is_some_and(|w| w == "--") {
@@ -216,7 +215,7 @@ pub fn options(opts: &Value) -> Outcome<Vec<String>> {
 ///
 /// # Errors
 /// As [`options`].
-pub fn opts(call: &Call<'_>) -> Outcome<Vec<String>> {
+pub fn opts(call: &Call<'_>) -> Result<Vec<String>> {
     options(call.arg("opts"))
 }
 
@@ -224,7 +223,7 @@ pub fn opts(call: &Call<'_>) -> Outcome<Vec<String>> {
 ///
 /// # Errors
 /// The text of `salt.utils.args.invalid_kwargs`.
-pub fn only(call: &Call<'_>, names: &[&str]) -> Outcome<()> {
+pub fn reject_unknown_kwargs(call: &Call<'_>, names: &[&str]) -> Result<()> {
     let given = call.bound.kwargs.iter().map(|(k, v)| (python::str(k), v));
     let wrong: Vec<String> = given
         .filter(|(k, _)| !k.starts_with("__") && !names.contains(&k.as_str()))
@@ -233,7 +232,7 @@ pub fn only(call: &Call<'_>, names: &[&str]) -> Outcome<()> {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(Fault::Invocation(format!(
+        Err(CallError::Invocation(format!(
             "The following keyword arguments are not valid: {}",
             wrong.join(", ")
         )))

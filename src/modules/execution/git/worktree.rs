@@ -1,18 +1,18 @@
 //! Linked worktrees.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
-use super::run::{Git, Outcome, cwd, first_word, keyword, only, opts};
+use super::super::{Call, CallError, python};
+use super::run::{Git, cwd, first_word, keyword, opts, reject_unknown_kwargs};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
 /// Whether the `.git` of the checkout around a directory is a file that leads elsewhere.
-fn is_linked(call: &mut Call<'_>, cwd: &str) -> Outcome<bool> {
+fn is_linked(call: &mut Call<'_>, cwd: &str) -> Result<bool> {
     let git = Git::plain(call, &["rev-parse", "--show-toplevel"]);
     let top = match git.at(cwd).ignore_retcode().text(call) {
         Ok(top) => top,
-        Err(Fault::Command(_)) => return Ok(false),
+        Err(CallError::Command(_)) => return Ok(false),
         Err(fault) => return Err(fault),
     };
     let text = std::fs::read_to_string(Path::new(&top).join(".git")).unwrap_or_default();
@@ -47,10 +47,10 @@ fn entry(text: &str) -> Option<[&str; 3]> {
 }
 
 pub fn list(call: &mut Call<'_>) -> Result {
-    only(call, &["all"])?;
+    reject_unknown_kwargs(call, &["all"])?;
     let (all, only_stale) = (keyword(call, "all").truthy(), call.flag("stale"));
     if all && only_stale {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "'all' and 'stale' cannot both be set to True".into(),
         ));
     }
@@ -79,14 +79,14 @@ pub fn list(call: &mut Call<'_>) -> Result {
 }
 
 pub fn add(call: &mut Call<'_>) -> Result {
-    only(call, &["branch"])?;
+    reject_unknown_kwargs(call, &["branch"])?;
     let path = python::str(call.arg("worktree_path"));
     let branch = Some(keyword(call, "branch"))
         .filter(|b| b.truthy())
         .map(python::str);
     let detach = call.flag("detach");
     if branch.is_some() && detach {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "Only one of 'branch' and 'detach' is allowed".into(),
         ));
     }
@@ -139,12 +139,12 @@ pub fn prune(call: &mut Call<'_>) -> Result {
 pub fn rm(call: &mut Call<'_>) -> Result {
     let cwd = cwd(call).unwrap_or_default();
     if !Path::new(&cwd).exists() {
-        return Err(Fault::Command(format!("{cwd} does not exist")));
+        return Err(CallError::Command(format!("{cwd} does not exist")));
     }
     if !is_linked(call, &cwd)? {
-        return Err(Fault::Command(format!("{cwd} is not a git worktree")));
+        return Err(CallError::Command(format!("{cwd} is not a git worktree")));
     }
     std::fs::remove_dir_all(&cwd)
-        .map_err(|e| Fault::Command(format!("Unable to remove {cwd}: {e}")))?;
+        .map_err(|e| CallError::Command(format!("Unable to remove {cwd}: {e}")))?;
     Ok(true.into())
 }

@@ -4,7 +4,7 @@
 
 use super::super::declare::Result;
 use super::super::nested::traverse;
-use super::super::{Call, Fault, find_for, python};
+use super::super::{Call, CallError, find_for, python};
 use halite_sys::daemon::write_atomic;
 use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn delimiter(call: &Call<'_>) -> String {
 pub fn setvals(call: &mut Call<'_>) -> Result {
     let Some(grains) = call.arg("grains").as_map().cloned() else {
         let text = "setvals grains must be a dictionary.";
-        return Err(Fault::raised("salt.exceptions.SaltException", text));
+        return Err(CallError::raised("salt.exceptions.SaltException", text));
     };
     let (destructive, refresh) = (call.flag("destructive"), call.arg("refresh_pillar").clone());
     write(call, grains, destructive, refresh)
@@ -169,7 +169,7 @@ fn is_complex(value: &Value) -> bool {
     matches!(value, Value::Map(_) | Value::Array(_))
 }
 
-fn answer(comment: String, changes: Value, result: bool) -> Result {
+fn state_return(comment: String, changes: Value, result: bool) -> Result {
     Ok(halite_wire::map! {"comment" => comment, "changes" => changes, "result" => result}.into())
 }
 
@@ -184,7 +184,7 @@ fn place(
     let none = || Value::from(Map::new());
     let found = current(call, key, delimiter);
     if found.as_ref() == Some(&value) && (!value.is_nil() || !destructive) {
-        return answer("Grain is already set".to_owned(), none(), true);
+        return state_return("Grain is already set".to_owned(), none(), true);
     }
     if let Some(found) = found.as_ref().filter(|v| !v.is_nil() && !force) {
         let what = match (is_complex(found), is_complex(&value)) {
@@ -196,7 +196,7 @@ fn place(
             let comment = format!(
                 "The key '{key}' exists {what} a dict or a list. Use 'force=True' to overwrite."
             );
-            return answer(comment, none(), false);
+            return state_return(comment, none(), false);
         }
     }
     let (mut head, mut value) = (key, value);
@@ -222,13 +222,13 @@ fn place(
                      Use 'force=True' to overwrite.",
                     python::str(&other)
                 );
-                return answer(comment, none(), false);
+                return state_return(comment, none(), false);
             }
         };
     }
     match save(call, head, value, destructive)? {
-        Value::Map(changes) => answer(String::new(), changes.into(), true),
-        text => answer(python::str(&text), none(), false),
+        Value::Map(changes) => state_return(String::new(), changes.into(), true),
+        text => state_return(python::str(&text), none(), false),
     }
 }
 

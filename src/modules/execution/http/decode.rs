@@ -1,21 +1,20 @@
 //! From the answer of a server to what `http.query` returns.
 
-use super::super::{Fault, python};
-use super::ask::Reply;
-use super::options::Options;
+use super::super::{CallError, python};
+use super::options::HttpOptions;
+use super::request::HttpReply;
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::xml::{self, Element};
 use halite_wire::{Map, Value, yaml};
 use std::io::Read;
 
-type Outcome<T> = Result<T, Fault>;
-
 /// Adds the fields of an answer.
 ///
 /// # Errors
 /// The body is not what it should be, or a file cannot be written.
-pub fn fill(ret: &mut Map, reply: &Reply, options: &Options) -> Outcome<()> {
+pub fn decode_body(ret: &mut Map, reply: &HttpReply, options: &HttpOptions) -> Result<()> {
     let body = decoded(reply, options)?;
     if !(200..300).contains(&reply.status) && options.unless_false("raise_error") {
         ret.set("status", reply.status);
@@ -55,7 +54,7 @@ pub fn fill(ret: &mut Map, reply: &Reply, options: &Options) -> Outcome<()> {
 }
 
 /// The body as text unless `decode_body` says otherwise (`_decode_result`).
-fn decoded(reply: &Reply, options: &Options) -> Outcome<Value> {
+fn decoded(reply: &HttpReply, options: &HttpOptions) -> Result<Value> {
     let kind = reply.header("Content-Type").unwrap_or("text/plain");
     let charset = kind.split(';').skip(1).find_map(|part| {
         let (name, value) = part.split_once('=')?;
@@ -79,14 +78,14 @@ fn decoded(reply: &Reply, options: &Options) -> Outcome<Value> {
         Err(e) => {
             let at = e.valid_up_to();
             let octet = reply.body.get(at).copied().unwrap_or_default();
-            Err(Fault::Command(format!(
+            Err(CallError::Command(format!(
                 "'utf-8' codec can't decode byte 0x{octet:02x} in position {at}: invalid start byte"
             )))
         }
     }
 }
 
-fn uncompressed(reply: &Reply, body: Value) -> Outcome<Value> {
+fn uncompressed(reply: &HttpReply, body: Value) -> Result<Value> {
     let Value::Bytes(octets) = &body else {
         return Ok(body);
     };
@@ -96,20 +95,20 @@ fn uncompressed(reply: &Reply, body: Value) -> Outcome<Value> {
         "deflate" => flate2::read::DeflateDecoder::new(octets.as_slice()).read_to_end(&mut out),
         _ => return Ok(body),
     };
-    read.map_err(|e| Fault::Command(e.to_string()))?;
+    read.map_err(|e| CallError::Command(e.to_string()))?;
     Ok(out.into())
 }
 
-fn write(path: &str, text: &Value) -> Outcome<()> {
+fn write(path: &str, text: &Value) -> Result<()> {
     let content = text.as_bytes().unwrap_or_default();
     std::fs::write(path, content).map_err(|e| {
         let text = python::os_error(&e, path);
-        Fault::Command(text.message().to_owned())
+        CallError::Command(text.message().to_owned())
     })
 }
 
 /// Keeps the cookie for the next request.
-fn session(reply: &Reply, options: &Options) {
+fn session(reply: &HttpReply, options: &HttpOptions) {
     let (Some(path), Some(cookie)) = (options.session_file(), reply.header("Set-Cookie")) else {
         return;
     };
@@ -120,7 +119,7 @@ fn session(reply: &Reply, options: &Options) {
     }
 }
 
-fn kind(reply: &Reply, options: &Options) -> String {
+fn kind(reply: &HttpReply, options: &HttpOptions) -> String {
     let asked = options
         .text("decode_type")
         .unwrap_or_else(|| "auto".to_owned());
@@ -135,12 +134,12 @@ fn kind(reply: &Reply, options: &Options) -> String {
 }
 
 /// Adds `dict`; the inner error is one that `http.query` returns.
-fn data(ret: &mut Map, kind: &str, text: &Value) -> Outcome<Result<(), String>> {
+fn data(ret: &mut Map, kind: &str, text: &Value) -> Result<Result<(), String>> {
     let text = match text.as_bytes().map(std::str::from_utf8) {
         Some(Ok(text)) => text,
         _ => "",
     };
-    let wrong = |text: String| Fault::Command(text);
+    let wrong = |text: String| CallError::Command(text);
     let value: Value = match kind {
         "json" => serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?,
         "yaml" => yaml::parse(text).map_err(|e| wrong(e.message))?,

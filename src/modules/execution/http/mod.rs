@@ -3,14 +3,14 @@
 //! Whatever `backend` says, answers have the form of stock's default one, `tornado`. Left out:
 //! `handle`, `stream` and callbacks, which need Python objects, cookie jars, and templates.
 
-mod ask;
 mod decode;
 mod options;
+mod request;
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, python};
 use halite_wire::{Map, Value};
-use options::Options;
+use options::HttpOptions;
 use std::time::{Duration, Instant};
 
 /// Pause between two attempts when the caller names none.
@@ -41,12 +41,12 @@ pub(super) const MODULE: Module = Module {
 
 fn query(call: &mut Call<'_>) -> Result {
     let url = python::str(call.arg("url"));
-    let options = Options::new(&call.ctx.opts, &call.bound.kwargs)?;
+    let options = HttpOptions::new(&call.ctx.opts, &call.bound.kwargs)?;
     Ok(answer(&url, &options)?.into())
 }
 
 /// What `http.query` returns.
-fn answer(url: &str, options: &Options) -> std::result::Result<Map, Fault> {
+fn answer(url: &str, options: &HttpOptions) -> Result<Map> {
     if options.flag("test") && options.get("test_url").is_nil() {
         return Ok(Map::new());
     }
@@ -55,13 +55,13 @@ fn answer(url: &str, options: &Options) -> std::result::Result<Map, Fault> {
         ret.set("test", true);
     }
     let url = options.url(url)?;
-    match ask::ask(&url, options)? {
-        ask::Answer::Failed(failure) => {
+    match request::send(&url, options)? {
+        request::HttpOutcome::Failed(failure) => {
             ret.0.extend(failure.0);
             Ok(ret)
         }
-        ask::Answer::Reply(reply) => {
-            decode::fill(&mut ret, &reply, options)?;
+        request::HttpOutcome::Reply(reply) => {
+            decode::decode_body(&mut ret, &reply, options)?;
             Ok(ret)
         }
     }
@@ -69,7 +69,7 @@ fn answer(url: &str, options: &Options) -> std::result::Result<Map, Fault> {
 
 fn wait(call: &mut Call<'_>) -> Result {
     let url = python::str(call.arg("url"));
-    let options = Options::new(&call.ctx.opts, &call.bound.kwargs)?;
+    let options = HttpOptions::new(&call.ctx.opts, &call.bound.kwargs)?;
     let limit = Duration::from_secs(u64::try_from(python::int(call.arg("wait_for"))?).unwrap_or(0));
     let pause = match options.get("request_interval") {
         Value::Nil => PAUSE,
@@ -114,7 +114,7 @@ fn update_ca_bundle(call: &mut Call<'_>) -> Result {
         .or_else(|| opts.str("ca_bundle_url").map(str::to_owned))
         .unwrap_or_else(|| "http://curl.haxx.se/ca/cacert.pem".to_owned());
     let asked = halite_wire::map! {"text" => true, "text_out" => target.as_str()};
-    answer(&source, &Options::new(opts, &asked)?)?;
+    answer(&source, &HttpOptions::new(opts, &asked)?)?;
     let files = match call.arg("merge_files") {
         Value::Array(files) => files.iter().map(python::str).collect(),
         Value::Str(file) => vec![file.clone()],

@@ -1,6 +1,7 @@
 //! What a request is told: keywords of the call over options of the minion.
 
-use super::super::{Fault, python};
+use super::super::{CallError, python};
+use crate::execution::declare::Result;
 use halite_wire::{Map, Value, base64};
 use std::time::Duration;
 
@@ -18,30 +19,30 @@ const MISSING: [(&str, &str); 7] = [
 ];
 
 /// The keywords of a request, and the options of the minion behind them.
-pub struct Options {
+pub struct HttpOptions {
     given: Map,
     opts: Map,
 }
 
-impl Options {
+impl HttpOptions {
     /// From the options of the minion and the keywords of a call.
     ///
     /// # Errors
     /// A keyword that is not there, with what to do instead.
-    pub fn new(opts: &Map, given: &Map) -> Result<Options, Fault> {
+    pub fn new(opts: &Map, given: &Map) -> Result<HttpOptions> {
         let mut opts = opts.clone();
         if let Some(Value::Map(own)) = given.get("opts") {
             for (key, value) in own.iter() {
                 opts.set(python::str(key), value.clone());
             }
         }
-        let options = Options {
+        let options = HttpOptions {
             given: given.clone(),
             opts,
         };
         let missing = MISSING.iter().find(|(name, _)| options.flag(name));
         match missing {
-            Some((name, instead)) => Err(Fault::Command(format!(
+            Some((name, instead)) => Err(CallError::Command(format!(
                 "This minion has no '{name}' for requests: {instead}"
             ))),
             None => Ok(options),
@@ -95,13 +96,13 @@ impl Options {
     ///
     /// # Errors
     /// Parameters that are neither a map nor a list of pairs.
-    pub fn url(&self, url: &str) -> Result<String, Fault> {
+    pub fn url(&self, url: &str) -> Result<String> {
         let params = self.get("params");
         if !params.truthy() {
             return Ok(url.to_owned());
         }
         let pairs = pairs(params).ok_or_else(|| {
-            Fault::Command(format!(
+            CallError::Command(format!(
                 "'args' parameter should be dict, list or tuple. Not {}",
                 python::class(params)
             ))
@@ -127,7 +128,7 @@ impl Options {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn body(&self) -> Result<Option<Vec<u8>>, Fault> {
+    pub fn body(&self) -> Result<Option<Vec<u8>>> {
         if let Some(path) = self.text("data_file") {
             return Ok(Some(read(&path)?.into_bytes()));
         }
@@ -143,12 +144,12 @@ impl Options {
     ///
     /// # Errors
     /// The file of headers cannot be read, or a value is no text.
-    pub fn headers(&self) -> Result<Map, Fault> {
+    pub fn headers(&self) -> Result<Map> {
         let mut headers = Map::new();
         if let Value::Map(given) = self.get("header_dict") {
             for (name, value) in given.iter() {
                 let Value::Str(text) = value else {
-                    return Err(Fault::Command(format!(
+                    return Err(CallError::Command(format!(
                         "Expected bytes, unicode, or None; got {}",
                         python::class(value)
                     )));
@@ -213,8 +214,8 @@ impl Options {
     }
 }
 
-fn read(path: &str) -> Result<String, Fault> {
-    let fault = |e| Fault::Command(python::os_error(&e, path).message().to_owned());
+fn read(path: &str) -> Result<String> {
+    let fault = |e| CallError::Command(python::os_error(&e, path).message().to_owned());
     std::fs::read_to_string(path).map_err(fault)
 }
 
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn addresses() {
         let url = |params: Value| {
-            let options = Options::new(&Map::new(), &map! {"params" => params}).unwrap();
+            let options = HttpOptions::new(&Map::new(), &map! {"params" => params}).unwrap();
             options.url("http://h/x?a=%20b&c=#f").unwrap()
         };
         assert_eq!(url(Value::Nil), "http://h/x?a=%20b&c=#f");

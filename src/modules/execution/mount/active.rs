@@ -1,12 +1,12 @@
 //! What is mounted, from the tables of the kernel.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
 /// Devices by mount point as `mount` names them.
-fn listed(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn listed(call: &mut Call<'_>) -> Result<Map> {
     let text = shell::stdout(call, &["mount", "-l"])?;
     let mut out = Map::new();
     for line in text.lines() {
@@ -18,9 +18,9 @@ fn listed(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
     Ok(out)
 }
 
-fn table(path: &str) -> std::result::Result<String, Fault> {
+fn table(path: &str) -> Result<String> {
     let octets =
-        std::fs::read(path).map_err(|_| Fault::Command(format!("File not readable {path}")))?;
+        std::fs::read(path).map_err(|_| CallError::Command(format!("File not readable {path}")))?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
@@ -55,7 +55,7 @@ fn options(text: &str) -> Vec<Value> {
 }
 
 /// The map of `mount.active`.
-pub(super) fn mounts(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+pub(super) fn mounts(call: &mut Call<'_>) -> Result<Map> {
     let listed = listed(call)?;
     let mut out = Map::new();
     for line in table("/proc/self/mounts")?.lines() {
@@ -71,7 +71,7 @@ pub(super) fn mounts(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
     Ok(out)
 }
 
-fn extended(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn extended(call: &mut Call<'_>) -> Result<Map> {
     let listed = listed(call)?;
     let table = table("/proc/self/mountinfo")?;
     let known = call.salt("disk.blkid", Vec::new(), Map::new())?;
@@ -114,7 +114,7 @@ pub(super) fn active(call: &mut Call<'_>) -> Result {
         return mounts(call).map(Into::into);
     }
     match extended(call) {
-        Err(Fault::Command(_)) => mounts(call).map(Into::into),
+        Err(CallError::Command(_)) => mounts(call).map(Into::into),
         other => other.map(Into::into),
     }
 }

@@ -1,7 +1,7 @@
 //! The tables of the automounter.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use super::joined;
 use super::table::lines;
 use crate::execution::command_helpers;
@@ -19,17 +19,17 @@ fn entry(line: &str) -> Option<[&str; 3]> {
     words.try_into().ok()
 }
 
-fn device(word: &str) -> std::result::Result<&str, Fault> {
+fn device(word: &str) -> Result<&str> {
     word.split(':')
         .nth(1)
-        .ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+        .ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
 }
 
 pub(super) fn automaster(call: &mut Call<'_>) -> Result {
     entries(&python::str(call.arg("config"))).map(Into::into)
 }
 
-fn entries(config: &str) -> std::result::Result<Map, Fault> {
+fn entries(config: &str) -> Result<Map> {
     let mut out = Map::new();
     if !Path::new(config).is_file() {
         return Ok(out);
@@ -67,14 +67,14 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
     }
     command_helpers::write_file(&config, &kept).map_err(|e| {
         let why = python::os_text(&e, &config);
-        Fault::Command(format!("Couldn't write to {config}: {why}"))
+        CallError::Command(format!("Couldn't write to {config}: {why}"))
     })?;
     shell::run(call, &["automount", "-cv"])?;
     Ok(true.into())
 }
 
 /// A new table is made known in `/etc/auto_master`.
-fn announce(config: &str) -> std::result::Result<(), Fault> {
+fn reload_automount(config: &str) -> Result<()> {
     const MASTER: &str = "/etc/auto_master";
     std::fs::write(config, "").map_err(|e| python::os_error(&e, config))?;
     let old = std::fs::read(MASTER).map_err(|e| python::os_error(&e, MASTER))?;
@@ -94,7 +94,7 @@ fn announce(config: &str) -> std::result::Result<(), Fault> {
 pub(super) fn set(call: &mut Call<'_>) -> Result {
     let config = python::str(call.arg("config"));
     if !Path::new(&config).is_file() {
-        announce(&config)?;
+        reload_automount(&config)?;
     }
     let kind = python::str(call.arg("fstype"));
     let name = format!("/..{}", python::str(call.arg("name")));
@@ -124,7 +124,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Result {
     let test = shell::test_mode(call);
     let store = |text: &str| {
         command_helpers::write_file(&config, text)
-            .map_err(|_| Fault::Command(format!("File not writable {config}")))
+            .map_err(|_| CallError::Command(format!("File not writable {config}")))
     };
     if change {
         if !test {

@@ -1,7 +1,7 @@
 //! What states keep of mounts: the file `mounts` in the cache directory.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::yaml;
@@ -25,7 +25,7 @@ fn store(call: &Call<'_>, cache: Map) -> Result {
         Ok(()) => Ok(true.into()),
         Err(e) => {
             log::error!("Failed to cache mounts: {e}");
-            Err(Fault::Command("Unable to write mount cache.".into()))
+            Err(CallError::Command("Unable to write mount cache.".into()))
         }
     }
 }

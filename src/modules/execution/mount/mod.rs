@@ -6,7 +6,7 @@ mod cache;
 mod table;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -274,7 +274,7 @@ fn mount(call: &mut Call<'_>) -> Result {
 }
 
 /// As `file.mkdir`: with all above it, and owned by the user.
-fn make_place(name: &str, user: Option<String>) -> std::result::Result<(), Fault> {
+fn make_place(name: &str, user: Option<String>) -> Result<()> {
     std::fs::create_dir_all(name).map_err(|e| python::os_error(&e, name))?;
     let Some(user) = user else {
         return Ok(());
@@ -376,14 +376,14 @@ fn is_fuse_exec(call: &mut Call<'_>) -> Result {
         return Ok(false.into());
     };
     if which("ldd").is_none() {
-        return Err(Fault::CommandNotFound("ldd".into()));
+        return Err(CallError::CommandNotFound("ldd".into()));
     }
     Ok(shell::run(call, &["ldd", &path])?
         .contains("libfuse")
         .into())
 }
 
-fn swaps() -> std::result::Result<Map, Fault> {
+fn swaps() -> Result<Map> {
     let path = "/proc/swaps";
     let text = command_helpers::read_file(path).map_err(|e| python::os_error(&e, path))?;
     let mut out = Map::new();
@@ -401,7 +401,7 @@ fn swaps() -> std::result::Result<Map, Fault> {
 
 fn swapon(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("name"));
-    let found = |new: bool| -> std::result::Result<Option<Map>, Fault> {
+    let found = |new: bool| -> Result<Option<Map>> {
         let stats = swaps()?.get(&name).cloned();
         Ok(stats.map(|stats| map! {"stats" => stats, "new" => new}))
     };

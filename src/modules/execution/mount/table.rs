@@ -1,14 +1,14 @@
 //! The tables `fstab` and `vfstab`: reading, adding, changing and removing entries.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use super::joined;
 use crate::execution::command_helpers;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
 /// The columns of a table.
-struct Kind {
+struct TableFormat {
     keys: &'static [&'static str],
     /// Fewest words of an entry; those that are left out are `0`.
     least: usize,
@@ -20,7 +20,7 @@ struct Kind {
 /// Values by column.
 type Entry = Vec<(&'static str, String)>;
 
-const FSTAB: Kind = Kind {
+const FSTAB: TableFormat = TableFormat {
     keys: &["device", "name", "fstype", "opts", "dump", "pass_num"],
     least: 4,
     line: |e| {
@@ -52,7 +52,7 @@ const FSTAB: Kind = Kind {
     ],
 };
 
-const VFSTAB: Kind = Kind {
+const VFSTAB: TableFormat = TableFormat {
     keys: &[
         "device",
         "device_fsck",
@@ -83,7 +83,7 @@ fn get<'a>(entry: &'a Entry, key: &str) -> &'a str {
     found.map_or("", |(_, value)| value.as_str())
 }
 
-impl Kind {
+impl TableFormat {
     /// The entry on a line; none on comments and lines with too few or too many words.
     fn read(&self, line: &str) -> Option<Entry> {
         if line.starts_with('#') {
@@ -100,7 +100,7 @@ impl Kind {
 }
 
 /// Whether an entry has all values of `wanted`; the order of options does not count.
-fn fits(wanted: &Entry, entry: &Entry) -> bool {
+fn matches(wanted: &Entry, entry: &Entry) -> bool {
     let sorted = |text: &str| {
         let mut words: Vec<String> = text.split(',').map(str::to_owned).collect();
         words.sort();
@@ -113,10 +113,10 @@ fn fits(wanted: &Entry, entry: &Entry) -> bool {
 }
 
 /// Lines with their ends.
-pub(super) fn lines(config: &str) -> std::result::Result<Vec<String>, Fault> {
+pub(super) fn lines(config: &str) -> Result<Vec<String>> {
     let text = command_helpers::read_file(config).map_err(|e| {
         let why = python::os_text(&e, config);
-        Fault::Command(format!("Couldn't read from {config}: {why}"))
+        CallError::Command(format!("Couldn't read from {config}: {why}"))
     })?;
     Ok(text.split_inclusive('\n').map(str::to_owned).collect())
 }
@@ -158,11 +158,15 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
         .collect();
     let mut lines = lines(&config)?;
     let before = lines.len();
-    lines.retain(|line| !FSTAB.read(line).is_some_and(|entry| fits(&wanted, &entry)));
+    lines.retain(|line| {
+        !FSTAB
+            .read(line)
+            .is_some_and(|entry| matches(&wanted, &entry))
+    });
     if lines.len() < before {
         command_helpers::write_file(&config, &lines.concat()).map_err(|e| {
             let why = python::os_text(&e, &config);
-            Fault::Command(format!("Couldn't write to {config}: {why}"))
+            CallError::Command(format!("Couldn't write to {config}: {why}"))
         })?;
     }
     Ok(true.into())
@@ -202,7 +206,7 @@ pub(super) fn set_vfstab(call: &mut Call<'_>) -> Result {
 }
 
 /// The part of an entry by which its line is found.
-fn criteria(call: &Call<'_>, kind: &Kind, entry: &Entry) -> std::result::Result<Entry, Fault> {
+fn criteria(call: &Call<'_>, kind: &TableFormat, entry: &Entry) -> Result<Entry> {
     let keys: Vec<String> = match call.arg("match_on") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         Value::Str(word) if word == "auto" => {
@@ -212,7 +216,7 @@ fn criteria(call: &Call<'_>, kind: &Kind, entry: &Entry) -> std::result::Result<
         Value::Str(word) => vec![word.clone()],
         _ => {
             let text = "match_on must be a string or list of strings";
-            return Err(Fault::Command(text.into()));
+            return Err(CallError::Command(text.into()));
         }
     };
     let pick = |key: &String| entry.iter().find(|(k, _)| k == key).cloned();
@@ -224,24 +228,24 @@ fn criteria(call: &Call<'_>, kind: &Kind, entry: &Entry) -> std::result::Result<
             .filter(|k| !kind.keys.contains(k))
             .collect();
         let text = format!("Unrecognized keys in match_on: \"{}\"", unknown.join(", "));
-        Fault::Command(text)
+        CallError::Command(text)
     })
 }
 
-fn set(call: &mut Call<'_>, kind: &Kind, entry: Entry) -> Result {
+fn set(call: &mut Call<'_>, kind: &TableFormat, entry: Entry) -> Result {
     let config = python::str(call.arg("config"));
     let wanted = criteria(call, kind, &entry)?;
     if !Path::new(&config).is_file() {
-        return Err(Fault::Command(format!("Bad config file \"{config}\"")));
+        return Err(CallError::Command(format!("Bad config file \"{config}\"")));
     }
     let own = (kind.line)(&entry);
     let mut outcome = None;
     let mut lines = lines(&config)?;
     for line in &mut lines {
-        let Some(old) = kind.read(line).filter(|old| fits(&wanted, old)) else {
+        let Some(old) = kind.read(line).filter(|old| matches(&wanted, old)) else {
             continue;
         };
-        if fits(&entry, &old) || call.flag("not_change") {
+        if matches(&entry, &old) || call.flag("not_change") {
             outcome = Some("present");
         } else {
             outcome = Some("change");
@@ -254,7 +258,7 @@ fn set(call: &mut Call<'_>, kind: &Kind, entry: Entry) -> Result {
     let outcome = outcome.unwrap_or("new");
     if outcome != "present" && !shell::test_mode(call) {
         command_helpers::write_file(&config, &lines.concat())
-            .map_err(|_| Fault::Command(format!("File not writable {config}")))?;
+            .map_err(|_| CallError::Command(format!("File not writable {config}")))?;
     }
     Ok(outcome.into())
 }

@@ -1,7 +1,7 @@
 //! Functions about this host's addresses and about networks.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::ipaddress::{self, Network, show};
 use crate::net::{self, Interface};
 use halite_target::fnmatch;
@@ -16,7 +16,7 @@ pub(super) fn interfaces(_: &mut Call<'_>) -> Result {
 }
 
 /// The interface, or the sentence that stock answers with.
-fn one(call: &Call<'_>) -> std::result::Result<Interface, Value> {
+fn interface_arg(call: &Call<'_>) -> Result<Interface, Value> {
     let wanted = python::str(call.arg("iface"));
     let mut all = net::interfaces();
     if let Some(at) = all.iter().position(|i| i.name == wanted) {
@@ -31,25 +31,25 @@ fn one(call: &Call<'_>) -> std::result::Result<Interface, Value> {
 }
 
 pub(super) fn interface(call: &mut Call<'_>) -> Result {
-    Ok(one(call).map_or_else(
+    Ok(interface_arg(call).map_or_else(
         |text| text,
         |i| i.map().get("inet").cloned().unwrap_or_else(|| "".into()),
     ))
 }
 
 pub(super) fn interface_ip(call: &mut Call<'_>) -> Result {
-    Ok(one(call).map_or_else(
+    Ok(interface_arg(call).map_or_else(
         |text| text,
         |i| i.ips(true).into_iter().next().unwrap_or_default().into(),
     ))
 }
 
 pub(super) fn hw_addr(call: &mut Call<'_>) -> Result {
-    Ok(one(call).map_or_else(|text| text, |i| i.hwaddr.unwrap_or_default().into()))
+    Ok(interface_arg(call).map_or_else(|text| text, |i| i.hwaddr.unwrap_or_default().into()))
 }
 
 /// Names of interfaces may be a list, or parted by commas; each is a pattern.
-fn picked(call: &Call<'_>, all: Vec<Interface>) -> Vec<Interface> {
+fn filter_interfaces(call: &Call<'_>, all: Vec<Interface>) -> Vec<Interface> {
     let patterns: Vec<String> = match call.arg("interface") {
         Value::Nil => return all,
         Value::Array(list) => list.iter().map(python::str).collect(),
@@ -63,8 +63,8 @@ fn picked(call: &Call<'_>, all: Vec<Interface>) -> Vec<Interface> {
         .collect()
 }
 
-fn own(call: &Call<'_>, v4: bool) -> Vec<IpAddr> {
-    let all = picked(call, net::interfaces());
+fn local_addresses(call: &Call<'_>, v4: bool) -> Vec<IpAddr> {
+    let all = filter_interfaces(call, net::interfaces());
     let loopback = call.flag("include_loopback");
     sorted(all.iter(), v4, loopback)
 }
@@ -79,26 +79,26 @@ fn sorted<'a>(all: impl Iterator<Item = &'a Interface>, v4: bool, loopback: bool
     ips
 }
 
-fn shown(ips: impl IntoIterator<Item = IpAddr>) -> Value {
+fn to_list(ips: impl IntoIterator<Item = IpAddr>) -> Value {
     Value::Array(ips.into_iter().map(|ip| show(ip).into()).collect())
 }
 
 pub(super) fn addrs(call: &mut Call<'_>, v4: bool) -> Result {
-    let mut ips = own(call, v4);
+    let mut ips = local_addresses(call, v4);
     let cidr = call.arg("cidr");
     if cidr.truthy() {
         match Network::parse(cidr, true) {
             Ok(net) => ips.retain(|ip| net.contains(*ip)),
             Err(_) => ips.clear(),
         }
-        return Ok(shown(ips));
+        return Ok(to_list(ips));
     }
     match call.arg("type").as_str() {
         Some("public") => ips.retain(|ip| !ipaddress::is_private(*ip)),
         Some("private") => ips.retain(|ip| ipaddress::is_private(*ip)),
         _ => {}
     }
-    Ok(shown(ips))
+    Ok(to_list(ips))
 }
 
 /// The networks of addresses, sorted, each once.
@@ -110,7 +110,7 @@ fn networks<'a>(
     let addresses = all.flat_map(|i| i.addresses.iter());
     let mut nets: Vec<Network> = addresses
         .filter(|a| a.ip.is_ipv4() == v4)
-        .map(|a| (a.ip, Network::of(a.ip, a.prefix)))
+        .map(|a| (a.ip, Network::new(a.ip, a.prefix)))
         .filter(|(ip, net)| keep(*ip, net))
         .map(|(_, net)| net)
         .collect();
@@ -124,7 +124,7 @@ fn names(nets: &[Network]) -> Value {
 }
 
 pub(super) fn ip_networks(call: &mut Call<'_>, v4: bool) -> Result {
-    let all = picked(call, net::interfaces());
+    let all = filter_interfaces(call, net::interfaces());
     let loopback = call.flag("include_loopback");
     let nets = networks(all.iter(), v4, |_, net| loopback || !net.is_loopback());
     if !call.flag("verbose") {
@@ -193,7 +193,7 @@ pub(super) fn ip_in_subnet(call: &mut Call<'_>) -> Result {
 }
 
 /// `calc_net`: the network of an address, with its mask after a slash or beside it.
-fn network_of(ip: &Value, mask: &Value) -> std::result::Result<Network, Fault> {
+fn network_of(ip: &Value, mask: &Value) -> Result<Network> {
     match mask {
         Value::Nil => Network::parse(ip, false),
         mask => {
@@ -213,7 +213,7 @@ pub(super) fn convert_cidr(call: &mut Call<'_>) -> Result {
 }
 
 /// First address, mask and last address of a network.
-pub(super) fn converted(cidr: &Value) -> std::result::Result<Map, Fault> {
+pub(super) fn converted(cidr: &Value) -> Result<Map> {
     let net = network_of(cidr, &Value::Nil)?;
     Ok(map! {
         "network" => show(net.first),
@@ -238,7 +238,7 @@ pub(super) fn iphexval(call: &mut Call<'_>) -> Result {
     let Some(text) = call.arg("ip").as_str() else {
         let class = python::short_class(call.arg("ip"));
         let text = format!("'{class}' object has no attribute 'split'");
-        return Err(Fault::raised("AttributeError", text));
+        return Err(CallError::raised("AttributeError", text));
     };
     let mut out = String::new();
     for part in text.split('.') {

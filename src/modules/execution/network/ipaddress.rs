@@ -1,6 +1,7 @@
 //! Addresses and networks as Python's `ipaddress` reads, compares and writes them.
 
-use super::super::{Fault, python};
+use super::super::{CallError, python};
+use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +23,7 @@ pub(in crate::execution) fn show(ip: IpAddr) -> String {
 ///
 /// # Errors
 /// `ValueError`.
-pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr, Fault> {
+pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr> {
     let ip = match value {
         Value::Str(text) => text.parse().ok(),
         Value::Int(number) => u32::try_from(*number)
@@ -33,7 +34,7 @@ pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr, Fault> {
     ip.ok_or_else(|| {
         let shown = python::repr(value);
         let text = format!("{shown} does not appear to be an IPv4 or IPv6 address");
-        Fault::raised("ValueError", text)
+        CallError::raised("ValueError", text)
     })
 }
 
@@ -48,7 +49,7 @@ pub(in crate::execution) struct Network {
 
 impl Network {
     /// The network of an address.
-    pub fn of(ip: IpAddr, prefix: u32) -> Network {
+    pub fn new(ip: IpAddr, prefix: u32) -> Network {
         let first = match ip {
             IpAddr::V4(ip) => Ipv4Addr::from(u32::from(ip) & mask4(prefix)).into(),
             IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) & mask6(prefix)).into(),
@@ -60,7 +61,7 @@ impl Network {
     ///
     /// # Errors
     /// `ValueError`.
-    pub fn parse(value: &Value, strict: bool) -> Result<Network, Fault> {
+    pub fn parse(value: &Value, strict: bool) -> Result<Network> {
         let found = match value {
             Value::Str(text) => split(text),
             other => address(other).ok().map(|ip| (ip, width(ip))),
@@ -68,19 +69,19 @@ impl Network {
         let Some((ip, prefix)) = found else {
             let shown = python::repr(value);
             let text = format!("{shown} does not appear to be an IPv4 or IPv6 network");
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         };
-        let network = Network::of(ip, prefix);
+        let network = Network::new(ip, prefix);
         if strict && network.first != ip {
             let text = format!("{}/{prefix} has host bits set", show(ip));
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         }
         Ok(network)
     }
 
     /// Whether an address of the same family is in it.
     pub fn contains(&self, ip: IpAddr) -> bool {
-        ip.is_ipv4() == self.first.is_ipv4() && Network::of(ip, self.prefix).first == self.first
+        ip.is_ipv4() == self.first.is_ipv4() && Network::new(ip, self.prefix).first == self.first
     }
 
     /// Its mask as an address.
@@ -182,7 +183,7 @@ pub(super) fn is_private(ip: IpAddr) -> bool {
         "fe80::/10",
     ];
     let inside = |net: &&str| {
-        let net = split(net).map(|(ip, prefix)| Network::of(ip, prefix));
+        let net = split(net).map(|(ip, prefix)| Network::new(ip, prefix));
         net.is_some_and(|net| net.contains(ip))
     };
     match ip {

@@ -1,15 +1,15 @@
 //! Connections and neighbours of this host.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, shell, which};
+use super::super::{Call, CallError, shell, which};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-fn at<'a>(words: &[&'a str], index: usize) -> std::result::Result<&'a str, Fault> {
+fn field<'a>(words: &[&'a str], index: usize) -> Result<&'a str> {
     words
         .get(index)
         .copied()
-        .ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+        .ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
 }
 
 pub(super) fn netstat(call: &mut Call<'_>) -> Result {
@@ -29,15 +29,15 @@ fn by_netstat(call: &mut Call<'_>) -> Result {
             continue;
         }
         let mut entry = map! {
-            "proto" => at(&w, 0)?, "recv-q" => at(&w, 1)?, "send-q" => at(&w, 2)?,
-            "local-address" => at(&w, 3)?, "remote-address" => at(&w, 4)?,
+            "proto" => field(&w, 0)?, "recv-q" => field(&w, 1)?, "send-q" => field(&w, 2)?,
+            "local-address" => field(&w, 3)?, "remote-address" => field(&w, 4)?,
         };
         if tcp {
-            entry.set("state", at(&w, 5)?);
+            entry.set("state", field(&w, 5)?);
         }
         let shift = usize::from(tcp);
         for (index, key) in ["user", "inode", "program"].into_iter().enumerate() {
-            entry.set(key, at(&w, 5 + shift + index)?);
+            entry.set(key, field(&w, 5 + shift + index)?);
         }
         out.push(entry.into());
     }
@@ -66,11 +66,11 @@ fn by_ss(call: &mut Call<'_>) -> Result {
             }
         }
         let mut entry = map! {
-            "proto" => at(&w, 0)?, "recv-q" => at(&w, 2)?, "send-q" => at(&w, 3)?,
-            "local-address" => at(&w, 4)?, "remote-address" => at(&w, 5)?,
+            "proto" => field(&w, 0)?, "recv-q" => field(&w, 2)?, "send-q" => field(&w, 3)?,
+            "local-address" => field(&w, 4)?, "remote-address" => field(&w, 5)?,
         };
         if tcp {
-            let state = at(&w, 1)?;
+            let state = field(&w, 1)?;
             entry.set(
                 "state",
                 if state == "ESTAB" {

@@ -1,7 +1,7 @@
 //! Asking other hosts: ping, traceroute, dig, connections, wake on LAN.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// What may be given to a program as a host: an address, or a name without anything that a
 /// name cannot have (`salt.utils.network.sanitize_host`). A leading dash would be an option.
-fn sanitized(host: &Value) -> std::result::Result<String, Fault> {
+fn sanitized(host: &Value) -> Result<String> {
     let Some(host) = host.as_str() else {
         let class = python::short_class(host);
-        return Err(Fault::Type(format!(
+        return Err(CallError::Type(format!(
             "'{class}' object is not subscriptable"
         )));
     };
@@ -91,13 +91,17 @@ pub(super) fn traceroute(call: &mut Call<'_>) -> Result {
         if !line.contains(' ') || line.starts_with("traceroute") {
             continue;
         }
-        let hop = if modern { hop(line)? } else { old_hop(line) };
+        let hop = if modern {
+            hop(line)?
+        } else {
+            old_format_hop(line)
+        };
         out.push(hop.into());
     }
     Ok(out.into())
 }
 
-fn hop(line: &str) -> std::result::Result<Map, Fault> {
+fn hop(line: &str) -> Result<Map> {
     let parts: Vec<&str> = line.split("  ").collect();
     let count = || python::int(&parts[0].into());
     if parts.get(1) == Some(&"* * *") {
@@ -106,7 +110,7 @@ fn hop(line: &str) -> std::result::Result<Map, Fault> {
     let &[_, host, first, second, third, ..] = parts.as_slice() else {
         return Ok(Map::new());
     };
-    let short = || Fault::raised("IndexError", "list index out of range");
+    let short = || CallError::raised("IndexError", "list index out of range");
     let mut host = host.split_whitespace();
     let (name, ip) = (
         host.next().ok_or_else(short)?,
@@ -116,7 +120,7 @@ fn hop(line: &str) -> std::result::Result<Map, Fault> {
         let word = text.split_whitespace().next().ok_or_else(short)?;
         let number = word.parse::<f64>().map_err(|_| {
             let shown = python::repr(&word.into());
-            Fault::raised(
+            CallError::raised(
                 "ValueError",
                 format!("could not convert string to float: {shown}"),
             )
@@ -130,7 +134,7 @@ fn hop(line: &str) -> std::result::Result<Map, Fault> {
     })
 }
 
-fn old_hop(line: &str) -> Map {
+fn old_format_hop(line: &str) -> Map {
     let w: Vec<&str> = line.split_whitespace().collect();
     let &[count, name, ip, ping1, ms1, ping2, ms2, ping3, ms3, ..] = w.as_slice() else {
         return Map::new();
@@ -206,7 +210,7 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result {
 }
 
 /// The name to look up, and the name to show.
-fn sanitized_or_ip(host: &Value) -> std::result::Result<(String, String), Fault> {
+fn sanitized_or_ip(host: &Value) -> Result<(String, String)> {
     Ok((sanitized(host)?, python::str(host)))
 }
 
@@ -225,13 +229,13 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
     let octets = hardware(call.arg("mac"))?;
     let port = python::int(call.arg("destport"))?;
     let port = u16::try_from(port)
-        .map_err(|_| Fault::raised("OverflowError", "sendto(): port must be 0-65535."))?;
+        .map_err(|_| CallError::raised("OverflowError", "sendto(): port must be 0-65535."))?;
     let host = python::str(call.arg("bcast"));
     let mut packet = vec![0xff; 6];
     packet.extend(octets.repeat(16));
     let failed = |e: std::io::Error| {
         let number = e.raw_os_error().unwrap_or(0);
-        Fault::raised(
+        CallError::raised(
             "OSError",
             format!("[Errno {number}] {}", python::errno_text(number)),
         )
@@ -241,7 +245,7 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
     let target = (host.as_str(), port).to_socket_addrs().ok();
     let target = target.and_then(|mut all| all.find(SocketAddr::is_ipv4));
     let Some(target) = target else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "socket.gaierror",
             "[Errno -2] Name or service not known",
         ));
@@ -251,24 +255,24 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
 }
 
 /// A hardware address of twelve digits, with one sign between each two or without.
-fn hardware(mac: &Value) -> std::result::Result<Vec<u8>, Fault> {
+fn hardware(mac: &Value) -> Result<Vec<u8>> {
     let Some(text) = mac.as_str() else {
         let class = python::short_class(mac);
         let text = format!("object of type '{class}' has no len()");
-        return Err(Fault::Type(text));
+        return Err(CallError::Type(text));
     };
     let chars: Vec<char> = text.chars().collect();
     let digits: Vec<char> = match chars.len() {
         12 => chars,
         17 => chars.iter().copied().filter(|c| *c != chars[2]).collect(),
-        _ => return Err(Fault::raised("ValueError", "Invalid MAC address")),
+        _ => return Err(CallError::raised("ValueError", "Invalid MAC address")),
     };
     let pair = |pair: &[char]| {
         let text: String = pair.iter().collect();
         u8::from_str_radix(&text, 16).map_err(|_| {
             let shown = python::repr(&text.as_str().into());
             let text = format!("invalid literal for int() with base 16: {shown}");
-            Fault::raised("ValueError", text)
+            CallError::raised("ValueError", text)
         })
     };
     digits.chunks(2).take(6).map(pair).collect()

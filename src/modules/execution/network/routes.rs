@@ -1,7 +1,7 @@
 //! Routes, by `netstat` or, where there is none, by `ip`.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell, which};
+use super::super::{Call, CallError, python, shell, which};
 use super::addresses::converted;
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::map;
@@ -15,11 +15,11 @@ fn route(family: &str, words: [&str; 3], flags: &str, interface: &str) -> Map {
     }
 }
 
-fn short() -> Fault {
-    Fault::raised("IndexError", "list index out of range")
+fn unexpected_output() -> CallError {
+    CallError::raised("IndexError", "list index out of range")
 }
 
-fn by_netstat(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+fn by_netstat(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let mut out = Vec::new();
     for family in ["inet", "inet6"] {
         let text = shell::run(call, &["netstat", "-A", family, "-rn"])?;
@@ -31,7 +31,7 @@ fn by_netstat(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
                 ("inet", &[to, via, mask, flags, _, _, _, dev, ..]) => {
                     route(family, [to, via, mask], flags, dev)
                 }
-                ("inet", _) => return Err(short()),
+                ("inet", _) => return Err(unexpected_output()),
                 (_, &[to, via, flags, _, _, dev]) => route(family, [to, via, ""], flags, dev),
                 (_, &[to, via, flags, _, _, _, dev]) => route(family, [to, via, ""], flags, dev),
                 _ => continue,
@@ -54,7 +54,7 @@ const KINDS: [&str; 9] = [
     "multicast",
 ];
 
-fn by_ip(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
+fn by_ip(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let mut out = Vec::new();
     let text = shell::run(call, &["ip", "-4", "route", "show", "table", "main"])?;
     for line in text.lines() {
@@ -66,7 +66,7 @@ fn by_ip(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
         match w.first().copied().unwrap_or_default() {
             "unreachable" => {}
             "default" => {
-                let via = w.get(2).ok_or_else(short)?;
+                let via = w.get(2).ok_or_else(unexpected_output)?;
                 let words = ["0.0.0.0", via, "0.0.0.0"];
                 out.push(route("inet", words, "UG", after(3)));
             }
@@ -88,11 +88,11 @@ fn by_ip(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
         match w.first().copied().unwrap_or_default() {
             kind if KINDS.contains(&kind) => {}
             "default" => {
-                let via = w.get(2).ok_or_else(short)?;
+                let via = w.get(2).ok_or_else(unexpected_output)?;
                 out.push(route("inet6", ["::/0", via, ""], "UG", after(3)));
             }
             "local" => {
-                let to = format!("{}/128", w.get(1).ok_or_else(short)?);
+                let to = format!("{}/128", w.get(1).ok_or_else(unexpected_output)?);
                 out.push(route("inet6", [&to, "::", ""], "U", after(2)));
             }
             first => {
@@ -105,13 +105,13 @@ fn by_ip(call: &mut Call<'_>) -> std::result::Result<Vec<Map>, Fault> {
 }
 
 /// The routes of the family that the call names.
-fn all(call: &mut Call<'_>) -> std::result::Result<(Vec<Map>, Option<String>), Fault> {
+fn all(call: &mut Call<'_>) -> Result<(Vec<Map>, Option<String>)> {
     let family = match call.arg("family") {
         Value::Nil => None,
         Value::Str(name) if name == "inet" || name == "inet6" => Some(name.clone()),
         other => {
             let text = format!("Invalid address family {}", python::str(other));
-            return Err(Fault::Command(text));
+            return Err(CallError::Command(text));
         }
     };
     let mut routes = match which("netstat") {
@@ -148,10 +148,10 @@ pub(super) fn get_route(call: &mut Call<'_>) -> Result {
     let ip = call.arg("ip").clone();
     let text = shell::run(call, &["ip", "route", "get", &python::str(&ip)])?;
     let regex = PyRegex::with_mode(PATTERN, RegexMode::default())
-        .map_err(|e| Fault::raised("re.error", e))?;
-    let line = text.lines().next().ok_or_else(short)?;
+        .map_err(|e| CallError::raised("re.error", e))?;
+    let line = text.lines().next().ok_or_else(unexpected_output)?;
     let Some(found) = regex.captures(line, 0) else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "AttributeError",
             "'NoneType' object has no attribute 'group'",
         ));

@@ -1,7 +1,7 @@
 //! The host's name and the buffers of network cards.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell, which};
+use super::super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_target::PyRegex;
 use halite_wire::map;
@@ -20,7 +20,7 @@ pub(super) fn get_bufsize(call: &mut Call<'_>) -> Result {
     }
     let iface = python::str(call.arg("iface"));
     let text = shell::run(call, &[ETHTOOL, "-g", &iface])?;
-    let regex = PyRegex::new(r"^(.+):\s+(\d+)$").map_err(|e| Fault::raised("re.error", e))?;
+    let regex = PyRegex::new(r"^(.+):\s+(\d+)$").map_err(|e| CallError::raised("re.error", e))?;
     let mut out = map! {"result" => false};
     let mut suffix = "max-";
     for line in text.lines() {
@@ -95,7 +95,7 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
         return Ok(false.into());
     };
     let Some(program) = which("hostnamectl").or_else(|| which("hostname")) else {
-        return Err(Fault::raised(
+        return Err(CallError::raised(
             "AttributeError",
             "'NoneType' object has no attribute 'endswith'",
         ));

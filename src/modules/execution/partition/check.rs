@@ -1,6 +1,7 @@
 //! What may be passed to `parted`.
 
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
+use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::os::unix::fs::FileTypeExt;
 
@@ -46,11 +47,11 @@ pub(super) fn is_block(value: &Value) -> bool {
 }
 
 /// The path of a block device.
-pub(super) fn device(value: &Value) -> Result<String, Fault> {
+pub(super) fn device(value: &Value) -> Result<String> {
     if is_block(value) {
         Ok(python::str(value))
     } else {
-        Err(Fault::Command(
+        Err(CallError::Command(
             "Invalid device passed to partition module.".into(),
         ))
     }
@@ -62,7 +63,7 @@ pub(super) fn number(value: &Value) -> Option<String> {
 }
 
 /// A place on a disk: digits and dots, then a unit or none.
-pub(super) fn boundary(value: &Value) -> Result<String, Fault> {
+pub(super) fn boundary(value: &Value) -> Result<String> {
     let text = python::str(value);
     let digits = text
         .bytes()
@@ -71,7 +72,7 @@ pub(super) fn boundary(value: &Value) -> Result<String, Fault> {
     if !amount.is_empty() && (unit.is_empty() || UNITS.contains(&unit)) {
         return Ok(text);
     }
-    Err(Fault::Command(format!(
+    Err(CallError::Command(format!(
         "Invalid partition boundary passed: \"{text}\""
     )))
 }

@@ -3,7 +3,7 @@
 mod check;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use check::{boundary, device, flag, known_kind, number, state};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -139,8 +139,8 @@ fn lines(call: &mut Call<'_>, argv: &[&str]) -> Result {
     Ok(list_of(&shell::run(call, argv)?))
 }
 
-fn wrong(what: &str, function: &str) -> Fault {
-    Fault::Command(format!("Invalid {what} passed to partition.{function}"))
+fn wrong(what: &str, function: &str) -> CallError {
+    CallError::Command(format!("Invalid {what} passed to partition.{function}"))
 }
 
 fn probe(call: &mut Call<'_>) -> Result {
@@ -168,7 +168,7 @@ fn list(call: &mut Call<'_>) -> Result {
 }
 
 /// What `parted -m print` prints: a line on the disk, then one on each partition.
-fn parse(text: &str, unit: Option<&str>) -> std::result::Result<Map, Fault> {
+fn parse(text: &str, unit: Option<&str>) -> Result<Map> {
     const DISK: [&str; 8] = [
         "disk",
         "size",
@@ -179,7 +179,8 @@ fn parse(text: &str, unit: Option<&str>) -> std::result::Result<Map, Fault> {
         "model",
         "disk flags",
     ];
-    let wrong = || Fault::Command("Problem encountered while parsing output from parted".into());
+    let wrong =
+        || CallError::Command("Problem encountered while parsing output from parted".into());
     let mut info: Option<Map> = None;
     let mut partitions = Map::new();
     for line in text.lines() {
@@ -256,7 +257,7 @@ fn set_id(call: &mut Call<'_>) -> Result {
     lines(call, &["sfdisk", "--change-id", &device, &minor, id])
 }
 
-fn types(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
+fn types(call: &mut Call<'_>) -> Result<Map> {
     let text = shell::run(call, &["sfdisk", "-T"])?;
     let mut out = Map::new();
     for line in text
@@ -265,7 +266,7 @@ fn types(call: &mut Call<'_>) -> std::result::Result<Map, Fault> {
     {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[id, name, ..] = words.as_slice() else {
-            return Err(Fault::raised("IndexError", "list index out of range"));
+            return Err(CallError::raised("IndexError", "list index out of range"));
         };
         out.set(id, name);
     }

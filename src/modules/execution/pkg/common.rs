@@ -1,8 +1,8 @@
 //! What the package managers have in common (`salt/modules/pkg_resource.py`, `salt/utils/pkg`).
 
 use crate::execution::declare::Result;
-use crate::execution::program::Ran;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::program::CommandOutput;
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value, yaml};
@@ -45,7 +45,7 @@ pub fn keywords(call: &Call<'_>) -> Map {
 ///
 /// # Errors
 /// There is one.
-pub fn no_more(keywords: &Map) -> Result<()> {
+pub fn reject_unknown_kwargs(keywords: &Map) -> Result<()> {
     if keywords.is_empty() {
         return Ok(());
     }
@@ -53,7 +53,7 @@ pub fn no_more(keywords: &Map) -> Result<()> {
         .iter()
         .map(|(k, v)| format!("{}={}", python::str(k), python::str(v)))
         .collect();
-    Err(Fault::Invocation(format!(
+    Err(CallError::Invocation(format!(
         "The following keyword arguments are not valid: {}",
         list.join(", ")
     )))
@@ -206,7 +206,7 @@ fn repacked(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<WantedVe
         }
     }
     if list.len() != count {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "You are passing a list of packages that contains duplicated packages names: {}. This cannot be \
              processed. In case you are targeting different versions of the same package, please target them \
              individually",
@@ -245,20 +245,20 @@ fn source(call: &mut Call<'_>, package: &str, path: String) -> Result<String> {
             .cloned()
             .unwrap_or_else(|| "base".into());
         let found = cached(call, &path, env).map_err(|fault| match fault {
-            Fault::Raised(class, text) if class == "salt.exceptions.MinionError" => {
-                Fault::Command(text)
+            CallError::Raised(class, text) if class == "salt.exceptions.MinionError" => {
+                CallError::Command(text)
             }
             other => other,
         });
         return match found? {
             Some(cached) => Ok(cached),
-            None => Err(Fault::Command(format!(
+            None => Err(CallError::Command(format!(
                 "Unable to cache source {path} for package {package}"
             ))),
         };
     }
     if !path.starts_with('/') {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "Path {path} for package {package} is either not absolute or an invalid protocol"
         )));
     }
@@ -315,7 +315,7 @@ pub fn holds(order: Option<i64>, sign: &str) -> bool {
 ///
 /// # Errors
 /// The program failed.
-pub fn outcome_of_upgrade(ran: &Ran, old: &Packages, new: &Packages) -> Result {
+pub fn outcome_of_upgrade(ran: &CommandOutput, old: &Packages, new: &Packages) -> Result {
     let ret = changes(old, new);
     if ran.ok() {
         Ok(ret.into())
@@ -325,7 +325,7 @@ pub fn outcome_of_upgrade(ran: &Ran, old: &Packages, new: &Packages) -> Result {
 }
 
 /// An upgrade that went wrong: what it said and what it changed.
-pub fn failed_upgrade(ran: &Ran, changes: Map) -> Fault {
+pub fn failed_upgrade(ran: &CommandOutput, changes: Map) -> CallError {
     let result = map! {
         "pid" => ran.pid, "retcode" => ran.retcode, "stdout" => ran.stdout.as_str(), "stderr" => ran.stderr.as_str(),
     };
@@ -334,9 +334,9 @@ pub fn failed_upgrade(ran: &Ran, changes: Map) -> Fault {
 }
 
 /// A `CommandExecutionError` with data below its message.
-pub fn with_info(message: &str, info: &Value) -> Fault {
+pub fn with_info(message: &str, info: &Value) -> CallError {
     if !info.truthy() {
-        return Fault::Command(message.to_owned());
+        return CallError::Command(message.to_owned());
     }
     let stop = if message.ends_with(['.', '?', '!']) {
         ""
@@ -346,7 +346,7 @@ pub fn with_info(message: &str, info: &Value) -> Fault {
     let mut lines = Vec::new();
     nested(info, 0, "", &mut lines);
     let text = lines.join("\n");
-    Fault::Command(format!(
+    CallError::Command(format!(
         "{message}{stop} Additional info follows:\n\n{}",
         text.trim_end()
     ))
@@ -396,7 +396,7 @@ fn nested(value: &Value, indent: usize, prefix: &str, out: &mut Vec<String>) {
 }
 
 /// The error of an installation or removal.
-pub fn problem(what: &str, errors: Vec<String>, changes: Map) -> Fault {
+pub fn problem(what: &str, errors: Vec<String>, changes: Map) -> CallError {
     let info = map! {"errors" => errors, "changes" => changes};
     with_info(
         &format!("Problem encountered {what} package(s)"),
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn errors_show_their_data() {
         let errors = vec!["E: one\ntwo".to_owned()];
-        let Fault::Command(text) = problem("installing", errors, Map::new()) else {
+        let CallError::Command(text) = problem("installing", errors, Map::new()) else {
             panic!();
         };
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Files of repositories as Python's `configparser` reads them.
 
-use crate::execution::Fault;
+use crate::execution::CallError;
 use crate::execution::declare::Result;
 use halite_wire::pytext;
 
@@ -10,13 +10,13 @@ const DEFAULT: &str = "DEFAULT";
 const DEEPEST: usize = 10;
 
 /// Options with their lines.
-type Options = Vec<(String, Vec<String>)>;
+type SectionOptions = Vec<(String, Vec<String>)>;
 
 /// Sections in the order of their first header.
 #[derive(Debug, Default)]
 pub struct Ini {
-    sections: Vec<(String, Options)>,
-    defaults: Options,
+    sections: Vec<(String, SectionOptions)>,
+    defaults: SectionOptions,
     lenient: bool,
 }
 
@@ -100,7 +100,7 @@ impl Ini {
         }
         let values: Result<Vec<(String, String)>> = all
             .iter()
-            .map(|(name, value)| Ok((name.clone(), put(value, &all, (name, section), 1)?)))
+            .map(|(name, value)| Ok((name.clone(), interpolate(value, &all, (name, section), 1)?)))
             .collect();
         values.map(Some)
     }
@@ -112,7 +112,12 @@ fn joined(lines: &[String]) -> String {
 }
 
 /// A value with the values that it names.
-fn put(value: &str, all: &[(String, String)], at: (&str, &str), depth: usize) -> Result<String> {
+fn interpolate(
+    value: &str,
+    all: &[(String, String)],
+    at: (&str, &str),
+    depth: usize,
+) -> Result<String> {
     let (option, section) = at;
     if depth > DEEPEST {
         let raw = all.iter().find(|(n, _)| n == option).map_or("", |(_, v)| v);
@@ -163,15 +168,15 @@ fn put(value: &str, all: &[(String, String)], at: (&str, &str), depth: usize) ->
                 ),
             ));
         };
-        out.push_str(&put(found, all, at, depth + 1)?);
+        out.push_str(&interpolate(found, all, at, depth + 1)?);
         rest = after;
     }
     out.push_str(rest);
     Ok(out)
 }
 
-fn raised(class: &str, message: String) -> Fault {
-    Fault::raised(&format!("configparser.{class}"), message)
+fn raised(class: &str, message: String) -> CallError {
+    CallError::raised(&format!("configparser.{class}"), message)
 }
 
 fn quoted(line: &str) -> String {
@@ -271,7 +276,7 @@ impl Reader<'_> {
         self.options.push(key);
         self.option = Some(name.clone());
         let lines = vec![value.to_owned()];
-        if let Some(options) = self.at(section) {
+        if let Some(options) = self.section_mut(section) {
             match options.iter_mut().find(|(n, _)| *n == name) {
                 Some(slot) => slot.1 = lines,
                 None => options.push((name, lines)),
@@ -280,7 +285,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn at(&mut self, section: &str) -> Option<&mut Options> {
+    fn section_mut(&mut self, section: &str) -> Option<&mut SectionOptions> {
         match section {
             DEFAULT => Some(&mut self.ini.defaults),
             _ => {
@@ -293,7 +298,7 @@ impl Reader<'_> {
     /// The lines of the option that was begun last.
     fn lines(&mut self) -> Option<&mut Vec<String>> {
         let (section, option) = (self.section.clone()?, self.option.clone()?);
-        let mut options = self.at(&section)?.iter_mut();
+        let mut options = self.section_mut(&section)?.iter_mut();
         options.find(|(n, _)| *n == option).map(|(_, lines)| lines)
     }
 }

@@ -4,8 +4,8 @@ use super::common::{keywords, names, option};
 use super::loose_version;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::program::{LONGEST, Ran};
-use crate::execution::{Call, Fault, command_helpers, program, python};
+use crate::execution::program::{CommandOutput, LONGEST};
+use crate::execution::{Call, CallError, command_helpers, program, python};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -91,7 +91,7 @@ fn list(call: &Call<'_>, name: &str) -> Result<Vec<String>> {
         None => Ok(Vec::new()),
         Some(Value::Array(list)) => Ok(list.iter().map(python::str).collect()),
         Some(Value::Str(text)) => Ok(text.split(',').map(|w| w.trim().to_owned()).collect()),
-        Some(_) => Err(Fault::Invocation(format!(
+        Some(_) => Err(CallError::Invocation(format!(
             "{name} must be a list or a comma-separated string"
         ))),
     }
@@ -111,12 +111,12 @@ pub fn verify(call: &mut Call<'_>) -> Result {
         if !ran.stderr.is_empty() {
             text = format!("{text}: {}", ran.stderr);
         }
-        return Err(Fault::Command(text));
+        return Err(CallError::Command(text));
     }
-    Ok(verified(&ran.stdout, &ignored).into())
+    Ok(parse_verify(&ran.stdout, &ignored).into())
 }
 
-fn verified(text: &str, ignored: &[String]) -> Map {
+fn parse_verify(text: &str, ignored: &[String]) -> Map {
     let mut ret = Map::new();
     // Stock takes an empty answer for one line.
     for line in text.split('\n').filter(|_| !text.is_empty()) {
@@ -182,7 +182,7 @@ fn changed(text: &str, flags: &Map) -> Result<Map> {
     let mut ret = Map::new();
     for line in text.split('\n') {
         let parts: Vec<&str> = line.split(char::is_whitespace).collect();
-        let parts: Vec<&str> = squeezed(&parts);
+        let parts: Vec<&str> = drop_empty(&parts);
         let (columns, config, name) = match parts.as_slice() {
             [columns, _, name] => (columns, true, name),
             [columns, name] => (columns, false, name),
@@ -195,7 +195,7 @@ fn changed(text: &str, flags: &Map) -> Result<Map> {
                         other.len()
                     )
                 };
-                return Err(Fault::raised("ValueError", what));
+                return Err(CallError::raised("ValueError", what));
             }
         };
         let mut stats: Vec<Value> = columns
@@ -216,7 +216,7 @@ fn changed(text: &str, flags: &Map) -> Result<Map> {
 }
 
 /// Runs of blanks count as one, as `re.split` with `\s+` has it.
-fn squeezed<'a>(parts: &[&'a str]) -> Vec<&'a str> {
+fn drop_empty<'a>(parts: &[&'a str]) -> Vec<&'a str> {
     let last = parts.len().saturating_sub(1);
     let inner = parts.iter().enumerate();
     inner
@@ -270,7 +270,7 @@ pub fn diff(
     let packages: Vec<String> = owned.iter().map(|(name, _)| name.clone()).collect();
     let files = fetch(call, &packages)?;
     for (package, paths) in owned {
-        let missing = || Fault::raised("KeyError", format!("'{package}'"));
+        let missing = || CallError::raised("KeyError", format!("'{package}'"));
         let file = files.str(&package).ok_or_else(missing)?;
         for path in paths {
             let text = diff_of(call, file, &path)?;
@@ -284,7 +284,7 @@ pub fn diff(
 fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     for program in ["rpm2cpio", "cpio", "diff"] {
         if which(program).is_none() {
-            return Err(Fault::CommandNotFound(format!(
+            return Err(CallError::CommandNotFound(format!(
                 "The '{program}' binary was not found in $PATH."
             )));
         }
@@ -319,7 +319,7 @@ fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     })
 }
 
-/// The bytes that a program writes to its two outputs when it is given some, and its exit code.
+/// The octets that a program writes to its two outputs when it is given some, and its exit code.
 fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64)> {
     let helper = Helper {
         stdin,
@@ -328,7 +328,7 @@ fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64
     };
     let ran = helper
         .run(LONGEST)
-        .map_err(|e| Fault::Command(e.to_string()))?;
+        .map_err(|e| CallError::Command(e.to_string()))?;
     Ok((ran.stdout, ran.stderr, ran.code))
 }
 
@@ -356,7 +356,7 @@ pub fn info(
             .map(str::to_owned),
     );
     argv.extend(["--queryformat".to_owned(), format]);
-    let ran: Ran = command_helpers::tolerant(call, argv)?;
+    let ran: CommandOutput = command_helpers::tolerant(call, argv)?;
     let mut all = packages(&ran.stdout, described);
     let edition = |info: &Map| info.str("edition").unwrap_or_default().to_owned();
     all.sort_by(|a, b| loose_version::compare(&edition(&a.1), &edition(&b.1)));
@@ -385,7 +385,7 @@ fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
         other if other.truthy() => {
             let class = python::short_class(other);
             let text = format!("'{class}' object has no attribute 'split'");
-            return Err(Fault::raised("AttributeError", text));
+            return Err(CallError::raised("AttributeError", text));
         }
         _ => None,
     };
@@ -403,7 +403,7 @@ fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
     let described = names.contains(&"description");
     names.retain(|n| *n != "description" && one(n).is_some());
     if names.is_empty() {
-        return Err(Fault::Command("No valid attributes found.".to_owned()));
+        return Err(CallError::Command("No valid attributes found.".to_owned()));
     }
     for needed in ["name", "edition"] {
         if !names.contains(&needed) {
@@ -491,7 +491,7 @@ mod tests {
     fn files_that_differ() {
         let text =
             "S.5....T.  c /opt/hz/conf\nmissing     /opt/hz/data\n.M.......    /opt/hz/with blank";
-        let found = verified(text, &[]);
+        let found = parse_verify(text, &[]);
         assert_eq!(
             found,
             map! {
@@ -502,7 +502,7 @@ mod tests {
                 "/opt/hz/with blank" => map! {"mismatch" => vec![Value::from("mode")]},
             }
         );
-        assert_eq!(verified(text, &["config".to_owned()]).len(), 2);
+        assert_eq!(parse_verify(text, &["config".to_owned()]).len(), 2);
         let text = "S.5....T.  c /opt/hz/conf\nmissing     /opt/hz/data";
         let found = changed(text, &Map::new()).unwrap();
         let stats = found.get("/opt/hz/conf").map(Value::str_list).unwrap();

@@ -10,7 +10,7 @@ mod lowpkg;
 mod rpm;
 mod zypper;
 
-use super::declare::Kinds;
+use super::declare::ModulesByHost;
 use halite_wire::Map;
 
 /// Systems with dnf or yum that are of no family.
@@ -26,7 +26,7 @@ const YUM: [&str; 8] = [
 ];
 
 /// Every `pkg` there is, with the grains that a host with it has.
-pub(super) const MODULES: Kinds = &[
+pub(super) const MODULES: ModulesByHost = &[
     (apt::MODULE, |grains| family(grains) == "Debian"),
     (dnf::MODULE, |grains| {
         let os = grains.str("os").unwrap_or_default();

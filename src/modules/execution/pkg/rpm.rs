@@ -6,7 +6,7 @@ use super::common::{empty, value, with_info};
 use super::lowpkg;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use indexmap::IndexMap;
@@ -381,7 +381,7 @@ pub fn name(call: &Call<'_>) -> Result<String> {
     name.as_str().map(str::to_owned).ok_or_else(|| {
         let class = python::short_class(name);
         let text = format!("'{class}' object has no attribute 'rsplit'");
-        Fault::raised("AttributeError", text)
+        CallError::raised("AttributeError", text)
     })
 }
 

@@ -1,7 +1,7 @@
 //! The host as psutil sees it: processors, memory, disks, network, users.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::process::ticks;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -31,11 +31,11 @@ pub(super) fn boot(call: &mut Call<'_>) -> Result {
         return Ok(seconds.into());
     };
     let time = jiff::Timestamp::from_second(seconds)
-        .map_err(|e| Fault::raised("ValueError", e.to_string()))?
+        .map_err(|e| CallError::raised("ValueError", e.to_string()))?
         .to_zoned(jiff::tz::TimeZone::system());
     jiff::fmt::strtime::format(&format, &time)
         .map(Into::into)
-        .map_err(|e| Fault::raised("ValueError", e.to_string()))
+        .map_err(|e| CallError::raised("ValueError", e.to_string()))
 }
 
 const CPU: [&str; 10] = [
@@ -119,10 +119,7 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
 }
 
 /// A length of time in seconds; nil is none.
-pub(super) fn seconds(
-    call: &Call<'_>,
-    name: &str,
-) -> std::result::Result<std::time::Duration, Fault> {
+pub(super) fn seconds(call: &Call<'_>, name: &str) -> Result<std::time::Duration> {
     let value = call.arg(name);
     if value.is_nil() {
         return Ok(std::time::Duration::ZERO);
@@ -136,11 +133,11 @@ pub(super) fn seconds(
     let Some(number) = number else {
         let class = python::short_class(value);
         let text = format!("'>' not supported between instances of '{class}' and 'float'");
-        return Err(Fault::Type(text));
+        return Err(CallError::Type(text));
     };
     std::time::Duration::try_from_secs_f64(number).map_err(|_| {
         let text = format!("interval is not positive (got {})", python::str(value));
-        Fault::raised("ValueError", text)
+        CallError::raised("ValueError", text)
     })
 }
 
@@ -300,7 +297,7 @@ pub(super) fn disk_partitions(call: &mut Call<'_>) -> Result {
     Ok(all.into_iter().map(Value::Map).collect::<Vec<_>>().into())
 }
 
-fn usage(path: &str) -> std::result::Result<Map, Fault> {
+fn usage(path: &str) -> Result<Map> {
     let stats = nix::sys::statvfs::statvfs(path)
         .map_err(|e| python::os_error(&std::io::Error::from(e), path))?;
     let size = stats.fragment_size();

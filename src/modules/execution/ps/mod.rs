@@ -5,13 +5,13 @@ mod process;
 mod sockets;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell};
+use super::{Call, CallError, python, shell};
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use process::{ATTRIBUTES, Process, Trouble, pids};
+use process::{ATTRIBUTES, Process, ProcessError, pids};
 
 pub(super) const MODULE: Module = Module {
     name: "ps",
@@ -67,12 +67,12 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The process that an argument names.
-enum Named {
+enum ProcessArg {
     Found(Process),
     Missing(String),
 }
 
-fn named(value: &Value) -> std::result::Result<Named, Fault> {
+fn process_arg(value: &Value) -> Result<ProcessArg> {
     let number = match value {
         Value::Nil => i64::from(std::process::id()),
         Value::Int(i) => *i,
@@ -80,31 +80,31 @@ fn named(value: &Value) -> std::result::Result<Named, Fault> {
         other => {
             let class = python::short_class(other);
             let text = format!("'<' not supported between instances of '{class}' and 'int'");
-            return Err(Fault::Type(text));
+            return Err(CallError::Type(text));
         }
     };
     if number < 0 {
         let text = format!("pid must be a positive integer (got {number})");
-        return Err(Fault::raised("ValueError", text));
+        return Err(CallError::raised("ValueError", text));
     }
-    let missing = |why: &str| Named::Missing(format!("process PID {why} (pid={number})"));
+    let missing = |why: &str| ProcessArg::Missing(format!("process PID {why} (pid={number})"));
     let Ok(pid) = i32::try_from(number) else {
         return Ok(missing("out of range"));
     };
-    Ok(Process::new(pid).map_or_else(|_| missing("not found"), Named::Found))
+    Ok(Process::new(pid).map_or_else(|_| missing("not found"), ProcessArg::Found))
 }
 
 fn proc_info(call: &mut Call<'_>) -> Result {
-    let process = match named(call.arg("pid"))? {
-        Named::Found(process) => process,
-        Named::Missing(text) => return Err(Fault::Command(text)),
+    let process = match process_arg(call.arg("pid"))? {
+        ProcessArg::Found(process) => process,
+        ProcessArg::Missing(text) => return Err(CallError::Command(text)),
     };
     let names: Vec<String> = match call.arg("attrs") {
         Value::Nil => Vec::new(),
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => {
             let text = format!("invalid attrs type {}", python::class(other));
-            return Err(Fault::Type(text));
+            return Err(CallError::Type(text));
         }
     };
     let mut wrong: Vec<&String> = names
@@ -119,7 +119,7 @@ fn proc_info(call: &mut Call<'_>) -> Result {
             .collect();
         let plural = if shown.len() > 1 { "s" } else { "" };
         let text = format!("invalid attr name{plural} {}", shown.join(", "));
-        return Err(Fault::raised("ValueError", text));
+        return Err(CallError::raised("ValueError", text));
     }
     let names: Vec<&str> = if names.is_empty() {
         ATTRIBUTES.to_vec()
@@ -130,27 +130,27 @@ fn proc_info(call: &mut Call<'_>) -> Result {
     for name in names {
         match process.attribute(name) {
             Ok(value) => out.set(name, value),
-            Err(Trouble::Denied) => out.set(name, Value::Nil),
-            Err(Trouble::Gone) => {
+            Err(ProcessError::Denied) => out.set(name, Value::Nil),
+            Err(ProcessError::Gone) => {
                 let name = python::repr(&process.name().into());
                 let text = format!(
                     "process no longer exists (pid={}, name={name})",
                     process.pid
                 );
-                return Err(Fault::Command(text));
+                return Err(CallError::Command(text));
             }
         }
     }
     Ok(out.into())
 }
 
-fn signal_of(value: &Value) -> std::result::Result<Signal, Fault> {
+fn signal_of(value: &Value) -> Result<Signal> {
     let number = match value {
         Value::Int(i) => *i,
         Value::Bool(b) => i64::from(*b),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!(
+            return Err(CallError::Type(format!(
                 "'{class}' object cannot be interpreted as an integer"
             )));
         }
@@ -158,11 +158,11 @@ fn signal_of(value: &Value) -> std::result::Result<Signal, Fault> {
     i32::try_from(number)
         .ok()
         .and_then(|n| Signal::try_from(n).ok())
-        .ok_or_else(|| Fault::raised("OSError", "[Errno 22] Invalid argument"))
+        .ok_or_else(|| CallError::raised("OSError", "[Errno 22] Invalid argument"))
 }
 
 /// Whether the signal was sent; false if the process is gone.
-fn send(process: &Process, signal: &Value) -> std::result::Result<bool, Fault> {
+fn send(process: &Process, signal: &Value) -> Result<bool> {
     if signal.as_int() == Some(0) {
         return Ok(kill(Pid::from_raw(process.pid), None).is_ok());
     }
@@ -172,15 +172,15 @@ fn send(process: &Process, signal: &Value) -> std::result::Result<bool, Fault> {
         Err(_) => {
             let name = python::repr(&process.name().into());
             let text = format!("(pid={}, name={name})", process.pid);
-            Err(Fault::raised("psutil.AccessDenied", text))
+            Err(CallError::raised("psutil.AccessDenied", text))
         }
     }
 }
 
 fn kill_pid(call: &mut Call<'_>) -> Result {
-    match named(call.arg("pid"))? {
-        Named::Missing(_) => Ok(false.into()),
-        Named::Found(process) => send(&process, call.arg("signal")).map(Into::into),
+    match process_arg(call.arg("pid"))? {
+        ProcessArg::Missing(_) => Ok(false.into()),
+        ProcessArg::Found(process) => send(&process, call.arg("signal")).map(Into::into),
     }
 }
 
@@ -201,18 +201,18 @@ fn found(call: &Call<'_>, fits: &dyn Fn(&str) -> bool) -> Vec<Process> {
         .collect()
 }
 
-fn pattern(call: &Call<'_>) -> std::result::Result<String, Fault> {
+fn pattern(call: &Call<'_>) -> Result<String> {
     let value = call.arg("pattern");
     value.as_str().map(str::to_owned).ok_or_else(|| {
         let class = python::short_class(value);
-        Fault::Type(format!(
+        CallError::Type(format!(
             "'in <string>' requires string as left operand, not {class}"
         ))
     })
 }
 
-fn regex(pattern: &str) -> std::result::Result<PyRegex, Fault> {
-    PyRegex::with_mode(pattern, RegexMode::default()).map_err(|e| Fault::raised("re.error", e))
+fn regex(pattern: &str) -> Result<PyRegex> {
+    PyRegex::with_mode(pattern, RegexMode::default()).map_err(|e| CallError::raised("re.error", e))
 }
 
 fn pgrep(call: &mut Call<'_>) -> Result {
@@ -245,7 +245,9 @@ fn pkill(call: &mut Call<'_>) -> Result {
 fn status(call: &mut Call<'_>) -> Result {
     let wanted = call.text("status").filter(|s| !s.is_empty());
     let Some(wanted) = wanted else {
-        return Err(Fault::Invocation("Filter is required for ps.status".into()));
+        return Err(CallError::Invocation(
+            "Filter is required for ps.status".into(),
+        ));
     };
     let all = pids().into_iter().filter_map(|pid| Process::new(pid).ok());
     let out = all
@@ -258,7 +260,7 @@ fn top(call: &mut Call<'_>) -> Result {
     let Some(count) = halite_wire::pytext::number(call.arg("num_processes")) else {
         let class = python::short_class(call.arg("num_processes"));
         let text = format!("'>=' not supported between instances of 'int' and '{class}'");
-        return Err(Fault::Type(text));
+        return Err(CallError::Type(text));
     };
     let wait = host::seconds(call, "interval")?;
     let before: Vec<Process> = pids()
@@ -270,7 +272,7 @@ fn top(call: &mut Call<'_>) -> Result {
     for old in before {
         let Some(now) = Process::new(old.pid)
             .ok()
-            .filter(|n| n.born() == old.born())
+            .filter(|n| n.start_time() == old.start_time())
         else {
             continue;
         };

@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 
 /// Why something of a process cannot be told.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Trouble {
+pub(super) enum ProcessError {
     /// There is no such process, or no longer.
     Gone,
     /// This user may not know; or it is a zombie, which has none.
     Denied,
 }
 
-impl From<io::Error> for Trouble {
-    fn from(e: io::Error) -> Trouble {
+impl From<io::Error> for ProcessError {
+    fn from(e: io::Error) -> ProcessError {
         match e.kind() {
-            ErrorKind::PermissionDenied => Trouble::Denied,
-            _ => Trouble::Gone,
+            ErrorKind::PermissionDenied => ProcessError::Denied,
+            _ => ProcessError::Gone,
         }
     }
 }
 
-type Told<T> = Result<T, Trouble>;
+type ProcessResult<T> = Result<T, ProcessError>;
 
 /// Clock ticks per second.
 pub(super) fn ticks() -> f64 {
@@ -66,11 +66,11 @@ impl Process {
     ///
     /// # Errors
     /// There is none.
-    pub fn new(pid: i32) -> Told<Process> {
+    pub fn new(pid: i32) -> ProcessResult<Process> {
         let octets = fs::read(format!("/proc/{pid}/stat"))?;
         let text = String::from_utf8_lossy(&octets);
-        let (head, tail) = text.rsplit_once(')').ok_or(Trouble::Gone)?;
-        let name = head.split_once('(').ok_or(Trouble::Gone)?.1;
+        let (head, tail) = text.rsplit_once(')').ok_or(ProcessError::Gone)?;
+        let name = head.split_once('(').ok_or(ProcessError::Gone)?.1;
         Ok(Process {
             pid,
             name: name.to_owned(),
@@ -82,7 +82,7 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{file}", self.pid))
     }
 
-    fn read(&self, file: &str) -> Told<String> {
+    fn read(&self, file: &str) -> ProcessResult<String> {
         let octets = fs::read(self.path(file))?;
         Ok(String::from_utf8_lossy(&octets).into_owned())
     }
@@ -114,11 +114,11 @@ impl Process {
     }
 
     /// `Process.cmdline()`.
-    pub fn cmdline(&self) -> Told<Vec<String>> {
+    pub fn cmdline(&self) -> ProcessResult<Vec<String>> {
         let text = self.read("cmdline")?;
         if text.is_empty() {
             return if self.zombie() {
-                Err(Trouble::Denied)
+                Err(ProcessError::Denied)
             } else {
                 Ok(Vec::new())
             };
@@ -168,12 +168,12 @@ impl Process {
     }
 
     /// What tells this process from a later one with the same id.
-    pub fn born(&self) -> i64 {
+    pub fn start_time(&self) -> i64 {
         self.field(19)
     }
 
     /// `Process.memory_info()`.
-    pub fn memory_info(&self) -> Told<Map> {
+    pub fn memory_info(&self) -> ProcessResult<Map> {
         let text = self.read("statm")?;
         let pages: Vec<u64> = text
             .split_whitespace()
@@ -186,12 +186,12 @@ impl Process {
         })
     }
 
-    fn memory_full_info(&self) -> Told<Value> {
+    fn memory_full_info(&self) -> ProcessResult<Value> {
         let mut all = values(&self.memory_info()?);
         let (mut uss, mut pss, mut swap) = (0_u64, 0_u64, 0_u64);
         let rollup = match self.read("smaps_rollup") {
             Ok(text) => text,
-            Err(Trouble::Gone) => self.read("smaps")?,
+            Err(ProcessError::Gone) => self.read("smaps")?,
             Err(denied) => return Err(denied),
         };
         for line in rollup.lines() {
@@ -212,7 +212,7 @@ impl Process {
     }
 
     /// Regions of the memory, those of the same file added up.
-    fn memory_maps(&self) -> Told<Value> {
+    fn memory_maps(&self) -> ProcessResult<Value> {
         const FIELDS: [&str; 10] = [
             "Rss",
             "Size",
@@ -227,7 +227,7 @@ impl Process {
         ];
         let text = self.read("smaps")?;
         if text.trim().is_empty() && self.zombie() {
-            return Err(Trouble::Denied);
+            return Err(ProcessError::Denied);
         }
         let mut all: Vec<(String, [u64; 10])> = Vec::new();
         let mut at = 0;
@@ -255,7 +255,7 @@ impl Process {
         Ok(maps.collect::<Vec<_>>().into())
     }
 
-    fn status_line(&self, name: &str) -> Told<Vec<String>> {
+    fn status_line(&self, name: &str) -> ProcessResult<Vec<String>> {
         let text = self.read("status")?;
         let line = text
             .lines()
@@ -267,23 +267,23 @@ impl Process {
             .collect())
     }
 
-    fn ids(&self, name: &str) -> Told<Value> {
+    fn ids(&self, name: &str) -> ProcessResult<Value> {
         let ids = self.status_line(name)?;
         let ids = ids.iter().take(3).map(|n| n.parse::<i64>().unwrap_or(0));
         Ok(ids.map(Value::Int).collect::<Vec<_>>().into())
     }
 
     /// `Process.username()`: the name of the real user id, or its number.
-    pub fn username(&self) -> Told<String> {
+    pub fn username(&self) -> ProcessResult<String> {
         let uid = self.status_line("Uid")?.into_iter().next();
-        let uid: u32 = uid.and_then(|u| u.parse().ok()).ok_or(Trouble::Gone)?;
+        let uid: u32 = uid.and_then(|u| u.parse().ok()).ok_or(ProcessError::Gone)?;
         match nix::unistd::User::from_uid(uid.into()) {
             Ok(Some(user)) => Ok(user.name),
             _ => Ok(uid.to_string()),
         }
     }
 
-    fn link(&self, file: &str) -> Told<String> {
+    fn link(&self, file: &str) -> ProcessResult<String> {
         match fs::read_link(self.path(file)) {
             Ok(path) => {
                 let text = path.to_string_lossy().into_owned();
@@ -293,12 +293,12 @@ impl Process {
                 }
             }
             Err(e) if e.kind() == ErrorKind::NotFound && !self.zombie() => Ok(String::new()),
-            Err(e) if e.kind() == ErrorKind::NotFound => Err(Trouble::Denied),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(ProcessError::Denied),
             Err(e) => Err(e.into()),
         }
     }
 
-    fn exe(&self) -> Told<String> {
+    fn exe(&self) -> ProcessResult<String> {
         let exe = self.link("exe")?;
         if !exe.is_empty() {
             return Ok(exe);
@@ -308,7 +308,7 @@ impl Process {
         Ok(if runs { first } else { String::new() })
     }
 
-    fn environ(&self) -> Told<Value> {
+    fn environ(&self) -> ProcessResult<Value> {
         let text = self.read("environ")?;
         let pairs = text.split('\0').take_while(|part| !part.is_empty());
         let map: Map = pairs
@@ -318,7 +318,7 @@ impl Process {
         Ok(map.into())
     }
 
-    fn io_counters(&self) -> Told<Value> {
+    fn io_counters(&self) -> ProcessResult<Value> {
         let text = self.read("io")?;
         let pairs: HashMap<&str, &str> = text.lines().filter_map(|l| l.split_once(": ")).collect();
         let names = [
@@ -334,7 +334,7 @@ impl Process {
         Ok(numbers.into())
     }
 
-    fn affinity(&self) -> Told<Value> {
+    fn affinity(&self) -> ProcessResult<Value> {
         let list = self.status_line("Cpus_allowed_list")?.concat();
         let count = super::host::cpu_count();
         let mut cpus: Vec<Value> = Vec::new();
@@ -346,8 +346,8 @@ impl Process {
         Ok(cpus.into())
     }
 
-    fn switches(&self) -> Told<Value> {
-        let of = |name| -> Told<Value> {
+    fn switches(&self) -> ProcessResult<Value> {
+        let of = |name| -> ProcessResult<Value> {
             let words = self.status_line(name)?;
             let number = words.first().and_then(|n| n.parse::<i64>().ok());
             Ok(number.unwrap_or(0).into())
@@ -359,7 +359,7 @@ impl Process {
         Ok(both.to_vec().into())
     }
 
-    fn threads(&self) -> Told<Value> {
+    fn threads(&self) -> ProcessResult<Value> {
         let mut all: Vec<(String, Value)> = Vec::new();
         for entry in fs::read_dir(self.path("task"))?.flatten() {
             let Some(id) = entry.file_name().to_str().map(str::to_owned) else {
@@ -385,7 +385,7 @@ impl Process {
     }
 
     /// Number and target of every open descriptor.
-    pub fn descriptors(&self) -> Told<Vec<(i64, PathBuf)>> {
+    pub fn descriptors(&self) -> ProcessResult<Vec<(i64, PathBuf)>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(self.path("fd"))?.flatten() {
             let number = entry.file_name().to_str().and_then(|n| n.parse().ok());
@@ -396,7 +396,7 @@ impl Process {
         Ok(all)
     }
 
-    fn open_files(&self) -> Told<Value> {
+    fn open_files(&self) -> ProcessResult<Value> {
         let mut all: Vec<Value> = Vec::new();
         for (number, path) in self.descriptors()? {
             if !path.is_absolute() || !path.is_file() {
@@ -438,7 +438,7 @@ impl Process {
     ///
     /// # Errors
     /// The process ended, or its value is not for this user.
-    pub fn attribute(&self, name: &str) -> Told<Value> {
+    pub fn attribute(&self, name: &str) -> ProcessResult<Value> {
         Ok(match name {
             "cmdline" => self.cmdline()?.into(),
             "cpu_affinity" => self.affinity()?,
@@ -454,7 +454,7 @@ impl Process {
             "io_counters" => self.io_counters()?,
             "ionice" => match halite_sys::process::io_priority(self.pid) {
                 Some((class, level)) => vec![Value::Int(class), level.into()].into(),
-                None => return Err(Trouble::Gone),
+                None => return Err(ProcessError::Gone),
             },
             "memory_full_info" => self.memory_full_info()?,
             "memory_info" => values(&self.memory_info()?).into(),
@@ -464,7 +464,7 @@ impl Process {
                 Value::Float(rss / super::host::total_memory() as f64 * 100.0)
             }
             "name" => self.name().into(),
-            "net_connections" => sockets::of(self)?.into(),
+            "net_connections" => sockets::connections(self)?.into(),
             "nice" => self.field(16).into(),
             "num_ctx_switches" => self.switches()?,
             "num_fds" => fs::read_dir(self.path("fd"))?.count().into(),

@@ -1,6 +1,6 @@
 //! The internet sockets of a process (`psutil.Process.net_connections`).
 
-use super::process::{Process, Trouble};
+use super::process::{Process, ProcessError};
 use halite_wire::Value;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ const INET: i64 = 2;
 const INET6: i64 = 10;
 
 /// Descriptor, family, type, local end, remote end, state of each.
-pub(super) fn of(process: &Process) -> Result<Vec<Value>, Trouble> {
+pub(super) fn connections(process: &Process) -> Result<Vec<Value>, ProcessError> {
     let mut inodes: HashMap<String, i64> = HashMap::new();
     for (number, target) in process.descriptors()? {
         let target = target.to_string_lossy();
@@ -49,14 +49,14 @@ fn socket(line: &str, family: i64, kind: i64, inodes: &HashMap<String, i64>) -> 
         descriptor.into(),
         family.into(),
         kind.into(),
-        end(words.get(1)?)?,
-        end(words.get(2)?)?,
+        endpoint(words.get(1)?)?,
+        endpoint(words.get(2)?)?,
         state.into(),
     ]))
 }
 
 /// An address and a port; an empty list where there is no port.
-fn end(text: &str) -> Option<Value> {
+fn endpoint(text: &str) -> Option<Value> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     if port == 0 {

@@ -1,7 +1,7 @@
 //! What the minion keeps on disk: results of jobs, the cache, the keys.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use halite_channel::keys;
 use halite_channel::link::LinkError;
 use halite_config::MinionConfig;
@@ -32,7 +32,7 @@ pub(super) fn find_cached_job(call: &mut Call<'_>) -> Result {
         .into());
     }
     let bytes =
-        fs::read(dir.join("return.p")).map_err(|e| Fault::raised("OSError", e.to_string()))?;
+        fs::read(dir.join("return.p")).map_err(|e| CallError::raised("OSError", e.to_string()))?;
     Ok(match msgpack::decode(&bytes) {
         Ok(Value::Map(map)) => map.into(),
         _ => Value::Nil,
@@ -93,7 +93,7 @@ fn remove_files(path: &Path) -> std::io::Result<()> {
 pub(super) fn regen_keys(call: &mut Call<'_>) -> Result {
     let opts = &call.ctx.opts;
     let dir = Path::new(opts.str("pki_dir").unwrap_or_default()).to_owned();
-    let entries = fs::read_dir(&dir).map_err(|e| Fault::raised("OSError", e.to_string()))?;
+    let entries = fs::read_dir(&dir).map_err(|e| CallError::raised("OSError", e.to_string()))?;
     for entry in entries.flatten() {
         let _ = fs::remove_file(entry.path());
     }
@@ -102,7 +102,7 @@ pub(super) fn regen_keys(call: &mut Call<'_>) -> Result {
         own.remove(key);
     }
     let conf = Path::new(opts.str("conf_file").unwrap_or_default());
-    let bad = |e: &dyn std::fmt::Display| Fault::Command(e.to_string());
+    let bad = |e: &dyn std::fmt::Display| CallError::Command(e.to_string());
     let config = MinionConfig::from_map(own, conf.parent().unwrap_or(Path::new("/")));
     keys::own_key(&config.map_err(|e| bad(&e))?).map_err(|e| bad(&e))?;
     Ok(Value::Nil)

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::proc::{self, Process};
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use halite_channel::queue;
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
@@ -66,7 +66,7 @@ pub(super) fn signal_job(call: &mut Call<'_>) -> Result {
         .and_then(|n| Signal::try_from(n).ok());
     match signal {
         Some(signal) => Ok(send(call, &job, signal).into()),
-        None => Err(Fault::raised(
+        None => Err(CallError::raised(
             "ValueError",
             format!("{number} is no signal"),
         )),
@@ -98,8 +98,8 @@ fn signal_tree(job: &Process, signal: Signal) -> nix::Result<()> {
     let own = nix::unistd::getpgrp().as_raw();
     let descendants = job.descendants();
     let reach = |p: &Process| {
-        let pid = Pid::from_raw(raw(p.pid));
-        if p.group == p.pid && raw(p.group) != own {
+        let pid = Pid::from_raw(signed_pid(p.pid));
+        if p.group == p.pid && signed_pid(p.group) != own {
             killpg(pid, signal)
         } else {
             kill(pid, signal)
@@ -114,7 +114,7 @@ fn signal_tree(job: &Process, signal: Signal) -> nix::Result<()> {
 }
 
 /// Pids are read from the kernel and fit; one that did not would reach nobody.
-fn raw(pid: u32) -> i32 {
+fn signed_pid(pid: u32) -> i32 {
     i32::try_from(pid).unwrap_or(i32::MAX)
 }
 
@@ -231,7 +231,7 @@ mod tests {
             call(&ctx, "saltutil.running", &[]).ret,
             Value::Array(vec![])
         );
-        killpg(Pid::from_raw(raw(child.id())), Signal::SIGKILL).unwrap();
+        killpg(Pid::from_raw(signed_pid(child.id())), Signal::SIGKILL).unwrap();
         child.wait().unwrap();
     }
 

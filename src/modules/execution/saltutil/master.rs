@@ -2,7 +2,7 @@
 //! master's code.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ const ELSEWHERE: &str =
     "This command can only be executed on a minion that is located on the master.";
 
 /// The configuration directory, if a master's configuration lies there too.
-fn place(call: &Call<'_>) -> std::result::Result<PathBuf, Fault> {
+fn place(call: &Call<'_>) -> Result<PathBuf> {
     let file = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().filter(|dir| dir.join("master").is_file());
-    let dir = dir.ok_or_else(|| Fault::Command(ELSEWHERE.to_owned()))?;
+    let dir = dir.ok_or_else(|| CallError::Command(ELSEWHERE.to_owned()))?;
     Ok(dir.to_owned())
 }
 
@@ -39,10 +39,10 @@ fn ask(
     arg: Vec<Value>,
     kwarg: Map,
     user: &str,
-) -> std::result::Result<Map, Fault> {
+) -> Result<Map> {
     let dir = place(call)?.to_string_lossy().into_owned();
     let order = halite_wire::map! {"kind" => kind, "fun" => fun, "arg" => arg, "kwarg" => kwarg, "user" => user};
-    let command = |e: &dyn std::fmt::Display| Fault::Command(format!("halite-run: {e}"));
+    let command = |e: &dyn std::fmt::Display| CallError::Command(format!("halite-run: {e}"));
     let program = program();
     let helper = Helper {
         stdin: Some(serde_json::to_vec(&Value::Map(order)).map_err(|e| command(&e))?),
@@ -54,7 +54,7 @@ fn ask(
         return Err(command(&said.trim_end()));
     };
     if answer.contains("missing") {
-        return Err(Fault::raised("KeyError", format!("'{fun}'")));
+        return Err(CallError::raised("KeyError", format!("'{fun}'")));
     }
     match answer.remove("data") {
         Some(Value::Map(data)) => Ok(data),
@@ -110,11 +110,15 @@ pub(super) fn cmd(call: &mut Call<'_>) -> Result {
     let mut kwarg = own(&call.bound.kwargs);
     for what in ["batch", "subset"] {
         if kwarg.get(what).is_some_and(Value::truthy) {
-            return Err(Fault::Invocation(format!("{what} is not to be had here")));
+            return Err(CallError::Invocation(format!(
+                "{what} is not to be had here"
+            )));
         }
     }
     if call.flag("ssh") {
-        return Err(Fault::Invocation("ssh is not to be had here".to_owned()));
+        return Err(CallError::Invocation(
+            "ssh is not to be had here".to_owned(),
+        ));
     }
     for key in ["tgt", "fun", "timeout", "tgt_type", "ret", "kwarg"] {
         kwarg.set(key, call.arg(key).clone());

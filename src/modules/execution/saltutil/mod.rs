@@ -209,12 +209,12 @@ pub(super) const MODULE: Module = Module {
         .keywords(),
         Function::new(
             "refresh_beacons",
-            |c| refresh::tell(c, "beacons_refresh"),
+            |c| refresh::fire_refresh(c, "beacons_refresh"),
             "Tells the minion that its beacons have changed.",
         ),
         Function::new(
             "refresh_matchers",
-            |c| refresh::tell(c, "matchers_refresh"),
+            |c| refresh::fire_refresh(c, "matchers_refresh"),
             "Tells the minion that custom matchers have changed.",
         ),
         sync!("sync_beacons", "beacons", SYNC),

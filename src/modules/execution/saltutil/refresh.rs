@@ -1,7 +1,7 @@
 //! Telling the daemon that something has changed: events on the minion's bus.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use crate::local::{self, MODULES_REFRESHED, PILLAR_REFRESHED};
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const WAIT: Duration = Duration::from_secs(30);
 
 /// Fires an event without data; whether somebody is there to hear it.
-pub(super) fn tell(call: &mut Call<'_>, tag: &str) -> Result {
+pub(super) fn fire_refresh(call: &mut Call<'_>, tag: &str) -> Result {
     Ok(local::fire(call.ctx, tag, &Map::new()).into())
 }
 
@@ -26,7 +26,7 @@ pub(super) fn refresh_pillar(call: &mut Call<'_>) -> Result {
 
 /// Whether the event could be fired, as stock answers; that nobody answered in time is in the log.
 fn await_event(call: &Call<'_>, tag: &str, data: &Map, answer: &str, timeout: Duration) -> bool {
-    match local::ask(call.ctx, tag, data, answer, timeout) {
+    match local::fire_and_wait(call.ctx, tag, data, answer, timeout) {
         Ok(_) => true,
         Err(fired) => {
             if fired {
@@ -40,7 +40,7 @@ fn await_event(call: &Call<'_>, tag: &str, data: &Map, answer: &str, timeout: Du
 pub(super) fn refresh_modules(call: &mut Call<'_>) -> Result {
     let at_once = call.bound.kwargs.get("async").is_none_or(Value::truthy);
     if at_once {
-        return tell(call, "module_refresh");
+        return fire_refresh(call, "module_refresh");
     }
     let data = halite_wire::map! {"notify" => true};
     Ok(await_event(call, "module_refresh", &data, MODULES_REFRESHED, WAIT).into())
@@ -60,7 +60,7 @@ pub(super) fn refresh_grains(call: &mut Call<'_>) -> Result {
     }
     if !wrong.is_empty() {
         let words = wrong.join(", ");
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "The following keyword arguments are not valid: {words}"
         )));
     }

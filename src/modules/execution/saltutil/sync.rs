@@ -2,9 +2,9 @@
 //! keeps where stock keeps them and does not run, executables that `execution::custom` runs.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use super::refresh;
-use crate::files::{FileClient, FileError, Pick, hash_file};
+use crate::files::{FileClient, FileError, FileFilter, hash_file};
 use crate::local;
 use crate::programs;
 use halite_config::paths::minion::cache;
@@ -44,7 +44,7 @@ pub(in crate::execution) const ALL: &[&str] = &[
 
 /// `sync_<kind>`.
 pub(super) fn run(call: &mut Call<'_>, form: &str) -> Result {
-    only_alone(call, form)?;
+    require_masterless(call, form)?;
     let (allowed, denied) = (call.arg("extmod_whitelist"), call.arg("extmod_blacklist"));
     let changed = sync(call, form, allowed, denied)?;
     if !call.flag("refresh") {
@@ -53,14 +53,14 @@ pub(super) fn run(call: &mut Call<'_>, form: &str) -> Result {
     match form {
         "sdb" | "tops" => {}
         "beacons" => {
-            refresh::tell(call, "beacons_refresh")?;
+            refresh::fire_refresh(call, "beacons_refresh")?;
         }
         "resources" => {
-            refresh::tell(call, "resource_refresh")?;
+            refresh::fire_refresh(call, "resource_refresh")?;
         }
         "grains" | "pillar" => refresh_pillar(call),
         _ => {
-            refresh::tell(call, "module_refresh")?;
+            refresh::fire_refresh(call, "module_refresh")?;
         }
     }
     Ok(changed.into())
@@ -76,30 +76,30 @@ fn refresh_pillar(call: &Call<'_>) {
 }
 
 /// What concerns the master's side is for minions that have no master.
-fn only_alone(call: &Call<'_>, form: &str) -> std::result::Result<(), Fault> {
+fn require_masterless(call: &Call<'_>, form: &str) -> Result<()> {
     let what = match form {
         "pillar" => "Pillar modules",
         "tops" => "Master top modules",
         "wrapper" => "Wrapper modules",
         _ => return Ok(()),
     };
-    if is_alone(call) {
+    if is_masterless(call) {
         Ok(())
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "{what} can only be synced to masterless minions"
         )))
     }
 }
 
-fn is_alone(call: &Call<'_>) -> bool {
+fn is_masterless(call: &Call<'_>) -> bool {
     call.ctx.opts.str("file_client") == Some("local")
 }
 
 /// `sync_all`.
 pub(super) fn all(call: &mut Call<'_>) -> Result {
     let (allowed, denied) = (call.arg("extmod_whitelist"), call.arg("extmod_blacklist"));
-    let alone = is_alone(call);
+    let alone = is_masterless(call);
     let first: &[&str] = if alone { &["tops"] } else { &[] };
     let last: &[&str] = if alone { &["pillar", "wrapper"] } else { &[] };
     let mut out = Map::new();
@@ -150,12 +150,7 @@ fn directory(call: &Call<'_>) -> PathBuf {
     }
 }
 
-fn sync(
-    call: &Call<'_>,
-    form: &str,
-    allowed: &Value,
-    denied: &Value,
-) -> std::result::Result<Vec<String>, Fault> {
+fn sync(call: &Call<'_>, form: &str, allowed: &Value, denied: &Value) -> Result<Vec<String>> {
     let allowed = names(call, allowed, "extmod_whitelist", form);
     let denied = names(call, denied, "extmod_blacklist", form).unwrap_or_default();
     let wanted = |name: &String| {
@@ -204,16 +199,12 @@ struct Sync<'a> {
 }
 
 impl Sync<'_> {
-    fn env(
-        &mut self,
-        env: &str,
-        wanted: &dyn Fn(&String) -> bool,
-    ) -> std::result::Result<(), FileError> {
+    fn env(&mut self, env: &str, wanted: &dyn Fn(&String) -> bool) -> Result<(), FileError> {
         let url = format!("salt://_{}", self.form);
-        let stock = Pick::of(&MODULES.into(), &Value::Nil);
+        let stock = FileFilter::new(&MODULES.into(), &Value::Nil);
         let runs_here = RUN_HERE.contains(&self.form);
-        let all = Pick::default();
-        // What is executable shows in its first bytes only.
+        let all = FileFilter::default();
+        // What is executable shows in its first octets only.
         let pick = if runs_here { &all } else { &stock };
         let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
         cached.retain(|file| {
@@ -239,12 +230,13 @@ impl Sync<'_> {
     }
 
     /// `clean_dynamic_modules`: removes what the file server does not have any more.
-    fn clean(&self, call: &Call<'_>) -> std::result::Result<(), FileError> {
+    fn clean(&self, call: &Call<'_>) -> Result<(), FileError> {
         let wanted = call.ctx.opts.get("clean_dynamic_modules");
         if wanted.is_some_and(|v| !v.truthy()) {
             return Ok(());
         }
-        tidy(&self.dir, &self.dir, &self.there).map_err(|e| FileError::Io(self.dir.clone(), e))
+        remove_stale(&self.dir, &self.dir, &self.there)
+            .map_err(|e| FileError::Io(self.dir.clone(), e))
     }
 }
 
@@ -267,12 +259,12 @@ fn copy(from: &Path, to: &Path) -> io::Result<bool> {
 }
 
 /// Removes files that are not in `there`, and directories that are empty then.
-fn tidy(root: &Path, dir: &Path, there: &BTreeSet<PathBuf>) -> io::Result<()> {
+fn remove_stale(root: &Path, dir: &Path, there: &BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
-            tidy(root, &path, there)?;
+            remove_stale(root, &path, there)?;
             continue;
         }
         let below = path.strip_prefix(root).unwrap_or(&path);
@@ -289,11 +281,11 @@ fn tidy(root: &Path, dir: &Path, there: &BTreeSet<PathBuf>) -> io::Result<()> {
 pub(super) fn list_extmods(call: &mut Call<'_>) -> Result {
     let root = cache::extmods(&call.ctx.cachedir);
     let missing = |e: io::Error| match e.kind() {
-        io::ErrorKind::NotFound => Fault::raised(
+        io::ErrorKind::NotFound => CallError::raised(
             "FileNotFoundError",
             format!("[Errno 2] No such file or directory: '{}'", root.display()),
         ),
-        _ => Fault::raised("OSError", e.to_string()),
+        _ => CallError::raised("OSError", e.to_string()),
     };
     let mut out = Map::new();
     let mut kinds: Vec<_> = fs::read_dir(&root).map_err(missing)?.flatten().collect();

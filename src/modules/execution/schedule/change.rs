@@ -1,10 +1,10 @@
 //! Adding, changing and removing jobs.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault};
+use super::super::{Call, CallError};
 use super::item::{build, conflict};
-use super::show::{Wanted, jobs};
-use super::{Said, changed, fire, keyword, name, persist, save};
+use super::show::{ListFilter, jobs};
+use super::{ScheduleReply, changed, fire, keyword, name, persist, save};
 use halite_wire::{Map, Value};
 
 pub(super) fn add(call: &mut Call<'_>) -> Result {
@@ -12,12 +12,12 @@ pub(super) fn add(call: &mut Call<'_>) -> Result {
     let offline = keyword(call, "offline");
     let mut schedule = jobs(
         call,
-        Wanted {
+        ListFilter {
             offline,
-            ..Wanted::all()
+            ..ListFilter::all()
         },
     );
-    let say = |comment: String, result| Ok(Said::new(comment, result).into());
+    let say = |comment: String, result| Ok(ScheduleReply::new(comment, result).into());
     if schedule.contains(&name) {
         return say(format!("Job {name} already exists in schedule."), false);
     }
@@ -26,11 +26,11 @@ pub(super) fn add(call: &mut Call<'_>) -> Result {
         return say(why, false);
     }
     if name.is_empty() {
-        return Ok(Said::bare("Job name is required.", false).into());
+        return Ok(ScheduleReply::bare("Job name is required.", false).into());
     }
     let job = match build(&name, kwargs)? {
         Ok(job) => job,
-        Err(why) => return Ok(Said::bare(why, false).into()),
+        Err(why) => return Ok(ScheduleReply::bare(why, false).into()),
     };
     if keyword(call, "test") {
         return say(format!("Job: {name} would be added to schedule."), true);
@@ -39,7 +39,7 @@ pub(super) fn add(call: &mut Call<'_>) -> Result {
     if offline {
         schedule.set(&name, job);
         save(call, &schedule);
-        return Ok(Said::new(done, true).with(&name, "added").into());
+        return Ok(ScheduleReply::new(done, true).with(&name, "added").into());
     }
     let mut one = Map::new();
     one.set(&name, job);
@@ -47,7 +47,9 @@ pub(super) fn add(call: &mut Call<'_>) -> Result {
         "name" => name.as_str(), "schedule" => one, "func" => "add", "persist" => persist(call),
     };
     match changed(call, &data, "add_complete") {
-        Some(now) if now.contains(&name) => Ok(Said::new(done, true).with(&name, "added").into()),
+        Some(now) if now.contains(&name) => {
+            Ok(ScheduleReply::new(done, true).with(&name, "added").into())
+        }
         _ => say(format!("Failed to add job {name} to schedule."), false),
     }
 }
@@ -56,19 +58,19 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     let name = name(call);
     let mut kwargs = call.bound.kwargs.clone();
     if let Some(why) = conflict(&kwargs, "modify") {
-        return Ok(Said::changing(why, false).into());
+        return Ok(ScheduleReply::changing(why, false).into());
     }
     let offline = keyword(call, "offline");
     let mut schedule = jobs(
         call,
-        Wanted {
+        ListFilter {
             offline,
-            ..Wanted::all()
+            ..ListFilter::all()
         },
     );
     let Some(current) = schedule.get(&name).and_then(Value::as_map).cloned() else {
         let why = format!("Job {name} does not exist in schedule.");
-        return Ok(Said::changing(why, false).into());
+        return Ok(ScheduleReply::changing(why, false).into());
     };
     if !kwargs.contains("function") {
         kwargs.set(
@@ -78,14 +80,14 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     }
     let job = match build(&name, &kwargs)? {
         Ok(job) => job,
-        Err(why) => return Ok(Said::bare(why, false).into()),
+        Err(why) => return Ok(ScheduleReply::bare(why, false).into()),
     };
     if same(&job, &current) {
-        return Ok(Said::changing(format!("Job {name} in correct state"), true).into());
+        return Ok(ScheduleReply::changing(format!("Job {name} in correct state"), true).into());
     }
     let change = halite_wire::map! {"old" => current.clone(), "new" => job.clone()};
     let say = |comment: String, result| {
-        let said = Said::changing(comment, result).with(&name, change.clone());
+        let said = ScheduleReply::changing(comment, result).with(&name, change.clone());
         Ok(said.into())
     };
     if keyword(call, "test") {
@@ -104,7 +106,7 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     let mut data = halite_wire::map! {
         "name" => name.as_str(), "schedule" => job, "func" => "modify", "persist" => persist(call),
     };
-    if !jobs(call, Wanted::of("opts")).contains(&name) {
+    if !jobs(call, ListFilter::of("opts")).contains(&name) {
         data.set("where", "pillar");
         data.set("persist", false);
     }
@@ -126,30 +128,30 @@ pub(super) fn delete(call: &mut Call<'_>) -> Result {
     let name = name(call);
     if keyword(call, "test") {
         let would = format!("Job: {name} would be deleted from schedule.");
-        return Ok(Said::new(would, true).into());
+        return Ok(ScheduleReply::new(would, true).into());
     }
     let done = || {
-        let said = Said::new(format!("Deleted Job {name} from schedule."), true);
+        let said = ScheduleReply::new(format!("Deleted Job {name} from schedule."), true);
         Ok(said.with(&name, "removed").into())
     };
     if keyword(call, "offline") {
-        let wanted = Wanted {
+        let wanted = ListFilter {
             offline: true,
-            ..Wanted::all()
+            ..ListFilter::all()
         };
         let mut schedule = jobs(call, wanted);
         if schedule.remove(&name).is_none() {
-            return Err(Fault::raised("KeyError", format!("'{name}'")));
+            return Err(CallError::raised("KeyError", format!("'{name}'")));
         }
         save(call, &schedule);
         return done();
     }
     match remove(call, &name, persist(call)) {
-        None => Ok(Said::new(format!("Job {name} does not exist."), false).into()),
+        None => Ok(ScheduleReply::new(format!("Job {name} does not exist."), false).into()),
         Some(true) => done(),
         Some(false) => {
             let why = format!("Failed to delete job {name} from schedule.");
-            Ok(Said::new(why, false).into())
+            Ok(ScheduleReply::new(why, false).into())
         }
     }
 }
@@ -157,8 +159,8 @@ pub(super) fn delete(call: &mut Call<'_>) -> Result {
 /// Has the daemon take a job out; `None` if there is no such job.
 fn remove(call: &Call<'_>, name: &str, persist: Value) -> Option<bool> {
     let mut data = halite_wire::map! {"name" => name, "func" => "delete", "persist" => persist};
-    if !jobs(call, Wanted::of("opts")).contains(name) {
-        if !jobs(call, Wanted::of("pillar")).contains(name) {
+    if !jobs(call, ListFilter::of("opts")).contains(name) {
+        if !jobs(call, ListFilter::of("pillar")).contains(name) {
             return None;
         }
         data.set("where", "pillar");
@@ -172,9 +174,9 @@ pub(super) fn purge(call: &mut Call<'_>) -> Result {
     let offline = keyword(call, "offline");
     let mut schedule = jobs(
         call,
-        Wanted {
+        ListFilter {
             offline,
-            ..Wanted::all()
+            ..ListFilter::all()
         },
     );
     let names: Vec<String> = schedule
@@ -206,9 +208,9 @@ pub(super) fn purge(call: &mut Call<'_>) -> Result {
     if offline {
         save(call, &schedule);
     }
-    Ok(Said {
+    Ok(ScheduleReply {
         changes: Some(changes),
-        ..Said::changing(comments, true)
+        ..ScheduleReply::changing(comments, true)
     }
     .into())
 }
@@ -223,14 +225,14 @@ pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     };
     if keyword(call, "test") {
         let comment = format!("Job: {name} would be {would} from schedule.");
-        return Ok(Said::bare(comment, true).into());
+        return Ok(ScheduleReply::bare(comment, true).into());
     }
     let found = ["opts", "pillar"].iter().find_map(|place| {
-        let job = jobs(call, Wanted::of(place)).remove(&name)?;
+        let job = jobs(call, ListFilter::of(place)).remove(&name)?;
         job.into_map()
     });
     let Some(job) = found else {
-        return Ok(Said::bare(format!("Job {name} does not exist."), false).into());
+        return Ok(ScheduleReply::bare(format!("Job {name} does not exist."), false).into());
     };
     // Stock sends the keys as texts without the name, which schedule.add then misses.
     let mut kwargs = Map::new();
@@ -250,7 +252,7 @@ pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     let answers = answer.as_map().cloned().unwrap_or_default();
     if answers.is_empty() {
         let why = "no servers answered the published schedule.add command";
-        return Ok(Said::bare(why, true).into());
+        return Ok(ScheduleReply::bare(why, true).into());
     }
     let is_bad = |ret: &Value| match ret.as_map().and_then(|m| m.get("result")) {
         Some(result) => !result.truthy(),

@@ -2,7 +2,7 @@
 
 use super::super::Call;
 use super::super::declare::Result;
-use super::{Said, name};
+use super::{ScheduleReply, name};
 use halite_schedule::Moment;
 use halite_wire::{Map, Value};
 
@@ -26,13 +26,13 @@ const COPIED: &[&str] = &[
 pub(super) fn build_schedule_item(call: &mut Call<'_>) -> Result {
     let name = name(call);
     if name.is_empty() {
-        return Ok(Said::bare("Job name is required.", false).into());
+        return Ok(ScheduleReply::bare("Job name is required.", false).into());
     }
     if let Some(why) = conflict(&call.bound.kwargs, "or") {
-        return Ok(Said::bare(why, false).into());
+        return Ok(ScheduleReply::bare(why, false).into());
     }
     Ok(build(&name, &call.bound.kwargs)?
-        .map_or_else(|why| Said::bare(why, false).into(), Value::Map))
+        .map_or_else(|why| ScheduleReply::bare(why, false).into(), Value::Map))
 }
 
 /// Ways of saying when that do not go together; `last` is the word of the function that asks.
@@ -63,10 +63,10 @@ pub(super) fn conflict(kwargs: &Map, last: &str) -> Option<String> {
 pub(super) fn build(
     name: &str,
     kwargs: &Map,
-) -> std::result::Result<std::result::Result<Map, String>, super::super::Fault> {
+) -> Result<Result<Map, String>, super::super::CallError> {
     let function = kwargs
         .get("function")
-        .ok_or_else(|| super::super::Fault::raised("KeyError", "'function'"))?;
+        .ok_or_else(|| super::super::CallError::raised("KeyError", "'function'"))?;
     let mut job = halite_wire::map! {"function" => function.clone()};
     let copy = |job: &mut Map, key: &str| {
         if let Some(value) = kwargs.get(key) {

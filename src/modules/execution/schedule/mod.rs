@@ -2,9 +2,9 @@
 //! daemon's; functions ask it by events on the minion's bus and wait for the events that answer.
 
 mod change;
+mod control;
 mod item;
 mod show;
-mod steer;
 
 use super::declare::{Arg, Function, Lit, Module, opt, req};
 use super::{Call, python};
@@ -77,33 +77,33 @@ pub(super) const MODULE: Module = Module {
             "Takes all jobs out of the schedule.",
         )
         .keywords(),
-        Function::new("enable_job", steer::enable_job, "Enables a job.")
+        Function::new("enable_job", control::enable_job, "Enables a job.")
             .args(NAME)
             .keywords(),
-        Function::new("disable_job", steer::disable_job, "Disables a job.")
+        Function::new("disable_job", control::disable_job, "Disables a job.")
             .args(NAME)
             .keywords(),
-        Function::new("enable", steer::enable, "Enables the schedule.").keywords(),
-        Function::new("disable", steer::disable, "Disables the schedule.").keywords(),
-        Function::new("run_job", steer::run_job, "Runs a job at once.")
+        Function::new("enable", control::enable, "Enables the schedule.").keywords(),
+        Function::new("disable", control::disable, "Disables the schedule.").keywords(),
+        Function::new("run_job", control::run_job, "Runs a job at once.")
             .args(&[req("name"), opt("force", Lit::Bool(false))]),
-        Function::new("save", steer::save, "Writes the schedule down.").keywords(),
+        Function::new("save", control::save, "Writes the schedule down.").keywords(),
         Function::new(
             "reload",
-            steer::reload,
+            control::reload,
             "Reads the schedule of the pillar and of schedule.conf anew.",
         )
         .inner("reload_"),
         Function::new(
             "postpone_job",
-            steer::postpone_job,
+            control::postpone_job,
             "Runs a job at another time than the one given.",
         )
         .args(&[req("name"), req("current_time"), req("new_time")])
         .keywords(),
         Function::new(
             "skip_job",
-            steer::skip_job,
+            control::skip_job,
             "Does not run a job at the time given.",
         )
         .args(&[req("name"), req("current_time")])
@@ -126,7 +126,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// The usual answer.
-struct Said {
+struct ScheduleReply {
     comment: Value,
     result: bool,
     changes: Option<Map>,
@@ -134,10 +134,10 @@ struct Said {
     changes_first: bool,
 }
 
-impl Said {
+impl ScheduleReply {
     /// With an empty map of changes.
-    fn new(comment: impl Into<Value>, result: bool) -> Said {
-        Said {
+    fn new(comment: impl Into<Value>, result: bool) -> ScheduleReply {
+        ScheduleReply {
             comment: comment.into(),
             result,
             changes: Some(Map::new()),
@@ -145,30 +145,30 @@ impl Said {
         }
     }
 
-    /// As [`Said::new`], for functions of stock that put the changes before the result.
-    fn changing(comment: impl Into<Value>, result: bool) -> Said {
-        Said {
+    /// As [`ScheduleReply::new`], for functions of stock that put the changes before the result.
+    fn changing(comment: impl Into<Value>, result: bool) -> ScheduleReply {
+        ScheduleReply {
             changes_first: true,
-            ..Said::new(comment, result)
+            ..ScheduleReply::new(comment, result)
         }
     }
 
     /// Without one.
-    fn bare(comment: impl Into<Value>, result: bool) -> Said {
-        Said {
+    fn bare(comment: impl Into<Value>, result: bool) -> ScheduleReply {
+        ScheduleReply {
             changes: None,
-            ..Said::new(comment, result)
+            ..ScheduleReply::new(comment, result)
         }
     }
 
-    fn with(mut self, name: &str, change: impl Into<Value>) -> Said {
+    fn with(mut self, name: &str, change: impl Into<Value>) -> ScheduleReply {
         self.changes.get_or_insert_default().set(name, change);
         self
     }
 }
 
-impl From<Said> for Value {
-    fn from(said: Said) -> Value {
+impl From<ScheduleReply> for Value {
+    fn from(said: ScheduleReply) -> Value {
         let mut out = halite_wire::map! {"comment" => said.comment};
         let changes = said.changes.map(Value::from);
         let parts = if said.changes_first {
@@ -186,9 +186,9 @@ impl From<Said> for Value {
 }
 
 /// Asks the daemon; `None` if there is none or it does not answer.
-fn ask(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
+fn request(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
-    let answer = local::ask(call.ctx, "manage_schedule", data, &tag, WAIT);
+    let answer = local::fire_and_wait(call.ctx, "manage_schedule", data, &tag, WAIT);
     answer
         .ok()
         .filter(|a| a.get("complete").is_some_and(Value::truthy))
@@ -196,7 +196,7 @@ fn ask(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
 
 /// The schedule after a change, as the daemon tells it.
 fn changed(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
-    ask(call, data, answer)?.remove("schedule")?.into_map()
+    request(call, data, answer)?.remove("schedule")?.into_map()
 }
 
 /// The name of the job.

@@ -1,8 +1,8 @@
 //! Looking at the schedule.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault};
-use super::{ask, name, saved};
+use super::super::{Call, CallError};
+use super::{name, request, saved};
 use halite_schedule::strptime;
 use halite_wire::{Map, Value, yaml};
 
@@ -40,39 +40,40 @@ const SHOWN: &[&str] = &[
 
 /// What `list` is asked for.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ListFilter<'a> {
     pub all: bool,
     pub hide_disabled: bool,
     pub place: Option<&'a str>,
     pub offline: bool,
 }
 
-impl Wanted<'_> {
+impl ListFilter<'_> {
     /// Everything, hidden jobs included.
-    pub(super) fn all() -> Wanted<'static> {
-        Wanted {
+    pub(super) fn all() -> ListFilter<'static> {
+        ListFilter {
             all: true,
-            ..Wanted::default()
+            ..ListFilter::default()
         }
     }
 
     /// Everything of one place: `opts` or `pillar`.
-    pub(super) fn of(place: &str) -> Wanted<'_> {
-        Wanted {
+    pub(super) fn of(place: &str) -> ListFilter<'_> {
+        ListFilter {
             all: true,
             place: Some(place),
-            ..Wanted::default()
+            ..ListFilter::default()
         }
     }
 }
 
 /// The jobs, each with the keys that are shown.
-pub(super) fn jobs(call: &Call<'_>, wanted: Wanted<'_>) -> Map {
+pub(super) fn jobs(call: &Call<'_>, wanted: ListFilter<'_>) -> Map {
     let schedule = if wanted.offline {
         saved(call)
     } else {
         let data = halite_wire::map! {"func" => "list", "where" => wanted.place};
-        let told = ask(call, &data, "list_complete").and_then(|mut told| told.remove("schedule"));
+        let told =
+            request(call, &data, "list_complete").and_then(|mut told| told.remove("schedule"));
         told.and_then(Value::into_map).unwrap_or_default()
     };
     let mut out = Map::new();
@@ -118,7 +119,7 @@ pub(super) fn jobs(call: &Call<'_>, wanted: Wanted<'_>) -> Map {
 
 pub(super) fn list(call: &mut Call<'_>) -> Result {
     let place = call.text("where");
-    let wanted = Wanted {
+    let wanted = ListFilter {
         all: call.flag("show_all"),
         hide_disabled: !call.flag("show_disabled"),
         place: place.as_deref(),
@@ -139,7 +140,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Result {
 }
 
 pub(super) fn is_enabled(call: &mut Call<'_>) -> Result {
-    let schedule = jobs(call, Wanted::default());
+    let schedule = jobs(call, ListFilter::default());
     let name = name(call);
     if name.is_empty() {
         let enabled = schedule.get("enabled").cloned();
@@ -157,7 +158,7 @@ pub(super) fn show_next_fire_time(call: &mut Call<'_>) -> Result {
         out.set("result", false);
     }
     let data = halite_wire::map! {"name" => name, "func" => "get_next_fire_time"};
-    match ask(call, &data, "next_fire_time_complete") {
+    match request(call, &data, "next_fire_time_complete") {
         Some(mut told) if told.contains("next_fire_time") => {
             let next = told.remove("next_fire_time").unwrap_or_default();
             out.set("next_fire_time", next);
@@ -170,7 +171,7 @@ pub(super) fn show_next_fire_time(call: &mut Call<'_>) -> Result {
 pub(super) fn job_status(call: &mut Call<'_>) -> Result {
     let data =
         halite_wire::map! {"func" => "job_status", "name" => name(call), "fire_event" => true};
-    let told = ask(call, &data, "job_status_complete").and_then(|mut told| told.remove("data"));
+    let told = request(call, &data, "job_status_complete").and_then(|mut told| told.remove("data"));
     let Some(Value::Map(mut job)) = told else {
         return Ok(Value::Nil);
     };
@@ -181,7 +182,7 @@ pub(super) fn job_status(call: &mut Call<'_>) -> Result {
             .and_then(|text| strptime("%Y-%m-%dT%H:%M:%S", text).ok());
         if let Some(at) = at {
             let shown = jiff::fmt::strtime::format(&form, at);
-            let shown = shown.map_err(|e| Fault::raised("ValueError", e.to_string()))?;
+            let shown = shown.map_err(|e| CallError::raised("ValueError", e.to_string()))?;
             job.set(key, shown);
         }
     }

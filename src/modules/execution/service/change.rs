@@ -1,9 +1,9 @@
 //! Starting, stopping, enabling, masking.
 
-use super::{Ctl, masked, name, notice_changes, root, units};
+use super::{Systemctl, masked, name, root, units, warn_if_changed};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, command_helpers, python, systemd};
+use crate::execution::{Call, CallError, command_helpers, python, systemd};
 use halite_wire::Value;
 
 /// What a failed command says, without the names of scopes.
@@ -24,15 +24,15 @@ fn no_block(call: &Call<'_>, name: &str) -> bool {
 }
 
 pub fn daemon_reload(call: &mut Call<'_>) -> Result {
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &["--system", "daemon-reload"],
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     let ran = ctl.printed(call, false)?;
     if ran.ok() {
         Ok(true.into())
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "Problem performing systemctl daemon-reload: {}",
             ran.stdout
         )))
@@ -42,7 +42,7 @@ pub fn daemon_reload(call: &mut Call<'_>) -> Result {
 fn unmask_first(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result {
     for (flag, runtime) in [("unmask", false), ("unmask_runtime", true)] {
         if call.flag(flag) {
-            take_mask(call, name, runtime, root)?;
+            remove_mask(call, name, runtime, root)?;
         }
     }
     Ok(Value::Nil)
@@ -51,53 +51,53 @@ fn unmask_first(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result {
 /// `start`, `restart`, `reload` and `force-reload`.
 pub fn act(call: &mut Call<'_>, action: &str) -> Result {
     let name = name(call);
-    notice_changes(call, &name)?;
+    warn_if_changed(call, &name)?;
     unmask_first(call, &name, None)?;
     let no_block = no_block(call, &name);
     let action = [action];
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &action,
         name: Some(&name),
         scope: true,
         no_block,
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     let ran = ctl.run(call)?;
     if ran.ok() {
         Ok(true.into())
     } else {
-        Err(Fault::Command(without_scope(&ran.stderr)))
+        Err(CallError::Command(without_scope(&ran.stderr)))
     }
 }
 
 pub fn stop(call: &mut Call<'_>) -> Result {
     let name = name(call);
-    notice_changes(call, &name)?;
+    warn_if_changed(call, &name)?;
     let no_block = no_block(call, &name);
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &["stop"],
         name: Some(&name),
         scope: true,
         no_block,
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     Ok(ctl.run(call)?.ok().into())
 }
 
 pub fn mask(call: &mut Call<'_>) -> Result {
     let (name, root, runtime) = (name(call), root(call), call.flag("runtime"));
-    notice_changes(call, &name)?;
+    warn_if_changed(call, &name)?;
     let action: &[&str] = if runtime {
         &["mask", "--runtime"]
     } else {
         &["mask"]
     };
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action,
         name: Some(&name),
         scope: true,
         root: root.as_deref(),
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     let ran = ctl.printed(call, false)?;
     if ran.ok() {
@@ -107,16 +107,16 @@ pub fn mask(call: &mut Call<'_>) -> Result {
     if !ran.stdout.is_empty() {
         text.push_str(&format!(". Additional info follows:\n\n{}", ran.stdout));
     }
-    Err(Fault::Command(text))
+    Err(CallError::Command(text))
 }
 
 pub fn unmask(call: &mut Call<'_>) -> Result {
     let (name, root, runtime) = (name(call), root(call), call.flag("runtime"));
-    take_mask(call, &name, runtime, root.as_deref())
+    remove_mask(call, &name, runtime, root.as_deref())
 }
 
-fn take_mask(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str>) -> Result {
-    notice_changes(call, name)?;
+fn remove_mask(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str>) -> Result {
+    warn_if_changed(call, name)?;
     if !masked(call, name, runtime, root)? {
         return Ok(true.into());
     }
@@ -125,28 +125,30 @@ fn take_mask(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str>)
     } else {
         &["unmask"]
     };
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action,
         name: Some(name),
         scope: true,
         root,
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     if ctl.printed(call, false)?.ok() {
         Ok(true.into())
     } else {
-        Err(Fault::Command(format!("Failed to unmask service '{name}'")))
+        Err(CallError::Command(format!(
+            "Failed to unmask service '{name}'"
+        )))
     }
 }
 
 pub fn enable(call: &mut Call<'_>) -> Result {
     let (name, root, no_block) = (name(call), root(call), call.flag("no_block"));
-    notice_changes(call, &name)?;
+    warn_if_changed(call, &name)?;
     unmask_first(call, &name, root.as_deref())?;
     if units::sysv(root.as_deref()).contains(&name) {
         return sysv(call, &name, &["-f", &name, "defaults", "99"], "on");
     }
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &["enable"],
         name: Some(&name),
         scope: true,
@@ -159,17 +161,17 @@ pub fn enable(call: &mut Call<'_>) -> Result {
     if ran.ok() {
         Ok(true.into())
     } else {
-        Err(Fault::Command(without_scope(&ran.stderr)))
+        Err(CallError::Command(without_scope(&ran.stderr)))
     }
 }
 
 pub fn disable(call: &mut Call<'_>) -> Result {
     let (name, root, no_block) = (name(call), root(call), call.flag("no_block"));
-    notice_changes(call, &name)?;
+    warn_if_changed(call, &name)?;
     if units::sysv(root.as_deref()).contains(&name) {
         return sysv(call, &name, &["-f", &name, "remove"], "off");
     }
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &["disable"],
         name: Some(&name),
         scope: true,
@@ -197,7 +199,7 @@ fn sysv(call: &mut Call<'_>, name: &str, update: &[&str], chkconfig: &str) -> Re
         argv.extend(words(&[name, chkconfig]));
     } else {
         let text = "Unable to find sysv service manager (tried update-rc.d, chkconfig)";
-        return Err(Fault::Command(text.to_owned()));
+        return Err(CallError::Command(text.to_owned()));
     }
     Ok(command_helpers::tolerant(call, argv)?.ok().into())
 }
@@ -222,7 +224,7 @@ pub fn firstboot(call: &mut Call<'_>) -> Result {
     if ran.ok() {
         Ok(true.into())
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "systemd-firstboot error: {}",
             ran.stderr
         )))

@@ -6,8 +6,8 @@ mod units;
 
 use super::cmd::which;
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::program::Ran;
-use super::{Call, Fault, command_helpers, python, systemd};
+use super::program::CommandOutput;
+use super::{Call, CallError, command_helpers, python, systemd};
 use halite_sys::command::Helper;
 
 const NIL: Lit = Lit::Nil;
@@ -203,7 +203,7 @@ fn offline() -> halite_wire::Value {
 }
 
 /// A path below another root.
-fn below(path: &str, root: Option<&str>) -> String {
+fn under_root(path: &str, root: Option<&str>) -> String {
     match root {
         Some(root) => format!("{}{path}", root.trim_end_matches('/')),
         None => path.to_owned(),
@@ -221,7 +221,7 @@ fn unit(name: &str) -> String {
 
 /// How `systemctl` is called.
 #[derive(Clone, Debug, Default)]
-struct Ctl<'a> {
+struct Systemctl<'a> {
     action: &'a [&'a str],
     name: Option<&'a str>,
     scope: bool,
@@ -230,7 +230,7 @@ struct Ctl<'a> {
     more: &'a [&'a str],
 }
 
-impl Ctl<'_> {
+impl Systemctl<'_> {
     /// The argument vector; `scope` says whether systemd can make one.
     fn argv(&self, program: &str, scope: bool) -> Vec<String> {
         let mut argv: Vec<String> = Vec::new();
@@ -256,15 +256,17 @@ impl Ctl<'_> {
         argv
     }
 
-    fn words(&self, call: &mut Call<'_>) -> std::result::Result<Vec<String>, Fault> {
+    fn words(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
         let Some(program) = which("systemctl") else {
             // Stock has another module for hosts without systemd.
             let fun = call.function.name;
-            return Err(Fault::Missing(format!("'service.{fun}' is not available.")));
+            return Err(CallError::Missing(format!(
+                "'service.{fun}' is not available."
+            )));
         };
         let scope = self.scope && systemd::scope(call);
         if scope && which("systemd-run").is_none() {
-            return Err(Fault::Command(
+            return Err(CallError::Command(
                 "systemd-run is required for running systemctl with --scope, but it was not found on the system. Make \
                  sure systemd-run is installed and in the system's PATH or disable it using the 'systemd.scope' config \
                  option."
@@ -275,13 +277,13 @@ impl Ctl<'_> {
     }
 
     /// `cmd.run_all`.
-    fn run(&self, call: &mut Call<'_>) -> std::result::Result<Ran, Fault> {
+    fn run(&self, call: &mut Call<'_>) -> Result<CommandOutput> {
         let argv = self.words(call)?;
         command_helpers::all(call, argv)
     }
 
     /// The same with both outputs in one; `anyway` leaves the job's return code alone.
-    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> std::result::Result<Ran, Fault> {
+    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
         let argv = self.words(call)?;
         let ran = command_helpers::helper(
             call,
@@ -297,19 +299,19 @@ impl Ctl<'_> {
     }
 }
 
-fn status_of(call: &mut Call<'_>, name: &str) -> std::result::Result<Ran, Fault> {
-    Ctl {
+fn status_of(call: &mut Call<'_>, name: &str) -> Result<CommandOutput> {
+    Systemctl {
         action: &["status"],
         name: Some(name),
-        ..Ctl::default()
+        ..Systemctl::default()
     }
     .printed(call, true)
 }
 
 /// Whether systemd knows a unit.
-fn known(call: &mut Call<'_>, name: &str) -> std::result::Result<bool, Fault> {
+fn known(call: &mut Call<'_>, name: &str) -> Result<bool> {
     if !systemd::booted() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Cannot run in offline mode. Failed to get information on unit '{name}'"
         )));
     }
@@ -326,14 +328,14 @@ fn known(call: &mut Call<'_>, name: &str) -> std::result::Result<bool, Fault> {
         .find_map(|l| l.trim_start().strip_prefix("loaded:"));
     match loaded.and_then(|l| l.split_whitespace().next()) {
         Some(word) => Ok(word != "not-found"),
-        None => Err(Fault::Command(format!(
+        None => Err(CallError::Command(format!(
             "Failed to get information on unit '{name}'"
         ))),
     }
 }
 
 /// Lets systemd read its units again if the one that is asked for is new or other.
-fn notice_changes(call: &mut Call<'_>, name: &str) -> std::result::Result<(), Fault> {
+fn warn_if_changed(call: &mut Call<'_>, name: &str) -> Result<()> {
     let path = format!("/etc/systemd/system/{}", unit(name));
     let readable = nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::R_OK).is_ok();
     let fresh = readable && !known(call, name)?;
@@ -344,9 +346,9 @@ fn notice_changes(call: &mut Call<'_>, name: &str) -> std::result::Result<(), Fa
     Ok(())
 }
 
-fn available(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+fn available(call: &mut Call<'_>) -> Result<bool> {
     let name = name(call);
-    notice_changes(call, &name)?;
+    warn_if_changed(call, &name)?;
     known(call, &name)
 }
 
@@ -355,14 +357,9 @@ fn masked_function(call: &mut Call<'_>) -> Result {
     Ok(masked(call, &name, runtime, root.as_deref())?.into())
 }
 
-fn masked(
-    call: &mut Call<'_>,
-    name: &str,
-    runtime: bool,
-    root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
-    notice_changes(call, name)?;
-    let dir = below(if runtime { "/run" } else { "/etc" }, root);
+fn masked(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str>) -> Result<bool> {
+    warn_if_changed(call, name)?;
+    let dir = under_root(if runtime { "/run" } else { "/etc" }, root);
     let link = std::fs::read_link(format!("{dir}/systemd/system/{}", unit(name)));
     Ok(link.is_ok_and(|to| to.as_os_str() == "/dev/null"))
 }
@@ -373,22 +370,22 @@ mod tests {
 
     #[test]
     fn argument_vectors() {
-        let ctl = Ctl {
+        let ctl = Systemctl {
             action: &["status"],
             name: Some("a.timer"),
-            ..Ctl::default()
+            ..Systemctl::default()
         };
         assert_eq!(
             ctl.argv("ctl", true),
             ["ctl", "status", "a.timer", "-n", "0"]
         );
-        let ctl = Ctl {
+        let ctl = Systemctl {
             action: &["mask", "--runtime"],
             name: Some("a"),
             no_block: true,
             root: Some("/r"),
             more: &["-P"],
-            ..Ctl::default()
+            ..Systemctl::default()
         };
         let wanted = [
             "ctl",
@@ -401,6 +398,6 @@ mod tests {
             "-P",
         ];
         assert_eq!(ctl.argv("ctl", true), wanted);
-        assert_eq!(below("/etc", Some("/r/")), "/r/etc");
+        assert_eq!(under_root("/etc", Some("/r/")), "/r/etc");
     }
 }

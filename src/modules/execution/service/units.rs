@@ -1,9 +1,9 @@
 //! Which services there are and how they are.
 
-use super::{Ctl, below, name, notice_changes, root};
+use super::{Systemctl, name, root, under_root, warn_if_changed};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
@@ -48,7 +48,7 @@ fn names(dir: &str) -> Vec<String> {
 
 fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    for dir in DIRS.map(|d| below(d, root)) {
+    for dir in DIRS.map(|d| under_root(d, root)) {
         let link = std::fs::symlink_metadata(&dir).is_ok_and(|m| m.is_symlink());
         if !link {
             all.extend(
@@ -64,7 +64,7 @@ fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
 
 /// Services that have only a script in `init.d`.
 pub fn sysv(root: Option<&str>) -> Vec<String> {
-    let dir = below("/etc/init.d", root);
+    let dir = under_root("/etc/init.d", root);
     let known = of_systemd(root);
     let mut list = names(&dir);
     list.retain(|n| {
@@ -81,7 +81,7 @@ pub fn all(root: Option<&str>) -> Vec<String> {
 }
 
 /// The run level that scripts are linked for.
-fn runlevel(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn runlevel(call: &mut Call<'_>) -> Result<String> {
     if let Some(program) = which("runlevel") {
         let text = command_helpers::printed_anyway(call, [program])?;
         if let Some(level) = text.split_whitespace().nth(1) {
@@ -91,13 +91,9 @@ fn runlevel(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
     Ok("2".to_owned())
 }
 
-fn sysv_enabled(
-    call: &mut Call<'_>,
-    name: &str,
-    root: Option<&str>,
-) -> std::result::Result<bool, Fault> {
+fn sysv_enabled(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result<bool> {
     let level = runlevel(call)?;
-    let dir = below(&format!("/etc/rc{level}.d"), root);
+    let dir = under_root(&format!("/etc/rc{level}.d"), root);
     Ok(names(&dir).iter().any(|link| {
         let rest = link.strip_prefix('S').unwrap_or_default();
         link.ends_with(name)
@@ -113,10 +109,10 @@ fn sysv_enabled(
 /// The services whose unit file is in a state; those with scripts are enabled or disabled as well.
 pub fn with_state(call: &mut Call<'_>, state: &str) -> Result {
     let root = root(call);
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: LIST,
         root: root.as_deref(),
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     let text = ctl.printed(call, true)?.stdout;
     let mut all: BTreeSet<String> = in_state(&text, state).into_iter().collect();
@@ -141,9 +137,9 @@ fn in_state(text: &str, state: &str) -> Vec<String> {
 }
 
 pub fn running(call: &mut Call<'_>) -> Result {
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &LIST[..3],
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     let text = ctl.printed(call, true)?.stdout;
     Ok(are_running(&text).into())
@@ -185,11 +181,11 @@ pub fn status(call: &mut Call<'_>) -> Result {
     };
     let mut results = Map::new();
     for service in services {
-        notice_changes(call, &service)?;
-        let ctl = Ctl {
+        warn_if_changed(call, &service)?;
+        let ctl = Systemctl {
             action: &["is-active"],
             name: Some(&service),
-            ..Ctl::default()
+            ..Systemctl::default()
         };
         let runs = ctl.printed(call, true)?.ok();
         results.set(service, runs);
@@ -202,24 +198,24 @@ pub fn status(call: &mut Call<'_>) -> Result {
 }
 
 /// Whether a service starts with the host; another name of one that does counts.
-pub fn enabled(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
     let (name, root) = (name(call), root(call));
     let root = root.as_deref();
-    let ask = |unit| Ctl {
+    let ask = |unit| Systemctl {
         action: &["is-enabled"],
         name: Some(unit),
         root,
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     let ran = ask(&name).run(call)?;
     call.retcode = 0.into();
     if ran.stdout == "alias" {
-        let show = Ctl {
+        let show = Systemctl {
             action: &["show"],
             name: Some(&name),
             root,
             more: &["-P", "Id"],
-            ..Ctl::default()
+            ..Systemctl::default()
         };
         let real = show.run(call)?.stdout;
         return Ok(ask(&real).printed(call, true)?.ok());
@@ -244,18 +240,18 @@ pub fn enabled(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
 }
 
 /// The properties of a unit.
-pub fn show(call: &mut Call<'_>, name: &str) -> std::result::Result<Map, Fault> {
+pub fn show(call: &mut Call<'_>, name: &str) -> Result<Map> {
     let root = root(call);
-    let ctl = Ctl {
+    let ctl = Systemctl {
         action: &["show"],
         name: Some(name),
         root: root.as_deref(),
-        ..Ctl::default()
+        ..Systemctl::default()
     };
     properties(&ctl.printed(call, false)?.stdout)
 }
 
-fn properties(text: &str) -> std::result::Result<Map, Fault> {
+fn properties(text: &str) -> Result<Map> {
     let mut map = Map::new();
     for line in text.lines() {
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
@@ -264,7 +260,7 @@ fn properties(text: &str) -> std::result::Result<Map, Fault> {
             for item in value.replace(['{', '}'], "").split(" ; ") {
                 let mut parts = item.split('=');
                 let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
-                    return Err(Fault::raised("IndexError", "list index out of range"));
+                    return Err(CallError::raised("IndexError", "list index out of range"));
                 };
                 inner.set(key.trim(), value.trim());
             }
@@ -287,7 +283,7 @@ pub fn execs(call: &mut Call<'_>) -> Result {
             None => continue,
             Some(Value::Map(start)) => {
                 let path = start.get("path").cloned();
-                let path = path.ok_or_else(|| Fault::raised("KeyError", "'path'"))?;
+                let path = path.ok_or_else(|| CallError::raised("KeyError", "'path'"))?;
                 ret.set(service, path);
             }
             Some(other) => {
@@ -295,7 +291,7 @@ pub fn execs(call: &mut Call<'_>) -> Result {
                     "string indices must be integers, not '{}'",
                     python::short_class(other)
                 );
-                return Err(Fault::Type(text));
+                return Err(CallError::Type(text));
             }
         }
     }

@@ -4,7 +4,7 @@ mod render;
 mod serial;
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Fault, python};
+use super::{Call, CallError, python};
 use crate::files::FileClient;
 use halite_render::merge::{Merger, NotMaps, Strategy, update as merge_into};
 use halite_wire::textwrap::Wrapper;
@@ -119,8 +119,8 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn not_maps() -> Fault {
-    Fault::Type(NotMaps.to_string())
+fn not_maps() -> CallError {
+    CallError::Type(NotMaps.to_string())
 }
 
 fn update(call: &mut Call<'_>) -> Result {
@@ -180,7 +180,9 @@ fn banner(call: &mut Call<'_>) -> Result {
     let (left, right) = (mark.trim_end(), mark.trim());
     let room = width - count(left) - count(right) - 2;
     if room <= 0 {
-        return Err(Fault::Command("Width is too small to render banner".into()));
+        return Err(CallError::Command(
+            "Width is too small to render banner".into(),
+        ));
     }
     let times = |text: &str, n: i64| text.repeat(usize::try_from(n).unwrap_or(0));
     let border: String = python::str(call.arg("borderchar"))
@@ -222,16 +224,16 @@ fn boolstr(call: &mut Call<'_>) -> Result {
 }
 
 /// What the file server has.
-struct Listing {
+struct FileListing {
     files: Vec<String>,
     dirs: Vec<String>,
 }
 
-impl Listing {
-    fn new(call: &Call<'_>, files: bool, dirs: bool) -> std::result::Result<Listing, Fault> {
+impl FileListing {
+    fn new(call: &Call<'_>, files: bool, dirs: bool) -> Result<FileListing> {
         let client = FileClient::new(call.ctx)?;
         let saltenv = python::str(call.arg("saltenv"));
-        Ok(Listing {
+        Ok(FileListing {
             files: if files {
                 client.list(&saltenv, "")?
             } else {
@@ -253,12 +255,12 @@ impl Listing {
 }
 
 fn exists(call: &mut Call<'_>, files: bool, dirs: bool) -> Result {
-    let listing = Listing::new(call, files, dirs)?;
+    let listing = FileListing::new(call, files, dirs)?;
     Ok(listing.has(&python::str(call.arg("path"))).into())
 }
 
 /// `posixpath.normpath` of a relative path.
-fn normal(path: &str) -> String {
+fn normalize(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -278,13 +280,13 @@ fn normal(path: &str) -> String {
 }
 
 fn findup(call: &mut Call<'_>) -> Result {
-    let listing = Listing::new(call, true, true)?;
+    let listing = FileListing::new(call, true, true)?;
     let mut start = match call.arg("startpath") {
-        path if path.truthy() => normal(&python::str(path)),
+        path if path.truthy() => normalize(&python::str(path)),
         _ => String::new(),
     };
     if !start.is_empty() && !listing.has(&start) {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "Starting path not found in the state tree: {start}"
         )));
     }
@@ -292,7 +294,7 @@ fn findup(call: &mut Call<'_>) -> Result {
         Value::Str(name) => vec![name.clone()],
         Value::Array(names) => names.iter().map(python::str).collect(),
         _ => {
-            return Err(Fault::Invocation(
+            return Err(CallError::Invocation(
                 "Filenames argument must be a string or list of strings".into(),
             ));
         }
@@ -313,7 +315,7 @@ fn findup(call: &mut Call<'_>) -> Result {
             }
         }
         if start.is_empty() {
-            return Err(Fault::Command(
+            return Err(CallError::Command(
                 "File pattern(s) not found in path ancestry".into(),
             ));
         }

@@ -1,7 +1,7 @@
 //! A pipe of renderers on the minion: `salt` in its templates are the minion's own functions.
 
 use super::super::declare::Result;
-use super::super::{Call, Context, Fault, python};
+use super::super::{Call, CallError, Context, python};
 use crate::execution::templates::template;
 use crate::files::FileClient;
 use crate::render::Template;
@@ -15,9 +15,9 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
     let keyword = |name: &str| call.bound.kwargs.get(name).map(python::str);
     let saltenv = keyword("saltenv").unwrap_or_else(|| "base".to_owned());
     let text = match (path.truthy(), string.truthy()) {
-        (false, false) => return Err(Fault::Invocation("Must pass path or string.".into())),
+        (false, false) => return Err(CallError::Invocation("Must pass path or string.".into())),
         (true, true) => {
-            return Err(Fault::Invocation(
+            return Err(CallError::Invocation(
                 "Must not pass both path and string.".into(),
             ));
         }
@@ -56,14 +56,14 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
         sls: "",
         defaults: &own.cloned().collect(),
     };
-    let templates = Minion { ctx: call.ctx };
+    let templates = MinionCaller { ctx: call.ctx };
     pipeline
         .compile(&source, &templates)
-        .map_err(|e| Fault::raised("salt.exceptions.SaltRenderError", e.to_string()))
+        .map_err(|e| CallError::raised("salt.exceptions.SaltRenderError", e.to_string()))
 }
 
 /// The text of a file of the file server or of this host; `None` if there is none.
-fn read(call: &Call<'_>, path: &str, saltenv: &str) -> std::result::Result<Option<String>, Fault> {
+fn read(call: &Call<'_>, path: &str, saltenv: &str) -> Result<Option<String>> {
     let found = FileClient::new(call.ctx)?.cache_file(path, saltenv)?;
     let Some(file) = found.filter(|file| file.is_file()) else {
         log::error!("Template does not exist: {path}");
@@ -74,12 +74,12 @@ fn read(call: &Call<'_>, path: &str, saltenv: &str) -> std::result::Result<Optio
     Ok(Some(String::from_utf8_lossy(&content).into_owned()))
 }
 
-struct Minion<'a> {
+struct MinionCaller<'a> {
     ctx: &'a Context,
 }
 
-impl Templates for Minion<'_> {
-    fn jinja(&self, source: &Source, text: &str) -> std::result::Result<String, RenderError> {
+impl Templates for MinionCaller<'_> {
+    fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError> {
         let mut variables = map! {"sls" => source.sls};
         variables.0.extend(source.defaults.0.iter().cloned());
         let given = Template {

@@ -1,17 +1,17 @@
 //! Data as text and back (`salt/serializers`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use halite_jinja::{Environment, Obj, Options};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value, yaml};
 
-fn wrong(class: &str, text: impl Into<String>) -> Fault {
-    Fault::raised(&format!("salt.serializers.{class}"), text)
+fn wrong(class: &str, text: impl Into<String>) -> CallError {
+    CallError::raised(&format!("salt.serializers.{class}"), text)
 }
 
-fn unknown(name: &str) -> Fault {
-    Fault::Command(format!("Serializer '{name}' not found."))
+fn unknown(name: &str) -> CallError {
+    CallError::Command(format!("Serializer '{name}' not found."))
 }
 
 fn option<'a>(call: &'a Call<'_>, name: &str) -> &'a Value {
@@ -101,7 +101,7 @@ pub fn deserialize(call: &mut Call<'_>) -> Result {
 }
 
 /// Sections of an INI file with their keys; a line that is indented goes on with a value.
-fn sections(text: &str) -> std::result::Result<Map, String> {
+fn sections(text: &str) -> Result<Map, String> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for line in text.lines() {
         let bare = line.trim();

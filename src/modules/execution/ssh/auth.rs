@@ -1,10 +1,10 @@
 //! Keys that may log in as a user.
 
 use super::keys::{fingerprint, kind, users};
-use super::{give, user};
+use super::{chown, user};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, command_helpers, program, python};
+use crate::execution::{Call, CallError, command_helpers, program, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::Write;
@@ -41,7 +41,7 @@ fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
 
 /// The file of a user's keys; `%u` and `%h` in its name are the user and his home.
 fn file_of(name: &str, config: &str) -> Result<String> {
-    let missing = || Fault::Command(format!("User '{name}' does not exist"));
+    let missing = || CallError::Command(format!("User '{name}' does not exist"));
     let info = user(name)?.ok_or_else(missing)?;
     let home = info.str("home").unwrap_or_default();
     let mut path = String::new();
@@ -57,11 +57,11 @@ fn file_of(name: &str, config: &str) -> Result<String> {
             Some('h') => path.push_str(home),
             Some(other) => {
                 let text = format!("AuthorizedKeysFile path: unknown token character \"%{other}\"");
-                return Err(Fault::Command(text));
+                return Err(CallError::Command(text));
             }
             None => {
                 let text = "AuthorizedKeysFile path: Last character can't be escape character";
-                return Err(Fault::Command(text.to_owned()));
+                return Err(CallError::Command(text.to_owned()));
             }
         }
     }
@@ -75,7 +75,7 @@ fn file_of(name: &str, config: &str) -> Result<String> {
 /// The keys of a file by themselves: `enc`, `comment`, `options`, `fingerprint`.
 fn validated(path: &str, hash: &Value) -> Result<Map> {
     let text = std::fs::read(path)
-        .map_err(|_| Fault::Command(format!("Problem reading ssh key file {path}")))?;
+        .map_err(|_| CallError::Command(format!("Problem reading ssh key file {path}")))?;
     let mut keys = Map::new();
     for line in String::from_utf8_lossy(&text).lines().map(str::trim) {
         let Some((options, words)) = parsed(line) else {
@@ -121,7 +121,7 @@ fn hash(call: &Call<'_>) -> Value {
 fn keys_of(name: &str, config: &str, hash: &Value) -> Result<Option<Map>> {
     match file_of(name, config) {
         Ok(path) if Path::new(&path).is_file() => validated(&path, hash).map(Some),
-        Ok(_) | Err(Fault::Command(_)) => Ok(None),
+        Ok(_) | Err(CallError::Command(_)) => Ok(None),
         Err(other) => Err(other),
     }
 }
@@ -154,7 +154,7 @@ struct KeyRequest {
 }
 
 impl KeyRequest {
-    fn of(call: &Call<'_>) -> KeyRequest {
+    fn from_call(call: &Call<'_>) -> KeyRequest {
         KeyRequest {
             user: python::str(call.arg("user")),
             key: python::str(call.arg("key")),
@@ -204,7 +204,7 @@ impl KeyRequest {
 }
 
 pub fn check_key(call: &mut Call<'_>) -> Result {
-    Ok(KeyRequest::of(call).state()?.into())
+    Ok(KeyRequest::from_call(call).state()?.into())
 }
 
 /// The keys of a file that the master, or whoever else, has; `None` if it cannot be had.
@@ -228,12 +228,12 @@ pub fn check_key_file(call: &mut Call<'_>) -> Result {
 }
 
 fn pulled(call: &mut Call<'_>) -> Result<Map> {
-    let failed = || Fault::Command("Failed to pull key file from salt file server".to_owned());
+    let failed = || CallError::Command("Failed to pull key file from salt file server".to_owned());
     of_source(call)?.ok_or_else(failed)
 }
 
 pub fn set_auth_key(call: &mut Call<'_>) -> Result {
-    set(&KeyRequest::of(call))
+    set(&KeyRequest::from_call(call))
 }
 
 pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
@@ -282,7 +282,7 @@ fn replace(wish: &KeyRequest, line: &str) -> Result {
     let path = file_of(&wish.user, &wish.config)?;
     let problem = |e: std::io::Error| {
         let text = python::os_text(&e, &path);
-        Fault::Command(format!("Problem reading or writing to key file: {text}"))
+        CallError::Command(format!("Problem reading or writing to key file: {text}"))
     };
     let old = std::fs::read_to_string(&path).map_err(problem)?;
     let mut new = String::new();
@@ -319,7 +319,7 @@ fn append(wish: &KeyRequest, info: &Map, line: &str) -> Result {
     let name = dir.to_string_lossy().into_owned();
     if !dir.is_dir() {
         std::fs::create_dir_all(dir).map_err(|e| python::os_error(&e, &name))?;
-        give(&name, info);
+        chown(&name, info);
         let _ = std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700));
         restore_context(&name);
     }
@@ -338,10 +338,10 @@ fn append(wish: &KeyRequest, info: &Map, line: &str) -> Result {
         });
     written.map_err(|e| {
         let text = python::os_text(&e, &path);
-        Fault::Command(format!("Could not write to key file: {text}"))
+        CallError::Command(format!("Could not write to key file: {text}"))
     })?;
     if fresh {
-        give(&path, info);
+        chown(&path, info);
         let _ = std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600));
         restore_context(&path);
     }

@@ -1,10 +1,10 @@
 //! Keys of other hosts: `known_hosts`.
 
 use super::keys::fingerprint;
-use super::{error, give, user};
+use super::{chown, error, user};
 use crate::execution::cmd::which;
 use crate::execution::declare::{Function, Lit, Result, opt, req};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::Write;
@@ -48,12 +48,12 @@ pub const HASH: Function = Function::new(
 const DEFAULT_PORT: i64 = 22;
 
 /// The file, or the answer that says why there is none.
-enum File {
+enum KnownHostsFile {
     Path(String),
     Answer(Value),
 }
 
-fn file(config: &Value, name: &Value) -> Result<File> {
+fn file(config: &Value, name: &Value) -> Result<KnownHostsFile> {
     let usual = if name.truthy() {
         ".ssh/known_hosts"
     } else {
@@ -65,10 +65,10 @@ fn file(config: &Value, name: &Value) -> Result<File> {
         usual.to_owned()
     };
     if config.starts_with('/') {
-        return Ok(File::Path(config));
+        return Ok(KnownHostsFile::Path(config));
     }
     if !name.truthy() {
-        return Ok(File::Answer(error(
+        return Ok(KnownHostsFile::Answer(error(
             "Cannot determine absolute path to file.",
         )?));
     }
@@ -76,16 +76,18 @@ fn file(config: &Value, name: &Value) -> Result<File> {
     match user(&name)? {
         Some(info) => {
             let home = info.str("home").unwrap_or_default().trim_end_matches('/');
-            Ok(File::Path(format!("{home}/{config}")))
+            Ok(KnownHostsFile::Path(format!("{home}/{config}")))
         }
-        None => Ok(File::Answer(error(format!("User {name} does not exist"))?)),
+        None => Ok(KnownHostsFile::Answer(error(format!(
+            "User {name} does not exist"
+        ))?)),
     }
 }
 
 fn required(program: &str) -> Result<()> {
     match which(program) {
         Some(_) => Ok(()),
-        None => Err(Fault::CommandNotFound(format!(
+        None => Err(CallError::CommandNotFound(format!(
             "The '{program}' binary was not found in $PATH."
         ))),
     }
@@ -136,13 +138,13 @@ fn lookup(call: &mut Call<'_>, path: &str, host: &Value, port: &Value) -> Result
 fn get(call: &mut Call<'_>) -> Result {
     required("ssh-keygen")?;
     match file(call.arg("config"), call.arg("user"))? {
-        File::Answer(answer) => Ok(answer),
-        File::Path(path) => Ok(list(&known(call, &path)?)),
+        KnownHostsFile::Answer(answer) => Ok(answer),
+        KnownHostsFile::Path(path) => Ok(list(&matching_entries(call, &path)?)),
     }
 }
 
 /// The entries of a file for the host and port of the call.
-fn known(call: &mut Call<'_>, path: &str) -> Result<Vec<Map>> {
+fn matching_entries(call: &mut Call<'_>, path: &str) -> Result<Vec<Map>> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;
     entries(&text, call.arg("fingerprint_hash_type"))
@@ -186,10 +188,10 @@ pub fn check_known_host(call: &mut Call<'_>) -> Result {
     }
     required("ssh-keygen")?;
     let path = match file(call.arg("config"), call.arg("user"))? {
-        File::Answer(answer) => return Ok(answer),
-        File::Path(path) => path,
+        KnownHostsFile::Answer(answer) => return Ok(answer),
+        KnownHostsFile::Path(path) => path,
     };
-    let known = known(call, &path)?;
+    let known = matching_entries(call, &path)?;
     if known.is_empty() {
         return Ok("add".into());
     }
@@ -206,11 +208,11 @@ fn no_file(path: &str) -> Result {
     error(format!("Known hosts file {path} does not exist"))
 }
 
-fn give_to(path: &str, name: &Value) -> Result<()> {
+fn chown_to(path: &str, name: &Value) -> Result<()> {
     if name.truthy()
         && let Some(info) = user(&python::str(name))?
     {
-        give(path, &info);
+        chown(path, &info);
     }
     Ok(())
 }
@@ -220,15 +222,15 @@ pub fn rm_known_host(call: &mut Call<'_>) -> Result {
         return error("hostname argument required");
     }
     let path = match file(call.arg("config"), call.arg("user"))? {
-        File::Answer(answer) => return Ok(answer),
-        File::Path(path) => path,
+        KnownHostsFile::Answer(answer) => return Ok(answer),
+        KnownHostsFile::Path(path) => path,
     };
     if !Path::new(&path).is_file() {
         return no_file(&path);
     }
     let host = ssh_name(call.arg("hostname"), call.arg("port"));
     let comment = command_helpers::printed(call, ["ssh-keygen", "-R", &host, "-f", &path])?;
-    give_to(&path, call.arg("user"))?;
+    chown_to(&path, call.arg("user"))?;
     Ok(map! {"status" => "removed", "comment" => comment}.into())
 }
 
@@ -236,8 +238,8 @@ fn hash_known_hosts(call: &mut Call<'_>) -> Result {
     required("ssh-keygen")?;
     let name = call.arg("user").clone();
     match file(call.arg("config"), &name)? {
-        File::Answer(answer) => Ok(answer),
-        File::Path(path) => hash_file(call, &path, &name),
+        KnownHostsFile::Answer(answer) => Ok(answer),
+        KnownHostsFile::Path(path) => hash_file(call, &path, &name),
     }
 }
 
@@ -250,7 +252,7 @@ fn hash_file(call: &mut Call<'_>, path: &str, name: &Value) -> Result {
     if let Ok(mode) = mode {
         let _ = std::fs::set_permissions(path, mode);
     }
-    give_to(path, name)?;
+    chown_to(path, name)?;
     Ok(map! {"status" => "updated", "comment" => comment}.into())
 }
 
@@ -266,10 +268,10 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
     }
     required("ssh-keygen")?;
     let path = match file(call.arg("config"), call.arg("user"))? {
-        File::Answer(answer) => return Ok(answer),
-        File::Path(path) => path,
+        KnownHostsFile::Answer(answer) => return Ok(answer),
+        KnownHostsFile::Path(path) => path,
     };
-    let stored = known(call, &path)?;
+    let stored = matching_entries(call, &path)?;
     let enc = call.arg("enc").clone();
     let own: Vec<Map> = stored
         .iter()
@@ -310,7 +312,7 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
         .filter(|m| m.is_file())
         .map(|m| m.permissions());
     if mode.is_some() {
-        forget(call, &path, &enc)?;
+        remove_host(call, &path, &enc)?;
     }
     if key.truthy() {
         fresh = vec![
@@ -319,7 +321,7 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
     }
     let lines = lines(&mut fresh, &port, hide);
     append(&path, &lines, call.arg("user"))?;
-    give_to(&path, call.arg("user"))?;
+    chown_to(&path, call.arg("user"))?;
     let mode = mode.unwrap_or_else(|| PermissionsExt::from_mode(0o600));
     let _ = std::fs::set_permissions(&path, mode);
     if key.truthy() && hide {
@@ -346,7 +348,7 @@ fn lines(entries: &mut [Map], port: &Value, hide: bool) -> String {
 }
 
 /// Takes the lines of the host out of the file.
-fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
+fn remove_host(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;
     let found: Vec<&str> = text.lines().collect();
@@ -364,7 +366,7 @@ fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
     }
     let failed = |e: std::io::Error| {
         let text = python::os_text(&e, path);
-        Fault::Command(format!(
+        CallError::Command(format!(
             "Couldn't remove old entry(ies) from known hosts file: '{text}'"
         ))
     };
@@ -380,7 +382,7 @@ fn forget(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
 fn append(path: &str, lines: &str, name: &Value) -> Result<()> {
     let dir = Path::new(path).parent().unwrap_or(Path::new("/"));
     if !dir.exists() && std::fs::create_dir_all(dir).is_ok() && name.truthy() {
-        give_to(&dir.to_string_lossy(), name)?;
+        chown_to(&dir.to_string_lossy(), name)?;
         let _ = std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700));
     }
     let written = std::fs::OpenOptions::new()
@@ -390,6 +392,6 @@ fn append(path: &str, lines: &str, name: &Value) -> Result<()> {
         .and_then(|mut file| file.write_all(lines.as_bytes()));
     written.map_err(|e| {
         let text = python::os_text(&e, path);
-        Fault::Command(format!("Couldn't append to known hosts file: '{text}'"))
+        CallError::Command(format!("Couldn't append to known hosts file: '{text}'"))
     })
 }

@@ -1,7 +1,7 @@
 //! Keys as such: their fingerprints and kinds, and those that lie on this host.
 
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, accounts, python};
+use crate::execution::{Call, CallError, accounts, python};
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
@@ -16,7 +16,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The fingerprint of a public key; nothing if it is none.
-pub fn fingerprint(key: &str, hash: &Value) -> std::result::Result<Option<String>, Fault> {
+pub fn fingerprint(key: &str, hash: &Value) -> Result<Option<String>> {
     let name = if hash.truthy() {
         python::str(hash).to_lowercase()
     } else {
@@ -31,7 +31,7 @@ pub fn fingerprint(key: &str, hash: &Value) -> std::result::Result<Option<String
         "sha512" => |d| sha2::Sha512::digest(d).to_vec(),
         _ => {
             let text = format!("The fingerprint_hash_type {name} is not supported.");
-            return Err(Fault::Command(text));
+            return Err(CallError::Command(text));
         }
     };
     let Ok(raw) = BASE64.decode(key) else {
@@ -45,7 +45,7 @@ pub fn fingerprint(key: &str, hash: &Value) -> std::result::Result<Option<String
 ///
 /// # Errors
 /// There is no such kind.
-pub fn kind(enc: &Value) -> std::result::Result<String, Fault> {
+pub fn kind(enc: &Value) -> Result<String> {
     const ALSO: [&str; 13] = [
         "rsa-sha2-512",
         "rsa-sha2-256",
@@ -70,7 +70,7 @@ pub fn kind(enc: &Value) -> std::result::Result<String, Fault> {
         "ed25519" | "ssh-ed25519" => "ssh-ed25519",
         own if ALSO.contains(&own) => own,
         _ => {
-            return Err(Fault::Command(format!(
+            return Err(CallError::Command(format!(
                 "Incorrect encryption key type '{enc}'."
             )));
         }
@@ -116,7 +116,7 @@ pub fn host_keys(call: &mut Call<'_>) -> Result {
 }
 
 /// Names of users: one, several, or all.
-pub fn users(value: &Value) -> std::result::Result<Vec<String>, Fault> {
+pub fn users(value: &Value) -> Result<Vec<String>> {
     Ok(match value {
         Value::Array(list) if !list.is_empty() => list.iter().map(python::str).collect(),
         one if one.truthy() => vec![python::str(one)],
@@ -168,7 +168,7 @@ pub fn user_keys(call: &mut Call<'_>) -> Result {
 pub fn key_is_encrypted(call: &mut Call<'_>) -> Result {
     let path = python::str(call.arg("key"));
     let text = std::fs::read_to_string(Path::new(&path)).map_err(|e| {
-        Fault::Command(match (e.kind(), e.raw_os_error()) {
+        CallError::Command(match (e.kind(), e.raw_os_error()) {
             (std::io::ErrorKind::NotFound, _) => format!("{path} does not exist"),
             (std::io::ErrorKind::PermissionDenied, _) => {
                 format!("Permission denied reading from {path}")
@@ -191,7 +191,7 @@ pub fn key_is_encrypted(call: &mut Call<'_>) -> Result {
     if private {
         Ok(text.contains("ENCRYPTED").into())
     } else {
-        Err(Fault::Command(format!("{path} is not a private key")))
+        Err(CallError::Command(format!("{path} is not a private key")))
     }
 }
 

@@ -4,7 +4,6 @@ mod auth;
 mod hosts;
 mod keys;
 
-use super::Fault;
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use halite_wire::{Map, Value};
 
@@ -163,13 +162,13 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// `user.info` of a user; nothing if there is none.
-fn user(name: &str) -> std::result::Result<Option<Map>, Fault> {
+fn user(name: &str) -> Result<Option<Map>> {
     let account = super::accounts::by_name(name, None)?;
     Ok(account.as_ref().map(super::user::described))
 }
 
 /// Gives a path to a user; only root can.
-fn give(path: &str, user: &Map) {
+fn chown(path: &str, user: &Map) {
     if nix::unistd::geteuid().is_root() {
         let id = |key| user.int(key).and_then(|i| u32::try_from(i).ok());
         let _ = std::os::unix::fs::chown(path, id("uid"), id("gid"));

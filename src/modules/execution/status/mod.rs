@@ -3,7 +3,7 @@
 mod tables;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell};
+use super::{Call, CallError, python, shell};
 use halite_target::{PyRegex, RegexMode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -71,8 +71,9 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn read(path: &str) -> std::result::Result<String, Fault> {
-    std::fs::read_to_string(path).map_err(|_| Fault::Command(format!("File {path} was not found.")))
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|_| CallError::Command(format!("File {path} was not found.")))
 }
 
 fn uptime(_: &mut Call<'_>) -> Result {
@@ -81,7 +82,7 @@ fn uptime(_: &mut Call<'_>) -> Result {
     let seconds: i64 = seconds.parse().unwrap_or(0);
     let now = jiff::Timestamp::now().as_microsecond();
     let since = jiff::Timestamp::from_microsecond(now - seconds * 1_000_000)
-        .map_err(|e| Fault::Command(format!("the clock is out of range: {e}")))?;
+        .map_err(|e| CallError::Command(format!("the clock is out of range: {e}")))?;
     let mut out = map! {
         "seconds" => seconds,
         "since_iso" => since.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string(),
@@ -118,7 +119,7 @@ fn time(call: &mut Call<'_>) -> Result {
     let format = python::str(call.arg("format"));
     jiff::fmt::strtime::format(&format, &jiff::Zoned::now())
         .map(Into::into)
-        .map_err(|e| Fault::raised("ValueError", e.to_string()))
+        .map_err(|e| CallError::raised("ValueError", e.to_string()))
 }
 
 /// Stock signs a whole `ping` request through its request channel, which this process
@@ -138,7 +139,7 @@ fn ping_master(call: &mut Call<'_>) -> Result {
         Some((host, port)) if !host.contains(':') && port.parse::<u16>().is_ok() => master.clone(),
         _ => format!("{}:{port}", bracketed(&master)),
     };
-    Ok(greets(&target, Duration::from_secs(wait)).into())
+    Ok(sends_zmq_greeting(&target, Duration::from_secs(wait)).into())
 }
 
 fn bracketed(host: &str) -> String {
@@ -148,8 +149,8 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// The first bytes of a ZMTP greeting are `ff`, eight of any value, `7f`.
-fn greets(target: &str, wait: Duration) -> bool {
+/// The first octets of a ZMTP greeting are `ff`, eight of any value, `7f`.
+fn sends_zmq_greeting(target: &str, wait: Duration) -> bool {
     let Ok(addresses) = target.to_socket_addrs() else {
         return false;
     };
@@ -165,7 +166,7 @@ fn greets(target: &str, wait: Duration) -> bool {
 }
 
 /// The grain `ps` is the command that lists processes.
-fn process_list(call: &mut Call<'_>) -> std::result::Result<String, Fault> {
+fn process_list(call: &mut Call<'_>) -> Result<String> {
     let command = call.ctx.grains.str("ps").unwrap_or("ps -efHww").to_owned();
     shell::line(call, &command)
 }
@@ -202,7 +203,7 @@ fn procs(call: &mut Call<'_>) -> Result {
 fn pid(call: &mut Call<'_>) -> Result {
     let pattern = call.text("sig").unwrap_or_default();
     let regex = PyRegex::with_mode(&pattern, RegexMode::default())
-        .map_err(|e| Fault::raised("re.error", e))?;
+        .map_err(|e| CallError::raised("re.error", e))?;
     let own = std::process::id().to_string();
     let text = process_list(call)?;
     let pids: Vec<&str> = text
@@ -219,7 +220,7 @@ fn w(call: &mut Call<'_>) -> Result {
     for line in text.lines().filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[user, tty, login, idle, jcpu, pcpu, ..] = words.as_slice() else {
-            return Err(Fault::raised("IndexError", "list index out of range"));
+            return Err(CallError::raised("IndexError", "list index out of range"));
         };
         let entry = map! {
             "idle" => idle, "jcpu" => jcpu, "login" => login, "pcpu" => pcpu,
@@ -304,7 +305,7 @@ mod tests {
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.write_all(octets).unwrap();
             });
-            let got = greets(&target, Duration::from_secs(5));
+            let got = sends_zmq_greeting(&target, Duration::from_secs(5));
             peer.join().unwrap();
             got
         };

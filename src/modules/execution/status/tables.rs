@@ -1,7 +1,7 @@
 //! The tables below `/proc` that `status` passes on.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault};
+use super::super::{Call, CallError};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -26,18 +26,18 @@ fn numbers(words: &[&str]) -> Vec<Value> {
     words.iter().map(|w| number(w)).collect()
 }
 
-fn at(words: &[&str], index: usize) -> std::result::Result<Value, Fault> {
+fn field(words: &[&str], index: usize) -> Result {
     words
         .get(index)
         .map(|w| number(w))
-        .ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+        .ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
 }
 
 /// Puts fields by name into a map.
 fn fields(words: &[&str], names: &[(&str, usize)]) -> Result {
     let mut out = Map::new();
     for (name, index) in names {
-        out.set(*name, at(words, *index)?);
+        out.set(*name, field(words, *index)?);
     }
     Ok(out.into())
 }
@@ -61,11 +61,11 @@ pub(super) fn cpustats(_: &mut Call<'_>) -> Result {
         };
         let value = match *first {
             "cpu" => fields(&words, CPU)?,
-            "intr" => map! {"total" => at(&words, 1)?, "irqs" => numbers(&words[2..])}.into(),
+            "intr" => map! {"total" => field(&words, 1)?, "irqs" => numbers(&words[2..])}.into(),
             "softirq" => {
-                map! {"total" => at(&words, 1)?, "softirqs" => numbers(&words[2..])}.into()
+                map! {"total" => field(&words, 1)?, "softirqs" => numbers(&words[2..])}.into()
             }
-            _ => at(&words, 1)?,
+            _ => field(&words, 1)?,
         };
         out.set(*first, value);
     }
@@ -192,7 +192,7 @@ pub(super) fn netdev(_: &mut Call<'_>) -> Result {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let mut entry = map! {"iface" => name.trim()};
         for (key, index) in FIELDS {
-            entry.set(*key, at(&words, *index)?);
+            entry.set(*key, field(&words, *index)?);
         }
         out.set(name.trim(), entry);
     }
@@ -214,7 +214,7 @@ pub(super) fn diskusage(call: &mut Call<'_>) -> Result {
         let Some(text) = arg.as_str() else {
             let class = super::super::python::short_class(arg);
             let text = format!("'{class}' object has no attribute 'startswith'");
-            return Err(Fault::raised("AttributeError", text));
+            return Err(CallError::raised("AttributeError", text));
         };
         if text.starts_with('/') {
             selected.push(text.to_owned())

@@ -1,7 +1,7 @@
 //! Reading and setting the clock.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell, which};
+use super::super::{Call, CallError, python, shell, which};
 use halite_wire::Value;
 use halite_wire::map;
 use jiff::civil::DateTime;
@@ -9,15 +9,15 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
 /// Minutes east of UTC of `+0130`.
-fn minutes(offset: &Value) -> std::result::Result<i32, Fault> {
+fn offset_minutes(offset: &Value) -> Result<i32> {
     let Some(text) = offset.as_str() else {
         let class = python::short_class(offset);
         let text = format!("expected string or bytes-like object, got '{class}'");
-        return Err(Fault::Type(text));
+        return Err(CallError::Type(text));
     };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Fault::Invocation("Invalid UTC offset".into()));
+        return Err(CallError::Invocation("Invalid UTC offset".into()));
     }
     let number = |text: &str| text.parse::<i32>().unwrap_or(0);
     let total = number(&digits[..2]) * 60 + number(&digits[2..]);
@@ -25,12 +25,12 @@ fn minutes(offset: &Value) -> std::result::Result<i32, Fault> {
 }
 
 /// Now, in the zone of the call.
-fn now(call: &Call<'_>) -> std::result::Result<Zoned, Fault> {
+fn now(call: &Call<'_>) -> Result<Zoned> {
     let zone = match call.arg("utc_offset") {
         Value::Nil => TimeZone::system(),
         offset => {
-            let offset = Offset::from_seconds(minutes(offset)? * 60)
-                .map_err(|e| Fault::raised("ValueError", e.to_string()))?;
+            let offset = Offset::from_seconds(offset_minutes(offset)? * 60)
+                .map_err(|e| CallError::raised("ValueError", e.to_string()))?;
             TimeZone::fixed(offset)
         }
     };
@@ -42,7 +42,7 @@ pub(super) fn get(call: &mut Call<'_>, format: &str) -> Result {
 }
 
 /// Whether the hardware clock can be set.
-pub(super) fn settable(call: &mut Call<'_>) -> std::result::Result<bool, Fault> {
+pub(super) fn settable(call: &mut Call<'_>) -> Result<bool> {
     if which("hwclock").is_none() {
         return Ok(false);
     }
@@ -53,11 +53,11 @@ pub(super) fn settable(call: &mut Call<'_>) -> std::result::Result<bool, Fault> 
 
 /// The first of the formats that a text has. Of a date only the date counts, of a time only
 /// the time.
-fn parse(text: &Value, formats: &[&str]) -> std::result::Result<Option<DateTime>, Fault> {
+fn parse(text: &Value, formats: &[&str]) -> Result<Option<DateTime>> {
     let Some(text) = text.as_str() else {
         let class = python::short_class(text);
         let text = format!("strptime() argument 1 must be str, not {class}");
-        return Err(Fault::Type(text));
+        return Err(CallError::Type(text));
     };
     Ok(formats.iter().find_map(|format| strptime(text, format)))
 }
@@ -165,7 +165,7 @@ pub(super) fn set_date(call: &mut Call<'_>) -> Result {
         "%Y-%m-%d", "%m-%d-%Y", "%m-%d-%y", "%m/%d/%Y", "%m/%d/%y", "%Y/%m/%d",
     ];
     let Some(date) = parse(call.arg("newdate"), &FORMATS)? else {
-        return Err(Fault::Invocation("Invalid date format".into()));
+        return Err(CallError::Invocation("Invalid date format".into()));
     };
     let parts = [
         Some(date.year().into()),
@@ -188,7 +188,7 @@ pub(super) fn set_date_time(call: &mut Call<'_>) -> Result {
             other => {
                 let class = python::short_class(other);
                 let text = format!("'{class}' object cannot be interpreted as an integer");
-                return Err(Fault::Type(text));
+                return Err(CallError::Type(text));
             }
         };
     }
@@ -208,7 +208,7 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
     ];
     // Stock asks the exception for a text that it does not have.
     let wrong = || {
-        Fault::raised(
+        CallError::raised(
             "AttributeError",
             "'ValueError' object has no attribute 'message'",
         )
@@ -244,7 +244,7 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
     Ok(true.into())
 }
 
-fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> std::result::Result<(), Fault> {
+fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> Result<()> {
     let plain = time.strftime("%m%d%H%M%Y").to_string();
     let full = format!("{plain}.{:02}", time.second());
     // Some programs do not take seconds.
@@ -261,7 +261,7 @@ fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> std::result::Resu
         }
         first.get_or_insert(done.stderr);
     }
-    Err(Fault::Command(format!(
+    Err(CallError::Command(format!(
         "date failed: {}",
         first.unwrap_or_default()
     )))
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn offsets() {
-        let get = |text: &str| minutes(&text.into()).ok();
+        let get = |text: &str| offset_minutes(&text.into()).ok();
         assert_eq!(get("+0130"), Some(90));
         assert_eq!(get("-0200"), Some(-120));
         assert_eq!(get("0000"), Some(0));

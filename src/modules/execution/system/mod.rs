@@ -3,7 +3,7 @@
 mod clock;
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell, which};
+use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -192,7 +192,7 @@ fn set_witness(call: &mut Call<'_>) -> Result {
     std::fs::create_dir_all(dir).map_err(|e| {
         let number = e.raw_os_error().unwrap_or(0);
         let why = python::errno_text(number);
-        Fault::Invocation(format!("Error creating {dir} (-{number}): {why}"))
+        CallError::Invocation(format!("Error creating {dir} (-{number}): {why}"))
     })?;
     Ok((shell::all(call, &["touch", WITNESS])?.retcode == 0).into())
 }

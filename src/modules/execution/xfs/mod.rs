@@ -3,8 +3,8 @@
 mod parse;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::shell::Done;
-use super::{Call, Fault, python, shell, which};
+use super::shell::CommandOutput;
+use super::{Call, CallError, python, shell, which};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -73,10 +73,10 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// Runs a program that must go well, or not say why not.
-fn checked(call: &mut Call<'_>, argv: &[&str]) -> std::result::Result<Done, Fault> {
+fn checked(call: &mut Call<'_>, argv: &[&str]) -> Result<CommandOutput> {
     let done = shell::all(call, argv)?;
     if done.retcode != 0 && !done.stderr.is_empty() {
-        Err(Fault::Command(done.stderr))
+        Err(CallError::Command(done.stderr))
     } else {
         Ok(done)
     }
@@ -87,14 +87,14 @@ fn info(call: &mut Call<'_>) -> Result {
     let done = shell::all(call, &["xfs_info", &device])?;
     if !done.stderr.is_empty() {
         let text = done.stderr.replace("xfs_info:", "");
-        return Err(Fault::Command(text.trim().to_owned()));
+        return Err(CallError::Command(text.trim().to_owned()));
     }
     parse::info(&done.stdout).map(Into::into)
 }
 
 fn dump(call: &mut Call<'_>) -> Result {
     if which("xfsdump").is_none() {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "Utility \"xfsdump\" has to be installed or missing.".into(),
         ));
     }
@@ -131,7 +131,7 @@ fn prune_dump(call: &mut Call<'_>) -> Result {
     if pruned.str("uuid") == Some(&session) {
         Ok(pruned.into())
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "Session UUID \"{session}\" was not found."
         )))
     }
@@ -159,7 +159,9 @@ fn mounts() -> Map {
 fn estimate(call: &mut Call<'_>) -> Result {
     let path = python::str(call.arg("path"));
     if !Path::new(&path).exists() {
-        return Err(Fault::Command(format!("Path \"{path}\" was not found.")));
+        return Err(CallError::Command(format!(
+            "Path \"{path}\" was not found."
+        )));
     }
     let done = checked(call, &["xfs_estimate", "-v", &path])?;
     parse::estimate(&done.stdout).map(Into::into)
@@ -169,7 +171,7 @@ fn estimate(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// A part of it is none.
-fn is_list(value: &Value) -> std::result::Result<bool, ()> {
+fn is_list(value: &Value) -> Result<bool, ()> {
     let Value::Str(text) = value else {
         return if value.truthy() { Err(()) } else { Ok(false) };
     };
@@ -204,7 +206,7 @@ fn mkfs(call: &mut Call<'_>) -> Result {
             Ok(false) => {}
             Err(()) => {
                 let text = format!("Wrong parameters \"{shown}\" for option \"{option}\"");
-                return Err(Fault::Command(text));
+                return Err(CallError::Command(text));
             }
         }
     }
@@ -223,7 +225,7 @@ fn modify(call: &mut Call<'_>) -> Result {
     let (lazy, uuid) = (call.arg("lazy_counting").clone(), call.arg("uuid").clone());
     if label.is_none() && lazy.is_nil() && uuid.is_nil() {
         let text = format!("Nothing specified for modification for \"{device}\" device");
-        return Err(Fault::Command(text));
+        return Err(CallError::Command(text));
     }
     let mut argv = vec!["xfs_admin"];
     if let Some(label) = &label {
@@ -248,11 +250,11 @@ fn modify(call: &mut Call<'_>) -> Result {
 fn defragment(call: &mut Call<'_>) -> Result {
     let device = python::str(call.arg("device"));
     if device == "/" {
-        return Err(Fault::Command("Root is not a device.".into()));
+        return Err(CallError::Command("Root is not a device.".into()));
     }
     if !mounts().contains(&device) {
         let text = format!("Device \"{device}\" is not mounted");
-        return Err(Fault::Command(text));
+        return Err(CallError::Command(text));
     }
     let done = checked(call, &["xfs_fsr", &device])?;
     Ok(map! {"log" => done.stdout}.into())

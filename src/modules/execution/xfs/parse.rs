@@ -1,6 +1,7 @@
 //! What the programs of XFS print.
 
-use super::super::Fault;
+use super::super::CallError;
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -26,10 +27,10 @@ fn pairs(line: &str) -> Vec<Vec<String>> {
 }
 
 /// Sections of a file system's geometry.
-pub(super) fn info(text: &str) -> Result<Map, Fault> {
+pub(super) fn info(text: &str) -> Result<Map> {
     let wrong = || {
         let text = "dictionary update sequence element has the wrong length; 2 is required";
-        Fault::raised("ValueError", text)
+        CallError::raised("ValueError", text)
     };
     let mut out: Vec<(String, Map)> = Vec::new();
     for line in text.split('\n') {
@@ -55,7 +56,9 @@ pub(super) fn info(text: &str) -> Result<Map, Fault> {
             }
         }
         let Some((_, section)) = out.last_mut() else {
-            return Err(Fault::Type("'NoneType' object is not subscriptable".into()));
+            return Err(CallError::Type(
+                "'NoneType' object is not subscriptable".into(),
+            ));
         };
         for pair in pairs {
             let [key, value] = pair.as_slice() else {
@@ -172,13 +175,13 @@ pub(super) fn devices(text: &str, mounts: &Map) -> Map {
 }
 
 /// The table of `xfs_estimate -v`.
-pub(super) fn estimate(text: &str) -> Result<Map, Fault> {
+pub(super) fn estimate(text: &str) -> Result<Map> {
     let mut out = Map::new();
     for line in text.lines().filter(|l| !l.trim().is_empty()).skip(1) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[directory, size, blocks, megabytes, log] = words.as_slice() else {
             let text = "not enough values to unpack (expected 5)";
-            return Err(Fault::raised("ValueError", text));
+            return Err(CallError::raised("ValueError", text));
         };
         let entry = map! {
             "block _size" => size, "blocks" => blocks, "megabytes" => megabytes, "logsize" => log,

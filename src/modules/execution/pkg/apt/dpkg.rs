@@ -3,8 +3,8 @@
 use super::list::with_arch;
 use super::quiet;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{cached, keywords, names, no_more, remote};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::pkg::common::{cached, keywords, names, reject_unknown_kwargs, remote};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -23,12 +23,14 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
     let mut path = path.to_owned();
     if remote(&path) {
         path = cached(call, &path, "base".into())?.ok_or_else(|| {
-            Fault::Command(format!("Unable to retrieve {path} from saltenv 'base'"))
+            CallError::Command(format!("Unable to retrieve {path} from saltenv 'base'"))
         })?;
     } else if !Path::new(&path).exists() {
-        return Err(Fault::Command(format!("{path} does not exist on minion")));
+        return Err(CallError::Command(format!(
+            "{path} does not exist on minion"
+        )));
     } else if !path.starts_with('/') {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "{path} does not exist on minion"
         )));
     }
@@ -39,7 +41,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
         } else {
             format!(": {}", ran.stderr)
         };
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to get info for {path}{why}"
         )));
     }
@@ -62,7 +64,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
                 .filter(|(_, f)| f.is_none())
                 .map(|(n, _)| *n)
                 .collect();
-            Err(Fault::Command(format!(
+            Err(CallError::Command(format!(
                 "Unable to get {} for {path}",
                 missing.join(", ")
             )))
@@ -71,7 +73,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
 }
 
 /// The installed ones of the packages that are asked for, or the error text.
-fn installed(call: &mut Call<'_>) -> Result<std::result::Result<Vec<String>, String>> {
+fn installed(call: &mut Call<'_>) -> Result<Result<Vec<String>, String>> {
     let mut argv: Vec<String> = [
         "dpkg-query",
         "-f=${db:Status-Status}\t${binary:Package}\n",
@@ -148,7 +150,7 @@ const END: &str = "\n*/~^\\*";
 pub fn info_installed(call: &mut Call<'_>) -> Result {
     let mut kwargs = keywords(call);
     let failhard = kwargs.remove("failhard").is_none_or(|v| v.truthy());
-    no_more(&kwargs)?;
+    reject_unknown_kwargs(&kwargs)?;
     let mut format: String = FIELDS
         .iter()
         .map(|(key, field)| format!("{key}:{field}\\n"))
@@ -164,14 +166,14 @@ pub fn info_installed(call: &mut Call<'_>) -> Result {
     if !ran.ok() {
         if failhard {
             let text = format!("Error getting packages information: {}", ran.stderr);
-            return Err(Fault::Command(text));
+            return Err(CallError::Command(text));
         }
         return Ok(Map::new().into());
     }
     let mut ret = Map::new();
     for record in ran.stdout.split(END) {
         let record = record.strip_prefix('\n').unwrap_or(record);
-        if let Some((name, info)) = described(record) {
+        if let Some((name, info)) = parse_record(record) {
             ret.set(name, info);
         }
     }
@@ -179,7 +181,7 @@ pub fn info_installed(call: &mut Call<'_>) -> Result {
 }
 
 /// One record under the names of `pkg.info_installed`; nothing unless the package is installed.
-fn described(record: &str) -> Option<(String, Map)> {
+fn parse_record(record: &str) -> Option<(String, Map)> {
     let (head, description) = record.split_once("\ndescription:")?;
     let mut info = Map::new();
     let mut name = String::new();
@@ -250,13 +252,13 @@ mod tests {
     #[test]
     fn records_are_read() {
         let text = "package:a\nrevision:\nversion:1\nsection:x\nstatus:ii \ninstall_date:0\ndescription:short\n long\n";
-        let (name, info) = described(text).unwrap();
+        let (name, info) = parse_record(text).unwrap();
         assert_eq!(name, "a");
         let wanted = map! {
             "name" => "a", "version" => "1", "group" => "x",
             "install_date" => "1970-01-01T00:00:00Z", "description" => "short\n long\n",
         };
         assert_eq!(info, wanted);
-        assert!(described("package:a\nstatus:rc \ndescription:x").is_none());
+        assert!(parse_record("package:a\nstatus:rc \ndescription:x").is_none());
     }
 }

@@ -1,11 +1,11 @@
 //! Smaller questions: whose a file is, what repositories say, what lies in the cache.
 
 use super::list::fetch;
-use super::{dpkg, look};
+use super::{dpkg, run_quiet};
 use crate::execution::cmd::which as program;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{empty, keywords, names, no_more};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::pkg::common::{empty, keywords, names, reject_unknown_kwargs};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::MetadataExt;
@@ -54,7 +54,7 @@ pub fn show(call: &mut Call<'_>) -> Result {
             text.split(',').map(|w| w.trim().to_lowercase()).collect()
         }
     };
-    no_more(&kwargs)?;
+    reject_unknown_kwargs(&kwargs)?;
     if refresh {
         fetch(call, &Value::Nil, false, None)?;
     }
@@ -64,8 +64,8 @@ pub fn show(call: &mut Call<'_>) -> Result {
     }
     let mut argv = vec!["apt-cache".to_owned(), "show".to_owned()];
     argv.extend(names);
-    let ran = look(call, argv)?;
-    Ok(shown(&ran.stdout, &filter).into())
+    let ran = run_quiet(call, argv)?;
+    Ok(filter_fields(&ran.stdout, &filter).into())
 }
 
 fn lower(value: &Value) -> String {
@@ -76,7 +76,7 @@ fn lower(value: &Value) -> String {
 }
 
 /// What `apt-cache show` prints, per package and version.
-fn shown(text: &str, filter: &[String]) -> Map {
+fn filter_fields(text: &str, filter: &[String]) -> Map {
     let mut ret = Map::new();
     let mut info = Map::new();
     for line in text.lines().map(str::trim).chain([""]) {
@@ -171,7 +171,7 @@ fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
 
 pub fn services_need_restart(call: &mut Call<'_>) -> Result {
     if program("checkrestart").is_none() {
-        return Err(Fault::CommandNotFound(
+        return Err(CallError::CommandNotFound(
             "'checkrestart' is needed. It is part of the 'debian-goodies' package which can be installed from \
              official repositories."
                 .to_owned(),
@@ -200,10 +200,10 @@ mod tests {
     fn records_are_split() {
         let text =
             "Package: a\nVersion: 1\nSize: 5\nDescription: x\n long\n\nPackage: a\nVersion: 2\n";
-        let all = shown(text, &[]);
+        let all = filter_fields(text, &[]);
         let a = all.get("a").and_then(Value::as_map).unwrap();
         assert_eq!(a.len(), 2);
-        let some = shown(text, &["size".to_owned()]);
+        let some = filter_fields(text, &["size".to_owned()]);
         let wanted = map! {"1" => map! {"Size" => "5"}, "2" => Map::new()};
         assert_eq!(some.get("a").and_then(Value::as_map), Some(&wanted));
     }

@@ -1,20 +1,20 @@
 //! Installing, removing, upgrading.
 
 use super::list::{compare, fetch, in_repositories, installed, known, latest, normalized};
-use super::{dpkg, look, selections};
+use super::{dpkg, run_quiet, selections};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
     Packages, Targets, changes, empty, given, holds, option, outcome_of_upgrade, problem,
     split_comparison, targets, wish,
 };
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
 /// One package that shall be installed: its name, what apt is told, and the version if it is known.
-struct Wanted {
+struct PackageRequest {
     name: String,
     word: String,
     version: Option<String>,
@@ -22,7 +22,7 @@ struct Wanted {
 
 /// What apt is told: packages to install, to go back with, and to install again.
 #[derive(Default)]
-struct Plan {
+struct InstallPlan {
     targets: Vec<String>,
     downgrade: Vec<String>,
     again: Vec<(String, String)>,
@@ -55,7 +55,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     };
     let list = targets(call, &name, &pkgs, &sources, &norm)?;
     let old = installed(call)?;
-    let mut plan = Plan::default();
+    let mut plan = InstallPlan::default();
     let repository = match list {
         Targets::Repository(list) => {
             from_repository(call, &list, &old, &mut plan)?;
@@ -64,7 +64,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
         Targets::File(files) => {
             for path in files {
                 let info = dpkg::bin_pkg_info(call, &path)?;
-                let wanted = Wanted {
+                let wanted = PackageRequest {
                     name: info.name,
                     word: path,
                     version: Some(info.version),
@@ -82,7 +82,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
             let valid = option(call, "cache_valid_time");
             fetch(call, &valid, false, None)?;
         }
-        ret = carry_out(call, commands, &old, &mut plan)?;
+        ret = run_plan(call, commands, &old, &mut plan)?;
     }
     if plan.errors.is_empty() {
         Ok(ret.into())
@@ -124,7 +124,7 @@ fn from_repository(
     call: &mut Call<'_>,
     list: &[(String, Option<String>)],
     old: &Packages,
-    plan: &mut Plan,
+    plan: &mut InstallPlan,
 ) -> Result<()> {
     let compared: Vec<String> = list
         .iter()
@@ -142,7 +142,7 @@ fn from_repository(
             .map(|v| v.trim_start_matches('=').to_owned());
         if let Some(wish) = version.as_mut().filter(|_| compared.contains(name)) {
             let candidates = available.get(name).cloned().unwrap_or_default();
-            match best(call, wish, &candidates)? {
+            match best_match(call, wish, &candidates)? {
                 Some(found) => *wish = found,
                 None => {
                     let list = if candidates.is_empty() {
@@ -163,7 +163,7 @@ fn from_repository(
         };
         sort_in(
             call,
-            Wanted {
+            PackageRequest {
                 name: name.clone(),
                 word,
                 version,
@@ -176,7 +176,7 @@ fn from_repository(
 }
 
 /// The first available version that a comparison holds for.
-fn best(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Result<Option<String>> {
+fn best_match(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Result<Option<String>> {
     let (sign, version) = split_comparison(wish);
     let sign = if sign.is_empty() { "==" } else { sign };
     let ignore_epoch = call.flag("ignore_epoch");
@@ -188,7 +188,12 @@ fn best(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Result<Option
     Ok(None)
 }
 
-fn sort_in(call: &mut Call<'_>, wanted: Wanted, old: &Packages, plan: &mut Plan) -> Result<()> {
+fn sort_in(
+    call: &mut Call<'_>,
+    wanted: PackageRequest,
+    old: &Packages,
+    plan: &mut InstallPlan,
+) -> Result<()> {
     let reinstall = call.flag("reinstall");
     let current = old
         .get(&wanted.name)
@@ -259,7 +264,7 @@ fn prefix(call: &Call<'_>, repository: bool) -> Vec<String> {
     argv
 }
 
-fn commands(call: &Call<'_>, plan: &Plan, repository: bool) -> Vec<Vec<String>> {
+fn commands(call: &Call<'_>, plan: &InstallPlan, repository: bool) -> Vec<Vec<String>> {
     let prefix = prefix(call, repository);
     let mut all = Vec::new();
     if !plan.targets.is_empty() {
@@ -290,11 +295,11 @@ fn commands(call: &Call<'_>, plan: &Plan, repository: bool) -> Vec<Vec<String>> 
 }
 
 /// Runs the commands; held packages among their targets are let go for the time.
-fn carry_out(
+fn run_plan(
     call: &mut Call<'_>,
     commands: Vec<Vec<String>>,
     old: &Packages,
-    plan: &mut Plan,
+    plan: &mut InstallPlan,
 ) -> Result<Map> {
     let words = plan
         .targets
@@ -346,7 +351,9 @@ pub fn uninstall(call: &mut Call<'_>, action: &str) -> Result {
         Targets::Repository(list) => list.into_iter().map(|(name, _)| name).collect(),
         _ => {
             installed(call)?;
-            return Err(Fault::Type("'NoneType' object is not iterable".to_owned()));
+            return Err(CallError::Type(
+                "'NoneType' object is not iterable".to_owned(),
+            ));
         }
     };
     let before = known(call)?;
@@ -451,7 +458,7 @@ pub fn autoremove(call: &mut Call<'_>) -> Result {
     }
     argv.push("autoremove".to_owned());
     if list_only {
-        let ran = look(call, argv)?;
+        let ran = run_quiet(call, argv)?;
         call.retcode = 0.into();
         return Ok(to_be_removed(&ran.stdout).into());
     }

@@ -1,11 +1,11 @@
 //! The keys that repositories are trusted by: of `apt-key` where it is there, else files below
 //! `/etc/apt/keyrings`.
 
-use super::look;
+use super::run_quiet;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{cached, given, option};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::PermissionsExt;
@@ -95,11 +95,11 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 pub fn get_repo_keys(call: &mut Call<'_>) -> Result {
     let aptkey = call.flag("aptkey") && which("apt-key").is_some();
     let dir = directory(call.arg("keydir"));
-    Ok(known(call, aptkey, &dir)?.map_or(false.into(), Value::Map))
+    Ok(list_keys(call, aptkey, &dir)?.map_or(false.into(), Value::Map))
 }
 
 /// The known keys; nothing where there is no directory of them.
-fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map>> {
+fn list_keys(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map>> {
     if aptkey {
         let argv = [
             "apt-key",
@@ -111,7 +111,7 @@ fn known(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map>> {
             "--with-colons",
             "--fixed-list-mode",
         ];
-        return Ok(Some(parse(&look(call, argv)?.stdout)));
+        return Ok(Some(parse(&run_quiet(call, argv)?.stdout)));
     }
     if !dir.is_dir() {
         return Ok(None);
@@ -154,7 +154,7 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Resul
     }
     let aptkey = aptkey && which("apt-key").is_some();
     if let Some(id) = &wish.keyid {
-        let all = known(call, aptkey, dir)?.unwrap_or_default();
+        let all = list_keys(call, aptkey, dir)?.unwrap_or_default();
         if all.iter().any(|(k, _)| python::str(k).ends_with(id)) {
             return Ok(true);
         }
@@ -176,7 +176,7 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Resul
     } else if let Some(server) = &wish.keyserver {
         let Some(id) = &wish.keyid else {
             let text = format!("No keyid or keyid too short for keyserver: {server}");
-            return Err(Fault::Invocation(text));
+            return Err(CallError::Invocation(text));
         };
         if aptkey {
             words(&["adv", "--batch", "--keyserver", server, "--recv", id]);
@@ -203,12 +203,12 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Resul
             keyring = Some(path);
         }
     } else if let Some(id) = &wish.keyid {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "No keyserver specified for keyid: {id}"
         )));
     } else {
         let text = "add_repo_key() takes at least 1 argument (0 given)";
-        return Err(Fault::Type(text.to_owned()));
+        return Err(CallError::Type(text.to_owned()));
     }
     let ran = super::run(call, helper)?;
     if let Some(path) = keyring.filter(|_| ran.ok()) {
@@ -262,26 +262,28 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
             .is_some_and(|n| n.starts_with("ppa:"))
         {
             let text = "keyid_ppa requires that a PPA be passed";
-            return Err(Fault::Invocation(text.to_owned()));
+            return Err(CallError::Invocation(text.to_owned()));
         }
         let text = "the key of a PPA is not asked for at Launchpad; give its id as keyid";
-        return Err(Fault::Command(text.to_owned()));
+        return Err(CallError::Command(text.to_owned()));
     }
     if !given(call, "keyid") {
         let text = "keyid or keyid_ppa and PPA name must be passed";
-        return Err(Fault::Invocation(text.to_owned()));
+        return Err(CallError::Invocation(text.to_owned()));
     }
     let id = option(call, "keyid");
     let text = python::str(&id);
     if aptkey {
-        let ran = look(call, ["apt-key", "del", &text])?;
+        let ran = run_quiet(call, ["apt-key", "del", &text])?;
         if !ran.ok() {
             let why = if ran.stderr.is_empty() {
                 String::new()
             } else {
                 format!(": {}", ran.stderr)
             };
-            return Err(Fault::Command(format!("Failed to remove keyid {{0}}{why}")));
+            return Err(CallError::Command(format!(
+                "Failed to remove keyid {{0}}{why}"
+            )));
         }
         return Ok(id);
     }
@@ -313,7 +315,7 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
         let (ids, server) = (option(call, "keyid"), option(call, "keyserver"));
         if !ids.truthy() || !server.truthy() {
             let text = "both keyserver and keyid options required.";
-            return Err(Fault::raised("NameError", text));
+            return Err(CallError::raised("NameError", text));
         }
         let ids = match ids {
             Value::Array(list) => list,
@@ -331,10 +333,10 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
         let env = call.arg("saltenv").clone();
         if aptkey {
             let file = cached(call, &url, env)?.unwrap_or_default();
-            let ran = look(call, ["apt-key", "add", &file])?;
+            let ran = run_quiet(call, ["apt-key", "add", &file])?;
             if !ran.stdout.to_uppercase().starts_with("OK") {
                 let text = format!("Error: failed to add key from {url}");
-                return Err(Fault::Command(text));
+                return Err(CallError::Command(text));
             }
         } else {
             let name = ring.file_name().map(|n| n.to_string_lossy().into_owned());
@@ -345,7 +347,9 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
                 ..KeyRequest::default()
             };
             if !add(call, false, &dir, wish)? {
-                return Err(Fault::Command(format!("Error: Could not add key: {url}")));
+                return Err(CallError::Command(format!(
+                    "Error: Could not add key: {url}"
+                )));
             }
         }
     } else if given(call, "key_text") {
@@ -354,7 +358,9 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
         helper.stdin = Some(text.clone().into_bytes());
         let ran = super::run(call, helper)?;
         if !ran.stdout.to_uppercase().starts_with("OK") {
-            return Err(Fault::Command(format!("Error: failed to add key:\n{text}")));
+            return Err(CallError::Command(format!(
+                "Error: failed to add key:\n{text}"
+            )));
         }
     }
     Ok(())
@@ -370,7 +376,7 @@ fn received(
     ring: &str,
 ) -> Result<()> {
     if !aptkey {
-        if known(call, false, dir)?.is_some_and(|all| all.contains(id)) {
+        if list_keys(call, false, dir)?.is_some_and(|all| all.contains(id)) {
             return Ok(());
         }
         let wish = KeyRequest {
@@ -382,10 +388,12 @@ fn received(
         return if add(call, false, dir, wish)? {
             Ok(())
         } else {
-            Err(Fault::Command(format!("Error: Could not add key: {id}")))
+            Err(CallError::Command(format!(
+                "Error: Could not add key: {id}"
+            )))
         };
     }
-    let exported = look(call, ["apt-key", "export", id])?.stdout;
+    let exported = run_quiet(call, ["apt-key", "export", id])?.stdout;
     if exported.starts_with("-----BEGIN PGP") {
         return Ok(());
     }
@@ -400,11 +408,11 @@ fn received(
         "--recv-keys",
         id,
     ];
-    let ran = look(call, argv)?;
+    let ran = run_quiet(call, argv)?;
     if ran.ok() {
         Ok(())
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "Error: key retrieval failed: {}",
             ran.stdout
         )))

@@ -1,13 +1,13 @@
 //! What is installed and what could be.
 
-use super::{look, quiet};
+use super::{quiet, run_quiet};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
     Packages, given, holds, names, option, value, version as versions,
 };
 use crate::execution::program::LONGEST;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_config::paths::minion::cache;
 use halite_sys::command::HelperError;
 use halite_wire::map;
@@ -18,7 +18,7 @@ const LISTS: &str = "/var/lib/apt/lists";
 
 /// The packages that dpkg knows, by their state.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct PackageStates {
     pub installed: Packages,
     pub removed: Packages,
     pub purge_desired: Packages,
@@ -42,10 +42,10 @@ pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
 }
 
 /// Asks dpkg.
-pub fn known(call: &mut Call<'_>) -> Result<Known> {
+pub fn known(call: &mut Call<'_>) -> Result<PackageStates> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
     let ran = command_helpers::all(call, ["dpkg-query", "--showformat", format, "-W"])?;
-    let mut known = Known::default();
+    let mut known = PackageStates::default();
     for line in ran.stdout.lines() {
         let cols: Vec<&str> = line.split_whitespace().collect();
         let [want, _, status, name, version, arch, ..] = cols.as_slice() else {
@@ -170,7 +170,7 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 pub fn latest_version(call: &mut Call<'_>) -> Result {
     if given(call, "repo") {
         let text = "The 'repo' argument is invalid, use 'fromrepo' instead";
-        return Err(Fault::Invocation(text.to_owned()));
+        return Err(CallError::Invocation(text.to_owned()));
     }
     let names = names(call);
     let refresh = !given(call, "refresh") || is_true(&option(call, "refresh"));
@@ -210,7 +210,7 @@ pub fn latest(
             format!("APT::Default-Release={}", python::str(fromrepo)),
         ]);
     }
-    let candidates = candidates(&look(call, argv)?.stdout, &names);
+    let candidates = candidates(&run_quiet(call, argv)?.stdout, &names);
     loop {
         let mut more = Vec::new();
         let mut gone = Vec::new();
@@ -310,7 +310,7 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
             .into_iter()
             .find(|t| !t.is_empty());
         let why = why.map_or(String::new(), |t| format!(": {t}"));
-        return Err(Fault::Command(format!("Failed to get upgrades{why}")));
+        return Err(CallError::Command(format!("Failed to get upgrades{why}")));
     }
     Ok(upgrades(&ran.stdout).into())
 }
@@ -351,7 +351,7 @@ pub fn fetch(
 ) -> Result<Map> {
     // The mark asks states to refresh; that is done now.
     let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
-    if valid.truthy() && fresh(valid) {
+    if valid.truthy() && is_fresh(valid) {
         return Ok(Map::new());
     }
     let configured = call.ctx.opts.int("aptpkg_refresh_db_timeout");
@@ -363,20 +363,20 @@ pub fn fetch(
     let update = quiet(["apt-get", "-q", "update"]);
     let out = match update.run(Duration::from_secs(seconds)) {
         Err(HelperError::TimedOut(..)) => {
-            look(call, ["apt-get", "-q", "clean"])?;
+            run_quiet(call, ["apt-get", "-q", "clean"])?;
             update.run(LONGEST)
         }
         done => done,
     };
-    let out = out.map_err(|e| Fault::Command(e.to_string()))?;
+    let out = out.map_err(|e| CallError::Command(e.to_string()))?;
     call.retcode = out.code.into();
     if out.code != 0 {
         let text = String::from_utf8_lossy(&out.stderr);
-        return Err(Fault::Command(text.trim_end().to_owned()));
+        return Err(CallError::Command(text.trim_end().to_owned()));
     }
     let (map, failed) = refreshed(&String::from_utf8_lossy(&out.stdout));
     if failhard && !failed.is_empty() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Error getting repos: {}",
             failed.join(", ")
         )));
@@ -384,7 +384,7 @@ pub fn fetch(
     Ok(map)
 }
 
-fn fresh(valid: &Value) -> bool {
+fn is_fresh(valid: &Value) -> bool {
     let Ok(valid) = python::int(valid) else {
         return false;
     };
@@ -432,7 +432,7 @@ pub fn in_repositories(call: &mut Call<'_>, names: &[String]) -> Result<Packages
     let mut argv = vec!["apt-cache".to_owned()];
     argv.push(if names.is_empty() { "dump" } else { "show" }.to_owned());
     argv.extend(names.iter().cloned());
-    let ran = look(call, argv)?;
+    let ran = run_quiet(call, argv)?;
     call.retcode = 0.into();
     let mut found = Packages::new();
     let mut package = String::new();

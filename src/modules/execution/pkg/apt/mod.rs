@@ -12,7 +12,7 @@ mod sources;
 mod table;
 
 use crate::execution::declare::Result;
-use crate::execution::program::Ran;
+use crate::execution::program::CommandOutput;
 use crate::execution::{Call, command_helpers, systemd};
 use halite_sys::command::Helper;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
 }
 
 /// Runs a program of apt; waits while somebody else has the lock.
-fn run(call: &mut Call<'_>, helper: Helper) -> Result<Ran> {
+fn run(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
     let mut ran = command_helpers::helper(call, helper.clone())?;
     let mut count = 0;
     while ran.stderr.contains("Could not get lock") && count < TRIES {
@@ -53,13 +53,16 @@ fn run(call: &mut Call<'_>, helper: Helper) -> Result<Ran> {
 }
 
 /// As [`run`] for a program that only looks.
-fn look<T: Into<String>>(call: &mut Call<'_>, argv: impl IntoIterator<Item = T>) -> Result<Ran> {
+fn run_quiet<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+) -> Result<CommandOutput> {
     run(call, quiet(argv))
 }
 
 /// As [`run`] for a program that changes packages: in a scope of its own where systemd runs, as
 /// a package may restart the minion.
-fn change(call: &mut Call<'_>, argv: Vec<String>) -> Result<Ran> {
+fn change(call: &mut Call<'_>, argv: Vec<String>) -> Result<CommandOutput> {
     let mut words = Vec::new();
     if systemd::scope(call) {
         words = [

@@ -3,17 +3,17 @@
 use super::keys;
 use super::list::fetch;
 use super::repos::{find, has_ppas};
-use super::sources::{Entry, Form, LIST, Line, Section, flag, load, save};
+use super::sources::{Entry, LIST, Line, Section, SourceFormat, flag, load, save};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{given, option, wish};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::Value;
 use halite_wire::map;
 
 /// What is wished for the entry beside the line itself.
-struct Wishes {
+struct EntryOptions {
     comps: Vec<String>,
     all_comps: Vec<String>,
     architectures: Vec<String>,
@@ -37,16 +37,16 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
     }
     let wanted = Line::parse(&repo)?;
     if wanted.invalid {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "Name {repo} is not valid. This must be the complete repo entry as seen in the sources file"
         )));
     }
     keys::for_repo(call, &wanted.signedby, aptkey)?;
-    let wishes = wishes(call, &wanted)?;
+    let wishes = entry_options(call, &wanted)?;
     let at = match matching(call, &entries, &wanted, &wishes) {
         Some(at) => at,
         None => {
-            entries.push(fresh(call, &wanted, aptkey)?);
+            entries.push(new_entry(call, &wanted, aptkey)?);
             entries.len() - 1
         }
     };
@@ -61,12 +61,12 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
 /// Short addresses of Launchpad, by the program that Ubuntu has for them.
 fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
     if !has_ppas(call) {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "cannot parse \"ppa:\" style repo definitions: {repo}"
         )));
     }
     if which("apt-add-repository").is_none() || given(call, "ppa_auth") {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to add PPA '{}': apt-add-repository is not installed, or the PPA is private; give its whole \
              line with the key instead",
             &repo[4..]
@@ -75,7 +75,7 @@ fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
     let argv = ["apt-add-repository", "-y", repo];
     let ran = command_helpers::all(call, argv)?;
     if !ran.ok() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to add PPA '{}'. '{}' exited with status {}: '{}'",
             &repo[4..],
             python::repr(&argv.map(Value::from).to_vec().into()),
@@ -97,7 +97,7 @@ fn consolidated(entries: Vec<Entry>) -> Result<Vec<Entry>> {
     let mut list: Vec<Entry> = Vec::new();
     let mut files = Vec::new();
     for entry in entries.into_iter().filter(|e| !e.invalid()) {
-        let Form::Line(line) = &entry.form else {
+        let SourceFormat::Line(line) = &entry.form else {
             list.push(entry);
             continue;
         };
@@ -105,7 +105,7 @@ fn consolidated(entries: Vec<Entry>) -> Result<Vec<Entry>> {
             files.push(entry.file.clone());
         }
         let same = |other: &&mut Entry| match &other.form {
-            Form::Line(o) => {
+            SourceFormat::Line(o) => {
                 (&o.architectures, o.disabled, &o.kind, &o.uri, &o.dist)
                     == (
                         &line.architectures,
@@ -115,7 +115,7 @@ fn consolidated(entries: Vec<Entry>) -> Result<Vec<Entry>> {
                         &line.dist,
                     )
             }
-            Form::Section(_) => false,
+            SourceFormat::Section(_) => false,
         };
         match list.iter_mut().find(same) {
             Some(first) => {
@@ -141,7 +141,7 @@ fn consolidated(entries: Vec<Entry>) -> Result<Vec<Entry>> {
     Ok(list)
 }
 
-fn wishes(call: &Call<'_>, wanted: &Line) -> Result<Wishes> {
+fn entry_options(call: &Call<'_>, wanted: &Line) -> Result<EntryOptions> {
     let split = |value: Value| -> Vec<String> {
         python::str(&value)
             .split(',')
@@ -168,7 +168,7 @@ fn wishes(call: &Call<'_>, wanted: &Line) -> Result<Wishes> {
         (_, true) => Some(!is_true(&option(call, "enabled"))),
         _ => None,
     };
-    Ok(Wishes {
+    Ok(EntryOptions {
         comps,
         all_comps,
         architectures,
@@ -177,7 +177,12 @@ fn wishes(call: &Call<'_>, wanted: &Line) -> Result<Wishes> {
 }
 
 /// The entry that is to be changed. Once one was a candidate, the next fitting one ends the search.
-fn matching(call: &Call<'_>, entries: &[Entry], wanted: &Line, wishes: &Wishes) -> Option<usize> {
+fn matching(
+    call: &Call<'_>,
+    entries: &[Entry],
+    wanted: &Line,
+    wishes: &EntryOptions,
+) -> Option<usize> {
     let trimmed = |uri: &str| uri.trim_end_matches('/').to_owned();
     let (kind, dist) = (option(call, "type"), option(call, "dist"));
     entries.iter().position(|entry| {
@@ -201,7 +206,7 @@ fn matching(call: &Call<'_>, entries: &[Entry], wanted: &Line, wishes: &Wishes) 
 }
 
 /// A new entry, in the form of the file that is wished.
-fn fresh(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
+fn new_entry(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     let trusted = option(call, "trusted");
     let word = if given(call, "trusted") {
         python::str(&trusted)
@@ -210,13 +215,13 @@ fn fresh(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     };
     if !aptkey && wanted.signedby.is_empty() && !flag(&word)? {
         let text = "missing 'signedby' or 'trusted' option when apt-key is missing";
-        return Err(Fault::Invocation(text.to_owned()));
+        return Err(CallError::Invocation(text.to_owned()));
     }
     let file = option(call, "file").as_str().unwrap_or(LIST).to_owned();
     if !file.ends_with(".sources") {
         return Ok(Entry {
             file,
-            form: Form::Line(wanted.clone()),
+            form: SourceFormat::Line(wanted.clone()),
         });
     }
     let mut section = Section::default();
@@ -230,12 +235,12 @@ fn fresh(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     }
     Ok(Entry {
         file,
-        form: Form::Section(section),
+        form: SourceFormat::Section(section),
     })
 }
 
 /// Makes an entry what is wished.
-fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: Wishes) -> Result<()> {
+fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: EntryOptions) -> Result<()> {
     let comment = option(call, "comments");
     let comment = match &comment {
         Value::Nil => None,
@@ -256,7 +261,7 @@ fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: Wishes) -> 
     };
     let text = |name: &str| option(call, name).as_str().map(str::to_owned);
     match &mut entry.form {
-        Form::Line(line) => {
+        SourceFormat::Line(line) => {
             if let Some(comment) = comment {
                 line.comment = comment;
             }
@@ -271,7 +276,7 @@ fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: Wishes) -> 
             line.dist = text("dist").unwrap_or(line.dist.clone());
             line.uri = wanted.uri.clone();
         }
-        Form::Section(section) => {
+        SourceFormat::Section(section) => {
             if let Some(comment) = comment {
                 let lines: Vec<&str> = comment.lines().collect();
                 let marked = lines.iter().all(|l| l.starts_with('#'));

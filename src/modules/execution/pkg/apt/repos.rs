@@ -3,7 +3,7 @@
 use super::list::fetch;
 use super::sources::{Entry, Line, load, save};
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value};
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn expanded(call: &Call<'_>, repo: &str) -> Result<String> {
     };
     let Some((owner, name)) = ppa.split_once('/') else {
         let text = "not enough values to unpack (expected 2, got 1)";
-        return Err(Fault::raised("ValueError", text));
+        return Err(CallError::raised("ValueError", text));
     };
     let dist = call.ctx.grains.str("oscodename").unwrap_or_default();
     Ok(
@@ -93,7 +93,7 @@ fn same_members(one: &[String], other: &[String]) -> bool {
 }
 
 /// Takes what `wanted` names out of an entry; whether anything was.
-fn take_out(entry: &mut Entry, wanted: &Line) -> bool {
+fn remove_matching(entry: &mut Entry, wanted: &Line) -> bool {
     let (own, comps) = (entry.comps(), &wanted.comps);
     if same_members(&own, comps) {
         let mut suites = entry.suites();
@@ -115,7 +115,8 @@ pub fn del_repo(call: &mut Call<'_>) -> Result {
     let given = python::str(call.arg("repo"));
     let repo = expanded(call, &given)?;
     let mut entries = load();
-    let missing = || Fault::Command(format!("Repo {repo} doesn't exist in the sources.list(s)"));
+    let missing =
+        || CallError::Command(format!("Repo {repo} doesn't exist in the sources.list(s)"));
     if entries.iter().all(Entry::invalid) {
         return Err(missing());
     }
@@ -135,7 +136,7 @@ pub fn del_repo(call: &mut Call<'_>) -> Result {
             return true;
         }
         let all = same_members(&entry.comps(), &wanted.comps);
-        if !take_out(entry, &wanted) {
+        if !remove_matching(entry, &wanted) {
             return true;
         }
         if !files.contains(&entry.file) {

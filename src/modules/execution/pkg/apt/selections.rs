@@ -3,7 +3,7 @@
 use super::quiet;
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{cached, empty};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value, yaml};
 use indexmap::IndexMap;
@@ -59,7 +59,7 @@ pub fn set_selections(call: &mut Call<'_>) -> Result {
         return empty();
     }
     if call.flag("path") && call.flag("selection") {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "The 'selection' and 'path' arguments to pkg.set_selections are mutually exclusive, and cannot be \
              specified together"
                 .to_owned(),
@@ -68,7 +68,7 @@ pub fn set_selections(call: &mut Call<'_>) -> Result {
     let mut selection = call.arg("selection").clone();
     if let Value::Str(text) = &selection {
         selection = yaml::parse(text)
-            .map_err(|e| Fault::Invocation(format!("Improperly-formatted selection: {e}")))?;
+            .map_err(|e| CallError::Invocation(format!("Improperly-formatted selection: {e}")))?;
     }
     if call.flag("path") {
         let (path, env) = (python::str(call.arg("path")), call.arg("saltenv").clone());
@@ -85,7 +85,7 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
     let states = || selection.iter().map(|(s, _)| python::str(s));
     let bad: Vec<String> = states().filter(|s| !STATES.contains(&s.as_str())).collect();
     if !bad.is_empty() {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "Invalid state(s): {}",
             bad.join(", ")
         )));
@@ -95,7 +95,7 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
         let ran = command_helpers::helper(call, quiet(["dpkg", "--clear-selections"]))?;
         if !ran.ok() {
             let text = format!("Running dpkg --clear-selections failed: {}", ran.stderr);
-            return Err(Fault::Command(text));
+            return Err(CallError::Command(text));
         }
     }
     let mut now = IndexMap::new();
@@ -143,11 +143,11 @@ fn targets(call: &Call<'_>) -> Result<Vec<String>> {
     let (name, pkgs, sources) = (call.arg("name"), call.arg("pkgs"), call.arg("sources"));
     if !name.truthy() && !pkgs.truthy() && !sources.truthy() {
         let text = "One of name, pkgs, or sources must be specified.";
-        return Err(Fault::Invocation(text.to_owned()));
+        return Err(CallError::Invocation(text.to_owned()));
     }
     if pkgs.truthy() && sources.truthy() {
         let text = "Only one of pkgs or sources can be specified.";
-        return Err(Fault::Invocation(text.to_owned()));
+        return Err(CallError::Invocation(text.to_owned()));
     }
     let one = |value: &Value| match value {
         Value::Map(map) => map
@@ -198,7 +198,7 @@ pub fn change_hold(call: &mut Call<'_>, targets: &[String], hold: bool) -> Resul
             let list = vec![Value::from(target.as_str())];
             let done = set(call, &map! {state => list})?;
             let change = done.as_map().and_then(|m| m.get(target)).cloned();
-            let missing = || Fault::raised("KeyError", python::repr(&target.as_str().into()));
+            let missing = || CallError::raised("KeyError", python::repr(&target.as_str().into()));
             answer.set("changes", change.ok_or_else(missing)?);
             answer.set("result", true);
             let now = if hold { "now" } else { "no longer" };

@@ -1,6 +1,6 @@
 //! `sources.list(5)` in both its forms (`salt/utils/pkg/deb.py`).
 
-use crate::execution::Fault;
+use crate::execution::CallError;
 use crate::execution::command_helpers;
 use crate::execution::declare::Result;
 use crate::execution::python;
@@ -41,7 +41,7 @@ pub struct Section {
 
 /// Either form.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Form {
+pub enum SourceFormat {
     Line(Line),
     Section(Section),
 }
@@ -50,7 +50,7 @@ pub enum Form {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub file: String,
-    pub form: Form,
+    pub form: SourceFormat,
 }
 
 /// `yes` and `no` in all their forms.
@@ -58,7 +58,7 @@ pub fn flag(text: &str) -> Result<bool> {
     match text.to_lowercase().as_str() {
         "no" | "false" | "without" | "off" | "disable" | "0" => Ok(false),
         "yes" | "true" | "with" | "on" | "enable" | "1" => Ok(true),
-        other => Err(Fault::raised(
+        other => Err(CallError::raised(
             "ValueError",
             format!("Unable to convert to boolean: {other}"),
         )),
@@ -121,7 +121,7 @@ fn options(line: &str) -> Result<Vec<(String, String, String)>> {
         .split_whitespace()
     {
         let Some((name, value)) = option.split_once('=') else {
-            return Err(Fault::raised("IndexError", "list index out of range"));
+            return Err(CallError::raised("IndexError", "list index out of range"));
         };
         let name = match option {
             o if o.starts_with("arch") => "arch",
@@ -174,14 +174,14 @@ impl Line {
                     .position(|w| *w == full || *w == format!("[{full}]"));
                 let Some(at) = at else {
                     let text = format!("'[{full}]' is not in list");
-                    return Err(Fault::raised("ValueError", text));
+                    return Err(CallError::raised("ValueError", text));
                 };
                 words.remove(at);
             }
         }
         if words.len() < 3 {
             let text = format!("Invalid repository definition: {}", words.join(" "));
-            return Err(Fault::Invocation(text));
+            return Err(CallError::Invocation(text));
         }
         let mut words = words.into_iter();
         let mut next = || words.next().unwrap_or_default();
@@ -331,72 +331,72 @@ fn tag(line: &str) -> Option<(&str, &str)> {
 impl Entry {
     pub fn invalid(&self) -> bool {
         match &self.form {
-            Form::Line(line) => line.invalid,
-            Form::Section(section) => section.tags.is_empty(),
+            SourceFormat::Line(line) => line.invalid,
+            SourceFormat::Section(section) => section.tags.is_empty(),
         }
     }
 
     pub fn disabled(&self) -> Result<bool> {
         match &self.form {
-            Form::Line(line) => Ok(line.disabled),
-            Form::Section(section) => Ok(!flag(section.get("Enabled").unwrap_or("yes"))?),
+            SourceFormat::Line(line) => Ok(line.disabled),
+            SourceFormat::Section(section) => Ok(!flag(section.get("Enabled").unwrap_or("yes"))?),
         }
     }
 
     pub fn types(&self) -> Vec<String> {
         match &self.form {
-            Form::Line(line) => vec![line.kind.clone()],
-            Form::Section(section) => section.list("Types"),
+            SourceFormat::Line(line) => vec![line.kind.clone()],
+            SourceFormat::Section(section) => section.list("Types"),
         }
     }
 
     pub fn uris(&self) -> Vec<String> {
         match &self.form {
-            Form::Line(line) => vec![line.uri.clone()],
-            Form::Section(section) => section.list("URIs"),
+            SourceFormat::Line(line) => vec![line.uri.clone()],
+            SourceFormat::Section(section) => section.list("URIs"),
         }
     }
 
     pub fn suites(&self) -> Vec<String> {
         match &self.form {
-            Form::Line(line) if line.dist.is_empty() => Vec::new(),
-            Form::Line(line) => vec![line.dist.clone()],
-            Form::Section(section) => section.list("Suites"),
+            SourceFormat::Line(line) if line.dist.is_empty() => Vec::new(),
+            SourceFormat::Line(line) => vec![line.dist.clone()],
+            SourceFormat::Section(section) => section.list("Suites"),
         }
     }
 
     pub fn comps(&self) -> Vec<String> {
         match &self.form {
-            Form::Line(line) => line.comps.clone(),
-            Form::Section(section) => section.list("Components"),
+            SourceFormat::Line(line) => line.comps.clone(),
+            SourceFormat::Section(section) => section.list("Components"),
         }
     }
 
     pub fn architectures(&self) -> Vec<String> {
         match &self.form {
-            Form::Line(line) => line.architectures.clone(),
-            Form::Section(section) => section.list("Architectures"),
+            SourceFormat::Line(line) => line.architectures.clone(),
+            SourceFormat::Section(section) => section.list("Architectures"),
         }
     }
 
     fn signedby(&self) -> Value {
         match &self.form {
-            Form::Line(line) => line.signedby.as_str().into(),
-            Form::Section(section) => section.get("Signed-By").into(),
+            SourceFormat::Line(line) => line.signedby.as_str().into(),
+            SourceFormat::Section(section) => section.get("Signed-By").into(),
         }
     }
 
     pub fn set_suites(&mut self, suites: &[String]) {
         match &mut self.form {
-            Form::Line(line) => line.dist = suites.first().cloned().unwrap_or_default(),
-            Form::Section(section) => section.set("Suites", suites.join(" ")),
+            SourceFormat::Line(line) => line.dist = suites.first().cloned().unwrap_or_default(),
+            SourceFormat::Section(section) => section.set("Suites", suites.join(" ")),
         }
     }
 
     pub fn set_comps(&mut self, comps: &[String]) {
         match &mut self.form {
-            Form::Line(line) => line.comps = comps.to_vec(),
-            Form::Section(section) => section.set("Components", comps.join(" ")),
+            SourceFormat::Line(line) => line.comps = comps.to_vec(),
+            SourceFormat::Section(section) => section.set("Components", comps.join(" ")),
         }
     }
 
@@ -431,8 +431,8 @@ impl Entry {
     /// One line that says the same.
     fn as_line(&self, uri: &str, suite: &str, kind: &str, disabled: bool) -> Result<String> {
         let section = match &self.form {
-            Form::Line(line) => return Ok(line.line.trim().to_owned()),
-            Form::Section(section) => section,
+            SourceFormat::Line(line) => return Ok(line.line.trim().to_owned()),
+            SourceFormat::Section(section) => section,
         };
         let mut line = Line::parse(&format!("{kind} {uri} {suite} {}", self.comps().join(" ")))?;
         line.disabled = disabled;
@@ -468,7 +468,7 @@ pub fn load() -> Vec<Entry> {
 }
 
 fn read(file: &str, text: &str, all: &mut Vec<Entry>) -> Result<()> {
-    let mut add = |form: Form| {
+    let mut add = |form: SourceFormat| {
         all.push(Entry {
             file: file.to_owned(),
             form,
@@ -476,7 +476,7 @@ fn read(file: &str, text: &str, all: &mut Vec<Entry>) -> Result<()> {
     };
     if !file.ends_with(".sources") {
         for line in text.split_inclusive('\n') {
-            add(Form::Line(Line::parse(line)?));
+            add(SourceFormat::Line(Line::parse(line)?));
         }
         return Ok(());
     }
@@ -485,7 +485,7 @@ fn read(file: &str, text: &str, all: &mut Vec<Entry>) -> Result<()> {
         if !line.trim().is_empty() {
             section.push_str(line);
         } else if !section.is_empty() {
-            add(Form::Section(Section::parse(&section)));
+            add(SourceFormat::Section(Section::parse(&section)));
             section.clear();
         }
     }
@@ -519,8 +519,8 @@ fn texts(entries: &[Entry]) -> indexmap::IndexMap<String, String> {
         let known = files.contains_key(&entry.file);
         let text = files.entry(entry.file.clone()).or_default();
         match &entry.form {
-            Form::Line(line) => text.push_str(&line.render()),
-            Form::Section(section) => {
+            SourceFormat::Line(line) => text.push_str(&line.render()),
+            SourceFormat::Section(section) => {
                 if known {
                     text.push('\n');
                 }

@@ -5,7 +5,7 @@ use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::names;
 use crate::execution::pkg::lowpkg;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,14 @@ pub fn download(call: &mut Call<'_>) -> Result {
 
 fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
     if which("yumdownloader").is_none() {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "'yumdownloader' command not available".to_owned(),
         ));
     }
     if packages.is_empty() {
-        return Err(Fault::Invocation("No packages were specified".to_owned()));
+        return Err(CallError::Invocation(
+            "No packages were specified".to_owned(),
+        ));
     }
     let dir: PathBuf = ["/var/cache", program()?, "packages"].iter().collect();
     let text = dir.to_string_lossy().into_owned();
@@ -48,7 +50,7 @@ fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
         }
     }
     if ret.is_empty() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to download any of the following packages: {}",
             packages.join(", ")
         )));

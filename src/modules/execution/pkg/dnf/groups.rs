@@ -1,10 +1,10 @@
 //! Groups of packages.
 
-use super::{options, program, stdout, words};
+use super::{options, program, stdout, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::empty;
 use crate::execution::pkg::rpm::installed;
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -16,10 +16,10 @@ const DEPTH: usize = 32;
 
 pub fn group_list(call: &mut Call<'_>) -> Result {
     if program()? == "dnf5" {
-        let text = stdout(call, words(&["group", "list", "--hidden"]))?;
+        let text = stdout(call, to_args(&["group", "list", "--hidden"]))?;
         return Ok(listed_by_dnf5(&text).into());
     }
-    let text = stdout(call, words(&["grouplist", "hidden"]))?;
+    let text = stdout(call, to_args(&["grouplist", "hidden"]))?;
     Ok(listed(&text).into())
 }
 
@@ -177,17 +177,17 @@ fn info(
     options: Vec<String>,
     depth: usize,
 ) -> Result<Group> {
-    let mut argv = words(&["--quiet"]);
+    let mut argv = to_args(&["--quiet"]);
     argv.extend(options);
     match program()? {
-        "dnf5" => argv.extend(words(&["group", "info", name])),
-        _ => argv.extend(words(&["groupinfo", name])),
+        "dnf5" => argv.extend(to_args(&["group", "info", name])),
+        _ => argv.extend(to_args(&["groupinfo", name])),
     }
     let text = stdout(call, argv)?;
     let mut group = Group::read(&text);
     let is_empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
     if is_empty(&group.name) && is_empty(&group.id) {
-        return Err(Fault::Command(format!("Group '{name}' not found")));
+        return Err(CallError::Command(format!("Group '{name}' not found")));
     }
     let expand = expand && group.kind == Some("environment group");
     for (at, kind) in KINDS.iter().enumerate() {
@@ -203,7 +203,7 @@ fn info(
             }
             done.push(member.clone());
             if depth == 0 {
-                return Err(Fault::raised(
+                return Err(CallError::raised(
                     "RecursionError",
                     "maximum recursion depth exceeded",
                 ));
@@ -217,7 +217,9 @@ fn info(
                 depth - 1,
             );
             let inner = match inner {
-                Err(Fault::Command(_)) => info(call, &member, true, done, Vec::new(), depth - 1)?,
+                Err(CallError::Command(_)) => {
+                    info(call, &member, true, done, Vec::new(), depth - 1)?
+                }
                 other => other?,
             };
             for (own, theirs) in group.members.iter_mut().zip(inner.members) {
@@ -297,14 +299,14 @@ fn list(value: &Value, wrong: &str) -> Result<Vec<String>> {
     match value {
         Value::Str(text) => Ok(text.split(',').map(str::to_owned).collect()),
         Value::Array(list) => Ok(list.iter().map(python::str).collect()),
-        _ => Err(Fault::Invocation(wrong.to_owned())),
+        _ => Err(CallError::Invocation(wrong.to_owned())),
     }
 }
 
 pub fn group_install(call: &mut Call<'_>) -> Result {
     let name = call.arg("name");
     if !name.truthy() && !name.is_str("") {
-        return Err(Fault::Invocation("no groups specified".to_owned()));
+        return Err(CallError::Invocation("no groups specified".to_owned()));
     }
     let groups = list(name, "'groups' must be a list")?;
     let skip = list(call.arg("skip"), "'skip' must be a list")?;
@@ -330,7 +332,7 @@ pub fn group_install(call: &mut Call<'_>) -> Result {
     let mut kwargs = call.bound.kwargs.clone();
     if kwargs.contains("pkgs") {
         let text = "salt.loaded.int.module.yumpkg.install() got multiple values for keyword argument 'pkgs'";
-        return Err(Fault::Type(text.to_owned()));
+        return Err(CallError::Type(text.to_owned()));
     }
     kwargs.set("pkgs", pkgs);
     call.salt("pkg.install", Vec::new(), kwargs)

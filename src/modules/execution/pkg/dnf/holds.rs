@@ -1,9 +1,9 @@
 //! Packages that stay in their versions, by the plugin `versionlock`.
 
-use super::{is_dnf, program, run, words};
+use super::{is_dnf, program, run, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::rpm::installed;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_target::{PyRegex, RegexMode as Mode, fnmatch};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -33,7 +33,7 @@ fn plugin(grains: &Map) -> Result<&'static str> {
         } else {
             "python2-dnf-plugin-versionlock"
         }),
-        "tdnf" => Err(Fault::Invocation(
+        "tdnf" => Err(CallError::Invocation(
             "Cannot proceed, no versionlock for tdnf".to_owned(),
         )),
         _ => Ok("yum-plugin-versionlock"),
@@ -46,7 +46,7 @@ fn check(call: &mut Call<'_>) -> Result<()> {
     if installed(call)?.contains_key(plugin) {
         Ok(())
     } else {
-        Err(Fault::Invocation(format!(
+        Err(CallError::Invocation(format!(
             "Cannot proceed, {plugin} is not installed."
         )))
     }
@@ -98,7 +98,8 @@ impl Lock {
             (true, true) => format!(r"(\d+:{pattern}-\S+)"),
             (true, false) => format!(r"\d+:({pattern}-\S+)"),
         };
-        let regex = PyRegex::with_mode(&text, EXACT).map_err(|e| Fault::raised("re.error", e))?;
+        let regex =
+            PyRegex::with_mode(&text, EXACT).map_err(|e| CallError::raised("re.error", e))?;
         Ok(Lock { regex, full })
     }
 
@@ -192,15 +193,15 @@ fn locked(text: &str) -> Vec<Locked> {
 }
 
 /// What a call names, by one of three arguments.
-fn asked(call: &Call<'_>) -> Result<Vec<String>> {
+fn names_to_hold(call: &Call<'_>) -> Result<Vec<String>> {
     let [name, pkgs, sources] = ["name", "pkgs", "sources"].map(|n| call.arg(n));
     if ![name, pkgs, sources].iter().any(|v| v.truthy()) {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "One of name, pkgs, or sources must be specified.".to_owned(),
         ));
     }
     if pkgs.truthy() && sources.truthy() {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "Only one of pkgs or sources can be specified.".to_owned(),
         ));
     }
@@ -230,14 +231,14 @@ fn asked(call: &Call<'_>) -> Result<Vec<String>> {
 
 pub fn hold(call: &mut Call<'_>) -> Result {
     check(call)?;
-    let targets = asked(call)?;
-    held(call, targets).map(Value::from)
+    let targets = names_to_hold(call)?;
+    hold_packages(call, targets).map(Value::from)
 }
 
 pub fn unhold(call: &mut Call<'_>) -> Result {
     check(call)?;
-    let targets = asked(call)?;
-    unheld(call, targets).map(Value::from)
+    let targets = names_to_hold(call)?;
+    unhold_packages(call, targets).map(Value::from)
 }
 
 /// The answer for one package.
@@ -262,7 +263,7 @@ fn testing(call: &Call<'_>) -> bool {
 ///
 /// # Errors
 /// The plugin is not there, or the program cannot be started.
-pub fn held(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
+pub fn hold_packages(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
     let current = holds(call, PATTERN, false)?;
     let mut ret = Map::new();
     for target in targets {
@@ -272,7 +273,7 @@ pub fn held(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
         } else if testing(call) {
             let text = format!("Package {target} is set to be held.");
             entry(&target, Value::Nil, text, None)
-        } else if run(call, words(&["versionlock", "add", &target]), false)?.ok() {
+        } else if run(call, to_args(&["versionlock", "add", &target]), false)?.ok() {
             let text = format!("Package {target} is now being held.");
             entry(&target, true, text, Some(("hold", "")))
         } else {
@@ -287,8 +288,8 @@ pub fn held(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
 /// Lets packages change again; per package what came of it.
 ///
 /// # Errors
-/// As [`held`].
-pub fn unheld(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
+/// As [`hold_packages`].
+pub fn unhold_packages(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
     let dnf = is_dnf()?;
     let current = holds(call, PATTERN, program()? == "yum")?;
     let name = Lock::new(PATTERN, false)?;
@@ -309,7 +310,7 @@ pub fn unheld(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
             let text = format!("Package {target} is set to be unheld.");
             entry(&target, Value::Nil, text, None)
         } else {
-            let mut argv = words(&["versionlock", "delete"]);
+            let mut argv = to_args(&["versionlock", "delete"]);
             argv.extend(locks);
             if run(call, argv, false)?.ok() {
                 let text = format!("Package {target} is no longer held.");

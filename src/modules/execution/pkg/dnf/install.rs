@@ -1,8 +1,8 @@
 //! Installing packages, going back to older ones, installing them again.
 
 use super::{
-    holds, list, normalized, options, patches, program, run, split_arch, splits, without_epoch,
-    words,
+    holds, list, normalized, options, patches, program, run, split_arch, splits, to_args,
+    without_epoch,
 };
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
@@ -11,7 +11,7 @@ use crate::execution::pkg::common::{
     with_info,
 };
 use crate::execution::pkg::rpm::{self, installed, osarch, packages_by};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -22,7 +22,7 @@ const KERNELS: [&str; 2] = ["kernel", "kernel-devel"];
 
 /// What is to be done: names with the words for the program.
 #[derive(Debug, Default)]
-struct Plan {
+struct InstallPlan {
     install: Vec<(String, String)>,
     downgrade: Vec<(String, String)>,
     again: Vec<(String, String)>,
@@ -30,7 +30,7 @@ struct Plan {
 }
 
 /// What is there before.
-struct Old {
+struct InstalledBefore {
     /// As the changes show it.
     shown: Map,
     /// The versions.
@@ -49,13 +49,13 @@ pub fn install(call: &mut Call<'_>) -> Result {
     }
     let own = osarch(call);
     let splits = splits(call);
-    let asked = asked(call, splits)?;
+    let asked = install_targets(call, splits)?;
     if asked == Targets::None {
         return empty();
     }
     let attr = kwargs.get("diff_attr").cloned().unwrap_or_default();
     let (shown, versions) = state(call, &attr)?;
-    let old = Old {
+    let old = InstalledBefore {
         shown,
         versions,
         own,
@@ -63,7 +63,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
         ignore_epoch: call.flag("ignore_epoch"),
         splits,
     };
-    let mut plan = Plan::default();
+    let mut plan = InstallPlan::default();
     let advisory = matches!(asked, Targets::Advisory(_));
     match asked {
         Targets::None => {}
@@ -100,7 +100,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names.
-fn asked(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
+fn install_targets(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
     let [name, pkgs, sources, env] =
         ["name", "pkgs", "sources", "saltenv"].map(|n| call.arg(n).clone());
     let own = osarch(call);
@@ -133,21 +133,30 @@ fn state(call: &mut Call<'_>, attr: &Value) -> Result<(Map, Packages)> {
     Ok((all, packages))
 }
 
-fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut Plan) -> Result<()> {
+fn from_advisories(call: &mut Call<'_>, ids: Vec<String>, plan: &mut InstallPlan) -> Result<()> {
     let known = patches::patches(call)?;
     for id in ids {
         if !known.contains(&id) {
-            return Err(Fault::Command(format!("Advisory id \"{id}\" not found")));
+            return Err(CallError::Command(format!(
+                "Advisory id \"{id}\" not found"
+            )));
         }
         plan.install.push((id.clone(), id));
     }
     Ok(())
 }
 
-fn from_files(call: &mut Call<'_>, files: Vec<String>, old: &Old, plan: &mut Plan) -> Result<()> {
+fn from_files(
+    call: &mut Call<'_>,
+    files: Vec<String>,
+    old: &InstalledBefore,
+    plan: &mut InstallPlan,
+) -> Result<()> {
     for path in files {
         if !Path::new(&path).exists() {
-            return Err(Fault::Command(format!("{path} does not exist on minion")));
+            return Err(CallError::Command(format!(
+                "{path} does not exist on minion"
+            )));
         }
         match rpm::of_file(call, &path)? {
             Some((name, version)) => sort_in(&name, &version, path, old, plan),
@@ -162,8 +171,8 @@ fn from_repository(
     call: &mut Call<'_>,
     list: WantedVersions,
     kwargs: &Map,
-    old: &Old,
-    plan: &mut Plan,
+    old: &InstalledBefore,
+    plan: &mut InstallPlan,
 ) -> Result<()> {
     let glob = |v: &str| v.contains('*');
     let compared = |v: &str| !glob(v) && v.starts_with(['<', '>']);
@@ -240,7 +249,7 @@ fn shown(all: &[String], none: &str) -> String {
 }
 
 /// Puts a version of a package where it belongs by what is there.
-fn sort_in(name: &str, version: &str, word: String, old: &Old, plan: &mut Plan) {
+fn sort_in(name: &str, version: &str, word: String, old: &InstalledBefore, plan: &mut InstallPlan) {
     let have = old
         .versions
         .get(name)
@@ -260,12 +269,17 @@ fn sort_in(name: &str, version: &str, word: String, old: &Old, plan: &mut Plan) 
 }
 
 /// Runs the program for each part of the plan; packages that are held are let go meanwhile, or left out.
-fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: bool) -> Result<()> {
+fn perform(
+    call: &mut Call<'_>,
+    plan: &mut InstallPlan,
+    options: &[String],
+    advisory: bool,
+) -> Result<()> {
     let held = match holds::holds(call, holds::PATTERN, false) {
-        Err(Fault::Invocation(_)) => Vec::new(),
+        Err(CallError::Invocation(_)) => Vec::new(),
         other => other?,
     };
-    let how = How {
+    let how = DnfOptions {
         program: program()?,
         skip_verify: call.flag("skip_verify"),
         downloadonly: call.flag("downloadonly"),
@@ -283,7 +297,7 @@ fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: b
         let loose = call.flag("update_holds") && !locked.is_empty();
         let names: Vec<String> = locked.iter().map(|(name, _)| name.clone()).collect();
         if loose {
-            let outcome = holds::unheld(call, names.clone())?;
+            let outcome = holds::unhold_packages(call, names.clone())?;
             for (name, word) in locked {
                 let let_go = outcome.get(&name).and_then(Value::as_map);
                 if let_go
@@ -308,7 +322,7 @@ fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: b
             }
         }
         if loose {
-            holds::held(call, names)?;
+            holds::hold_packages(call, names)?;
         }
     }
     if !prevented.is_empty() {
@@ -322,19 +336,19 @@ fn perform(call: &mut Call<'_>, plan: &mut Plan, options: &[String], advisory: b
 }
 
 /// How the program is called.
-struct How {
+struct DnfOptions {
     program: &'static str,
     skip_verify: bool,
     downloadonly: bool,
 }
 
-impl How {
+impl DnfOptions {
     fn argv(&self, options: &[String], action: &str, targets: &[String]) -> Vec<String> {
         let best = ["--best", "--allowerasing"];
         let forward = action == "install" || action == "update";
-        let mut argv = words(&["-y"]);
+        let mut argv = to_args(&["-y"]);
         if forward && self.program == "dnf" {
-            argv.extend(words(&best));
+            argv.extend(to_args(&best));
         }
         argv.extend_from_slice(options);
         if self.skip_verify {
@@ -345,7 +359,7 @@ impl How {
         }
         argv.push(action.to_owned());
         if forward && self.program == "dnf5" {
-            argv.extend(words(&best));
+            argv.extend(to_args(&best));
         }
         argv.extend_from_slice(targets);
         argv
@@ -358,15 +372,15 @@ mod tests {
 
     #[test]
     fn argument_vectors() {
-        let options = words(&["--disablerepo=*", "--enablerepo=x"]);
-        let how = How {
+        let options = to_args(&["--disablerepo=*", "--enablerepo=x"]);
+        let how = DnfOptions {
             program: "dnf",
             skip_verify: true,
             downloadonly: true,
         };
         assert_eq!(
-            how.argv(&options, "install", &words(&["a"])),
-            words(&[
+            how.argv(&options, "install", &to_args(&["a"])),
+            to_args(&[
                 "-y",
                 "--best",
                 "--allowerasing",
@@ -378,29 +392,29 @@ mod tests {
                 "a"
             ])
         );
-        let how = How {
+        let how = DnfOptions {
             program: "dnf5",
             skip_verify: false,
             downloadonly: true,
         };
         assert_eq!(
-            how.argv(&[], "install", &words(&["a"])),
-            words(&["-y", "install", "--best", "--allowerasing", "a"])
+            how.argv(&[], "install", &to_args(&["a"])),
+            to_args(&["-y", "install", "--best", "--allowerasing", "a"])
         );
-        let how = How {
+        let how = DnfOptions {
             program: "yum",
             skip_verify: false,
             downloadonly: false,
         };
         assert_eq!(
-            how.argv(&[], "downgrade", &words(&["a-1"])),
-            words(&["-y", "downgrade", "a-1"])
+            how.argv(&[], "downgrade", &to_args(&["a-1"])),
+            to_args(&["-y", "downgrade", "a-1"])
         );
     }
 
     #[test]
     fn versions_find_their_place() {
-        let mut old = Old {
+        let mut old = InstalledBefore {
             shown: Map::new(),
             versions: [("a", "1-1"), ("kernel", "2-1")]
                 .map(|(n, v)| (n.to_owned(), vec![v.to_owned()]))
@@ -411,8 +425,8 @@ mod tests {
             ignore_epoch: false,
             splits: true,
         };
-        let sort = |name: &str, version: &str, old: &Old| {
-            let mut plan = Plan::default();
+        let sort = |name: &str, version: &str, old: &InstalledBefore| {
+            let mut plan = InstallPlan::default();
             sort_in(name, version, "w".to_owned(), old, &mut plan);
             [plan.install.len(), plan.downgrade.len(), plan.again.len()]
         };

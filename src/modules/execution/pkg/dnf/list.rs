@@ -1,6 +1,8 @@
 //! What is there to install, and what is newer.
 
-use super::{Listed, listed, look, normalized, options, program, repos, split_input, words};
+use super::{
+    ListedPackage, listed, normalized, options, program, repos, run_query, split_input, to_args,
+};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{names, option};
@@ -38,19 +40,19 @@ pub fn refresh(call: &mut Call<'_>, kwargs: &Map, check: bool) -> Result {
     // The mark asks states to refresh; that is done now.
     let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     let options = options(kwargs, false);
-    let mut clean = words(&["--quiet", "--assumeyes", "clean", "expire-cache"]);
+    let mut clean = to_args(&["--quiet", "--assumeyes", "clean", "expire-cache"]);
     clean.extend(options.clone());
-    look(call, clean)?;
+    run_query(call, clean)?;
     if !check {
         return Ok(true.into());
     }
-    let mut update = words(&["--quiet", "--assumeyes", "check-update"]);
+    let mut update = to_args(&["--quiet", "--assumeyes", "check-update"]);
     let grains = &call.ctx.grains;
     if grains.str("os_family") == Some("RedHat") && grains.int("osmajorrelease") == Some(7) {
         update.push("--setopt=autocheck_running_kernel=false".to_owned());
     }
     update.extend(options);
-    Ok(match look(call, update)?.retcode {
+    Ok(match run_query(call, update)?.retcode {
         100 => true.into(),
         0 => Value::Nil,
         _ => false.into(),
@@ -62,11 +64,14 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
     if is_true(call.arg("refresh")) {
         refresh(call, &kwargs, false)?;
     }
-    let mut argv = words(&["--quiet"]);
+    let mut argv = to_args(&["--quiet"]);
     argv.extend(options(&kwargs, false));
     let dnf = super::is_dnf()?;
-    argv.extend(words(&["list", if dnf { "--upgrades" } else { "updates" }]));
-    let text = look(call, argv)?.stdout;
+    argv.extend(to_args(&[
+        "list",
+        if dnf { "--upgrades" } else { "updates" },
+    ]));
+    let text = run_query(call, argv)?.stdout;
     let mut ret = Map::new();
     for package in listed(&text, &osarch(call)) {
         ret.set(package.name, package.version);
@@ -95,11 +100,11 @@ fn latest(call: &mut Call<'_>, names: Vec<String>) -> Result {
         refresh(call, &kwargs, check)?;
     }
     let current = installed(call)?;
-    let mut argv = words(&["--quiet"]);
+    let mut argv = to_args(&["--quiet"]);
     argv.extend(options(&kwargs, false));
-    argv.extend(words(&["list", "available"]));
+    argv.extend(to_args(&["list", "available"]));
     argv.extend(names.iter().cloned());
-    let ran = look(call, argv)?;
+    let ran = run_query(call, argv)?;
     let own = osarch(call);
     let mut found = if ran.ok() {
         listed(&ran.stdout, &own)
@@ -205,7 +210,7 @@ fn available(
     let cached = kwargs.get("cacheonly").is_some_and(Value::truthy);
     let own = osarch(call);
     let mut all: IndexMap<String, Versions> = IndexMap::new();
-    let mut add = |package: Listed| {
+    let mut add = |package: ListedPackage| {
         let repo = all.entry(package.repo).or_default();
         let versions = repo.entry(package.name).or_default();
         if !versions.contains(&package.version) {
@@ -216,10 +221,11 @@ fn available(
         for kind in ["installed", "available"] {
             let mut argv = shown.clone();
             argv.extend(cached.then(|| "-C".to_owned()));
-            argv.extend(words(&["list", kind]));
-            let ran = look(call, argv)?;
-            let fits =
-                |p: &Listed| repos.contains(&p.repo) && names.iter().any(|n| fnmatch(&p.name, n));
+            argv.extend(to_args(&["list", kind]));
+            let ran = run_query(call, argv)?;
+            let fits = |p: &ListedPackage| {
+                repos.contains(&p.repo) && names.iter().any(|n| fnmatch(&p.name, n))
+            };
             if ran.ok() {
                 listed(&ran.stdout, &own)
                     .into_iter()
@@ -238,7 +244,7 @@ fn available(
                 "list".to_owned(),
             ]
         } else {
-            words(&[
+            to_args(&[
                 "--quiet",
                 "--showduplicates",
                 "repository-packages",
@@ -248,7 +254,7 @@ fn available(
         };
         argv.extend(cached.then(|| "-C".to_owned()));
         argv.extend(names.iter().cloned());
-        let ran = look(call, argv)?;
+        let ran = run_query(call, argv)?;
         if ran.ok() || !ran.stdout.contains("Error:") {
             listed(&ran.stdout, &own).into_iter().for_each(&mut add);
         }
@@ -265,9 +271,9 @@ fn old_yum(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
     let version = text.lines().next().unwrap_or_default().trim();
     let before = |other| loose_version::compare(version, other) == Ordering::Less;
     Ok(if before("3.2.13") {
-        Some(words(&["--quiet"]))
+        Some(to_args(&["--quiet"]))
     } else if before("3.4.3") {
-        Some(words(&["--quiet", "--showduplicates"]))
+        Some(to_args(&["--quiet", "--showduplicates"]))
     } else {
         None
     })

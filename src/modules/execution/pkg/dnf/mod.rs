@@ -14,8 +14,8 @@ mod upgrade;
 use super::rpm;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::program::Ran;
-use crate::execution::{Call, Fault, command_helpers, python, systemd};
+use crate::execution::program::CommandOutput;
+use crate::execution::{Call, CallError, command_helpers, python, systemd};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 
@@ -29,7 +29,7 @@ fn program() -> Result<&'static str> {
     ["dnf5", "dnf", "tdnf", "yum"]
         .into_iter()
         .find(|p| which(p).is_some())
-        .ok_or_else(|| Fault::Command("DNF nor YUM found".to_owned()))
+        .ok_or_else(|| CallError::Command("DNF nor YUM found".to_owned()))
 }
 
 /// Whether it is dnf, of whatever release.
@@ -38,7 +38,7 @@ fn is_dnf() -> Result<bool> {
 }
 
 /// Runs it; in a scope of its own where systemd runs, as a package may restart the minion.
-fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<Ran> {
+fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<CommandOutput> {
     let mut argv = Vec::new();
     if systemd::scope(call) {
         argv.extend(["systemd-run".to_owned(), "--scope".to_owned()]);
@@ -55,7 +55,7 @@ fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<Ran> {
 }
 
 /// As [`run`] with failures that are no failures of the call.
-fn look(call: &mut Call<'_>, words: Vec<String>) -> Result<Ran> {
+fn run_query(call: &mut Call<'_>, words: Vec<String>) -> Result<CommandOutput> {
     let ran = run(call, words, false)?;
     call.retcode = 0.into();
     Ok(ran)
@@ -68,7 +68,7 @@ fn stdout(call: &mut Call<'_>, words: Vec<String>) -> Result<String> {
     Ok(command_helpers::all(call, argv)?.stdout)
 }
 
-fn words(list: &[&str]) -> Vec<String> {
+fn to_args(list: &[&str]) -> Vec<String> {
     list.iter().map(|w| (*w).to_owned()).collect()
 }
 
@@ -135,7 +135,7 @@ fn options(kwargs: &Map, extra: bool) -> Vec<String> {
 
 /// What a list of packages says of one.
 #[derive(Clone, Debug, PartialEq)]
-struct Listed {
+struct ListedPackage {
     name: String,
     arch: String,
     version: String,
@@ -143,7 +143,7 @@ struct Listed {
 }
 
 /// The packages that `list` prints; long names break its lines.
-fn listed(text: &str, own: &str) -> Vec<Listed> {
+fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
     const HEADS: [&str; 5] = [
         "installed packages",
         "available packages",
@@ -157,7 +157,7 @@ fn listed(text: &str, own: &str) -> Vec<Listed> {
     let all: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let one = |triple: &[&str]| {
         let (name, arch) = triple[0].rsplit_once('.').unwrap_or((triple[0], own));
-        Listed {
+        ListedPackage {
             name: rpm::resolved(name, arch, own),
             arch: arch.to_owned(),
             version: triple[1].trim_end_matches('-').to_owned(),
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn lists_are_read() {
         let text = "Available Packages\nbash.x86_64      5.2-1.el9     baseos\nglibc.i686\n     2:2.3-1   @updates\nfoo.noarch 1- r\n";
-        let own = |n: &str, a: &str, v: &str, r: &str| Listed {
+        let own = |n: &str, a: &str, v: &str, r: &str| ListedPackage {
             name: n.to_owned(),
             arch: a.to_owned(),
             version: v.to_owned(),

@@ -1,8 +1,8 @@
 //! Advisories about packages, and services that run what they replaced.
 
-use super::{list, program, stdout, words};
+use super::{list, program, stdout, to_args};
 use crate::execution::declare::Result;
-use crate::execution::{Call, Fault, command_helpers, program as programs, systemd};
+use crate::execution::{Call, CallError, command_helpers, program as programs, systemd};
 use halite_target::{PyRegex, RegexMode as Mode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -30,7 +30,7 @@ pub fn list_installed_patches(call: &mut Call<'_>) -> Result {
 /// # Errors
 /// The program cannot be started.
 pub fn patches(call: &mut Call<'_>) -> Result<Map> {
-    let text = stdout(call, words(&["--quiet", "updateinfo", "list", "all"]))?;
+    let text = stdout(call, to_args(&["--quiet", "updateinfo", "list", "all"]))?;
     Ok(read(&text))
 }
 
@@ -80,12 +80,12 @@ fn read(text: &str) -> Map {
 pub fn services_need_restart(call: &mut Call<'_>) -> Result {
     let program = program()?;
     if !program.starts_with("dnf") {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "dnf or dnf5 is required to list outdated services.".to_owned(),
         ));
     }
     if !systemd::booted() {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "systemd is required to list outdated services.".to_owned(),
         ));
     }

@@ -1,10 +1,10 @@
 //! Removing packages.
 
-use super::{run, split_arch, splits, without_epoch, words};
+use super::{run, split_arch, splits, to_args, without_epoch};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{Packages, Targets, WantedVersions, empty, targets};
 use crate::execution::pkg::rpm::{changed, installed, osarch};
-use crate::execution::{Call, Fault};
+use crate::execution::{Call, CallError};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 
@@ -15,10 +15,11 @@ pub fn purge(call: &mut Call<'_>) -> Result {
 
 pub fn remove(call: &mut Call<'_>) -> Result {
     let splits = splits(call);
-    let list = asked(call)?;
+    let list = remove_targets(call)?;
     let (old, own) = (installed(call)?, osarch(call));
-    let list = list.ok_or_else(|| Fault::Type("'NoneType' object is not iterable".to_owned()))?;
-    let mut argv = words(&["-y", "remove"]);
+    let list =
+        list.ok_or_else(|| CallError::Type("'NoneType' object is not iterable".to_owned()))?;
+    let mut argv = to_args(&["-y", "remove"]);
     let count = argv.len();
     for (name, version) in matching(list, &old) {
         let Some(versions) = old.get(&name) else {
@@ -46,7 +47,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
 }
 
 /// What the call names; the keywords have no say in it.
-fn asked(call: &mut Call<'_>) -> Result<Option<WantedVersions>> {
+fn remove_targets(call: &mut Call<'_>) -> Result<Option<WantedVersions>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     call.bound.kwargs = Map::new();
     let own = osarch(call);

@@ -1,11 +1,11 @@
 //! Repositories: the sections of the files `*.repo`.
 
-use super::{is_dnf, program, run, words};
+use super::{is_dnf, program, run, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::keywords;
 use crate::execution::pkg::ini::{Ini, NO_SECTION};
 use crate::execution::pkg::rpm::installed;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -37,14 +37,14 @@ fn directories(basedir: &Value, strict: bool) -> Result<Vec<String>> {
         }
         Value::Array(_) | Value::Nil => {}
         _ => {
-            return Err(Fault::Invocation(
+            return Err(CallError::Invocation(
                 "Could not determine any repo directories".to_owned(),
             ));
         }
     }
     let Some(path) = CONFIGURATION.iter().find(|p| Path::new(p).exists()) else {
         let list = CONFIGURATION.map(|p| format!("'{p}'")).join(", ");
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "No suitable yum config file found in: ({list})"
         )));
     };
@@ -64,7 +64,7 @@ fn read(path: &str, strict: bool) -> Result<(String, Map)> {
     let mut ini = Ini::new(strict);
     match ini.read(path, &text) {
         Ok(()) => {}
-        Err(Fault::Raised(class, text)) if class == NO_SECTION => {
+        Err(CallError::Raised(class, text)) if class == NO_SECTION => {
             log::error!("Failed to parse file {path}: {text}");
             return Ok((String::new(), Map::new()));
         }
@@ -140,7 +140,7 @@ fn named(repo: &str) -> Result<String> {
     };
     let (user, name) = copr
         .split_once('/')
-        .ok_or_else(|| Fault::raised("IndexError", "list index out of range"))?;
+        .ok_or_else(|| CallError::raised("IndexError", "list index out of range"))?;
     Ok(format!("copr:copr.fedorainfracloud.org:{user}:{name}"))
 }
 
@@ -218,7 +218,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
     wanted.remove("saltenv");
     let links = LINKS.iter().filter(|l| wanted.contains(l)).count();
     if links >= 2 {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "One and only one of {} can be used",
             LINKS.join(", ")
         )));
@@ -239,7 +239,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
         gone.extend(others.map(|l| (*l).to_owned()));
     }
     if gone.iter().any(|k| k == "name") {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "The repo name cannot be deleted".to_owned(),
         ));
     }
@@ -255,12 +255,12 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
         None => created(call, &given, &repo, &dirs, &wanted)?,
     };
     let Some(Value::Map(own)) = found.get_mut(&repo) else {
-        return Err(Fault::raised("KeyError", format!("'{repo}'")));
+        return Err(CallError::raised("KeyError", format!("'{repo}'")));
     };
     for link in LINKS.iter().filter(|l| gone.iter().any(|g| g == *l)) {
         let others: Vec<&str> = LINKS.into_iter().filter(|l| l != link).collect();
         if !others.iter().any(|l| wanted.contains(l) || own.contains(l)) {
-            return Err(Fault::Invocation(format!(
+            return Err(CallError::Invocation(format!(
                 "Cannot delete {link} without specifying {}",
                 others.join(" or ")
             )));
@@ -296,7 +296,7 @@ fn created(
 ) -> Result<(String, String, Map)> {
     let Some(dir) = dirs.iter().find(|d| Path::new(d).exists()) else {
         let dirs = python::str(&dirs.to_vec().into());
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "The repo does not exist and needs to be created, but none of the following basedir directories exist: \
              {dirs}"
         )));
@@ -305,12 +305,12 @@ fn created(
         return enabled(call, copr, repo, dirs);
     }
     if !wanted.contains("name") {
-        return Err(Fault::Invocation(
+        return Err(CallError::Invocation(
             "The repo does not exist and needs to be created, but a name was not given".to_owned(),
         ));
     }
     if !LINKS.iter().any(|l| wanted.contains(l)) {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "The repo does not exist and needs to be created, but none of {} was given",
             LINKS.join(", ")
         )));
@@ -332,13 +332,13 @@ fn enabled(
         "yum-plugin-copr"
     };
     if !installed(call)?.contains_key(plugin) {
-        return Err(Fault::Invocation(format!(
+        return Err(CallError::Invocation(format!(
             "{plugin} must be installed to use COPR"
         )));
     }
-    let ran = run(call, words(&["copr", "enable", copr, "-y"]), false)?;
+    let ran = run(call, to_args(&["copr", "enable", copr, "-y"]), false)?;
     if !ran.ok() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to add COPR '{copr}'. '{}' exited with status {}: '{}' ",
             program()?,
             ran.retcode,
@@ -347,7 +347,7 @@ fn enabled(
     }
     let kwargs = call.bound.kwargs.clone();
     let path = file_of(&all(&dirs.to_vec().into(), &kwargs)?, repo)
-        .ok_or_else(|| Fault::raised("KeyError", format!("'{repo}'")))?;
+        .ok_or_else(|| CallError::raised("KeyError", format!("'{repo}'")))?;
     let (head, found) = read(&path, strict(&kwargs))?;
     Ok((path, head, found))
 }

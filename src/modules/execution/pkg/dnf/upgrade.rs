@@ -1,6 +1,6 @@
 //! Upgrading everything, or some packages.
 
-use super::{is_dnf, list, normalized, options, run, split_input, words};
+use super::{is_dnf, list, normalized, options, run, split_input, to_args};
 use crate::execution::Call;
 use crate::execution::command_helpers;
 use crate::execution::declare::Result;
@@ -34,7 +34,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         list::refresh(call, &kwargs, check)?;
     }
     let old = packages_by(call, &attr)?;
-    let mut argv = words(&["--quiet", "-y"]);
+    let mut argv = to_args(&["--quiet", "-y"]);
     argv.extend(options(&kwargs, true));
     if call.flag("skip_verify") {
         argv.push("--nogpgcheck".to_owned());

@@ -1,12 +1,12 @@
 //! Package files from the repositories, and files beside those in them.
 
 use super::repos::refresh_with;
-use super::root_of;
-use super::run::{How, words};
+use super::root_arg;
+use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{keywords, names, wish};
 use crate::execution::pkg::lowpkg;
-use crate::execution::{Call, Fault};
+use crate::execution::{Call, CallError};
 use halite_wire::map;
 use halite_wire::xml::Element;
 use halite_wire::{Map, Value};
@@ -18,16 +18,16 @@ pub fn download(call: &mut Call<'_>) -> Result {
 
 fn downloaded(call: &mut Call<'_>, names: &[String]) -> Result<Map> {
     if names.is_empty() {
-        return Err(Fault::Invocation("No packages specified".to_owned()));
+        return Err(CallError::Invocation("No packages specified".to_owned()));
     }
-    let root = root_of(call);
+    let root = root_arg(call);
     if wish(call, "refresh") {
         let keywords = keywords(call);
         refresh_with(call, root.clone(), keywords)?;
     }
-    let mut args = words(&["download"]);
+    let mut args = to_args(&["download"]);
     args.extend_from_slice(names);
-    let answer = How::of(&root).xml(call, &args)?;
+    let answer = ZypperOptions::new(&root).xml(call, &args)?;
     let mut ret = Map::new();
     for result in answer.all("download-result") {
         let (name, info) = downloaded_file(result)?;
@@ -36,7 +36,7 @@ fn downloaded(call: &mut Call<'_>, names: &[String]) -> Result<Map> {
         call.retcode = 0.into();
     }
     if ret.is_empty() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Unable to download packages: {}",
             names.join(", ")
         )));
@@ -56,7 +56,7 @@ fn downloaded(call: &mut Call<'_>, names: &[String]) -> Result<Map> {
 fn downloaded_file(result: &Element) -> Result<(String, Map)> {
     let first = |name: &str| {
         let found = result.all(name).into_iter().next();
-        found.ok_or_else(|| Fault::raised("IndexError", "list index out of range"))
+        found.ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
     };
     let repository = first("repository")?;
     let info = map! {
@@ -68,7 +68,7 @@ fn downloaded_file(result: &Element) -> Result<(String, Map)> {
 }
 
 pub fn diff(call: &mut Call<'_>) -> Result {
-    let root = root_of(call);
+    let root = root_arg(call);
     lowpkg::diff(call, &root, |call, packages| {
         let files = downloaded(call, packages)?;
         let path = |info: &Value| info.as_map()?.get("path").cloned();

@@ -1,12 +1,12 @@
 //! What there is beside packages, and searching: patterns, patches, products, capabilities.
 
 use super::repos::refresh_with;
-use super::root_of;
-use super::run::{How, words};
+use super::root_arg;
+use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{keywords, option, wish};
 use crate::execution::pkg::lowpkg;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::xml::Element;
 use halite_wire::{Map, Value};
@@ -65,7 +65,7 @@ fn refresh_if(call: &mut Call<'_>) -> Result<()> {
 
 pub fn search(call: &mut Call<'_>) -> Result {
     let kwargs = keywords(call);
-    let root = root_of(call);
+    let root = root_arg(call);
     if call.flag("refresh") {
         refresh_with(call, root.clone(), kwargs.clone())?;
     }
@@ -78,7 +78,7 @@ pub fn search(call: &mut Call<'_>) -> Result {
 /// # Errors
 /// Nothing was found.
 pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map) -> Result<Map> {
-    let mut args = words(&["search"]);
+    let mut args = to_args(&["search"]);
     let how = match kwargs.str("match") {
         Some("exact") => Some("--match-exact"),
         Some("words") => Some("--match-words"),
@@ -91,9 +91,9 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
         args.extend(known.map(|(_, option)| (*option).to_owned()));
     }
     args.push(criteria.to_owned());
-    let how = How {
+    let how = ZypperOptions {
         forgive: true,
-        ..How::asking(root)
+        ..ZypperOptions::asking(root)
     };
     let found = how.xml(call, &args)?;
     let mut ret = Map::new();
@@ -106,7 +106,7 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
         ret.set(solvable.attribute("name"), attributes);
     }
     if ret.is_empty() {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "No packages found matching '{criteria}'"
         )))
     } else {
@@ -116,7 +116,7 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
 
 /// Solvables of a kind that zypper finds, each with whether it is installed.
 fn solvables(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<(String, bool, String)>> {
-    let found = How::asking(root).xml(call, &words(&["se", "-t", kind]))?;
+    let found = ZypperOptions::asking(root).xml(call, &to_args(&["se", "-t", kind]))?;
     let one = |element: &Element| {
         (
             element.attribute("name").to_owned(),
@@ -204,11 +204,11 @@ pub fn list_products(call: &mut Call<'_>) -> Result {
 /// zypper failed.
 pub fn products(call: &mut Call<'_>, all: bool, root: &Value) -> Result<Vec<Map>> {
     let args = if all {
-        words(&["products"])
+        to_args(&["products"])
     } else {
-        words(&["--disable-repositories", "products", "-i"])
+        to_args(&["--disable-repositories", "products", "-i"])
     };
-    let found = How::asking(root).xml(call, &args)?;
+    let found = ZypperOptions::asking(root).xml(call, &args)?;
     let base = if root.truthy() {
         python::str(root)
     } else {
@@ -269,7 +269,7 @@ pub fn resolve_capabilities(call: &mut Call<'_>) -> Result {
         Value::Map(map) => map.iter().map(|(k, _)| k.clone()).collect(),
         other => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!("'{class}' object is not iterable")));
+            return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
     let mut ret = Vec::new();
@@ -277,7 +277,7 @@ pub fn resolve_capabilities(call: &mut Call<'_>) -> Result {
         let (mut name, version) = match &pkg {
             Value::Map(map) => match map.0.first() {
                 Some((name, version)) => (name.clone(), version.clone()),
-                None => return Err(Fault::raised("StopIteration", "")),
+                None => return Err(CallError::raised("StopIteration", "")),
             },
             other => (other.clone(), Value::Nil),
         };
@@ -298,7 +298,7 @@ fn provider(call: &mut Call<'_>, name: &str, root: &Value) -> Result<Option<Stri
     let exact = map! {"root" => root.clone(), "match" => "exact"};
     match searched(call, name, root, &exact) {
         Ok(_) => return Ok(None),
-        Err(Fault::Command(_)) => {}
+        Err(CallError::Command(_)) => {}
         Err(other) => return Err(other),
     }
     let provides = map! {"root" => root.clone(), "provides" => true, "match" => "exact"};
@@ -310,14 +310,14 @@ fn provider(call: &mut Call<'_>, name: &str, root: &Value) -> Result<Option<Stri
                 Ok(None)
             }
         },
-        Err(Fault::Command(_)) => Ok(None),
+        Err(CallError::Command(_)) => Ok(None),
         Err(other) => Err(other),
     }
 }
 
 pub fn services_need_restart(call: &mut Call<'_>) -> Result {
     let root = option(call, "root");
-    let text = How::asking(&root).text(call, &words(&["ps", "-sss"]))?;
+    let text = ZypperOptions::asking(&root).text(call, &to_args(&["ps", "-sss"]))?;
     let services: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     Ok(services.into())
 }

@@ -1,8 +1,8 @@
 //! Installing, upgrading and removing packages.
 
-use super::list::{Wanted, downloaded, listed, normalized};
+use super::list::{ListOptions, downloaded, listed, normalized};
 use super::repos::refresh_with;
-use super::run::{How, WELL, words};
+use super::run::{WELL, ZypperOptions, to_args};
 use super::{find, wildcard};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{
@@ -10,7 +10,7 @@ use crate::execution::pkg::common::{
 };
 use crate::execution::pkg::lowpkg;
 use crate::execution::pkg::rpm::osarch;
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -59,7 +59,8 @@ fn word(name: &str, version: Option<&str>) -> String {
 /// The words before the packages.
 fn install_args(call: &Call<'_>) -> Vec<String> {
     let mut args = Vec::new();
-    let mut add = |on: bool, list: &[&str]| args.extend(if on { words(list) } else { Vec::new() });
+    let mut add =
+        |on: bool, list: &[&str]| args.extend(if on { to_args(list) } else { Vec::new() });
     add(call.flag("skip_verify"), &["--no-gpg-checks"]);
     add(!call.flag("refresh"), &["--no-refresh"]);
     add(true, &["install", "--auto-agree-with-licenses"]);
@@ -78,7 +79,7 @@ fn install_args(call: &Call<'_>) -> Vec<String> {
 }
 
 /// What is there before or after, as far as it counts for the answer.
-fn state(call: &mut Call<'_>, wanted: &Wanted, only_download: bool) -> Result<Map> {
+fn state(call: &mut Call<'_>, wanted: &ListOptions, only_download: bool) -> Result<Map> {
     if only_download {
         downloaded(call, &wanted.root)
     } else {
@@ -114,12 +115,14 @@ pub fn install(call: &mut Call<'_>) -> Result {
         Targets::Advisory(ids) => {
             let known = find::patches(call, &root, false)?;
             if let Some(id) = ids.iter().find(|id| known.get(id).is_none()) {
-                return Err(Fault::Command(format!("Advisory id \"{id}\" not found")));
+                return Err(CallError::Command(format!(
+                    "Advisory id \"{id}\" not found"
+                )));
             }
             ids
         }
     };
-    let wanted = Wanted {
+    let wanted = ListOptions {
         root: root.clone(),
         includes: kinds(list.iter()),
         attr: keywords(call).get("diff_attr").cloned().unwrap_or_default(),
@@ -129,10 +132,10 @@ pub fn install(call: &mut Call<'_>) -> Result {
         list = list.into_iter().map(|id| format!("patch:{id}")).collect();
     }
     let args = install_args(call);
-    let mut how = How {
+    let mut how = ZypperOptions {
         scope: true,
         forgive: call.flag("ignore_repo_failure"),
-        ..How::of(&root)
+        ..ZypperOptions::new(&root)
     };
     let mut lower = Vec::new();
     for batch in list.chunks(BATCH) {
@@ -141,7 +144,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     }
     how.scope = false;
     for batch in lower.chunks(BATCH) {
-        let args = [&args, &words(&["--force"])[..], batch].concat();
+        let args = [&args, &to_args(&["--force"])[..], batch].concat();
         how.text(call, &args)?;
     }
     let new = state(call, &wanted, only_download)?;
@@ -165,13 +168,13 @@ pub fn remove(call: &mut Call<'_>) -> Result {
     call.bound.kwargs = kept;
     let Targets::Repository(list) = found? else {
         let why = "'NoneType' object has no attribute 'keys'";
-        return Err(Fault::raised("AttributeError", why));
+        return Err(CallError::raised("AttributeError", why));
     };
     let fixes = temporary_fixes(call, &list, &root)?;
-    let wanted = Wanted {
+    let wanted = ListOptions {
         root: root.clone(),
         includes: kinds(list.iter().map(|(n, _)| n)),
-        ..Wanted::default()
+        ..ListOptions::default()
     };
     let old = listed(call, &wanted, false)?;
     let mut targets = Vec::new();
@@ -188,15 +191,15 @@ pub fn remove(call: &mut Call<'_>) -> Result {
     if targets.is_empty() && fixes.is_empty() {
         return empty();
     }
-    let how = How {
+    let how = ZypperOptions {
         scope: true,
-        ..How::of(&root)
+        ..ZypperOptions::new(&root)
     };
     for batch in targets.chunks(BATCH) {
-        how.text(call, &[&words(&["remove"])[..], batch].concat())?;
+        how.text(call, &[&to_args(&["remove"])[..], batch].concat())?;
     }
     for batch in fixes.chunks(BATCH) {
-        let args = words(&["removeptf", "--allow-downgrade"]);
+        let args = to_args(&["removeptf", "--allow-downgrade"]);
         how.text(call, &[&args[..], batch].concat())?;
     }
     let new = listed(call, &wanted, false)?;
@@ -235,7 +238,7 @@ fn upgrade_args(call: &Call<'_>) -> Vec<String> {
         args.push("--no-gpg-checks".to_owned());
     }
     let verb = if dist { "dist-upgrade" } else { "update" };
-    args.extend(words(&[verb, "--auto-agree-with-licenses"]));
+    args.extend(to_args(&[verb, "--auto-agree-with-licenses"]));
     if call.flag("dryrun") {
         args.push("--dry-run".to_owned());
     }
@@ -268,30 +271,30 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         refresh_with(call, root.clone(), keywords)?;
     }
     let mut args = upgrade_args(call);
-    let how = How {
+    let how = ZypperOptions {
         scope: true,
         forgive: true,
-        ..How::of(&root)
+        ..ZypperOptions::new(&root)
     };
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     if call.flag("dist_upgrade") {
         if dry {
-            how.text(call, &[&args[..], &words(&["--debug-solver"])].concat())?;
+            how.text(call, &[&args[..], &to_args(&["--debug-solver"])].concat())?;
         }
     } else if name.truthy() || pkgs.truthy() {
         match parsed(call, &name, &pkgs, &Value::Nil)? {
             Targets::Repository(list) => args.extend(list.into_iter().map(|(n, _)| n)),
             Targets::Advisory(_) => {
                 let why = "'list' object has no attribute 'keys'";
-                return Err(Fault::raised("AttributeError", why));
+                return Err(CallError::raised("AttributeError", why));
             }
             Targets::None | Targets::File(_) => {}
         }
     }
-    let wanted = Wanted {
+    let wanted = ListOptions {
         root,
         attr: call.arg("diff_attr").clone(),
-        ..Wanted::default()
+        ..ListOptions::default()
     };
     let old = listed(call, &wanted, false)?;
     let ran = how.ran(call, &args)?;

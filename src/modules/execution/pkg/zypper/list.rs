@@ -2,8 +2,8 @@
 
 use super::find::{info_records, products};
 use super::repos::refresh_with;
-use super::run::{How, words};
-use super::{find, root_of};
+use super::run::{ZypperOptions, to_args};
+use super::{find, root_arg};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
@@ -11,7 +11,7 @@ use crate::execution::pkg::common::{
 };
 use crate::execution::pkg::rpm::{self, osarch};
 use crate::execution::pkg::{loose_version, lowpkg};
-use crate::execution::{Call, Fault, command_helpers, python};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -21,7 +21,7 @@ use std::path::Path;
 
 /// What shall be listed.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct ListOptions {
     /// Another system below this directory.
     pub root: Value,
     /// `patch`, `pattern` and `product` beside the packages.
@@ -39,7 +39,7 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
         // Stock takes a text letter by letter, which names nothing.
         _ => Vec::new(),
     };
-    let wanted = Wanted {
+    let wanted = ListOptions {
         root: call.arg("root").clone(),
         includes,
         attr: option(call, "attr"),
@@ -49,10 +49,10 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
 }
 
 pub fn version(call: &mut Call<'_>) -> Result {
-    let wanted = Wanted {
-        root: root_of(call),
+    let wanted = ListOptions {
+        root: root_arg(call),
         attr: option(call, "attr"),
-        ..Wanted::default()
+        ..ListOptions::default()
     };
     let mut all = Packages::new();
     if !call.bound.varargs.is_empty() {
@@ -71,7 +71,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm or zypper failed.
-pub fn listed(call: &mut Call<'_>, wanted: &Wanted, as_list: bool) -> Result<Map> {
+pub fn listed(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Result<Map> {
     let mut all = installed(call, &wanted.root)?;
     for include in &wanted.includes {
         let entries = match include.as_str() {
@@ -134,7 +134,7 @@ fn product_entries(call: &mut Call<'_>, root: &Value) -> Result<Vec<(String, Map
     for product in products(call, false, root)? {
         let get = |key: &str| {
             let value = product.get(key).cloned();
-            value.ok_or_else(|| Fault::raised("KeyError", format!("'{key}'")))
+            value.ok_or_else(|| CallError::raised("KeyError", format!("'{key}'")))
         };
         let entry = map! {
             "epoch" => get("epoch")?, "version" => get("version")?, "release" => get("release")?,
@@ -153,7 +153,7 @@ fn element_entries(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<
     let mut entries = Vec::new();
     for name in names.iter().map(|(name, _)| python::str(name)) {
         let info = available(call, vec![format!("{kind}:{name}")], root)?;
-        let missing = |key: &str| Fault::raised("KeyError", format!("'{key}'"));
+        let missing = |key: &str| CallError::raised("KeyError", format!("'{key}'"));
         let info = info.get(&name).and_then(Value::as_map);
         let info = info.ok_or_else(|| missing(&name))?;
         let get = |key: &str| info.get(key).cloned().ok_or_else(|| missing(key));
@@ -222,7 +222,7 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
         let keywords = keywords(call);
         refresh_with(call, force, keywords)?;
     }
-    let mut args = words(&["list-updates"]);
+    let mut args = to_args(&["list-updates"]);
     match keywords(call).get("fromrepo") {
         None => {}
         Some(Value::Str(repo)) => args.extend(["--repo".to_owned(), repo.clone()]),
@@ -233,10 +233,10 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
         }
         Some(other) => {
             let class = python::short_class(other);
-            return Err(Fault::Type(format!("'{class}' object is not iterable")));
+            return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     }
-    let how = How::asking(call.arg("root"));
+    let how = ZypperOptions::asking(call.arg("root"));
     let mut ret = Map::new();
     for update in how.xml(call, &args)?.all("update") {
         if update.attribute("kind") == "package" {
@@ -247,7 +247,7 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
 }
 
 pub fn info_installed(call: &mut Call<'_>) -> Result {
-    let (names, root, attr) = (names(call), root_of(call), option(call, "attr"));
+    let (names, root, attr) = (names(call), root_arg(call), option(call, "attr"));
     let all_versions = wish(call, "all_versions");
     let mut ret = lowpkg::info(call, &names, &root, &attr, all_versions)?;
     let rename = |info: &mut Value| {
@@ -276,7 +276,7 @@ fn asked(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
     if names.is_empty() {
         return Ok(Map::new());
     }
-    let (keywords, root) = (keywords(call), root_of(call));
+    let (keywords, root) = (keywords(call), root_arg(call));
     if keywords.get("refresh").is_none_or(Value::truthy) {
         refresh_with(call, root.clone(), keywords)?;
     }
@@ -286,10 +286,10 @@ fn asked(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
 fn available(call: &mut Call<'_>, mut names: Vec<String>, root: &Value) -> Result<Map> {
     names.sort();
     names.dedup();
-    let how = How::asking(root);
+    let how = ZypperOptions::asking(root);
     let mut ret = Map::new();
     for batch in names.chunks(200) {
-        let mut args = words(&["info", "-t", "package"]);
+        let mut args = to_args(&["info", "-t", "package"]);
         args.extend_from_slice(batch);
         for (name, info) in info_records(&how.text(call, &args)?) {
             ret.set(name, info);
@@ -340,9 +340,9 @@ pub fn list_repo_pkgs(call: &mut Call<'_>) -> Result {
         .get("fromrepo")
         .filter(|v| v.truthy())
         .map(python::str);
-    let mut args = words(&["se", "-s"]);
+    let mut args = to_args(&["se", "-s"]);
     args.extend(names.iter().cloned());
-    let found = How::of(&root_of(call)).xml(call, &args)?;
+    let found = ZypperOptions::new(&root_arg(call)).xml(call, &args)?;
     let mut repos: Vec<(String, Packages)> = Vec::new();
     for solvable in found.all("solvable") {
         let of = |key: &str| solvable.attributes.iter().find(|(k, _)| k == key);
@@ -396,7 +396,7 @@ pub fn list_provides(call: &mut Call<'_>) -> Result {
                 0 | 1 => "not enough values to unpack (expected 2, got 1)",
                 _ => "too many values to unpack (expected 2)",
             };
-            return Err(Fault::raised("ValueError", what));
+            return Err(CallError::raised("ValueError", what));
         };
         if provided == name {
             continue;
@@ -431,7 +431,7 @@ pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Result<Map> {
         let text = path.to_string_lossy().into_owned();
         let Some((name, version)) = rpm::of_file(call, &text)? else {
             let why = "'NoneType' object is not subscriptable";
-            return Err(Fault::Type(why.to_owned()));
+            return Err(CallError::Type(why.to_owned()));
         };
         let meta = std::fs::metadata(&path).map_err(|e| python::os_error(&e, &text))?;
         let info = map! {

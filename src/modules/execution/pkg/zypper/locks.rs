@@ -1,10 +1,10 @@
 //! Packages that are held: `/etc/zypp/locks`.
 
 use super::find::searched;
-use super::run::{How, words};
+use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::lowpkg;
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_target::PyRegex;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -51,7 +51,7 @@ pub fn clean_locks(call: &mut Call<'_>) -> Result {
     if !file(&root).exists() {
         return Ok(ret.into());
     }
-    let answer = How::of(&root).xml(call, &words(&["cl"]))?;
+    let answer = ZypperOptions::new(&root).xml(call, &to_args(&["cl"]))?;
     let messages = answer.all("message").into_iter();
     let texts = messages.filter_map(|m| m.text.as_deref().map(str::to_lowercase));
     for text in texts.filter(|t| t.starts_with("removed")) {
@@ -67,7 +67,7 @@ pub fn clean_locks(call: &mut Call<'_>) -> Result {
 fn targets(call: &Call<'_>) -> Result<Vec<(String, Option<String>)>> {
     let (name, pkgs) = (call.arg("name"), call.arg("pkgs"));
     if !name.truthy() && !pkgs.truthy() {
-        return Err(Fault::Command(
+        return Err(CallError::Command(
             "Name or packages must be specified.".to_owned(),
         ));
     }
@@ -102,7 +102,7 @@ pub fn hold(call: &mut Call<'_>) -> Result {
     let root = call.arg("root").clone();
     let locks = locks(&root);
     let mut ret = Map::new();
-    let mut args = words(&["al"]);
+    let mut args = to_args(&["al"]);
     for (name, version) in targets {
         if locks.get(&name).is_some_and(Value::truthy) {
             let comment = format!("Package {name} is already set to be held.");
@@ -120,7 +120,7 @@ pub fn hold(call: &mut Call<'_>) -> Result {
         });
     }
     if args.len() > 1 {
-        How::of(&root).text(call, &args)?;
+        ZypperOptions::new(&root).text(call, &args)?;
     }
     Ok(ret.into())
 }
@@ -130,7 +130,7 @@ pub fn unhold(call: &mut Call<'_>) -> Result {
     let root = call.arg("root").clone();
     let locks = locks(&root);
     let mut ret = Map::new();
-    let mut args = words(&["rl"]);
+    let mut args = to_args(&["rl"]);
     for (name, version) in targets {
         let lock = locks.get(&name).and_then(Value::as_map);
         let Some(lock) = lock.filter(|l| !l.is_empty()) else {
@@ -158,7 +158,7 @@ pub fn unhold(call: &mut Call<'_>) -> Result {
         });
     }
     if args.len() > 1 {
-        How::of(&root).text(call, &args)?;
+        ZypperOptions::new(&root).text(call, &args)?;
     }
     Ok(ret.into())
 }
@@ -184,7 +184,7 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
         };
         let found = match searched(call, &name, &root, &kwargs) {
             Ok(found) => found,
-            Err(Fault::Command(_)) => continue,
+            Err(CallError::Command(_)) => continue,
             Err(other) => return Err(other),
         };
         for package in found.iter().map(|(name, _)| python::str(name)) {
@@ -199,7 +199,7 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
     }
     let wanted = if wanted.truthy() {
         let pattern = format!("{}-\\S+", python::str(&wanted));
-        let error = |why: String| Fault::raised("re.error", why);
+        let error = |why: String| CallError::raised("re.error", why);
         Some(PyRegex::new(&pattern).map_err(error)?)
     } else {
         None

@@ -16,6 +16,6 @@ use halite_wire::Value;
 pub use table::MODULE;
 
 /// The root in the open keywords.
-fn root_of(call: &Call<'_>) -> Value {
+fn root_arg(call: &Call<'_>) -> Value {
     common::option(call, "root")
 }

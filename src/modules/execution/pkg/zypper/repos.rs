@@ -1,10 +1,10 @@
 //! Repositories: those in `/etc/zypp/repos.d`, and what `zypper` changes of them.
 
-use super::run::{How, words};
+use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::keywords;
 use crate::execution::pkg::ini::Ini;
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_config::paths::minion::cache;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -79,8 +79,8 @@ pub fn del_repo(call: &mut Call<'_>) -> Result {
 
 fn delete(call: &mut Call<'_>, repo: &str, root: &Value) -> Result {
     if configured(root)?.sections().iter().any(|s| s == repo) {
-        let args = words(&["rr", "--loose-auth", "--loose-query", repo]);
-        let answer = How::of(root).xml(call, &args)?;
+        let args = to_args(&["rr", "--loose-auth", "--loose-query", repo]);
+        let answer = ZypperOptions::new(root).xml(call, &args)?;
         let messages = answer.all("message");
         if let (Some(message), false) = (messages.first(), answer.all("progress").is_empty()) {
             let mut ret = Map::new();
@@ -89,7 +89,9 @@ fn delete(call: &mut Call<'_>, repo: &str, root: &Value) -> Result {
             return Ok(ret.into());
         }
     }
-    Err(Fault::Command(format!("Repository '{repo}' not found.")))
+    Err(CallError::Command(format!(
+        "Repository '{repo}' not found."
+    )))
 }
 
 pub fn mod_repo(call: &mut Call<'_>) -> Result {
@@ -111,10 +113,10 @@ fn modify(call: &mut Call<'_>, repo: &str, mut kwargs: Map) -> Result {
     let mut known = info(&configured(&root)?, repo)?;
     if let Some(url) = kwargs.get("baseurl").filter(|_| !added) {
         let old = known.get("baseurl");
-        let old = old.ok_or_else(|| Fault::raised("KeyError", "'baseurl'"))?;
+        let old = old.ok_or_else(|| CallError::raised("KeyError", "'baseurl'"))?;
         if url != old {
             if kwargs.contains("root") {
-                return Err(twice("mod_repo"));
+                return Err(duplicate_argument("mod_repo"));
             }
             for (key, value) in kwargs.iter() {
                 known.set(python::str(key), value.clone());
@@ -128,19 +130,19 @@ fn modify(call: &mut Call<'_>, repo: &str, mut kwargs: Map) -> Result {
     }
     let options = options(&kwargs);
     if !options.is_empty() {
-        let mut args = words(&["mr"]);
+        let mut args = to_args(&["mr"]);
         args.extend(options.iter().cloned());
         args.push(repo.to_owned());
-        let how = How {
+        let how = ZypperOptions {
             refresh: true,
-            ..How::of(&root)
+            ..ZypperOptions::new(&root)
         };
         how.xml(call, &args)?;
     }
     let refresh = kwargs.get("gpgautoimport") == Some(&Value::Bool(true));
     if refresh {
         if kwargs.contains("root") {
-            return Err(twice("refresh_db"));
+            return Err(duplicate_argument("refresh_db"));
         }
         kwargs.set("repos", repo);
         let force = kwargs.remove("force").unwrap_or_default();
@@ -155,8 +157,8 @@ fn modify(call: &mut Call<'_>, repo: &str, mut kwargs: Map) -> Result {
 }
 
 /// Stock gives the root twice there.
-fn twice(function: &str) -> Fault {
-    Fault::Type(format!(
+fn duplicate_argument(function: &str) -> CallError {
+    CallError::Type(format!(
         "salt.loaded.int.module.zypperpkg.{function}() got multiple values for keyword argument 'root'"
     ))
 }
@@ -190,12 +192,12 @@ fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Result<()
     let named = ["url", "mirrorlist", "baseurl"];
     let url = named.iter().find_map(|n| kwargs.get(n));
     let Some(url) = url.filter(|u| u.truthy()).map(python::str) else {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Repository '{repo}' not found, and neither 'baseurl' nor 'mirrorlist' was specified"
         )));
     };
     let Some(new) = address(&url) else {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "Repository '{repo}' not found and URL for baseurl/mirrorlist is malformed"
         )));
     };
@@ -205,21 +207,21 @@ fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Result<()
         if !new.has_path {
             // Stock means to add a slash and fails.
             let why = "'function' object has no attribute 'ParseResult'";
-            return Err(Fault::raised("AttributeError", why));
+            return Err(CallError::raised("AttributeError", why));
         }
         let old = known.get("baseurl");
-        let old = old.ok_or_else(|| Fault::raised("KeyError", "'baseurl'"))?;
+        let old = old.ok_or_else(|| CallError::raised("KeyError", "'baseurl'"))?;
         if address(&python::str(old)).is_some_and(|old| old.text == new.text) {
-            return Err(Fault::Command(format!(
+            return Err(CallError::Command(format!(
                 "Repository '{repo}' already exists as '{alias}'."
             )));
         }
     }
-    How::of(root).xml(call, &words(&["ar", &url, repo]))?;
+    ZypperOptions::new(root).xml(call, &to_args(&["ar", &url, repo]))?;
     if configured(root)?.sections().iter().any(|s| s == repo) {
         Ok(())
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "Failed add new repository '{repo}' for unspecified reason. Please check zypper logs."
         )))
     }
@@ -270,7 +272,7 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
 /// zypper failed.
 pub fn refresh_with(call: &mut Call<'_>, force: Value, kwargs: Map) -> Result {
     if kwargs.contains("force") {
-        return Err(Fault::Type(
+        return Err(CallError::Type(
             "refresh_db() got multiple values for argument 'force'".to_owned(),
         ));
     }
@@ -297,10 +299,10 @@ pub fn refresh_with(call: &mut Call<'_>, force: Value, kwargs: Map) -> Result {
         Some(Value::Array(list)) => args.extend(list.iter().map(python::str)),
         Some(other) => args.push(python::str(other)),
     }
-    let how = How {
+    let how = ZypperOptions {
         refresh: true,
         success: &[0, 6],
-        ..How::of(&root_in(&kwargs))
+        ..ZypperOptions::new(&root_in(&kwargs))
     };
     Ok(refreshed(&how.text(call, &args)?).into())
 }

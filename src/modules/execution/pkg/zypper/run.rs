@@ -2,8 +2,8 @@
 
 use crate::execution::declare::Result;
 use crate::execution::pkg::lowpkg;
-use crate::execution::program::Ran;
-use crate::execution::{Call, Fault, command_helpers, python, systemd};
+use crate::execution::program::CommandOutput;
+use crate::execution::{Call, CallError, command_helpers, python, systemd};
 use halite_sys::command::Helper;
 use halite_wire::map;
 use halite_wire::xml::{self, Element};
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// How zypper is called.
 #[derive(Clone, Debug, Default)]
-pub struct How {
+pub struct ZypperOptions {
     /// Another system below this directory.
     pub root: Option<String>,
     /// It may refresh repositories.
@@ -41,20 +41,20 @@ pub struct How {
     pub success: &'static [i64],
 }
 
-impl How {
+impl ZypperOptions {
     /// In a root, when the value is one.
-    pub fn of(root: &Value) -> How {
-        How {
+    pub fn new(root: &Value) -> ZypperOptions {
+        ZypperOptions {
             root: root.truthy().then(|| python::str(root)),
-            ..How::default()
+            ..ZypperOptions::default()
         }
     }
 
-    /// As [`How::of`] for questions.
-    pub fn asking(root: &Value) -> How {
-        How {
+    /// As [`ZypperOptions::of`] for questions.
+    pub fn asking(root: &Value) -> ZypperOptions {
+        ZypperOptions {
             readonly: true,
-            ..How::of(root)
+            ..ZypperOptions::new(root)
         }
     }
 
@@ -72,19 +72,20 @@ impl How {
     /// It failed, or printed something else.
     pub fn xml(&self, call: &mut Call<'_>, args: &[String]) -> Result<Element> {
         let ran = self.run(call, args, true)?;
-        xml::parse(&ran.stdout).map_err(|why| Fault::raised("xml.parsers.expat.ExpatError", why))
+        xml::parse(&ran.stdout)
+            .map_err(|why| CallError::raised("xml.parsers.expat.ExpatError", why))
     }
 
     /// What it did.
     ///
     /// # Errors
     /// It failed.
-    pub fn ran(&self, call: &mut Call<'_>, args: &[String]) -> Result<Ran> {
+    pub fn ran(&self, call: &mut Call<'_>, args: &[String]) -> Result<CommandOutput> {
         self.run(call, args, false)
     }
 
     fn argv(&self, args: &[String], xml: bool) -> Vec<String> {
-        let mut argv = words(&["zypper", "--non-interactive"]);
+        let mut argv = to_args(&["zypper", "--non-interactive"]);
         if xml {
             argv.push("--xmlout".to_owned());
         }
@@ -101,7 +102,7 @@ impl How {
     fn helper(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Helper {
         let mut argv = Vec::new();
         if self.scope && systemd::scope(call) {
-            argv.extend(words(&["systemd-run", "--scope"]));
+            argv.extend(to_args(&["systemd-run", "--scope"]));
         }
         argv.extend(self.argv(args, xml));
         let mut helper = Helper::new(argv);
@@ -114,7 +115,7 @@ impl How {
     }
 
     /// Runs it; waits as long as another one has the lock.
-    fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Result<Ran> {
+    fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Result<CommandOutput> {
         let helper = self.helper(call, args, xml);
         let mut blocked = false;
         let ran = loop {
@@ -132,22 +133,22 @@ impl How {
                 _ => break ran,
             };
             blocked = true;
-            tell(call, news, "zypper/blocked");
+            fire_event(call, news, "zypper/blocked");
             std::thread::sleep(PAUSE);
         };
         let error = if WELL.contains(&ran.retcode) || WARNINGS.contains(&ran.retcode) {
             None
         } else {
-            Some(why(&ran, xml))
+            Some(error_text(&ran, xml))
         };
         if blocked {
             let info = error.as_deref().unwrap_or("Zypper has been released");
             let news = map! {"success" => error.is_none(), "info" => info};
-            tell(call, news, "zypper/released");
+            fire_event(call, news, "zypper/released");
         }
         match error {
             Some(why) if !self.forgive => {
-                Err(Fault::Command(format!("Zypper command failure: {why}")))
+                Err(CallError::Command(format!("Zypper command failure: {why}")))
             }
             _ => Ok(ran),
         }
@@ -155,12 +156,12 @@ impl How {
 }
 
 /// Words as they go to a program.
-pub fn words(list: &[&str]) -> Vec<String> {
+pub fn to_args(list: &[&str]) -> Vec<String> {
     list.iter().map(|w| (*w).to_owned()).collect()
 }
 
 /// What went wrong.
-fn why(ran: &Ran, is_xml: bool) -> String {
+fn error_text(ran: &CommandOutput, is_xml: bool) -> String {
     let said = if is_xml {
         match xml::parse(&ran.stdout) {
             Ok(document) => {
@@ -213,7 +214,7 @@ fn process(call: &mut Call<'_>, pid: &str) -> Result<Map> {
 }
 
 /// Tells the master; a minion without one runs all the same.
-fn tell(call: &mut Call<'_>, data: Map, tag: &str) {
+fn fire_event(call: &mut Call<'_>, data: Map, tag: &str) {
     let sent = call.salt(
         "event.fire_master",
         vec![data.into(), tag.into()],
@@ -236,10 +237,10 @@ mod tests {
 
     #[test]
     fn argument_vectors() {
-        let how = How::of(&"/r".into());
+        let how = ZypperOptions::new(&"/r".into());
         assert_eq!(
-            how.argv(&words(&["lu"]), true),
-            words(&[
+            how.argv(&to_args(&["lu"]), true),
+            to_args(&[
                 "zypper",
                 "--non-interactive",
                 "--xmlout",
@@ -249,33 +250,36 @@ mod tests {
                 "lu"
             ])
         );
-        let how = How {
+        let how = ZypperOptions {
             refresh: true,
-            ..How::default()
+            ..ZypperOptions::default()
         };
         assert_eq!(
-            how.argv(&words(&["refresh"]), false),
-            words(&["zypper", "--non-interactive", "refresh"])
+            how.argv(&to_args(&["refresh"]), false),
+            to_args(&["zypper", "--non-interactive", "refresh"])
         );
         assert_eq!(
-            How::default().argv(&words(&["--no-refresh", "install"]), false),
-            words(&["zypper", "--non-interactive", "--no-refresh", "install"])
+            ZypperOptions::default().argv(&to_args(&["--no-refresh", "install"]), false),
+            to_args(&["zypper", "--non-interactive", "--no-refresh", "install"])
         );
     }
 
     #[test]
     fn reasons() {
-        let ran = |stdout: &str, stderr: &str| Ran {
+        let ran = |stdout: &str, stderr: &str| CommandOutput {
             stdout: stdout.to_owned(),
             stderr: stderr.to_owned(),
-            ..Ran::default()
+            ..CommandOutput::default()
         };
-        assert_eq!(why(&ran("Loading\n", "no\n"), false), "noLoading");
-        assert_eq!(why(&ran("", ""), false), "Check Zypper's logs.");
+        assert_eq!(error_text(&ran("Loading\n", "no\n"), false), "noLoading");
+        assert_eq!(error_text(&ran("", ""), false), "Check Zypper's logs.");
         let xml = "<?xml version='1.0'?>\n<stream>\n<message type=\"info\">i</message>\n\
                    <message type=\"error\">a &apos;b&apos;</message><message type=\"error\">c</message></stream>";
-        assert_eq!(why(&ran(xml, "x"), true), "a 'b'\nc");
-        assert_eq!(why(&ran("<stream>", "cut\n"), true), "cut");
-        assert_eq!(why(&ran("<stream/>", "s"), true), "Check Zypper's logs.");
+        assert_eq!(error_text(&ran(xml, "x"), true), "a 'b'\nc");
+        assert_eq!(error_text(&ran("<stream>", "cut\n"), true), "cut");
+        assert_eq!(
+            error_text(&ran("<stream/>", "s"), true),
+            "Check Zypper's logs."
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! Versions with wildcards: the newest in the repositories that fits (`zypperpkg.py Wildcard`).
 
-use super::run::{How, words};
+use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::loose_version;
-use crate::execution::{Call, Fault, python};
+use crate::execution::{Call, CallError, python};
 use halite_target::fnmatch;
 use halite_wire::Value;
 
@@ -23,7 +23,7 @@ fn split(wish: &str) -> Result<(String, String)> {
     if sign.is_empty() || SIGNS.contains(&sign.as_str()) {
         Ok((sign, exact))
     } else {
-        Err(Fault::Command(format!(
+        Err(CallError::Command(format!(
             "Zypper do not supports operator \"{sign}\"."
         )))
     }
@@ -43,7 +43,7 @@ pub fn version(
         return Ok(None);
     }
     let Value::Str(wish) = wish else {
-        return Err(Fault::Type(format!(
+        return Err(CallError::Type(format!(
             "expected string or bytes-like object, got '{}'",
             python::short_class(wish)
         )));
@@ -52,15 +52,15 @@ pub fn version(
     let Value::Str(name) = name else {
         // The place in stock's words for zypper.
         let place = if root.truthy() { 8 } else { 6 };
-        return Err(Fault::Type(format!(
+        return Err(CallError::Type(format!(
             "sequence item {place}: expected str instance, {} found",
             python::short_class(name)
         )));
     };
-    let found = How::asking(root).xml(call, &words(&["se", "-xv", name]))?;
+    let found = ZypperOptions::asking(root).xml(call, &to_args(&["se", "-xv", name]))?;
     let solvables = found.all("solvable");
     if solvables.is_empty() {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "No packages found matching '{name}'"
         )));
     }

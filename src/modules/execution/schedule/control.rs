@@ -2,8 +2,8 @@
 
 use super::super::Call;
 use super::super::declare::Result;
-use super::show::{Wanted, jobs};
-use super::{Said, changed, fire, keyword, name, persist};
+use super::show::{ListFilter, jobs};
+use super::{ScheduleReply, changed, fire, keyword, name, persist};
 use crate::local;
 use halite_schedule::strptime;
 use halite_wire::{Map, Value, yaml};
@@ -11,10 +11,10 @@ use std::path::Path;
 
 /// Where a job is, with what an event about it says of that; `None` if there is no such job.
 fn locate(call: &Call<'_>, data: &mut Map, name: &str) -> Option<()> {
-    if jobs(call, Wanted::of("opts")).contains(name) {
+    if jobs(call, ListFilter::of("opts")).contains(name) {
         return Some(());
     }
-    if !jobs(call, Wanted::of("pillar")).contains(name) {
+    if !jobs(call, ListFilter::of("pillar")).contains(name) {
         return None;
     }
     data.set("where", "pillar");
@@ -38,20 +38,20 @@ fn switch(call: &Call<'_>, enabled: bool) -> Result {
     };
     if test {
         let would = format!("Job: {name} would be {word}d in schedule.");
-        return Ok(Said::new(would, true).into());
+        return Ok(ScheduleReply::new(would, true).into());
     }
     let mut data =
         halite_wire::map! {"name" => name.as_str(), "func" => func, "persist" => persist(call)};
     if locate(call, &mut data, &name).is_none() {
-        return Ok(Said::new(format!("Job {name} does not exist."), false).into());
+        return Ok(ScheduleReply::new(format!("Job {name} does not exist."), false).into());
     }
     let now = changed(call, &data, &format!("{word}d_job_complete"));
     let job = now.as_ref().and_then(|now| now.get(&name)?.as_map());
     if job.is_some_and(|job| job.get("enabled").is_none_or(Value::truthy) == enabled) {
-        let said = Said::new(format!("{did} Job {name} in schedule."), true);
+        let said = ScheduleReply::new(format!("{did} Job {name} in schedule."), true);
         return Ok(said.with(&name, format!("{word}d")).into());
     }
-    Ok(Said::new(format!("Failed to {word} job {name} in schedule."), false).into())
+    Ok(ScheduleReply::new(format!("Failed to {word} job {name} in schedule."), false).into())
 }
 
 pub(super) fn enable_job(call: &mut Call<'_>) -> Result {
@@ -69,15 +69,15 @@ fn switch_all(call: &Call<'_>, enabled: bool) -> Result {
         ("disable", "Disabled")
     };
     if keyword(call, "test") {
-        return Ok(Said::changing(format!("Schedule would be {word}d."), true).into());
+        return Ok(ScheduleReply::changing(format!("Schedule would be {word}d."), true).into());
     }
     let data = halite_wire::map! {"func" => word, "persist" => persist(call)};
     let now = changed(call, &data, &format!("{word}d_complete"));
     if now.is_some_and(|now| now.get("enabled").is_some_and(|e| e.truthy() == enabled)) {
-        let said = Said::changing(format!("{did} schedule on minion."), true);
+        let said = ScheduleReply::changing(format!("{did} schedule on minion."), true);
         return Ok(said.with("schedule", format!("{word}d")).into());
     }
-    Ok(Said::changing(format!("Failed to {word} schedule on minion."), false).into())
+    Ok(ScheduleReply::changing(format!("Failed to {word} schedule on minion."), false).into())
 }
 
 pub(super) fn enable(call: &mut Call<'_>) -> Result {
@@ -90,31 +90,31 @@ pub(super) fn disable(call: &mut Call<'_>) -> Result {
 
 pub(super) fn run_job(call: &mut Call<'_>) -> Result {
     let name = name(call);
-    let schedule = jobs(call, Wanted::all());
+    let schedule = jobs(call, ListFilter::all());
     let Some(job) = schedule.get(&name).and_then(Value::as_map) else {
-        return Ok(Said::bare(format!("Job {name} does not exist."), false).into());
+        return Ok(ScheduleReply::bare(format!("Job {name} does not exist."), false).into());
     };
     let disabled = job.get("enabled").is_some_and(|e| !e.truthy());
     if disabled && !call.flag("force") {
-        return Ok(Said::bare(format!("Job {name} is disabled."), true).into());
+        return Ok(ScheduleReply::bare(format!("Job {name} is disabled."), true).into());
     }
     let data = halite_wire::map! {"name" => name.as_str(), "func" => "run_job"};
     Ok(if fire(call, &data) {
-        Said::bare(format!("Scheduling Job {name} on minion."), true)
+        ScheduleReply::bare(format!("Scheduling Job {name} on minion."), true)
     } else {
-        Said::bare(format!("Failed to run job {name} on minion."), false)
+        ScheduleReply::bare(format!("Failed to run job {name} on minion."), false)
     }
     .into())
 }
 
 pub(super) fn save(call: &mut Call<'_>) -> Result {
     if keyword(call, "test") {
-        return Ok(Said::bare("Schedule would be saved.", true).into());
+        return Ok(ScheduleReply::bare("Schedule would be saved.", true).into());
     }
     let data = halite_wire::map! {"func" => "save_schedule"};
-    Ok(match super::ask(call, &data, "saved") {
-        Some(_) => Said::bare("Schedule (non-pillar items) saved.", true),
-        None => Said::bare("Failed to save schedule.", false),
+    Ok(match super::request(call, &data, "saved") {
+        Some(_) => ScheduleReply::bare("Schedule (non-pillar items) saved.", true),
+        None => ScheduleReply::bare("Failed to save schedule.", false),
     }
     .into())
 }
@@ -132,7 +132,7 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result {
     }
     let path = super::file(call).with_file_name("schedule.conf");
     if !Path::new(&path).is_file() {
-        return Ok(said(comments, result));
+        return Ok(comments_return(comments, result));
     }
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let read = yaml::parse(&text).ok().and_then(Value::into_map);
@@ -155,12 +155,12 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result {
         }
     };
     comments.push(comment);
-    Ok(said(comments, result && good))
+    Ok(comments_return(comments, result && good))
 }
 
-fn said(comments: Vec<&str>, result: bool) -> Value {
+fn comments_return(comments: Vec<&str>, result: bool) -> Value {
     let comments: Vec<Value> = comments.into_iter().map(Value::from).collect();
-    Said::bare(comments, result).into()
+    ScheduleReply::bare(comments, result).into()
 }
 
 pub(super) fn postpone_job(call: &mut Call<'_>) -> Result {
@@ -179,7 +179,7 @@ pub(super) fn skip_job(call: &mut Call<'_>) -> Result {
 /// `postpone_job` and `skip_job`; `times` are the arguments with what is said if one is missing.
 fn explicit(call: &Call<'_>, times: &[(&str, &str)], word: &str, did: &str) -> Result {
     let name = name(call);
-    let say = |comment: &str, result| Ok(Said::bare(comment, result).into());
+    let say = |comment: &str, result| Ok(ScheduleReply::bare(comment, result).into());
     if name.is_empty() {
         return say("Job name is required.", false);
     }

@@ -1,8 +1,9 @@
 //! One request, through `ureq`.
 
-use super::super::{Fault, python};
+use super::super::{CallError, python};
 use super::ca_bundle;
-use super::options::Options;
+use super::options::HttpOptions;
+use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::{self, Read};
@@ -20,7 +21,7 @@ const MOST: u64 = 1 << 30;
 const STREAM: i64 = 599;
 
 /// What a server said.
-pub struct Reply {
+pub struct HttpReply {
     /// The status.
     pub status: i64,
     /// The words of the status.
@@ -31,7 +32,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl HttpReply {
     /// A header, whatever the case of its letters.
     pub fn header(&self, name: &str) -> Option<&str> {
         let is = |key: &Value| key.as_str().is_some_and(|k| k.eq_ignore_ascii_case(name));
@@ -41,9 +42,9 @@ impl Reply {
 }
 
 /// What came of a request.
-pub enum Answer {
+pub enum HttpOutcome {
     /// A server answered.
-    Reply(Reply),
+    Reply(HttpReply),
     /// It did not: the fields that `http.query` returns then.
     Failed(Map),
 }
@@ -51,11 +52,11 @@ pub enum Answer {
 /// Makes a request.
 ///
 /// # Errors
-/// It cannot be made; that a server cannot be reached is an [`Answer`].
-pub fn ask(url: &str, options: &Options) -> Result<Answer, Fault> {
+/// It cannot be made; that a server cannot be reached is an [`HttpOutcome`].
+pub fn send(url: &str, options: &HttpOptions) -> Result<HttpOutcome> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     if scheme != "http" && scheme != "https" {
-        return Err(Fault::Command(format!("Unsupported url scheme: {url}")));
+        return Err(CallError::Command(format!("Unsupported url scheme: {url}")));
     }
     let body = options.body()?;
     let mut headers = options.headers()?;
@@ -68,17 +69,17 @@ pub fn ask(url: &str, options: &Options) -> Result<Answer, Fault> {
         headers.set("Content-Type", "application/x-www-form-urlencoded");
     }
     let agent = agent(url, options)?;
-    match send(&agent, &method, url, &headers, body) {
+    match send_request(&agent, &method, url, &headers, body) {
         Ok(response) => reply(response, options),
         Err(e) => failed(e, options),
     }
 }
 
-fn other(e: impl std::fmt::Display) -> Fault {
-    Fault::Command(e.to_string())
+fn other(e: impl std::fmt::Display) -> CallError {
+    CallError::Command(e.to_string())
 }
 
-fn agent(url: &str, options: &Options) -> Result<Agent, Fault> {
+fn agent(url: &str, options: &HttpOptions) -> Result<Agent> {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(5)
@@ -93,7 +94,7 @@ fn agent(url: &str, options: &Options) -> Result<Agent, Fault> {
     Ok(config.build().new_agent())
 }
 
-fn proxy(url: &str, options: &Options) -> Result<Option<Proxy>, Fault> {
+fn proxy(url: &str, options: &HttpOptions) -> Result<Option<Proxy>> {
     let text = |name: &str| {
         Some(options.opt(name))
             .filter(|v| v.truthy())
@@ -118,7 +119,7 @@ fn proxy(url: &str, options: &Options) -> Result<Option<Proxy>, Fault> {
         .map_err(other)
 }
 
-fn tls(url: &str, options: &Options) -> Result<TlsConfig, Fault> {
+fn tls(url: &str, options: &HttpOptions) -> Result<TlsConfig> {
     let config = TlsConfig::builder().provider(TlsProvider::NativeTls);
     if !url.starts_with("https") {
         return Ok(config.build());
@@ -141,11 +142,11 @@ fn tls(url: &str, options: &Options) -> Result<TlsConfig, Fault> {
         .build())
 }
 
-fn read(path: &str) -> Result<Vec<u8>, Fault> {
+fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| other(python::os_error(&e, path)))
 }
 
-fn certificates(path: &str) -> Result<Vec<Certificate<'static>>, Fault> {
+fn certificates(path: &str) -> Result<Vec<Certificate<'static>>> {
     let content = read(path)?;
     let mut found = Vec::new();
     for item in parse_pem(&content) {
@@ -157,7 +158,7 @@ fn certificates(path: &str) -> Result<Vec<Certificate<'static>>, Fault> {
 }
 
 /// The certificate that the client shows: one file, or a list of certificate and key.
-fn client(options: &Options) -> Result<Option<ClientCert>, Fault> {
+fn client(options: &HttpOptions) -> Result<Option<ClientCert>> {
     let cert = match options.get("cert") {
         Value::Nil => options.opt("cert"),
         given => given,
@@ -177,9 +178,15 @@ fn client(options: &Options) -> Result<Option<ClientCert>, Fault> {
     Ok(Some(ClientCert::new_with_certs(&certificates(&cert)?, key)))
 }
 
-type Sent = Result<Response<Body>, ureq::Error>;
+type SendResult = Result<Response<Body>, ureq::Error>;
 
-fn send(agent: &Agent, method: &str, url: &str, headers: &Map, body: Option<Vec<u8>>) -> Sent {
+fn send_request(
+    agent: &Agent,
+    method: &str,
+    url: &str,
+    headers: &Map,
+    body: Option<Vec<u8>>,
+) -> SendResult {
     let bare: Option<RequestBuilder<WithoutBody>> = match method {
         "GET" => Some(agent.get(url)),
         "HEAD" => Some(agent.head(url)),
@@ -188,7 +195,7 @@ fn send(agent: &Agent, method: &str, url: &str, headers: &Map, body: Option<Vec<
         _ => None,
     };
     if let Some(builder) = bare {
-        let builder = dressed(builder, headers);
+        let builder = add_headers(builder, headers);
         return match body {
             None => builder.call(),
             Some(body) => builder.force_send_body().send(body),
@@ -201,7 +208,7 @@ fn send(agent: &Agent, method: &str, url: &str, headers: &Map, body: Option<Vec<
         _ => None,
     };
     if let Some(builder) = loaded {
-        let builder = dressed(builder, headers);
+        let builder = add_headers(builder, headers);
         return match body {
             None => builder.send_empty(),
             Some(body) => builder.send(body),
@@ -217,14 +224,14 @@ fn send(agent: &Agent, method: &str, url: &str, headers: &Map, body: Option<Vec<
     }
 }
 
-fn dressed<B>(mut builder: RequestBuilder<B>, headers: &Map) -> RequestBuilder<B> {
+fn add_headers<B>(mut builder: RequestBuilder<B>, headers: &Map) -> RequestBuilder<B> {
     for (name, value) in headers.iter() {
         builder = builder.header(python::str(name), python::str(value));
     }
     builder
 }
 
-fn reply(response: Response<Body>, options: &Options) -> Result<Answer, Fault> {
+fn reply(response: Response<Body>, options: &HttpOptions) -> Result<HttpOutcome> {
     let status = response.status();
     let mut headers = Map::new();
     for (name, value) in response.headers() {
@@ -249,11 +256,11 @@ fn reply(response: Response<Body>, options: &Options) -> Result<Answer, Fault> {
         return failed(ureq::Error::Io(e), options);
     }
     if body.len() as u64 > most {
-        return Err(Fault::Command(format!(
+        return Err(CallError::Command(format!(
             "the body has more than {most} octets"
         )));
     }
-    Ok(Answer::Reply(Reply {
+    Ok(HttpOutcome::Reply(HttpReply {
         status: status.as_u16().into(),
         reason: status.canonical_reason().unwrap_or("Unknown").to_owned(),
         headers,
@@ -271,7 +278,7 @@ fn spelled(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-fn failed(error: ureq::Error, options: &Options) -> Result<Answer, Fault> {
+fn failed(error: ureq::Error, options: &HttpOptions) -> Result<HttpOutcome> {
     use ureq::Error;
     let stream = |text: &str| map! {"status" => STREAM, "error" => text};
     let system = |text: String| {
@@ -282,7 +289,7 @@ fn failed(error: ureq::Error, options: &Options) -> Result<Answer, Fault> {
         ret.set("error", text);
         ret
     };
-    Ok(Answer::Failed(match error {
+    Ok(HttpOutcome::Failed(match error {
         Error::Timeout(Timeout::Connect | Timeout::Resolve) => stream("Timeout while connecting"),
         Error::Timeout(_) => stream("Timeout during request"),
         Error::HostNotFound => system("[Errno -2] Name or service not known".to_owned()),
@@ -296,7 +303,7 @@ fn failed(error: ureq::Error, options: &Options) -> Result<Answer, Fault> {
             None => e.to_string(),
         }),
         Error::Tls(_) | Error::NativeTls(_) => system(error.to_string()),
-        other => return Err(Fault::Command(other.to_string())),
+        other => return Err(CallError::Command(other.to_string())),
     }))
 }
 
@@ -309,7 +316,7 @@ mod tests {
     fn headers_are_spelled_as_tornado_does() {
         assert_eq!(spelled("content-type"), "Content-Type");
         assert_eq!(spelled("etag"), "Etag");
-        let options = Options::new(&Map::new(), &Map::new()).unwrap();
+        let options = HttpOptions::new(&Map::new(), &Map::new()).unwrap();
         assert_eq!(
             options.seconds("http_connect_timeout", 2.0),
             Duration::from_secs(2)
