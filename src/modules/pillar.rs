@@ -61,7 +61,7 @@ pub fn is_local(opts: &Map) -> bool {
 pub fn local(
     opts: &Map,
     grains: &Map,
-    wish: &Wish,
+    query: &PillarQuery,
     functions: CallerFactory,
 ) -> Result<Map, MinionError> {
     // Templates within templates need more stack than the threads of the daemon have.
@@ -84,7 +84,7 @@ pub fn local(
 fn compile(
     opts: &Map,
     grains: &Map,
-    wish: &Wish,
+    query: &PillarQuery,
     functions: CallerFactory,
 ) -> Result<Map, MinionError> {
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
@@ -177,11 +177,11 @@ pub fn of_minion(
 /// `SaltClientError`: the master gives none; `CommandExecutionError`: it cannot be compiled here.
 pub fn compile_fresh(
     ctx: &Context,
-    wish: &Wish,
+    query: &PillarQuery,
     functions: CallerFactory,
 ) -> Result<Map, CallError> {
     if is_local(&ctx.opts) {
-        return local(&ctx.opts, &ctx.grains, wish, functions)
+        return local(&ctx.opts, &ctx.grains, query, functions)
             .map_err(|e| CallError::Command(e.message));
     }
     let failed = |text: String| CallError::raised("salt.exceptions.SaltClientError", text);

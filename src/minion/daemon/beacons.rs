@@ -31,7 +31,7 @@ impl Minion {
         };
         let begun = self.shared.aside("beacons", move || {
             let events = watcher.poll(&ctx, &looks);
-            Some(News::Seen(Box::new(Seen { watcher, events })))
+            Some(LoopEvent::Seen(Box::new(Seen { watcher, events })))
         });
         if !begun {
             self.lookout.beacons.seen();

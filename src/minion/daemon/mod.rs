@@ -69,7 +69,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let (orders, woken) = (teller.clone(), wake.clone());
     let tap = move |body: &[u8]| {
         if let Some(order) = DaemonRequest::read(body)
-            && orders.send(News::Order(order)).is_ok()
+            && orders.send(LoopEvent::Order(order)).is_ok()
         {
             woken.wake();
         }

@@ -5,7 +5,7 @@
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, Context, config, find_for, python};
-use halite_channel::Me;
+use halite_channel::Identity;
 use halite_config::paths::minion::cache;
 use halite_sys::daemon::write_atomic;
 use halite_target::Target;
@@ -313,7 +313,7 @@ fn local_get(call: &Call<'_>) -> Result {
     let kind = python::str(call.arg("tgt_type"));
     let target = Target::parse(call.arg("tgt"), &kind, None)
         .map_err(|_| CallError::raised("KeyError", format!("'{kind}'")))?;
-    let me = Me {
+    let me = Identity {
         id: ctx.id.clone(),
         grains: ctx.grains.clone(),
         pillar: ctx.pillar.clone(),

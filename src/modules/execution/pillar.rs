@@ -157,21 +157,21 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
     if over.truthy() && over.as_map().is_none() {
         log::error!("Pillar data must be a dictionary");
     }
-    let wish = PillarQuery {
+    let query = PillarQuery {
         pillarenv,
         pillar_override: over.into_map().unwrap_or_default(),
         ..PillarQuery::default()
     };
-    compile(call, &wish)
+    compile(call, &query)
 }
 
 /// Without a way to a master it is the pillar that the minion holds.
-fn compile(call: &Call<'_>, wish: &Wish) -> Result<Map> {
+fn compile(call: &Call<'_>, query: &PillarQuery) -> Result<Map> {
     let ctx = call.ctx;
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
     }
-    pillar::compile_fresh(ctx, wish, super::template_functions)
+    pillar::compile_fresh(ctx, query, super::template_functions)
 }
 
 /// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then
@@ -214,12 +214,12 @@ fn ext(call: &mut Call<'_>) -> Result {
             .map_err(|e| CallError::raised("salt.utils.yamlloader.YAMLError", e.to_string()))?,
         other => other.clone(),
     };
-    let wish = PillarQuery {
+    let query = PillarQuery {
         ext: Some(external),
         pillar_override: call.arg("pillar").as_map().cloned().unwrap_or_default(),
         ..PillarQuery::of(&call.ctx.opts)
     };
-    let found = compile(call, &wish)?;
+    let found = compile(call, &query)?;
     Ok(shown(call, found.into(), false))
 }
 

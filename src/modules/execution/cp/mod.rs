@@ -156,15 +156,15 @@ pub(super) fn rendered_text(
 
 /// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
 pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
-    let mut wish = Wish::of(&call.ctx.opts);
+    let mut query = PillarQuery::of(&call.ctx.opts);
     if let Some(env) = call.bound.kwargs.get("pillarenv") {
         query.pillarenv = env.as_str().map(str::to_owned);
     }
     if let Some(Value::Map(over)) = call.bound.kwargs.get("pillar") {
         query.pillar_override = over.clone();
     }
-    let mut pillar = pillar::compile_fresh(call.ctx, &wish, super::template_functions)?;
-    for (key, value) in wish.pillar_override.iter() {
+    let mut pillar = pillar::compile_fresh(call.ctx, &query, super::template_functions)?;
+    for (key, value) in query.pillar_override.iter() {
         pillar.set(python::str(key), value.clone());
     }
     Ok(pillar)
