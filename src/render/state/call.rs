@@ -5,12 +5,12 @@ use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
 /// The functions that states call, and the clock by which they wait.
-pub trait Functions: Sync {
+pub trait StateModules: Sync {
     /// Whether `module.function` exists.
     fn has(&self, function: &str) -> bool;
 
     /// Why a call cannot be made (a missing argument, for example).
-    fn refuse(&self, low: &Map) -> Option<String>;
+    fn missing_argument(&self, low: &Map) -> Option<String>;
 
     /// Calls a state function: a map with `name`, `changes`, `result`, `comment`. With `test`
     /// it only says what it would do.
@@ -18,7 +18,7 @@ pub trait Functions: Sync {
 
     /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds: a command that succeeds,
     /// a map with `fun` and arguments whose result is true, a boolean.
-    fn holds(&self, low: &Map, condition: &Value) -> bool;
+    fn condition_holds(&self, low: &Map, condition: &Value) -> bool;
 
     /// Whether a path exists (`creates`).
     fn exists(&self, path: &str) -> bool;
@@ -28,7 +28,7 @@ pub trait Functions: Sync {
 
     /// Asked before each call; `false` ends the run (`state.soft_kill`), after as long a
     /// wait as a pause lasts.
-    fn may_go_on(&self, _low: &Map) -> bool {
+    fn may_continue(&self, _low: &Map) -> bool {
         true
     }
 
@@ -40,7 +40,7 @@ pub trait Functions: Sync {
 
 /// Calls until the result is as wanted or the attempts are used up (`retry`); the result, and
 /// how many attempts came after the first.
-pub(super) fn attempts(functions: &dyn Functions, low: &Map, test: bool) -> (Map, i64) {
+pub(super) fn attempts(functions: &dyn StateModules, low: &Map, test: bool) -> (Map, i64) {
     let mut result = timed(functions, low, test);
     let Some(retry) = low.get("retry").map(Retry::new) else {
         return (result, 0);
@@ -132,7 +132,7 @@ impl Retry {
 }
 
 /// One call with its times, and what stands in every result.
-fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     let began = Instant::now();
     let start = time_of_day();
     let mut result = once(functions, low, test);
@@ -145,7 +145,7 @@ fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     result
 }
 
-pub(super) fn once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+pub(super) fn once(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     let function = format!(
         "{}.{}",
         low.str("state").unwrap_or_default(),
@@ -165,7 +165,7 @@ pub(super) fn once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
             None => format!("Specified state '{function}' was not found\n"),
         });
     }
-    if let Some(why) = functions.refuse(low) {
+    if let Some(why) = functions.missing_argument(low) {
         return failed(format!("{why}\n"));
     }
     if let Some(skip) = condition(functions, low) {
@@ -173,7 +173,9 @@ pub(super) fn once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     }
     let mut result = functions.call(low, test);
     if let Some(commands) = low.get("check_cmd") {
-        let good = list(commands).iter().all(|c| functions.holds(low, c));
+        let good = list(commands)
+            .iter()
+            .all(|c| functions.condition_holds(low, c));
         let comment = if good {
             "check_cmd determined the state succeeded"
         } else {
@@ -193,7 +195,7 @@ fn list(value: &Value) -> Vec<Value> {
 }
 
 /// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`).
-fn condition(functions: &dyn Functions, low: &Map) -> Option<Map> {
+fn condition(functions: &dyn StateModules, low: &Map) -> Option<Map> {
     let skip = |comment: &str| {
         Some(halite_wire::map! {
             "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => true,
@@ -201,13 +203,15 @@ fn condition(functions: &dyn Functions, low: &Map) -> Option<Map> {
         })
     };
     if let Some(only) = low.get("onlyif")
-        && !list(only).iter().all(|c| functions.holds(low, c))
+        && !list(only).iter().all(|c| functions.condition_holds(low, c))
     {
         return skip("onlyif condition is false");
     }
     if let Some(unless) = low.get("unless")
         && !list(unless).is_empty()
-        && list(unless).iter().all(|c| functions.holds(low, c))
+        && list(unless)
+            .iter()
+            .all(|c| functions.condition_holds(low, c))
     {
         return skip("unless condition is true");
     }

@@ -1,9 +1,9 @@
 //! Runs compiled calls: who waits for whom, who is skipped, what a result says
 //! (`salt/state.py State.call_chunks`, `call_chunk`, `_check_requisites`, `call`).
 //!
-//! Calls go to a [`Functions`]; those marked `parallel` run in threads of their own.
+//! Calls go to a [`StateModules`]; those marked `parallel` run in threads of their own.
 
-pub use super::call::Functions;
+pub use super::call::StateModules;
 use super::call::{attempts, once, time_of_day};
 use super::compile::Compiled;
 use super::graph::flag;
@@ -29,7 +29,7 @@ pub struct Options {
 
 /// Runs all calls and then those that listen. The results stand under their tags, in the
 /// order in which calls were made.
-pub fn run(functions: &dyn Functions, compiled: Compiled, options: &Options) -> Map {
+pub fn run(functions: &dyn StateModules, compiled: Compiled, options: &Options) -> Map {
     std::thread::scope(|scope| {
         let mut run = Run {
             functions,
@@ -78,7 +78,7 @@ struct Started<'s> {
 }
 
 pub(super) struct Run<'s, 'e: 's> {
-    pub(super) functions: &'e dyn Functions,
+    pub(super) functions: &'e dyn StateModules,
     options: &'e Options,
     scope: &'s Scope<'s, 'e>,
     pub(super) compiled: Compiled,
@@ -134,7 +134,7 @@ impl<'s, 'e> Run<'s, 'e> {
             if self.results.get(&name).is_some() {
                 continue;
             }
-            if !self.functions.may_go_on(&self.compiled.graph.chunks[at]) {
+            if !self.functions.may_continue(&self.compiled.graph.chunks[at]) {
                 break;
             }
             match self.chunk(at, 0) {

@@ -3,7 +3,7 @@
 
 use super::compile::{Rules, compile, resolve};
 use super::gather::{Rendered, Source, gather};
-use super::run::{Functions, Options, run};
+use super::run::{Options, StateModules, run};
 use super::*;
 use halite_wire::yaml;
 use std::path::Path;
@@ -49,12 +49,12 @@ impl Source for Tree {
 /// The states of Salt's module `test`.
 struct TestStates;
 
-impl Functions for TestStates {
+impl StateModules for TestStates {
     fn has(&self, function: &str) -> bool {
         function.starts_with("test.") && function != "test.none_such"
     }
 
-    fn refuse(&self, _: &Map) -> Option<String> {
+    fn missing_argument(&self, _: &Map) -> Option<String> {
         None
     }
 
@@ -99,7 +99,7 @@ impl Functions for TestStates {
         }
     }
 
-    fn holds(&self, _: &Map, condition: &Value) -> bool {
+    fn condition_holds(&self, _: &Map, condition: &Value) -> bool {
         condition.is_str("true")
     }
 
@@ -207,11 +207,11 @@ fn compare(name: &str, results: &Map, want: &Map, wrong: &mut Vec<String>) {
 fn parallel_states_run_at_once_and_are_waited_for() {
     use std::sync::Barrier;
     struct Both(Barrier);
-    impl Functions for Both {
+    impl StateModules for Both {
         fn has(&self, _: &str) -> bool {
             true
         }
-        fn refuse(&self, _: &Map) -> Option<String> {
+        fn missing_argument(&self, _: &Map) -> Option<String> {
             None
         }
         fn call(&self, low: &Map, _: bool) -> Map {
@@ -221,7 +221,7 @@ fn parallel_states_run_at_once_and_are_waited_for() {
             }
             halite_wire::map! {"name" => low.get("name").cloned(), "result" => true, "changes" => Map::new(), "comment" => "done"}
         }
-        fn holds(&self, _: &Map, _: &Value) -> bool {
+        fn condition_holds(&self, _: &Map, _: &Value) -> bool {
             true
         }
         fn exists(&self, _: &str) -> bool {

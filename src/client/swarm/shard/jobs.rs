@@ -1,7 +1,7 @@
 //! Publications: opened once for all minions of a shard, answered by those that are meant.
 
 use super::super::answer::{Facts, answer, is_common, target};
-use super::super::minion::{Check, Minion, Request};
+use super::super::minion::{Minion, ReplyCheck, Request};
 use super::super::session::{Fault, Load, Publication};
 use super::Shard;
 use halite_target::Target;
@@ -26,9 +26,9 @@ struct Opened {
 
 /// The publications opened last.
 #[derive(Default)]
-pub(super) struct Cache(VecDeque<Opened>);
+pub(super) struct PublicationCache(VecDeque<Opened>);
 
-impl Cache {
+impl PublicationCache {
     /// The opened publication, from here or afresh.
     fn open(&mut self, minion: &Minion, body: &[u8]) -> Result<&Opened, Fault> {
         let session = minion.session.as_ref().ok_or(Fault::SignInAgain)?;
@@ -115,7 +115,7 @@ impl Shard {
             Some(load) => load.clone(),
             None => Arc::new(Load::new(&answer(&opened.job, &|jid| minion.running(jid)))),
         };
-        let item = Request::new(load, Check::Answer(opened.job.clone()));
+        let item = Request::new(load, ReplyCheck::Answer(opened.job.clone()));
         minion.queue.push_back(item);
         true
     }

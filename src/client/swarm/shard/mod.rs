@@ -1,19 +1,19 @@
 //! The event loop of one thread of a swarm.
 
-mod back;
 mod jobs;
+mod reconnect;
 mod requests;
 mod signin;
 
 use super::answer::grains;
-use super::minion::{Minion, Task};
+use super::minion::{InFlight, Minion};
 use super::session::Load;
 use super::stats::Stats;
 use super::zmtp::{Connection, Input, Kind};
-use super::{Options, Shared};
+use super::{Shared, SwarmOptions};
 use halite_wire::Map;
 use halite_wire::ids::JidClock;
-use jobs::Cache;
+use jobs::PublicationCache;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::VecDeque;
 use std::io;
@@ -30,14 +30,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 const DOUBLINGS: u32 = 4;
 
 pub(super) struct Shard {
-    options: Arc<Options>,
+    options: Arc<SwarmOptions>,
     shared: Arc<Shared>,
     epoll: Epoll,
     minions: Vec<Minion>,
     sign_in_queue: VecDeque<usize>,
     signing_in: usize,
     stats: Stats,
-    opened: Cache,
+    opened: PublicationCache,
     grains: Map,
     jids: JidClock,
     /// Jid and load of the round of returns that has begun.
@@ -52,7 +52,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub fn new(
-        options: Arc<Options>,
+        options: Arc<SwarmOptions>,
         shared: Arc<Shared>,
         number: usize,
         shards: usize,
@@ -66,13 +66,13 @@ impl Shard {
             sign_in_queue: VecDeque::new(),
             signing_in: 0,
             stats: Stats::default(),
-            opened: Cache::default(),
+            opened: PublicationCache::default(),
             grains: grains(),
             jids: JidClock::default(),
             round: None,
             cursor: 0,
             working: 0,
-            question: back::question(),
+            question: reconnect::question(),
             minions,
             options,
             shared,
@@ -87,8 +87,8 @@ impl Shard {
         let mut events = vec![EpollEvent::empty(); 512];
         let mut ticked = Instant::now();
         while !self.shared.stop.load(Ordering::Acquire) {
-            self.begin_sign_ins();
-            self.begin_work();
+            self.start_sign_ins();
+            self.start_work();
             let count = match self.epoll.wait(&mut events, EpollTimeout::from(10u8)) {
                 Ok(count) => count,
                 Err(nix::errno::Errno::EINTR) => 0,
@@ -121,14 +121,14 @@ impl Shard {
             self.input(n, kind, input);
         }
         if let Err(e) = outcome {
-            self.lost(n, kind, &e);
+            self.connection_lost(n, kind, &e);
         }
     }
 
     fn input(&mut self, n: usize, kind: Kind, input: Input) {
         match (kind, input) {
             (Kind::Sub, Input::Ready) => {
-                self.connected(n);
+                self.publisher_connected(n);
                 self.ping(n);
             }
             (Kind::Sub, Input::Pong) => {
@@ -139,7 +139,7 @@ impl Shard {
                 } else {
                     self.minions[n].subscribed = true;
                     self.count_ready(n);
-                    self.ask_after_return(n);
+                    self.confirm_reconnect(n);
                 }
             }
             (Kind::Sub, Input::Message(mut frames)) => match frames.pop() {
@@ -160,16 +160,16 @@ impl Shard {
     fn ping(&mut self, n: usize) {
         let sent = self.minions[n].sub.as_mut().map(Connection::ping);
         if let Some(Err(e)) = sent {
-            self.lost(n, Kind::Sub, &e);
+            self.connection_lost(n, Kind::Sub, &e);
         }
     }
 
     /// A connection is over: what was under way on it is done again on the next.
-    fn lost(&mut self, n: usize, kind: Kind, _why: &io::Error) {
+    fn connection_lost(&mut self, n: usize, kind: Kind, _why: &io::Error) {
         self.stats.note("connections lost or refused");
         self.minions[n].refused += 1;
         if kind == Kind::Sub {
-            self.left(n);
+            self.publisher_lost(n);
             self.minions[n].sub = None;
             self.minions[n].subscribed = false;
             self.count_ready(n);
@@ -179,7 +179,7 @@ impl Shard {
         self.minions[n].req = None;
         match self.minions[n].task.take() {
             // A master that is away has not turned it down: this is no attempt.
-            Some(Task::Request(item, _)) => {
+            Some(InFlight::Request(item, _)) => {
                 self.pause(n);
                 self.shared.repeated.fetch_add(1, Ordering::AcqRel);
                 self.minions[n].queue.push_front(*item);
@@ -234,12 +234,12 @@ impl Shard {
         if self.minions[n].req.is_none() {
             match self.connect(n, Kind::Req, self.options.master) {
                 Ok(connection) => self.minions[n].req = Some(connection),
-                Err(e) => return self.lost(n, Kind::Req, &e),
+                Err(e) => return self.connection_lost(n, Kind::Req, &e),
             }
         }
         let sent = self.minions[n].req.as_mut().map(|c| c.request(request));
         if let Some(Err(e)) = sent {
-            self.lost(n, Kind::Req, &e);
+            self.connection_lost(n, Kind::Req, &e);
         }
     }
 
@@ -269,7 +269,7 @@ impl Shard {
             SocketAddr::new(self.options.master.ip(), port),
         ) {
             Ok(connection) => self.minions[n].sub = Some(connection),
-            Err(e) => self.lost(n, Kind::Sub, &e),
+            Err(e) => self.connection_lost(n, Kind::Sub, &e),
         }
     }
 
@@ -286,8 +286,8 @@ impl Shard {
 
     fn reply(&mut self, n: usize, body: &[u8]) {
         match self.minions[n].task.take() {
-            Some(Task::SignIn(sign_in)) => self.signed_in(n, &sign_in, body),
-            Some(Task::Request(item, nonce)) => self.answered(n, *item, &nonce, body),
+            Some(InFlight::SignIn(sign_in)) => self.signed_in(n, &sign_in, body),
+            Some(InFlight::Request(item, nonce)) => self.answered(n, *item, &nonce, body),
             None => self.stats.error("a reply to no request"),
         }
         if self.minions[n].wants_sign_in && self.minions[n].pause.is_none() {

@@ -1,6 +1,6 @@
 //! Signing in: who is to, how many at the same time, what follows from the reply.
 
-use super::super::minion::Task;
+use super::super::minion::InFlight;
 use super::super::session::{Fault, SignIn};
 use super::super::stats::Op;
 use super::Shard;
@@ -10,7 +10,7 @@ use std::time::Instant;
 impl Shard {
     pub(super) fn want_sign_in(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        if minion.wants_sign_in || matches!(minion.task, Some(Task::SignIn(_))) {
+        if minion.wants_sign_in || matches!(minion.task, Some(InFlight::SignIn(_))) {
             return;
         }
         minion.wants_sign_in = true;
@@ -20,7 +20,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn begin_sign_ins(&mut self) {
+    pub(super) fn start_sign_ins(&mut self) {
         while self.signing_in < self.options.sign_ins {
             let Some(n) = self.sign_in_queue.pop_front() else {
                 return;
@@ -44,7 +44,7 @@ impl Shard {
             };
         minion.wants_sign_in = false;
         minion.sign_in_since.get_or_insert_with(Instant::now);
-        minion.task = Some(Task::SignIn(sign_in));
+        minion.task = Some(InFlight::SignIn(sign_in));
         self.signing_in += 1;
         self.send(n, &request);
     }

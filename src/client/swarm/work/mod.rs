@@ -27,32 +27,32 @@ pub enum Work {
 
 /// Why an answer is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ReplyError {
     /// It is time to sign in again and to repeat the request.
     SignInAgain,
     /// It is wrong.
     Wrong(String),
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
+impl From<Fault> for ReplyError {
+    fn from(fault: Fault) -> ReplyError {
         match fault {
-            Fault::SignInAgain => Refusal::SignInAgain,
-            other => Refusal::Wrong(other.to_string()),
+            Fault::SignInAgain => ReplyError::SignInAgain,
+            other => ReplyError::Wrong(other.to_string()),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ReplyError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Refusal::SignInAgain => Fault::SignInAgain.fmt(f),
-            Refusal::Wrong(why) => f.write_str(why),
+            ReplyError::SignInAgain => Fault::SignInAgain.fmt(f),
+            ReplyError::Wrong(why) => f.write_str(why),
         }
     }
 }
 
 /// Shorthand for a wrong answer.
-pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::Wrong(why.into()))
+pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, ReplyError> {
+    Err(ReplyError::Wrong(why.into()))
 }

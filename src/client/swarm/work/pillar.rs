@@ -1,6 +1,6 @@
 //! Pillars: the request, and whether the pillar is the right one.
 
-use super::{Refusal, wrong};
+use super::{ReplyError, wrong};
 use crate::swarm::session::Load;
 use halite_crypto::HashType;
 use halite_wire::msgpack::{self, Profile};
@@ -38,7 +38,7 @@ impl Pillars {
     ///
     /// # Errors
     /// It is another one, or rendering has failed.
-    pub fn judge(&self, pillar: &Map, before: &mut Option<String>) -> Result<(), Refusal> {
+    pub fn judge(&self, pillar: &Map, before: &mut Option<String>) -> Result<(), ReplyError> {
         let expects_errors = self
             .expected
             .as_ref()
@@ -61,7 +61,7 @@ impl Pillars {
     }
 }
 
-fn compare(pillar: &Map, expected: &Map) -> Result<(), Refusal> {
+fn compare(pillar: &Map, expected: &Map) -> Result<(), ReplyError> {
     for (key, value) in expected.iter() {
         let name = key.as_str().unwrap_or("(no text)");
         match pillar.iter().find(|(k, _)| k == key) {
