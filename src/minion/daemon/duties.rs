@@ -3,7 +3,7 @@
 
 use super::Minion;
 use crate::aside::News;
-use crate::jobs::{Finished, Keep, Origin, Own};
+use crate::jobs::{Finished, LocalJob, Origin, ReturnAs};
 use crate::line::event as event_load;
 use crate::timetable::{GRAINS, MINE};
 use crate::watch::Input;
@@ -46,12 +46,12 @@ impl Minion {
                 }
                 return;
             }
-            Origin::Own(own) => own,
+            Origin::Local(own) => own,
         };
-        let keep = match own.keep {
-            Keep::Nothing => return,
-            Keep::Under(name) => name,
-            Keep::Itself => jid.as_str(),
+        let keep = match own.return_as {
+            ReturnAs::Nothing => return,
+            ReturnAs::Jid(name) => name,
+            ReturnAs::OwnJid => jid.as_str(),
         };
         let Ok(Value::Map(mut map)) = msgpack::decode(&load) else {
             return;
@@ -121,10 +121,10 @@ impl Minion {
         }
         let returners = self.returners(&spec.returners);
         // With a returner, the job keeps its own jid.
-        let keep = match (spec.return_job.jid(), returners.is_empty()) {
-            (None, _) => Keep::Nothing,
-            (Some(jid), true) => Keep::Under(jid),
-            (Some(_), false) => Keep::Itself,
+        let return_as = match (spec.return_job.jid(), returners.is_empty()) {
+            (None, _) => ReturnAs::Nothing,
+            (Some(jid), true) => ReturnAs::Jid(jid),
+            (Some(_), false) => ReturnAs::OwnJid,
         };
         let mut load = halite_wire::map! {
             "fun" => spec.function.as_str(), "arg" => args, "tgt" => self.config.id.as_str(),
@@ -138,12 +138,12 @@ impl Minion {
             load.set(key, value.clone());
         }
         match name {
-            MINE => self.mine(&load, keep),
+            MINE => self.mine(&load, return_as),
             _ => {
                 log::info!(fun = spec.function.as_str(); "the scheduled job {name} runs {}", spec.function);
-                let own = Own {
+                let own = LocalJob {
                     counted: spec.counted,
-                    ..Own::new(name, self.leader(), keep)
+                    ..LocalJob::new(name, self.leader(), return_as)
                 };
                 self.give(load, own);
             }
@@ -169,7 +169,7 @@ impl Minion {
     }
 
     /// Each master gets the mine: it is asked there.
-    fn mine(&mut self, load: &Map, keep: Keep) {
+    fn mine(&mut self, load: &Map, return_as: ReturnAs) {
         for at in 0..self.lines.len() {
             let line = &self.lines[at];
             let ctx = Context {
@@ -178,9 +178,9 @@ impl Minion {
                 ..Context::default()
             };
             if line.is_up() && mine_functions(&ctx).is_some() {
-                let own = Own {
+                let own = LocalJob {
                     to_all: false,
-                    ..Own::new(MINE, at, keep)
+                    ..LocalJob::new(MINE, at, return_as)
                 };
                 self.give(load.clone(), own);
             }
@@ -188,10 +188,10 @@ impl Minion {
     }
 
     /// Gives the minion a job of its own.
-    fn give(&mut self, mut load: Map, own: Own) {
+    fn give(&mut self, mut load: Map, own: LocalJob) {
         let jid = self.jids.next();
         load.set("jid", jid.as_str());
-        let finished = self.jobs.add(Job { jid, load }, Origin::Own(own));
+        let finished = self.jobs.add(Job { jid, load }, Origin::Local(own));
         finished.into_iter().for_each(|f| self.deliver(f));
     }
 
@@ -211,7 +211,7 @@ impl Minion {
         let load = halite_wire::map! {
             "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
         };
-        let own = Own::new("startup_states", self.leader(), Keep::Under("req"));
+        let own = LocalJob::new("startup_states", self.leader(), ReturnAs::Jid("req"));
         self.give(load, own);
     }
 
