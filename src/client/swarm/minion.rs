@@ -1,12 +1,13 @@
 //! One simulated minion: what it holds and what it waits for. The shard drives it.
 
 use super::SwarmOptions;
-use super::session::{Load, Master, MinionKeys, Session, SignIn};
+use super::session::{Load, MinionKeys, Session, SignIn};
 use super::stats::Op;
 use super::work::events::Events;
 use super::work::files::Fetch;
 use super::work::pillar::Pillars;
-use super::zmtp::Connection;
+use halite_channel::signin::MasterKey;
+use halite_transport::zmtp::Connection;
 use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ pub(super) enum Outage {
 pub(super) struct Minion {
     pub id: String,
     pub keys: Arc<MinionKeys>,
-    pub pinned: Option<Master>,
+    pub pinned: Option<Arc<MasterKey>>,
     pub session: Option<Session>,
     pub req: Option<Connection>,
     pub sub: Option<Connection>,

@@ -15,7 +15,6 @@ mod shard;
 pub mod stats;
 pub mod tally;
 pub mod work;
-pub mod zmtp;
 
 use halite_sys::process::raise_open_files;
 use session::MinionKeys;

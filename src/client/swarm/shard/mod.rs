@@ -9,8 +9,8 @@ use super::answer::grains;
 use super::minion::{InFlight, Minion};
 use super::session::Load;
 use super::stats::Stats;
-use super::zmtp::{Connection, Input, Kind};
 use super::{Shared, SwarmOptions};
+use halite_transport::zmtp::{Connection, Event, SocketType};
 use halite_wire::Map;
 use halite_wire::ids::JidClock;
 use jobs::PublicationCache;
@@ -96,8 +96,12 @@ impl Shard {
             };
             for event in &events[..count] {
                 let token = event.data() as usize;
-                let kind = if token & 1 == 0 { Kind::Req } else { Kind::Sub };
-                self.progress(token / 2, kind);
+                let socket = if token & 1 == 0 {
+                    SocketType::Req
+                } else {
+                    SocketType::Sub
+                };
+                self.progress(token / 2, socket);
             }
             if ticked.elapsed() > TICK {
                 ticked = Instant::now();
@@ -107,31 +111,31 @@ impl Shard {
         Ok(std::mem::take(&mut self.stats))
     }
 
-    fn progress(&mut self, n: usize, kind: Kind) {
+    fn progress(&mut self, n: usize, socket: SocketType) {
         let minion = &mut self.minions[n];
-        let slot = if kind == Kind::Req {
+        let slot = if socket == SocketType::Req {
             &mut minion.req
         } else {
             &mut minion.sub
         };
         let Some(connection) = slot else { return };
-        let mut inputs = Vec::new();
-        let outcome = connection.progress(&mut |input| inputs.push(input));
-        for input in inputs {
-            self.input(n, kind, input);
+        let mut events = Vec::new();
+        let outcome = connection.progress(&mut |event| events.push(event));
+        for event in events {
+            self.on_event(n, socket, event);
         }
         if let Err(e) = outcome {
-            self.connection_lost(n, kind, &e);
+            self.connection_lost(n, socket, &e);
         }
     }
 
-    fn input(&mut self, n: usize, kind: Kind, input: Input) {
-        match (kind, input) {
-            (Kind::Sub, Input::Ready) => {
+    fn on_event(&mut self, n: usize, socket: SocketType, event: Event) {
+        match (socket, event) {
+            (SocketType::Sub, Event::Ready) => {
                 self.publisher_connected(n);
                 self.ping(n);
             }
-            (Kind::Sub, Input::Pong) => {
+            (SocketType::Sub, Event::Pong) => {
                 // The first answer may overtake the subscription within the master, the second cannot.
                 self.minions[n].pongs += 1;
                 if self.minions[n].pongs == 1 {
@@ -142,33 +146,33 @@ impl Shard {
                     self.confirm_reconnect(n);
                 }
             }
-            (Kind::Sub, Input::Message(mut frames)) => match frames.pop() {
+            (SocketType::Sub, Event::Message(mut frames)) => match frames.pop() {
                 Some(body) if frames.len() <= 1 => self.publication(n, body),
                 _ => self.stats.error("a publication has too many frames"),
             },
-            (Kind::Req, Input::Message(frames)) => match <[Vec<u8>; 1]>::try_from(frames) {
+            (SocketType::Req, Event::Message(frames)) => match <[Vec<u8>; 1]>::try_from(frames) {
                 Ok([body]) => {
                     self.minions[n].refused = 0;
                     self.reply(n, &body);
                 }
                 Err(_) => self.stats.error("a reply has not exactly one frame"),
             },
-            (Kind::Req, _) => {}
+            (SocketType::Req, _) => {}
         }
     }
 
     fn ping(&mut self, n: usize) {
         let sent = self.minions[n].sub.as_mut().map(Connection::ping);
         if let Some(Err(e)) = sent {
-            self.connection_lost(n, Kind::Sub, &e);
+            self.connection_lost(n, SocketType::Sub, &e);
         }
     }
 
     /// A connection is over: what was under way on it is done again on the next.
-    fn connection_lost(&mut self, n: usize, kind: Kind, _why: &io::Error) {
+    fn connection_lost(&mut self, n: usize, socket: SocketType, _why: &io::Error) {
         self.stats.note("connections lost or refused");
         self.minions[n].refused += 1;
-        if kind == Kind::Sub {
+        if socket == SocketType::Sub {
             self.publisher_lost(n);
             self.minions[n].sub = None;
             self.minions[n].subscribed = false;
@@ -232,20 +236,20 @@ impl Shard {
     fn send(&mut self, n: usize, request: &[u8]) {
         self.minions[n].sent = Instant::now();
         if self.minions[n].req.is_none() {
-            match self.connect(n, Kind::Req, self.options.master) {
+            match self.connect(n, SocketType::Req, self.options.master) {
                 Ok(connection) => self.minions[n].req = Some(connection),
-                Err(e) => return self.connection_lost(n, Kind::Req, &e),
+                Err(e) => return self.connection_lost(n, SocketType::Req, &e),
             }
         }
         let sent = self.minions[n].req.as_mut().map(|c| c.request(request));
         if let Some(Err(e)) = sent {
-            self.connection_lost(n, Kind::Req, &e);
+            self.connection_lost(n, SocketType::Req, &e);
         }
     }
 
-    fn connect(&self, n: usize, kind: Kind, address: SocketAddr) -> io::Result<Connection> {
-        let connection = Connection::open(address, kind)?;
-        let token = n as u64 * 2 + u64::from(kind == Kind::Sub);
+    fn connect(&self, n: usize, socket: SocketType, address: SocketAddr) -> io::Result<Connection> {
+        let connection = Connection::open(address, socket)?;
+        let token = n as u64 * 2 + u64::from(socket == SocketType::Sub);
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLOUT
             | EpollFlags::EPOLLRDHUP
@@ -265,11 +269,11 @@ impl Shard {
         self.minions[n].pongs = 0;
         match self.connect(
             n,
-            Kind::Sub,
+            SocketType::Sub,
             SocketAddr::new(self.options.master.ip(), port),
         ) {
             Ok(connection) => self.minions[n].sub = Some(connection),
-            Err(e) => self.connection_lost(n, Kind::Sub, &e),
+            Err(e) => self.connection_lost(n, SocketType::Sub, &e),
         }
     }
 

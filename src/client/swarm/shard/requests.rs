@@ -1,9 +1,9 @@
 //! Sealed requests: sent one after another by each minion, repeated when nothing comes, judged by what came.
 
 use super::super::minion::{InFlight, ReplyCheck, Request};
-use super::super::session::Load;
+use super::super::session::{Load, SessionError};
+use super::super::work::Work;
 use super::super::work::files::{Fetch, FetchMode};
-use super::super::work::{ReplyError, Work, wrong};
 use super::super::{Acknowledged, stats::Op};
 use super::Shard;
 use halite_wire::{Map, Value};
@@ -147,13 +147,13 @@ impl Shard {
                 let item = Request::new(load, item.check);
                 self.minions[n].queue.push_front(item);
             }
-            Err(ReplyError::SignInAgain) => {
+            Err(SessionError::SignInAgain) => {
                 self.stats
                     .note("requests answered with a wish for a new sign-in");
                 self.want_sign_in(n);
                 self.retry(n, item);
             }
-            Err(ReplyError::Wrong(why)) => self.give_up(&item, why),
+            Err(error) => self.give_up(&item, error.to_string()),
         }
     }
 
@@ -163,17 +163,17 @@ impl Shard {
         item: &mut Request,
         nonce: &str,
         body: &[u8],
-    ) -> Result<NextStep, ReplyError> {
+    ) -> Result<NextStep, SessionError> {
         let minion = &mut self.minions[n];
-        let session = minion.session.as_ref().ok_or(ReplyError::SignInAgain)?;
+        let session = minion.session.as_ref().ok_or(SessionError::SignInAgain)?;
         match &mut item.check {
             ReplyCheck::Answer(_) | ReplyCheck::Return(_) => match session.open(nonce, body)? {
                 Value::Nil => Ok(NextStep::Done),
-                _ => wrong("the answer to a return is not empty"),
+                _ => SessionError::wrong("the answer to a return is not empty"),
             },
             ReplyCheck::Event(..) | ReplyCheck::Back => match session.open(nonce, body)? {
                 Value::Nil => Ok(NextStep::Done),
-                _ => wrong("the answer to an event is not empty"),
+                _ => SessionError::wrong("the answer to an event is not empty"),
             },
             ReplyCheck::Pillar(pillars) => {
                 let pillar = session.open_pillar(&minion.keys, nonce, body)?;

@@ -1,7 +1,6 @@
 //! Files of the file server: whole ones as minions fetch them, and pieces of one that is known.
 
-use super::{ReplyError, wrong};
-use crate::swarm::session::Load;
+use crate::swarm::session::{Load, SessionError};
 use halite_crypto::{HashType, Hasher};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -134,7 +133,7 @@ impl Fetch {
     ///
     /// # Errors
     /// The answer is wrong.
-    pub fn answer(&mut self, answer: &Value) -> Result<Option<Arc<Load>>, ReplyError> {
+    pub fn answer(&mut self, answer: &Value) -> Result<Option<Arc<Load>>, SessionError> {
         match &mut self.step {
             Step::Hash => {
                 let (hash, sum) = hash(answer)?;
@@ -155,7 +154,9 @@ impl Fetch {
                 if data.is_empty() {
                     let found = std::mem::replace(hasher, HashType::Sha256.hasher()).hex();
                     if found != *sum {
-                        return wrong("a file does not have the hash that the master named");
+                        return SessionError::wrong(
+                            "a file does not have the hash that the master named",
+                        );
                     }
                     return Ok(None);
                 }
@@ -173,7 +174,7 @@ impl Fetch {
                 if right {
                     Ok(None)
                 } else {
-                    wrong("a piece of a file is not what it was before")
+                    SessionError::wrong("a piece of a file is not what it was before")
                 }
             }
         }
@@ -181,12 +182,12 @@ impl Fetch {
 }
 
 impl Files {
-    fn store_reference(&self, loc: usize, data: &[u8]) -> Result<(), ReplyError> {
+    fn store_reference(&self, loc: usize, data: &[u8]) -> Result<(), SessionError> {
         let Ok(mut reference) = self.reference.lock() else {
-            return wrong("the file cannot be kept");
+            return SessionError::wrong("the file cannot be kept");
         };
         if loc + data.len() > LARGEST {
-            return wrong("a file of which pieces are asked for has at most 256 MiB");
+            return SessionError::wrong("a file of which pieces are asked for has at most 256 MiB");
         }
         reference.begins.push(loc);
         reference.content.extend_from_slice(data);
@@ -195,29 +196,29 @@ impl Files {
 }
 
 /// The answer to `_file_hash` (reference 8).
-fn hash(answer: &Value) -> Result<(HashType, String), ReplyError> {
+fn hash(answer: &Value) -> Result<(HashType, String), SessionError> {
     let Some(map) = answer.as_map().filter(|map| !map.is_empty()) else {
-        return wrong("the master does not have the file");
+        return SessionError::wrong("the master does not have the file");
     };
     let kind = map
         .str("hash_type")
         .and_then(|h| h.parse::<HashType>().ok());
     match (kind, map.str("hsum")) {
         (Some(kind), Some(sum)) => Ok((kind, sum.to_owned())),
-        _ => wrong("the hash of a file cannot be read"),
+        _ => SessionError::wrong("the hash of a file cannot be read"),
     }
 }
 
 /// The data of an answer to `_serve_file` (reference 8.3). `dest` is empty if the master does not have the file.
-fn data<'a>(answer: &'a Value, path: &str) -> Result<&'a [u8], ReplyError> {
+fn data<'a>(answer: &'a Value, path: &str) -> Result<&'a [u8], SessionError> {
     let none = Map::new();
     let map = answer.as_map().unwrap_or(&none);
     if map.str("dest") != Some(path) {
-        return wrong("a piece of a file is not from the file that was asked for");
+        return SessionError::wrong("a piece of a file is not from the file that was asked for");
     }
     match answer.as_map().and_then(|map| map.bytes("data")) {
         Some(data) => Ok(data),
-        None => wrong("a piece of a file has no data"),
+        None => SessionError::wrong("a piece of a file has no data"),
     }
 }
 
