@@ -79,7 +79,7 @@ impl Channel {
         tries: u32,
     ) -> Result<Reply, MinionError> {
         self.exchange(load, timeout, tries, |_, credentials, answer, nonce| {
-            request::open(credentials, answer, nonce)
+            request::open(credentials, answer, nonce).map_err(|e| e.to_string())
         })
         .map(|outcome| match outcome {
             Outcome::Opened(value) => Reply::Value(value),
@@ -101,6 +101,7 @@ impl Channel {
             tries,
             |session, credentials, answer, nonce| {
                 request::open_pillar(session.terms(), credentials, answer, nonce)
+                    .map_err(|e| e.to_string())
             },
         )?;
         Ok(match outcome {

@@ -15,6 +15,7 @@ pub mod pillar_request;
 pub mod publication;
 pub mod queue;
 pub mod rekey;
+pub mod reply;
 pub mod request;
 pub mod requester;
 pub mod session;

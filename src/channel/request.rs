@@ -2,9 +2,9 @@
 //! (`salt/channel/client.py AsyncReqChannel._package_load`, `_crypted_transfer`,
 //! `crypted_transfer_decode_dictentry`; reference `salt-protocol.md` 1.5, 4.2, 6).
 
+use super::reply::{self, ReplyError};
 use super::session::Credentials;
-use super::signin::SignInConfig;
-use halite_crypto::{Crypticle, KeyString, constant_time_eq};
+use super::signin::Terms;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
@@ -32,82 +32,41 @@ pub fn seal(
         load.set("sig", terms.key.sign(terms.signing, &bytes));
     }
     let document = msgpack::encode_map(&load, Profile::Wire);
-    let envelope = halite_wire::map! {
-        "enc" => "aes",
-        "load" => credentials.crypticle.dumps_raw(&document, None),
-        "version" => 3,
-        "id" => terms.id.as_str(),
-        "enc_algo" => terms.encryption.to_string(),
-        "sig_algo" => terms.signing.to_string(),
-    };
-    msgpack::encode_map(&envelope, Profile::Wire)
+    reply::envelope(
+        &credentials.crypticle,
+        &terms.id,
+        terms.encryption,
+        terms.signing,
+        &document,
+    )
 }
 
-/// Reads an answer. An error means that the master does not share our session key (any more), and
-/// gives its words.
-pub fn open(credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Value, String> {
-    let value = msgpack::decode(answer).map_err(|e| e.to_string())?;
-    let Some(sealed) = value.as_bytes() else {
-        return Err("an answer in the clear".into());
-    };
-    credentials
-        .crypticle
-        .loads(sealed, Some(nonce))
-        .map_err(|e| match &value {
-            Value::Str(words) => format!("{:.100}", words.escape_debug().to_string()),
-            _ => e.to_string(),
-        })
+/// Opens the reply to a request.
+///
+/// # Errors
+/// The master does not share our session key (any more).
+pub fn open(credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Value, ReplyError> {
+    reply::open(&credentials.crypticle, answer, nonce)
 }
 
-/// Reads the answer to `_pillar`. An error means that it is not from the master that we know.
+/// Opens the reply to `_pillar`.
+///
+/// # Errors
+/// It is not from the master that we trust.
 pub fn open_pillar(
     terms: &SignInConfig,
     credentials: &Credentials,
     answer: &[u8],
     nonce: &str,
-) -> Result<Map, String> {
-    let Ok(Value::Map(outer)) = msgpack::decode(answer) else {
-        return Err("no pillar in the answer".into());
-    };
-    let (Some(wrapped), Some(sealed)) = (outer.bytes("key"), outer.bytes("pillar")) else {
-        return Err("no key in the answer".into());
-    };
-    let key = terms
-        .key
-        .decrypt(terms.encryption, wrapped)
-        .map_err(|_| "its key was not encrypted for us".to_owned())?;
-    let key = std::str::from_utf8(&key)
-        .ok()
-        .and_then(|text| KeyString::from_text(text).ok())
-        .ok_or("its key is no key")?;
-    let inner = Crypticle::new(&key)
-        .loads(sealed, None)
-        .map_err(|e| e.to_string())?;
-    let inner = inner.as_map().ok_or("it is no map")?;
-    let (Some(data), Some(sig)) = (inner.bytes("data"), inner.bytes("sig")) else {
-        return Err("it is not signed".into());
-    };
-    if !credentials.master.key.verify(terms.signing, data, sig) {
-        return Err("its signature does not fit the master's key".into());
-    }
-    let Ok(Value::Map(mut data)) = msgpack::decode(data) else {
-        return Err("what was signed is no map".into());
-    };
-    if data.bytes("key") != Some(wrapped) {
-        return Err("it was signed with another key".into());
-    }
-    let fresh = data
-        .bytes("nonce")
-        .is_some_and(|n| constant_time_eq(n, nonce.as_bytes()));
-    if !fresh {
-        return Err("it answers another request".into());
-    }
-    match data.remove("pillar") {
-        Some(Value::Map(pillar)) => Ok(pillar),
-        // A master without a pillar for us answers false.
-        Some(other) if !other.truthy() => Ok(Map::new()),
-        _ => Err("the pillar is no map".into()),
-    }
+) -> Result<Map, ReplyError> {
+    reply::open_pillar(
+        &terms.key,
+        terms.encryption,
+        terms.signing,
+        &credentials.master.key,
+        answer,
+        nonce,
+    )
 }
 
 #[cfg(test)]
@@ -194,14 +153,18 @@ mod tests {
             let pillar = open_pillar(&terms, &credentials, &reply, nonce).unwrap();
             assert!(!pillar.is_empty(), "{pillar:?}");
             let refuse = |reply: &[u8], nonce: &str| {
-                open_pillar(&terms, &credentials, reply, nonce).unwrap_err()
+                open_pillar(&terms, &credentials, reply, nonce)
+                    .unwrap_err()
+                    .to_string()
             };
             assert!(refuse(&reply, &"1".repeat(32)).contains("another request"));
             assert!(refuse(b"\xa8bad load", nonce).contains("no pillar"));
             assert!(refuse(b"\x81\xa5error\xa3foo", nonce).contains("no key"));
             let mut stranger = super::super::testing::credentials();
             stranger.master.key = terms.key.public();
-            let why = open_pillar(&terms, &stranger, &reply, nonce).unwrap_err();
+            let why = open_pillar(&terms, &stranger, &reply, nonce)
+                .unwrap_err()
+                .to_string();
             assert!(why.contains("signature"), "{why}");
         }
     }
@@ -209,6 +172,7 @@ mod tests {
     #[test]
     fn words_of_refusal_are_passed_on() {
         let why = open(&credentials(), b"\xa8bad load", "x").unwrap_err();
-        assert_eq!(why, "bad load");
+        assert_eq!(why.to_string(), "bad load");
+        assert!(why.wants_sign_in());
     }
 }

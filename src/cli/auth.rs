@@ -56,17 +56,17 @@ impl AuthOptions {
             if self.make_token {
                 return Err("--make-token needs --auth: which system shall know you?".into());
             }
-            if client.has_key() {
+            if client.can_read_key() {
                 return Ok(client);
             }
-            if let Some(token) = kept_token(client.config()) {
-                client.prove_by(Credentials::Token(token));
+            if let Some(token) = read_token(client.config()) {
+                client.set_credentials(Credentials::Token(token));
             }
             return Ok(client);
         };
         let fresh = self.make_token || self.username.is_some();
-        if let Some(token) = kept_token(client.config()).filter(|_| !fresh) {
-            client.prove_by(Credentials::Token(token));
+        if let Some(token) = read_token(client.config()).filter(|_| !fresh) {
+            client.set_credentials(Credentials::Token(token));
             return Ok(client);
         }
         let nobody = |e: std::io::Error| format!("the question cannot be asked: {e}");
@@ -89,13 +89,13 @@ impl AuthOptions {
             password,
         };
         if !self.make_token {
-            client.prove_by(login);
+            client.set_credentials(login);
             return Ok(client);
         }
         let token = client.make_token(&login).map_err(|e| e.to_string())?;
         let path = token_file(client.config()).ok_or("there is no home directory for the token")?;
-        keep(&path, &token).map_err(|e| format!("{}: {e}", path.display()))?;
-        client.prove_by(Credentials::Token(token));
+        write_token(&path, &token).map_err(|e| format!("{}: {e}", path.display()))?;
+        client.set_credentials(Credentials::Token(token));
         Ok(client)
     }
 }
@@ -120,7 +120,7 @@ fn token_file(config: &MasterConfig) -> Option<PathBuf> {
 }
 
 /// A token made not longer ago than tokens live, in a file that only its owner can read.
-fn kept_token(config: &MasterConfig) -> Option<String> {
+fn read_token(config: &MasterConfig) -> Option<String> {
     let path = token_file(config)?;
     let meta = std::fs::symlink_metadata(&path).ok()?;
     if !meta.is_file() || meta.size() > 1024 {
@@ -141,7 +141,7 @@ fn kept_token(config: &MasterConfig) -> Option<String> {
     Some(text.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
-fn keep(path: &Path, token: &str) -> std::io::Result<()> {
+fn write_token(path: &Path, token: &str) -> std::io::Result<()> {
     // What stands there may be a link, or belong to a file with other permissions.
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),

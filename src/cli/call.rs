@@ -1,6 +1,6 @@
 //! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
 
-use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptions, fail};
+use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
 use clap::Parser;
 use halite_channel::MinionError;
@@ -49,7 +49,7 @@ struct Options {
     arguments: ArgumentOptions,
 
     #[command(flatten)]
-    accepted: Accepted,
+    ignored: IgnoredOptions,
 
     #[command(flatten)]
     output: OutputOptions,
@@ -170,7 +170,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     let mut master = if local {
         None
     } else {
-        Some(Connection::open(&config, &grains)?)
+        Some(MasterConnection::open(&config, &grains)?)
     };
     let pillar = match &mut master {
         Some(connection) => connection.pillar(&grains)?,
@@ -207,14 +207,14 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     if noted && let Err(e) = proc::remove(&config.cachedir, jid.as_str()) {
         log::warn!("the file of job {jid} cannot be removed: {e}");
     }
-    if let Some(status) = complain(&ctx, fun, &outcome) {
+    if let Some(status) = report_error(&ctx, fun, &outcome) {
         return Ok(status);
     }
     if let Some(by) = &outcome.by {
         eprintln!("{fun} was run by {by}");
     }
     if let Some(connection) = &mut master {
-        connection.give(&config, fun, args, &outcome);
+        connection.send_return(&config, fun, args, &outcome);
     }
     let shown = if options.metadata {
         halite_wire::map! {
@@ -234,8 +234,8 @@ fn call(options: &Options) -> Result<i32, MinionError> {
     // Last, so that a database that hangs holds nothing else up.
     returners::run(
         &ctx,
-        &wanted(options, &ctx),
-        kept(&ctx, fun, args, &outcome),
+        &returners_for(options, &ctx),
+        returner_load(&ctx, fun, args, &outcome),
     );
     Ok(match (options.retcode_passthrough, outcome.retcode) {
         // The system keeps the lowest eight bits, as from Python's sys.exit.
@@ -246,7 +246,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
 }
 
 /// Who gets the result beside the master.
-fn wanted(options: &Options, ctx: &Context) -> ReturnerSelection {
+fn returners_for(options: &Options, ctx: &Context) -> Wanted {
     let names = match &options.returner {
         Some(names) => names.clone(),
         None => returners::configured(&ctx.opts),
@@ -257,7 +257,7 @@ fn wanted(options: &Options, ctx: &Context) -> ReturnerSelection {
 }
 
 /// What a returner keeps of a call, as `_return` loads are.
-fn kept(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcome) -> Map {
+fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &Outcome) -> Map {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
     let mut ret = halite_wire::map! {
         "jid" => jid, "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
@@ -328,7 +328,7 @@ fn documentation(options: &Options, prefix: &str) -> i32 {
 }
 
 /// What goes to standard error and leaves nothing to show (`salt/cli/caller.py BaseCaller.call`).
-fn complain(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> {
+fn report_error(ctx: &Context, fun: &str, outcome: &Outcome) -> Option<i32> {
     match outcome.fault.as_ref()? {
         // With documentation of functions of like names, that is the return.
         CallError::Missing(_) if outcome.ret.as_map().is_some() => None,
@@ -388,14 +388,14 @@ fn show(
 }
 
 /// The way to the master.
-struct Connection {
+struct MasterConnection {
     session: Arc<Session>,
     stop: Stop,
     channel: Channel,
 }
 
-impl Connection {
-    fn open(config: &Arc<MinionConfig>, grains: &Map) -> Result<Connection, MinionError> {
+impl MasterConnection {
+    fn open(config: &Arc<MinionConfig>, grains: &Map) -> Result<MasterConnection, MinionError> {
         make_dir(&config.cachedir, 0o755)
             .map_err(|e| MinionError::io("cachedir", &config.cachedir, &e))?;
         let stop = Stop::of(&StopFlag::install()?)?;
@@ -408,7 +408,7 @@ impl Connection {
         if session.renew(0, &stop)?.is_none() {
             return Err(interrupted());
         }
-        Ok(Connection {
+        Ok(MasterConnection {
             channel: Channel::new(&session, stop.clone())?,
             session,
             stop,
@@ -425,7 +425,13 @@ impl Connection {
     }
 
     /// Gives the result to the master; what comes of it does not change the call's own outcome.
-    fn give(&mut self, config: &MinionConfig, fun: &str, args: &[String], outcome: &CallOutcome) {
+    fn send_return(
+        &mut self,
+        config: &MinionConfig,
+        fun: &str,
+        args: &[String],
+        outcome: &Outcome,
+    ) {
         let mut load = halite_wire::map! {
             "cmd" => "_return", "id" => config.id.as_str(), "jid" => "req",
             "return" => outcome.ret.clone(), "retcode" => outcome.retcode,

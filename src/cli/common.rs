@@ -47,7 +47,7 @@ fn parse_level(text: &str) -> Result<String, String> {
 }
 
 /// A truth value of the command line; what else stock takes as a text means true there, even `no`.
-pub fn truth(word: &str) -> Result<bool, String> {
+pub fn parse_bool(word: &str) -> Result<bool, String> {
     match word.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -90,7 +90,7 @@ pub fn fail(message: impl std::fmt::Display, status: i32) -> i32 {
 
 /// Options of stock's tools that change nothing here, for the sake of scripts that give them.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Accepted {
+pub struct IgnoredOptions {
     /// Accepted for the sake of scripts; an error of the program itself always shows where it arose
     #[arg(long)]
     hard_crash: bool,
@@ -179,7 +179,7 @@ pub struct OutputOptions {
         long,
         visible_alias = "state_verbose",
         value_name = "BOOL",
-        value_parser = truth,
+        value_parser = parse_bool,
         help_heading = "Output options"
     )]
     pub state_verbose: Option<bool>,

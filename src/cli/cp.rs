@@ -1,12 +1,12 @@
 //! `halite-cp`: files of this host to minions.
 
-use super::common::{Accepted, Common, EXIT_USAGE, OutputOptions, fail};
-use super::salt::run::{interruption, resolve_target};
+use super::common::{Common, EXIT_USAGE, IgnoredOptions, OutputOptions, fail};
+use super::salt::run::{resolve_target, stop_on_signal};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
 use clap::Parser;
-use halite_client::copy::{Copy, CopyError, Results};
-use halite_client::gather::Patience;
+use halite_client::copy::{CopyError, CopyResults, FileCopy};
+use halite_client::gather::GatherTimeouts;
 use halite_client::local::{Job, LocalClient};
 use halite_config::{MasterConfig, load_master};
 use halite_target::DEFAULT_DELIMITER;
@@ -73,7 +73,7 @@ struct Options {
     nodegroup: bool,
 
     #[command(flatten)]
-    accepted: Accepted,
+    ignored: IgnoredOptions,
 
     #[command(flatten)]
     output: OutputOptions,
@@ -127,7 +127,7 @@ pub fn run() -> i32 {
     }
 }
 
-fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
+fn copy(options: &Options, config: MasterConfig) -> Result<CopyResults, CopyError> {
     let Some((dest, sources)) = options.paths.split_last() else {
         return Err(CopyError::Source("which files? see --help".into()));
     };
@@ -137,15 +137,15 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
     let (tgt, tgt_type) = target.unwrap_or_else(|e| std::process::exit(fail(e, EXIT_USAGE)));
     let jobs = halite_store::open::job_store(&config);
     let size = usize::try_from(config.salt_cp_chunk_size).unwrap_or(98_304);
-    let patience = Patience {
+    let patience = GatherTimeouts {
         timeout: Duration::from_secs(options.timeout.unwrap_or(config.timeout)),
         find_job: Duration::from_secs(config.gather_job_timeout),
         together: true,
     };
     let mut client = LocalClient::new(config);
     let mut events = client.listen()?;
-    let stop = interruption();
-    let mut copy = Copy {
+    let stop = stop_on_signal();
+    let mut copy = FileCopy {
         client: &mut client,
         events: &mut events,
         jobs: &jobs,
@@ -159,9 +159,9 @@ fn copy(options: &Options, config: MasterConfig) -> Result<Results, CopyError> {
         stop: &|| stop.is_set(),
     };
     if options.chunked {
-        copy.chunked(&sources, dest, size, !options.no_compression)
+        copy.send_chunked(&sources, dest, size, !options.no_compression)
     } else {
-        copy.whole(&sources, dest)
+        copy.send_whole(&sources, dest)
     }
 }
 

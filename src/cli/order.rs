@@ -1,7 +1,7 @@
 //! `halite-run --order`: one function of the master for another program of this host, which speaks JSON.
 //!
 //! Standard input holds the order: `kind` (`runner`, `wheel` or `cmd`), `fun`, `arg`, `kwarg`, `user`. Standard
-//! output gets the outcome: what [`Outcome`] says. `saltutil.runner` and its kin of a minion beside the master
+//! output gets the outcome: what [`OrderResult`] says. `saltutil.runner` and its kin of a minion beside the master
 //! ask so, since a minion has no code of the master's.
 
 use halite_client::runner::{self, Args, Launch, RunContext};
@@ -18,11 +18,11 @@ const MOST: u64 = 64 << 20;
 
 /// What came of an order: `{"data": {...}}` as of Salt's `full_return`, `{"missing": true}` for a function that is
 /// not there, `{"error": why}` for an order that is none.
-type Outcome = Result<Map, String>;
+type OrderResult = Result<Map, String>;
 
 /// Carries out the order on standard input; the exit status is 0 if there is an outcome to read.
 pub(super) fn run(config: MasterConfig) -> i32 {
-    let outcome = read().and_then(|order| carry_out(config, &order));
+    let outcome = read().and_then(|order| execute(config, &order));
     let answer = outcome.unwrap_or_else(|why| halite_wire::map! {"error" => why});
     let text = serde_json::to_vec(&Value::Map(answer)).unwrap_or_default();
     match std::io::stdout().write_all(&text) {
@@ -39,7 +39,7 @@ fn read() -> Result<Map, String> {
     value.into_map().ok_or("an order is a map".to_owned())
 }
 
-fn carry_out(config: MasterConfig, order: &Map) -> Outcome {
+fn execute(config: MasterConfig, order: &Map) -> OrderResult {
     let fun = order.str("fun").ok_or("an order names a function")?;
     let args = Args {
         positional: order

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: u64 = 300;
 
 /// What a function has returned.
-pub(crate) struct Answer {
+pub(crate) struct RemoteResult {
     /// The value.
     pub value: Value,
     /// The outputter it wants.
@@ -27,11 +27,11 @@ pub(crate) fn runner(
     arg: Vec<Value>,
     kwarg: Map,
     patience: u64,
-) -> Result<Answer, ClientError> {
+) -> Result<RemoteResult, ClientError> {
     let mut events = client.listen()?;
     let inner = halite_wire::map! {"arg" => arg, "kwarg" => kwarg};
     let load = halite_wire::map! {"cmd" => "runner", "fun" => fun, "kwarg" => inner};
-    let answer = client.special(load)?;
+    let answer = client.call_master(load)?;
     let tag = answer.as_map().and_then(|map| map.str("tag"));
     let tag = tag.ok_or_else(|| ClientError::Protocol("it names no tag".into()))?;
     let wanted = format!("{tag}/ret");
@@ -49,7 +49,7 @@ pub(crate) fn runner(
             continue;
         };
         let data = msgpack::decode(&event.payload).ok();
-        return ended(data.and_then(Value::into_map).unwrap_or_default());
+        return parse_result(data.and_then(Value::into_map).unwrap_or_default());
     }
 }
 
@@ -61,15 +61,15 @@ pub(crate) fn wheel(
     client: &mut LocalClient,
     fun: &str,
     kwarg: Map,
-) -> Result<Answer, ClientError> {
+) -> Result<RemoteResult, ClientError> {
     let none = Vec::<Value>::new();
     let load = halite_wire::map! {"cmd" => "wheel", "fun" => fun, "arg" => none, "kwarg" => kwarg};
-    let answer = client.special(load)?.into_map().unwrap_or_default();
+    let answer = client.call_master(load)?.into_map().unwrap_or_default();
     let data = answer.get("data").and_then(Value::as_map);
-    ended(data.cloned().unwrap_or_default())
+    parse_result(data.cloned().unwrap_or_default())
 }
 
-fn ended(mut data: Map) -> Result<Answer, ClientError> {
+fn parse_result(mut data: Map) -> Result<RemoteResult, ClientError> {
     let good = data.get("success").is_some_and(Value::truthy);
     let value = data.remove("return").unwrap_or_default();
     if !good {
@@ -80,11 +80,11 @@ fn ended(mut data: Map) -> Result<Answer, ClientError> {
         Value::Map(mut map)
             if map.len() == 2 && map.contains("data") && map.contains("outputter") =>
         {
-            Answer {
+            RemoteResult {
                 out: map.str("outputter").map(str::to_owned),
                 value: map.remove("data").unwrap_or_default(),
             }
         }
-        value => Answer { value, out: None },
+        value => RemoteResult { value, out: None },
     })
 }

@@ -1,8 +1,7 @@
 //! `halite-run`: runners on the master's host.
 
 use super::auth::AuthOptions;
-use super::common::{Accepted, ArgumentOptions, Common, EXIT_USAGE, OutputOptions, fail};
-use super::gateways::register_runners;
+use super::common::{ArgumentOptions, Common, EXIT_USAGE, IgnoredOptions, OutputOptions, fail};
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
@@ -86,7 +85,7 @@ struct Options {
     arguments: ArgumentOptions,
 
     #[command(flatten)]
-    accepted: Accepted,
+    ignored: IgnoredOptions,
 
     #[command(flatten)]
     output: OutputOptions,

@@ -112,7 +112,7 @@ pub fn run() -> i32 {
         return dump(config.as_map());
     }
     if let Some(file) = &options.run {
-        return match try_out(&options, &config, file) {
+        return match run_module(&options, &config, file) {
             Ok(status) => status,
             Err(why) => fail(why, 1),
         };
@@ -141,7 +141,7 @@ fn load(options: &Options) -> Result<RuntimeConfig, String> {
 }
 
 /// Runs a module in the terminal; its exit status.
-fn try_out(options: &Options, config: &RuntimeConfig, file: &Path) -> Result<i32, String> {
+fn run_module(options: &Options, config: &RuntimeConfig, file: &Path) -> Result<i32, String> {
     options.common.start_log(config.command_log_options());
     let code = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let limits = module_limits(&config.limits());

@@ -1,7 +1,7 @@
 //! Rolling batches: a window over the minions that answer a ping
 //! (`salt/cli/batch.py`; reference `salt-local.md` 3.5), and subsets.
 
-use super::gather::{Gather, Outcome, Patience};
+use super::gather::{Gather, GatherTimeouts, MinionOutcome};
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::Subscriber;
 use halite_store::jobs::JobStore;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How to batch.
-pub struct Plan {
+pub struct BatchOptions {
     /// A number, or a percentage of the minions that answer.
     pub size: String,
     /// Pause before a freed place is filled.
@@ -21,23 +21,23 @@ pub struct Plan {
 }
 
 /// Hears how a batch run goes.
-pub trait Watcher {
+pub trait BatchObserver {
     /// Nobody matched the target.
-    fn nobody(&mut self);
+    fn no_minions(&mut self);
     /// A minion did not answer the ping and is left out.
-    fn down(&mut self, id: &str);
+    fn not_responding(&mut self, id: &str);
     /// The next minions are about to get the job.
-    fn next(&mut self, ids: &[String]);
+    fn batch_starts(&mut self, ids: &[String]);
     /// They have got it.
     fn published(&mut self, published: &Published);
     /// What became of the job on one minion.
-    fn outcome(&mut self, id: &str, outcome: Outcome);
+    fn outcome(&mut self, id: &str, outcome: MinionOutcome);
     /// Whether a minion failed or did not return.
     fn failed(&self) -> bool;
 }
 
 /// A client with what it needs to wait for returns.
-pub struct Session<'a> {
+pub struct JobSession<'a> {
     /// Publishes.
     pub client: &'a mut LocalClient,
     /// The event bus, listened to since before the first job.
@@ -45,7 +45,7 @@ pub struct Session<'a> {
     /// The job cache.
     pub jobs: &'a dyn JobStore,
     /// How long to wait for whom.
-    pub patience: Patience,
+    pub patience: GatherTimeouts,
     /// Breaks off the wait.
     pub stop: &'a StopFlag,
 }
@@ -70,16 +70,16 @@ fn window(size: &str, count: usize) -> Option<usize> {
 
 /// Runs `job` in batches. A size that [`is_size`] refuses runs nothing.
 pub fn run(
-    session: &mut Session,
+    session: &mut JobSession,
     job: Job,
-    plan: &Plan,
-    watcher: &mut dyn Watcher,
+    plan: &BatchOptions,
+    observer: &mut dyn BatchObserver,
 ) -> Result<(), ClientError> {
-    let mut queue = VecDeque::from(who_is_up(session, &job, watcher)?);
+    let mut queue = VecDeque::from(ping_target(session, &job, observer)?);
     let Some(places) = window(&plan.size, queue.len()) else {
         return Ok(());
     };
-    let patience = Patience {
+    let patience = GatherTimeouts {
         together: false,
         ..session.patience
     };
@@ -87,7 +87,7 @@ pub fn run(
     let mut gather = Gather::new(session.client, session.events, Some(session.jobs), patience);
     let mut free_at = vec![Instant::now(); places];
     while (!queue.is_empty() || gather.waiting() > 0) && !stop.is_set() {
-        if plan.failhard && watcher.failed() {
+        if plan.failhard && observer.failed() {
             queue.clear();
         }
         let now = Instant::now();
@@ -100,31 +100,31 @@ pub fn run(
             next.extend(queue.pop_front());
         }
         if !next.is_empty() {
-            watcher.next(&next);
+            observer.batch_starts(&next);
             let published = gather.client.publish(&Job {
                 tgt: next.into(),
                 tgt_type: "list".into(),
                 ..job.clone()
             })?;
-            watcher.published(&published);
-            gather.watch(&published);
+            observer.published(&published);
+            gather.add_job(&published);
         }
         let before = gather.waiting();
-        gather.step(Duration::from_millis(50), &mut |id, outcome| {
-            watcher.outcome(id, outcome)
+        gather.poll(Duration::from_millis(50), &mut |id, outcome| {
+            observer.outcome(id, outcome)
         })?;
         let freed = before - gather.waiting();
         free_at.extend(std::iter::repeat_n(Instant::now() + plan.wait, freed));
     }
-    gather.break_off(&mut |id, outcome| watcher.outcome(id, outcome));
+    gather.cancel(&mut |id, outcome| observer.outcome(id, outcome));
     Ok(())
 }
 
 /// Pings the target first: only who answers is in the batch.
-fn who_is_up(
-    session: &mut Session,
+fn ping_target(
+    session: &mut JobSession,
     job: &Job,
-    watcher: &mut dyn Watcher,
+    observer: &mut dyn BatchObserver,
 ) -> Result<Vec<String>, ClientError> {
     let ping = Job {
         fun: "test.ping".into(),
@@ -134,25 +134,25 @@ fn who_is_up(
     };
     let published = session.client.publish(&ping)?;
     if published.jid.is_empty() {
-        watcher.nobody();
+        observer.no_minions();
         return Ok(Vec::new());
     }
     let mut up = Vec::new();
     let mut down = published.missing.clone();
     wait(session, &published, &mut |id, outcome| match outcome {
-        Outcome::Returned(_) => up.push(id.to_owned()),
+        MinionOutcome::Returned(_) => up.push(id.to_owned()),
         _ => down.push(id.to_owned()),
     })?;
-    down.iter().for_each(|id| watcher.down(id));
+    down.iter().for_each(|id| observer.not_responding(id));
     up.sort_unstable();
     Ok(up)
 }
 
 /// Waits for everybody's outcome of a job.
 pub fn wait(
-    session: &mut Session,
+    session: &mut JobSession,
     published: &Published,
-    each: &mut dyn FnMut(&str, Outcome),
+    each: &mut dyn FnMut(&str, MinionOutcome),
 ) -> Result<(), ClientError> {
     let stop = session.stop;
     let mut gather = Gather::new(
@@ -161,13 +161,17 @@ pub fn wait(
         Some(session.jobs),
         session.patience,
     );
-    gather.watch(published);
+    gather.add_job(published);
     gather.run(&|| stop.is_set(), each)
 }
 
 /// Replaces the target by `count` of its minions that have the function
 /// (`LocalClient.cmd_subset`).
-pub fn pick_subset(session: &mut Session, job: &mut Job, count: usize) -> Result<(), ClientError> {
+pub fn pick_subset(
+    session: &mut JobSession,
+    job: &mut Job,
+    count: usize,
+) -> Result<(), ClientError> {
     use rand::seq::SliceRandom;
     let ask = Job {
         fun: "sys.list_functions".into(),
@@ -181,7 +185,7 @@ pub fn pick_subset(session: &mut Session, job: &mut Job, count: usize) -> Result
     };
     let mut able = Vec::new();
     wait(session, &published, &mut |id, outcome| {
-        if let Outcome::Returned(load) = outcome {
+        if let MinionOutcome::Returned(load) = outcome {
             let has = load.get("return").map(Value::str_list).unwrap_or_default();
             if wanted.iter().all(|f| has.contains(f)) {
                 able.push(id.to_owned());

@@ -1,7 +1,7 @@
 //! One job with its returns, as programs want them (`salt/modules/saltutil.py cmd`).
 
-use super::batch::{self, Plan, Session, Watcher};
-use super::gather::{Outcome, Patience};
+use super::batch::{self, BatchObserver, BatchOptions, JobSession};
+use super::gather::{GatherTimeouts, MinionOutcome};
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A job and how to wait for it.
 #[derive(Clone, Debug, Default)]
-pub struct Command {
+pub struct CmdJob {
     /// What to publish.
     pub job: Job,
     /// Silence in seconds after which minions are asked; the master's `timeout` if not given.
@@ -27,7 +27,7 @@ pub struct Command {
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Returns {
+pub struct CmdReturns {
     /// The jid; of a batch the last one.
     pub jid: String,
     /// By minion: `ret`, `out`, `retcode`, `jid`, or `failed: true`.
@@ -40,17 +40,17 @@ pub struct Returns {
 /// If the master cannot be asked or refuses.
 pub fn run(
     config: &MasterConfig,
-    command: Command,
+    command: CmdJob,
     stop: &StopFlag,
-) -> Result<Returns, ClientError> {
+) -> Result<CmdReturns, ClientError> {
     let jobs = halite_store::open::job_store(config);
     let mut client = LocalClient::new(config.clone());
     let mut events = client.listen()?;
-    let mut session = Session {
+    let mut session = JobSession {
         client: &mut client,
         events: &mut events,
         jobs: &jobs,
-        patience: Patience {
+        patience: GatherTimeouts {
             timeout: Duration::from_secs(command.timeout.unwrap_or(config.timeout)),
             find_job: Duration::from_secs(config.gather_job_timeout),
             together: true,
@@ -62,12 +62,12 @@ pub fn run(
         batch::pick_subset(&mut session, &mut job, count)?;
     }
     let mut collected = Collected {
-        returns: Returns::default(),
+        returns: CmdReturns::default(),
         expect_minions: command.expect_minions,
         failed: false,
     };
     if let Some(size) = command.batch {
-        let plan = Plan {
+        let plan = BatchOptions {
             size,
             wait: Duration::ZERO,
             failhard: command.failhard,
@@ -87,26 +87,26 @@ pub fn run(
 }
 
 struct Collected {
-    returns: Returns,
+    returns: CmdReturns,
     expect_minions: bool,
     failed: bool,
 }
 
-impl Watcher for Collected {
-    fn nobody(&mut self) {}
+impl BatchObserver for Collected {
+    fn no_minions(&mut self) {}
 
-    fn down(&mut self, id: &str) {
-        self.outcome(id, Outcome::NotConnected);
+    fn not_responding(&mut self, id: &str) {
+        self.outcome(id, MinionOutcome::NotConnected);
     }
 
-    fn next(&mut self, _: &[String]) {}
+    fn batch_starts(&mut self, _: &[String]) {}
 
     fn published(&mut self, published: &Published) {
         self.returns.jid = published.jid.clone();
     }
 
-    fn outcome(&mut self, id: &str, outcome: Outcome) {
-        let Outcome::Returned(load) = outcome else {
+    fn outcome(&mut self, id: &str, outcome: MinionOutcome) {
+        let MinionOutcome::Returned(load) = outcome else {
             self.failed = true;
             if self.expect_minions {
                 let failed = halite_wire::map! {"failed" => true};

@@ -1,6 +1,6 @@
 //! Copying files of this host to minions by jobs (`salt/cli/cp.py SaltCP`).
 
-use super::gather::{Gather, Outcome, Patience};
+use super::gather::{Gather, GatherTimeouts, MinionOutcome};
 use super::local::{ClientError, Job, LocalClient};
 use base64::Engine;
 use flate2::Compression;
@@ -44,7 +44,7 @@ impl From<ClientError> for CopyError {
 }
 
 /// What is to be copied, and to whom.
-pub struct Copy<'a> {
+pub struct FileCopy<'a> {
     /// The client of the master.
     pub client: &'a mut LocalClient,
     /// Its event bus, listened to before the first job.
@@ -52,7 +52,7 @@ pub struct Copy<'a> {
     /// The job cache, where returns are looked up that the bus did not bring.
     pub jobs: &'a dyn JobStore,
     /// How long minions are waited for.
-    pub patience: Patience,
+    pub patience: GatherTimeouts,
     /// Who is meant: `tgt`, `tgt_type` and the delimiter in `kwargs`.
     pub target: Job,
     /// Set by Ctrl-C.
@@ -60,14 +60,18 @@ pub struct Copy<'a> {
 }
 
 /// What became of each file on each minion.
-pub type Results = BTreeMap<String, Value>;
+pub type CopyResults = BTreeMap<String, Value>;
 
-impl Copy<'_> {
+impl FileCopy<'_> {
     /// Sends small text files whole, in one job (`cp.recv`).
     ///
     /// # Errors
     /// See [`CopyError`].
-    pub fn whole(&mut self, sources: &[PathBuf], dest: &str) -> Result<Results, CopyError> {
+    pub fn send_whole(
+        &mut self,
+        sources: &[PathBuf],
+        dest: &str,
+    ) -> Result<CopyResults, CopyError> {
         let mut files = Map::new();
         for source in sources {
             let name = source.to_string_lossy();
@@ -82,7 +86,7 @@ impl Copy<'_> {
             })?;
             files.set(name.as_ref(), text);
         }
-        self.ask("cp.recv", vec![Value::Map(files), dest.into()])
+        self.run_function("cp.recv", vec![Value::Map(files), dest.into()])
     }
 
     /// Sends files and directories in pieces of `size` bytes (`cp.recv_chunked`). A minion that
@@ -90,28 +94,28 @@ impl Copy<'_> {
     ///
     /// # Errors
     /// See [`CopyError`].
-    pub fn chunked(
+    pub fn send_chunked(
         &mut self,
         sources: &[PathBuf],
         dest: &str,
         size: usize,
         gzip: bool,
-    ) -> Result<Results, CopyError> {
-        let plan = Plan::of(sources, dest)?;
+    ) -> Result<CopyResults, CopyError> {
+        let plan = CopyPlan::of(sources, dest)?;
         let mut all: BTreeMap<String, Map> = BTreeMap::new();
-        let mut add = |results: Results, remote: &str| {
+        let mut add = |results: CopyResults, remote: &str| {
             for (id, result) in results {
                 all.entry(id).or_default().set(remote, result);
             }
         };
         let target = self.target.clone();
         for (path, remote) in &plan.files {
-            let results = self.file(path, remote, size, gzip);
+            let results = self.send_file(path, remote, size, gzip);
             self.target = target.clone();
             add(results?, remote);
         }
         for remote in &plan.empty_dirs {
-            let results = self.ask("cp.recv_chunked", vec![remote.into(), Value::Nil])?;
+            let results = self.run_function("cp.recv_chunked", vec![remote.into(), Value::Nil])?;
             add(results, remote);
         }
         Ok(all
@@ -120,13 +124,13 @@ impl Copy<'_> {
             .collect())
     }
 
-    fn file(
+    fn send_file(
         &mut self,
         path: &Path,
         remote: &str,
         size: usize,
         gzip: bool,
-    ) -> Result<Results, CopyError> {
+    ) -> Result<CopyResults, CopyError> {
         let file = File::open(path).map_err(|e| unavailable(path, &e))?;
         let mode = file
             .metadata()
@@ -134,7 +138,7 @@ impl Copy<'_> {
             .permissions()
             .mode()
             & 0o7777;
-        let mut results = Results::new();
+        let mut results = CopyResults::new();
         let mut first = true;
         loop {
             let mut piece = Vec::with_capacity(size);
@@ -159,7 +163,7 @@ impl Copy<'_> {
                 gzip.into(),
                 mode.into(),
             ];
-            results.extend(self.ask("cp.recv_chunked", arg)?);
+            results.extend(self.run_function("cp.recv_chunked", arg)?);
             let good = results
                 .iter()
                 .filter(|(_, result)| **result == Value::Bool(true));
@@ -174,7 +178,7 @@ impl Copy<'_> {
     }
 
     /// Runs one function on the target; a minion that did not return has a sentence instead.
-    fn ask(&mut self, fun: &str, arg: Vec<Value>) -> Result<Results, CopyError> {
+    fn run_function(&mut self, fun: &str, arg: Vec<Value>) -> Result<CopyResults, CopyError> {
         let job = Job {
             fun: fun.into(),
             arg,
@@ -187,15 +191,15 @@ impl Copy<'_> {
                 .unwrap_or_else(|| "No minions matched the target.".into());
             return Err(CopyError::Nobody(why));
         }
-        let mut results = Results::new();
+        let mut results = CopyResults::new();
         let missing = published.missing.iter();
         results.extend(missing.map(|id| (id.clone(), "it has no accepted key".into())));
         let mut gather = Gather::new(self.client, self.events, Some(self.jobs), self.patience);
-        gather.watch(&published);
+        gather.add_job(&published);
         gather.run(self.stop, &mut |id, outcome| {
             let result = match outcome {
-                Outcome::Returned(mut load) => load.remove("return").unwrap_or_default(),
-                Outcome::Running => "it has not finished".into(),
+                MinionOutcome::Returned(mut load) => load.remove("return").unwrap_or_default(),
+                MinionOutcome::Running => "it has not finished".into(),
                 _ => "Minion did not return. [Not connected]".into(),
             };
             results.insert(id.to_owned(), result);
@@ -219,13 +223,13 @@ fn compress(piece: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Files and empty directories with their paths on the minions.
 #[derive(Debug, Default, PartialEq)]
-struct Plan {
+struct CopyPlan {
     files: Vec<(PathBuf, String)>,
     empty_dirs: Vec<String>,
 }
 
-impl Plan {
-    fn of(sources: &[PathBuf], dest: &str) -> Result<Plan, CopyError> {
+impl CopyPlan {
+    fn of(sources: &[PathBuf], dest: &str) -> Result<CopyPlan, CopyError> {
         let (mut files, mut dirs) = (Vec::new(), Vec::new());
         for source in sources {
             walk(source, source, &mut files, &mut dirs, 0)?;
@@ -246,7 +250,7 @@ impl Plan {
             _ if into_dir => join(dest, &name(source)),
             _ => dest.to_owned(),
         };
-        Ok(Plan {
+        Ok(CopyPlan {
             empty_dirs: dirs
                 .iter()
                 .map(|(source, path)| remote(source, path))
@@ -308,7 +312,7 @@ mod tests {
         std::fs::write(at("one"), "x").unwrap();
         let plan = |sources: &[&str], dest: &str| {
             let sources: Vec<PathBuf> = sources.iter().map(|s| at(s)).collect();
-            let plan = Plan::of(&sources, dest).unwrap();
+            let plan = CopyPlan::of(&sources, dest).unwrap();
             let files: Vec<String> = plan.files.into_iter().map(|(_, remote)| remote).collect();
             (files, plan.empty_dirs)
         };
@@ -324,7 +328,7 @@ mod tests {
             )
         );
         assert!(matches!(
-            Plan::of(&[at("none")], "/t"),
+            CopyPlan::of(&[at("none")], "/t"),
             Err(CopyError::Source(_))
         ));
     }

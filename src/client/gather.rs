@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 /// After a minion said that it no longer runs the job, its return may still be on its way.
 const GRACE: Duration = Duration::from_secs(2);
 /// Longest sleep, so that Ctrl-C is heeded.
-const NAP: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a bus that went away (a master restarts) is looked for.
-const BUS_PATIENCE: Duration = Duration::from_secs(15);
+const BUS_RETRY: Duration = Duration::from_secs(15);
 
 /// What became of a job on one minion.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum MinionOutcome {
     /// The return load: `return`, `retcode`, `out`, ...
     Returned(Map),
     /// It was not done when the wait was broken off.
@@ -39,7 +39,7 @@ pub enum Outcome {
 
 /// Times of one wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct GatherTimeouts {
     /// Silence after which minions are asked (option `timeout`).
     pub timeout: Duration,
     /// Wait for the answers to that (option `gather_job_timeout`).
@@ -49,10 +49,10 @@ pub struct Patience {
 }
 
 /// Receives the outcome of each minion.
-pub type Each<'f> = &'f mut dyn FnMut(&str, Outcome);
+pub type OnOutcome<'f> = &'f mut dyn FnMut(&str, MinionOutcome);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum ReturnState {
     /// Published at or last heard of at this time.
     Since(Instant),
     /// Asked; the answer is due by then.
@@ -66,7 +66,7 @@ enum State {
 #[derive(Clone, Debug)]
 struct Entry {
     jid: String,
-    state: State,
+    state: ReturnState,
 }
 
 /// Waits for any number of jobs at once.
@@ -75,16 +75,16 @@ pub struct Gather<'a> {
     pub client: &'a mut LocalClient,
     events: &'a mut Subscriber,
     jobs: Option<&'a dyn JobStore>,
-    patience: Patience,
+    patience: GatherTimeouts,
     entries: BTreeMap<String, Entry>,
-    questions: BTreeMap<String, BTreeSet<String>>,
+    find_jobs: BTreeMap<String, BTreeSet<String>>,
     last_return: Instant,
-    below: Option<Below>,
+    below: Option<LowerMasters>,
 }
 
 /// What is to be heard from lower masters (option `order_masters`): until `until` they may say whom
 /// they expect to return.
-struct Below {
+struct LowerMasters {
     jids: BTreeSet<String>,
     /// Minions that were heard of, with those that have returned already.
     known: BTreeSet<(String, String)>,
@@ -97,7 +97,7 @@ impl<'a> Gather<'a> {
         client: &'a mut LocalClient,
         events: &'a mut Subscriber,
         jobs: Option<&'a dyn JobStore>,
-        patience: Patience,
+        patience: GatherTimeouts,
     ) -> Gather<'a> {
         Gather {
             client,
@@ -105,19 +105,19 @@ impl<'a> Gather<'a> {
             jobs,
             patience,
             entries: BTreeMap::new(),
-            questions: BTreeMap::new(),
+            find_jobs: BTreeMap::new(),
             last_return: Instant::now(),
             below: None,
         }
     }
 
     /// Adds a job's minions to those waited for.
-    pub fn watch(&mut self, published: &Published) {
-        let state = State::Since(Instant::now());
+    pub fn add_job(&mut self, published: &Published) {
+        let state = ReturnState::Since(Instant::now());
         let config = self.client.config().clone();
         if config.order_masters && !published.jid.is_empty() {
             let until = Instant::now() + Duration::from_secs(config.syndic_wait);
-            let below = self.below.get_or_insert(Below {
+            let below = self.below.get_or_insert(LowerMasters {
                 jids: BTreeSet::new(),
                 known: BTreeSet::new(),
                 until,
@@ -153,11 +153,11 @@ impl<'a> Gather<'a> {
     }
 
     /// Waits until every minion is accounted for, or `stop` says so.
-    pub fn run(&mut self, stop: &dyn Fn() -> bool, each: Each) -> Result<(), ClientError> {
+    pub fn run(&mut self, stop: &dyn Fn() -> bool, each: OnOutcome) -> Result<(), ClientError> {
         while (!self.entries.is_empty() || self.awaits_masters()) && !stop() {
-            self.step(NAP, each)?;
+            self.poll(POLL_INTERVAL, each)?;
         }
-        self.break_off(each);
+        self.cancel(each);
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Minions below of which a lower master tells (`syndic/<id>/salt/job/<jid>/new`).
-    fn heard_of(&mut self, event: &Event) {
+    fn on_syndic_job(&mut self, event: &Event) {
         let Some(below) = &mut self.below else { return };
         let tag = event.tag.strip_suffix("/new").unwrap_or_default();
         let Some((_, jid)) = tag.rsplit_once("/job/") else {
@@ -182,7 +182,7 @@ impl<'a> Gather<'a> {
             if below.known.insert((jid.to_owned(), id.clone())) {
                 let entry = Entry {
                     jid: jid.to_owned(),
-                    state: State::Since(Instant::now()),
+                    state: ReturnState::Since(Instant::now()),
                 };
                 self.entries.insert(id, entry);
             }
@@ -190,49 +190,49 @@ impl<'a> Gather<'a> {
     }
 
     /// Ends the wait: whoever is left was not done.
-    pub fn break_off(&mut self, each: Each) {
-        self.look_up(each);
+    pub fn cancel(&mut self, each: OnOutcome) {
+        self.read_job_cache(each);
         for (id, _) in std::mem::take(&mut self.entries) {
-            each(&id, Outcome::Running);
+            each(&id, MinionOutcome::Running);
         }
     }
 
     /// Takes what has arrived within `limit` (at least one look) and does what is due.
-    pub fn step(&mut self, limit: Duration, each: Each) -> Result<(), ClientError> {
-        match self.events.next(Some(limit.min(NAP))) {
+    pub fn poll(&mut self, limit: Duration, each: OnOutcome) -> Result<(), ClientError> {
+        match self.events.next(Some(limit.min(POLL_INTERVAL))) {
             Ok(Some(event)) => {
-                self.heard(&event, each);
+                self.on_event(&event, each);
                 // Take along what is there already before asking questions about it.
                 while let Ok(Some(event)) = self.events.buffered() {
-                    self.heard(&event, each);
+                    self.on_event(&event, each);
                 }
             }
             Ok(None) => {}
             Err(_) => self.reconnect(each)?,
         }
-        self.ask_silent(each)?;
-        self.settle(each);
+        self.query_silent(each)?;
+        self.report_expired(each);
         Ok(())
     }
 
-    fn heard(&mut self, event: &Event, each: Each) {
+    fn on_event(&mut self, event: &Event, each: OnOutcome) {
         if event.tag == "halite/bus/dropped" {
-            return self.look_up(each);
+            return self.read_job_cache(each);
         }
         let Some((jid, id)) = parse_return_tag(&event.tag) else {
-            return self.heard_of(event);
+            return self.on_syndic_job(event);
         };
-        self.heard_from(jid, id);
+        self.add_if_new(jid, id);
         let ours = self.entries.get(id).is_some_and(|e| e.jid == jid);
         if ours {
-            let load = self.whole(id, load_of(event));
+            let load = self.untrimmed(id, load_of(event));
             if load.contains("return") {
                 self.entries.remove(id);
                 self.last_return = Instant::now();
-                each(id, Outcome::Returned(load));
+                each(id, MinionOutcome::Returned(load));
             }
         } else if self
-            .questions
+            .find_jobs
             .get_mut(jid)
             .is_some_and(|asked| asked.remove(id))
             && let Some(entry) = self.entries.get_mut(id)
@@ -240,27 +240,27 @@ impl<'a> Gather<'a> {
             let running =
                 matches!(load_of(event).get("return"), Some(Value::Map(m)) if !m.is_empty());
             entry.state = if running {
-                State::Since(Instant::now())
+                ReturnState::Since(Instant::now())
             } else {
-                State::Idle(Instant::now() + GRACE)
+                ReturnState::Idle(Instant::now() + GRACE)
             };
         }
     }
 
     /// A minion below may return before its master has told of it.
-    fn heard_from(&mut self, jid: &str, id: &str) {
+    fn add_if_new(&mut self, jid: &str, id: &str) {
         let Some(below) = &mut self.below else { return };
         if below.jids.contains(jid) && below.known.insert((jid.to_owned(), id.to_owned())) {
             let entry = Entry {
                 jid: jid.to_owned(),
-                state: State::Since(Instant::now()),
+                state: ReturnState::Since(Instant::now()),
             };
             self.entries.insert(id.to_owned(), entry);
         }
     }
 
     /// The bus trims large returns; the job cache has them whole.
-    fn whole(&self, id: &str, load: Map) -> Map {
+    fn untrimmed(&self, id: &str, load: Map) -> Map {
         if !load.get("return").is_some_and(|r| r.is_str(TRIMMED)) {
             return load;
         }
@@ -273,20 +273,20 @@ impl<'a> Gather<'a> {
     }
 
     /// Asks minions that have been silent for too long whether they run their job.
-    fn ask_silent(&mut self, each: Each) -> Result<(), ClientError> {
+    fn query_silent(&mut self, each: OnOutcome) -> Result<(), ClientError> {
         let now = Instant::now();
         let quiet = |since: Instant| {
             now.duration_since(since.max(self.last_return)) >= self.patience.timeout
         };
-        let due = |e: &Entry| matches!(e.state, State::Since(since) if quiet(since));
+        let due = |e: &Entry| matches!(e.state, ReturnState::Since(since) if quiet(since));
         if !self.entries.values().any(due) {
             return Ok(());
         }
-        self.look_up(each);
+        self.read_job_cache(each);
         let mut by_job: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, entry) in &self.entries {
             // One question for all of a job who are silent, those given up included.
-            if matches!(entry.state, State::Since(_) | State::Silent) {
+            if matches!(entry.state, ReturnState::Since(_) | ReturnState::Silent) {
                 by_job
                     .entry(entry.jid.clone())
                     .or_default()
@@ -294,12 +294,12 @@ impl<'a> Gather<'a> {
             }
         }
         for (jid, ids) in by_job {
-            self.ask(&jid, ids)?;
+            self.send_find_job(&jid, ids)?;
         }
         Ok(())
     }
 
-    fn ask(&mut self, jid: &str, ids: Vec<String>) -> Result<(), ClientError> {
+    fn send_find_job(&mut self, jid: &str, ids: Vec<String>) -> Result<(), ClientError> {
         let asked = self.client.publish(&Job {
             fun: "saltutil.find_job".into(),
             arg: vec![jid.into()],
@@ -311,33 +311,33 @@ impl<'a> Gather<'a> {
         let by = Instant::now() + self.patience.find_job;
         for id in &ids {
             if let Some(entry) = self.entries.get_mut(id) {
-                entry.state = State::Asked(by);
+                entry.state = ReturnState::Asked(by);
             }
         }
-        self.questions.insert(asked.jid, ids.into_iter().collect());
+        self.find_jobs.insert(asked.jid, ids.into_iter().collect());
         Ok(())
     }
 
     /// Gives final outcomes where time is over.
-    fn settle(&mut self, each: Each) {
+    fn report_expired(&mut self, each: OnOutcome) {
         let now = Instant::now();
         for entry in self.entries.values_mut() {
-            if matches!(entry.state, State::Asked(by) if by <= now) {
-                entry.state = State::Silent;
+            if matches!(entry.state, ReturnState::Asked(by) if by <= now) {
+                entry.state = ReturnState::Silent;
             }
         }
-        let open = |s: State| matches!(s, State::Since(_) | State::Asked(_));
+        let open = |s: ReturnState| matches!(s, ReturnState::Since(_) | ReturnState::Asked(_));
         let others = self.patience.together && self.entries.values().any(|e| open(e.state));
         let over = |e: &Entry| match e.state {
-            State::Idle(at) => at <= now,
-            State::Silent => !others,
+            ReturnState::Idle(at) => at <= now,
+            ReturnState::Silent => !others,
             _ => false,
         };
         if !self.entries.values().any(over) {
             return;
         }
-        self.look_up(each);
-        let done: Vec<(String, State)> = self
+        self.read_job_cache(each);
+        let done: Vec<(String, ReturnState)> = self
             .entries
             .iter()
             .filter(|(_, e)| over(e))
@@ -345,7 +345,7 @@ impl<'a> Gather<'a> {
             .collect();
         for (id, state) in done {
             self.entries.remove(&id);
-            let lost = matches!(state, State::Idle(_));
+            let lost = matches!(state, ReturnState::Idle(_));
             // A syndic may have come only after the job was published.
             if !lost && self.is_syndic(&id) {
                 continue;
@@ -353,22 +353,22 @@ impl<'a> Gather<'a> {
             each(
                 &id,
                 if lost {
-                    Outcome::Lost
+                    MinionOutcome::Lost
                 } else {
-                    Outcome::NotConnected
+                    MinionOutcome::NotConnected
                 },
             );
         }
     }
 
     /// The event bus went away: a master restarts. Its jobs go on, so does the wait.
-    fn reconnect(&mut self, each: Each) -> Result<(), ClientError> {
-        let end = Instant::now() + BUS_PATIENCE;
+    fn reconnect(&mut self, each: OnOutcome) -> Result<(), ClientError> {
+        let end = Instant::now() + BUS_RETRY;
         loop {
             match self.client.listen() {
                 Ok(fresh) => {
                     *self.events = fresh;
-                    self.look_up(each);
+                    self.read_job_cache(each);
                     return Ok(());
                 }
                 Err(e) if Instant::now() > end => return Err(e),
@@ -378,7 +378,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Takes returns from the job cache that the bus did not bring.
-    fn look_up(&mut self, each: Each) {
+    fn read_job_cache(&mut self, each: OnOutcome) {
         let Some(jobs) = self.jobs else { return };
         let jids: BTreeSet<String> = self.entries.values().map(|e| e.jid.clone()).collect();
         for text in jids {
@@ -391,7 +391,7 @@ impl<'a> Gather<'a> {
             for stored in job.returns {
                 if self.entries.get(&stored.id).is_some_and(|e| e.jid == text) {
                     self.entries.remove(&stored.id);
-                    each(&stored.id, Outcome::Returned(stored.load));
+                    each(&stored.id, MinionOutcome::Returned(stored.load));
                 }
             }
         }

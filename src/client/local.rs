@@ -110,7 +110,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    fn put_into(&self, fields: &mut Map) {
+    fn add_to(&self, fields: &mut Map) {
         match self {
             Credentials::Token(token) => fields.set("token", token.as_str()),
             Credentials::Login {
@@ -159,26 +159,26 @@ impl LocalClient {
     }
 
     /// Proves who is asking by this from now on, instead of the key file.
-    pub fn prove_by(&mut self, credentials: Credentials) {
+    pub fn set_credentials(&mut self, credentials: Credentials) {
         self.credentials = Some(credentials);
     }
 
     /// Publishes in the name of somebody else from now on. The master believes it of its own account alone, so whoever
     /// calls this has looked at what that user may do.
-    pub fn act_for(&mut self, user: &str) {
+    pub fn publish_as(&mut self, user: &str) {
         self.user = user.to_owned();
     }
 
     /// Whether the key file of the account can be read.
-    pub fn has_key(&self) -> bool {
+    pub fn can_read_key(&self) -> bool {
         self.read_key().is_ok()
     }
 
     /// Has the master make a token.
     pub fn make_token(&mut self, login: &Credentials) -> Result<String, ClientError> {
         let mut load = halite_wire::map! {"cmd" => "mk_token"};
-        login.put_into(&mut load);
-        let answer = self.ask(load)?;
+        login.add_to(&mut load);
+        let answer = self.request(load)?;
         let token = answer.as_map().and_then(|map| map.str("token"));
         token.map(str::to_owned).ok_or_else(|| {
             let why = "Authentication failed: the master made no token";
@@ -187,15 +187,15 @@ impl LocalClient {
     }
 
     /// Asks for a runner or a wheel function (`cmd` of the load) and gives the answer.
-    pub fn special(&mut self, mut load: Map) -> Result<Value, ClientError> {
+    pub fn call_master(&mut self, mut load: Map) -> Result<Value, ClientError> {
         match &self.credentials {
-            Some(credentials) => credentials.put_into(&mut load),
+            Some(credentials) => credentials.add_to(&mut load),
             None => {
                 load.set("key", self.read_key()?);
                 load.set("user", self.user.as_str());
             }
         }
-        let answer = self.ask(load)?;
+        let answer = self.request(load)?;
         if let Some(error) = answer.as_map().and_then(|map| map.get("error")) {
             let part = |k| error.as_map().and_then(|e| e.str(k)).unwrap_or_default();
             return Err(ClientError::Refused(
@@ -228,7 +228,7 @@ impl LocalClient {
         let mut kwargs = job.kwargs.clone();
         let key = match &self.credentials {
             Some(credentials) => {
-                credentials.put_into(&mut kwargs);
+                credentials.add_to(&mut kwargs);
                 String::new()
             }
             None => self.read_key()?,
@@ -242,7 +242,7 @@ impl LocalClient {
         if self.config.order_masters {
             load.set("to", self.config.timeout);
         }
-        let mut published = published(&self.send(load)?)?;
+        let mut published = parse_published(&self.send(load)?)?;
         if self.config.order_masters {
             // A lower master may know the ids that this one does not.
             published.missing.clear();
@@ -250,7 +250,7 @@ impl LocalClient {
         Ok(published)
     }
 
-    fn ask(&mut self, load: Map) -> Result<Value, ClientError> {
+    fn request(&mut self, load: Map) -> Result<Value, ClientError> {
         let answer = self.send(load)?;
         msgpack::decode(&answer).map_err(|e| ClientError::Protocol(e.to_string()))
     }
@@ -320,7 +320,7 @@ pub fn calling_user() -> String {
 }
 
 /// Reads the master's answer to `publish` (reference 7.2).
-pub(crate) fn published(answer: &[u8]) -> Result<Published, ClientError> {
+pub(crate) fn parse_published(answer: &[u8]) -> Result<Published, ClientError> {
     let protocol = |why: &str| ClientError::Protocol(why.to_owned());
     let value = msgpack::decode(answer).map_err(|e| ClientError::Protocol(e.to_string()))?;
     let map = match value {
@@ -357,13 +357,13 @@ mod tests {
         let bytes = |m: Map| msgpack::encode_map(&m, Profile::Wire);
         let good = halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {
         "jid" => "1", "minions" => vec![Value::from("a")], "missing" => Vec::<Value>::new()}};
-        assert_eq!(published(&bytes(good)).unwrap().minions, ["a"]);
+        assert_eq!(parse_published(&bytes(good)).unwrap().minions, ["a"]);
         let refused = halite_wire::map! {"error" => halite_wire::map! {"name" => "AuthenticationError", "message" => "no"}};
         assert!(
-            matches!(published(&bytes(refused)), Err(ClientError::Refused(n, _)) if n == "AuthenticationError")
+            matches!(parse_published(&bytes(refused)), Err(ClientError::Refused(n, _)) if n == "AuthenticationError")
         );
         assert!(matches!(
-            published(b"\xa8bad load"),
+            parse_published(b"\xa8bad load"),
             Err(ClientError::Protocol(_))
         ));
     }

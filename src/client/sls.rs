@@ -21,7 +21,7 @@ pub fn of_master(
     given: Map,
     pillarenv: Option<&str>,
 ) -> Result<MasterSls, String> {
-    let (id, own) = own(config)?;
+    let (id, own) = master_identity(config)?;
     let mut request = PillarRequest::new(id.clone(), own.clone());
     request.pillar_override = given;
     request.pillarenv = pillarenv.map(str::to_owned);
@@ -42,12 +42,12 @@ pub fn of_master(
 /// # Errors
 /// The master's id is none.
 pub fn without_pillar(config: &MasterConfig) -> Result<MasterSls, String> {
-    let (id, own) = own(config)?;
+    let (id, own) = master_identity(config)?;
     Ok(LocalSls::new(config, id, own, Map::new()))
 }
 
 /// Id and grains of the master itself.
-fn own(config: &MasterConfig) -> Result<(MinionId, Map), String> {
+fn master_identity(config: &MasterConfig) -> Result<(MinionId, Map), String> {
     let id: MinionId = config
         .id
         .parse()

@@ -11,6 +11,7 @@ pub mod publish;
 pub mod sockets;
 pub mod stream;
 pub mod wake;
+pub mod zmtp;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -25,8 +25,8 @@ fn ask(master: &Master, body: &[u8]) -> Vec<u8> {
 impl<'a> Peer<'a> {
     fn sign_in(master: &'a Master, id: &str) -> Peer<'a> {
         let keys = keys("minion");
-        let (sign_in, request) = SignIn::begin(id, &keys, None).unwrap();
-        let session = sign_in.finish(&keys, None, &ask(master, &request)).unwrap();
+        let (sign_in, request) = SignIn::begin(id, &keys, None);
+        let session = sign_in.finish(None, &ask(master, &request)).unwrap();
         Peer {
             master,
             id: id.to_owned(),

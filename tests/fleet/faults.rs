@@ -2,9 +2,9 @@
 //! and what was acknowledged is in the job cache.
 
 use halite::client::swarm::Swarm;
-use halite::client::swarm::zmtp;
 use halite::store::jobs::JobStore;
 use halite::sys::procs;
+use halite::wire::zmtp;
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -304,27 +304,12 @@ fn ten_thousand_silent_connections() {
     fleet.settle();
 }
 
-/// Greeting and READY of a socket type.
-fn handshake(kind: &[u8]) -> Vec<u8> {
-    let mut out = vec![0u8; 64];
-    out[0] = 0xff;
-    out[9] = 0x7f;
-    out[10] = 3;
-    out[11] = 1;
-    out[12..16].copy_from_slice(b"NULL");
-    let mut ready = b"\x05READY\x0bSocket-Type".to_vec();
-    ready.extend_from_slice(&(kind.len() as u32).to_be_bytes());
-    ready.extend_from_slice(kind);
-    zmtp::frame(&mut out, 4, &ready);
-    out
-}
-
-/// Writes blocks of frames to a port, `bears` bytes or, without that, until the process behind it is a new one.
+/// Writes blocks of frames to a port, `bears` octets or, without that, until the process behind it is a new one.
 /// A connection that is cut before that is made anew.
 fn flood(
     fleet: &Fleet,
     port: u16,
-    kind: &[u8],
+    kind: &str,
     title: &str,
     bears: Option<u64>,
     mut block: impl FnMut(u64) -> Vec<u8>,
@@ -343,7 +328,7 @@ fn flood(
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
             continue;
         };
-        let mut bytes = handshake(kind);
+        let mut bytes = zmtp::handshake(kind);
         while stream.write_all(&bytes).is_ok() && Instant::now() < end {
             sent += bytes.len() as u64;
             bytes = block(sent);
@@ -368,7 +353,7 @@ fn a_message_without_end() {
     flood(
         &fleet,
         fleet.master.ret_port,
-        b"REQ",
+        "REQ",
         " ReqServer MWorkerQueue",
         None,
         |_| frames.clone(),
@@ -377,7 +362,7 @@ fn a_message_without_end() {
     flood(
         &fleet,
         fleet.master.publish_port,
-        b"SUB",
+        "SUB",
         " PubServerChannel._publish_daemon",
         Some(256 << 20),
         |_| frames.clone(),

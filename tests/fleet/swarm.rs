@@ -6,7 +6,7 @@ use halite::client::local::{Job, LocalClient};
 use halite::config::load_master;
 use testing::{Stock, halite_program};
 
-use halite::client::gather::{Gather, Outcome, Patience};
+use halite::client::gather::{Gather, GatherTimeouts, MinionOutcome};
 use halite::store::jobs::JobStore;
 use halite::wire::Value;
 use halite::wire::msgpack;
@@ -115,17 +115,20 @@ fn the_client_accounts_for_every_minion() {
     let mut events = client.listen().unwrap();
     let published = master.publish_ping("*");
     let jobs = halite::store::open::job_store(&config);
-    let patience = Patience {
+    let patience = GatherTimeouts {
         timeout: LIMIT,
         find_job: Duration::from_secs(10),
         together: true,
     };
     let mut returned = BTreeSet::new();
     let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
-    gather.watch(&published);
+    gather.add_job(&published);
     gather
         .run(&|| false, &mut |id, outcome| {
-            assert!(matches!(outcome, Outcome::Returned(_)), "{id}: {outcome:?}");
+            assert!(
+                matches!(outcome, MinionOutcome::Returned(_)),
+                "{id}: {outcome:?}"
+            );
             assert!(returned.insert(id.to_owned()), "{id} twice");
         })
         .unwrap();

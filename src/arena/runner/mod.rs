@@ -7,10 +7,10 @@ use crate::choice::{Candidate, Choice, Fit, choose};
 use crate::registry::{ArenaStore, KeptModule, KeptRuntime, Snapshot};
 use crate::wire::{DEFAULT_APIS, RuntimeState, State, Uuid};
 use halite_client::command::arguments;
-use halite_client::gather::Outcome;
+use halite_client::gather::MinionOutcome;
 use halite_client::local::Job;
-use halite_client::runner::ask::{Patient, ask};
-use halite_client::runner::{Args, Function, Ran, RunContext, RunError};
+use halite_client::runner::query::{QueryTimeouts, query};
+use halite_client::runner::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_wire::{Map, Value};
 use std::collections::{HashMap, HashSet};
 
@@ -118,7 +118,7 @@ fn lives(kept: &KeptModule) -> bool {
     kept.module.state != State::Dead
 }
 
-fn runtimes(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+fn runtimes(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
     let mut out = Map::new();
@@ -131,7 +131,7 @@ fn runtimes(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
     Ok(Value::Map(out).into())
 }
 
-fn modules(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn modules(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
     let all = args.flag(0, "all");
@@ -152,7 +152,7 @@ fn apis(args: &Args, at: usize) -> Vec<String> {
     given.unwrap_or_else(|| DEFAULT_APIS.map(str::to_owned).to_vec())
 }
 
-fn schedule(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn schedule(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
     let candidates = known.candidates();
@@ -184,7 +184,7 @@ fn explained(candidates: &[Candidate], choice: &Choice) -> Map {
     }
 }
 
-fn create(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn create(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
     let candidates = known.candidates();
@@ -218,7 +218,7 @@ fn create(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     )
 }
 
-fn delete(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn delete(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let snapshot = load(context)?;
     let known = Known::of(&snapshot);
     let wanted = args.text(0, "module").unwrap_or_default();
@@ -254,7 +254,12 @@ fn find<'a>(snapshot: &'a Snapshot, wanted: &str) -> Result<&'a KeptModule, RunE
 }
 
 /// Runs a function on one runtime and gives what it returns.
-fn run(context: &mut RunContext, id: &str, fun: &str, arg: Vec<Value>) -> Result<Ran, RunError> {
+fn run(
+    context: &mut RunContext,
+    id: &str,
+    fun: &str,
+    arg: Vec<Value>,
+) -> Result<RunnerOutput, RunError> {
     let job = Job {
         fun: fun.into(),
         arg,
@@ -262,10 +267,10 @@ fn run(context: &mut RunContext, id: &str, fun: &str, arg: Vec<Value>) -> Result
         tgt_type: "list".to_owned(),
         ..Job::default()
     };
-    let outcomes = ask(context, job, Patient::default())?;
+    let outcomes = query(context, job, QueryTimeouts::default())?;
     let outcome = outcomes.into_iter().find(|(found, _)| found == id);
     match outcome {
-        Some((_, Outcome::Returned(mut load))) => {
+        Some((_, MinionOutcome::Returned(mut load))) => {
             let value = load.remove("return").unwrap_or_default();
             context.run.retcode = load.int("retcode").unwrap_or(0);
             Ok(value.into())

@@ -6,7 +6,7 @@ mod show;
 
 use super::common::fail;
 use halite_client::keys::{
-    Changed, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
+    KeyChanges, KeyPairError, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
 use halite_client::local::calling_user;
 use halite_config::{MasterConfig, load_master};
@@ -17,8 +17,8 @@ use halite_sys::process::{drop_privileges, user_name};
 use halite_wire::Value;
 pub(super) use options::command;
 use options::{Action, Options};
-use remote::Store;
-use show::Screen;
+use remote::KeyBackend;
+use show::KeyScreen;
 use std::io::{self, BufRead};
 use std::path::Path;
 
@@ -49,19 +49,19 @@ pub fn run() -> i32 {
     for warning in &config.warnings {
         log::debug!("{warning}");
     }
-    let mut screen = match Screen::new(&options, &config) {
+    let mut screen = match KeyScreen::new(&options, &config) {
         Ok(screen) => screen,
         Err(why) => return fail(why, super::common::EXIT_USAGE),
     };
     let keys = if options.auth.wanted() {
         match options.auth.client(config.clone()) {
-            Ok(client) => Store::There(Box::new(client)),
+            Ok(client) => KeyBackend::Remote(Box::new(client)),
             Err(why) => return fail(why, 1),
         }
     } else {
-        Store::Here(Box::new(Keys::new(&config)))
+        KeyBackend::Local(Box::new(Keys::new(&config)))
     };
-    let done = Command {
+    let done = KeyCommand {
         options: &options,
         config: &config,
         keys,
@@ -69,10 +69,10 @@ pub fn run() -> i32 {
     }
     .run();
     let shown = screen.finish();
-    match done.and_then(|status| shown.map(|()| status).map_err(Failure::from)) {
+    match done.and_then(|status| shown.map(|()| status).map_err(KeyCommandError::from)) {
         Ok(status) => status,
         // Whoever reads has seen enough.
-        Err(Failure::Io(e)) if e.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(KeyCommandError::Io(e)) if e.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(failure) => fail(failure.text(), 1),
     }
 }
@@ -103,31 +103,31 @@ fn become_user(options: &Options, config: &MasterConfig) -> Result<(), (String, 
     })
 }
 
-enum Failure {
+enum KeyCommandError {
     Io(io::Error),
     Pair(KeyPairError),
 }
 
-impl Failure {
+impl KeyCommandError {
     fn text(&self) -> String {
         match self {
-            Failure::Io(e) => e.to_string(),
-            Failure::Pair(e) => e.to_string(),
+            KeyCommandError::Io(e) => e.to_string(),
+            KeyCommandError::Pair(e) => e.to_string(),
         }
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(e: io::Error) -> Failure {
-        Failure::Io(e)
+impl From<io::Error> for KeyCommandError {
+    fn from(e: io::Error) -> KeyCommandError {
+        KeyCommandError::Io(e)
     }
 }
 
-struct Command<'a> {
+struct KeyCommand<'a> {
     options: &'a Options,
     config: &'a MasterConfig,
-    keys: Store<'a>,
-    screen: &'a mut Screen,
+    keys: KeyBackend<'a>,
+    screen: &'a mut KeyScreen,
 }
 
 /// The three changes, with their words.
@@ -156,8 +156,8 @@ impl Change {
     }
 }
 
-impl Command<'_> {
-    fn run(&mut self) -> Result<i32, Failure> {
+impl KeyCommand<'_> {
+    fn run(&mut self) -> Result<i32, KeyCommandError> {
         match self.options.action() {
             Action::GenKeys(name) => self.gen_keys(name),
             Action::GenSignature => self.gen_signature(),
@@ -178,15 +178,15 @@ impl Command<'_> {
         }
     }
 
-    fn gen_keys(&mut self, name: &str) -> Result<i32, Failure> {
+    fn gen_keys(&mut self, name: &str) -> Result<i32, KeyCommandError> {
         let dir = &self.options.gen_keys_dir;
         let finger =
-            generate_pair(self.config, dir, name, self.keysize()).map_err(Failure::Pair)?;
+            generate_pair(self.config, dir, name, self.keysize()).map_err(KeyCommandError::Pair)?;
         self.screen.result(finger.into())?;
         Ok(0)
     }
 
-    fn gen_signature(&mut self) -> Result<i32, Failure> {
+    fn gen_signature(&mut self) -> Result<i32, KeyCommandError> {
         let options = SignatureOptions {
             private: self.options.private.clone(),
             public: self.options.public.clone(),
@@ -197,7 +197,7 @@ impl Command<'_> {
         match make_signature(self.config, &options) {
             Ok(made) => self.screen.result(made.into())?,
             Err(KeyPairError::Missing(text)) => self.screen.result(text.into())?,
-            Err(e) => return Err(Failure::Pair(e)),
+            Err(e) => return Err(KeyCommandError::Pair(e)),
         }
         Ok(0)
     }
@@ -208,7 +208,7 @@ impl Command<'_> {
             .unwrap_or(self.config.keysize.max(options::MIN_KEYSIZE))
     }
 
-    fn list(&mut self, word: &str) -> Result<i32, Failure> {
+    fn list(&mut self, word: &str) -> Result<i32, KeyCommandError> {
         let selection = match options::state_of_word(word) {
             Some(state) => vec![(state, self.keys.list(state)?)],
             None => self.keys.list_all()?,
@@ -217,7 +217,7 @@ impl Command<'_> {
         Ok(0)
     }
 
-    fn change(&mut self, change: Change, globs: &str) -> Result<i32, Failure> {
+    fn change(&mut self, change: Change, globs: &str) -> Result<i32, KeyCommandError> {
         let scope = Scope::of(change, self.options);
         let selection = scope.filter(self.keys.select(globs)?);
         if selection.is_empty() {
@@ -232,13 +232,13 @@ impl Command<'_> {
             change.past()
         ))?;
         self.screen.ids(&selection)?;
-        if !self.options.yes && !self.ask(change)? {
+        if !self.options.yes && !self.confirm(change)? {
             return Ok(0);
         }
         let changed = self.keys.change(change.verb(), &selection);
         self.audit(change, &selection, changed.as_ref().err());
         let changed = changed?;
-        self.tell(change, &changed)?;
+        self.print_changes(change, &changed)?;
         if change != Change::Accept {
             self.clean_up(&selection, &changed)?;
         }
@@ -247,7 +247,7 @@ impl Command<'_> {
 
     /// A line in the audit log; through the master, the master writes its own.
     fn audit(&self, change: Change, selection: &Selection, error: Option<&io::Error>) {
-        if matches!(self.keys, Store::There(_)) {
+        if matches!(self.keys, KeyBackend::Remote(_)) {
             return;
         }
         let ids = selection.iter().flat_map(|(_, ids)| ids);
@@ -266,7 +266,7 @@ impl Command<'_> {
     }
 
     /// The answer at the terminal: an empty line is yes, but no where keys would be deleted.
-    fn ask(&mut self, change: Change) -> Result<bool, Failure> {
+    fn confirm(&mut self, change: Change) -> Result<bool, KeyCommandError> {
         let (question, default) = match change {
             Change::Delete => ("Proceed? [N/y] ", false),
             Change::Accept | Change::Reject => ("Proceed? [n/Y] ", true),
@@ -285,7 +285,7 @@ impl Command<'_> {
         })
     }
 
-    fn tell(&mut self, change: Change, changed: &Changed) -> io::Result<()> {
+    fn print_changes(&mut self, change: Change, changed: &KeyChanges) -> io::Result<()> {
         for (id, why) in &changed.invalid {
             eprintln!("Unable to accept invalid key for {id}.");
             log::info!("the key of {id}: {why}");
@@ -300,9 +300,9 @@ impl Command<'_> {
         Ok(())
     }
 
-    fn clean_up(&mut self, selection: &Selection, changed: &Changed) -> io::Result<()> {
+    fn clean_up(&mut self, selection: &Selection, changed: &KeyChanges) -> io::Result<()> {
         // Elsewhere the master does so itself.
-        let Store::Here(keys) = &mut self.keys else {
+        let KeyBackend::Local(keys) = &mut self.keys else {
             return Ok(());
         };
         let accepted = selection

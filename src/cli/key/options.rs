@@ -1,7 +1,7 @@
 //! Options of `halite-key`.
 
 use crate::auth::AuthOptions;
-use crate::common::{Accepted, Common, OutputOptions, truth};
+use crate::common::{Common, IgnoredOptions, OutputOptions, parse_bool};
 use crate::start;
 use clap::{Parser, ValueEnum};
 use halite_client::keys::FingerForm;
@@ -38,11 +38,11 @@ pub(super) struct Options {
     pub yes: bool,
 
     /// Whether the session key changes when keys are deleted or rejected; overrides the option `rotate_aes_key`
-    #[arg(long, value_name = "BOOL", value_parser = truth)]
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool)]
     pub rotate_aes_key: Option<bool>,
 
     /// Whether grains, pillar and mine of accepted minions are kept when their keys are deleted
-    #[arg(long, value_name = "BOOL", value_parser = truth)]
+    #[arg(long, value_name = "BOOL", value_parser = parse_bool)]
     pub preserve_minions: Option<bool>,
 
     /// List keys: pre, un or unaccepted; acc or accepted; rej or rejected; den or denied; all
@@ -221,7 +221,7 @@ pub(super) struct Options {
     pub auth: AuthOptions,
 
     #[command(flatten)]
-    accepted: Accepted,
+    ignored: IgnoredOptions,
 
     // Ignored, as by `salt-key`, unless a change of all keys would then hit others than those named.
     #[arg(hide = true)]

@@ -2,7 +2,7 @@
 //! authentication, through the master (`salt/key.py KeyCLI._run_cmd`).
 
 use crate::remote::wheel;
-use halite_client::keys::{Changed, FingerForm, Keys, Selection, Texts};
+use halite_client::keys::{FingerForm, KeyChanges, KeyTexts, Keys, Selection};
 use halite_client::local::LocalClient;
 use halite_store::keys::KeyState;
 use halite_wire::ids::MinionId;
@@ -10,11 +10,11 @@ use halite_wire::{Map, Value};
 use std::io;
 
 /// Where the keys are.
-pub(super) enum Store<'a> {
+pub(super) enum KeyBackend<'a> {
     /// In files.
-    Here(Box<Keys<'a>>),
+    Local(Box<Keys<'a>>),
     /// Behind the master, which decides what this user may do.
-    There(Box<LocalClient>),
+    Remote(Box<LocalClient>),
 }
 
 /// The states in the order in which the master lists them.
@@ -39,7 +39,7 @@ fn selection(value: &Value) -> Selection {
     listed.collect()
 }
 
-fn texts(value: &Value) -> Texts {
+fn texts(value: &Value) -> KeyTexts {
     let map = value.as_map().cloned().unwrap_or_default();
     let groups = ["local"].into_iter().chain(STATES.map(KeyState::dir));
     let groups = groups.chain(["sysinspect"]);
@@ -57,11 +57,11 @@ fn matching(globs: &str) -> Map {
     halite_wire::map! {"match" => globs}
 }
 
-impl Store<'_> {
+impl KeyBackend<'_> {
     pub fn list(&mut self, state: KeyState) -> io::Result<Vec<MinionId>> {
         match self {
-            Store::Here(keys) => keys.list(state),
-            Store::There(_) => {
+            KeyBackend::Local(keys) => keys.list(state),
+            KeyBackend::Remote(_) => {
                 let all = self.list_all()?;
                 let found = all.into_iter().find(|(known, _)| *known == state);
                 Ok(found.map(|(_, ids)| ids).unwrap_or_default())
@@ -71,15 +71,15 @@ impl Store<'_> {
 
     pub fn list_all(&mut self) -> io::Result<Selection> {
         match self {
-            Store::Here(keys) => keys.list_all(),
-            Store::There(client) => Ok(selection(&ask(client, "key.list_all", Map::new())?)),
+            KeyBackend::Local(keys) => keys.list_all(),
+            KeyBackend::Remote(client) => Ok(selection(&ask(client, "key.list_all", Map::new())?)),
         }
     }
 
     pub fn select(&mut self, globs: &str) -> io::Result<Selection> {
         match self {
-            Store::Here(keys) => keys.select(globs),
-            Store::There(client) => {
+            KeyBackend::Local(keys) => keys.select(globs),
+            KeyBackend::Remote(client) => {
                 let found = ask(client, "key.name_match", matching(globs))?;
                 let mut found = selection(&found);
                 found.retain(|(_, ids)| !ids.is_empty());
@@ -88,31 +88,31 @@ impl Store<'_> {
         }
     }
 
-    pub fn print(&mut self, globs: &str) -> io::Result<Texts> {
+    pub fn print(&mut self, globs: &str) -> io::Result<KeyTexts> {
         match self {
-            Store::Here(keys) => keys.texts(&keys.select(globs)?),
-            Store::There(client) => Ok(texts(&ask(client, "key.print", matching(globs))?)),
+            KeyBackend::Local(keys) => keys.texts(&keys.select(globs)?),
+            KeyBackend::Remote(client) => Ok(texts(&ask(client, "key.print", matching(globs))?)),
         }
     }
 
-    pub fn fingers(&mut self, globs: &str, form: FingerForm) -> io::Result<Texts> {
+    pub fn fingers(&mut self, globs: &str, form: FingerForm) -> io::Result<KeyTexts> {
         match self {
-            Store::Here(keys) => keys.fingers(globs, form),
-            Store::There(client) => Ok(texts(&ask(client, "key.finger", matching(globs))?)),
+            KeyBackend::Local(keys) => keys.fingers(globs, form),
+            KeyBackend::Remote(client) => Ok(texts(&ask(client, "key.finger", matching(globs))?)),
         }
     }
 
     /// `accept`, `reject` or `delete`.
-    pub fn change(&mut self, verb: &str, selection: &Selection) -> io::Result<Changed> {
+    pub fn change(&mut self, verb: &str, selection: &Selection) -> io::Result<KeyChanges> {
         let client = match self {
-            Store::Here(keys) => {
+            KeyBackend::Local(keys) => {
                 return match verb {
                     "accept" => keys.accept(selection),
                     "reject" => keys.reject(selection),
                     _ => keys.delete(selection),
                 };
             }
-            Store::There(client) => client,
+            KeyBackend::Remote(client) => client,
         };
         let chosen: Map = selection
             .iter()
@@ -140,9 +140,9 @@ impl Store<'_> {
         }
         ask(client, &format!("key.{verb}_dict"), kwarg)?;
         let done = selection.iter().flat_map(|(_, ids)| ids.clone());
-        Ok(Changed {
+        Ok(KeyChanges {
             done: done.collect(),
-            ..Changed::default()
+            ..KeyChanges::default()
         })
     }
 }

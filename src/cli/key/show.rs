@@ -2,22 +2,22 @@
 
 use super::options::Options;
 use crate::output::{Outputter, Style, choose_name, render, want_color};
-use halite_client::keys::{Selection, Texts};
+use halite_client::keys::{KeyTexts, Selection};
 use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 /// Standard output, and the file that takes the results if there is one.
-pub(super) struct Screen {
+pub(super) struct KeyScreen {
     outputter: Outputter,
     style: Style,
     stdout: BufWriter<io::Stdout>,
     file: Option<File>,
 }
 
-impl Screen {
-    pub fn new(options: &Options, config: &MasterConfig) -> Result<Screen, String> {
+impl KeyScreen {
+    pub fn new(options: &Options, config: &MasterConfig) -> Result<KeyScreen, String> {
         let env = std::env::var("NO_COLOR").ok();
         let style = Style {
             color: want_color(
@@ -53,7 +53,7 @@ impl Screen {
             }
             None => None,
         };
-        Ok(Screen {
+        Ok(KeyScreen {
             outputter,
             style,
             stdout: BufWriter::new(io::stdout()),
@@ -83,7 +83,7 @@ impl Screen {
     }
 
     /// Ids with a text each, by group.
-    pub fn texts(&mut self, texts: &Texts) -> io::Result<()> {
+    pub fn texts(&mut self, texts: &KeyTexts) -> io::Result<()> {
         let groups = texts.iter().map(|(group, entries)| {
             let entries: Map = entries.iter().map(|(id, text)| (id, text)).collect();
             (*group, entries)

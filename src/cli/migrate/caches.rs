@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Looks at `pki_dir` and `cachedir`.
-pub(super) fn look(config: &MasterConfig, report: &mut Report) {
+pub(super) fn check(config: &MasterConfig, report: &mut Report) {
     master_key(config, report);
     minion_keys(config, report);
     jobs(config, report);
@@ -44,7 +44,7 @@ fn master_key(config: &MasterConfig, report: &mut Report) {
             Verdict::Supported,
             "can be read; minions will know halite by it".to_owned(),
         ),
-        Err(e) => (Verdict::Hand, format!("halite cannot use it: {e}")),
+        Err(e) => (Verdict::NeedsAction, format!("halite cannot use it: {e}")),
     };
     let found = Finding::about(verdict, &path, "master key", note);
     report.findings.push(found);
@@ -80,7 +80,7 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
             if let Some(why) = wrong {
                 let path = keys.path(state, id);
                 let note = format!("no RSA public key, so the minion cannot sign in: {why}");
-                let found = Finding::about(Verdict::Hand, &path, "minion key", note);
+                let found = Finding::about(Verdict::NeedsAction, &path, "minion key", note);
                 report.findings.push(found);
             }
         }

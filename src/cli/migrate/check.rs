@@ -32,7 +32,7 @@ pub(super) fn check(dir: &Path, roles: &[Role]) -> Report {
         match inspect(dir, *role) {
             Err(e) => report.unreadable.push(e.to_string()),
             Ok(seen) if seen.files.is_empty() => continue,
-            Ok(seen) => look(dir, *role, &seen, &mut report),
+            Ok(seen) => check_role(dir, *role, &seen, &mut report),
         }
         found = true;
     }
@@ -49,8 +49,8 @@ pub(super) fn check(dir: &Path, roles: &[Role]) -> Report {
     report
 }
 
-fn look(dir: &Path, role: Role, seen: &Inspection, report: &mut Report) {
-    options::look(seen, role, report);
+fn check_role(dir: &Path, role: Role, seen: &Inspection, report: &mut Report) {
+    options::check(seen, role, report);
     let told: Vec<String> = match role {
         Role::Minion => match load_minion(dir) {
             Ok(config) => minion(config),
@@ -59,8 +59,8 @@ fn look(dir: &Path, role: Role, seen: &Inspection, report: &mut Report) {
         _ => match load_master(dir) {
             Ok(config) => {
                 let told = master(&config);
-                caches::look(&config, report);
-                trees::look(&config, report);
+                caches::check(&config, report);
+                trees::check(&config, report);
                 told
             }
             Err(e) => vec![format!("halite-master does not start with this: {e}")],
@@ -75,7 +75,7 @@ fn look(dir: &Path, role: Role, seen: &Inspection, report: &mut Report) {
             f.file == finding.file && f.line == finding.line && f.what == finding.what
         };
         match report.findings.iter_mut().find(own) {
-            Some(there) if there.verdict == Verdict::Hand => {
+            Some(there) if there.verdict == Verdict::NeedsAction => {
                 there.note = format!("{}; {}", there.note, finding.note);
             }
             Some(there) => *there = finding,

@@ -16,7 +16,7 @@ pub(super) enum Verdict {
     /// Neither Salt nor halite has it. Templates and lookups see it.
     Unknown,
     /// Somebody has to look at it before the master moves.
-    Hand,
+    NeedsAction,
 }
 
 impl Verdict {
@@ -26,7 +26,7 @@ impl Verdict {
         Verdict::Different,
         Verdict::Ignored,
         Verdict::Unknown,
-        Verdict::Hand,
+        Verdict::NeedsAction,
     ];
 
     /// Its word in the table and in JSON.
@@ -36,7 +36,7 @@ impl Verdict {
             Verdict::Different => "different",
             Verdict::Ignored => "ignored",
             Verdict::Unknown => "unknown",
-            Verdict::Hand => "needs a hand",
+            Verdict::NeedsAction => "needs a hand",
         }
     }
 }
@@ -119,7 +119,7 @@ impl Report {
     pub(super) fn status(&self) -> i32 {
         match () {
             () if !self.unreadable.is_empty() => 2,
-            () if self.count(Verdict::Hand) > 0 => 1,
+            () if self.count(Verdict::NeedsAction) > 0 => 1,
             () => 0,
         }
     }
@@ -130,7 +130,7 @@ impl Report {
             0 => "halite can take over as it stands".to_owned(),
             1 => format!(
                 "halite can take over when somebody has looked at {} of these",
-                self.count(Verdict::Hand)
+                self.count(Verdict::NeedsAction)
             ),
             _ => "no verdict: not everything could be read".to_owned(),
         }

@@ -2,12 +2,12 @@
 
 mod caches;
 mod check;
-mod documented;
-mod done;
+mod compatibility;
 mod finding;
-mod move_over;
 mod options;
 mod show;
+mod transfer;
+mod transfer_report;
 mod trees;
 
 #[cfg(test)]
@@ -55,11 +55,11 @@ Exit status: check: 0 all is well, 1 something needs a hand, 2 something cannot 
 #[command(name = "halite-migrate", version, after_help = HELP, disable_help_subcommand = true)]
 struct Options {
     #[command(subcommand)]
-    what: What,
+    what: MigrateCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum MigrateCommand {
     /// Say what halite makes of a Salt configuration
     Check {
         /// Directory of the Salt configuration
@@ -68,7 +68,7 @@ enum What {
 
         /// Look at the files of the master or of the minion only
         #[arg(long, value_enum)]
-        only: Option<Only>,
+        only: Option<RoleFilter>,
 
         /// Leave out what is supported
         #[arg(short = 's', long)]
@@ -76,7 +76,7 @@ enum What {
 
         /// How to print the result
         #[arg(long, value_enum, default_value = "table")]
-        out: Out,
+        out: OutputFormat,
     },
     /// Bring what a stock master has to halite's own directories
     Import {
@@ -89,7 +89,7 @@ enum What {
         to: PathBuf,
 
         #[command(flatten)]
-        how: How,
+        how: TransferOptions,
     },
     /// Bring what halite has got meanwhile back to a stock master
     Export {
@@ -102,13 +102,13 @@ enum What {
         to: PathBuf,
 
         #[command(flatten)]
-        how: How,
+        how: TransferOptions,
     },
 }
 
 /// How to move things.
 #[derive(clap::Args, Clone, Copy, Debug)]
-struct How {
+struct TransferOptions {
     /// Change nothing, only say what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -119,11 +119,11 @@ struct How {
 
     /// How to print the result
     #[arg(long, value_enum, default_value = "table")]
-    out: Out,
+    out: OutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Out {
+enum OutputFormat {
     /// For people
     Table,
     /// For programs
@@ -131,7 +131,7 @@ enum Out {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Only {
+enum RoleFilter {
     /// The master and what it includes
     Master,
     /// The minion and what it includes
@@ -160,7 +160,7 @@ pub fn run() -> i32 {
         ..LogOptions::default()
     });
     match options.what {
-        What::Check {
+        MigrateCommand::Check {
             config_dir,
             only,
             short,
@@ -168,31 +168,33 @@ pub fn run() -> i32 {
         } => {
             let roles: &[Role] = match only {
                 None => &[Role::Master, Role::Minion],
-                Some(Only::Master) => &[Role::Master],
-                Some(Only::Minion) => &[Role::Minion],
+                Some(RoleFilter::Master) => &[Role::Master],
+                Some(RoleFilter::Minion) => &[Role::Minion],
             };
             let report = check::check(&config_dir, roles);
             match out {
-                Out::Json => print_json(&report.to_value()),
-                Out::Table => print!("{}", show::table(&report, short, show::colours())),
+                OutputFormat::Json => print_json(&report.to_value()),
+                OutputFormat::Table => print!("{}", show::table(&report, short, show::colours())),
             }
             report.status()
         }
-        What::Import { from, to, how } => told(move_over::import(&from, &to, how), how.out),
-        What::Export {
+        MigrateCommand::Import { from, to, how } => {
+            print_report(transfer::import(&from, &to, how), how.out)
+        }
+        MigrateCommand::Export {
             config_dir,
             to,
             how,
-        } => told(move_over::export(&config_dir, &to, how), how.out),
+        } => print_report(transfer::export(&config_dir, &to, how), how.out),
     }
 }
 
-fn told(done: Result<done::Done, String>, out: Out) -> i32 {
+fn print_report(done: Result<transfer_report::TransferReport, String>, out: OutputFormat) -> i32 {
     match done {
         Ok(done) => {
             match out {
-                Out::Json => print_json(&done.to_value()),
-                Out::Table => print!("{}", done.table()),
+                OutputFormat::Json => print_json(&done.to_value()),
+                OutputFormat::Table => print!("{}", done.table()),
             }
             done.status()
         }

@@ -1,6 +1,6 @@
 //! The options of the files, one finding each.
 
-use super::documented::{self, Row, State};
+use super::compatibility::{self, Compatibility, Row};
 use super::finding::{Finding, Report, Verdict};
 use halite_config::{Given, Inspection, Role, Standing};
 use halite_wire::Value;
@@ -9,7 +9,7 @@ use halite_wire::Value;
 const NO_EFFECT: &str = "Salt has this option; here it has no effect";
 
 /// A finding for each option of each file.
-pub(super) fn look(seen: &Inspection, role: Role, report: &mut Report) {
+pub(super) fn check(seen: &Inspection, role: Role, report: &mut Report) {
     for given in &seen.given {
         report.findings.push(of(given, seen, role));
     }
@@ -30,29 +30,29 @@ fn of(given: &Given, seen: &Inspection, role: Role) -> Finding {
 }
 
 fn judge(given: &Given, role: Role) -> (Verdict, String) {
-    let rows = documented::about(&given.name, &given.value, role);
+    let rows = compatibility::about(&given.name, &given.value, role);
     let worst = rows.first().copied();
     match given.standing {
         Standing::Refused(why) => (Verdict::Different, why.to_owned()),
         Standing::Unknown(Some(near)) if worst.is_none() => {
             let note = format!("neither Salt nor halite has it; is '{near}' meant?");
-            (Verdict::Hand, note)
+            (Verdict::NeedsAction, note)
         }
         Standing::Unknown(None) if worst.is_none() => {
             let note = "neither Salt nor halite has it; templates and config.get see it";
             (Verdict::Unknown, note.to_owned())
         }
         Standing::Followed => match worst {
-            Some(row) if row.state != State::Same => match follows(row, given) {
+            Some(row) if row.state != Compatibility::Same => match follows(row, given) {
                 Verdict::Supported => (Verdict::Supported, String::new()),
                 other => (other, row.text.clone()),
             },
             _ => (Verdict::Supported, String::new()),
         },
         Standing::Ignored | Standing::Unknown(_) => match worst {
-            Some(Row { state, text, .. }) if *state != State::Same => {
+            Some(Row { state, text, .. }) if *state != Compatibility::Same => {
                 let verdict = match (state, given.value.truthy()) {
-                    (State::Absent, true) => Verdict::Hand,
+                    (Compatibility::Absent, true) => Verdict::NeedsAction,
                     _ => Verdict::Ignored,
                 };
                 (verdict, join(absent(*state), text))
@@ -64,16 +64,16 @@ fn judge(given: &Given, role: Role) -> (Verdict, String) {
     }
 }
 
-fn absent(state: State) -> String {
+fn absent(state: Compatibility) -> String {
     match state {
-        State::Absent => "not there".to_owned(),
+        Compatibility::Absent => "not there".to_owned(),
         _ => String::new(),
     }
 }
 
 fn follows(row: &Row, given: &Given) -> Verdict {
     match (row.state, given.value.truthy()) {
-        (State::Absent, true) => Verdict::Hand,
+        (Compatibility::Absent, true) => Verdict::NeedsAction,
         (_, false) if !row.is_of_value() => Verdict::Supported,
         _ => Verdict::Different,
     }
@@ -99,7 +99,7 @@ pub(super) fn sentence(text: &str, seen: &Inspection) -> Option<Finding> {
     let Some(given) = given else {
         let file = seen.files.first()?;
         return Some(Finding::about(
-            Verdict::Hand,
+            Verdict::NeedsAction,
             file,
             "configuration",
             text.to_owned(),
@@ -118,7 +118,7 @@ pub(super) fn sentence(text: &str, seen: &Inspection) -> Option<Finding> {
     let at = line.unwrap_or(given.line);
     let head = format!("{}: ", given.name);
     let note = text.strip_prefix(&head).unwrap_or(text).to_owned();
-    Some(Finding::option(Verdict::Hand, given, note).at(at))
+    Some(Finding::option(Verdict::NeedsAction, given, note).at(at))
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(role.name()), text).unwrap();
         let mut report = Report::default();
-        look(&inspect(dir.path(), role).unwrap(), role, &mut report);
+        check(&inspect(dir.path(), role).unwrap(), role, &mut report);
         let found = report.findings.into_iter();
         found.map(|f| (f.what, f.line, f.verdict)).collect()
     }
@@ -144,14 +144,14 @@ mod tests {
         );
         let expected = [
             ("user", 1, Verdict::Supported),
-            ("worker_thread", 2, Verdict::Hand),
+            ("worker_thread", 2, Verdict::NeedsAction),
             ("max_minions", 3, Verdict::Different),
-            ("engines", 4, Verdict::Hand),
+            ("engines", 4, Verdict::NeedsAction),
             ("transport", 6, Verdict::Ignored),
             ("cluster_id", 7, Verdict::Ignored),
             ("my_thing", 8, Verdict::Unknown),
             ("redis.host", 9, Verdict::Supported),
-            ("rest_cherrypy", 10, Verdict::Hand),
+            ("rest_cherrypy", 10, Verdict::NeedsAction),
         ];
         assert_eq!(found, expected.map(|(n, l, v)| (n.to_owned(), l, v)));
         let minion = report(Role::Minion, "master: m\nmultiprocessing: false\n");

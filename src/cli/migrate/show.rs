@@ -19,7 +19,7 @@ fn colour(verdict: Verdict) -> &'static str {
         Verdict::Different => "\x1b[36m",
         Verdict::Ignored => "\x1b[90m",
         Verdict::Unknown => "\x1b[33m",
-        Verdict::Hand => "\x1b[1;31m",
+        Verdict::NeedsAction => "\x1b[1;31m",
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn table(report: &Report, short: bool, colours: bool) -> String {
     let _ = writeln!(out, "{}", counts.join(", "));
     let sentence = report.sentence();
     if colours && report.status() != 0 {
-        let _ = writeln!(out, "{}{sentence}\x1b[0m", colour(Verdict::Hand));
+        let _ = writeln!(out, "{}{sentence}\x1b[0m", colour(Verdict::NeedsAction));
     } else {
         let _ = writeln!(out, "{sentence}");
     }
@@ -93,7 +93,7 @@ mod tests {
         };
         let mut report = Report {
             findings: vec![
-                finding(Verdict::Hand, "/b", 12, "engines"),
+                finding(Verdict::NeedsAction, "/b", 12, "engines"),
                 finding(Verdict::Supported, "/a", 1, "user"),
                 finding(Verdict::Different, "/b", 0, "id"),
             ],

@@ -109,19 +109,19 @@ impl Two {
         Two { root, salt, halite }
     }
 
-    fn import(&self) -> Result<done::Done, String> {
-        move_over::import(&self.salt, &self.halite, LIVE)
+    fn import(&self) -> Result<transfer_report::TransferReport, String> {
+        transfer::import(&self.salt, &self.halite, LIVE)
     }
 
-    fn export(&self) -> Result<done::Done, String> {
-        move_over::export(&self.halite, &self.salt, LIVE)
+    fn export(&self) -> Result<transfer_report::TransferReport, String> {
+        transfer::export(&self.halite, &self.salt, LIVE)
     }
 }
 
-const LIVE: How = How {
+const LIVE: TransferOptions = TransferOptions {
     dry_run: false,
     delete: false,
-    out: Out::Table,
+    out: OutputFormat::Table,
 };
 
 #[test]
@@ -165,8 +165,10 @@ fn a_master_moves_and_what_differs_stays() {
 #[test]
 fn what_would_harm_is_refused() {
     let two = Two::new();
-    let why = |done: Result<done::Done, String>| done.map(|d| d.table()).unwrap_err();
-    let same = move_over::import(&two.salt, &two.salt, LIVE);
+    let why = |done: Result<transfer_report::TransferReport, String>| {
+        done.map(|d| d.table()).unwrap_err()
+    };
+    let same = transfer::import(&two.salt, &two.salt, LIVE);
     assert!(why(same).contains("nothing has to be imported"));
     two.import().unwrap();
     let sockets = two.root.path().join("var/run/halite/master");

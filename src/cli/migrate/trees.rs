@@ -29,14 +29,14 @@ enum Tree {
 }
 
 /// Looks through the roots of a configuration.
-pub(super) fn look(config: &MasterConfig, report: &mut Report) {
+pub(super) fn check(config: &MasterConfig, report: &mut Report) {
     let pipeline = Pipeline {
         default: config.renderer.clone(),
         blacklist: config.renderer_blacklist.clone(),
         whitelist: config.renderer_whitelist.clone(),
     };
     let functions = execution::functions().into_iter().map(|(name, _)| name);
-    let eyes = Eyes {
+    let eyes = TreeChecker {
         pipeline,
         functions: functions.collect(),
     };
@@ -69,7 +69,7 @@ fn dirs(roots: &Roots) -> Vec<PathBuf> {
     out
 }
 
-struct Eyes {
+struct TreeChecker {
     pipeline: Pipeline,
     /// What halite's minion can be asked for.
     functions: HashSet<String>,
@@ -83,7 +83,7 @@ fn count(uses: &mut Uses, name: &str, file: &Path, line: usize) {
     entry.or_insert_with(|| (0, file.to_owned(), line)).0 += 1;
 }
 
-impl Eyes {
+impl TreeChecker {
     fn root(&self, tree: Tree, root: &Path, report: &mut Report) {
         let mut files = Vec::new();
         collect(root, 0, &mut files);
@@ -94,7 +94,7 @@ impl Eyes {
                 Ok(text) => text,
                 Err(e) => {
                     let note = format!("cannot be read: {e}");
-                    let found = Finding::about(Verdict::Hand, file, "file", note);
+                    let found = Finding::about(Verdict::NeedsAction, file, "file", note);
                     report.findings.push(found);
                     continue;
                 }
@@ -144,7 +144,7 @@ impl Eyes {
             match tree {
                 Tree::Pillar => {
                     let note = "the master renders pillar, and halite has no such renderer";
-                    tell(Verdict::Hand, 1, &what, note.to_owned());
+                    tell(Verdict::NeedsAction, 1, &what, note.to_owned());
                 }
                 Tree::States => {
                     let note = "stock minions render it as before; orchestration, reactor and halite-minion cannot";
@@ -157,7 +157,7 @@ impl Eyes {
             match tree {
                 Tree::Pillar => {
                     let note = "halite does not have it for pillar: it would look at the master's disk or network, or is unknown";
-                    tell(Verdict::Hand, *line, &what, note.to_owned());
+                    tell(Verdict::NeedsAction, *line, &what, note.to_owned());
                 }
                 Tree::States => {
                     let note = "stock minions have it as before; orchestration, reactor and halite-minion do not";
@@ -167,7 +167,7 @@ impl Eyes {
         }
         if let Some((why, line)) = &seen.fault {
             tell(
-                Verdict::Hand,
+                Verdict::NeedsAction,
                 *line,
                 "file",
                 format!("cannot be read: {why}"),
@@ -183,7 +183,7 @@ impl Eyes {
             };
             let (verdict, note) = match tree {
                 Tree::Pillar => (
-                    Verdict::Hand,
+                    Verdict::NeedsAction,
                     "templates of the pillar cannot call it on halite's master",
                 ),
                 Tree::States => (
@@ -267,7 +267,7 @@ fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
             )
         } else {
             (
-                Verdict::Hand,
+                Verdict::NeedsAction,
                 "the master would run them, and halite's runs no Python",
             )
         };

@@ -61,7 +61,7 @@ impl Printer {
             Value::Map(map) => self.dict(map, indent, allowance + 1, level + 1),
             Value::Array(items) => self.list(items, indent, allowance + 1, level + 1),
             Value::Str(text) => self.text(text, indent, allowance, level + 1),
-            Value::Bytes(octets) => self.octets(octets, indent, allowance, level + 1),
+            Value::Bytes(octets) => self.bytes(octets, indent, allowance, level + 1),
             _ => self.out.push_str(&repr),
         }
     }
@@ -141,7 +141,7 @@ impl Printer {
         self.pieces(&pieces, indent, parentheses);
     }
 
-    fn octets(&mut self, octets: &[u8], mut indent: i64, mut allowance: i64, level: usize) {
+    fn bytes(&mut self, octets: &[u8], mut indent: i64, mut allowance: i64, level: usize) {
         if octets.len() <= 4 {
             self.out.push_str(&bytes_repr(octets));
             return;

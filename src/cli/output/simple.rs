@@ -28,7 +28,7 @@ pub(super) fn txt(value: &Value) -> String {
 fn txt_lines(item: &Value) -> Vec<String> {
     match item {
         Value::Str(text) => split_lines(text).into_iter().map(str::to_owned).collect(),
-        Value::Bytes(octets) => octet_lines(octets)
+        Value::Bytes(octets) => byte_lines(octets)
             .into_iter()
             .map(|line| python_str(&Value::from(line)))
             .collect(),
@@ -37,7 +37,7 @@ fn txt_lines(item: &Value) -> Vec<String> {
 }
 
 /// `bytes.splitlines()`, which knows line feeds and carriage returns only.
-fn octet_lines(octets: &[u8]) -> Vec<&[u8]> {
+fn byte_lines(octets: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut rest = octets;
     while let Some(at) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) {

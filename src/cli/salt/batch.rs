@@ -1,21 +1,21 @@
 //! `-b`: how a batch run is shown (reference `salt-local.md` 3.5).
 
-use super::show::Results;
+use super::show::ResultPrinter;
 use crate::output::texts;
-use halite_client::batch::Watcher;
-use halite_client::gather::Outcome;
+use halite_client::batch::BatchObserver;
+use halite_client::gather::MinionOutcome;
 use halite_client::local::Published;
 
-impl Watcher for Results {
-    fn nobody(&mut self) {
+impl BatchObserver for ResultPrinter {
+    fn no_minions(&mut self) {
         self.screen.text(texts::NO_MINIONS_MATCHED);
     }
 
-    fn down(&mut self, id: &str) {
+    fn not_responding(&mut self, id: &str) {
         self.screen.text(&texts::batch_minion_down(id));
     }
 
-    fn next(&mut self, ids: &[String]) {
+    fn batch_starts(&mut self, ids: &[String]) {
         self.screen.text(&texts::executing_run_on(ids));
     }
 
@@ -23,11 +23,11 @@ impl Watcher for Results {
         self.expect(published);
     }
 
-    fn outcome(&mut self, id: &str, outcome: Outcome) {
+    fn outcome(&mut self, id: &str, outcome: MinionOutcome) {
         self.add(id, outcome);
     }
 
     fn failed(&self) -> bool {
-        Results::failed(self)
+        ResultPrinter::failed(self)
     }
 }

@@ -5,7 +5,7 @@ pub(super) mod run;
 mod show;
 
 use super::auth::AuthOptions;
-use super::common::{Accepted, ArgumentOptions, Common, OutputConfig, OutputOptions, fail};
+use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
 use clap::Parser;
 use halite_config::{MasterConfig, load_master};
@@ -156,7 +156,7 @@ pub(crate) struct Options {
     arguments: ArgumentOptions,
 
     #[command(flatten)]
-    accepted: Accepted,
+    ignored: IgnoredOptions,
 
     #[command(flatten)]
     target_options: TargetOptions,

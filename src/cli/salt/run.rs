@@ -1,12 +1,12 @@
 //! From options to a job, and the job's way to its end.
 
-use super::show::Results;
+use super::show::ResultPrinter;
 use super::{Options, output_config};
 use crate::common::{EXIT_USAGE, Screen, fail};
 use crate::output::texts;
-use halite_client::batch::{self, Session};
+use halite_client::batch::{self, JobSession};
 use halite_client::fleet::Fleet;
-use halite_client::gather::Patience;
+use halite_client::gather::GatherTimeouts;
 use halite_client::local::{ClientError, Job, LocalClient, Published};
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
@@ -35,7 +35,7 @@ pub(super) fn run(options: Options, config: MasterConfig) -> i32 {
     if options.preview_target {
         return preview(&job, &config, screen);
     }
-    let command = Command { options, screen };
+    let command = JobRun { options, screen };
     match command.run(job, config) {
         Ok(status) => status,
         Err(e) => fail(e, EXIT_NOTHING),
@@ -226,19 +226,19 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
 }
 
 /// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
-pub(crate) fn interruption() -> StopFlag {
+pub(crate) fn stop_on_signal() -> StopFlag {
     StopFlag::install().unwrap_or_default()
 }
 
-struct Command {
+struct JobRun {
     options: Options,
     screen: Screen,
 }
 
-impl Command {
+impl JobRun {
     fn run(self, mut job: Job, config: MasterConfig) -> Result<i32, ClientError> {
         let jobs = halite_store::open::job_store(&config);
-        let patience = Patience {
+        let patience = GatherTimeouts {
             timeout: Duration::from_secs(self.options.timeout.unwrap_or(config.timeout)),
             find_job: Duration::from_secs(config.gather_job_timeout),
             together: true,
@@ -259,8 +259,8 @@ impl Command {
             Err(why) => return Ok(fail(why, EXIT_NOTHING)),
         };
         let mut events = client.listen()?;
-        let stop = interruption();
-        let mut session = Session {
+        let stop = stop_on_signal();
+        let mut session = JobSession {
             client: &mut client,
             events: &mut events,
             jobs: &jobs,
@@ -270,7 +270,7 @@ impl Command {
         if let Some(count) = self.options.subset {
             batch::pick_subset(&mut session, &mut job, count)?;
         }
-        let mut results = Results::new(self.screen, &self.options, hide_timeout);
+        let mut results = ResultPrinter::new(self.screen, &self.options, hide_timeout);
         let size = match &self.options.batch {
             Some(size) => Some(size.clone()),
             None if safe_limit > 0 && expected(session.client, &job) >= safe_limit as usize => {
@@ -280,7 +280,7 @@ impl Command {
             None => None,
         };
         if let Some(size) = size.filter(|_| !self.options.detached) {
-            let plan = batch::Plan {
+            let plan = batch::BatchOptions {
                 size,
                 wait: Duration::from_secs_f64(self.options.batch_wait.clamp(0.0, 86_400.0)),
                 failhard: self.options.failhard,
@@ -296,7 +296,7 @@ impl Command {
         }
         let published = session.client.publish(&job)?;
         if published.jid.is_empty() {
-            return Ok(nobody(&mut results, &published));
+            return Ok(no_minions(&mut results, &published));
         }
         if self.options.detached {
             results.screen.text(&texts::executed_async(&published.jid));
@@ -321,7 +321,7 @@ impl Command {
     }
 }
 
-fn nobody(results: &mut Results, published: &Published) -> i32 {
+fn no_minions(results: &mut ResultPrinter, published: &Published) -> i32 {
     results.screen.text(texts::NO_MINIONS_MATCHED);
     if let Some(why) = published.error.as_deref().and_then(|e| e.split_once(": ")) {
         eprintln!("ERROR: {}", why.1);

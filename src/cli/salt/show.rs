@@ -3,13 +3,13 @@
 use super::Options;
 use crate::common::Screen;
 use crate::output::{self, texts};
-use halite_client::gather::Outcome;
+use halite_client::gather::MinionOutcome;
 use halite_client::local::Published;
 use halite_wire::{Map, Value};
 use std::io::{IsTerminal, Write};
 
 /// Collects outcomes and prints them.
-pub(super) struct Results {
+pub(super) struct ResultPrinter {
     /// Where they go.
     pub screen: Screen,
     fixed: bool,
@@ -30,9 +30,9 @@ pub(super) struct Results {
     elsewhere: Vec<(String, Vec<String>)>,
 }
 
-impl Results {
-    pub fn new(screen: Screen, options: &Options, hide_timeout: bool) -> Results {
-        Results {
+impl ResultPrinter {
+    pub fn new(screen: Screen, options: &Options, hide_timeout: bool) -> ResultPrinter {
+        ResultPrinter {
             screen,
             fixed: options.fixed,
             doc: options.doc,
@@ -57,7 +57,7 @@ impl Results {
         self.expected += published.minions.len() + published.missing.len();
         self.jid = published.jid.clone();
         for id in &published.missing {
-            self.add(id, Outcome::NoKey);
+            self.add(id, MinionOutcome::NoKey);
         }
     }
 
@@ -67,11 +67,11 @@ impl Results {
     }
 
     /// Takes the outcome of one minion.
-    pub fn add(&mut self, id: &str, outcome: Outcome) {
+    pub fn add(&mut self, id: &str, outcome: MinionOutcome) {
         self.seen += 1;
         self.show_progress();
         let load = match outcome {
-            Outcome::Returned(load) => load,
+            MinionOutcome::Returned(load) => load,
             other => return self.missing(id, &other),
         };
         self.returned = true;
@@ -102,12 +102,12 @@ impl Results {
         }
     }
 
-    fn missing(&mut self, id: &str, outcome: &Outcome) {
+    fn missing(&mut self, id: &str, outcome: &MinionOutcome) {
         self.failed = true;
         let text = match outcome {
-            Outcome::NotConnected => "Minion did not return. [Not connected]".to_owned(),
-            Outcome::NoKey => "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists those that there are".to_string(),
-            Outcome::Lost => format!(
+            MinionOutcome::NotConnected => "Minion did not return. [Not connected]".to_owned(),
+            MinionOutcome::NoKey => "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists those that there are".to_string(),
+            MinionOutcome::Lost => format!(
                 "Minion did not return. [Lost]\nThe minion is connected but knows nothing of the job, and no return has come: it \
                  was away when the job was published, or its log tells why. Should one come later: halite-run jobs.lookup_jid {}",
                 self.jid

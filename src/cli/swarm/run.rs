@@ -5,15 +5,15 @@ use super::meter::{Meter, Part};
 use super::options::{Mode, Options};
 use super::report::{as_json, as_table};
 use halite_client::swarm::answer::grains;
-use halite_client::swarm::jobs::{Bus, Jobs};
+use halite_client::swarm::jobs::{JobRunner, ReturnListener};
 use halite_client::swarm::listen::EventListener;
-use halite_client::swarm::publish::{Order, Publisher, key_file};
+use halite_client::swarm::publish::{JobSpec, Publisher, key_file};
 use halite_client::swarm::stats::{Op, Stats};
 use halite_client::swarm::work::Work;
 use halite_client::swarm::work::events::Events;
-use halite_client::swarm::work::files::{Files, Portion};
+use halite_client::swarm::work::files::{FetchMode, Files};
 use halite_client::swarm::work::pillar::Pillars;
-use halite_client::swarm::{Options as Settings, Swarm};
+use halite_client::swarm::{Swarm, SwarmOptions};
 use halite_crypto::nonce;
 use halite_sys::process::resident;
 use halite_sys::signals::StopFlag;
@@ -43,7 +43,7 @@ pub(super) fn perform(options: &Options) -> io::Result<i32> {
         limit: Duration::from_secs(options.seconds.unwrap_or(86_400 * 365)),
         meter: Meter::new(options)?,
     };
-    let ears = Ears::open(options)?;
+    let ears = Listeners::open(options)?;
     let before = resident();
     let mut parts = Vec::new();
     let mut swarm = None;
@@ -74,8 +74,8 @@ pub(super) fn perform(options: &Options) -> io::Result<i32> {
     Ok(i32::from(!good))
 }
 
-fn settings(options: &Options) -> io::Result<Settings> {
-    let mut settings = Settings::new(
+fn settings(options: &Options) -> io::Result<SwarmOptions> {
+    let mut settings = SwarmOptions::new(
         resolve(&options.master, options.ret_port)?,
         options.minions,
         keys(options)?,
@@ -98,17 +98,17 @@ fn settings(options: &Options) -> io::Result<Settings> {
 
 /// Who listens on the master's bus. It is connected before the minions sign in.
 #[derive(Default)]
-struct Ears {
-    returns: Option<Bus>,
+struct Listeners {
+    returns: Option<ReturnListener>,
     events: Option<Arc<Events>>,
     listeners: Vec<EventListener>,
 }
 
-impl Ears {
-    fn open(options: &Options) -> io::Result<Ears> {
-        let mut ears = Ears::default();
+impl Listeners {
+    fn open(options: &Options) -> io::Result<Listeners> {
+        let mut ears = Listeners::default();
         if let (Mode::Jobs, Some(dir)) = (options.mode, &options.sock_dir) {
-            ears.returns = Some(Bus::open(dir)?);
+            ears.returns = Some(ReturnListener::open(dir)?);
         }
         if options.mode == Mode::Events {
             let events = Events::new(&nonce(), options.count.unwrap_or(USUAL_EVENTS));
@@ -136,7 +136,7 @@ impl Run<'_> {
         swarm.wait(self.limit, |s| self.stop.is_set() || done(s)) && !self.stop.is_set()
     }
 
-    fn work(&self, swarm: &Swarm, ears: Ears, stats: &mut Stats) -> io::Result<Vec<Part>> {
+    fn work(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Vec<Part>> {
         let (options, meter) = (self.options, &self.meter);
         let minions = options.minions as u64;
         let part = match options.mode {
@@ -156,11 +156,11 @@ impl Run<'_> {
                 Ok(self.until(swarm, |s| s.answered() >= minions * options.jobs))
             })?,
             Mode::Jobs => self.jobs(swarm, ears.returns, stats)?,
-            Mode::Returns => self.own(swarm, &[Op::Return], Work::Returns, 10_000)?,
+            Mode::Returns => self.run_work(swarm, &[Op::Return], Work::Returns, 10_000)?,
             Mode::Pillar => {
                 let expected = options.expect.as_deref().map(expected).transpose()?;
                 let pillars = Arc::new(Pillars::new(&grains(), expected));
-                self.own(swarm, &[Op::Pillar], Work::Pillars(pillars), 1000)?
+                self.run_work(swarm, &[Op::Pillar], Work::Pillars(pillars), 1000)?
             }
             Mode::Files => return self.files(swarm),
             Mode::Events => self.events(swarm, ears, stats)?,
@@ -170,13 +170,14 @@ impl Run<'_> {
     }
 
     /// Work that minions do by themselves, `usual` pieces of it if nobody says how many.
-    fn own(&self, swarm: &Swarm, ops: &[Op], work: Work, usual: u64) -> io::Result<Part> {
+    fn run_work(&self, swarm: &Swarm, ops: &[Op], work: Work, usual: u64) -> io::Result<Part> {
         let count = self.options.count.unwrap_or(usual);
-        self.meter.part(ops, || Ok(self.ask(swarm, work, count)))
+        self.meter
+            .part(ops, || Ok(self.do_work(swarm, work, count)))
     }
 
     /// Has the swarm do `count` pieces of work and waits for them.
-    fn ask(&self, swarm: &Swarm, work: Work, count: u64) -> bool {
+    fn do_work(&self, swarm: &Swarm, work: Work, count: u64) -> bool {
         let goal = swarm.finished() + swarm.failed() + count;
         swarm.work(work, count, self.options.concurrency);
         self.until(swarm, |s| s.finished() + s.failed() >= goal)
@@ -195,13 +196,18 @@ impl Run<'_> {
         let options = self.options;
         let file = options.file.as_deref().unwrap_or_default();
         if !options.chunk {
-            let files = Arc::new(Files::new(file, &options.saltenv, Portion::Whole));
+            let files = Arc::new(Files::new(file, &options.saltenv, FetchMode::Whole));
             let ops = [Op::File, Op::FileRequest];
-            return Ok(vec![self.own(swarm, &ops, Work::Files(files), 1000)?]);
+            return Ok(vec![self.run_work(
+                swarm,
+                &ops,
+                Work::Files(files),
+                1000,
+            )?]);
         }
-        let reference = Arc::new(Files::new(file, &options.saltenv, Portion::Reference));
+        let reference = Arc::new(Files::new(file, &options.saltenv, FetchMode::Reference));
         let first = self.meter.part(&[Op::FileRequest], || {
-            Ok(self.ask(swarm, Work::Files(reference.clone()), 1) && swarm.failed() == 0)
+            Ok(self.do_work(swarm, Work::Files(reference.clone()), 1) && swarm.failed() == 0)
         })?;
         if !first.complete {
             return Ok(vec![first]);
@@ -215,8 +221,8 @@ impl Run<'_> {
         if !options.json {
             eprintln!("{file} has {size} octets in {pieces} pieces");
         }
-        let files = Arc::new(reference.portions(Portion::Piece));
-        Ok(vec![self.own(
+        let files = Arc::new(reference.portions(FetchMode::Piece));
+        Ok(vec![self.run_work(
             swarm,
             &[Op::FileRequest],
             Work::Files(files),
@@ -224,14 +230,14 @@ impl Run<'_> {
         )?])
     }
 
-    fn events(&self, swarm: &Swarm, ears: Ears, stats: &mut Stats) -> io::Result<Part> {
+    fn events(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Part> {
         let Some(events) = ears.events else {
             return Err(io::Error::other("mode events without events"));
         };
         let count = self.options.count.unwrap_or(USUAL_EVENTS);
         let patience = Duration::from_secs(self.options.timeout.max(1)) * PATIENCE;
         let part = self.meter.part(&[Op::Event, Op::EventHeard], || {
-            let fired = self.ask(swarm, Work::Events(events), count);
+            let fired = self.do_work(swarm, Work::Events(events), count);
             // An event is acknowledged before listeners have it.
             Ok(fired
                 && ears
@@ -245,7 +251,12 @@ impl Run<'_> {
         Ok(part)
     }
 
-    fn jobs(&self, swarm: &Swarm, bus: Option<Bus>, stats: &mut Stats) -> io::Result<Part> {
+    fn jobs(
+        &self,
+        swarm: &Swarm,
+        bus: Option<ReturnListener>,
+        stats: &mut Stats,
+    ) -> io::Result<Part> {
         let options = self.options;
         let file = options.key_file.clone();
         let file = file.unwrap_or_else(|| key_file(&options.cachedir));
@@ -253,14 +264,14 @@ impl Run<'_> {
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", file.display())))?;
         let timeout = Duration::from_secs(options.timeout.max(1));
         let master = resolve(&options.master, options.ret_port)?;
-        let order = Order {
+        let order = JobSpec {
             fun: options.fun.clone(),
             arg: options.arg.clone(),
             tgt: options.target.clone(),
             tgt_type: options.target_type.clone(),
         };
         let publisher = Publisher::new(master, &key, timeout);
-        let mut jobs = Jobs::new(swarm, publisher, order, timeout * PATIENCE, bus);
+        let mut jobs = JobRunner::new(swarm, publisher, order, timeout * PATIENCE, bus);
         let end = Instant::now().checked_add(self.limit);
         let over = || self.stop.is_set() || end.is_some_and(|e| Instant::now() > e);
         let part = self

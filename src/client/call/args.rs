@@ -30,25 +30,25 @@ pub struct Args {
 
 /// Arguments that do not fit the function.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BadArgs {
+pub struct ArgsError {
     class: &'static str,
     text: String,
 }
 
-impl BadArgs {
+impl ArgsError {
     /// The exception that stock Salt raises there.
     pub fn class(&self) -> &'static str {
         self.class
     }
 }
 
-impl fmt::Display for BadArgs {
+impl fmt::Display for ArgsError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for BadArgs {}
+impl std::error::Error for ArgsError {}
 
 impl Args {
     /// The arguments of a call over the network: `arg` and `kwarg`, or, where these are
@@ -56,9 +56,9 @@ impl Args {
     ///
     /// # Errors
     /// `arg` is no list or `kwarg` no map.
-    pub fn from_low(mut low: Map, declared: &[&str]) -> Result<Args, BadArgs> {
+    pub fn from_low(mut low: Map, declared: &[&str]) -> Result<Args, ArgsError> {
         let takes = |name: &str| declared.iter().any(|d| bare(d) == name);
-        let bad = |what: &str| BadArgs {
+        let bad = |what: &str| ArgsError {
             class: "SaltInvocationError",
             text: format!(
                 "{what} of the request is not what it must be: arg is a list, kwarg a map"
@@ -110,11 +110,11 @@ impl Args {
     }
 
     /// Checks number and names against a function's declaration.
-    pub(crate) fn check(&self, function: &str, declared: &[&str]) -> Result<(), BadArgs> {
+    pub(crate) fn check(&self, function: &str, declared: &[&str]) -> Result<(), ArgsError> {
         let usage = || format!("usage: {function} {}", usage(declared));
         let bad = |class: &'static str, text: String| {
             let text = format!("{text}; {}", usage());
-            Err(BadArgs { class, text })
+            Err(ArgsError { class, text })
         };
         let named: Vec<&str> = declared
             .iter()

@@ -3,9 +3,9 @@
 mod args;
 mod record;
 
-pub use args::{Args, BadArgs};
+pub use args::{Args, ArgsError};
 pub(crate) use args::{as_text, usage};
-pub(crate) use record::{RunBus, keep};
+pub(crate) use record::{RunEvents, keep};
 
 use crate::local::ClientError;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::fmt;
 #[derive(Debug)]
 pub enum RunError {
     /// Wrong arguments.
-    Args(BadArgs),
+    Args(ArgsError),
     /// The master could not be asked.
     Client(ClientError),
     /// A store could not be read.
@@ -61,8 +61,8 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-impl From<BadArgs> for RunError {
-    fn from(e: BadArgs) -> RunError {
+impl From<ArgsError> for RunError {
+    fn from(e: ArgsError) -> RunError {
         RunError::Args(e)
     }
 }

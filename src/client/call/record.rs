@@ -12,18 +12,18 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The bus of one run.
-pub(crate) struct RunBus {
+pub(crate) struct RunEvents {
     publisher: Option<Publisher>,
     tag: String,
     stamp: StampStyle,
     largest: usize,
 }
 
-impl RunBus {
+impl RunEvents {
     /// Events below `salt/<prefix>/<jid>`.
-    pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunBus {
+    pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunEvents {
         let path = config.event_pull();
-        RunBus {
+        RunEvents {
             publisher: Publisher::connect(path, Framing::Prefixed)
                 .ok()
                 .map(|p| p.with_timeout(PATIENCE)),

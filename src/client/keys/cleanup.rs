@@ -1,7 +1,7 @@
 //! What follows a deletion or rejection: caches and sessions of minions that are gone, and
 //! the request for a new AES key.
 
-use super::{Changed, Keys};
+use super::{KeyChanges, Keys};
 use halite_config::SaltSeries;
 use halite_store::keys::KeyState;
 use halite_store::minions::{Layout, MinionCache};
@@ -17,7 +17,7 @@ impl Keys<'_> {
     /// Drops grains, pillar and mine of all minions without any key, but not of those in
     /// `preserved` (`salt/key.py check_minion_cache`), and the session keys of the changed
     /// ones that are not accepted any more. Failures are logged: the keys have changed anyway.
-    pub fn forget_vanished(&self, changed: &Changed, preserved: &[MinionId]) -> io::Result<()> {
+    pub fn forget_vanished(&self, changed: &KeyChanges, preserved: &[MinionId]) -> io::Result<()> {
         let accepted = self.store.list(KeyState::Accepted)?;
         let sessions = SessionStore::new(&self.config.cachedir, Duration::ZERO);
         for id in changed

@@ -38,11 +38,11 @@ pub enum FingerForm {
 const SYSINSPECT: &str = "sysinspect";
 
 /// Keys with a text each, by the name of their group (`minions`, ..., `local`, `sysinspect`).
-pub type Texts = Vec<(&'static str, Vec<(String, String)>)>;
+pub type KeyTexts = Vec<(&'static str, Vec<(String, String)>)>;
 
 /// What came of a change.
 #[derive(Debug, Default)]
-pub struct Changed {
+pub struct KeyChanges {
     /// Ids that were changed, in the order of the selection.
     pub done: Vec<MinionId>,
     /// Ids whose key is no RSA public key, and why.
@@ -55,11 +55,11 @@ pub struct Changed {
 pub struct Keys<'a> {
     config: &'a MasterConfig,
     store: KeyStore,
-    bus: Bus,
+    bus: KeyEventBus,
 }
 
 #[derive(Debug)]
-enum Bus {
+enum KeyEventBus {
     Untried,
     None,
     Open(Publisher),
@@ -71,7 +71,7 @@ impl<'a> Keys<'a> {
         Keys {
             config,
             store: KeyStore::new(&config.pki_dir),
-            bus: Bus::Untried,
+            bus: KeyEventBus::Untried,
         }
     }
 
@@ -123,8 +123,8 @@ impl<'a> Keys<'a> {
     }
 
     /// The key texts of a selection.
-    pub fn texts(&self, selection: &Selection) -> io::Result<Texts> {
-        let mut out = Texts::new();
+    pub fn texts(&self, selection: &Selection) -> io::Result<KeyTexts> {
+        let mut out = KeyTexts::new();
         for (state, ids) in selection {
             let mut group = Vec::with_capacity(ids.len());
             for id in ids {
@@ -138,7 +138,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Fingerprints of the matching keys, the master's own files among them as group `local`.
-    pub fn fingers(&self, globs: &str, form: FingerForm) -> io::Result<Texts> {
+    pub fn fingers(&self, globs: &str, form: FingerForm) -> io::Result<KeyTexts> {
         let hash = self
             .config
             .hash_type
@@ -225,18 +225,18 @@ impl<'a> Keys<'a> {
     }
 
     /// Accepts the keys of a selection; keys that are no RSA public key stay where they are.
-    pub fn accept(&mut self, selection: &Selection) -> io::Result<Changed> {
+    pub fn accept(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
         self.change(selection, KeyState::Accepted)
     }
 
     /// Rejects the keys of a selection, whatever they hold. The caller goes on with
     /// [`Keys::forget_vanished`] and [`Keys::request_rotation`].
-    pub fn reject(&mut self, selection: &Selection) -> io::Result<Changed> {
+    pub fn reject(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
         self.change(selection, KeyState::Rejected)
     }
 
-    fn change(&mut self, selection: &Selection, to: KeyState) -> io::Result<Changed> {
-        let mut out = Changed::default();
+    fn change(&mut self, selection: &Selection, to: KeyState) -> io::Result<KeyChanges> {
+        let mut out = KeyChanges::default();
         self.store.create_dir(to)?;
         // As it stands before the change; every other copy of an id goes away with it, as
         // with 3008, so that the id is in one state afterwards.
@@ -245,12 +245,12 @@ impl<'a> Keys<'a> {
         for (from, ids) in selection.iter().filter(|(from, _)| *from != to) {
             for id in ids {
                 match self.change_one(id, *from, to, verify, &before) {
-                    Ok(Step::Done(key)) => {
+                    Ok(ChangeResult::Done(key)) => {
                         self.fire(id, to.name(), key);
                         out.done.push(id.clone());
                     }
-                    Ok(Step::Gone) => {}
-                    Ok(Step::Invalid(why)) => out.invalid.push((id.clone(), why)),
+                    Ok(ChangeResult::Gone) => {}
+                    Ok(ChangeResult::Invalid(why)) => out.invalid.push((id.clone(), why)),
                     Err(e) => out.failed.push((id.clone(), e)),
                 }
             }
@@ -265,20 +265,20 @@ impl<'a> Keys<'a> {
         to: KeyState,
         verify: bool,
         before: &[(KeyState, halite_store::keys::IdList)],
-    ) -> io::Result<Step> {
+    ) -> io::Result<ChangeResult> {
         let carries_key = self.config.salt_series == SaltSeries::S3008 && self.bus_is_open();
         let mut key = None;
         if verify || carries_key {
             let Some(text) = self.store.text(from, id)? else {
-                return Ok(Step::Gone);
+                return Ok(ChangeResult::Gone);
             };
             if verify && let Err(why) = PublicKey::from_pem(&text) {
-                return Ok(Step::Invalid(why.to_string()));
+                return Ok(ChangeResult::Invalid(why.to_string()));
             }
             key = carries_key.then(|| clean_key(&text));
         }
         if !self.store.change(id, from, to)? {
-            return Ok(Step::Gone);
+            return Ok(ChangeResult::Gone);
         }
         for (state, ids) in before {
             let other = *state != to && *state != from && *state != KeyState::Denied;
@@ -286,7 +286,7 @@ impl<'a> Keys<'a> {
                 self.store.delete(*state, id)?;
             }
         }
-        Ok(Step::Done(key))
+        Ok(ChangeResult::Done(key))
     }
 
     fn listings(&self) -> io::Result<Vec<(KeyState, halite_store::keys::IdList)>> {
@@ -298,8 +298,8 @@ impl<'a> Keys<'a> {
 
     /// Deletes the keys of a selection. The caller goes on with [`Keys::forget_vanished`] and
     /// [`Keys::request_rotation`].
-    pub fn delete(&mut self, selection: &Selection) -> io::Result<Changed> {
-        let mut out = Changed::default();
+    pub fn delete(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
+        let mut out = KeyChanges::default();
         let before = self.listings()?;
         for (from, ids) in selection {
             for id in ids {
@@ -339,13 +339,13 @@ impl<'a> Keys<'a> {
     }
 
     fn bus_is_open(&mut self) -> bool {
-        if matches!(self.bus, Bus::Untried) {
+        if matches!(self.bus, KeyEventBus::Untried) {
             self.bus = match self.connect() {
-                Some(publisher) => Bus::Open(publisher),
-                None => Bus::None,
+                Some(publisher) => KeyEventBus::Open(publisher),
+                None => KeyEventBus::None,
             };
         }
-        matches!(self.bus, Bus::Open(_))
+        matches!(self.bus, KeyEventBus::Open(_))
     }
 
     fn connect(&self) -> Option<Publisher> {
@@ -373,7 +373,7 @@ impl<'a> Keys<'a> {
         if !self.bus_is_open() {
             return;
         }
-        let Bus::Open(publisher) = &mut self.bus else {
+        let KeyEventBus::Open(publisher) = &mut self.bus else {
             return;
         };
         let act = match (self.config.salt_series, act) {
@@ -392,12 +392,12 @@ impl<'a> Keys<'a> {
         };
         if let Err(e) = publisher.fire(&event) {
             log::warn!("the event for {id} and those that follow are not fired: {e}");
-            self.bus = Bus::None;
+            self.bus = KeyEventBus::None;
         }
     }
 }
 
-enum Step {
+enum ChangeResult {
     /// Changed; with the key if the event carries it.
     Done(Option<String>),
     /// Somebody else was faster.

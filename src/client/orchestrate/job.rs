@@ -1,14 +1,14 @@
 //! `salt.state` and `salt.function`: jobs on minions (`salt/states/saltmod.py state, function`).
 
 use super::{MasterStates, result};
-use crate::command::{self, Command, Returns};
+use crate::command::{self, CmdJob, CmdReturns};
 use crate::local::Job;
 use halite_render::state::result::good;
 use halite_wire::{Map, Value};
 
 /// `salt.state`: `state.sls`, `state.highstate` or `state.top` on a target.
 pub(super) fn state(states: &MasterStates, low: &Map, test: bool) -> Map {
-    let (fun, arg) = match what(low) {
+    let (fun, arg) = match state_call(low) {
         Some(what) => what,
         None => {
             return result(
@@ -65,7 +65,7 @@ pub(super) fn state(states: &MasterStates, low: &Map, test: bool) -> Map {
     outcome
 }
 
-fn what(low: &Map) -> Option<(&'static str, Vec<Value>)> {
+fn state_call(low: &Map) -> Option<(&'static str, Vec<Value>)> {
     if low.get("highstate").is_some_and(Value::truthy) {
         return Some(("state.highstate", Vec::new()));
     }
@@ -81,7 +81,7 @@ fn what(low: &Map) -> Option<(&'static str, Vec<Value>)> {
 }
 
 /// Failed, changed and unchanged minions in words.
-fn summary(low: &Map, returns: &Returns, allow_fail: i64) -> Map {
+fn summary(low: &Map, returns: &CmdReturns, allow_fail: i64) -> Map {
     let forgiven = names(low.get("fail_minions"));
     let mut changes = Map::new();
     let (mut failed, mut unchanged) = (Vec::new(), Vec::new());
@@ -235,7 +235,7 @@ fn publish(
     arg: Vec<Value>,
     keyword: Map,
     expect_minions: bool,
-) -> Result<Returns, String> {
+) -> Result<CmdReturns, String> {
     let text = |key: &str| low.str(key).unwrap_or_default().to_owned();
     let tgt = low.get("tgt").cloned().unwrap_or_default();
     states.fire_args(halite_wire::map! {
@@ -252,7 +252,7 @@ fn publish(
         }
     }
     let kind = text("tgt_type");
-    let command = Command {
+    let command = CmdJob {
         job: Job {
             fun: fun.into(),
             arg: command::arguments(arg, keyword),

@@ -1,6 +1,6 @@
 //! `salt.runner`, `salt.wheel`, `salt.parallel_runners`, and the states of `test`.
 
-use super::{Call, MasterStates, result};
+use super::{CallFn, MasterStates, result};
 use halite_wire::{Map, Value};
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ pub(super) const WOULD_SUCCEED: &str =
 
 /// Keys of a call that are no arguments of the function
 /// (`salt/state.py STATE_INTERNAL_KEYWORDS`).
-fn is_own(key: &str) -> bool {
+fn is_state_keyword(key: &str) -> bool {
     const OWN: [&str; 27] = [
         "state",
         "fun",
@@ -59,7 +59,7 @@ fn arguments(low: &Map) -> (Vec<Value>, Map) {
         .unwrap_or_default();
     for (key, value) in low.iter() {
         if let Some(key) = key.as_str()
-            && !is_own(key)
+            && !is_state_keyword(key)
             && key != "arg"
             && key != "kwarg"
         {
@@ -79,7 +79,7 @@ pub(super) fn wheel(states: &MasterStates, low: &Map, test: bool) -> Map {
     call(states, low, test, ("Wheel", "wheel"), states.wheel)
 }
 
-fn call(states: &MasterStates, low: &Map, test: bool, kind: (&str, &str), call: Call) -> Map {
+fn call(states: &MasterStates, low: &Map, test: bool, kind: (&str, &str), call: CallFn) -> Map {
     let (title, kind) = kind;
     let name = low.str("name").unwrap_or_default();
     if test {
@@ -148,7 +148,7 @@ pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> 
     });
     let failed: Vec<&str> = outputs
         .iter()
-        .filter(|(_, out)| !good(out))
+        .filter(|(_, out)| !succeeded(out))
         .map(|(id, _)| id.as_str())
         .collect();
     let comment = match failed.as_slice() {
@@ -166,7 +166,7 @@ pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> 
 }
 
 /// Whether a runner went well; an orchestration says so in its own return code.
-fn good(called: &Map) -> bool {
+fn succeeded(called: &Map) -> bool {
     let code = called
         .get("return")
         .and_then(Value::as_map)
@@ -187,7 +187,7 @@ fn repack(config: &Value) -> Map {
 }
 
 /// A state of `test`.
-pub(super) fn tested(low: &Map, changes: bool, good: Option<bool>, comment: &str) -> Map {
+pub(super) fn test_result(low: &Map, changes: bool, good: Option<bool>, comment: &str) -> Map {
     let comment = low.str("comment").unwrap_or(comment);
     let mut outcome = result(low, good, comment);
     if changes {
@@ -210,7 +210,7 @@ pub(super) fn configurable(_: &MasterStates, low: &Map, test: bool) -> Map {
         None if test => "This is a test",
         given => given.unwrap_or_default(),
     };
-    tested(low, given("changes"), good, comment)
+    test_result(low, given("changes"), good, comment)
 }
 
 /// Whether a command of an `onlyif` or `unless` ends with status 0. Orchestration files are the

@@ -17,10 +17,10 @@ use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// What a runner or wheel function came to: `return`, `success`, `jid`.
-pub type Called = Map;
+pub type CallResult = Map;
 
 /// Calls a runner or wheel function by name with positional and keyword arguments.
-pub type Call<'a> = &'a (dyn Fn(&str, Vec<Value>, Map) -> Called + Sync);
+pub type CallFn<'a> = &'a (dyn Fn(&str, Vec<Value>, Map) -> CallResult + Sync);
 
 /// The states of one orchestration.
 pub struct MasterStates<'a> {
@@ -33,93 +33,93 @@ pub struct MasterStates<'a> {
     /// `failhard` of the master.
     pub failhard: bool,
     /// Calls a runner function.
-    pub runner: Call<'a>,
+    pub runner: CallFn<'a>,
     /// Calls a wheel function.
-    pub wheel: Call<'a>,
+    pub wheel: CallFn<'a>,
 }
 
-struct Row {
+struct StateFunction {
     name: &'static str,
     needs: &'static [&'static str],
     call: fn(&MasterStates, &Map, bool) -> Map,
 }
 
-const FUNCTIONS: &[Row] = &[
-    Row {
+const FUNCTIONS: &[StateFunction] = &[
+    StateFunction {
         name: "salt.state",
         needs: &["tgt"],
         call: job::state,
     },
-    Row {
+    StateFunction {
         name: "salt.function",
         needs: &["tgt"],
         call: job::function,
     },
-    Row {
+    StateFunction {
         name: "salt.runner",
         needs: &[],
         call: local::runner,
     },
-    Row {
+    StateFunction {
         name: "salt.parallel_runners",
         needs: &["runners"],
         call: local::parallel_runners,
     },
-    Row {
+    StateFunction {
         name: "salt.wheel",
         needs: &[],
         call: local::wheel,
     },
-    Row {
+    StateFunction {
         name: "salt.wait_for_event",
         needs: &["id_list"],
         call: wait::wait_for_event,
     },
-    Row {
+    StateFunction {
         name: "test.nop",
         needs: &[],
-        call: |_, low, _| local::tested(low, false, Some(true), "Success!"),
+        call: |_, low, _| local::test_result(low, false, Some(true), "Success!"),
     },
-    Row {
+    StateFunction {
         name: "test.succeed_without_changes",
         needs: &[],
-        call: |_, low, _| local::tested(low, false, Some(true), "Success!"),
+        call: |_, low, _| local::test_result(low, false, Some(true), "Success!"),
     },
-    Row {
+    StateFunction {
         name: "test.succeed_with_changes",
         needs: &[],
         call: |_, low, test| {
             if test {
-                local::tested(low, true, None, local::WOULD_SUCCEED)
+                local::test_result(low, true, None, local::WOULD_SUCCEED)
             } else {
-                local::tested(low, true, Some(true), "Success!")
+                local::test_result(low, true, Some(true), "Success!")
             }
         },
     },
-    Row {
+    StateFunction {
         name: "test.fail_without_changes",
         needs: &[],
-        call: |_, low, _| local::tested(low, false, Some(false), "Failure!"),
+        call: |_, low, _| local::test_result(low, false, Some(false), "Failure!"),
     },
-    Row {
+    StateFunction {
         name: "test.fail_with_changes",
         needs: &[],
-        call: |_, low, _| local::tested(low, true, Some(false), "Failure!"),
+        call: |_, low, _| local::test_result(low, true, Some(false), "Failure!"),
     },
-    Row {
+    StateFunction {
         name: "test.configurable_test_state",
         needs: &[],
         call: local::configurable,
     },
-    Row {
+    StateFunction {
         name: "test.show_notification",
         needs: &["text"],
         call: |_, low, _| result(low, true, low.str("text").unwrap_or_default()),
     },
-    Row {
+    StateFunction {
         name: "test.mod_watch",
         needs: &[],
-        call: |_, low, _| local::tested(low, true, Some(true), "Watch statement fired."),
+        call: |_, low, _| local::test_result(low, true, Some(true), "Watch statement fired."),
     },
 ];
 
@@ -131,7 +131,7 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|row| row.name)
 }
 
-fn row(low: &Map) -> Option<&'static Row> {
+fn row(low: &Map) -> Option<&'static StateFunction> {
     let (module, function) = (low.str("state")?, low.str("fun")?);
     FUNCTIONS
         .iter()
@@ -181,7 +181,7 @@ impl StateModules for MasterStates<'_> {
     fn may_continue(&self, low: &Map) -> bool {
         let id = low.str("__id__").unwrap_or_default();
         match self.jid.parse() {
-            Ok(jid) => pause::may_go_on(self.config, &jid, id, self.stop),
+            Ok(jid) => pause::may_continue(self.config, &jid, id, self.stop),
             Err(_) => !self.stop.is_set(),
         }
     }
@@ -197,7 +197,7 @@ impl StateModules for MasterStates<'_> {
 impl Drop for MasterStates<'_> {
     fn drop(&mut self) {
         if let Ok(jid) = self.jid.parse() {
-            pause::forget(self.config, &jid);
+            pause::remove(self.config, &jid);
         }
     }
 }

@@ -72,13 +72,13 @@ pub fn resume(config: &MasterConfig, jid: &Jid, id: Option<&str>) -> io::Result<
 }
 
 /// Takes the file of a run that is over away.
-pub(super) fn forget(config: &MasterConfig, jid: &Jid) {
+pub(super) fn remove(config: &MasterConfig, jid: &Jid) {
     // Nearly always there is none.
     let _ = std::fs::remove_file(path(config, jid));
 }
 
 /// Waits while the state `id` of the run is paused. `false`: the run is to end before it.
-pub(super) fn may_go_on(config: &MasterConfig, jid: &Jid, id: &str, stop: &StopFlag) -> bool {
+pub(super) fn may_continue(config: &MasterConfig, jid: &Jid, id: &str, stop: &StopFlag) -> bool {
     let began = Instant::now();
     while !stop.is_set() {
         let Some(data) = read(config, jid) else {
@@ -111,7 +111,7 @@ mod tests {
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
         let jid: Jid = "20261121120000000001".parse().unwrap();
         let stop = StopFlag::default();
-        let go = |id| may_go_on(&config, &jid, id, &stop);
+        let go = |id| may_continue(&config, &jid, id, &stop);
         assert!(go("a"));
         pause(&config, &jid, Some("a"), None).unwrap();
         assert!(go("b"));

@@ -1,7 +1,7 @@
 //! `cache.*`: what the master remembers of minions, and its banks as they are
 //! (`salt/runners/cache.py`, `salt/cache/localfs.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::fleet::Fleet;
 use halite_config::SaltSeries;
 use halite_store::cached_data::{Part, remembered};
@@ -126,7 +126,7 @@ struct Bank {
 impl Bank {
     fn of(context: &RunContext, args: &Args) -> Result<Bank, RunError> {
         let name = args.text(0, "bank").unwrap_or_default();
-        let parts = words(&name);
+        let parts = bank_path(&name);
         let parts = parts
             .filter(|parts| !PRIVATE.contains(&parts[0]))
             .ok_or_else(|| invalid(format!("{name:?} names no bank of the cache")))?;
@@ -179,19 +179,19 @@ impl Bank {
     }
 
     fn flush(&self, key: &str) -> io::Result<bool> {
-        there(std::fs::remove_file(self.file(key)))
+        existed(std::fs::remove_file(self.file(key)))
     }
 
     fn flush_all(&self) -> io::Result<bool> {
         if self.dir.is_dir() {
-            there(std::fs::remove_dir_all(&self.dir))
+            existed(std::fs::remove_dir_all(&self.dir))
         } else {
             Ok(false)
         }
     }
 }
 
-fn there(removed: io::Result<()>) -> io::Result<bool> {
+fn existed(removed: io::Result<()>) -> io::Result<bool> {
     match removed {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -211,7 +211,7 @@ fn read(path: &Path) -> io::Result<Option<Value>> {
 }
 
 /// The parts of a name with slashes; `None` if one could lead out of the cache or is hidden.
-fn words(name: &str) -> Option<Vec<&str>> {
+fn bank_path(name: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = name.split('/').collect();
     let fits = |part: &&str| !part.is_empty() && !part.starts_with('.') && part.len() < 256;
     let whole = !name.contains(['\0', '\\', '\n']) && parts.len() < 32;
@@ -220,7 +220,7 @@ fn words(name: &str) -> Option<Vec<&str>> {
 
 fn key(args: &Args) -> Result<String, RunError> {
     let key = args.text(1, "key").unwrap_or_default();
-    match words(&key) {
+    match bank_path(&key) {
         Some(_) => Ok(key),
         None => Err(invalid(format!("{key:?} is no key of a bank"))),
     }
@@ -238,7 +238,7 @@ fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, R
     Ok(Some(expected.minions.to_vec()))
 }
 
-fn show(context: &mut RunContext, args: &Args, part: Part) -> Result<Ran, RunError> {
+fn show(context: &mut RunContext, args: &Args, part: Part) -> Result<RunnerOutput, RunError> {
     let config = &context.config;
     let fleet = Fleet::open(config)?;
     let kind = args.text(1, "tgt_type").unwrap_or_else(|| "glob".into());
@@ -248,21 +248,21 @@ fn show(context: &mut RunContext, args: &Args, part: Part) -> Result<Ran, RunErr
 }
 
 /// The banks of minions in the layout of the series.
-struct Cached<'a> {
+struct MinionBanks<'a> {
     cachedir: &'a Path,
     combined: bool,
 }
 
-impl<'a> Cached<'a> {
-    fn new(context: &'a RunContext) -> Cached<'a> {
-        Cached {
+impl<'a> MinionBanks<'a> {
+    fn new(context: &'a RunContext) -> MinionBanks<'a> {
+        MinionBanks {
             cachedir: &context.config.cachedir,
             combined: context.config.salt_series != SaltSeries::S3008,
         }
     }
 
     /// Bank and key of grains, pillar or mine.
-    fn place<'k>(&self, id: &'k MinionId, what: &'k str) -> (Bank, &'k str) {
+    fn location<'k>(&self, id: &'k MinionId, what: &'k str) -> (Bank, &'k str) {
         match (self.combined, what) {
             (true, "mine") => (Bank::at(self.cachedir, &["minions", id.as_str()]), "mine"),
             (true, _) => (Bank::at(self.cachedir, &["minions", id.as_str()]), "data"),
@@ -271,7 +271,7 @@ impl<'a> Cached<'a> {
     }
 
     fn get(&self, id: &MinionId, what: &str) -> io::Result<Option<Map>> {
-        let (bank, key) = self.place(id, what);
+        let (bank, key) = self.location(id, what);
         let found = bank.fetch(key)?.and_then(Value::into_map);
         if self.combined && what != "mine" {
             return Ok(found.and_then(|mut both| both.remove(what)?.into_map()));
@@ -280,7 +280,7 @@ impl<'a> Cached<'a> {
     }
 
     fn clear(&self, id: &MinionId, what: &str) -> io::Result<()> {
-        let (bank, key) = self.place(id, what);
+        let (bank, key) = self.location(id, what);
         if !self.combined || what == "mine" {
             return bank.flush(key).map(drop);
         }
@@ -296,11 +296,11 @@ impl<'a> Cached<'a> {
     }
 }
 
-fn clear(context: &mut RunContext, args: &Args, what: &[&str]) -> Result<Ran, RunError> {
+fn clear(context: &mut RunContext, args: &Args, what: &[&str]) -> Result<RunnerOutput, RunError> {
     let Some(ids) = targets(context, args)? else {
         return Ok(Value::Bool(false).into());
     };
-    let cache = Cached::new(context);
+    let cache = MinionBanks::new(context);
     for id in &ids {
         for what in what {
             cache.clear(id, what)?;
@@ -309,18 +309,18 @@ fn clear(context: &mut RunContext, args: &Args, what: &[&str]) -> Result<Ran, Ru
     Ok(Value::Bool(true).into())
 }
 
-fn clear_mine_func(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn clear_mine_func(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let fun = args.text(2, "clear_mine_func_flag");
     let (Some(ids), Some(fun)) = (targets(context, args)?, fun) else {
         return Ok(Value::Bool(false).into());
     };
-    let cache = Cached::new(context);
+    let cache = MinionBanks::new(context);
     for id in &ids {
         let Some(mut mine) = cache.get(id, "mine")? else {
             continue;
         };
         if mine.remove(&fun).is_some() {
-            let (bank, key) = cache.place(id, "mine");
+            let (bank, key) = cache.location(id, "mine");
             bank.store(key, &Value::Map(mine))?;
         }
     }
@@ -343,9 +343,9 @@ mod tests {
             "a/.x",
             "a\0",
         ] {
-            assert!(words(bad).is_none(), "{bad:?}");
+            assert!(bank_path(bad).is_none(), "{bad:?}");
         }
-        assert_eq!(words("minions/web1"), Some(vec!["minions", "web1"]));
+        assert_eq!(bank_path("minions/web1"), Some(vec!["minions", "web1"]));
     }
 
     #[test]

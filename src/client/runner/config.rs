@@ -1,6 +1,6 @@
 //! `config.get` (`salt/runners/config.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_wire::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[Function {
@@ -10,7 +10,7 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
     run: get,
 }];
 
-fn get(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn get(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let key = args.text(0, "key").unwrap_or_default();
     let delimiter = args.text(2, "delimiter").unwrap_or_else(|| ":".into());
     let mut options = context.config.as_map();

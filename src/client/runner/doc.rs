@@ -1,8 +1,8 @@
 //! `doc.*`: what functions there are (`salt/runners/doc.py`).
 
-use super::ask::{Patient, ask};
-use super::{Args, Function, Ran, RunContext, RunError};
-use crate::gather::Outcome;
+use super::query::{QueryTimeouts, query};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_wire::{Map, Value};
 
@@ -33,7 +33,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-fn docs<'a>(all: impl Iterator<Item = (&'a str, String, &'a str)>) -> Ran {
+fn docs<'a>(all: impl Iterator<Item = (&'a str, String, &'a str)>) -> RunnerOutput {
     let mut docs: Vec<_> = all.collect();
     docs.sort_unstable();
     let out: Map = docs
@@ -43,7 +43,7 @@ fn docs<'a>(all: impl Iterator<Item = (&'a str, String, &'a str)>) -> Ran {
     Value::Map(out).into()
 }
 
-fn execution(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+fn execution(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     let job = Job {
         fun: "sys.doc".into(),
         tgt: "*".into(),
@@ -51,8 +51,8 @@ fn execution(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
         ..Job::default()
     };
     let mut out = Map::new();
-    for (_, outcome) in ask(context, job, Patient::default())? {
-        let Outcome::Returned(mut load) = outcome else {
+    for (_, outcome) in query(context, job, QueryTimeouts::default())? {
+        let MinionOutcome::Returned(mut load) = outcome else {
             continue;
         };
         let docs = load.remove("return").and_then(Value::into_map);

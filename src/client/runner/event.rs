@@ -1,6 +1,6 @@
 //! `state.event` and `event.send`: the bus from the command line.
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher, Subscriber};
 use halite_target::fnmatch;
@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn watch(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let glob = args.text(0, "tagmatch").unwrap_or_else(|| "*".into());
     let mut left = args.int(1, "count").unwrap_or(-1);
     let (quiet, pretty) = (args.flag(2, "quiet"), args.flag(3, "pretty"));
@@ -62,7 +62,7 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Nil.into())
 }
 
-fn send(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn send(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let tag = args.text(0, "tag").unwrap_or_default();
     if let Err(e) = tag.parse::<halite_wire::ids::Tag>() {
         return Err(RunError::Unknown(e.to_string()));

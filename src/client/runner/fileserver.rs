@@ -1,6 +1,6 @@
 //! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_store::files::git::{self, GitFs};
 use halite_store::files::{FileServer, Form, backend_names, clear_lists};
 use halite_wire::{Map, Value};
@@ -120,7 +120,7 @@ fn with_git(context: &RunContext, args: &Args) -> bool {
     picked(context, args, 0).iter().any(|name| name == "gitfs")
 }
 
-fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     if with_git(context, args) {
         let mut git = GitFs::new(&context.config);
         let wanted = texts(args.get(1, "remotes"));
@@ -134,7 +134,7 @@ fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Bool(true).into())
 }
 
-fn clear_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn clear_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     if !with_git(context, args) {
         return Ok(Value::from("No cache was cleared").into());
     }
@@ -150,7 +150,7 @@ fn clear_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(report(cleared, errors, "No cache was cleared"))
 }
 
-fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let backends = match args.get(1, "backend") {
         Some(_) => picked(context, args, 1),
         None => backend_names(&context.config)
@@ -164,7 +164,7 @@ fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<Ran, R
     Ok(Value::Map(map).into())
 }
 
-fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<Ran, RunError> {
+fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<RunnerOutput, RunError> {
     let (mut done, mut errors) = (Vec::new(), Vec::new());
     if with_git(context, args) {
         (done, errors) = GitFs::new(&context.config).mark(args.text(1, "remote").as_deref(), set);
@@ -174,7 +174,7 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<Ran, RunErro
     } else {
         ("cleared", "No locks were removed")
     };
-    let Ran { value, .. } = report(done, errors, nothing);
+    let RunnerOutput { value, .. } = report(done, errors, nothing);
     Ok(match value {
         Value::Map(map) => {
             let rename =
@@ -186,7 +186,7 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<Ran, RunErro
 }
 
 /// What was done and what went wrong, or the sentence for neither.
-fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> Ran {
+fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> RunnerOutput {
     let mut map = Map::new();
     for (key, list) in [("cleared", done), ("errors", errors)] {
         if !list.is_empty() {

@@ -1,6 +1,6 @@
 //! `fleet.status`: master and fleet on one screen. Not one of Salt's runners.
 
-use super::{Function, Ran, RunContext, RunError};
+use super::{Function, RunContext, RunError, RunnerOutput};
 use halite_config::MasterConfig;
 use halite_store::keys::KeyState;
 use halite_store::open;
@@ -19,17 +19,17 @@ pub(super) const FUNCTIONS: &[Function] = &[Function {
     run: |context, _| status(context),
 }];
 
-fn status(context: &mut RunContext) -> Result<Ran, RunError> {
+fn status(context: &mut RunContext) -> Result<RunnerOutput, RunError> {
     let config = &context.config;
     let path = config.master_status();
-    let answer = match ask(&path) {
-        Ok(text) => up(&Samples::parse(&text)),
-        Err(e) => down(config, &format!("{}: {e}", path.display()))?,
+    let answer = match read_metrics(&path) {
+        Ok(text) => running_status(&Samples::parse(&text)),
+        Err(e) => stopped_status(config, &format!("{}: {e}", path.display()))?,
     };
     Ok(Value::Map(answer).into())
 }
 
-fn ask(path: &std::path::Path) -> io::Result<String> {
+fn read_metrics(path: &std::path::Path) -> io::Result<String> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut text = String::new();
@@ -37,7 +37,7 @@ fn ask(path: &std::path::Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn down(config: &MasterConfig, why: &str) -> io::Result<Map> {
+fn stopped_status(config: &MasterConfig, why: &str) -> io::Result<Map> {
     let store = open::key_store(config);
     let mut keys = Map::new();
     for state in [
@@ -52,7 +52,7 @@ fn down(config: &MasterConfig, why: &str) -> io::Result<Map> {
     Ok(halite_wire::map! {"master" => master, "keys" => keys})
 }
 
-fn up(samples: &Samples) -> Map {
+fn running_status(samples: &Samples) -> Map {
     let since = jiff::Timestamp::from_second(samples.one("halite_start_time_seconds") as i64);
     let queues = samples.by("halite_request_queue_depth", "class");
     let restarts: Map = samples
@@ -222,7 +222,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = halite_wire::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
-        let status = down(&config, "nobody answers").unwrap();
+        let status = stopped_status(&config, "nobody answers").unwrap();
         let part = |name: &str| status.get(name).and_then(Value::as_map).unwrap().clone();
         assert_eq!(part("master").get("running"), Some(&false.into()));
         assert_eq!(part("keys").len(), 4);

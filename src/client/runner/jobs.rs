@@ -1,8 +1,8 @@
 //! `jobs.*`: what runs, what ran, what came back (`salt/runners/jobs.py`).
 
-use super::ask::{Patient, ask};
-use super::{Args, Function, Ran, RunContext, RunError};
-use crate::gather::Outcome;
+use super::query::{QueryTimeouts, query};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_store::jobs::{JobStore, StoredJob, StoredReturn, description, metadata, stored_part};
 use halite_target::fnmatch;
@@ -148,7 +148,7 @@ fn jid_of(args: &Args) -> Result<Jid, RunError> {
 }
 
 /// Jobs come from the master's own cache; an external one has its own tools.
-fn own_source(args: &Args, at: usize) -> Result<(), RunError> {
+fn check_ext_source(args: &Args, at: usize) -> Result<(), RunError> {
     match args.text(at, "ext_source") {
         Some(source) if source != "local_cache" => Err(invalid(format!(
             "jobs are read from the master's job cache only, not from {source:?}"
@@ -179,8 +179,8 @@ fn full_or_error(jid: &Jid, job: Option<&StoredJob>) -> Map {
     }
 }
 
-fn list_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 1)?;
+fn list_job(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 1)?;
     let jid = jid_of(args)?;
     if args.flag(2, "display_progress") {
         context.progress(halite_wire::map! {"message" => "Querying returner: local_cache"});
@@ -191,15 +191,15 @@ fn list_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Map(out).into())
 }
 
-fn print_job(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 1)?;
+fn print_job(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 1)?;
     let jid = jid_of(args)?;
     let job = job(context, &jid)?;
     Ok(Value::Map(halite_wire::map! {&jid => full_or_error(&jid, job.as_ref())}).into())
 }
 
-fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 1)?;
+fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 1)?;
     let job = job(context, &jid_of(args)?)?.unwrap_or_default();
     let mut out = Map::new();
     let progress = args.flag(4, "display_progress");
@@ -218,14 +218,14 @@ fn lookup_jid(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         }
     }
     let first = job.returns.first();
-    Ok(Ran {
+    Ok(RunnerOutput {
         value: out.into(),
         out: first.and_then(|r| r.load.str("out")).map(str::to_owned),
     })
 }
 
-fn exit_success(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 1)?;
+fn exit_success(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 1)?;
     let job = job(context, &jid_of(args)?)?.unwrap_or_default();
     let mut out = Map::new();
     for id in &job.minions {
@@ -250,10 +250,10 @@ struct Search {
 }
 
 impl Search {
-    fn fits(&self, jid: &Jid, load: &Map) -> bool {
+    fn matches(&self, jid: &Jid, load: &Map) -> bool {
         let digits = &jid.as_str()[..20];
-        any_fits(load.get("fun"), self.functions.as_deref())
-            && any_fits(load.get("tgt"), self.targets.as_deref())
+        any_matches(load.get("fun"), self.functions.as_deref())
+            && any_matches(load.get("tgt"), self.targets.as_deref())
             && self.start.as_deref().is_none_or(|start| digits >= start)
             && self.end.as_deref().is_none_or(|end| digits <= end)
             && self.metadata.as_ref().is_none_or(|wanted| {
@@ -267,7 +267,7 @@ impl Search {
     }
 }
 
-fn any_fits(value: Option<&Value>, globs: Option<&[String]>) -> bool {
+fn any_matches(value: Option<&Value>, globs: Option<&[String]>) -> bool {
     let Some(globs) = globs else { return true };
     let fits = |text: &str| globs.iter().any(|glob| fnmatch(text, glob));
     match value {
@@ -288,7 +288,7 @@ fn map_arg(args: &Args, at: usize, name: &str) -> Result<Option<Map>, RunError> 
 }
 
 /// A time as the first digits of a jid.
-fn moment(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunError> {
+fn parse_time(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunError> {
     const FORMATS: &[&str] = &[
         "%Y, %b %d %H:%M:%S%.f",
         "%Y, %b %d %H:%M",
@@ -319,42 +319,42 @@ fn moment(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunError
     Ok(Some(at.strftime("%Y%m%d%H%M%S%6f").to_string()))
 }
 
-fn tell_query(context: &mut RunContext, args: &Args, at: usize) {
+fn report_query(context: &mut RunContext, args: &Args, at: usize) {
     if args.flag(at, "display_progress") {
         context
             .progress(halite_wire::map! {"message" => "Querying returner local_cache for jobs."});
     }
 }
 
-fn list_jobs(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 0)?;
+fn list_jobs(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 0)?;
     let search = Search {
         metadata: map_arg(args, 2, "search_metadata")?,
         functions: args.list(3, "search_function"),
         targets: args.list(4, "search_target"),
-        start: moment(args, 5, "start_time")?,
-        end: moment(args, 6, "end_time")?,
+        start: parse_time(args, 5, "start_time")?,
+        end: parse_time(args, 6, "end_time")?,
     };
-    tell_query(context, args, 7);
+    report_query(context, args, 7);
     let out: Map = context
         .jobs
         .list()?
         .iter()
-        .filter(|(jid, job)| search.fits(jid, &job.load))
+        .filter(|(jid, job)| search.matches(jid, &job.load))
         .map(|(jid, job)| (jid, describe(jid, &job.load)))
         .collect();
-    Ok(Ran {
+    Ok(RunnerOutput {
         value: out.into(),
         out: args.text(1, "outputter"),
     })
 }
 
-fn list_jobs_filter(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 2)?;
+fn list_jobs_filter(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 2)?;
     let count = args.int(0, "count").and_then(|n| usize::try_from(n).ok());
     let count = count.ok_or_else(|| invalid("count is a number of jobs"))?;
     let without = args.flag_or_true(1, "filter_find_job");
-    tell_query(context, args, 4);
+    report_query(context, args, 4);
     let mut newest: Vec<Value> = context
         .jobs
         .list()?
@@ -371,44 +371,44 @@ fn list_jobs_filter(context: &mut RunContext, args: &Args) -> Result<Ran, RunErr
         })
         .collect();
     newest.reverse();
-    Ok(Ran {
+    Ok(RunnerOutput {
         value: newest.into(),
         out: args.text(3, "outputter"),
     })
 }
 
-fn last_run(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    own_source(args, 0)?;
+fn last_run(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    check_ext_source(args, 0)?;
     let search = Search {
         metadata: map_arg(args, 2, "metadata")?,
         functions: args.list(3, "function"),
         targets: args.list(4, "target"),
         ..Search::default()
     };
-    tell_query(context, args, 5);
+    report_query(context, args, 5);
     let jobs = context.jobs.list()?;
     let newest = jobs
         .iter()
         .rev()
-        .find(|(jid, job)| search.fits(jid, &job.load));
+        .find(|(jid, job)| search.matches(jid, &job.load));
     let Some((jid, _)) = newest else {
         return Ok(Value::Bool(false).into());
     };
     let job = context.jobs.get(jid)?.unwrap_or_default();
-    Ok(Ran {
+    Ok(RunnerOutput {
         value: Value::Map(halite_wire::map! {jid => full(jid, &job)}),
         out: args.text(1, "outputter"),
     })
 }
 
-fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn active(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let job = Job {
         fun: "saltutil.running".into(),
         tgt: "*".into(),
         tgt_type: "glob".into(),
         ..Job::default()
     };
-    let answers = ask(context, job, Patient::default())?;
+    let answers = query(context, job, QueryTimeouts::default())?;
     if args.flag(0, "display_progress") {
         let ids: Vec<&str> = answers.iter().map(|(id, _)| id.as_str()).collect();
         let message = format!("Attempting to contact minions: {}", ids.join(", "));
@@ -416,7 +416,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     }
     let mut running: BTreeMap<String, (Map, Vec<Value>)> = BTreeMap::new();
     for (id, outcome) in answers {
-        let Outcome::Returned(load) = outcome else {
+        let MinionOutcome::Returned(load) = outcome else {
             continue;
         };
         let jobs = load.get("return").and_then(Value::as_array);
@@ -448,7 +448,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 }
 
 /// What lies below `cachedir/proc` of processes that live (`salt/utils/master.py get_running_jobs`).
-fn master(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+fn master(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     let entries = match std::fs::read_dir(context.config.runner_jobs()) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::<Value>::new().into()),
         entries => entries?,
@@ -487,14 +487,14 @@ mod tests {
         "20261121092637195592".parse().unwrap()
     }
 
-    fn fits(search: Search) -> bool {
+    fn matches(search: Search) -> bool {
         let keywords =
             halite_wire::map! {"__kwarg__" => true, "metadata" => halite_wire::map! {"a" => 1}};
         let load = halite_wire::map! {
             "fun" => "test.ping", "tgt" => vec![Value::from("web1"), "db1".into()],
             "arg" => vec![Value::Map(keywords)],
         };
-        search.fits(&jid(), &load)
+        search.matches(&jid(), &load)
     }
 
     fn globs(text: &str) -> Option<Vec<String>> {
@@ -503,22 +503,22 @@ mod tests {
 
     #[test]
     fn jobs_are_found() {
-        assert!(fits(Search::default()));
+        assert!(matches(Search::default()));
         let both = |f: &str, t: &str| Search {
             functions: globs(f),
             targets: globs(t),
             ..Search::default()
         };
-        assert!(fits(both("test.*", "db?")));
-        assert!(fits(both("state.*,test.ping", "*")));
-        assert!(!fits(both("*.pong", "*")));
-        assert!(!fits(both("test.ping", "mail*")));
+        assert!(matches(both("test.*", "db?")));
+        assert!(matches(both("state.*,test.ping", "*")));
+        assert!(!matches(both("*.pong", "*")));
+        assert!(!matches(both("test.ping", "mail*")));
         let meta = |m: Map| Search {
             metadata: Some(m),
             ..Search::default()
         };
-        assert!(fits(meta(halite_wire::map! {"b" => 2, "a" => 1})));
-        assert!(!fits(meta(halite_wire::map! {"a" => 2})));
+        assert!(matches(meta(halite_wire::map! {"b" => 2, "a" => 1})));
+        assert!(!matches(meta(halite_wire::map! {"a" => 2})));
     }
 
     #[test]
@@ -528,7 +528,7 @@ mod tests {
                 positional: vec![text.into()],
                 ..Args::default()
             };
-            moment(&args, 0, "start_time").map(Option::unwrap)
+            parse_time(&args, 0, "start_time").map(Option::unwrap)
         };
         let midnight = "20260316000000000000";
         for same in [

@@ -1,8 +1,8 @@
 //! One run: its events, its file below `proc/`, its record in the job cache
 //! (`salt/client/mixins.py SyncClientMixin.low`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
-use crate::call::{RunBus, keep};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use crate::call::{RunEvents, keep};
 use crate::local::calling_user;
 use halite_config::MasterConfig;
 use halite_render::state::result::good;
@@ -53,7 +53,7 @@ pub struct Run {
     pub retcode: i64,
     /// Shows a value at once, at a command line.
     pub printer: Option<Printer>,
-    bus: Option<RunBus>,
+    bus: Option<RunEvents>,
 }
 
 impl Run {
@@ -85,7 +85,11 @@ impl Run {
 ///
 /// # Errors
 /// Whatever the function fails with.
-pub fn run(context: &mut RunContext, function: &Function, args: Args) -> Result<Ran, RunError> {
+pub fn run(
+    context: &mut RunContext,
+    function: &Function,
+    args: Args,
+) -> Result<RunnerOutput, RunError> {
     let launch = Launch::own(&context.config);
     run_as(context, function.name, Some(function), Ok(args), &launch)
 }
@@ -101,13 +105,13 @@ pub fn run_as(
     function: Option<&Function>,
     args: Result<Args, RunError>,
     launch: &Launch,
-) -> Result<Ran, RunError> {
+) -> Result<RunnerOutput, RunError> {
     let fresh = Run {
         jid: Some(launch.jid.clone()),
         user: launch.user.clone(),
         retcode: 0,
         printer: context.run.printer.take(),
-        bus: Some(RunBus::open(&context.config, "run", &launch.jid)),
+        bus: Some(RunEvents::open(&context.config, "run", &launch.jid)),
     };
     // A runner may run another one; what the outer one has comes back afterwards.
     let outer = std::mem::replace(&mut context.run, fresh);
@@ -146,13 +150,13 @@ fn execute(
     function: Option<&Function>,
     args: Result<Args, RunError>,
     data: &mut Map,
-) -> Result<Ran, RunError> {
+) -> Result<RunnerOutput, RunError> {
     let function = function.ok_or_else(|| super::not_available(name))?;
     let args = args?;
     args.check(function.name, function.args)?;
     data.set("fun_args", args.to_value());
     *data = context.run.fire("new", std::mem::take(data));
-    let _listed = Listed::new(&context.config, data);
+    let _listed = ProcFile::new(&context.config, data);
     (function.run)(context, &args)
 }
 
@@ -165,10 +169,10 @@ fn looks_successful(value: &Value) -> bool {
 }
 
 /// The file `cachedir/proc/<jid>` while a run lasts: what `jobs.master` reads.
-struct Listed(PathBuf);
+struct ProcFile(PathBuf);
 
-impl Listed {
-    fn new(config: &MasterConfig, data: &Map) -> Option<Listed> {
+impl ProcFile {
+    fn new(config: &MasterConfig, data: &Map) -> Option<ProcFile> {
         let path = config.runner_jobs().join(data.str("jid")?);
         let mut data = data.clone();
         data.set("pid", i64::from(std::process::id()));
@@ -176,11 +180,11 @@ impl Listed {
         write_atomic(&path, &bytes, 0o600)
             .inspect_err(|e| log::debug!("{}: {e}", path.display()))
             .ok()?;
-        Some(Listed(path))
+        Some(ProcFile(path))
     }
 }
 
-impl Drop for Listed {
+impl Drop for ProcFile {
     fn drop(&mut self) {
         if let Err(e) = std::fs::remove_file(&self.0) {
             log::debug!("{}: {e}", self.0.display());

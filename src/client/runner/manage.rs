@@ -1,8 +1,8 @@
 //! `manage.*`: who answers, who is connected, which release they run (`salt/runners/manage.py`).
 
-use super::ask::{Patient, ask};
-use super::{Args, Function, Ran, RunContext, RunError};
-use crate::gather::Outcome;
+use super::query::{QueryTimeouts, query};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_store::keys::KeyState;
 use halite_store::presence::connected_ids;
@@ -69,14 +69,14 @@ pub(super) const FUNCTIONS: &[Function] = presence! {
     ("list_state", "list_not_state"),
 };
 
-impl From<Vec<String>> for Ran {
-    fn from(ids: Vec<String>) -> Ran {
+impl From<Vec<String>> for RunnerOutput {
+    fn from(ids: Vec<String>) -> RunnerOutput {
         Value::from(ids).into()
     }
 }
 
-impl From<Vec<Value>> for Ran {
-    fn from(values: Vec<Value>) -> Ran {
+impl From<Vec<Value>> for RunnerOutput {
+    fn from(values: Vec<Value>) -> RunnerOutput {
         Value::from(values).into()
     }
 }
@@ -91,7 +91,7 @@ fn ping(
         let given = args.int(at, name).and_then(|n| u64::try_from(n).ok());
         given.filter(|n| *n > 0)
     };
-    let times = Patient {
+    let times = QueryTimeouts {
         timeout: seconds(at + 2, "timeout"),
         gather_job_timeout: seconds(at + 3, "gather_job_timeout"),
     };
@@ -104,17 +104,17 @@ fn ping(
         ..Job::default()
     };
     let (mut up, mut down) = (Vec::new(), Vec::new());
-    for (id, outcome) in ask(context, job, times)? {
+    for (id, outcome) in query(context, job, times)? {
         match outcome {
-            Outcome::Returned(_) => up.push(id),
-            Outcome::NoKey => {}
+            MinionOutcome::Returned(_) => up.push(id),
+            MinionOutcome::NoKey => {}
             _ => down.push(id),
         }
     }
     Ok((up, down))
 }
 
-fn down(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn down(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (_, down) = ping(context, args, 1)?;
     if args.flag(0, "removekeys") && !down.is_empty() {
         let chosen = halite_wire::map! {KeyState::Accepted.dir() => down.clone()};
@@ -132,7 +132,7 @@ fn subset(args: &Args) -> Option<Vec<MinionId>> {
     Some(ids.iter().filter_map(|id| id.parse().ok()).collect())
 }
 
-fn present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let connected = connected_ids(&context.config, subset(args).as_deref())?;
     if args.flag(1, "show_ip") {
         let out: Map = connected
@@ -144,7 +144,7 @@ fn present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(connected.keys().map(Value::from).collect::<Vec<_>>().into())
 }
 
-fn not_present(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn not_present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let connected = connected_ids(&context.config, None)?;
     let subset = subset(args);
     let accepted = crate::keys::Keys::new(&context.config).list(KeyState::Accepted)?;
@@ -165,20 +165,22 @@ const LABELS: [&str; 4] = [
     "Minion newer than master",
 ];
 
-fn versions(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+fn versions(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     let job = Job {
         fun: "test.version".into(),
         tgt: "*".into(),
         tgt_type: "glob".into(),
         ..Job::default()
     };
-    let answers = ask(context, job, Patient::default())?;
+    let answers = query(context, job, QueryTimeouts::default())?;
     let own = halite_config::OptionValue::to_value(&context.config.salt_series);
     let own = own.as_str().unwrap_or_default().to_owned();
     let mut groups: [Map; 4] = Default::default();
     for (id, outcome) in answers {
         let version = match &outcome {
-            Outcome::Returned(load) if load.int("retcode").unwrap_or(0) == 0 => load.str("return"),
+            MinionOutcome::Returned(load) if load.int("retcode").unwrap_or(0) == 0 => {
+                load.str("return")
+            }
             _ => None,
         };
         let group = match version.map(|v| compare(v, &own)) {

@@ -1,9 +1,9 @@
 //! `mine.*`: the mine, read and updated from the master's host (`salt/runners/mine.py`).
 
-use super::ask::{Patient, ask};
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::query::{QueryTimeouts, query};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::fleet::Fleet;
-use crate::gather::Outcome;
+use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_store::mine::query::{self, Question};
 use halite_store::open;
@@ -30,7 +30,7 @@ fn kind(args: &Args, at: usize) -> String {
 }
 
 /// The master asks under its own id: what a minion keeps for some minions, it does not get.
-fn get(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn get(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let config = &context.config;
     let fleet = Fleet::open(config)?;
     let part = |at, name| args.get(at, name).cloned().unwrap_or_default();
@@ -49,7 +49,7 @@ fn get(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::from(found).into())
 }
 
-fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let keywords = halite_wire::map! {
         "__kwarg__" => true, "clear" => args.flag(2, "clear"),
         "mine_functions" => args.get(3, "mine_functions").cloned(),
@@ -62,8 +62,8 @@ fn update(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         ..Job::default()
     };
     let mut out = Map::new();
-    for (id, outcome) in ask(context, job, Patient::default())? {
-        if let Outcome::Returned(load) = outcome {
+    for (id, outcome) in query(context, job, QueryTimeouts::default())? {
+        if let MinionOutcome::Returned(load) = outcome {
             out.set(id, load.get("return").cloned().unwrap_or_default());
         }
     }

@@ -5,7 +5,6 @@
 //! `salt/run/<jid>/new` and `ret` and is kept in the job cache, as Salt's are
 //! (reference `salt-local.md` 2.4, 10.1).
 
-pub mod ask;
 mod cache;
 mod config;
 mod doc;
@@ -20,6 +19,7 @@ mod orchestrate;
 mod pause;
 mod pillar;
 pub mod process;
+pub mod query;
 mod queue;
 pub mod reactor;
 mod salt;
@@ -27,7 +27,7 @@ mod saltutil;
 mod survey;
 mod test;
 
-pub use crate::call::{Args, BadArgs, RunError, not_available};
+pub use crate::call::{Args, ArgsError, RunError, not_available};
 pub use launch::{Launch, Run, run, run_as};
 pub use salt::command;
 
@@ -40,20 +40,20 @@ use std::sync::OnceLock;
 
 /// What a runner returns.
 #[derive(Debug, PartialEq)]
-pub struct Ran {
+pub struct RunnerOutput {
     /// The value.
     pub value: Value,
     /// The outputter it wants, if not nested.
     pub out: Option<String>,
 }
 
-impl From<Value> for Ran {
-    fn from(value: Value) -> Ran {
-        Ran { value, out: None }
+impl From<Value> for RunnerOutput {
+    fn from(value: Value) -> RunnerOutput {
+        RunnerOutput { value, out: None }
     }
 }
 
-impl Ran {
+impl RunnerOutput {
     /// As an event and the job cache carry it: with an outputter, a map of both.
     pub fn to_value(&self) -> Value {
         let told = self.value.as_map().is_some_and(|m| m.contains("outputter"));
@@ -127,7 +127,7 @@ pub struct Function {
     /// What it does.
     pub doc: &'static str,
     /// Runs it.
-    pub run: fn(&mut RunContext, &Args) -> Result<Ran, RunError>,
+    pub run: fn(&mut RunContext, &Args) -> Result<RunnerOutput, RunError>,
 }
 
 impl Function {

@@ -1,7 +1,7 @@
 //! `state.orchestrate` and its kin: states that run on the master
 //! (`salt/runners/state.py`; which states there are: [`crate::orchestrate`]).
 
-use super::{Args, Function, Launch, Ran, RunContext, RunError};
+use super::{Args, Function, Launch, RunContext, RunError, RunnerOutput};
 use crate::orchestrate::{MasterStates, WATCHING};
 use crate::sls;
 use halite_config::MasterConfig;
@@ -92,7 +92,7 @@ fn pillar(args: &Args, at: usize) -> Result<Map, RunError> {
 }
 
 /// The SLS names of `mods`: a comma separated text or a list.
-fn wanted(args: &Args) -> Result<Vec<String>, RunError> {
+fn sls_names(args: &Args) -> Result<Vec<String>, RunError> {
     let names: Vec<String> = match args.get(0, "mods") {
         Some(Value::Str(text)) => text.split(',').map(|name| name.trim().to_owned()).collect(),
         Some(list @ Value::Array(_)) => list.str_list(),
@@ -107,10 +107,14 @@ fn wanted(args: &Args) -> Result<Vec<String>, RunError> {
     }
 }
 
-fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let mut high = match gathered(context, args)? {
+fn orchestrate(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    let mut high = match collect_high(context, args)? {
         Ok(high) => high,
-        Err(errors) => return Ok(Came::new(&context.config, errors.into()).whole(context)),
+        Err(errors) => {
+            return Ok(
+                OrchestrationResult::new(&context.config, errors.into()).into_envelope(context)
+            );
+        }
     };
     if let Some(exclude) = args.get(3, "exclude") {
         let mut list = match high.remove("__exclude__") {
@@ -128,11 +132,14 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         .text(7, "orchestration_jid")
         .or_else(|| context.run.jid.as_ref().map(Jid::to_string))
         .unwrap_or_else(|| JidClock::default().next().to_string());
-    Ok(run_high(context, high, args.flag(2, "test"), jid).whole(context))
+    Ok(run_high(context, high, args.flag(2, "test"), jid).into_envelope(context))
 }
 
 /// High data of the files, or what is wrong with them.
-fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<String>>, RunError> {
+fn collect_high(
+    context: &mut RunContext,
+    args: &Args,
+) -> Result<Result<Map, Vec<String>>, RunError> {
     let saltenv = args.text(1, "saltenv").unwrap_or_else(|| "base".into());
     let pillarenv = args.text(5, "pillarenv");
     let mut given = Value::Map(pillar(args, 4)?);
@@ -145,7 +152,7 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
     let given = given.into_map().unwrap_or_default();
     let mut source =
         sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
-    let matches = [(saltenv, wanted(args)?)];
+    let matches = [(saltenv, sls_names(args)?)];
     let found = gather(&mut source, &matches, context.config.state_auto_order);
     Ok(if found.errors.is_empty() {
         Ok(found.high)
@@ -156,23 +163,23 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
 
 /// What a run came to, under the master's id. Errors stand where results would
 /// (`salt/modules/state.py sls`).
-struct Came {
+struct OrchestrationResult {
     value: Value,
     good: bool,
 }
 
-impl Came {
-    fn new(config: &MasterConfig, results: Value) -> Came {
+impl OrchestrationResult {
+    fn new(config: &MasterConfig, results: Value) -> OrchestrationResult {
         let good = result::good(&results, false);
         let value = Value::Map(halite_wire::map! {config.id.as_str() => results});
-        Came { value, good }
+        OrchestrationResult { value, good }
     }
 
     /// As `state.orchestrate` returns it: with the outputter and the exit status.
-    fn whole(self, context: &mut RunContext) -> Ran {
+    fn into_envelope(self, context: &mut RunContext) -> RunnerOutput {
         let retcode = i64::from(!self.good);
         context.run.retcode = retcode;
-        Ran {
+        RunnerOutput {
             value: Value::Map(halite_wire::map! {
                 "data" => self.value, "outputter" => "highstate", "retcode" => retcode,
             }),
@@ -182,7 +189,7 @@ impl Came {
 
     /// As `state.orchestrate_single` and `state.orchestrate_high` return it: bare, and once
     /// more in an event.
-    fn bare(self, context: &mut RunContext) -> Ran {
+    fn into_bare(self, context: &mut RunContext) -> RunnerOutput {
         context.run.retcode = i64::from(!self.good);
         let told = halite_wire::map! {"data" => self.value.clone(), "outputter" => "highstate"};
         context.run.fire("progress", told);
@@ -190,7 +197,12 @@ impl Came {
     }
 }
 
-fn run_high(context: &mut RunContext, mut high: Map, test: bool, jid: String) -> Came {
+fn run_high(
+    context: &mut RunContext,
+    mut high: Map,
+    test: bool,
+    jid: String,
+) -> OrchestrationResult {
     let rules = Rules {
         disabled_requisites: Vec::new(),
         watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
@@ -199,11 +211,16 @@ fn run_high(context: &mut RunContext, mut high: Map, test: bool, jid: String) ->
     let compiled = resolve(&mut high, &rules).and_then(|()| compile(&high, &rules));
     match compiled {
         Ok(compiled) => execute(context, compiled, test, jid),
-        Err(errors) => Came::new(&context.config, errors.into()),
+        Err(errors) => OrchestrationResult::new(&context.config, errors.into()),
     }
 }
 
-fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String) -> Came {
+fn execute(
+    context: &mut RunContext,
+    compiled: Compiled,
+    test: bool,
+    jid: String,
+) -> OrchestrationResult {
     let (config, stop, user) = (&context.config, &context.stop, context.run.user.as_str());
     let runner = |name: &str, positional: Vec<Value>, keyword: Map| {
         call_runner(
@@ -242,7 +259,7 @@ fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String
         failhard: config.failhard,
         max_parallel: 0,
     };
-    Came::new(config, Value::Map(run::run(&states, compiled, &options)))
+    OrchestrationResult::new(config, Value::Map(run::run(&states, compiled, &options)))
 }
 
 /// Runs a runner function inside this process, with events and a record of its own.
@@ -266,7 +283,7 @@ fn own_jid(context: &RunContext) -> String {
     jid.unwrap_or_else(|| JidClock::default().next().to_string())
 }
 
-fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let fun = args.text(0, "fun").unwrap_or_default();
     let name = args.text(1, "name").unwrap_or_default();
     if !fun.contains('.') {
@@ -285,24 +302,24 @@ fn single(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let body = halite_wire::map! {
         fun => declaration, "__sls__" => "", "__env__" => "base",
     };
-    let high = padded(halite_wire::map! {name => body})?;
+    let high = normalize_high(halite_wire::map! {name => body})?;
     let jid = own_jid(context);
-    Ok(run_high(context, high, args.flag(2, "test"), jid).bare(context))
+    Ok(run_high(context, high, args.flag(2, "test"), jid).into_bare(context))
 }
 
-fn high(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let Some(Value::Map(data)) = args.get(0, "data") else {
         return Err(invalid("data is a map of ids, as an SLS file holds them"));
     };
-    let high = padded(data.clone())?;
+    let high = normalize_high(data.clone())?;
     let jid = own_jid(context);
-    Ok(run_high(context, high, args.flag(1, "test"), jid).bare(context))
+    Ok(run_high(context, high, args.flag(1, "test"), jid).into_bare(context))
 }
 
 /// Data of a caller in the form of a file.
-fn padded(data: Map) -> Result<Map, RunError> {
-    struct Given(Option<Value>);
-    impl halite_render::state::gather::Source for Given {
+fn normalize_high(data: Map) -> Result<Map, RunError> {
+    struct SingleSls(Option<Value>);
+    impl halite_render::state::gather::Source for SingleSls {
         fn available(&self, _: &str) -> Option<Vec<String>> {
             Some(Vec::new())
         }
@@ -316,7 +333,7 @@ fn padded(data: Map) -> Result<Map, RunError> {
         }
     }
     let matches = [("base".to_owned(), vec!["data".to_owned()])];
-    let found = gather(&mut Given(Some(Value::Map(data))), &matches, true);
+    let found = gather(&mut SingleSls(Some(Value::Map(data))), &matches, true);
     if found.errors.is_empty() {
         Ok(found.high)
     } else {
@@ -324,8 +341,8 @@ fn padded(data: Map) -> Result<Map, RunError> {
     }
 }
 
-fn show_sls(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let value = match gathered(context, args)? {
+fn show_sls(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    let value = match collect_high(context, args)? {
         Ok(mut high) => match resolve(&mut high, &Rules::default()) {
             Ok(()) => Value::Map(high),
             Err(errors) => Value::from(errors),

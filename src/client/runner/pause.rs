@@ -1,7 +1,7 @@
 //! `state.pause`, `state.resume` and `state.soft_kill`: runs of `state.orchestrate` that wait or
 //! end (`salt/runners/state.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::orchestrate::pause;
 use halite_wire::Value;
 use halite_wire::ids::Jid;
@@ -56,7 +56,7 @@ fn which(args: &Args) -> Result<(Jid, Option<String>), RunError> {
     Ok((jid, args.text(1, "state_id")))
 }
 
-fn hold(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn hold(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (jid, id) = which(args)?;
     let duration = args.int(2, "duration").filter(|d| *d != 0);
     let further = duration.map(|d| ("duration", Value::Int(d)));
@@ -64,7 +64,7 @@ fn hold(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Nil.into())
 }
 
-fn resume(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn resume(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (jid, id) = which(args)?;
     pause::resume(&context.config, &jid, id.as_deref())?;
     Ok(Value::Nil.into())

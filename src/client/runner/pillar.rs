@@ -1,7 +1,7 @@
 //! `pillar.show_pillar` and `pillar.show_top`: the pillar as the master compiles it
 //! (`salt/runners/pillar.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_render::pillar::{PillarMaster, PillarRequest};
 use halite_store::open;
 use halite_wire::Value;
@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Compiles the pillar with the cached grains.
-fn show_pillar(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn show_pillar(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (master, mut request) = prepare(context, args)?;
     request.pillarenv = args.text(2, "pillarenv");
     let limit = Duration::from_secs(context.config.request_timeout);
@@ -34,7 +34,7 @@ fn show_pillar(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Map(pillar).into())
 }
 
-fn show_top(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn show_top(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (master, request) = prepare(context, args)?;
     let (top, errors) = master
         .top(&request)

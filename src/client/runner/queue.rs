@@ -1,7 +1,7 @@
 //! `queue.*`: queues in SQLite files that keep things until something is done with them
 //! (`salt/runners/queue.py`, `salt/queues/sqlite_queue.py`; the files are the same).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_sys::daemon::make_dir;
 use halite_wire::{Map, Value};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
@@ -247,14 +247,14 @@ fn items(args: &Args) -> Result<Vec<String>, RunError> {
     }
 }
 
-fn insert(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn insert(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let items = items(args)?;
     let mut queue = Queue::open(context, &args.text(0, "queue"), args.text(2, "backend"))?;
     let many = matches!(args.get(1, "items"), Some(Value::Array(_)));
     inserted(queue.insert(&items)?, many)
 }
 
-fn inserted(there: Option<String>, many: bool) -> Result<Ran, RunError> {
+fn inserted(there: Option<String>, many: bool) -> Result<RunnerOutput, RunError> {
     let what = if many {
         "One or more items already exists in this queue."
     } else {
@@ -267,7 +267,7 @@ fn inserted(there: Option<String>, many: bool) -> Result<Ran, RunError> {
     .into())
 }
 
-fn delete(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn delete(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let items = items(args)?;
     Queue::open(context, &args.text(0, "queue"), args.text(2, "backend"))?.delete(&items)?;
     Ok(Value::Bool(true).into())
@@ -277,7 +277,7 @@ fn listed(context: &mut RunContext, args: &Args) -> Result<Vec<String>, RunError
     Queue::open(context, &args.text(0, "queue"), args.text(1, "backend"))?.list()
 }
 
-fn list_queues(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn list_queues(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     check_backend(args.text(0, "backend"), "list_queues")?;
     let mut names = databases(&context.config.sqlite_queue_dir)?;
     names.sort_unstable();
@@ -297,7 +297,7 @@ fn databases(dir: &Path) -> Result<Vec<String>, RunError> {
     Ok(entries.flatten().filter_map(|e| name(e.path())).collect())
 }
 
-fn process_queue(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn process_queue(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let name = args.text(0, "queue");
     let popped = Queue::open(context, &name, args.text(2, "backend"))
         .and_then(|q| q.pop(args.get(1, "quantity"), args.flag(3, "is_runner")));
@@ -327,7 +327,7 @@ fn runner_queue(context: &RunContext, args: &Args, at: usize) -> (Option<String>
     )
 }
 
-fn insert_runner(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn insert_runner(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (queue, backend) = runner_queue(context, args, 3);
     let mut queue = Queue::open(context, &queue, backend)?;
     let call = halite_wire::map! {
@@ -338,7 +338,7 @@ fn insert_runner(context: &mut RunContext, args: &Args) -> Result<Ran, RunError>
     inserted(queue.insert(&[to_item(&call)])?, false)
 }
 
-fn process_runner(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn process_runner(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let (name, backend) = runner_queue(context, args, 1);
     let calls = Queue::open(context, &name, backend)?.pop(args.get(0, "quantity"), true)?;
     for call in calls {

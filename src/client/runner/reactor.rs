@@ -4,7 +4,7 @@
 //! key of the master's account from it, so the request carries a proof made with the key; stock's
 //! runner sends the key itself, and the reactor takes that as well.
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_crypto::hmac_hex;
 use halite_wire::msgpack::Profile;
 use halite_wire::{Map, Value, msgpack};
@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "reactor.list",
         args: &["?saltenv", "?test"],
         doc: "The reactions: tags with their files.",
-        run: |context, _| ask(context, "list", Map::new(), "list-results", "reactors"),
+        run: |context, _| request_reactor(context, "list", Map::new(), "list-results", "reactors"),
     },
     Function {
         name: "reactor.add",
@@ -33,14 +33,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
         doc: "Takes the reaction to a tag away until the master starts again.",
         run: |context, args| {
             let data = halite_wire::map! {"event" => args.get(0, "event").cloned()};
-            ask(context, "delete", data, "delete-complete", "result")
+            request_reactor(context, "delete", data, "delete-complete", "result")
         },
     },
     Function {
         name: "reactor.is_leader",
         args: &[],
         doc: "Whether the reactor reacts to events.",
-        run: |context, _| ask(context, "is_leader", Map::new(), "leader/value", "result"),
+        run: |context, _| {
+            request_reactor(context, "is_leader", Map::new(), "leader/value", "result")
+        },
     },
     Function {
         name: "reactor.set_leader",
@@ -49,12 +51,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
         run: |context, args| {
             let value = args.get(0, "value").is_none_or(Value::truthy);
             let data = halite_wire::map! {"id" => context.config.id.as_str(), "value" => value};
-            ask(context, "set_leader", data, "leader/value", "result")
+            request_reactor(context, "set_leader", data, "leader/value", "result")
         },
     },
 ];
 
-fn add(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn add(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let files = match args.get(1, "reactors") {
         Some(Value::Str(one)) => vec![Value::from(one.as_str())],
         Some(Value::Array(list)) => list.clone(),
@@ -64,7 +66,7 @@ fn add(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
         }
     };
     let data = halite_wire::map! {"event" => args.get(0, "event").cloned(), "reactors" => files};
-    ask(context, "add", data, "add-complete", "result")
+    request_reactor(context, "add", data, "add-complete", "result")
 }
 
 /// What proves that a request of the run `jid` comes from somebody who has `key`.
@@ -80,13 +82,13 @@ pub fn proof(key: &str, jid: &str, tag: &str, data: &Map) -> String {
 
 /// Fires `salt/run/<jid>/salt/reactors/manage/<action>` and waits for the answer, of which `part`
 /// is what the caller wants.
-fn ask(
+fn request_reactor(
     context: &mut RunContext,
     action: &str,
     mut data: Map,
     answer: &str,
     part: &str,
-) -> Result<Ran, RunError> {
+) -> Result<RunnerOutput, RunError> {
     let failed = |why: String| RunError::Unknown(why);
     if !context.config.reactor.0.truthy() {
         return Err(failed("Reactor system is not running.".to_owned()));

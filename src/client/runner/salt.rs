@@ -1,9 +1,9 @@
 //! `salt.*`: execution functions, here on the master or on minions (`salt/runners/salt.py`).
 
-use super::ask::{Patient, ask};
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::query::{QueryTimeouts, query};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::command::arguments;
-use crate::gather::Outcome;
+use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_modules::execution::{CallError, Context};
 use halite_modules::grains;
@@ -40,7 +40,7 @@ fn invalid(why: impl Into<String>) -> RunError {
     RunError::Raised("SaltInvocationError".into(), why.into())
 }
 
-fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn cmd(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let mut keyword = args.keyword.clone();
     let named = keyword.remove("fun");
     let fun = args.positional.first().or(named.as_ref());
@@ -75,7 +75,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
             Ok(Value::from(format!("'{fun}' is not available.")).into())
         }
         Some(fault) => Err(RunError::Raised(
-            class(&fault).into(),
+            exception_class(&fault).into(),
             fault.message().into(),
         )),
         None => {
@@ -85,7 +85,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     }
 }
 
-fn class(fault: &CallError) -> &str {
+fn exception_class(fault: &Fault) -> &str {
     match fault {
         CallError::Missing(_) | CallError::Command(_) => "CommandExecutionError",
         CallError::CommandNotFound(_) => "CommandNotFoundError",
@@ -95,10 +95,10 @@ fn class(fault: &CallError) -> &str {
     }
 }
 
-fn execute(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn execute(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let mut out = Map::new();
     for (id, outcome) in outcomes(context, args)? {
-        if let Outcome::Returned(load) = outcome {
+        if let MinionOutcome::Returned(load) = outcome {
             out.set(id, load.get("return").cloned());
         }
     }
@@ -113,7 +113,7 @@ fn execute(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 pub fn command(context: &mut RunContext, args: &Args) -> Result<Map, RunError> {
     let mut out = Map::new();
     for (id, outcome) in outcomes(context, args)? {
-        let Outcome::Returned(load) = outcome else {
+        let MinionOutcome::Returned(load) = outcome else {
             continue;
         };
         let mut told = halite_wire::map! {"ret" => load.get("return").cloned().unwrap_or_default()};
@@ -127,7 +127,10 @@ pub fn command(context: &mut RunContext, args: &Args) -> Result<Map, RunError> {
     Ok(out)
 }
 
-fn outcomes(context: &mut RunContext, args: &Args) -> Result<Vec<(String, Outcome)>, RunError> {
+fn outcomes(
+    context: &mut RunContext,
+    args: &Args,
+) -> Result<Vec<(String, MinionOutcome)>, RunError> {
     let mut arg = match args.get(2, "arg") {
         None => Vec::new(),
         Some(Value::Array(items)) => items.clone(),
@@ -146,17 +149,17 @@ fn outcomes(context: &mut RunContext, args: &Args) -> Result<Vec<(String, Outcom
         tgt_type: args.text(4, "tgt_type").unwrap_or_else(|| "glob".into()),
         ret: text(5, "ret"),
         jid: text(6, "jid"),
-        kwargs: beyond(args),
+        kwargs: extra_kwargs(args),
     };
-    let times = Patient {
+    let times = QueryTimeouts {
         timeout: args.int(3, "timeout").and_then(|n| u64::try_from(n).ok()),
         gather_job_timeout: None,
     };
-    ask(context, job, times)
+    query(context, job, times)
 }
 
 /// Keywords that go to the master with the job: `delimiter`, `metadata`, `ret_config`, ...
-fn beyond(args: &Args) -> Map {
+fn extra_kwargs(args: &Args) -> Map {
     const OWN: &[&str] = &[
         "tgt", "fun", "arg", "timeout", "tgt_type", "ret", "jid", "kwarg",
     ];

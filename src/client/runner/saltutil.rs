@@ -1,7 +1,7 @@
 //! `saltutil.sync_*`: modules in Python that administrators write, copied for stock's tools
 //! (`salt/runners/saltutil.py`). The master itself runs none of them.
 
-use super::{Args, Function, Ran, RunContext, RunError, not_available};
+use super::{Args, Function, RunContext, RunError, RunnerOutput, not_available};
 use halite_config::SaltSeries;
 use halite_store::files::FileServer;
 use halite_store::files::extmods::{Lists, sync};
@@ -94,7 +94,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
 /// The kind that 3006 does not know.
 const WRAPPER: &str = "wrapper";
 
-fn all(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn all(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let mut done = Map::new();
     for (name, form) in ALL {
         if *form == WRAPPER && context.config.salt_series == SaltSeries::S3006 {
@@ -105,7 +105,7 @@ fn all(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Map(done).into())
 }
 
-fn wrapper(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn wrapper(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     match context.config.salt_series {
         SaltSeries::S3006 => Err(not_available("saltutil.sync_wrapper")),
         _ => Ok(one(context, args, WRAPPER).into()),

@@ -1,8 +1,8 @@
 //! `survey.*`: minions grouped by what they answer (`salt/runners/survey.py`).
 
-use super::ask::{Patient, ask};
-use super::{Args, Function, Ran, RunContext, RunError};
-use crate::gather::Outcome;
+use super::query::{QueryTimeouts, query};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_crypto::HashType;
 use halite_modules::execution::python;
@@ -31,7 +31,7 @@ struct Pool {
     result: String,
 }
 
-fn list(pools: &[Pool]) -> Ran {
+fn list(pools: &[Pool]) -> RunnerOutput {
     let all: Vec<Value> = pools
         .iter()
         .map(|pool| {
@@ -71,14 +71,14 @@ fn pools(context: &mut RunContext, args: &Args) -> Result<Vec<Pool>, RunError> {
         tgt_type: if pcre { "pcre" } else { "compound" }.to_owned(),
         ..Job::default()
     };
-    let answers = ask(context, job, Patient::default())?;
+    let answers = query(context, job, QueryTimeouts::default())?;
     Ok(group(answers, up))
 }
 
-fn group(answers: Vec<(String, Outcome)>, up: bool) -> Vec<Pool> {
+fn group(answers: Vec<(String, MinionOutcome)>, up: bool) -> Vec<Pool> {
     let mut pools: Vec<(String, Pool)> = Vec::new();
     for (id, outcome) in answers {
-        let Outcome::Returned(load) = outcome else {
+        let MinionOutcome::Returned(load) = outcome else {
             continue;
         };
         let result = load.get("return").map(python::str).unwrap_or_default();
@@ -103,7 +103,7 @@ fn group(answers: Vec<(String, Outcome)>, up: bool) -> Vec<Pool> {
     pools
 }
 
-fn diff(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn diff(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let pools = pools(context, args)?;
     for (n, pool) in pools.iter().enumerate() {
         let ids: Vec<Value> = pool.ids.iter().map(Value::from).collect();
@@ -211,7 +211,7 @@ mod tests {
         let answer = |id: &str, v: i64| {
             (
                 id.to_owned(),
-                Outcome::Returned(halite_wire::map! {"return" => v}),
+                MinionOutcome::Returned(halite_wire::map! {"return" => v}),
             )
         };
         let pools = group(
@@ -219,7 +219,7 @@ mod tests {
                 answer("a", 1),
                 answer("b", 2),
                 answer("c", 2),
-                ("d".into(), Outcome::NotConnected),
+                ("d".into(), MinionOutcome::NotConnected),
             ],
             false,
         );

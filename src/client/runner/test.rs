@@ -1,7 +1,7 @@
 //! `test.*` and `error.error`: functions that try out the way of a runner
 //! (`salt/runners/test.py`, `error.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-fn echo(args: &Args, wanted: impl Fn(&str) -> bool) -> Ran {
+fn echo(args: &Args, wanted: impl Fn(&str) -> bool) -> RunnerOutput {
     let kwargs: Map = args
         .keyword
         .iter()
@@ -73,7 +73,7 @@ fn echo(args: &Args, wanted: impl Fn(&str) -> bool) -> Ran {
     Value::Map(halite_wire::map! {"args" => args.positional.clone(), "kwargs" => kwargs}).into()
 }
 
-fn metasyntactic(_: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn metasyntactic(_: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let words: &[&str] = match args.text(0, "locality").as_deref() {
         None | Some("us") => &[
             "foo", "bar", "baz", "qux", "quux", "quuz", "corge", "grault", "garply", "waldo",
@@ -98,7 +98,7 @@ fn rest(context: &RunContext, time: Duration) {
     }
 }
 
-fn sleep(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn sleep(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let given = args.get(0, "s_time");
     let seconds = match given {
         None => 10.0,
@@ -116,7 +116,7 @@ fn sleep(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     Ok(Value::Bool(true).into())
 }
 
-fn stream(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
+fn stream(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     for n in 1..100 {
         context.progress(halite_wire::map! {"message" => format!("Runner is {n}% done")});
         rest(context, STEP);
@@ -124,7 +124,7 @@ fn stream(context: &mut RunContext, _: &Args) -> Result<Ran, RunError> {
     Ok(Value::Bool(true).into())
 }
 
-fn error(_: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+fn error(_: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     match args.text(0, "name") {
         None => Ok(Value::Map(Map::new()).into()),
         Some(name) => Err(RunError::Raised(

@@ -2,10 +2,10 @@
 
 use super::Swarm;
 use super::answer::answer;
-use super::ledger::{Ledger, event_data};
 use super::listen::Listener;
-use super::publish::{Order, Publisher};
+use super::publish::{JobSpec, Publisher};
 use super::stats::{Op, Stats};
+use super::tally::{JobTally, event_data};
 use halite_wire::Map;
 use std::io;
 use std::path::Path;
@@ -13,30 +13,30 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How often the account of a job is looked at.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Returns heard and not yet looked at.
-const WAITING: usize = 65_536;
+const QUEUE_LEN: usize = 65_536;
 
 /// A return that was heard on the bus.
-struct Heard {
+struct HeardReturn {
     tag: String,
     data: Map,
     at: Instant,
 }
 
 /// A listener for the returns of jobs.
-pub struct Bus {
+pub struct ReturnListener {
     listener: Listener,
-    heard: Receiver<Heard>,
+    heard: Receiver<HeardReturn>,
 }
 
-impl Bus {
+impl ReturnListener {
     /// Listens on the bus in `sock_dir`. Do so before minions sign in: a bus takes listeners in while it serves others.
     ///
     /// # Errors
     /// If the bus cannot be reached.
-    pub fn open(sock_dir: &Path) -> io::Result<Bus> {
-        let (send, heard) = sync_channel(WAITING);
+    pub fn open(sock_dir: &Path) -> io::Result<ReturnListener> {
+        let (send, heard) = sync_channel(QUEUE_LEN);
         let prefixes = ["salt/job/".to_owned()];
         let listener = Listener::start(sock_dir, &prefixes, move |event, at, stats| {
             if !event.tag.contains("/ret/") {
@@ -44,7 +44,7 @@ impl Bus {
             }
             match event_data(&event.payload) {
                 // Nobody takes it once the jobs are over.
-                Some(data) => drop(send.send(Heard {
+                Some(data) => drop(send.send(HeardReturn {
                     tag: event.tag.clone(),
                     data,
                     at,
@@ -52,33 +52,33 @@ impl Bus {
                 None => stats.error("the data of an event is no map"),
             }
         })?;
-        Ok(Bus { listener, heard })
+        Ok(ReturnListener { listener, heard })
     }
 }
 
 /// Publishes jobs and keeps their accounts. Counts go into a [`Stats`] of its own.
-pub struct Jobs<'a> {
+pub struct JobRunner<'a> {
     swarm: &'a Swarm,
     publisher: Publisher,
-    order: Order,
+    order: JobSpec,
     /// What the minions return.
     expected: Map,
     /// A job is given up when no answer came for so long.
     patience: Duration,
-    bus: Option<Bus>,
+    bus: Option<ReturnListener>,
     stats: Stats,
 }
 
-impl<'a> Jobs<'a> {
+impl<'a> JobRunner<'a> {
     /// Prepares jobs; with `bus`, each return must be heard there as well.
     pub fn new(
         swarm: &'a Swarm,
         publisher: Publisher,
-        order: Order,
+        order: JobSpec,
         patience: Duration,
-        bus: Option<Bus>,
-    ) -> Jobs<'a> {
-        Jobs {
+        bus: Option<ReturnListener>,
+    ) -> JobRunner<'a> {
+        JobRunner {
             swarm,
             publisher,
             expected: answer(&order.job(), &|_| None),
@@ -120,46 +120,46 @@ impl<'a> Jobs<'a> {
         if ours.is_empty() {
             return Err(io::Error::other("the job means no minion of the swarm"));
         }
-        let mut ledger = Ledger::new(&published.jid, ours, self.bus.is_some());
+        let mut tally = JobTally::new(&published.jid, ours, self.bus.is_some());
         let mut moved = Instant::now();
         while !stop() && moved.elapsed() < self.patience {
             let new = self.swarm.take_acknowledged();
             if !new.is_empty() {
                 moved = Instant::now();
             }
-            new.iter().for_each(|item| ledger.acknowledged(item));
-            if self.hear(&mut ledger, begun) {
+            new.iter().for_each(|item| tally.acknowledged(item));
+            if self.hear(&mut tally, begun) {
                 moved = Instant::now();
             }
-            if ledger.complete() {
+            if tally.complete() {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        if stop() && !ledger.complete() {
+        if stop() && !tally.complete() {
             return Ok(false);
         }
-        if ledger.all_answered()
-            && let Some(last) = ledger.last()
+        if tally.all_answered()
+            && let Some(last) = tally.last()
         {
             self.stats.done(Op::Job, last.duration_since(begun));
         }
-        let complete = ledger.complete();
-        for (what, count) in ledger.close(self.swarm.repeated() > repeated) {
+        let complete = tally.complete();
+        for (what, count) in tally.close(self.swarm.repeated() > repeated) {
             *self.stats.errors.entry(what).or_default() += count;
         }
         Ok(complete)
     }
 
     /// Takes what the bus brought; whether there was something.
-    fn hear(&mut self, ledger: &mut Ledger, begun: Instant) -> bool {
+    fn hear(&mut self, tally: &mut JobTally, begun: Instant) -> bool {
         let Some(bus) = &self.bus else {
             return false;
         };
         let mut some = false;
         for heard in bus.heard.try_iter() {
             some = true;
-            if ledger.heard(&heard.tag, &heard.data, &self.expected) {
+            if tally.heard(&heard.tag, &heard.data, &self.expected) {
                 let took = heard.at.saturating_duration_since(begun);
                 self.stats.done(Op::ReturnHeard, took);
             }

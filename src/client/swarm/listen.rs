@@ -1,8 +1,8 @@
 //! Listeners of a master's event bus, each in a thread of its own that does nothing else.
 
-use super::ledger::event_data;
 use super::stats::{Op, Stats};
-use super::work::events::{Events, Heard};
+use super::tally::event_data;
+use super::work::events::{EventTally, Events};
 use halite_ipc::{Error, Event, Subscriber};
 use std::io;
 use std::path::Path;
@@ -95,7 +95,7 @@ impl Drop for Listener {
 /// A listener for the events of a run.
 pub struct EventListener {
     listener: Listener,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Mutex<EventTally>>,
     count: Arc<AtomicU64>,
 }
 
@@ -105,7 +105,7 @@ impl EventListener {
     /// # Errors
     /// If the bus cannot be reached.
     pub fn open(sock_dir: &Path, events: &Arc<Events>) -> io::Result<EventListener> {
-        let heard = Heard::new(events);
+        let heard = EventTally::new(events);
         let count = heard.count();
         let heard = Arc::new(Mutex::new(heard));
         let own = heard.clone();

@@ -1,12 +1,13 @@
 //! One simulated minion: what it holds and what it waits for. The shard drives it.
 
-use super::Options;
-use super::session::{Load, Master, MinionKeys, Session, SignIn};
+use super::SwarmOptions;
+use super::session::{Load, MinionKeys, Session, SignIn};
 use super::stats::Op;
 use super::work::events::Events;
 use super::work::files::Fetch;
 use super::work::pillar::Pillars;
-use super::zmtp::Connection;
+use halite_channel::signin::MasterKey;
+use halite_transport::zmtp::Connection;
 use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,11 +22,11 @@ pub(super) struct Request {
     /// First time it was sent.
     pub since: Option<Instant>,
     pub tries: u32,
-    pub check: Check,
+    pub check: ReplyCheck,
 }
 
 impl Request {
-    pub fn new(load: Arc<Load>, check: Check) -> Request {
+    pub fn new(load: Arc<Load>, check: ReplyCheck) -> Request {
         Request {
             load,
             since: None,
@@ -36,7 +37,7 @@ impl Request {
 }
 
 /// What the reply to a request must be.
-pub(super) enum Check {
+pub(super) enum ReplyCheck {
     /// Empty: the answer to this job is kept.
     Answer(Arc<Map>),
     /// Empty: the return of the swarm's own making, with this jid, is kept.
@@ -51,29 +52,29 @@ pub(super) enum Check {
     Back,
 }
 
-impl Check {
+impl ReplyCheck {
     /// What is counted when the reply is right.
     pub fn op(&self) -> Op {
         match self {
-            Check::Answer(_) => Op::Answer,
-            Check::Return(_) => Op::Return,
-            Check::Pillar(_) => Op::Pillar,
-            Check::File(..) => Op::FileRequest,
-            Check::Event(..) => Op::Event,
-            Check::Back => Op::Back,
+            ReplyCheck::Answer(_) => Op::Answer,
+            ReplyCheck::Return(_) => Op::Return,
+            ReplyCheck::Pillar(_) => Op::Pillar,
+            ReplyCheck::File(..) => Op::FileRequest,
+            ReplyCheck::Event(..) => Op::Event,
+            ReplyCheck::Back => Op::Back,
         }
     }
 }
 
 /// What a minion waits for on its request connection.
-pub(super) enum Task {
+pub(super) enum InFlight {
     SignIn(SignIn),
     Request(Box<Request>, String),
 }
 
 /// What a minion has been through whose master went away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Absence {
+pub(super) enum Outage {
     /// Its connection has stood since it was ready.
     Never,
     /// It was lost at that moment.
@@ -90,14 +91,14 @@ pub(super) enum Absence {
 pub(super) struct Minion {
     pub id: String,
     pub keys: Arc<MinionKeys>,
-    pub pinned: Option<Master>,
+    pub pinned: Option<Arc<MasterKey>>,
     pub session: Option<Session>,
     pub req: Option<Connection>,
     pub sub: Option<Connection>,
     pub subscribed: bool,
     pub pongs: u8,
     pub counted_ready: bool,
-    pub task: Option<Task>,
+    pub task: Option<InFlight>,
     pub sent: Instant,
     /// First attempt of the sign-in under way or wanted.
     pub sign_in_since: Option<Instant>,
@@ -112,14 +113,14 @@ pub(super) struct Minion {
     /// Connections refused or lost since the last that stood.
     pub refused: u32,
     /// Where it stands if its master went away.
-    pub absence: Absence,
+    pub absence: Outage,
     /// Digest of the pillar that it got first.
     pub pillar: Option<String>,
     jids: VecDeque<Arc<str>>,
 }
 
 impl Minion {
-    pub fn new(options: &Options, number: usize) -> Minion {
+    pub fn new(options: &SwarmOptions, number: usize) -> Minion {
         Minion {
             id: options.id(number),
             keys: options.keys[number % options.keys.len()].clone(),
@@ -139,7 +140,7 @@ impl Minion {
             pause: None,
             rounds: 0,
             refused: 0,
-            absence: Absence::Never,
+            absence: Outage::Never,
             pillar: None,
             jids: VecDeque::new(),
         }
@@ -160,14 +161,14 @@ impl Minion {
     /// The job with that jid, if it is under way here.
     pub fn running(&self, jid: &str) -> Option<Map> {
         let current = match &self.task {
-            Some(Task::Request(current, _)) => Some(&**current),
+            Some(InFlight::Request(current, _)) => Some(&**current),
             _ => None,
         };
         self.queue
             .iter()
             .chain(current)
             .find_map(|r| match &r.check {
-                Check::Answer(job) if job.str("jid") == Some(jid) => Some(Map::clone(job)),
+                ReplyCheck::Answer(job) if job.str("jid") == Some(jid) => Some(Map::clone(job)),
                 _ => None,
             })
     }

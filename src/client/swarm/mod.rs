@@ -7,18 +7,16 @@
 
 pub mod answer;
 pub mod jobs;
-pub mod ledger;
 pub mod listen;
 mod minion;
 pub mod publish;
 pub mod session;
 mod shard;
 pub mod stats;
+pub mod tally;
 pub mod work;
-pub mod zmtp;
 
 use halite_sys::process::raise_open_files;
-pub use ledger::Acknowledged;
 use session::MinionKeys;
 use shard::Shard;
 use stats::Stats;
@@ -28,11 +26,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+pub use tally::Acknowledged;
 use work::Work;
 
 /// What a swarm is made of.
 #[derive(Clone)]
-pub struct Options {
+pub struct SwarmOptions {
     /// The master's request server.
     pub master: SocketAddr,
     /// Port of publications; `None` takes what the sign-in reply says.
@@ -62,10 +61,10 @@ pub struct Options {
     pub come_back: bool,
 }
 
-impl Options {
+impl SwarmOptions {
     /// Usual values for `minions` minions of the master at `master`.
-    pub fn new(master: SocketAddr, minions: usize, keys: Vec<MinionKeys>) -> Options {
-        Options {
+    pub fn new(master: SocketAddr, minions: usize, keys: Vec<MinionKeys>) -> SwarmOptions {
+        SwarmOptions {
             master,
             publish_port: None,
             minions,
@@ -136,7 +135,7 @@ impl Swarm {
     ///
     /// # Errors
     /// If there are no keys, or the limit of open files is too low and cannot be raised.
-    pub fn start(options: Options) -> io::Result<Swarm> {
+    pub fn start(options: SwarmOptions) -> io::Result<Swarm> {
         if options.keys.is_empty() || options.minions == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -1,6 +1,6 @@
 //! Publishing jobs as the client on the master's host does (reference 7.1, 7.2), without its configuration.
 
-use crate::local::{ClientError, Published, published};
+use crate::local::{ClientError, Published, parse_published};
 use halite_config::paths::master::client_key;
 use halite_sys::process::user_name;
 use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A function with its arguments, and who is to run it.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct JobSpec {
     /// Function.
     pub fun: String,
     /// Its arguments, as text.
@@ -24,7 +24,7 @@ pub struct Order {
     pub tgt_type: String,
 }
 
-impl Order {
+impl JobSpec {
     fn target(&self) -> Value {
         match self.tgt_type.as_str() {
             "list" => self
@@ -80,7 +80,7 @@ impl Publisher {
     ///
     /// # Errors
     /// The master is silent or refuses; a target that means nobody is no error, but an empty jid.
-    pub fn publish(&mut self, order: &Order) -> Result<Published, ClientError> {
+    pub fn publish(&mut self, order: &JobSpec) -> Result<Published, ClientError> {
         let job = order.job();
         let load = halite_wire::map! {
             "cmd" => "publish", "tgt" => order.target(), "fun" => order.fun.as_str(),
@@ -95,7 +95,7 @@ impl Publisher {
             .ask(&body, self.timeout)
             .map_err(|e| ClientError::NoMaster(e.to_string()))?
             .ok_or_else(|| ClientError::NoMaster(format!("no answer within {:?}", self.timeout)))?;
-        published(&answer)
+        parse_published(&answer)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Function, WheelContext};
 use crate::call::{Args, RunError, as_text};
 use crate::keys::{
-    FingerForm, Keys, Selection, SignatureOptions, Texts, generate_pair, make_signature,
+    FingerForm, KeyTexts, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
 use halite_config::MasterConfig;
 use halite_crypto::{HashType, PrivateKey, finger};
@@ -44,37 +44,37 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "key.accept",
         args: &["match", "?include_rejected", "?include_denied"],
         doc: "Accepts the keys that match.",
-        run: |context, args| change(context, args, Change::Accept, Named::Glob),
+        run: |context, args| change(context, args, Change::Accept, MatchForm::Glob),
     },
     Function {
         name: "key.accept_dict",
         args: &["match", "?include_rejected", "?include_denied"],
         doc: "Accepts the keys of a map of state and ids.",
-        run: |context, args| change(context, args, Change::Accept, Named::Map),
+        run: |context, args| change(context, args, Change::Accept, MatchForm::Map),
     },
     Function {
         name: "key.reject",
         args: &["match", "?include_accepted", "?include_denied"],
         doc: "Rejects the keys that match.",
-        run: |context, args| change(context, args, Change::Reject, Named::Glob),
+        run: |context, args| change(context, args, Change::Reject, MatchForm::Glob),
     },
     Function {
         name: "key.reject_dict",
         args: &["match", "?include_accepted", "?include_denied"],
         doc: "Rejects the keys of a map of state and ids.",
-        run: |context, args| change(context, args, Change::Reject, Named::Map),
+        run: |context, args| change(context, args, Change::Reject, MatchForm::Map),
     },
     Function {
         name: "key.delete",
         args: &["match"],
         doc: "Deletes the keys that match, in every state.",
-        run: |context, args| change(context, args, Change::Delete, Named::Glob),
+        run: |context, args| change(context, args, Change::Delete, MatchForm::Glob),
     },
     Function {
         name: "key.delete_dict",
         args: &["match"],
         doc: "Deletes the keys of a map of state and ids.",
-        run: |context, args| change(context, args, Change::Delete, Named::Map),
+        run: |context, args| change(context, args, Change::Delete, MatchForm::Map),
     },
     Function {
         name: "key.print",
@@ -193,7 +193,7 @@ enum Change {
 
 /// How `match` names keys.
 #[derive(Clone, Copy, PartialEq)]
-enum Named {
+enum MatchForm {
     Glob,
     Map,
 }
@@ -202,12 +202,12 @@ fn change(
     context: &WheelContext,
     args: &Args,
     change: Change,
-    named: Named,
+    named: MatchForm,
 ) -> Result<Value, RunError> {
     let mut keys = Keys::new(context.config);
     let chosen = match named {
-        Named::Glob => keys.select(&globs(args)?)?,
-        Named::Map => from_map(args)?,
+        MatchForm::Glob => keys.select(&globs(args)?)?,
+        MatchForm::Map => from_map(args)?,
     };
     let (second, third) = (args.get(1, ""), args.get(2, "include_denied"));
     let also = |name: &str| args.keyword.get(name).or(second).is_some_and(Value::truthy);
@@ -237,7 +237,7 @@ fn change(
     }
     if change != Change::Accept {
         keys.forget_vanished(
-            &crate::keys::Changed {
+            &crate::keys::KeyChanges {
                 done: changed.done,
                 ..Default::default()
             },
@@ -248,8 +248,8 @@ fn change(
         }
     }
     match named {
-        Named::Glob => Ok(Value::Map(ids(&keys.select(&globs(args)?)?))),
-        Named::Map => Ok(Value::Map(dict_match(&keys, &chosen)?)),
+        MatchForm::Glob => Ok(Value::Map(ids(&keys.select(&globs(args)?)?))),
+        MatchForm::Map => Ok(Value::Map(dict_match(&keys, &chosen)?)),
     }
 }
 
@@ -294,7 +294,7 @@ fn from_map(args: &Args) -> Result<Selection, RunError> {
     Ok(out)
 }
 
-fn texts(groups: Texts) -> Value {
+fn texts(groups: KeyTexts) -> Value {
     let out: Map = groups
         .into_iter()
         .map(|(group, keys)| {

@@ -10,7 +10,7 @@ mod key;
 mod other;
 mod roots;
 
-use crate::call::{self, Args, RunBus, RunError, keep};
+use crate::call::{self, Args, RunError, RunEvents, keep};
 use halite_config::{MasterConfig, SaltSeries};
 use halite_master::functions::Call;
 use halite_wire::{Map, Value};
@@ -72,7 +72,7 @@ pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunE
 /// The fields of events differ: 3008 fires them where the function runs, older series where the
 /// request is handled (`salt/client/mixins.py SyncClientMixin.low`, `salt/master.py ClearFuncs.wheel`).
 pub fn answer(config: &MasterConfig, call: &Call) -> Map {
-    let mut bus = RunBus::open(config, "wheel", &call.jid);
+    let mut bus = RunEvents::open(config, "wheel", &call.jid);
     let newer = config.salt_series == SaltSeries::S3008;
     let mut data = halite_wire::map! {"fun" => format!("wheel.{}", call.fun), "jid" => &call.jid};
     if !newer {

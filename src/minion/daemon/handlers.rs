@@ -2,9 +2,9 @@
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::Minion;
-use crate::background::LoopEvent;
+use crate::aside::News;
 use crate::jobs::{Finished, LocalJob, Origin, ReturnAs};
-use crate::master_connection::event as event_load;
+use crate::line::event as event_load;
 use crate::timetable::{GRAINS, MINE};
 use crate::watch::Input;
 use halite_channel::publication::Job;
@@ -46,12 +46,12 @@ impl Minion {
                 }
                 return;
             }
-            Origin::LocalJob(own) => own,
+            Origin::Local(own) => own,
         };
-        let keep = match own.keep {
+        let keep = match own.return_as {
             ReturnAs::Nothing => return,
-            ReturnAs::Under(name) => name,
-            ReturnAs::Itself => jid.as_str(),
+            ReturnAs::Jid(name) => name,
+            ReturnAs::OwnJid => jid.as_str(),
         };
         let Ok(Value::Map(mut map)) = msgpack::decode(&load) else {
             return;
@@ -121,10 +121,10 @@ impl Minion {
         }
         let returners = self.returners(&spec.returners);
         // With a returner, the job keeps its own jid.
-        let keep = match (spec.return_job.jid(), returners.is_empty()) {
+        let return_as = match (spec.return_job.jid(), returners.is_empty()) {
             (None, _) => ReturnAs::Nothing,
-            (Some(jid), true) => ReturnAs::Under(jid),
-            (Some(_), false) => ReturnAs::Itself,
+            (Some(jid), true) => ReturnAs::Jid(jid),
+            (Some(_), false) => ReturnAs::OwnJid,
         };
         let mut load = halite_wire::map! {
             "fun" => spec.function.as_str(), "arg" => args, "tgt" => self.config.id.as_str(),
@@ -138,12 +138,12 @@ impl Minion {
             load.set(key, value.clone());
         }
         match name {
-            MINE => self.mine(&load, keep),
+            MINE => self.mine(&load, return_as),
             _ => {
                 log::info!(fun = spec.function.as_str(); "the scheduled job {name} runs {}", spec.function);
                 let own = LocalJob {
                     counted: spec.counted,
-                    ..LocalJob::new(name, self.leader(), keep)
+                    ..LocalJob::new(name, self.leader(), return_as)
                 };
                 self.give(load, own);
             }
@@ -169,7 +169,7 @@ impl Minion {
     }
 
     /// Each master gets the mine: it is asked there.
-    fn mine(&mut self, load: &Map, keep: ReturnAs) {
+    fn mine(&mut self, load: &Map, return_as: ReturnAs) {
         for at in 0..self.lines.len() {
             let line = &self.lines[at];
             let ctx = Context {
@@ -180,7 +180,7 @@ impl Minion {
             if line.is_up() && mine_functions(&ctx).is_some() {
                 let own = LocalJob {
                     to_all: false,
-                    ..LocalJob::new(MINE, at, keep)
+                    ..LocalJob::new(MINE, at, return_as)
                 };
                 self.give(load.clone(), own);
             }
@@ -191,7 +191,7 @@ impl Minion {
     fn give(&mut self, mut load: Map, own: LocalJob) {
         let jid = self.jids.next();
         load.set("jid", jid.as_str());
-        let finished = self.jobs.add(Job { jid, load }, Origin::LocalJob(own));
+        let finished = self.jobs.add(Job { jid, load }, Origin::Local(own));
         finished.into_iter().for_each(|f| self.deliver(f));
     }
 
@@ -211,7 +211,7 @@ impl Minion {
         let load = halite_wire::map! {
             "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
         };
-        let own = LocalJob::new("startup_states", self.leader(), ReturnAs::Under("req"));
+        let own = LocalJob::new("startup_states", self.leader(), ReturnAs::Jid("req"));
         self.give(load, own);
     }
 

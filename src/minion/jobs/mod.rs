@@ -58,7 +58,7 @@ pub enum Origin {
     /// From a master, by its place among the connections; its result goes back there.
     Master(usize),
     /// The minion gave it to itself.
-    LocalJob(LocalJob),
+    Local(LocalJob),
 }
 
 /// A job that the minion gave itself.
@@ -69,7 +69,7 @@ pub struct LocalJob {
     /// The connection whose pillar and keys it uses.
     pub line: usize,
     /// Under which jid masters get the result.
-    pub keep: ReturnAs,
+    pub return_as: ReturnAs,
     /// Masters other than that of `line` get it as well.
     pub to_all: bool,
     /// It is found while it runs.
@@ -78,11 +78,11 @@ pub struct LocalJob {
 
 impl LocalJob {
     /// One whose result all masters get, and that is found.
-    pub fn new(name: &str, line: usize, keep: ReturnAs) -> LocalJob {
+    pub fn new(name: &str, line: usize, return_as: ReturnAs) -> LocalJob {
         LocalJob {
             name: name.to_owned(),
             line,
-            keep,
+            return_as,
             to_all: true,
             counted: true,
         }
@@ -95,16 +95,16 @@ pub enum ReturnAs {
     /// They do not get it.
     Nothing,
     /// Under a word that means something to them.
-    Under(&'static str),
+    Jid(&'static str),
     /// Under that of the job.
-    Itself,
+    OwnJid,
 }
 
 impl Origin {
     fn line(&self) -> usize {
         match self {
             Origin::Master(line) => *line,
-            Origin::LocalJob(own) => own.line,
+            Origin::Local(own) => own.line,
         }
     }
 }
@@ -213,7 +213,7 @@ impl Jobs {
 
     /// How many jobs of a name in the schedule run or wait.
     pub fn count(&self, name: &str) -> usize {
-        let is = |origin: &Origin| matches!(origin, Origin::LocalJob(own) if own.name == name);
+        let is = |origin: &Origin| matches!(origin, Origin::Local(own) if own.name == name);
         self.running.iter().filter(|r| is(&r.origin)).count()
             + self.waiting.iter().filter(|w| is(&w.origin)).count()
     }
@@ -302,12 +302,12 @@ impl Jobs {
     fn note(&self, job: &Job, origin: &Origin, pid: u32) {
         let mut load = job.load.clone();
         match origin {
-            Origin::LocalJob(own) if !own.counted => return,
+            Origin::Local(own) if !own.counted => return,
             Origin::Master(line) => {
                 let master = self.sites.get(*line).map(|site| site.master.as_str());
                 load.set(proc::MASTER, master.unwrap_or_default());
             }
-            Origin::LocalJob(_) => {
+            Origin::Local(_) => {
                 if load.contains("schedule") {
                     load = halite_modules::execution::scheduled_note(&self.config.id, &load);
                 }
@@ -465,7 +465,7 @@ impl Jobs {
         // What closes here without having been read to its end stays with the job; one that was read may still
         // write to a database.
         self.running
-            .retain(|r| matches!(r.origin, Origin::LocalJob(_)));
+            .retain(|r| matches!(r.origin, Origin::Local(_)));
         self.terminate()
     }
 

@@ -7,8 +7,8 @@ mod tests;
 use std::fmt;
 
 /// Bytes of a greeting.
-const GREETING: usize = 64;
-/// The beginning of every greeting of version 3, up to the major version; the eight bytes between are padding.
+pub const GREETING: usize = 64;
+/// The beginning of every greeting of version 3, up to the major version; the eight octets between are padding.
 const FIRST: u8 = 0xff;
 const TENTH: u8 = 0x7f;
 const MAJOR: u8 = 3;
@@ -18,9 +18,12 @@ const LARGEST: usize = 4096;
 /// Bytes of a heartbeat's context that are sent back (RFC 37).
 const CONTEXT: usize = 16;
 
-const MORE: u8 = 1;
+/// Frame flag: another part of the message follows.
+pub const MORE: u8 = 1;
+/// Frame flag: the length takes eight bytes.
 const LONG: u8 = 2;
-const COMMAND: u8 = 4;
+/// Frame flag: a command, not part of a message.
+pub const COMMAND: u8 = 4;
 
 /// Why a connection is no subscriber's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +120,7 @@ impl Listener {
             }
             return Ok(whole.then_some((None, GREETING)));
         }
-        let Some((flags, body, used)) = frame(left)? else {
+        let Some((flags, body, used)) = frame(left, LARGEST)? else {
             return Ok(None);
         };
         let word = match flags & COMMAND {
@@ -133,8 +136,11 @@ impl Listener {
     }
 }
 
-/// Whether a greeting is complete. What cannot become one is refused at its first bytes.
-fn greeted(octets: &[u8]) -> Result<bool, Fault> {
+/// Whether a greeting is complete.
+///
+/// # Errors
+/// It is not the greeting of a ZMTP 3 peer with the mechanism NULL; this is found with the first wrong byte.
+pub fn greeted(octets: &[u8]) -> Result<bool, Fault> {
     let is = |at: usize, right: &dyn Fn(u8) -> bool| octets.get(at).is_none_or(|b| right(*b));
     if !is(0, &|b| b == FIRST) || !is(9, &|b| b == TENTH) || !is(10, &|b| b >= MAJOR) {
         return Err(Fault::Greeting);
@@ -149,11 +155,14 @@ fn greeted(octets: &[u8]) -> Result<bool, Fault> {
     Ok(octets.len() >= GREETING)
 }
 
-/// Flags, body, and the bytes of both with the length between.
-type Frame<'a> = (u8, &'a [u8], usize);
+/// Flags, body, and the octets of both with the length between.
+pub type Frame<'a> = (u8, &'a [u8], usize);
 
-/// The first frame; `None` if it is not complete.
-fn frame(octets: &[u8]) -> Result<Option<Frame<'_>>, Fault> {
+/// The first frame, of at most `largest` bytes; `None` if it is not complete.
+///
+/// # Errors
+/// The frame is larger, or has unknown flags.
+pub fn frame(octets: &[u8], largest: usize) -> Result<Option<Frame<'_>>, Fault> {
     let Some(flags) = octets.first() else {
         return Ok(None);
     };
@@ -171,7 +180,7 @@ fn frame(octets: &[u8]) -> Result<Option<Frame<'_>>, Fault> {
         return Ok(None);
     };
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > LARGEST {
+    if length > largest {
         return Err(Fault::Frame);
     }
     let whole = octets.get(head..head + length);
@@ -228,11 +237,16 @@ fn property<'a>(mut data: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, F
 
 /// What a publisher says first: its greeting, and that it is ready.
 pub fn hello() -> Vec<u8> {
+    handshake("PUB")
+}
+
+/// Greeting and READY of a socket of this type.
+pub fn handshake(socket_type: &str) -> Vec<u8> {
     let mut out = vec![FIRST, 0, 0, 0, 0, 0, 0, 0, 1, TENTH, MAJOR, 1];
     out.extend_from_slice(MECHANISM);
     out.resize(GREETING, 0);
     let mut properties = Vec::new();
-    for (name, value) in [("Socket-Type", "PUB"), ("Identity", "")] {
+    for (name, value) in [("Socket-Type", socket_type), ("Identity", "")] {
         properties.push(name.len() as u8);
         properties.extend_from_slice(name.as_bytes());
         properties.extend_from_slice(&(value.len() as u32).to_be_bytes());
@@ -245,6 +259,11 @@ pub fn hello() -> Vec<u8> {
 /// Asks a peer of version 3.1 whether it lives.
 pub fn ping() -> Vec<u8> {
     said(b"PING", &[0, 0])
+}
+
+/// Subscribes to what begins with `topic` (ZMTP 3.1).
+pub fn subscribe(topic: &[u8]) -> Vec<u8> {
+    said(b"SUBSCRIBE", topic)
 }
 
 /// The answer to [`Word::Ping`].

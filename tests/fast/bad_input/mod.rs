@@ -8,14 +8,13 @@ mod replays;
 mod sign_in;
 
 use halite::client::swarm::Swarm;
-use halite::client::swarm::session::{Fault, MinionKeys, Session, SignIn};
-use halite::client::swarm::zmtp;
+use halite::client::swarm::session::{MinionKeys, Session, SessionError, SignIn};
 use halite::crypto::{PublicKey, Signing};
 use halite::map;
 use halite::sys::time::unix_now_i64;
 use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite::wire::msgpack::{self, Profile};
-use halite::wire::{Map, Value};
+use halite::wire::{Map, Value, zmtp};
 use halite_ipc::{Event, Subscriber};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -137,7 +136,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Sends a load as the channel does.
-    fn call(&self, load: &Map) -> Result<Value, Fault> {
+    fn call(&self, load: &Map) -> Result<Value, SessionError> {
         let (request, nonce) = self.session.seal(&self.id, &self.keys, load);
         self.session.open(&nonce, &self.target.ask(&request))
     }
@@ -153,7 +152,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Sends a load exactly as it is.
-    fn call_raw(&self, load: &Map) -> Result<Value, Fault> {
+    fn call_raw(&self, load: &Map) -> Result<Value, SessionError> {
         self.session.open(
             NONCE,
             &self.target.ask(&self.session.seal_raw(&self.id, load)),
@@ -163,9 +162,9 @@ impl<'a> Peer<'a> {
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
-fn sign_in(target: &Target, id: &str, keys: &MinionKeys) -> Result<Session, Fault> {
-    let (sign_in, request) = SignIn::begin(id, keys, None).unwrap();
-    sign_in.finish(keys, None, &target.ask(&request))
+fn sign_in(target: &Target, id: &str, keys: &MinionKeys) -> Result<Session, SessionError> {
+    let (sign_in, request) = SignIn::begin(id, keys, None);
+    sign_in.finish(None, &target.ask(&request))
 }
 
 /// Bytes that look random and are the same in every run.

@@ -11,16 +11,6 @@ fn greeting() -> Vec<u8> {
     out
 }
 
-/// Greeting and READY of a socket type.
-fn handshake(kind: &[u8]) -> Vec<u8> {
-    let mut out = greeting();
-    let mut ready = b"\x05READY\x0bSocket-Type".to_vec();
-    ready.extend_from_slice(&(kind.len() as u32).to_be_bytes());
-    ready.extend_from_slice(kind);
-    zmtp::frame(&mut out, 4, &ready);
-    out
-}
-
 /// Waits until the master ends the connection.
 fn read_to_end(mut stream: TcpStream) {
     let mut sink = [0u8; 4096];
@@ -52,10 +42,10 @@ fn octets_that_are_no_zmtp() {
         Vec::new(),
         other_mechanism,
         [greeting(), noise(1, 500)].concat(),
-        [handshake(b"NONSENSE"), noise(2, 500)].concat(),
-        [handshake(b"REQ"), vec![4, 3, 9, b'X', b'Y']].concat(),
-        [handshake(b"SUB"), vec![4, 0]].concat(),
-        handshake(b"PAIR"),
+        [zmtp::handshake("NONSENSE"), noise(2, 500)].concat(),
+        [zmtp::handshake("REQ"), vec![4, 3, 9, b'X', b'Y']].concat(),
+        [zmtp::handshake("SUB"), vec![4, 0]].concat(),
+        zmtp::handshake("PAIR"),
     ];
     inputs.extend((10..40).map(|seed| noise(seed, 20 + seed as usize * 37)));
     for port in target.ports() {
@@ -73,12 +63,12 @@ fn frames_too_long_or_cut_off() {
     for port in target.ports() {
         for length in [1u64 << 63, u64::MAX, 1 << 40, (1 << 32) + 5] {
             let mut stream = target.raw(port);
-            let kind: &[u8] = if port == target.master.ret_port {
-                b"REQ"
+            let kind = if port == target.master.ret_port {
+                "REQ"
             } else {
-                b"SUB"
+                "SUB"
             };
-            let mut bytes = handshake(kind);
+            let mut bytes = zmtp::handshake(kind);
             bytes.push(2);
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(&noise(length, 3000));
@@ -88,14 +78,14 @@ fn frames_too_long_or_cut_off() {
         // Announced and never sent.
         for announced in [200u8, 1] {
             let mut stream = target.raw(port);
-            stream.write_all(&handshake(b"REQ")).unwrap();
+            stream.write_all(&zmtp::handshake("REQ")).unwrap();
             stream.write_all(&[0, announced]).unwrap();
         }
     }
     // Larger than `max_request_size` is refused by the header; so much is never read.
     let limit = target.master.config().max_request_size;
     let mut stream = target.raw(target.master.ret_port);
-    let mut bytes = handshake(b"REQ");
+    let mut bytes = zmtp::handshake("REQ");
     bytes.extend_from_slice(&[1, 0, 2]);
     bytes.extend_from_slice(&(limit + 1).to_be_bytes());
     let _ = stream.write_all(&bytes);
@@ -159,8 +149,8 @@ fn connections_that_say_nothing() {
 #[test]
 fn connections_that_speak_slowly() {
     let mut target = Target::start();
-    let mut bytes = handshake(b"REQ");
-    // A request of 60 000 bytes of which one comes now and then.
+    let mut bytes = zmtp::handshake("REQ");
+    // A request of 60 000 octets of which one comes now and then.
     bytes.extend_from_slice(&[1, 0, 2]);
     bytes.extend_from_slice(&60_000u64.to_be_bytes());
     let mut slow: Vec<TcpStream> = (0..400)

@@ -177,7 +177,10 @@ fn another_key_for_a_known_id() {
     let mut events = target.listen();
     let peer = Peer::sign_in(&target, "m1");
     let thief = keys("master");
-    assert_eq!(sign_in(&target, "m1", &thief).err(), Some(Fault::Rejected));
+    assert_eq!(
+        sign_in(&target, "m1", &thief).err(),
+        Some(SessionError::Rejected)
+    );
     let denied = next_event(&mut events, |e| {
         e.tag == "salt/auth" && data(e).str("act") == Some("denied")
     });

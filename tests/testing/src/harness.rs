@@ -2,7 +2,7 @@
 
 use halite::client::local::{Job, LocalClient, Published};
 use halite::client::swarm::session::MinionKeys;
-use halite::client::swarm::{Options, Swarm};
+use halite::client::swarm::{Swarm, SwarmOptions};
 use halite::config::{MasterConfig, load_master};
 use halite::crypto::PrivateKey;
 use halite::sys::procs::{self, Process};
@@ -152,8 +152,8 @@ impl Master {
     }
 
     /// Options of a swarm for this master.
-    pub fn swarm_options(&self, minions: usize) -> Options {
-        let mut options = Options::new(self.address(), minions, vec![keys("minion")]);
+    pub fn swarm_options(&self, minions: usize) -> SwarmOptions {
+        let mut options = SwarmOptions::new(self.address(), minions, vec![keys("minion")]);
         options.record = true;
         // A master that restarts is away for as long as the machine takes; the tests' own
         // limits bound the wait.

@@ -1,8 +1,8 @@
 //! Publications: opened once for all minions of a shard, answered by those that are meant.
 
 use super::super::answer::{Facts, answer, is_common, target};
-use super::super::minion::{Check, Minion, Request};
-use super::super::session::{Fault, Load, Publication};
+use super::super::minion::{Minion, ReplyCheck, Request};
+use super::super::session::{Load, Publication, SessionError};
 use super::Shard;
 use halite_target::Target;
 use halite_wire::Map;
@@ -26,12 +26,12 @@ struct Opened {
 
 /// The publications opened last.
 #[derive(Default)]
-pub(super) struct Cache(VecDeque<Opened>);
+pub(super) struct PublicationCache(VecDeque<Opened>);
 
-impl Cache {
+impl PublicationCache {
     /// The opened publication, from here or afresh.
-    fn open(&mut self, minion: &Minion, body: &[u8]) -> Result<&Opened, Fault> {
-        let session = minion.session.as_ref().ok_or(Fault::SignInAgain)?;
+    fn open(&mut self, minion: &Minion, body: &[u8]) -> Result<&Opened, SessionError> {
+        let session = minion.session.as_ref().ok_or(SessionError::SignInAgain)?;
         let known = self
             .0
             .iter()
@@ -47,7 +47,7 @@ impl Cache {
         };
         self.0
             .get(at)
-            .ok_or(Fault::Wrong("a publication is not kept"))
+            .ok_or_else(|| SessionError::Wrong("a publication is not cached".into()))
     }
 }
 
@@ -82,7 +82,7 @@ impl Shard {
         let minion = &mut self.minions[n];
         let opened = match self.opened.open(minion, body) {
             Ok(opened) => opened,
-            Err(Fault::SignInAgain) => return false,
+            Err(SessionError::SignInAgain) => return false,
             Err(fault) => {
                 self.stats.error(fault.to_string());
                 return true;
@@ -115,7 +115,7 @@ impl Shard {
             Some(load) => load.clone(),
             None => Arc::new(Load::new(&answer(&opened.job, &|jid| minion.running(jid)))),
         };
-        let item = Request::new(load, Check::Answer(opened.job.clone()));
+        let item = Request::new(load, ReplyCheck::Answer(opened.job.clone()));
         minion.queue.push_back(item);
         true
     }

@@ -1,19 +1,19 @@
 //! The event loop of one thread of a swarm.
 
-mod back;
 mod jobs;
+mod reconnect;
 mod requests;
 mod signin;
 
 use super::answer::grains;
-use super::minion::{Minion, Task};
+use super::minion::{InFlight, Minion};
 use super::session::Load;
 use super::stats::Stats;
-use super::zmtp::{Connection, Input, Kind};
-use super::{Options, Shared};
+use super::{Shared, SwarmOptions};
+use halite_transport::zmtp::{Connection, Event, SocketType};
 use halite_wire::Map;
 use halite_wire::ids::JidClock;
-use jobs::Cache;
+use jobs::PublicationCache;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::VecDeque;
 use std::io;
@@ -30,14 +30,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 const DOUBLINGS: u32 = 4;
 
 pub(super) struct Shard {
-    options: Arc<Options>,
+    options: Arc<SwarmOptions>,
     shared: Arc<Shared>,
     epoll: Epoll,
     minions: Vec<Minion>,
     sign_in_queue: VecDeque<usize>,
     signing_in: usize,
     stats: Stats,
-    opened: Cache,
+    opened: PublicationCache,
     grains: Map,
     jids: JidClock,
     /// Jid and load of the round of returns that has begun.
@@ -52,7 +52,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub fn new(
-        options: Arc<Options>,
+        options: Arc<SwarmOptions>,
         shared: Arc<Shared>,
         number: usize,
         shards: usize,
@@ -66,13 +66,13 @@ impl Shard {
             sign_in_queue: VecDeque::new(),
             signing_in: 0,
             stats: Stats::default(),
-            opened: Cache::default(),
+            opened: PublicationCache::default(),
             grains: grains(),
             jids: JidClock::default(),
             round: None,
             cursor: 0,
             working: 0,
-            question: back::question(),
+            question: reconnect::question(),
             minions,
             options,
             shared,
@@ -87,8 +87,8 @@ impl Shard {
         let mut events = vec![EpollEvent::empty(); 512];
         let mut ticked = Instant::now();
         while !self.shared.stop.load(Ordering::Acquire) {
-            self.begin_sign_ins();
-            self.begin_work();
+            self.start_sign_ins();
+            self.start_work();
             let count = match self.epoll.wait(&mut events, EpollTimeout::from(10u8)) {
                 Ok(count) => count,
                 Err(nix::errno::Errno::EINTR) => 0,
@@ -96,8 +96,12 @@ impl Shard {
             };
             for event in &events[..count] {
                 let token = event.data() as usize;
-                let kind = if token & 1 == 0 { Kind::Req } else { Kind::Sub };
-                self.progress(token / 2, kind);
+                let socket = if token & 1 == 0 {
+                    SocketType::Req
+                } else {
+                    SocketType::Sub
+                };
+                self.progress(token / 2, socket);
             }
             if ticked.elapsed() > TICK {
                 ticked = Instant::now();
@@ -107,31 +111,31 @@ impl Shard {
         Ok(std::mem::take(&mut self.stats))
     }
 
-    fn progress(&mut self, n: usize, kind: Kind) {
+    fn progress(&mut self, n: usize, socket: SocketType) {
         let minion = &mut self.minions[n];
-        let slot = if kind == Kind::Req {
+        let slot = if socket == SocketType::Req {
             &mut minion.req
         } else {
             &mut minion.sub
         };
         let Some(connection) = slot else { return };
-        let mut inputs = Vec::new();
-        let outcome = connection.progress(&mut |input| inputs.push(input));
-        for input in inputs {
-            self.input(n, kind, input);
+        let mut events = Vec::new();
+        let outcome = connection.progress(&mut |event| events.push(event));
+        for event in events {
+            self.on_event(n, socket, event);
         }
         if let Err(e) = outcome {
-            self.lost(n, kind, &e);
+            self.connection_lost(n, socket, &e);
         }
     }
 
-    fn input(&mut self, n: usize, kind: Kind, input: Input) {
-        match (kind, input) {
-            (Kind::Sub, Input::Ready) => {
-                self.connected(n);
+    fn on_event(&mut self, n: usize, socket: SocketType, event: Event) {
+        match (socket, event) {
+            (SocketType::Sub, Event::Ready) => {
+                self.publisher_connected(n);
                 self.ping(n);
             }
-            (Kind::Sub, Input::Pong) => {
+            (SocketType::Sub, Event::Pong) => {
                 // The first answer may overtake the subscription within the master, the second cannot.
                 self.minions[n].pongs += 1;
                 if self.minions[n].pongs == 1 {
@@ -139,37 +143,37 @@ impl Shard {
                 } else {
                     self.minions[n].subscribed = true;
                     self.count_ready(n);
-                    self.ask_after_return(n);
+                    self.confirm_reconnect(n);
                 }
             }
-            (Kind::Sub, Input::Message(mut frames)) => match frames.pop() {
+            (SocketType::Sub, Event::Message(mut frames)) => match frames.pop() {
                 Some(body) if frames.len() <= 1 => self.publication(n, body),
                 _ => self.stats.error("a publication has too many frames"),
             },
-            (Kind::Req, Input::Message(frames)) => match <[Vec<u8>; 1]>::try_from(frames) {
+            (SocketType::Req, Event::Message(frames)) => match <[Vec<u8>; 1]>::try_from(frames) {
                 Ok([body]) => {
                     self.minions[n].refused = 0;
                     self.reply(n, &body);
                 }
                 Err(_) => self.stats.error("a reply has not exactly one frame"),
             },
-            (Kind::Req, _) => {}
+            (SocketType::Req, _) => {}
         }
     }
 
     fn ping(&mut self, n: usize) {
         let sent = self.minions[n].sub.as_mut().map(Connection::ping);
         if let Some(Err(e)) = sent {
-            self.lost(n, Kind::Sub, &e);
+            self.connection_lost(n, SocketType::Sub, &e);
         }
     }
 
     /// A connection is over: what was under way on it is done again on the next.
-    fn lost(&mut self, n: usize, kind: Kind, _why: &io::Error) {
+    fn connection_lost(&mut self, n: usize, socket: SocketType, _why: &io::Error) {
         self.stats.note("connections lost or refused");
         self.minions[n].refused += 1;
-        if kind == Kind::Sub {
-            self.left(n);
+        if socket == SocketType::Sub {
+            self.publisher_lost(n);
             self.minions[n].sub = None;
             self.minions[n].subscribed = false;
             self.count_ready(n);
@@ -179,7 +183,7 @@ impl Shard {
         self.minions[n].req = None;
         match self.minions[n].task.take() {
             // A master that is away has not turned it down: this is no attempt.
-            Some(Task::Request(item, _)) => {
+            Some(InFlight::Request(item, _)) => {
                 self.pause(n);
                 self.shared.repeated.fetch_add(1, Ordering::AcqRel);
                 self.minions[n].queue.push_front(*item);
@@ -232,20 +236,20 @@ impl Shard {
     fn send(&mut self, n: usize, request: &[u8]) {
         self.minions[n].sent = Instant::now();
         if self.minions[n].req.is_none() {
-            match self.connect(n, Kind::Req, self.options.master) {
+            match self.connect(n, SocketType::Req, self.options.master) {
                 Ok(connection) => self.minions[n].req = Some(connection),
-                Err(e) => return self.lost(n, Kind::Req, &e),
+                Err(e) => return self.connection_lost(n, SocketType::Req, &e),
             }
         }
         let sent = self.minions[n].req.as_mut().map(|c| c.request(request));
         if let Some(Err(e)) = sent {
-            self.lost(n, Kind::Req, &e);
+            self.connection_lost(n, SocketType::Req, &e);
         }
     }
 
-    fn connect(&self, n: usize, kind: Kind, address: SocketAddr) -> io::Result<Connection> {
-        let connection = Connection::open(address, kind)?;
-        let token = n as u64 * 2 + u64::from(kind == Kind::Sub);
+    fn connect(&self, n: usize, socket: SocketType, address: SocketAddr) -> io::Result<Connection> {
+        let connection = Connection::open(address, socket)?;
+        let token = n as u64 * 2 + u64::from(socket == SocketType::Sub);
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLOUT
             | EpollFlags::EPOLLRDHUP
@@ -265,11 +269,11 @@ impl Shard {
         self.minions[n].pongs = 0;
         match self.connect(
             n,
-            Kind::Sub,
+            SocketType::Sub,
             SocketAddr::new(self.options.master.ip(), port),
         ) {
             Ok(connection) => self.minions[n].sub = Some(connection),
-            Err(e) => self.lost(n, Kind::Sub, &e),
+            Err(e) => self.connection_lost(n, SocketType::Sub, &e),
         }
     }
 
@@ -286,8 +290,8 @@ impl Shard {
 
     fn reply(&mut self, n: usize, body: &[u8]) {
         match self.minions[n].task.take() {
-            Some(Task::SignIn(sign_in)) => self.signed_in(n, &sign_in, body),
-            Some(Task::Request(item, nonce)) => self.answered(n, *item, &nonce, body),
+            Some(InFlight::SignIn(sign_in)) => self.signed_in(n, &sign_in, body),
+            Some(InFlight::Request(item, nonce)) => self.answered(n, *item, &nonce, body),
             None => self.stats.error("a reply to no request"),
         }
         if self.minions[n].wants_sign_in && self.minions[n].pause.is_none() {

@@ -1,9 +1,9 @@
 //! Sealed requests: sent one after another by each minion, repeated when nothing comes, judged by what came.
 
-use super::super::minion::{Check, Request, Task};
-use super::super::session::Load;
-use super::super::work::files::{Fetch, Portion};
-use super::super::work::{Refusal, Work, wrong};
+use super::super::minion::{InFlight, ReplyCheck, Request};
+use super::super::session::{Load, SessionError};
+use super::super::work::Work;
+use super::super::work::files::{Fetch, FetchMode};
 use super::super::{Acknowledged, stats::Op};
 use super::Shard;
 use halite_wire::{Map, Value};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// What follows from a right answer.
-enum Next {
+enum NextStep {
     /// The work is done.
     Done,
     /// The next request of the same work.
@@ -21,7 +21,7 @@ enum Next {
 
 impl Shard {
     /// Has minions in turn begin work of their own as long as there is some and not too much is under way.
-    pub(super) fn begin_work(&mut self) {
+    pub(super) fn start_work(&mut self) {
         let concurrency = self.shared.concurrency.load(Ordering::Acquire);
         while self.working < concurrency {
             let taken =
@@ -35,15 +35,15 @@ impl Shard {
             };
             let n = self.cursor;
             let request = match work {
-                Work::Returns => self.own_return(n),
-                Work::Pillars(pillars) => Request::new(pillars.load(), Check::Pillar(pillars)),
+                Work::Returns => self.next_return(n),
+                Work::Pillars(pillars) => Request::new(pillars.load(), ReplyCheck::Pillar(pillars)),
                 Work::Files(files) => {
                     let (fetch, load) = Fetch::begin(&files);
-                    Request::new(load, Check::File(Box::new(fetch), Instant::now()))
+                    Request::new(load, ReplyCheck::File(Box::new(fetch), Instant::now()))
                 }
                 Work::Events(events) => {
                     let (number, load) = events.next();
-                    Request::new(load, Check::Event(events, number))
+                    Request::new(load, ReplyCheck::Event(events, number))
                 }
             };
             self.cursor = (n + 1) % self.minions.len();
@@ -55,7 +55,7 @@ impl Shard {
     }
 
     /// A return to no job of the master; all of one round have one jid and one load.
-    fn own_return(&mut self, n: usize) -> Request {
+    fn next_return(&mut self, n: usize) -> Request {
         if n == 0 || self.round.is_none() {
             let jid = if self.options.master_jids {
                 "req".to_owned()
@@ -72,7 +72,7 @@ impl Shard {
             Some((jid, load)) => (jid.clone(), load.clone()),
             None => ("".into(), Arc::new(Load::new(&Map::new()))),
         };
-        Request::new(load, Check::Return(jid))
+        Request::new(load, ReplyCheck::Return(jid))
     }
 
     /// Sends the next request, if the minion is free to.
@@ -89,11 +89,11 @@ impl Shard {
         };
         let now = Instant::now();
         item.since.get_or_insert(now);
-        if let Check::Event(events, number) = &item.check {
+        if let ReplyCheck::Event(events, number) = &item.check {
             events.sending(*number, now);
         }
         let (request, nonce) = session.seal_load(&minion.id, &minion.keys, &item.load);
-        minion.task = Some(Task::Request(Box::new(item), nonce));
+        minion.task = Some(InFlight::Request(Box::new(item), nonce));
         self.send(n, &request);
     }
 
@@ -101,11 +101,11 @@ impl Shard {
     pub(super) fn repeat(&mut self, n: usize) {
         self.pause(n);
         match self.minions[n].task.take() {
-            Some(Task::SignIn(_)) => {
+            Some(InFlight::SignIn(_)) => {
                 self.signing_in -= 1;
                 self.minions[n].wants_sign_in = true;
             }
-            Some(Task::Request(item, _)) => self.retry(n, *item),
+            Some(InFlight::Request(item, _)) => self.retry(n, *item),
             None => {}
         }
     }
@@ -122,16 +122,16 @@ impl Shard {
             item.check.op().name(),
             item.tries
         );
-        self.given_up(&item, why);
+        self.give_up(&item, why);
     }
 
-    fn given_up(&mut self, item: &Request, why: String) {
+    fn give_up(&mut self, item: &Request, why: String) {
         self.stats.error(why);
         self.shared.failed.fetch_add(1, Ordering::AcqRel);
-        self.ended(item.check.op());
+        self.finish_work(item.check.op());
     }
 
-    fn ended(&mut self, op: Op) {
+    fn finish_work(&mut self, op: Op) {
         if !matches!(op, Op::Answer | Op::Back) {
             self.working -= 1;
             self.shared.under_way.fetch_sub(1, Ordering::AcqRel);
@@ -140,49 +140,49 @@ impl Shard {
 
     /// Takes the reply to a request.
     pub(super) fn answered(&mut self, n: usize, mut item: Request, nonce: &str, body: &[u8]) {
-        match self.judge(n, &mut item, nonce, body) {
-            Ok(Next::Done) => self.done(n, &item),
-            Ok(Next::Ask(load)) => {
-                self.took(&item, Instant::now());
+        match self.check_reply(n, &mut item, nonce, body) {
+            Ok(NextStep::Done) => self.done(n, &item),
+            Ok(NextStep::Ask(load)) => {
+                self.record_latency(&item, Instant::now());
                 let item = Request::new(load, item.check);
                 self.minions[n].queue.push_front(item);
             }
-            Err(Refusal::SignInAgain) => {
+            Err(SessionError::SignInAgain) => {
                 self.stats
                     .note("requests answered with a wish for a new sign-in");
                 self.want_sign_in(n);
                 self.retry(n, item);
             }
-            Err(Refusal::Wrong(why)) => self.given_up(&item, why),
+            Err(error) => self.give_up(&item, error.to_string()),
         }
     }
 
-    fn judge(
+    fn check_reply(
         &mut self,
         n: usize,
         item: &mut Request,
         nonce: &str,
         body: &[u8],
-    ) -> Result<Next, Refusal> {
+    ) -> Result<NextStep, SessionError> {
         let minion = &mut self.minions[n];
-        let session = minion.session.as_ref().ok_or(Refusal::SignInAgain)?;
+        let session = minion.session.as_ref().ok_or(SessionError::SignInAgain)?;
         match &mut item.check {
-            Check::Answer(_) | Check::Return(_) => match session.open(nonce, body)? {
-                Value::Nil => Ok(Next::Done),
-                _ => wrong("the answer to a return is not empty"),
+            ReplyCheck::Answer(_) | ReplyCheck::Return(_) => match session.open(nonce, body)? {
+                Value::Nil => Ok(NextStep::Done),
+                _ => SessionError::wrong("the answer to a return is not empty"),
             },
-            Check::Event(..) | Check::Back => match session.open(nonce, body)? {
-                Value::Nil => Ok(Next::Done),
-                _ => wrong("the answer to an event is not empty"),
+            ReplyCheck::Event(..) | ReplyCheck::Back => match session.open(nonce, body)? {
+                Value::Nil => Ok(NextStep::Done),
+                _ => SessionError::wrong("the answer to an event is not empty"),
             },
-            Check::Pillar(pillars) => {
+            ReplyCheck::Pillar(pillars) => {
                 let pillar = session.open_pillar(&minion.keys, nonce, body)?;
                 pillars.judge(&pillar, &mut minion.pillar)?;
-                Ok(Next::Done)
+                Ok(NextStep::Done)
             }
-            Check::File(fetch, _) => {
+            ReplyCheck::File(fetch, _) => {
                 let next = fetch.answer(&session.open(nonce, body)?)?;
-                Ok(next.map_or(Next::Done, Next::Ask))
+                Ok(next.map_or(NextStep::Done, NextStep::Ask))
             }
         }
     }
@@ -191,13 +191,13 @@ impl Shard {
     fn done(&mut self, n: usize, item: &Request) {
         let (op, now) = (item.check.op(), Instant::now());
         if op == Op::Back {
-            return self.returned(n, now);
+            return self.reconnected(n, now);
         }
-        self.took(item, now);
+        self.record_latency(item, now);
         let jid = match &item.check {
-            Check::Answer(job) => Some(job.str("jid").unwrap_or_default().into()),
-            Check::Return(jid) => Some(jid.clone()),
-            Check::File(fetch, begun) if fetch.portion() == Portion::Whole => {
+            ReplyCheck::Answer(job) => Some(job.str("jid").unwrap_or_default().into()),
+            ReplyCheck::Return(jid) => Some(jid.clone()),
+            ReplyCheck::File(fetch, begun) if fetch.portion() == FetchMode::Whole => {
                 self.stats.done(Op::File, now.duration_since(*begun));
                 None
             }
@@ -219,13 +219,12 @@ impl Shard {
             &self.shared.finished
         };
         counter.fetch_add(1, Ordering::AcqRel);
-        self.ended(op);
+        self.finish_work(op);
     }
 
     /// A request has got its right answer.
-    fn took(&mut self, item: &Request, now: Instant) {
-        let reference =
-            matches!(&item.check, Check::File(fetch, _) if fetch.portion() == Portion::Reference);
+    fn record_latency(&mut self, item: &Request, now: Instant) {
+        let reference = matches!(&item.check, ReplyCheck::File(fetch, _) if fetch.portion() == FetchMode::Reference);
         if !reference {
             let took = item.since.map(|s| now.duration_since(s));
             self.stats.done(item.check.op(), took.unwrap_or_default());

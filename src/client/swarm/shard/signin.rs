@@ -1,7 +1,7 @@
 //! Signing in: who is to, how many at the same time, what follows from the reply.
 
-use super::super::minion::Task;
-use super::super::session::{Fault, SignIn};
+use super::super::minion::InFlight;
+use super::super::session::{SessionError, SignIn};
 use super::super::stats::Op;
 use super::Shard;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use std::time::Instant;
 impl Shard {
     pub(super) fn want_sign_in(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        if minion.wants_sign_in || matches!(minion.task, Some(Task::SignIn(_))) {
+        if minion.wants_sign_in || matches!(minion.task, Some(InFlight::SignIn(_))) {
             return;
         }
         minion.wants_sign_in = true;
@@ -20,7 +20,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn begin_sign_ins(&mut self) {
+    pub(super) fn start_sign_ins(&mut self) {
         while self.signing_in < self.options.sign_ins {
             let Some(n) = self.sign_in_queue.pop_front() else {
                 return;
@@ -37,14 +37,10 @@ impl Shard {
 
     fn sign_in(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        let (sign_in, request) =
-            match SignIn::begin(&minion.id, &minion.keys, minion.pinned.as_ref()) {
-                Ok(begun) => begun,
-                Err(e) => return self.stats.error(e.to_string()),
-            };
+        let (sign_in, request) = SignIn::begin(&minion.id, &minion.keys, minion.pinned.as_deref());
         minion.wants_sign_in = false;
         minion.sign_in_since.get_or_insert_with(Instant::now);
-        minion.task = Some(Task::SignIn(sign_in));
+        minion.task = Some(InFlight::SignIn(sign_in));
         self.signing_in += 1;
         self.send(n, &request);
     }
@@ -52,11 +48,11 @@ impl Shard {
     pub(super) fn signed_in(&mut self, n: usize, sign_in: &SignIn, body: &[u8]) {
         self.signing_in -= 1;
         let minion = &mut self.minions[n];
-        let mut session = match sign_in.finish(&minion.keys, minion.pinned.as_ref(), body) {
+        let mut session = match sign_in.finish(minion.pinned.as_ref(), body) {
             Ok(session) => session,
             Err(fault) => {
                 match fault {
-                    Fault::Pending => self.stats.note("sign-ins that wait for acceptance"),
+                    SessionError::Pending => self.stats.note("sign-ins that wait for acceptance"),
                     other => self.stats.error(other.to_string()),
                 }
                 minion.wants_sign_in = true;

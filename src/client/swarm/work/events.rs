@@ -69,16 +69,16 @@ impl Events {
 
 /// What one listener has heard of a run.
 #[derive(Debug)]
-pub struct Heard {
+pub struct EventTally {
     events: Arc<Events>,
     heard: Vec<bool>,
     count: Arc<AtomicU64>,
 }
 
-impl Heard {
+impl EventTally {
     /// Nothing yet.
-    pub fn new(events: &Arc<Events>) -> Heard {
-        Heard {
+    pub fn new(events: &Arc<Events>) -> EventTally {
+        EventTally {
             heard: vec![false; events.sent.len()],
             events: events.clone(),
             count: Arc::default(),
@@ -161,13 +161,13 @@ mod tests {
         }
     }
 
-    fn sent() -> (Arc<Events>, Heard) {
+    fn sent() -> (Arc<Events>, EventTally) {
         let events = Events::new("r", 3);
         for _ in 0..2 {
             let (number, _) = events.next();
             events.sending(number, Instant::now());
         }
-        let heard = Heard::new(&events);
+        let heard = EventTally::new(&events);
         (events, heard)
     }
 

@@ -1,7 +1,6 @@
 //! Files of the file server: whole ones as minions fetch them, and pieces of one that is known.
 
-use super::{Refusal, wrong};
-use crate::swarm::session::Load;
+use crate::swarm::session::{Load, SessionError};
 use halite_crypto::{HashType, Hasher};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -12,7 +11,7 @@ const LARGEST: usize = 256 << 20;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Portion {
+pub enum FetchMode {
     /// The whole file once, kept to hold pieces against it. It is not timed.
     Reference,
     /// The whole file, held against its hash.
@@ -27,7 +26,7 @@ pub struct Files {
     path: String,
     saltenv: String,
     /// What is asked for.
-    pub portion: Portion,
+    pub portion: FetchMode,
     reference: Arc<Mutex<Reference>>,
 }
 
@@ -67,7 +66,7 @@ impl fmt::Debug for Fetch {
 
 impl Files {
     /// The file at `path`, as `salt://path` or without that, in an environment.
-    pub fn new(path: &str, saltenv: &str, portion: Portion) -> Files {
+    pub fn new(path: &str, saltenv: &str, portion: FetchMode) -> Files {
         Files {
             path: path.strip_prefix("salt://").unwrap_or(path).to_owned(),
             saltenv: saltenv.to_owned(),
@@ -77,7 +76,7 @@ impl Files {
     }
 
     /// The same file in other portions; the reference stays.
-    pub fn portions(&self, portion: Portion) -> Files {
+    pub fn portions(&self, portion: FetchMode) -> Files {
         Files {
             path: self.path.clone(),
             saltenv: self.saltenv.clone(),
@@ -106,7 +105,7 @@ impl Fetch {
     /// Begins with the first request.
     pub fn begin(files: &Arc<Files>) -> (Fetch, Arc<Load>) {
         let (step, load) = match (files.portion, files.reference.lock()) {
-            (Portion::Piece, Ok(mut reference)) => {
+            (FetchMode::Piece, Ok(mut reference)) => {
                 let n = reference.next % reference.begins.len().max(1);
                 reference.next = n + 1;
                 let loc = reference.begins.get(n).copied().unwrap_or_default();
@@ -126,7 +125,7 @@ impl Fetch {
     }
 
     /// What is asked for.
-    pub fn portion(&self) -> Portion {
+    pub fn portion(&self) -> FetchMode {
         self.files.portion
     }
 
@@ -134,7 +133,7 @@ impl Fetch {
     ///
     /// # Errors
     /// The answer is wrong.
-    pub fn answer(&mut self, answer: &Value) -> Result<Option<Arc<Load>>, Refusal> {
+    pub fn answer(&mut self, answer: &Value) -> Result<Option<Arc<Load>>, SessionError> {
         match &mut self.step {
             Step::Hash => {
                 let (hash, sum) = hash(answer)?;
@@ -143,7 +142,7 @@ impl Fetch {
                     hasher: hash.hasher(),
                     sum,
                 };
-                if let (Portion::Reference, Ok(mut reference)) =
+                if let (FetchMode::Reference, Ok(mut reference)) =
                     (self.files.portion, self.files.reference.lock())
                 {
                     *reference = Reference::default();
@@ -155,13 +154,15 @@ impl Fetch {
                 if data.is_empty() {
                     let found = std::mem::replace(hasher, HashType::Sha256.hasher()).hex();
                     if found != *sum {
-                        return wrong("a file does not have the hash that the master named");
+                        return SessionError::wrong(
+                            "a file does not have the hash that the master named",
+                        );
                     }
                     return Ok(None);
                 }
                 hasher.update(data);
-                if self.files.portion == Portion::Reference {
-                    self.files.keep(*loc, data)?;
+                if self.files.portion == FetchMode::Reference {
+                    self.files.store_reference(*loc, data)?;
                 }
                 *loc += data.len();
                 Ok(Some(self.files.serve(*loc)))
@@ -173,7 +174,7 @@ impl Fetch {
                 if right {
                     Ok(None)
                 } else {
-                    wrong("a piece of a file is not what it was before")
+                    SessionError::wrong("a piece of a file is not what it was before")
                 }
             }
         }
@@ -181,12 +182,12 @@ impl Fetch {
 }
 
 impl Files {
-    fn keep(&self, loc: usize, data: &[u8]) -> Result<(), Refusal> {
+    fn store_reference(&self, loc: usize, data: &[u8]) -> Result<(), SessionError> {
         let Ok(mut reference) = self.reference.lock() else {
-            return wrong("the file cannot be kept");
+            return SessionError::wrong("the file cannot be kept");
         };
         if loc + data.len() > LARGEST {
-            return wrong("a file of which pieces are asked for has at most 256 MiB");
+            return SessionError::wrong("a file of which pieces are asked for has at most 256 MiB");
         }
         reference.begins.push(loc);
         reference.content.extend_from_slice(data);
@@ -195,29 +196,29 @@ impl Files {
 }
 
 /// The answer to `_file_hash` (reference 8).
-fn hash(answer: &Value) -> Result<(HashType, String), Refusal> {
+fn hash(answer: &Value) -> Result<(HashType, String), SessionError> {
     let Some(map) = answer.as_map().filter(|map| !map.is_empty()) else {
-        return wrong("the master does not have the file");
+        return SessionError::wrong("the master does not have the file");
     };
     let kind = map
         .str("hash_type")
         .and_then(|h| h.parse::<HashType>().ok());
     match (kind, map.str("hsum")) {
         (Some(kind), Some(sum)) => Ok((kind, sum.to_owned())),
-        _ => wrong("the hash of a file cannot be read"),
+        _ => SessionError::wrong("the hash of a file cannot be read"),
     }
 }
 
 /// The data of an answer to `_serve_file` (reference 8.3). `dest` is empty if the master does not have the file.
-fn data<'a>(answer: &'a Value, path: &str) -> Result<&'a [u8], Refusal> {
+fn data<'a>(answer: &'a Value, path: &str) -> Result<&'a [u8], SessionError> {
     let none = Map::new();
     let map = answer.as_map().unwrap_or(&none);
     if map.str("dest") != Some(path) {
-        return wrong("a piece of a file is not from the file that was asked for");
+        return SessionError::wrong("a piece of a file is not from the file that was asked for");
     }
     match answer.as_map().and_then(|map| map.bytes("data")) {
         Some(data) => Ok(data),
-        None => wrong("a piece of a file has no data"),
+        None => SessionError::wrong("a piece of a file has no data"),
     }
 }
 
@@ -235,7 +236,7 @@ mod tests {
         Value::Map(halite_wire::map! {"data" => data.to_vec(), "dest" => "d/f"})
     }
 
-    fn whole(portion: Portion) -> (Arc<Files>, Fetch) {
+    fn whole(portion: FetchMode) -> (Arc<Files>, Fetch) {
         let files = Arc::new(Files::new("salt://d/f", "base", portion));
         let (fetch, _) = Fetch::begin(&files);
         (files, fetch)
@@ -243,14 +244,14 @@ mod tests {
 
     #[test]
     fn a_whole_file_is_held_against_its_hash() {
-        let (_, mut fetch) = whole(Portion::Whole);
+        let (_, mut fetch) = whole(FetchMode::Whole);
         assert!(fetch.answer(&hash_of(b"abcd")).unwrap().is_some());
         assert!(fetch.answer(&piece(b"abc")).unwrap().is_some());
         assert!(fetch.answer(&piece(b"d")).unwrap().is_some());
         assert!(fetch.answer(&piece(b"")).unwrap().is_none());
 
         for pieces in [[b"abc", b"abc"], [b"abd", b"abc"]] {
-            let (_, mut fetch) = whole(Portion::Whole);
+            let (_, mut fetch) = whole(FetchMode::Whole);
             fetch.answer(&hash_of(b"abcabd")).unwrap();
             for data in pieces {
                 assert!(fetch.answer(&piece(data)).unwrap().is_some());
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_or_another_is_wrong() {
         for answer in [Value::Map(Map::new()), Value::from(""), Value::Nil] {
-            let (_, mut fetch) = whole(Portion::Whole);
+            let (_, mut fetch) = whole(FetchMode::Whole);
             assert!(fetch.answer(&answer).is_err(), "{answer:?}");
         }
         for answer in [
@@ -272,7 +273,7 @@ mod tests {
             Value::Map(halite_wire::map! {"dest" => "d/f"}),
             Value::Nil,
         ] {
-            let (_, mut fetch) = whole(Portion::Whole);
+            let (_, mut fetch) = whole(FetchMode::Whole);
             fetch.answer(&hash_of(b"abcd")).unwrap();
             assert!(fetch.answer(&answer).is_err(), "{answer:?}");
         }
@@ -280,13 +281,13 @@ mod tests {
 
     #[test]
     fn pieces_are_held_against_the_reference() {
-        let (files, mut fetch) = whole(Portion::Reference);
+        let (files, mut fetch) = whole(FetchMode::Reference);
         fetch.answer(&hash_of(b"abcde")).unwrap();
         for data in [&b"abc"[..], b"de", b""] {
             fetch.answer(&piece(data)).unwrap();
         }
         assert_eq!(files.size(), (5, 2));
-        let files = Arc::new(files.portions(Portion::Piece));
+        let files = Arc::new(files.portions(FetchMode::Piece));
         for data in [&b"abc"[..], b"de", b"abc"] {
             let (mut fetch, _) = Fetch::begin(&files);
             assert!(fetch.answer(&piece(data)).unwrap().is_none());

@@ -4,11 +4,9 @@ pub mod events;
 pub mod files;
 pub mod pillar;
 
-use super::session::Fault;
 use events::Events;
 use files::Files;
 use pillar::Pillars;
-use std::fmt;
 use std::sync::Arc;
 
 /// A kind of work that minions do in turn.
@@ -23,36 +21,4 @@ pub enum Work {
     Files(Arc<Files>),
     /// Events.
     Events(Arc<Events>),
-}
-
-/// Why an answer is not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is time to sign in again and to repeat the request.
-    SignInAgain,
-    /// It is wrong.
-    Wrong(String),
-}
-
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Refusal {
-        match fault {
-            Fault::SignInAgain => Refusal::SignInAgain,
-            other => Refusal::Wrong(other.to_string()),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Refusal::SignInAgain => Fault::SignInAgain.fmt(f),
-            Refusal::Wrong(why) => f.write_str(why),
-        }
-    }
-}
-
-/// Shorthand for a wrong answer.
-pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::Wrong(why.into()))
 }

@@ -1,7 +1,6 @@
 //! Pillars: the request, and whether the pillar is the right one.
 
-use super::{Refusal, wrong};
-use crate::swarm::session::Load;
+use crate::swarm::session::{Load, SessionError};
 use halite_crypto::HashType;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -38,20 +37,22 @@ impl Pillars {
     ///
     /// # Errors
     /// It is another one, or rendering has failed.
-    pub fn judge(&self, pillar: &Map, before: &mut Option<String>) -> Result<(), Refusal> {
+    pub fn judge(&self, pillar: &Map, before: &mut Option<String>) -> Result<(), SessionError> {
         let expects_errors = self
             .expected
             .as_ref()
             .is_some_and(|e| e.contains("_errors"));
         if pillar.contains("_errors") && !expects_errors {
-            return wrong("the pillar holds errors of its rendering");
+            return SessionError::wrong("the pillar holds errors of its rendering");
         }
         if let Some(expected) = &self.expected {
             compare(pillar, expected)?;
         }
         let digest = digest(pillar);
         match before {
-            Some(before) if *before != digest => wrong("the pillar of a minion has changed"),
+            Some(before) if *before != digest => {
+                SessionError::wrong("the pillar of a minion has changed")
+            }
             Some(_) => Ok(()),
             None => {
                 *before = Some(digest);
@@ -61,13 +62,15 @@ impl Pillars {
     }
 }
 
-fn compare(pillar: &Map, expected: &Map) -> Result<(), Refusal> {
+fn compare(pillar: &Map, expected: &Map) -> Result<(), SessionError> {
     for (key, value) in expected.iter() {
         let name = key.as_str().unwrap_or("(no text)");
         match pillar.iter().find(|(k, _)| k == key) {
-            None => return wrong(format!("the pillar lacks the expected key {name}")),
+            None => {
+                return SessionError::wrong(format!("the pillar lacks the expected key {name}"));
+            }
             Some((_, found)) if canonical(found) != canonical(value) => {
-                return wrong(format!(
+                return SessionError::wrong(format!(
                     "the pillar holds something else than expected under {name}"
                 ));
             }
@@ -78,7 +81,7 @@ fn compare(pillar: &Map, expected: &Map) -> Result<(), Refusal> {
         .iter()
         .find(|(key, _)| !expected.iter().any(|(k, _)| k == key))
     {
-        Some((key, _)) => wrong(format!(
+        Some((key, _)) => SessionError::wrong(format!(
             "the pillar holds the unexpected key {}",
             key.as_str().unwrap_or("(no text)")
         )),

@@ -5,7 +5,7 @@
 
 use super::{self as modules, Call, Scenario};
 use crate::{Master, Minion};
-use halite::client::command::{self, Command};
+use halite::client::command::{self, CmdJob};
 use halite::client::local::Job;
 use halite::config::{MasterConfig, load_master};
 use halite::sys::signals::StopFlag;
@@ -116,7 +116,7 @@ pub fn ask(
     let put = |v: &Value| mapped(v, &|text| places.iter().fold(text.to_owned(), one));
     let args = call.args.iter().map(put).collect();
     let kwargs = put(&Value::Map(call.kwargs.clone())).into_map().unwrap();
-    let order = Command {
+    let order = CmdJob {
         job: Job {
             fun: call.fun.as_str().into(),
             arg: command::arguments(args, kwargs),
@@ -125,7 +125,7 @@ pub fn ask(
             ..Job::default()
         },
         timeout: Some(timeout),
-        ..Command::default()
+        ..CmdJob::default()
     };
     let returns = command::run(config, order, &StopFlag::default()).unwrap();
     returns.minions.into_iter().next().map(|(_, entry)| entry)

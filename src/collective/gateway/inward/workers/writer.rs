@@ -48,7 +48,7 @@ pub(super) fn run(
 }
 
 fn published(client: &mut LocalClient, order: Order) -> News {
-    client.act_for(&order.user);
+    client.publish_as(&order.user);
     let job = Job {
         fun: order.fun.as_str().into(),
         arg: order.arg,

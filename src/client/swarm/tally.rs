@@ -18,7 +18,7 @@ pub struct Acknowledged {
 
 /// The account of one job, from the acknowledgements that minions got and, if somebody listens, from the bus.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct JobTally {
     jid: String,
     /// Minions of the swarm that the master named and that have no acknowledgement yet.
     silent: HashSet<String>,
@@ -30,12 +30,12 @@ pub struct Ledger {
     expected: usize,
 }
 
-impl Ledger {
+impl JobTally {
     /// Opens the account of a job. `named` are the minions of the swarm among those that the master named.
-    pub fn new(jid: &str, named: Vec<String>, listening: bool) -> Ledger {
+    pub fn new(jid: &str, named: Vec<String>, listening: bool) -> JobTally {
         let expected = named.len();
         let silent: HashSet<String> = named.into_iter().collect();
-        let mut ledger = Ledger {
+        let mut tally = JobTally {
             jid: jid.to_owned(),
             heard: listening.then(HashMap::new),
             answered: HashSet::new(),
@@ -44,10 +44,10 @@ impl Ledger {
             expected: silent.len(),
             silent,
         };
-        if ledger.expected < expected {
-            ledger.error("the master named a minion twice", 1);
+        if tally.expected < expected {
+            tally.error("the master named a minion twice", 1);
         }
-        ledger
+        tally
     }
 
     /// Jid of the job.
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    fn ledger(listening: bool) -> Ledger {
-        Ledger::new("7", vec!["a".into(), "b".into()], listening)
+    fn tally(listening: bool) -> JobTally {
+        JobTally::new("7", vec!["a".into(), "b".into()], listening)
     }
 
     fn sent() -> Map {
@@ -196,46 +196,46 @@ mod tests {
         map
     }
 
-    fn only(ledger: Ledger) -> String {
-        let errors = ledger.close(false);
+    fn only(tally: JobTally) -> String {
+        let errors = tally.close(false);
         assert_eq!(errors.len(), 1, "{errors:?}");
         errors.into_keys().next().unwrap()
     }
 
     #[test]
     fn a_job_that_everybody_answers_once_is_right() {
-        let mut ledger = ledger(true);
+        let mut tally = tally(true);
         for id in ["a", "b"] {
-            ledger.acknowledged(&ack("7", id));
-            ledger.acknowledged(&ack("6", id));
-            assert!(!ledger.complete());
-            assert!(ledger.heard(&format!("salt/job/7/ret/{id}"), &event(id), &sent()));
+            tally.acknowledged(&ack("7", id));
+            tally.acknowledged(&ack("6", id));
+            assert!(!tally.complete());
+            assert!(tally.heard(&format!("salt/job/7/ret/{id}"), &event(id), &sent()));
         }
-        assert!(ledger.complete() && ledger.last().is_some());
-        assert_eq!(ledger.close(false), BTreeMap::new());
+        assert!(tally.complete() && tally.last().is_some());
+        assert_eq!(tally.close(false), BTreeMap::new());
     }
 
     #[test]
     fn silence_strangers_and_repetition_are_errors() {
-        let mut quiet = ledger(false);
+        let mut quiet = tally(false);
         quiet.acknowledged(&ack("7", "a"));
         assert!(!quiet.all_answered());
         assert!(only(quiet).contains("has not answered"));
 
-        let mut twice = ledger(false);
+        let mut twice = tally(false);
         for id in ["a", "b", "b"] {
             twice.acknowledged(&ack("7", id));
         }
         assert!(only(twice).contains("twice"));
 
-        let mut more = ledger(false);
+        let mut more = tally(false);
         for id in ["a", "b", "c"] {
             more.acknowledged(&ack("7", id));
         }
         assert!(only(more).contains("did not name"));
 
         let named = vec!["a".into(), "a".into()];
-        let mut double = Ledger::new("7", named, false);
+        let mut double = JobTally::new("7", named, false);
         double.acknowledged(&ack("7", "a"));
         assert!(only(double).contains("named a minion twice"));
     }
@@ -243,12 +243,12 @@ mod tests {
     #[test]
     fn what_the_bus_lacks_or_has_too_much_is_an_error() {
         let full = || {
-            let mut ledger = ledger(true);
+            let mut tally = tally(true);
             for id in ["a", "b"] {
-                ledger.acknowledged(&ack("7", id));
+                tally.acknowledged(&ack("7", id));
             }
-            assert!(ledger.heard("salt/job/7/ret/a", &event("a"), &sent()));
-            ledger
+            assert!(tally.heard("salt/job/7/ret/a", &event("a"), &sent()));
+            tally
         };
         assert!(only(full()).contains("not heard"));
 
@@ -274,14 +274,14 @@ mod tests {
             ("id", Value::from("b")),
             ("jid", Value::from("8")),
         ] {
-            let mut ledger = ledger(true);
+            let mut tally = tally(true);
             let mut data = event("a");
             data.set(key, value);
-            assert!(!ledger.heard("salt/job/7/ret/a", &data, &sent()), "{key}");
-            let errors = ledger.close(false);
+            assert!(!tally.heard("salt/job/7/ret/a", &data, &sent()), "{key}");
+            let errors = tally.close(false);
             assert!(errors.keys().any(|e| e.starts_with("the event")), "{key}");
         }
-        let mut other = ledger(true);
+        let mut other = tally(true);
         assert!(!other.heard("salt/job/6/ret/a", &event("a"), &sent()));
     }
 }

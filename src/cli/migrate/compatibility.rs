@@ -10,7 +10,7 @@ const TEXT: &str = include_str!("../../../docs/compatibility.md");
 
 /// How a row says that halite stands to Salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum Compatibility {
     /// As in Salt.
     Same,
     /// Not in every way as in Salt.
@@ -19,12 +19,12 @@ pub(super) enum State {
     Absent,
 }
 
-impl State {
-    fn parse(word: &str) -> Option<State> {
+impl Compatibility {
+    fn parse(word: &str) -> Option<Compatibility> {
         match word {
-            "same" | "new" | "ours" => Some(State::Same),
-            "different" | "partly" => Some(State::Different),
-            "not there" => Some(State::Absent),
+            "same" | "new" | "ours" => Some(Compatibility::Same),
+            "different" | "partly" => Some(Compatibility::Different),
+            "not there" => Some(Compatibility::Absent),
             _ => None,
         }
     }
@@ -34,7 +34,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     /// How halite stands to Salt here.
-    pub state: State,
+    pub state: Compatibility,
     /// The difference and its reason.
     pub text: String,
     role: Role,
@@ -106,8 +106,10 @@ fn rows(text: &str) -> Vec<Row> {
         };
         let last = cells.get(2).copied().unwrap_or_default();
         let state = match heads.get(1..) {
-            Some(["state", ..]) => State::parse(second),
-            Some(["stock", "halite"]) => Some(State::parse(second).unwrap_or(State::Different)),
+            Some(["state", ..]) => Compatibility::parse(second),
+            Some(["stock", "halite"]) => {
+                Some(Compatibility::parse(second).unwrap_or(Compatibility::Different))
+            }
             _ => None,
         };
         let Some(state) = state else {
@@ -194,26 +196,35 @@ mod tests {
         let state =
             |name: &str, value: Value, role| about(name, &value, role).first().map(|r| r.state);
         let master = |name: &str, value: Value| state(name, value, Role::Master);
-        assert_eq!(master("max_minions", 5.into()), Some(State::Different));
-        assert_eq!(master("auto_accept", true.into()), Some(State::Same));
-        assert_eq!(master("engines", "x".into()), Some(State::Absent));
+        assert_eq!(
+            master("max_minions", 5.into()),
+            Some(Compatibility::Different)
+        );
+        assert_eq!(
+            master("auto_accept", true.into()),
+            Some(Compatibility::Same)
+        );
+        assert_eq!(master("engines", "x".into()), Some(Compatibility::Absent));
         assert_eq!(master("transport", "zeromq".into()), None);
-        assert_eq!(master("transport", "tcp".into()), Some(State::Absent));
+        assert_eq!(
+            master("transport", "tcp".into()),
+            Some(Compatibility::Absent)
+        );
         assert_eq!(master("cache", "localfs".into()), None);
-        assert_eq!(master("cache", "redis".into()), Some(State::Absent));
+        assert_eq!(master("cache", "redis".into()), Some(Compatibility::Absent));
         assert_eq!(master("worker_threads", 5.into()), None);
         assert_eq!(master("log_file", "/var/log/salt/master".into()), None);
         assert_eq!(
             master("log_file", "udp://h:514".into()),
-            Some(State::Absent)
+            Some(Compatibility::Absent)
         );
         let ldap = halite_wire::map! {"ldap" => halite_wire::Map::new()};
         let systems = about("external_auth", &Value::Map(ldap), Role::Master);
-        assert!(systems[0].is_of_value() && systems[0].state == State::Different);
+        assert!(systems[0].is_of_value() && systems[0].state == Compatibility::Different);
         let minion = |value: bool| state("multiprocessing", value.into(), Role::Minion);
         assert_eq!(
             (minion(false), minion(true)),
-            (Some(State::Different), None)
+            (Some(Compatibility::Different), None)
         );
     }
 
@@ -222,7 +233,7 @@ mod tests {
         let table = "| feature | state | difference |\n|---|---|---|\n\
                      | `a`, `b: x` other than `y` | partly | see [here](x.md) and `c \\| d` |\n\
                      | `e` | odd | |\n\ntext\n| | stock | halite |\n|---|---|---|\n| `f` | old | new |\n";
-        let found: Vec<(String, State, String)> = rows(table)
+        let found: Vec<(String, Compatibility, String)> = rows(table)
             .into_iter()
             .map(|r| (r.option, r.state, r.text))
             .collect();
@@ -230,9 +241,9 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("a".into(), State::Different, text.clone()),
-                ("b".into(), State::Different, text),
-                ("f".into(), State::Different, "f: new".into()),
+                ("a".into(), Compatibility::Different, text.clone()),
+                ("b".into(), Compatibility::Different, text),
+                ("f".into(), Compatibility::Different, "f: new".into()),
             ]
         );
     }

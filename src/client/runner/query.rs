@@ -1,13 +1,13 @@
 //! Asking minions from a runner: publish, wait, give every expected minion's outcome.
 
 use super::{RunContext, RunError};
-use crate::gather::{Gather, Outcome, Patience};
+use crate::gather::{Gather, GatherTimeouts, MinionOutcome};
 use crate::local::{Job, Published};
 use std::time::Duration;
 
 /// Times of one question, in seconds; without one the configuration's.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Patient {
+pub struct QueryTimeouts {
     /// Silence after which minions are asked whether they still run it.
     pub timeout: Option<u64>,
     /// Wait for the answer to that.
@@ -16,11 +16,11 @@ pub struct Patient {
 
 /// Publishes a job and waits for it. Outcomes come in the order of ids; listed ids without an
 /// accepted key are among them.
-pub fn ask(
+pub fn query(
     context: &mut RunContext,
     mut job: Job,
-    times: Patient,
-) -> Result<Vec<(String, Outcome)>, RunError> {
+    times: QueryTimeouts,
+) -> Result<Vec<(String, MinionOutcome)>, RunError> {
     if !job.kwargs.contains("delimiter") {
         job.kwargs.set("delimiter", ":");
     }
@@ -28,7 +28,7 @@ pub fn ask(
     let mut events = client.listen()?;
     let published = client.publish(&job)?;
     let config = &context.config;
-    let patience = Patience {
+    let patience = GatherTimeouts {
         timeout: Duration::from_secs(times.timeout.unwrap_or(config.timeout)),
         find_job: Duration::from_secs(
             times
@@ -40,7 +40,7 @@ pub fn ask(
     let mut out = no_keys(&published);
     let stop = context.stop.clone();
     let mut gather = Gather::new(&mut client, &mut events, Some(&context.jobs), patience);
-    gather.watch(&published);
+    gather.add_job(&published);
     gather.run(&|| stop.is_set(), &mut |id, outcome| {
         out.push((id.to_owned(), outcome));
     })?;
@@ -48,10 +48,10 @@ pub fn ask(
     Ok(out)
 }
 
-fn no_keys(published: &Published) -> Vec<(String, Outcome)> {
+fn no_keys(published: &Published) -> Vec<(String, MinionOutcome)> {
     published
         .missing
         .iter()
-        .map(|id| (id.clone(), Outcome::NoKey))
+        .map(|id| (id.clone(), MinionOutcome::NoKey))
         .collect()
 }

@@ -1,7 +1,7 @@
 //! `halite-migrate import` and `export`: both masters keep what they have, and get what they lack.
 
-use super::How;
-use super::done::Done;
+use super::TransferOptions;
+use super::transfer_report::TransferReport;
 use halite_config::{MasterConfig, Role, carry, inspect, load_master};
 use halite_store::jobs::transfer as jobs;
 use halite_store::keys::KeyState;
@@ -20,8 +20,12 @@ const DEEPEST: usize = 8;
 ///
 /// # Errors
 /// Why nothing was done, or where it stopped.
-pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
-    there(from)?;
+pub(super) fn import(
+    from: &Path,
+    to: &Path,
+    how: TransferOptions,
+) -> Result<TransferReport, String> {
+    check_exists(from)?;
     if same_dir(from, to) {
         return Err(format!(
             "{} is both source and target; halite-master -c {} serves with it as it stands, and nothing has to be imported",
@@ -30,14 +34,18 @@ pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
         ));
     }
     let source = load(from)?;
-    let mut done = Done::new(from, to, how);
-    let target = foreseen(&source, to)?;
-    apart(&source, &target)?;
-    let _lock = if how.dry_run { None } else { stopped(&target)? };
-    own_key(&source, &target, &[], how, true)?;
+    let mut done = TransferReport::new(from, to, how);
+    let target = predicted_config(&source, to)?;
+    check_separate(&source, &target)?;
+    let _lock = if how.dry_run {
+        None
+    } else {
+        lock_stopped(&target)?
+    };
+    transfer_master_key(&source, &target, &[], how, true)?;
     configuration(from, to, &mut done)?;
     let target = if how.dry_run { target } else { load(to)? };
-    apart(&source, &target)?;
+    check_separate(&source, &target)?;
     if running(&source) {
         done.hints.push(format!(
             "the stock master of {} runs; import again after it has ended",
@@ -47,13 +55,13 @@ pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
     let sign = &source.master_sign_key_name;
     let mut more = vec![format!("{sign}.pem"), format!("{sign}.pub")];
     more.extend(source.master_pubkey_signature.clone());
-    everything(&source, &target, &more, how, &mut done)?;
+    transfer_all(&source, &target, &more, how, &mut done)?;
     let log = open::job_store(&target);
     done.jobs = jobs::import(&open::stock_jobs(&source), &log, how.dry_run)
-        .map_err(|e| at(&source.stock_job_cache(), &e))?;
+        .map_err(|e| with_path(&source.stock_job_cache(), &e))?;
     if !how.dry_run {
-        gpg_keys(&source, &target).map_err(|e| at(&target.pki_dir, &e))?;
-        belong(&target)?;
+        gpg_keys(&source, &target).map_err(|e| with_path(&target.pki_dir, &e))?;
+        chown_all(&target)?;
     }
     Ok(done)
 }
@@ -62,12 +70,16 @@ pub(super) fn import(from: &Path, to: &Path, how: How) -> Result<Done, String> {
 ///
 /// # Errors
 /// Why nothing was done, or where it stopped.
-pub(super) fn export(from: &Path, to: &Path, how: How) -> Result<Done, String> {
-    there(from)?;
-    there(to)?;
+pub(super) fn export(
+    from: &Path,
+    to: &Path,
+    how: TransferOptions,
+) -> Result<TransferReport, String> {
+    check_exists(from)?;
+    check_exists(to)?;
     let (source, target) = (load(from)?, load(to)?);
-    let mut done = Done::new(from, to, how);
-    let _lock = stopped(&source)?;
+    let mut done = TransferReport::new(from, to, how);
+    let _lock = lock_stopped(&source)?;
     if running(&target) {
         return Err(format!(
             "the master of {} runs; stop it first, so that it finds everything when it starts",
@@ -79,51 +91,52 @@ pub(super) fn export(from: &Path, to: &Path, how: How) -> Result<Done, String> {
         done.hints
             .push("keys and minion data lie where both masters have them".to_owned())
     } else {
-        everything(&source, &target, &[], how, &mut done)?
+        transfer_all(&source, &target, &[], how, &mut done)?
     }
     let log = open::job_store(&source);
     done.jobs = jobs::export(&log, &open::stock_jobs(&target), how.dry_run)
-        .map_err(|e| at(&source.job_log(), &e))?;
+        .map_err(|e| with_path(&source.job_log(), &e))?;
     if !how.dry_run {
-        belong(&target)?;
+        chown_all(&target)?;
     }
     Ok(done)
 }
 
 /// Keys, and what is known of minions.
-fn everything(
+fn transfer_all(
     source: &MasterConfig,
     target: &MasterConfig,
     more: &[String],
-    how: How,
-    done: &mut Done,
+    how: TransferOptions,
+    done: &mut TransferReport,
 ) -> Result<(), String> {
     let (from, to) = (open::key_store(source), open::key_store(target));
-    let way = way(how);
-    done.master = own_key(source, target, more, how, false)?;
-    done.keys = transfer::keys(&from, &to, way).map_err(|e| at(&target.pki_dir, &e))?;
+    let way = transfer_mode(how);
+    done.master = transfer_master_key(source, target, more, how, false)?;
+    done.keys = moving::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     let ids = from
         .list(KeyState::Accepted)
-        .map_err(|e| at(&source.pki_dir, &e))?;
+        .map_err(|e| with_path(&source.pki_dir, &e))?;
     let layout = layout_of(target);
     done.data = transfer::data(&source.cachedir, &target.cachedir, layout, &ids, way);
     Ok(())
 }
 
 /// The master's own key; with `look` only whether it can be brought.
-fn own_key(
+fn transfer_master_key(
     source: &MasterConfig,
     target: &MasterConfig,
     more: &[String],
-    how: How,
+    how: TransferOptions,
     look: bool,
 ) -> Result<MasterKey, String> {
     let way = transfer::How {
         dry: how.dry_run || look,
-        ..way(how)
+        ..transfer_mode(how)
     };
     let (from, to) = (open::key_store(source), open::key_store(target));
-    let key = transfer::master_key(&from, &to, more, way).map_err(|e| at(&target.pki_dir, &e))?;
+    let key =
+        moving::master_key(&from, &to, more, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     if key == MasterKey::Conflict {
         return Err(format!(
             "{} holds another master's key, under which minions are accepted; minions of {} would refuse it. \
@@ -135,15 +148,15 @@ fn own_key(
     Ok(key)
 }
 
-fn way(how: How) -> transfer::How {
-    transfer::How {
+fn transfer_mode(how: TransferOptions) -> moving::How {
+    moving::How {
         dry: how.dry_run,
         delete: how.delete,
     }
 }
 
 /// Refuses two masters that would write into the same directories.
-fn apart(source: &MasterConfig, target: &MasterConfig) -> Result<(), String> {
+fn check_separate(source: &MasterConfig, target: &MasterConfig) -> Result<(), String> {
     if source.pki_dir != target.pki_dir && source.cachedir != target.cachedir {
         return Ok(());
     }
@@ -165,7 +178,7 @@ fn layout_of(config: &MasterConfig) -> Layout {
 }
 
 /// Copies the master's file and what it includes, as far as it lies in its directory.
-fn configuration(from: &Path, to: &Path, done: &mut Done) -> Result<(), String> {
+fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<(), String> {
     let seen = inspect(from, Role::Master).map_err(|e| e.to_string())?;
     let from = std::path::absolute(from).unwrap_or_else(|_| from.to_owned());
     for file in &seen.files {
@@ -181,7 +194,7 @@ fn configuration(from: &Path, to: &Path, done: &mut Done) -> Result<(), String> 
         let there = match fs::read_to_string(&path) {
             Ok(text) => Some(text),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(at(&path, &e)),
+            Err(e) => return Err(with_path(&path, &e)),
         };
         let which = match there {
             Some(text) if text == carried.text => 1,
@@ -191,8 +204,8 @@ fn configuration(from: &Path, to: &Path, done: &mut Done) -> Result<(), String> 
                 done.remarks += carried.remarks;
                 if !done.dry {
                     let dir = path.parent().unwrap_or(to);
-                    make_dir(dir, 0o755).map_err(|e| at(dir, &e))?;
-                    copy_config(file, &path, &carried.text).map_err(|e| at(&path, &e))?;
+                    make_dir(dir, 0o755).map_err(|e| with_path(dir, &e))?;
+                    copy_config(file, &path, &carried.text).map_err(|e| with_path(&path, &e))?;
                 }
                 0
             }
@@ -214,7 +227,7 @@ fn copy_config(file: &Path, path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// What the target's configuration will be when the files are copied: the source's options without its places.
-fn foreseen(source: &MasterConfig, to: &Path) -> Result<MasterConfig, String> {
+fn predicted_config(source: &MasterConfig, to: &Path) -> Result<MasterConfig, String> {
     let seen = inspect(to, Role::Master).map_err(|e| e.to_string())?;
     // A file without an option is the sample of a package, which gives way.
     if !seen.given.is_empty() {
@@ -250,21 +263,21 @@ fn copy_tree(from: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
 }
 
 /// Everything to the account of the master, as the master itself would do at its start.
-fn belong(config: &MasterConfig) -> Result<(), String> {
+fn chown_all(config: &MasterConfig) -> Result<(), String> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(());
     }
     let gpg = config.conf_file.with_file_name("gpgkeys");
     for dir in [&config.pki_dir, &config.cachedir, &gpg] {
         if dir.is_dir() {
-            hand_over(dir, &config.user, &[]).map_err(|e| at(dir, &e))?;
+            hand_over(dir, &config.user, &[]).map_err(|e| with_path(dir, &e))?;
         }
     }
     Ok(())
 }
 
 /// The lock of a halite master that does not run, so that none starts meanwhile.
-fn stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
+fn lock_stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
     let path = config.instance_lock();
     if !path.exists() {
         return Ok(None);
@@ -275,7 +288,7 @@ fn stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
             "halite-master runs with {}; stop it first: it has the keys in memory and goes on accepting others",
             config.conf_file.display()
         )),
-        Err(e) => Err(at(&path, &e)),
+        Err(e) => Err(with_path(&path, &e)),
     }
 }
 
@@ -289,7 +302,7 @@ fn running(config: &MasterConfig) -> bool {
     String::from_utf8_lossy(&line).contains("master")
 }
 
-fn there(dir: &Path) -> Result<(), String> {
+fn check_exists(dir: &Path) -> Result<(), String> {
     if dir.join(Role::Master.name()).exists() || dir.join("master.d").is_dir() {
         Ok(())
     } else {
@@ -309,6 +322,6 @@ fn same_dir(a: &Path, b: &Path) -> bool {
     real(a) == real(b)
 }
 
-fn at(path: &Path, e: &std::io::Error) -> String {
+fn with_path(path: &Path, e: &std::io::Error) -> String {
     format!("{}: {e}", path.display())
 }

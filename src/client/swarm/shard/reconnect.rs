@@ -1,6 +1,6 @@
 //! Minions whose master goes away and comes back: each is back when it is subscribed and the master knows it.
 
-use super::super::minion::{Absence, Check, Request};
+use super::super::minion::{Outage, ReplyCheck, Request};
 use super::super::session::Load;
 use super::super::stats::Op;
 use super::Shard;
@@ -19,45 +19,45 @@ pub(super) fn question() -> Arc<Load> {
 
 impl Shard {
     /// Minion `n` loses its connection for publications.
-    pub(super) fn left(&mut self, n: usize) {
+    pub(super) fn publisher_lost(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        if self.options.come_back && minion.subscribed && minion.absence == Absence::Never {
-            minion.absence = Absence::Lost(Instant::now());
+        if self.options.come_back && minion.subscribed && minion.absence == Outage::Never {
+            minion.absence = Outage::Lost(Instant::now());
             self.shared.away.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// The connection for publications of minion `n` stands.
-    pub(super) fn connected(&mut self, n: usize) {
+    pub(super) fn publisher_connected(&mut self, n: usize) {
         let minion = &mut self.minions[n];
         minion.refused = 0;
-        if let Absence::Lost(since) = minion.absence {
+        if let Outage::Lost(since) = minion.absence {
             let now = Instant::now();
             self.shared.reopened.get_or_init(|| now);
-            minion.absence = Absence::Connected;
+            minion.absence = Outage::Connected;
             self.stats.done(Op::Away, now.duration_since(since));
         }
     }
 
     /// Minion `n` is subscribed.
-    pub(super) fn ask_after_return(&mut self, n: usize) {
+    pub(super) fn confirm_reconnect(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        if minion.absence == Absence::Connected {
-            minion.absence = Absence::Asking;
-            let request = Request::new(self.question.clone(), Check::Back);
+        if minion.absence == Outage::Connected {
+            minion.absence = Outage::Asking;
+            let request = Request::new(self.question.clone(), ReplyCheck::Back);
             minion.queue.push_back(request);
             self.next_task(n);
         }
     }
 
     /// The master has answered minion `n`, which is back unless it was lost again meanwhile.
-    pub(super) fn returned(&mut self, n: usize, now: Instant) {
+    pub(super) fn reconnected(&mut self, n: usize, now: Instant) {
         let minion = &mut self.minions[n];
         if !minion.subscribed {
-            minion.absence = Absence::Connected;
+            minion.absence = Outage::Connected;
             return;
         }
-        minion.absence = Absence::Over;
+        minion.absence = Outage::Over;
         let since = self.shared.reopened.get().copied().unwrap_or(now);
         self.stats.done(Op::Back, now.duration_since(since));
         self.shared.back.fetch_add(1, Ordering::AcqRel);

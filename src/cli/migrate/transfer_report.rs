@@ -1,7 +1,7 @@
 //! What an import or export did, for people and for programs.
 
-use super::How;
-use halite_store::jobs::transfer::MovedJobs;
+use super::TransferOptions;
+use halite_store::jobs::moving::MovedJobs;
 use halite_store::keys::KeyState;
 use halite_store::transfer::{MasterKey, MovedData, MovedKeys};
 use halite_wire::ids::MinionId;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// What was done.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct TransferReport {
     /// Nothing was changed.
     pub dry: bool,
     /// Directory of the configuration that was read.
@@ -35,10 +35,10 @@ pub(super) struct Done {
     pub hints: Vec<String>,
 }
 
-impl Done {
+impl TransferReport {
     /// Nothing yet.
-    pub(super) fn new(from: &Path, to: &Path, how: How) -> Done {
-        Done {
+    pub(super) fn new(from: &Path, to: &Path, how: TransferOptions) -> TransferReport {
+        TransferReport {
             dry: how.dry_run,
             from: from.to_owned(),
             to: to.to_owned(),

@@ -1,0 +1,165 @@
+//! Replies to requests under the session key: opened and checked. No IO.
+//!
+//! For callers that keep their keys elsewhere than in [`Credentials`](super::session::Credentials), such as the simulated
+//! minions of `halite-swarm`; everyone else uses [`request`](super::request).
+
+use halite_crypto::{
+    Crypticle, CrypticleError, Encryption, KeyString, PrivateKey, PublicKey, Signing,
+    constant_time_eq,
+};
+use halite_wire::msgpack::{self, DecodeError, Profile};
+use halite_wire::{Map, Value};
+use std::fmt;
+
+/// Why a reply is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyError {
+    /// Not msgpack.
+    Decode(DecodeError),
+    /// Neither encrypted nor text.
+    Clear,
+    /// Not opened by the session key, or the reply to another request.
+    Sealed {
+        /// What is wrong with it.
+        error: CrypticleError,
+        /// What the master sent in the clear instead.
+        text: Option<String>,
+    },
+    /// The reply to `_pillar` holds no pillar.
+    NoPillar(&'static str),
+    /// A pillar that the master did not make for this request.
+    Pillar(&'static str),
+    /// A pillar that its own key does not open.
+    PillarSealed(CrypticleError),
+}
+
+impl ReplyError {
+    /// Whether the master does not share our session key (any more), so that only a new sign-in helps.
+    pub fn wants_sign_in(&self) -> bool {
+        matches!(
+            self,
+            ReplyError::Clear
+                | ReplyError::NoPillar(_)
+                | ReplyError::Sealed {
+                    error: CrypticleError::Authentication,
+                    ..
+                }
+        )
+    }
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            ReplyError::Decode(e) => e.fmt(f),
+            ReplyError::Clear => f.write_str("the reply is not encrypted"),
+            ReplyError::Sealed {
+                text: Some(text), ..
+            } => write!(f, "{:.100}", text.escape_debug().to_string()),
+            ReplyError::Sealed { error, .. } | ReplyError::PillarSealed(error) => error.fmt(f),
+            ReplyError::NoPillar(why) | ReplyError::Pillar(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReplyError {}
+
+/// Puts a sealed document into the envelope that the master expects.
+pub fn envelope(
+    session: &Crypticle,
+    id: &str,
+    encryption: Encryption,
+    signing: Signing,
+    document: &[u8],
+) -> Vec<u8> {
+    let envelope = halite_wire::map! {
+        "enc" => "aes",
+        "load" => session.dumps_raw(document, None),
+        "version" => 3,
+        "id" => id,
+        "enc_algo" => encryption.to_string(),
+        "sig_algo" => signing.to_string(),
+    };
+    msgpack::encode_map(&envelope, Profile::Wire)
+}
+
+/// Opens the reply to the request with this nonce.
+///
+/// # Errors
+/// See [`ReplyError`].
+pub fn open(session: &Crypticle, reply: &[u8], nonce: &str) -> Result<Value, ReplyError> {
+    let value = msgpack::decode(reply).map_err(ReplyError::Decode)?;
+    let sealed = value.as_bytes().ok_or(ReplyError::Clear)?;
+    session
+        .loads(sealed, Some(nonce))
+        .map_err(|error| ReplyError::Sealed {
+            error,
+            text: match &value {
+                Value::Str(text) => Some(text.clone()),
+                _ => None,
+            },
+        })
+}
+
+/// Opens the reply to `_pillar`, which is sealed under a key of its own and signed (reference 6.4). `key` is the minion's,
+/// `master` the one that the minion trusts.
+///
+/// # Errors
+/// See [`ReplyError`].
+pub fn open_pillar(
+    key: &PrivateKey,
+    encryption: Encryption,
+    signing: Signing,
+    master: &PublicKey,
+    reply: &[u8],
+    nonce: &str,
+) -> Result<Map, ReplyError> {
+    let invalid = |why| Err(ReplyError::Pillar(why));
+    let Ok(Value::Map(outer)) = msgpack::decode(reply) else {
+        return Err(ReplyError::NoPillar("the reply holds no pillar"));
+    };
+    let (Some(wrapped), Some(sealed)) = (outer.bytes("key"), outer.bytes("pillar")) else {
+        return Err(ReplyError::NoPillar(
+            "the reply holds no key for the pillar",
+        ));
+    };
+    let Ok(unwrapped) = key.decrypt(encryption, wrapped) else {
+        return invalid("the key of the pillar was not encrypted for this minion");
+    };
+    let pillar_key = std::str::from_utf8(&unwrapped)
+        .ok()
+        .and_then(|text| KeyString::from_text(text).ok());
+    let Some(pillar_key) = pillar_key else {
+        return invalid("the key of the pillar is not a valid key");
+    };
+    let inner = Crypticle::new(&pillar_key)
+        .loads(sealed, None)
+        .map_err(ReplyError::PillarSealed)?;
+    let Some(inner) = inner.as_map() else {
+        return invalid("the pillar is not a map");
+    };
+    let (Some(data), Some(sig)) = (inner.bytes("data"), inner.bytes("sig")) else {
+        return invalid("the pillar is not signed");
+    };
+    if !master.verify(signing, data, sig) {
+        return invalid("the signature of the pillar does not match the master's key");
+    }
+    let Ok(Value::Map(mut data)) = msgpack::decode(data) else {
+        return invalid("the signed part of the pillar is not a map");
+    };
+    if data.bytes("key") != Some(wrapped) {
+        return invalid("the pillar was signed for another key");
+    }
+    let fresh = data
+        .bytes("nonce")
+        .is_some_and(|n| constant_time_eq(n, nonce.as_bytes()));
+    if !fresh {
+        return invalid("the pillar is the reply to another request");
+    }
+    match data.remove("pillar") {
+        Some(Value::Map(pillar)) => Ok(pillar),
+        // The master sends false if there is no pillar for this minion.
+        Some(other) if !other.truthy() => Ok(Map::new()),
+        _ => invalid("the pillar is not a map"),
+    }
+}

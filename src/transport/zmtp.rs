@@ -1,0 +1,378 @@
+//! A non-blocking ZeroMQ client on TCP: REQ and SUB sockets that connect (ZMTP 3.1, mechanism NULL; reference
+//! `salt-protocol.md` 1.1, 1.3).
+//!
+//! For programs with thousands of connections: libzmq takes two descriptors and a place in one big poll for each socket, a
+//! [`Connection`] one descriptor that fits into any `epoll`.
+
+use halite_wire::zmtp::{self, COMMAND, Fault, GREETING, MORE};
+use nix::errno::Errno;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// Bytes of the largest frame: no reply or publication of a master is larger.
+const MAX_FRAME: usize = 256 << 20;
+/// Bytes per read.
+const CHUNK: usize = 16 << 10;
+
+/// Type of the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketType {
+    /// Sends requests, one at a time.
+    Req,
+    /// Subscribes to everything.
+    Sub,
+}
+
+impl SocketType {
+    fn name(self) -> &'static str {
+        match self {
+            SocketType::Req => "REQ",
+            SocketType::Sub => "SUB",
+        }
+    }
+}
+
+/// What [`Connection::progress`] reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is complete.
+    Ready,
+    /// A complete message, without the empty delimiter frame of a reply.
+    Message(Vec<Vec<u8>>),
+    /// The answer to [`Connection::ping`].
+    Pong,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    Greeting,
+    Handshake,
+    Ready,
+}
+
+/// One connection. It is not made again when it breaks.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    socket_type: SocketType,
+    stage: Stage,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    written: usize,
+    /// Frames of a message that is not complete.
+    frames: Vec<Vec<u8>>,
+    /// Requests from before the handshake was complete.
+    queued: Vec<u8>,
+}
+
+impl Connection {
+    /// Starts to connect. Call [`Connection::progress`] whenever the descriptor becomes readable or writable; it reads and
+    /// writes until the kernel would block, as edge-triggered polls need.
+    ///
+    /// # Errors
+    /// There is no descriptor left, or no route to the address.
+    pub fn open(address: SocketAddr, socket_type: SocketType) -> io::Result<Connection> {
+        let stream = start_connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Connection {
+            stream,
+            socket_type,
+            stage: Stage::Connecting,
+            input: Vec::new(),
+            output: zmtp::handshake(socket_type.name()),
+            written: 0,
+            frames: Vec::new(),
+            queued: Vec::new(),
+        })
+    }
+
+    /// Sends a request, at the latest when the handshake is complete.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn request(&mut self, body: &[u8]) -> io::Result<()> {
+        let out = if self.stage == Stage::Ready {
+            &mut self.output
+        } else {
+            &mut self.queued
+        };
+        out.extend(zmtp::part(b"", true));
+        out.extend(zmtp::part(body, false));
+        self.flush()
+    }
+
+    /// Asks the peer for an [`Event::Pong`], which shows that it has processed what was sent before.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn ping(&mut self) -> io::Result<()> {
+        self.output.extend(zmtp::ping());
+        self.flush()
+    }
+
+    /// Writes and reads as much as possible without waiting; calls `each` for every event.
+    ///
+    /// # Errors
+    /// The connection has ended, or the peer breaks the protocol.
+    pub fn progress(&mut self, each: &mut dyn FnMut(Event)) -> io::Result<()> {
+        if self.stage == Stage::Connecting {
+            if let Some(e) = self.stream.take_error()? {
+                return Err(e);
+            }
+            if self.stream.peer_addr().is_err() {
+                return Ok(());
+            }
+            self.stage = Stage::Greeting;
+        }
+        self.flush()?;
+        let ended = self.fill()?;
+        let input = std::mem::take(&mut self.input);
+        let used = self.parse(&input, each)?;
+        self.input = input;
+        self.input.drain(..used);
+        self.flush()?;
+        if ended {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.stage == Stage::Connecting {
+            return Ok(());
+        }
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.written += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Reads what is there; `true` at the end of the stream.
+    fn fill(&mut self) -> io::Result<bool> {
+        let mut chunk = [0; CHUNK];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Ok(true),
+                Ok(n) => self.input.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Handles the greeting and all complete frames; returns the bytes they take.
+    fn parse(&mut self, input: &[u8], each: &mut dyn FnMut(Event)) -> io::Result<usize> {
+        let mut used = 0;
+        if self.stage == Stage::Greeting {
+            if !zmtp::greeted(input).map_err(invalid)? {
+                return Ok(0);
+            }
+            self.stage = Stage::Handshake;
+            used = GREETING;
+        }
+        while let Some((flags, body, length)) =
+            zmtp::frame(&input[used..], MAX_FRAME).map_err(invalid)?
+        {
+            used += length;
+            if flags & COMMAND != 0 {
+                self.command(body, each)?;
+            } else if self.stage == Stage::Ready {
+                self.message_frame(flags, body.to_vec(), each);
+            } else {
+                return Err(invalid(Fault::Unready));
+            }
+        }
+        Ok(used)
+    }
+
+    fn command(&mut self, body: &[u8], each: &mut dyn FnMut(Event)) -> io::Result<()> {
+        let Some((name, data)) = body
+            .split_first()
+            .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
+        else {
+            return Err(invalid(Fault::Frame));
+        };
+        match name {
+            b"READY" => {
+                self.stage = Stage::Ready;
+                if self.socket_type == SocketType::Sub {
+                    self.output.extend(zmtp::subscribe(b""));
+                }
+                self.output.append(&mut self.queued);
+                each(Event::Ready);
+            }
+            b"PING" => self
+                .output
+                .extend(zmtp::pong(data.get(2..).unwrap_or_default())),
+            b"PONG" => each(Event::Pong),
+            b"ERROR" => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the peer refused the handshake",
+                ));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn message_frame(&mut self, flags: u8, body: Vec<u8>, each: &mut dyn FnMut(Event)) {
+        self.frames.push(body);
+        if flags & MORE != 0 {
+            return;
+        }
+        let mut frames = std::mem::take(&mut self.frames);
+        if self.socket_type == SocketType::Req && frames.first().is_some_and(Vec::is_empty) {
+            frames.remove(0);
+        }
+        each(Event::Message(frames));
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Starts to connect without waiting for the result.
+fn start_connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket::socket(family, SockType::Stream, flags, None)?;
+    match socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(address)) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(fd)),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn invalid(fault: Fault) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, fault.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::{Received, RequestFront, ZeroMqFront, ZeroMqOptions};
+    use crate::poll::Poller;
+    use crate::sockets::{Context, KeepAlive, tcp_url};
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    fn free_address() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    }
+
+    /// Runs the connection, and `peer` beside it, until there is an event.
+    fn next(connection: &mut Connection, mut peer: impl FnMut()) -> Event {
+        let end = Instant::now() + Duration::from_secs(10);
+        let mut events = Vec::new();
+        while events.is_empty() {
+            assert!(Instant::now() < end, "no event");
+            connection.progress(&mut |e| events.push(e)).unwrap();
+            peer();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(events.len(), 1);
+        events.remove(0)
+    }
+
+    #[test]
+    fn requests_reach_the_request_port() {
+        let address = free_address();
+        let options = ZeroMqOptions {
+            backlog: 10,
+            max_message: 1 << 20,
+            ipv6: false,
+            keepalive: KeepAlive::REQUEST_SERVER,
+        };
+        let mut server = ZeroMqFront::new(&Context::new(), &options).unwrap();
+        server.bind(&tcp_url("127.0.0.1", address.port())).unwrap();
+        let mut client = Connection::open(address, SocketType::Req).unwrap();
+        for body in [vec![b'a'], vec![b'b'; 70_000]] {
+            // The first one is sent before the handshake.
+            client.request(&body).unwrap();
+            let mut answer_one = || {
+                let mut poller = Poller::new();
+                poller.add(server.source());
+                poller.wait(Some(Duration::ZERO)).unwrap();
+                if let Received::Request(request) = server.receive().unwrap() {
+                    let answer = request.body.to_vec().into();
+                    server.answer(&request.from, answer).unwrap();
+                }
+            };
+            if body.len() == 1 {
+                assert_eq!(next(&mut client, &mut answer_one), Event::Ready);
+            }
+            let event = next(&mut client, &mut answer_one);
+            assert_eq!(event, Event::Message(vec![body]));
+        }
+    }
+
+    #[test]
+    fn publications_of_libzmq_arrive_after_a_pong() {
+        let address = free_address();
+        let publisher = zmq::Context::new().socket(zmq::PUB).unwrap();
+        publisher
+            .bind(&tcp_url("127.0.0.1", address.port()))
+            .unwrap();
+        let mut client = Connection::open(address, SocketType::Sub).unwrap();
+        assert_eq!(next(&mut client, || ()), Event::Ready);
+        // The first answer may overtake the subscription.
+        for _ in 0..2 {
+            client.ping().unwrap();
+            assert_eq!(next(&mut client, || ()), Event::Pong);
+        }
+        publisher.send_multipart(["topic", "body"], 0).unwrap();
+        let message = vec![b"topic".to_vec(), b"body".to_vec()];
+        assert_eq!(next(&mut client, || ()), Event::Message(message));
+        drop(publisher);
+        let end = Instant::now() + Duration::from_secs(10);
+        while client.progress(&mut |_| ()).is_ok() {
+            assert!(Instant::now() < end, "the connection does not end");
+        }
+    }
+
+    #[test]
+    fn other_peers_are_refused() {
+        use std::io::Write;
+        for bytes in [
+            &b"HTTP/1.1 400 Bad Request"[..],
+            b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01CURVE",
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut client = Connection::open(address, SocketType::Req).unwrap();
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.write_all(bytes).unwrap();
+            peer.write_all(&[0; GREETING]).unwrap();
+            let end = Instant::now() + Duration::from_secs(10);
+            let error = loop {
+                assert!(Instant::now() < end, "no error");
+                if let Err(e) = client.progress(&mut |_| ()) {
+                    break e;
+                }
+            };
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+    }
+}
