@@ -4,7 +4,7 @@
 
 use super::reply::{self, ReplyError};
 use super::session::Credentials;
-use super::signin::Terms;
+use super::signin::SignInConfig;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 

@@ -246,7 +246,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
 }
 
 /// Who gets the result beside the master.
-fn returners_for(options: &Options, ctx: &Context) -> Wanted {
+fn returners_for(options: &Options, ctx: &Context) -> ReturnerSelection {
     let names = match &options.returner {
         Some(names) => names.clone(),
         None => returners::configured(&ctx.opts),
@@ -257,7 +257,7 @@ fn returners_for(options: &Options, ctx: &Context) -> Wanted {
 }
 
 /// What a returner keeps of a call, as `_return` loads are.
-fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &Outcome) -> Map {
+fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcome) -> Map {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
     let mut ret = halite_wire::map! {
         "jid" => jid, "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
@@ -328,7 +328,7 @@ fn documentation(options: &Options, prefix: &str) -> i32 {
 }
 
 /// What goes to standard error and leaves nothing to show (`salt/cli/caller.py BaseCaller.call`).
-fn report_error(ctx: &Context, fun: &str, outcome: &Outcome) -> Option<i32> {
+fn report_error(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> {
     match outcome.fault.as_ref()? {
         // With documentation of functions of like names, that is the return.
         CallError::Missing(_) if outcome.ret.as_map().is_some() => None,
@@ -430,7 +430,7 @@ impl MasterConnection {
         config: &MinionConfig,
         fun: &str,
         args: &[String],
-        outcome: &Outcome,
+        outcome: &CallOutcome,
     ) {
         let mut load = halite_wire::map! {
             "cmd" => "_return", "id" => config.id.as_str(), "jid" => "req",

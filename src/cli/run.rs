@@ -2,6 +2,7 @@
 
 use super::auth::AuthOptions;
 use super::common::{ArgumentOptions, Common, EXIT_USAGE, IgnoredOptions, OutputOptions, fail};
+use super::gateways::register_runners;
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
 use super::start::{self, start};

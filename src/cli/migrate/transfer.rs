@@ -113,7 +113,7 @@ fn transfer_all(
     let (from, to) = (open::key_store(source), open::key_store(target));
     let way = transfer_mode(how);
     done.master = transfer_master_key(source, target, more, how, false)?;
-    done.keys = moving::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
+    done.keys = transfer::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     let ids = from
         .list(KeyState::Accepted)
         .map_err(|e| with_path(&source.pki_dir, &e))?;
@@ -136,7 +136,7 @@ fn transfer_master_key(
     };
     let (from, to) = (open::key_store(source), open::key_store(target));
     let key =
-        moving::master_key(&from, &to, more, way).map_err(|e| with_path(&target.pki_dir, &e))?;
+        transfer::master_key(&from, &to, more, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     if key == MasterKey::Conflict {
         return Err(format!(
             "{} holds another master's key, under which minions are accepted; minions of {} would refuse it. \
@@ -148,8 +148,8 @@ fn transfer_master_key(
     Ok(key)
 }
 
-fn transfer_mode(how: TransferOptions) -> moving::How {
-    moving::How {
+fn transfer_mode(how: TransferOptions) -> transfer::How {
+    transfer::How {
         dry: how.dry_run,
         delete: how.delete,
     }

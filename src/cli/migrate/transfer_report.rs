@@ -1,7 +1,7 @@
 //! What an import or export did, for people and for programs.
 
 use super::TransferOptions;
-use halite_store::jobs::moving::MovedJobs;
+use halite_store::jobs::transfer::MovedJobs;
 use halite_store::keys::KeyState;
 use halite_store::transfer::{MasterKey, MovedData, MovedKeys};
 use halite_wire::ids::MinionId;

@@ -85,7 +85,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     }
 }
 
-fn exception_class(fault: &Fault) -> &str {
+fn exception_class(fault: &CallError) -> &str {
     match fault {
         CallError::Missing(_) | CallError::Command(_) => "CommandExecutionError",
         CallError::CommandNotFound(_) => "CommandNotFoundError",

@@ -4,7 +4,7 @@
 //! all minions of a thread; a signature is checked wherever there is one (reference `salt-protocol.md` 5.1).
 
 use halite_channel::reply::{self, ReplyError};
-use halite_channel::signin::{self, MasterKey, Terms, Verdict};
+use halite_channel::signin::{self, MasterKey, SignInConfig, Verdict};
 use halite_crypto::{
     Crypticle, CrypticleError, Encryption, HashType, KeyString, PrivateKey, Signing, clean_key,
     nonce,
@@ -47,8 +47,8 @@ impl MinionKeys {
     }
 
     /// The sign-in of a minion with default options.
-    fn terms(&self, id: &str) -> Terms {
-        Terms {
+    fn terms(&self, id: &str) -> SignInConfig {
+        SignInConfig {
             id: id.to_owned(),
             key: self.private.clone(),
             public: self.public.clone(),
@@ -113,7 +113,7 @@ impl From<ReplyError> for SessionError {
 
 /// A sign-in in progress.
 pub struct SignIn {
-    terms: Terms,
+    terms: SignInConfig,
     request: signin::Request,
 }
 
@@ -136,7 +136,7 @@ impl SignIn {
         reply: &[u8],
     ) -> Result<Session, SessionError> {
         let known = pinned.map(Arc::as_ref);
-        match signin::judge(&self.terms, known, &self.request, reply) {
+        match signin::verify(&self.terms, known, &self.request, reply) {
             Verdict::Accepted(accepted) => Ok(Session {
                 publish_port: accepted.publish_port,
                 aes: Crypticle::new(&accepted.aes),

@@ -2,9 +2,9 @@
 //! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::Minion;
-use crate::aside::News;
+use crate::background::LoopEvent;
 use crate::jobs::{Finished, LocalJob, Origin, ReturnAs};
-use crate::line::event as event_load;
+use crate::master_connection::event as event_load;
 use crate::timetable::{GRAINS, MINE};
 use crate::watch::Input;
 use halite_channel::publication::Job;
