@@ -3,11 +3,11 @@
 use super::How;
 use super::done::Done;
 use halite_config::{MasterConfig, Role, carry, inspect, load_master};
-use halite_store::jobs::moving as jobs;
+use halite_store::jobs::transfer as jobs;
 use halite_store::keys::KeyState;
 use halite_store::minions::Layout;
-use halite_store::moving::{self, MasterKey};
 use halite_store::open;
+use halite_store::transfer::{self, MasterKey};
 use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
 use halite_sys::process::hand_over;
 use std::fs;
@@ -101,12 +101,12 @@ fn everything(
     let (from, to) = (open::key_store(source), open::key_store(target));
     let way = way(how);
     done.master = own_key(source, target, more, how, false)?;
-    done.keys = moving::keys(&from, &to, way).map_err(|e| at(&target.pki_dir, &e))?;
+    done.keys = transfer::keys(&from, &to, way).map_err(|e| at(&target.pki_dir, &e))?;
     let ids = from
         .list(KeyState::Accepted)
         .map_err(|e| at(&source.pki_dir, &e))?;
     let layout = layout_of(target);
-    done.data = moving::data(&source.cachedir, &target.cachedir, layout, &ids, way);
+    done.data = transfer::data(&source.cachedir, &target.cachedir, layout, &ids, way);
     Ok(())
 }
 
@@ -118,12 +118,12 @@ fn own_key(
     how: How,
     look: bool,
 ) -> Result<MasterKey, String> {
-    let way = moving::How {
+    let way = transfer::TransferOptions {
         dry: how.dry_run || look,
         ..way(how)
     };
     let (from, to) = (open::key_store(source), open::key_store(target));
-    let key = moving::master_key(&from, &to, more, way).map_err(|e| at(&target.pki_dir, &e))?;
+    let key = transfer::master_key(&from, &to, more, way).map_err(|e| at(&target.pki_dir, &e))?;
     if key == MasterKey::Conflict {
         return Err(format!(
             "{} holds another master's key, under which minions are accepted; minions of {} would refuse it. \
@@ -135,8 +135,8 @@ fn own_key(
     Ok(key)
 }
 
-fn way(how: How) -> moving::How {
-    moving::How {
+fn way(how: How) -> transfer::TransferOptions {
+    transfer::TransferOptions {
         dry: how.dry_run,
         delete: how.delete,
     }

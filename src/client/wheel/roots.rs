@@ -1,7 +1,7 @@
 //! Files below a directory, opened component by component: no link is followed, no path leads
 //! out (CVE-2021-25282 was a write through `pillar_roots.write`).
 
-use halite_store::files::beneath::{self, Links, Place};
+use halite_store::files::confined::{self, ConfinedPath, Links};
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, fstatat};
 use std::fs::File;
@@ -29,7 +29,7 @@ impl RelPath {
 
 /// Opens a regular file to read; `None` if there is none.
 pub(super) fn read(root: &Path, path: &RelPath) -> Option<File> {
-    let place = Place {
+    let place = ConfinedPath {
         root: root.to_owned(),
         rel: path.0.clone(),
         links: Links::Never,
@@ -42,7 +42,7 @@ pub(super) fn write(root: &Path, path: &RelPath, content: &[u8]) -> io::Result<(
     use std::io::Write;
     // The root itself may be a link: it is the operator's word.
     halite_sys::daemon::make_dir(root, 0o755)?;
-    let (dir, name) = beneath::parent(root, Path::new(&path.0), Some(0o755))?;
+    let (dir, name) = confined::parent(root, Path::new(&path.0), Some(0o755))?;
     if let Ok(stat) = fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
         && stat.st_mode & nix::libc::S_IFMT != nix::libc::S_IFREG
     {

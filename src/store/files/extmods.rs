@@ -1,7 +1,7 @@
 //! Copies of the modules that administrators write in Python, in `extension_modules` of the master
 //! (`salt/utils/extmods.py sync`). Nothing here runs them: they are there for stock's tools.
 
-use super::{FileServer, Opened, beneath, names};
+use super::{FileServer, Opened, confined, names};
 use halite_config::MasterConfig;
 use halite_wire::Value;
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ impl Sync<'_> {
         file.rewind()?;
         let (dir, name) = rel.rsplit_once('/').unwrap_or(("", rel));
         let fresh = names::join(dir, &format!(".{name}.{}", std::process::id()));
-        let mut copy = beneath::create(&self.dir, &fresh, true)?;
+        let mut copy = confined::create(&self.dir, &fresh, true)?;
         let done = io::copy(&mut file, &mut copy)
             .and_then(|_| copy.flush())
             .and_then(|()| std::fs::rename(self.dir.join(&fresh), &place));

@@ -44,7 +44,7 @@ struct Inner {
     columns: HashMap<Box<str>, Column>,
     /// Grains without a column exist for want of room.
     crowded: bool,
-    /// The last asked stands last; a byte per slot, as [`Said`].
+    /// The last asked stands last; a byte per slot, as [`CachedAnswer`].
     questions: Vec<(String, Vec<u8>)>,
     /// The slots of a list of ids, in its order.
     order: Option<(IdList, Arc<[usize]>)>,
@@ -91,7 +91,7 @@ struct Column {
 /// An answer as it is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-enum Said {
+enum CachedAnswer {
     /// Nobody has asked yet.
     #[default]
     Unknown = 0,
@@ -101,20 +101,24 @@ enum Said {
     Nothing = 3,
 }
 
-impl Said {
+impl CachedAnswer {
     /// What a slot has among the answers kept for a question.
-    fn of(kept: &[u8], slot: usize) -> Said {
+    fn of(kept: &[u8], slot: usize) -> CachedAnswer {
         match kept.get(slot) {
-            Some(1) => Said::No,
-            Some(2) => Said::Yes,
-            _ => Said::Unknown,
+            Some(1) => CachedAnswer::No,
+            Some(2) => CachedAnswer::Yes,
+            _ => CachedAnswer::Unknown,
         }
     }
 }
 
-impl From<bool> for Said {
-    fn from(yes: bool) -> Said {
-        if yes { Said::Yes } else { Said::No }
+impl From<bool> for CachedAnswer {
+    fn from(yes: bool) -> CachedAnswer {
+        if yes {
+            CachedAnswer::Yes
+        } else {
+            CachedAnswer::No
+        }
     }
 }
 
@@ -124,22 +128,22 @@ pub(super) struct Found<'a> {
     ids: IdList,
     question: Question<'a>,
     text: String,
-    said: Vec<Cell<Said>>,
+    said: Vec<Cell<CachedAnswer>>,
 }
 
 impl Answers for Found<'_> {
     fn of(&self, at: usize) -> Option<bool> {
         let (cell, id) = (self.said.get(at)?, self.ids.get(at)?);
-        if cell.get() == Said::Unknown {
+        if cell.get() == CachedAnswer::Unknown {
             let mut inner = self.cache.index.lock();
             // Slots may have been given anew since the question was put.
             let slot = inner.slot(id);
             cell.set(inner.find(self.cache, slot, id, &self.question, &self.text));
         }
         match cell.get() {
-            Said::No => Some(false),
-            Said::Yes => Some(true),
-            Said::Unknown | Said::Nothing => None,
+            CachedAnswer::No => Some(false),
+            CachedAnswer::Yes => Some(true),
+            CachedAnswer::Unknown | CachedAnswer::Nothing => None,
         }
     }
 }
@@ -174,13 +178,13 @@ impl Index {
     }
 
     /// Takes in what has changed, so that the kernel need not remember it.
-    pub(super) fn heed(&self) {
-        self.lock().heed();
+    pub(super) fn poll_changes(&self) {
+        self.lock().poll_changes();
     }
 }
 
 impl Inner {
-    fn heed(&mut self) {
+    fn poll_changes(&mut self) {
         let Some(watch) = &self.watch else { return };
         match watch.changes() {
             Changes::Of(names) => {
@@ -199,7 +203,7 @@ impl Inner {
 
     /// Makes rows of a time that may have passed count as such.
     fn look(&mut self, cache: &MinionCache) {
-        self.heed();
+        self.poll_changes();
         let banks = cache.banks();
         let banks = banks.as_deref().unwrap_or_default();
         if self.watch.as_ref().is_some_and(|watch| watch.is_of(banks)) {
@@ -250,7 +254,7 @@ impl Inner {
     }
 
     /// The answers that need no file to be looked at.
-    fn known(&self, slots: &[usize], question: &Question, text: &str) -> Vec<Cell<Said>> {
+    fn known(&self, slots: &[usize], question: &Question, text: &str) -> Vec<Cell<CachedAnswer>> {
         let column = self.column(question);
         let judged = column.map(|column| {
             let values = column.iter().flat_map(|column| &column.values);
@@ -263,7 +267,7 @@ impl Inner {
             Some(
                 judged
                     .get(usize::from(code))
-                    .map_or(Said::Unknown, |yes| Said::from(*yes)),
+                    .map_or(CachedAnswer::Unknown, |yes| CachedAnswer::from(*yes)),
             )
         };
         let kept = self.kept(text);
@@ -280,20 +284,20 @@ impl Inner {
         slot: usize,
         column: Option<&Column>,
         kept: &[u8],
-        by_code: &impl Fn(u16) -> Option<Said>,
-    ) -> Said {
+        by_code: &impl Fn(u16) -> Option<CachedAnswer>,
+    ) -> CachedAnswer {
         let row = self.rows[slot];
         if row.time != self.time {
-            return Said::Unknown;
+            return CachedAnswer::Unknown;
         }
         match row.state {
-            State::Unread => Said::Unknown,
-            State::Absent => Said::Nothing,
+            State::Unread => CachedAnswer::Unknown,
+            State::Absent => CachedAnswer::Nothing,
             State::Told => {
                 let code = column.and_then(|column| column.codes.get(slot)).copied();
-                by_code(code.unwrap_or(0)).unwrap_or_else(|| Said::of(kept, slot))
+                by_code(code.unwrap_or(0)).unwrap_or_else(|| CachedAnswer::of(kept, slot))
             }
-            State::Odd => Said::of(kept, slot),
+            State::Odd => CachedAnswer::of(kept, slot),
         }
     }
 
@@ -311,7 +315,7 @@ impl Inner {
         id: &MinionId,
         question: &Question,
         text: &str,
-    ) -> Said {
+    ) -> CachedAnswer {
         self.refresh(cache, slot, id);
         let column = self.column(question);
         let by_code = |code: u16| {
@@ -319,13 +323,13 @@ impl Inner {
             let value = usize::from(code)
                 .checked_sub(1)
                 .and_then(|at| values?.get_index(at));
-            Some(Said::from(match value {
+            Some(CachedAnswer::from(match value {
                 Some(value) => judge(question, value),
                 None => question.holds(&Map::new()),
             }))
         };
         let known = self.said(slot, column.flatten(), self.kept(text), &by_code);
-        if known != Said::Unknown {
+        if known != CachedAnswer::Unknown {
             return known;
         }
         let said = match question.grain() {
@@ -355,7 +359,7 @@ impl Inner {
         if kept.len() <= slot {
             kept.resize(self.rows.len(), 0);
         }
-        kept[slot] = Said::from(said) as u8;
+        kept[slot] = CachedAnswer::from(said) as u8;
     }
 
     /// Has a row say what the files of its minion say now.

@@ -11,11 +11,11 @@ mod compat;
 mod disk;
 mod follow;
 pub mod joblog;
-pub mod moving;
-mod shelf;
+mod shared_segment;
+pub mod transfer;
 
 pub use compat::StockLayout;
-pub use follow::News;
+pub use follow::JobUpdate;
 
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};

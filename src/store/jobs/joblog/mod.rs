@@ -1,4 +1,4 @@
-//! The default engine: an append-only file per job; those that minions begin share files (`shelf.rs`).
+//! The default engine: an append-only file per job; those that minions begin share files (`shared_segment.rs`).
 //!
 //! `cachedir/joblog/<first 11 digits of the jid>/<jid>`; a file is a sequence of records
 //! `length u32 LE | kind u8 | crc32 u32 LE | msgpack`. The length counts the msgpack alone,
@@ -6,7 +6,7 @@
 //! skipped by readers; `O_APPEND` keeps writers of several processes apart.
 
 use super::disk::{names, write_whole};
-use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shelf};
+use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shared_segment};
 use halite_sys::daemon::make_dir;
 use halite_sys::time::unix_now_i64;
 use halite_wire::ids::Jid;
@@ -35,9 +35,9 @@ pub struct JobLog {
     keep: u64,
     stock: Option<StockLayout>,
     /// Jobs that a stock master kept before.
-    before: Option<StockLayout>,
+    legacy: Option<StockLayout>,
     swept: std::sync::atomic::AtomicI64,
-    shelf: shelf::Writer,
+    segments: shared_segment::Writer,
 }
 
 /// Seconds between looks for old jobs of a stock master: each reads its whole tree.
@@ -51,16 +51,16 @@ impl JobLog {
             dir: cachedir.join("joblog"),
             keep,
             stock,
-            before: None,
+            legacy: None,
             swept: std::sync::atomic::AtomicI64::new(0),
-            shelf: shelf::Writer::default(),
+            segments: shared_segment::Writer::default(),
         }
     }
 
     /// Reads jobs of a stock master as well, and removes them when they are old.
     #[must_use]
-    pub fn with_jobs_before(mut self, layout: StockLayout) -> JobLog {
-        self.before = Some(layout);
+    pub fn with_legacy(mut self, layout: StockLayout) -> JobLog {
+        self.legacy = Some(layout);
         self
     }
 
@@ -83,7 +83,7 @@ impl JobLog {
 
     /// Records of a job from octet `from` on: those in a shared file, then those in its own. `None` if it has neither.
     pub(super) fn read(&self, jid: &Jid, from: u64) -> io::Result<Option<Vec<u8>>> {
-        let shared = shelf::find(&self.slice(jid), jid)?;
+        let shared = shared_segment::find(&self.slice(jid), jid)?;
         let behind = from.saturating_sub(shared.as_ref().map_or(0, |s| s.len() as u64));
         let own = match File::open(self.path(jid)) {
             Ok(mut file) => {
@@ -110,7 +110,7 @@ impl JobLog {
     /// Jobs of a slice, sorted.
     pub(super) fn jids(&self, slice: &str) -> io::Result<Vec<Jid>> {
         let dir = self.dir.join(slice);
-        let mut out = shelf::jids(&dir)?;
+        let mut out = shared_segment::jids(&dir)?;
         out.extend(
             names(&dir)?
                 .iter()
@@ -159,7 +159,7 @@ impl JobLog {
                 if outcomes[*n].is_err() {
                     continue;
                 }
-                if shelf::fits(one.jid) {
+                if shared_segment::fits(one.jid) {
                     jobs.push((one.jid, records.len()));
                     continue;
                 }
@@ -169,8 +169,11 @@ impl JobLog {
             let Some((jid, _)) = jobs.first() else {
                 continue;
             };
-            if let Err(e) = self.shelf.append(&self.slice(jid), &jobs, &records) {
-                for n in run.iter().filter(|n| shelf::fits(returns[**n].jid)) {
+            if let Err(e) = self.segments.append(&self.slice(jid), &jobs, &records) {
+                for n in run
+                    .iter()
+                    .filter(|n| shared_segment::fits(returns[**n].jid))
+                {
                     outcomes[*n] = Err(again(&e));
                 }
             }
@@ -339,9 +342,9 @@ impl JobStore for JobLog {
     }
 
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        match (self.read(jid, 0)?, &self.before) {
+        match (self.read(jid, 0)?, &self.legacy) {
             (Some(bytes), _) => Ok(Some(assemble(&bytes))),
-            (None, Some(before)) => before.get(jid),
+            (None, Some(legacy)) => legacy.get(jid),
             (None, None) => Ok(None),
         }
     }
@@ -360,17 +363,17 @@ impl JobStore for JobLog {
                 }
             }
             // What is in a job's own file stands behind.
-            shelf::each(&dir, &mut |jid, octets| {
+            shared_segment::each(&dir, &mut |jid, octets| {
                 let head = records(octets).first().map_or(0, |(_, _, end)| *end);
                 heads.insert(jid, assemble(&octets[..head]));
             })?;
             out.extend(heads);
         }
-        let Some(before) = &self.before else {
+        let Some(legacy) = &self.legacy else {
             return Ok(out);
         };
         let own: HashSet<Jid> = out.iter().map(|(jid, _)| jid.clone()).collect();
-        let more = before.list(&|jid| own.contains(jid))?;
+        let more = legacy.list(&|jid| own.contains(jid))?;
         if !more.is_empty() {
             out.extend(more);
             out.sort_by(|a, b| a.0.cmp(&b.0));
@@ -405,15 +408,16 @@ impl JobLog {
     /// Removes old jobs of a stock master, once in a while.
     fn sweep(&self, now: i64, oldest: &Jid) -> io::Result<u64> {
         use std::sync::atomic::Ordering::Relaxed;
-        let Some(before) = &self.before else {
+        let Some(legacy) = &self.legacy else {
             return Ok(0);
         };
         if now - self.swept.load(Relaxed) < SWEEP {
             return Ok(0);
         }
         self.swept.store(now, Relaxed);
-        before.expire(oldest, &|jid| {
-            self.path(jid).exists() || shelf::find(&self.slice(jid), jid).is_ok_and(|s| s.is_some())
+        legacy.expire(oldest, &|jid| {
+            self.path(jid).exists()
+                || shared_segment::find(&self.slice(jid), jid).is_ok_and(|s| s.is_some())
         })
     }
 

@@ -1,6 +1,6 @@
 //! Pieces of files as `_serve_file` sends them.
 
-use super::beneath::Place;
+use super::confined::ConfinedPath;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use halite_wire::msgpack::{self, Profile};
@@ -14,12 +14,12 @@ pub enum Served {
     /// An answer that is ready.
     Answer(Value),
     /// A piece that is still to be read.
-    Piece(Piece),
+    Chunk(Chunk),
 }
 
 /// A piece of an open file.
 #[derive(Debug)]
-pub struct Piece {
+pub struct Chunk {
     file: File,
     loc: u64,
     /// Octets that the file had from `loc` on when it was opened, up to the size of a piece.
@@ -27,16 +27,21 @@ pub struct Piece {
     dest: String,
 }
 
-impl Piece {
+impl Chunk {
     /// The `size` octets from `loc` on of a file that was just found; fewer at its end.
-    pub(super) fn open(place: &Place, loc: u64, size: usize, dest: String) -> io::Result<Piece> {
+    pub(super) fn open(
+        place: &ConfinedPath,
+        loc: u64,
+        size: usize,
+        dest: String,
+    ) -> io::Result<Chunk> {
         if loc > i64::MAX as u64 - size as u64 {
             // The system reads nothing so far behind, and stock fails.
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (file, meta) = place.open_seen()?;
         let left = meta.len().saturating_sub(loc);
-        Ok(Piece {
+        Ok(Chunk {
             file,
             loc,
             len: size.min(usize::try_from(left).unwrap_or(size)),
@@ -49,7 +54,7 @@ impl Piece {
         self.len == 0
     }
 
-    /// Octets that [`Piece::write`] appends at most.
+    /// Octets that [`Chunk::write`] appends at most.
     pub fn room(&self) -> usize {
         self.len + self.dest.len() + 32
     }
@@ -124,14 +129,14 @@ fn gzip(data: &[u8], level: &Value) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::beneath::Links;
+    use super::super::confined::Links;
     use super::*;
 
     #[test]
     fn what_is_written_is_the_answer_whatever_becomes_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let place = Place {
+        let place = ConfinedPath {
             root: dir.path().to_owned(),
             rel: "f".into(),
             links: Links::Follow,
@@ -151,7 +156,7 @@ mod tests {
         ] {
             let text: Vec<u8> = (0..100_000).map(|n| (n % 251) as u8).collect();
             std::fs::write(&path, &text[..size]).unwrap();
-            let open = || Piece::open(&place, loc, 65_536, "f".into()).unwrap();
+            let open = || Chunk::open(&place, loc, 65_536, "f".into()).unwrap();
             let (written, answered) = (open(), open());
             let file = File::options().write(true).open(&path).unwrap();
             file.set_len(now as u64).unwrap();

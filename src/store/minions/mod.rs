@@ -76,8 +76,8 @@ impl MinionCache {
 
     /// Takes note of changes. To be called now and then by whoever asks: the kernel remembers some
     /// thousands, and after more of them each file has to be looked at.
-    pub fn heed(&self) {
-        self.index.heed();
+    pub fn poll_changes(&self) {
+        self.index.poll_changes();
     }
 
     fn paths(&self, id: &MinionId) -> [PathBuf; 2] {
@@ -209,7 +209,7 @@ impl MinionCache {
 }
 
 /// Accepted minions with what is known of them.
-pub struct Known<'a> {
+pub struct MinionInventory<'a> {
     /// Accepted ids.
     pub ids: IdList,
     /// Grains and pillar.
@@ -218,7 +218,7 @@ pub struct Known<'a> {
     pub caches_data: bool,
 }
 
-impl Inventory for Known<'_> {
+impl Inventory for MinionInventory<'_> {
     fn ids(&self) -> &[MinionId] {
         &self.ids
     }
