@@ -2,7 +2,7 @@
 
 use halite_config::MasterConfig;
 use halite_store::keys::{IdList, KeyState};
-use halite_store::minions::{Known, MinionCache};
+use halite_store::minions::{MinionCache, MinionInventory};
 use halite_store::open;
 use halite_target::MinionId;
 use halite_wire::Map;
@@ -27,8 +27,8 @@ impl Fleet {
     }
 
     /// The view that targets are evaluated on.
-    pub fn inventory(&self) -> Known<'_> {
-        Known {
+    pub fn inventory(&self) -> MinionInventory<'_> {
+        MinionInventory {
             ids: self.ids.clone(),
             cache: &self.cache,
             caches_data: self.caches_data,

@@ -10,7 +10,7 @@ use halite_returners::rawfile::data;
 use halite_returners::{
     Opener, Question, Store, StoreError, described, function, read_json, result,
 };
-use halite_store::jobs::News;
+use halite_store::jobs::JobUpdate;
 use halite_wire::pytext;
 use halite_wire::{Map, Value};
 use postgres::error::SqlState;
@@ -140,7 +140,7 @@ fn sort(e: postgres::Error) -> StoreError {
 }
 
 impl Store for Pg {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let loads = self.schema.loads(news);
         let returns = self.schema.returns(news);
         let (put_loads, put_returns) = (self.schema.put_loads(), self.schema.put_returns());
@@ -273,7 +273,7 @@ impl Schema {
         }
     }
 
-    fn loads(self, news: &[News]) -> (Vec<String>, Vec<String>) {
+    fn loads(self, news: &[JobUpdate]) -> (Vec<String>, Vec<String>) {
         let with = news
             .iter()
             .filter_map(|job| Some((job, job.load.as_ref()?)));
@@ -281,7 +281,7 @@ impl Schema {
             .unzip()
     }
 
-    fn returns(self, news: &[News]) -> Returns {
+    fn returns(self, news: &[JobUpdate]) -> Returns {
         let mut out = Returns::default();
         for job in news {
             for ret in &job.returns {

@@ -4,7 +4,7 @@
 use halite_config::Settings;
 use halite_returners::json::{Strictness, dumps_map};
 use halite_returners::{Opener, Question, Store, StoreError, described, function, read_json};
-use halite_store::jobs::News;
+use halite_store::jobs::JobUpdate;
 use halite_wire::{Map, Value};
 use redis::{
     Client, Commands, Connection, ConnectionAddr, IntoConnectionInfo, Pipeline,
@@ -64,7 +64,7 @@ fn client(settings: &Settings) -> Result<Client, String> {
 }
 
 impl Store for Redis {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
@@ -92,7 +92,7 @@ impl Store for Redis {
 }
 
 impl Redis {
-    fn put(&self, pipeline: &mut Pipeline, job: &News) {
+    fn put(&self, pipeline: &mut Pipeline, job: &JobUpdate) {
         let jid = job.jid.as_str();
         if let Some(load) = &job.load {
             self.set(

@@ -3,7 +3,7 @@
 use halite_config::Settings;
 use halite_returners::json::{Strictness, dumps, dumps_map};
 use halite_returners::{Question, Store, StoreError, described, function, read_json, result};
-use halite_store::jobs::{News, StoredReturn};
+use halite_store::jobs::{JobUpdate, StoredReturn};
 use halite_wire::pytext;
 use halite_wire::{Map, Value};
 use rusqlite::{Connection, ErrorCode, Transaction, params};
@@ -58,7 +58,7 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open()?,
@@ -101,7 +101,7 @@ fn sort(e: rusqlite::Error) -> StoreError {
     }
 }
 
-fn write(connection: &mut Connection, news: &[News]) -> rusqlite::Result<()> {
+fn write(connection: &mut Connection, news: &[JobUpdate]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for job in news {
         let jid = job.jid.as_str();

@@ -15,7 +15,7 @@ use halite_master::functions::Call;
 use halite_master::roles::{RoleError, Roles};
 use halite_returners::Opener;
 use halite_schedule::{ReturnJob, Schedule, Spec};
-use halite_store::jobs::{News, StoredReturn};
+use halite_store::jobs::{JobUpdate, StoredReturn};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
@@ -155,7 +155,7 @@ fn wanted<'a>(config: &'a MasterConfig, spec: &'a Spec) -> Vec<&'a str> {
 fn give_out(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
     let mut load = ret.clone();
     load.remove("cmd");
-    let news = News {
+    let news = JobUpdate {
         jid,
         load: None,
         returns: vec![StoredReturn {

@@ -123,7 +123,7 @@ impl Candidate<'_> {
             return Ok(true);
         }
         let age = Duration::from_secs(config.autosign_timeout * 60);
-        if keys.take_autosign_stub(self.id, age)? {
+        if keys.consume_autosign(self.id, age)? {
             return Ok(true);
         }
         Ok(self

@@ -6,7 +6,7 @@ use crate::python;
 use halite_config::{Flavour, Returner, Settings};
 use halite_returners::helper::Helper;
 use halite_returners::{Opener, Store};
-use halite_store::jobs::{News, StoredReturn};
+use halite_store::jobs::{JobUpdate, StoredReturn};
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -144,7 +144,7 @@ fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Dur
     let Ok(jid) = text.parse::<Jid>() else {
         return failed("all returners", "it has no jid");
     };
-    let news = Arc::new(News {
+    let news = Arc::new(JobUpdate {
         jid,
         load: None,
         returns: vec![StoredReturn {
@@ -316,7 +316,7 @@ mod tests {
     struct Hanging(std::sync::mpsc::Receiver<()>);
 
     impl Store for Hanging {
-        fn jobs(&mut self, _: &[News]) -> Result<(), StoreError> {
+        fn jobs(&mut self, _: &[JobUpdate]) -> Result<(), StoreError> {
             self.0.recv().map_err(|e| StoreError::Away(e.to_string()))
         }
     }

@@ -5,7 +5,7 @@
 
 use super::{Opener, Question, Store, StoreError};
 use halite_config::{Returner, Settings};
-use halite_store::jobs::{News, StoredReturn};
+use halite_store::jobs::{JobUpdate, StoredReturn};
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value, map};
@@ -61,7 +61,7 @@ impl Helper {
 }
 
 impl Store for Helper {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let jobs: Vec<Value> = news.iter().map(packed).collect();
         self.ask("jobs", jobs.into()).map(drop)
     }
@@ -77,7 +77,7 @@ impl Store for Helper {
     }
 }
 
-fn packed(news: &News) -> Value {
+fn packed(news: &JobUpdate) -> Value {
     let returns = news.returns.iter();
     let returns: Vec<Value> = returns
         .map(|ret| map! {"id" => ret.id.as_str(), "load" => ret.load.clone()}.into())
@@ -89,7 +89,7 @@ fn packed(news: &News) -> Value {
     out.into()
 }
 
-fn unpacked(job: &Value) -> Option<News> {
+fn unpacked(job: &Value) -> Option<JobUpdate> {
     let job = job.as_map()?;
     let returns = job.get("returns")?.as_array()?.iter().map(|ret| {
         let ret = ret.as_map()?;
@@ -98,7 +98,7 @@ fn unpacked(job: &Value) -> Option<News> {
             load: ret.get("load")?.as_map()?.clone(),
         })
     });
-    Some(News {
+    Some(JobUpdate {
         jid: job.str("jid")?.parse::<Jid>().ok()?,
         load: job.get("load").and_then(Value::as_map).cloned(),
         returns: returns.collect::<Option<_>>()?,
@@ -180,7 +180,7 @@ fn carried_out(order: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map>
         program: "halite-minion",
     });
     let outcome = if let Some(jobs) = order.get("jobs") {
-        let news: Vec<News> = jobs
+        let news: Vec<JobUpdate> = jobs
             .as_array()?
             .iter()
             .map(unpacked)
@@ -214,7 +214,7 @@ mod tests {
     struct Echo(String);
 
     impl Store for Echo {
-        fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+        fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
             let ids: Vec<&str> = news[0].returns.iter().map(|ret| ret.id.as_str()).collect();
             Err(StoreError::Refused(format!(
                 "{} {} {ids:?}",
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn orders_carry_the_settings_of_one_returner_and_bring_back_what_it_says() {
-        let news = News {
+        let news = JobUpdate {
             jid: "20261121120000000001".parse().unwrap(),
             load: None,
             returns: vec![StoredReturn {

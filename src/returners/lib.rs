@@ -13,7 +13,7 @@ mod syslog;
 
 use halite_config::{Returner, Settings};
 use halite_ipc::Event;
-use halite_store::jobs::{News, StoredReturn, description};
+use halite_store::jobs::{JobUpdate, StoredReturn, description};
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -55,7 +55,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// See [`StoreError`].
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError>;
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError>;
 
     /// Keeps events.
     ///

@@ -2,7 +2,7 @@
 //! that anybody sees, as a daemon of stock has none.
 
 use super::{Store, StoreError};
-use halite_store::jobs::News;
+use halite_store::jobs::JobUpdate;
 use halite_wire::{Value, pytext};
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use std::io::Write;
 pub struct Local;
 
 impl Store for Local {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let returns = news.iter().flat_map(|job| &job.returns);
         let text: String = returns
             .map(|ret| pytext::repr(&Value::Map(ret.load.clone())) + "\n")

@@ -3,7 +3,7 @@
 use super::json::{Strictness, dumps_map};
 use super::{Opener, Store, StoreError};
 use halite_ipc::Event;
-use halite_store::jobs::News;
+use halite_store::jobs::JobUpdate;
 use halite_wire::{Value, msgpack};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -27,7 +27,7 @@ impl RawFile {
 }
 
 impl Store for RawFile {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let returns = news.iter().flat_map(|job| &job.returns);
         let line = |load| dumps_map(load, Strictness::Text) + "\n";
         self.append(returns.map(|ret| line(&ret.load)).collect())

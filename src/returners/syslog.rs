@@ -3,7 +3,7 @@
 use super::json::{Strictness, dumps_map};
 use super::{Opener, Store, StoreError};
 use halite_config::Settings;
-use halite_store::jobs::News;
+use halite_store::jobs::JobUpdate;
 use halite_wire::{Map, Value, pytext};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -138,7 +138,7 @@ fn unknown(word: &str) -> String {
 }
 
 impl Store for Syslog {
-    fn jobs(&mut self, news: &[News]) -> Result<(), StoreError> {
+    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
         let mut returns = news.iter().flat_map(|job| &job.returns);
         returns.try_for_each(|ret| self.send(&ret.load))
     }

@@ -1,7 +1,7 @@
 //! What the master remembers of several minions at once: grains, pillar or mine
 //! (`salt/utils/master.py MasterPillarUtil`, as the runner `cache` asks it).
 
-use super::minions::Known;
+use super::minions::MinionInventory;
 use super::open;
 use halite_config::MasterConfig;
 use halite_target::Target;
@@ -9,7 +9,7 @@ use halite_wire::{Map, Value};
 
 /// Which of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum CachedPart {
     /// Grains at the last refresh.
     Grains,
     /// Pillar at the last refresh.
@@ -23,10 +23,10 @@ pub enum Part {
 ///
 /// # Errors
 /// The target is wrong, or something cannot be read.
-pub fn remembered(
+pub fn cached_data(
     config: &MasterConfig,
-    fleet: &Known,
-    part: Part,
+    fleet: &MinionInventory,
+    part: CachedPart,
     tgt: Option<(&Value, &str)>,
 ) -> Result<Map, String> {
     let text = |e: std::io::Error| e.to_string();
@@ -43,9 +43,9 @@ pub fn remembered(
     for id in ids {
         let data = match part {
             _ if !config.minion_data_cache => None,
-            Part::Mine => mines.get(&id).map_err(text)?,
-            Part::Grains => fleet.cache.get(&id).map(|data| (*data.grains).clone()),
-            Part::Pillar => fleet.cache.get(&id).map(|data| (*data.pillar).clone()),
+            CachedPart::Mine => mines.get(&id).map_err(text)?,
+            CachedPart::Grains => fleet.cache.get(&id).map(|data| (*data.grains).clone()),
+            CachedPart::Pillar => fleet.cache.get(&id).map(|data| (*data.pillar).clone()),
         };
         let data = data.unwrap_or_default();
         if tgt.is_some() || !data.is_empty() {

@@ -117,7 +117,9 @@ impl KeyStore {
     /// The file of `id` in `state` as it stands, with line feeds for line ends; `None` if
     /// there is no regular file. [`KeyStore::get`] gives the form that is compared.
     pub fn text(&self, state: KeyState, id: &MinionId) -> io::Result<Option<String>> {
-        Ok(self.read(state, id)?.map(|octets| plain_text(&octets)))
+        Ok(self
+            .read(state, id)?
+            .map(|octets| universal_newlines(&octets)))
     }
 
     fn read(&self, state: KeyState, id: &MinionId) -> io::Result<Option<Vec<u8>>> {
@@ -204,7 +206,7 @@ impl KeyStore {
 
     /// Takes a one-shot pre-approval of `id` (`minions_autosign/<id>`): removes it and says
     /// whether it was valid, that is not older than `max_age`.
-    pub fn take_autosign_stub(&self, id: &MinionId, max_age: Duration) -> io::Result<bool> {
+    pub fn consume_autosign(&self, id: &MinionId, max_age: Duration) -> io::Result<bool> {
         let path = self.pki_dir.join("minions_autosign").join(id.as_str());
         let meta = match std::fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_file() => meta,
@@ -218,8 +220,8 @@ impl KeyStore {
     }
 }
 
-/// A file as Python's text mode reads it; bytes that are no UTF-8 are replaced.
-pub fn plain_text(octets: &[u8]) -> String {
+/// A file as Python's text mode reads it; octets that are no UTF-8 are replaced.
+pub fn universal_newlines(octets: &[u8]) -> String {
     let text = String::from_utf8_lossy(octets);
     if text.contains('\r') {
         text.replace("\r\n", "\n").replace('\r', "\n")

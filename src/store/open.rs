@@ -32,8 +32,8 @@ pub fn job_store(config: &MasterConfig) -> JobLog {
     let returns = config.job_cache_compat == JobCacheCompat::Full;
     let stock = (config.job_cache_compat != JobCacheCompat::None)
         .then(|| StockLayout::new(&config.cachedir, hash_type(config), returns));
-    let before = StockLayout::new(&config.cachedir, hash_type(config), false);
-    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_jobs_before(before)
+    let legacy = StockLayout::new(&config.cachedir, hash_type(config), false);
+    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_legacy(legacy)
 }
 
 /// The files of a stock master's job cache, returns as well, in the place that a configuration names.

@@ -1,9 +1,9 @@
 //! What an import or export did, for people and for programs.
 
-use super::TransferOptions;
-use halite_store::jobs::transfer::MovedJobs;
+use super::How;
+use halite_store::jobs::transfer::JobTransfer;
 use halite_store::keys::KeyState;
-use halite_store::transfer::{MasterKey, MovedData, MovedKeys};
+use halite_store::transfer::{DataTransfer, KeyTransfer, MasterKey};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -24,11 +24,11 @@ pub(super) struct TransferReport {
     /// The master's own key.
     pub master: MasterKey,
     /// Keys of minions.
-    pub keys: MovedKeys,
+    pub keys: KeyTransfer,
     /// Jobs and returns.
-    pub jobs: MovedJobs,
+    pub jobs: JobTransfer,
     /// Grains, pillar and mine.
-    pub data: MovedData,
+    pub data: DataTransfer,
     /// Both masters have the same directories, so that only jobs are written in two ways.
     pub in_place: bool,
     /// What the operator should know, a sentence each.
@@ -45,9 +45,9 @@ impl TransferReport {
             files: Default::default(),
             remarks: 0,
             master: MasterKey::None,
-            keys: MovedKeys::default(),
-            jobs: MovedJobs::default(),
-            data: MovedData::default(),
+            keys: KeyTransfer::default(),
+            jobs: JobTransfer::default(),
+            data: DataTransfer::default(),
             in_place: false,
             hints: Vec::new(),
         }

@@ -12,7 +12,7 @@ use halite_config::{BusFraming, MasterConfig, SaltSeries};
 use halite_crypto::{HashType, PublicKey, clean_key, finger};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use halite_store::gateways::GatewayStore;
-use halite_store::keys::{KeyState, KeyStore, plain_text};
+use halite_store::keys::{KeyState, KeyStore, universal_newlines};
 use halite_target::Glob;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -218,7 +218,7 @@ impl<'a> Keys<'a> {
                 continue;
             }
             let octets = zeroize::Zeroizing::new(std::fs::read(&path)?);
-            out.push((name, plain_text(&octets)));
+            out.push((name, universal_newlines(&octets)));
         }
         out.sort_by_cached_key(|(name, _)| (name.to_lowercase(), name.clone()));
         Ok(out)

@@ -4,7 +4,7 @@
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::fleet::Fleet;
 use halite_config::SaltSeries;
-use halite_store::cached_data::{Part, remembered};
+use halite_store::cached_data::{CachedPart, cached_data};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_target::Target;
 use halite_wire::ids::MinionId;
@@ -30,19 +30,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "cache.grains",
         args: &["tgt", "?tgt_type", "**kwargs"],
         doc: "The cached grains of minions.",
-        run: |context, args| show(context, args, Part::Grains),
+        run: |context, args| show(context, args, CachedPart::Grains),
     },
     Function {
         name: "cache.pillar",
         args: &["?tgt", "?tgt_type", "**kwargs"],
         doc: "The cached pillar of minions, of all without a target.",
-        run: |context, args| show(context, args, Part::Pillar),
+        run: |context, args| show(context, args, CachedPart::Pillar),
     },
     Function {
         name: "cache.mine",
         args: &["?tgt", "?tgt_type", "**kwargs"],
         doc: "The cached mine data of minions, of all without a target.",
-        run: |context, args| show(context, args, Part::Mine),
+        run: |context, args| show(context, args, CachedPart::Mine),
     },
     Function {
         name: "cache.clear_grains",
@@ -238,12 +238,12 @@ fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, R
     Ok(Some(expected.minions.to_vec()))
 }
 
-fn show(context: &mut RunContext, args: &Args, part: Part) -> Result<RunnerOutput, RunError> {
+fn show(context: &mut RunContext, args: &Args, part: CachedPart) -> Result<Ran, RunError> {
     let config = &context.config;
     let fleet = Fleet::open(config)?;
     let kind = args.text(1, "tgt_type").unwrap_or_else(|| "glob".into());
     let tgt = args.get(0, "tgt").map(|tgt| (tgt, kind.as_str()));
-    let found = remembered(config, &fleet.inventory(), part, tgt).map_err(invalid)?;
+    let found = cached_data(config, &fleet.inventory(), part, tgt).map_err(invalid)?;
     Ok(Value::Map(found).into())
 }
 

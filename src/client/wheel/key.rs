@@ -7,7 +7,7 @@ use crate::keys::{
 };
 use halite_config::MasterConfig;
 use halite_crypto::{HashType, PrivateKey, finger};
-use halite_store::keys::{KeyState, KeyStore, plain_text};
+use halite_store::keys::{KeyState, KeyStore, universal_newlines};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
@@ -324,7 +324,7 @@ fn fingers(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
 }
 
 fn master_pub(config: &MasterConfig) -> Result<String, RunError> {
-    Ok(plain_text(&std::fs::read(config.master_pub())?))
+    Ok(universal_newlines(&std::fs::read(config.master_pub())?))
 }
 
 fn finger_master(context: &WheelContext, args: &Args) -> Result<Value, RunError> {

@@ -1,7 +1,7 @@
 //! Files below a directory, opened component by component: no link is followed, no path leads
 //! out (CVE-2021-25282 was a write through `pillar_roots.write`).
 
-use halite_store::files::confined::{self, Links, Place};
+use halite_store::files::confined::{self, ConfinedPath, Links};
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, fstatat};
 use std::fs::File;
@@ -29,7 +29,7 @@ impl RelPath {
 
 /// Opens a regular file to read; `None` if there is none.
 pub(super) fn read(root: &Path, path: &RelPath) -> Option<File> {
-    let place = Place {
+    let place = ConfinedPath {
         root: root.to_owned(),
         rel: path.0.clone(),
         links: Links::Never,

@@ -3,7 +3,7 @@
 use super::named;
 use super::sink::{Sink, nap};
 use halite_config::MasterConfig;
-use halite_store::jobs::{News, joblog::JobLog};
+use halite_store::jobs::{JobUpdate, joblog::JobLog};
 use halite_store::open;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::signals::StopFlag;
@@ -205,7 +205,7 @@ impl Copier {
             self.looked = Instant::now();
             jobs.extend(self.log.changed_since(self.reached.search_from())?);
         }
-        let mut batch: Vec<News> = Vec::new();
+        let mut batch: Vec<JobUpdate> = Vec::new();
         let (mut rows, mut octets) = (0, 0);
         for jid in jobs {
             let from = self.places.get(&jid).copied().unwrap_or(0);
@@ -225,7 +225,7 @@ impl Copier {
         Ok(self.write(batch))
     }
 
-    fn write(&mut self, mut batch: Vec<News>) -> bool {
+    fn write(&mut self, mut batch: Vec<JobUpdate>) -> bool {
         if !self.returns {
             batch.iter_mut().for_each(|news| news.returns.clear());
         }
@@ -333,7 +333,7 @@ mod tests {
         let now = SystemTime::now();
         struct Nowhere;
         impl halite_returners::Store for Nowhere {
-            fn jobs(&mut self, _: &[News]) -> Result<(), halite_returners::StoreError> {
+            fn jobs(&mut self, _: &[JobUpdate]) -> Result<(), halite_returners::StoreError> {
                 Ok(())
             }
         }

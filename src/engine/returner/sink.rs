@@ -120,7 +120,7 @@ pub fn nap(pause: Duration, stop: &StopFlag) {
 mod tests {
     use super::*;
     use halite_ipc::Event;
-    use halite_store::jobs::News;
+    use halite_store::jobs::JobUpdate;
     use halite_wire::Map;
     use std::sync::{Arc, Mutex};
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     impl Store for Fake {
-        fn jobs(&mut self, _: &[News]) -> Result<(), StoreError> {
+        fn jobs(&mut self, _: &[JobUpdate]) -> Result<(), StoreError> {
             Ok(())
         }
 

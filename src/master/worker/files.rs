@@ -18,10 +18,10 @@ pub(crate) fn answer(worker: &mut Context, opened: Opened, _: &Sealed<'_>) -> An
 
 /// The whole sealed reply, into which the piece is read and where it is encrypted.
 fn serve(worker: &mut Context, opened: &Opened) -> Result<Vec<u8>, RoleError> {
-    let served = worker.files.piece(&opened.load)?;
+    let served = worker.files.chunk(&opened.load)?;
     let room = match &served {
         Served::Answer(answer) => msgpack::size_hint(answer),
-        Served::Chunk(chunk) => chunk.room(),
+        Served::Chunk(piece) => piece.room(),
     };
     let (crypticle, nonce) = (&opened.crypticle, opened.nonce.as_str());
     let sealed = crypticle.text_with(room, Some(nonce), |out| match &served {
@@ -29,7 +29,7 @@ fn serve(worker: &mut Context, opened: &Opened) -> Result<Vec<u8>, RoleError> {
             msgpack::encode_into(out, answer, Profile::Wire);
             Ok::<(), io::Error>(())
         }
-        Served::Chunk(chunk) => chunk.write(out),
+        Served::Chunk(piece) => piece.write(out),
     })?;
     Ok(sealed)
 }

@@ -5,7 +5,7 @@ use super::context::Context;
 use crate::roles::RoleError;
 use halite_store::keys::KeyState;
 use halite_store::mine::query::{self, Question};
-use halite_store::minions::Known;
+use halite_store::minions::MinionInventory;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
         Some(Value::Str(kind)) => kind,
         Some(_) => return Ok(Map::new().into()),
     };
-    let fleet = Known {
+    let fleet = MinionInventory {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
         caches_data: worker.config.minion_data_cache,

@@ -8,7 +8,7 @@ use crate::roles::RoleError;
 use halite_config::SaltSeries;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
-use halite_store::minions::Known;
+use halite_store::minions::MinionInventory;
 use halite_target::{Kind, Target, TargetError};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
@@ -246,8 +246,8 @@ fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
     Target::parse(tgt, kind, kwargs.str("delimiter")).map_err(|e| e.to_string())
 }
 
-pub(super) fn fleet(worker: &Context) -> Result<Known<'_>, RoleError> {
-    Ok(Known {
+pub(super) fn fleet(worker: &Context) -> Result<MinionInventory<'_>, RoleError> {
+    Ok(MinionInventory {
         ids: worker.keys.list(KeyState::Accepted)?,
         cache: &worker.minions,
         caches_data: worker.config.minion_data_cache,

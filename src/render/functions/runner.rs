@@ -6,10 +6,10 @@
 
 use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
 use halite_config::SaltSeries;
-use halite_store::cached_data::{Part, remembered};
+use halite_store::cached_data::{CachedPart, cached_data};
 use halite_store::keys::KeyState;
 use halite_store::mine::query::{self, Question};
-use halite_store::minions::Known;
+use halite_store::minions::MinionInventory;
 use halite_store::open;
 use halite_store::presence::connected_ids;
 use halite_target::Inventory;
@@ -62,19 +62,19 @@ const RUNNERS: &[Runner] = &[
         name: "cache.grains",
         params: TGT,
         required: 1,
-        run: |scope, args| cache(scope, args, Part::Grains),
+        run: |scope, args| cache(scope, args, CachedPart::Grains),
     },
     Runner {
         name: "cache.pillar",
         params: TGT,
         required: 0,
-        run: |scope, args| cache(scope, args, Part::Pillar),
+        run: |scope, args| cache(scope, args, CachedPart::Pillar),
     },
     Runner {
         name: "cache.mine",
         params: TGT,
         required: 0,
-        run: |scope, args| cache(scope, args, Part::Mine),
+        run: |scope, args| cache(scope, args, CachedPart::Mine),
     },
     Runner {
         name: "manage.present",
@@ -170,9 +170,9 @@ impl Runner {
 }
 
 /// Accepted minions and what is cached of them.
-fn fleet(scope: &Scope) -> Result<Known<'_>, String> {
+fn fleet(scope: &Scope) -> Result<MinionInventory<'_>, String> {
     let ids = scope.keys.list(KeyState::Accepted);
-    Ok(Known {
+    Ok(MinionInventory {
         ids: ids.map_err(|e| e.to_string())?,
         cache: &scope.minions,
         caches_data: scope.config.minion_data_cache,
@@ -203,11 +203,11 @@ fn mine(scope: &Scope, args: &Map) -> Result<Value, String> {
     Ok(query::get(config, &mines, &fleet(scope)?, &question).into())
 }
 
-fn cache(scope: &Scope, args: &Map, part: Part) -> Result<Value, String> {
+fn cache(scope: &Scope, args: &Map, part: CachedPart) -> Result<Value, String> {
     let kind = kind(args);
     let tgt = args.get("tgt").filter(|tgt| !tgt.is_nil());
     let tgt = tgt.map(|tgt| (tgt, kind.as_str()));
-    remembered(&scope.config, &fleet(scope)?, part, tgt).map(Value::Map)
+    cached_data(&scope.config, &fleet(scope)?, part, tgt).map(Value::Map)
 }
 
 fn present(scope: &Scope, args: &Map) -> Result<Value, String> {

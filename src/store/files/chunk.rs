@@ -1,6 +1,6 @@
 //! Pieces of files as `_serve_file` sends them.
 
-use super::confined::Place;
+use super::confined::ConfinedPath;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use halite_wire::msgpack::{self, Profile};
@@ -28,8 +28,13 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The `size` bytes from `loc` on of a file that was just found; fewer at its end.
-    pub(super) fn open(place: &Place, loc: u64, size: usize, dest: String) -> io::Result<Chunk> {
+    /// The `size` octets from `loc` on of a file that was just found; fewer at its end.
+    pub(super) fn open(
+        place: &ConfinedPath,
+        loc: u64,
+        size: usize,
+        dest: String,
+    ) -> io::Result<Chunk> {
         if loc > i64::MAX as u64 - size as u64 {
             // The system reads nothing so far behind, and stock fails.
             return Err(io::ErrorKind::InvalidInput.into());
@@ -49,7 +54,7 @@ impl Chunk {
         self.len == 0
     }
 
-    /// Bytes that [`Chunk::write`] appends at most.
+    /// Octets that [`Chunk::write`] appends at most.
     pub fn room(&self) -> usize {
         self.len + self.dest.len() + 32
     }
@@ -131,7 +136,7 @@ mod tests {
     fn what_is_written_is_the_answer_whatever_becomes_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        let place = Place {
+        let place = ConfinedPath {
             root: dir.path().to_owned(),
             rel: "f".into(),
             links: Links::Follow,

@@ -24,7 +24,7 @@ pub enum Links {
 
 /// A file by its root and the path below it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ConfinedPath {
     /// The directory that must not be left.
     pub root: PathBuf,
     /// A path that [`names::inside`] has made.
@@ -33,7 +33,7 @@ pub struct Place {
     pub links: Links,
 }
 
-impl Place {
+impl ConfinedPath {
     /// The path as text joins it, for messages and answers only.
     pub fn shown(&self) -> String {
         names::join(&self.root.to_string_lossy(), &self.rel)
@@ -62,11 +62,11 @@ impl Place {
         self.open_seen().map(|(file, _)| file)
     }
 
-    /// As [`Place::open`] for what [`Place::stat`] has just found to be a regular file; gives what the
+    /// As [`ConfinedPath::open`] for what [`ConfinedPath::stat`] has just found to be a regular file; gives what the
     /// file system says of the opened one as well.
     ///
     /// # Errors
-    /// As [`Place::open`].
+    /// As [`ConfinedPath::open`].
     pub fn open_seen(&self) -> io::Result<(File, Metadata)> {
         if self.links != Links::Follow {
             let file = self.walk()?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn readable(top: &tempfile::TempDir, rel: &str, links: Links) -> bool {
-        let place = Place {
+        let place = ConfinedPath {
             root: top.path().join("root"),
             rel: rel.into(),
             links,

@@ -21,7 +21,7 @@ const HELD: usize = 20_000;
 const SETTLED: Duration = Duration::from_secs(2);
 /// Entries that nobody has used for so long are removed.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
-const PIECE: usize = 256 * 1024;
+const CHUNK: usize = 256 * 1024;
 
 /// What a hash belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,13 +155,13 @@ impl Hashes {
     fn compute(&mut self, file: &File) -> io::Result<String> {
         self.read += 1;
         let mut hasher = self.kind.hasher();
-        let mut piece = vec![0; PIECE];
+        let mut chunk = vec![0; CHUNK];
         let mut at = 0;
         loop {
-            match file.read_at(&mut piece, at) {
+            match file.read_at(&mut chunk, at) {
                 Ok(0) => return Ok(hasher.hex()),
                 Ok(n) => {
-                    hasher.update(&piece[..n]);
+                    hasher.update(&chunk[..n]);
                     at += n as u64;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -2,7 +2,7 @@
 //!
 //! Minions write there, so no link is ever followed.
 
-use super::confined::{Links, Place};
+use super::confined::{ConfinedPath, Links};
 use super::ignore::Ignore;
 use super::lists::Lists;
 use super::names::{self, strip_proto};
@@ -55,7 +55,7 @@ impl MinionFs {
         if pushed.rsplit('/').next() == Some("top.sls") {
             return None;
         }
-        let place = Place {
+        let place = ConfinedPath {
             root: self.files_of(minion),
             rel: pushed,
             links: Links::Never,

@@ -26,7 +26,7 @@ pub use read::Opened;
 pub use recv::receive;
 pub use roots_events::Watch;
 
-use confined::Place;
+use confined::ConfinedPath;
 use git::GitFs;
 use halite_config::MasterConfig;
 use halite_target::fnmatch;
@@ -34,7 +34,7 @@ use halite_wire::{Map, Value};
 use ignore::Ignore;
 use lists::Lists;
 use minionfs::MinionFs;
-use request_path::{Wanted, env_of};
+use request_path::{RequestPath, env_of};
 use roots::RootsBackend;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -43,7 +43,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// Most bytes of a piece that is sent, whatever `file_buffer_size` says: a reply must fit.
-const LARGEST_PIECE: u64 = 64 * 1024 * 1024;
+const LARGEST_CHUNK: u64 = 64 * 1024 * 1024;
 
 /// A file that was found.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct Found {
     rel: String,
     stat: Vec<i64>,
     back: &'static str,
-    place: Place,
+    place: ConfinedPath,
 }
 
 impl Found {
@@ -89,8 +89,8 @@ impl Backend {
         }
     }
 
-    fn find(&mut self, wanted: &Wanted, ignore: &Ignore) -> Option<Found> {
-        let Wanted { path, env, index } = wanted;
+    fn find(&mut self, request: &RequestPath, ignore: &Ignore) -> Option<Found> {
+        let RequestPath { path, env, index } = request;
         match self {
             Backend::Roots(roots) => roots.find(path, env, index.as_deref(), ignore),
             Backend::MinionFs(fs) => fs.find(path, env, ignore),
@@ -113,7 +113,7 @@ pub struct FileServer {
     ignore: Ignore,
     hashes: hashes::Hashes,
     hash_type: String,
-    piece: usize,
+    chunk: usize,
 }
 
 /// The names of the backends that a configuration enables, in Salt's spelling
@@ -162,7 +162,7 @@ impl FileServer {
             ignore: Ignore::new(&config.file_ignore_regex, &config.file_ignore_glob),
             hashes: hashes::Hashes::new(kind, config.cachedir.join("file_hashes")),
             hash_type: config.hash_type.clone(),
-            piece: usize::try_from(config.file_buffer_size.min(LARGEST_PIECE)).unwrap_or(1 << 20),
+            chunk: usize::try_from(config.file_buffer_size.min(LARGEST_CHUNK)).unwrap_or(1 << 20),
         }
     }
 
@@ -224,13 +224,13 @@ impl FileServer {
     }
 
     fn find_path(&mut self, path: &str, env: &str) -> Option<Found> {
-        self.find_wanted(&Wanted::parse(path, env)?)
+        self.find_request(&RequestPath::parse(path, env)?)
     }
 
-    fn find_wanted(&mut self, wanted: &Wanted) -> Option<Found> {
+    fn find_request(&mut self, request: &RequestPath) -> Option<Found> {
         self.backends
             .iter_mut()
-            .find_map(|backend| backend.find(wanted, &self.ignore))
+            .find_map(|backend| backend.find(request, &self.ignore))
     }
 
     fn found(&mut self, load: &Map, env: &str) -> Option<Found> {
@@ -297,9 +297,9 @@ impl FileServer {
     /// # Errors
     /// When the file is there and cannot be read, or `loc` or `gzip` is not usable.
     pub fn serve(&mut self, load: &Map) -> io::Result<Value> {
-        match self.piece(load)? {
+        match self.chunk(load)? {
             Served::Answer(answer) => Ok(answer),
-            Served::Chunk(piece) => piece.answer(),
+            Served::Chunk(chunk) => chunk.answer(),
         }
     }
 
@@ -307,7 +307,7 @@ impl FileServer {
     ///
     /// # Errors
     /// As [`FileServer::serve`].
-    pub fn piece(&mut self, load: &Map) -> io::Result<Served> {
+    pub fn chunk(&mut self, load: &Map) -> io::Result<Served> {
         let nothing = |dest: &str| {
             let answer = halite_wire::map! {"data" => "", "dest" => dest};
             Ok(Served::Answer(Value::Map(answer)))
@@ -327,10 +327,10 @@ impl FileServer {
         }
         let loc = load.int("loc").and_then(|loc| u64::try_from(loc).ok());
         let loc = loc.ok_or_else(|| io::Error::other("loc is no position in a file"))?;
-        let piece = Chunk::open(&found.place, loc, self.piece, found.rel)?;
+        let chunk = Chunk::open(&found.place, loc, self.chunk, found.rel)?;
         match load.get("gzip").filter(|level| level.truthy()) {
-            Some(level) if !piece.is_empty() => piece.compressed(level).map(Served::Answer),
-            _ => Ok(Served::Chunk(piece)),
+            Some(level) if !chunk.is_empty() => chunk.compressed(level).map(Served::Answer),
+            _ => Ok(Served::Chunk(chunk)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The file server as the master itself uses it: files for orchestration, reactions and the
 //! functions that copy files (`salt/fileclient.py FSClient`, `salt/fileserver/__init__.py FSChan`).
 
-use super::request_path::Wanted;
+use super::request_path::RequestPath;
 use super::{FileServer, Form, Found};
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ impl FileServer {
     /// When the file is there and cannot be opened.
     pub fn open(&mut self, name: &str, env: &str) -> io::Result<Option<Opened>> {
         let name = name.trim_start_matches('/');
-        self.open_wanted(Wanted::plain(name, env), name)
+        self.open_request(RequestPath::plain(name, env), name)
     }
 
     /// Opens the file of a URL without its `salt://`; `?saltenv=` may hang on it.
@@ -33,13 +33,17 @@ impl FileServer {
     /// # Errors
     /// When the file is there and cannot be opened.
     pub fn open_url(&mut self, url: &str) -> io::Result<Option<Opened>> {
-        let wanted = Wanted::parse(url, "base");
-        let name = wanted.as_ref().map(|w| w.path.clone());
-        self.open_wanted(wanted, &name.unwrap_or_default())
+        let request = RequestPath::parse(url, "base");
+        let name = request.as_ref().map(|w| w.path.clone());
+        self.open_request(request, &name.unwrap_or_default())
     }
 
-    fn open_wanted(&mut self, wanted: Option<Wanted>, name: &str) -> io::Result<Option<Opened>> {
-        let Some(found) = wanted.and_then(|wanted| self.find_wanted(&wanted)) else {
+    fn open_request(
+        &mut self,
+        request: Option<RequestPath>,
+        name: &str,
+    ) -> io::Result<Option<Opened>> {
+        let Some(found) = request.and_then(|request| self.find_request(&request)) else {
             return Ok(None);
         };
         let Found { back, place, .. } = &found;

@@ -8,31 +8,31 @@ use halite_wire::{Map, Value};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 
-/// Writes one piece of a file to `cachedir/minions/<id>/files`. `false` is a refusal, which the
+/// Writes one chunk of a file to `cachedir/minions/<id>/files`. `false` is a refusal, which the
 /// minion hears of. `id` is the minion whose channel it came through, not what the load says.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<bool> {
-    let Some(piece) = Piece::read(load) else {
+    let Some(chunk) = Chunk::read(load) else {
         return Ok(false);
     };
     if !config.file_recv {
         return Ok(false);
     }
     let limit = config.file_recv_max_size.saturating_mul(1024 * 1024);
-    if (piece.data.len() as u64).saturating_add(piece.loc) > limit {
+    if (chunk.data.len() as u64).saturating_add(chunk.loc) > limit {
         log::error!(
             "{id} sends {:?}, which is larger than file_recv_max_size ({} MB); refused",
-            piece.path,
+            chunk.path,
             config.file_recv_max_size
         );
         return Ok(false);
     }
-    let Some(rel) = names::inside(&piece.path) else {
+    let Some(rel) = names::inside(&chunk.path) else {
         log::warn!(
             "{id} wants to write to {:?}, outside of its files; refused",
-            piece.path
+            chunk.path
         );
         return Ok(false);
     };
@@ -45,7 +45,7 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
         .recursive(true)
         .mode(0o700)
         .create(&root)?;
-    let file = match confined::create(&root, &rel, piece.loc == 0) {
+    let file = match confined::create(&root, &rel, chunk.loc == 0) {
         Ok(file) => file,
         Err(e) if refused(&e) => {
             log::warn!("{id} wants to write to {rel:?}, which is no file: {e}; refused");
@@ -53,7 +53,7 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
         }
         Err(e) => return Err(e),
     };
-    file.write_all_at(piece.data, piece.loc)?;
+    file.write_all_at(chunk.data, chunk.loc)?;
     Ok(true)
 }
 
@@ -67,20 +67,20 @@ fn refused(e: &io::Error) -> bool {
         || [links, long, fifo].contains(&e.raw_os_error())
 }
 
-struct Piece<'a> {
+struct Chunk<'a> {
     path: String,
     loc: u64,
     data: &'a [u8],
 }
 
-impl Piece<'_> {
-    fn read(load: &Map) -> Option<Piece<'_>> {
+impl Chunk<'_> {
+    fn read(load: &Map) -> Option<Chunk<'_>> {
         let Value::Array(parts) = load.get("path")? else {
             return None;
         };
         let parts: Option<Vec<&str>> = parts.iter().map(Value::as_str).collect();
         let parts = parts.filter(|parts| !parts.contains(&"../"))?;
-        Some(Piece {
+        Some(Chunk {
             path: parts.join("/"),
             loc: u64::try_from(load.int("loc")?).ok()?,
             data: load.bytes("data")?,
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn pieces_make_a_file() {
+    fn chunks_make_a_file() {
         let f = Fixture::new();
         assert!(f.send(&["etc", "x"], 0, b"hello old and long"));
         assert!(f.send(&["etc", "x"], 0, b"hello "));
         assert!(f.send(&["etc", "x"], 6, b"world"));
-        // A piece that comes twice does no harm.
+        // A chunk that comes twice does no harm.
         assert!(f.send(&["etc", "x"], 6, b"world"));
         assert_eq!(f.read("etc/x").unwrap(), b"hello world");
         assert!(f.send(&["a", "..", "b"], 0, b""));

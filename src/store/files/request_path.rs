@@ -5,49 +5,49 @@ use halite_wire::{Map, Value};
 
 /// A path and the environment to look in.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct RequestPath {
     pub path: String,
     pub env: String,
     /// Which directory of the environment, from `?index=`.
     pub index: Option<String>,
 }
 
-impl Wanted {
+impl RequestPath {
     /// Reads `path` (with `?saltenv=` and `?index=`, unless a `|` before it says that it is to be
     /// taken as it stands). `None` for paths that are refused everywhere.
-    pub fn parse(path: &str, env: &str) -> Option<Wanted> {
-        let mut wanted = Wanted {
+    pub fn parse(path: &str, env: &str) -> Option<RequestPath> {
+        let mut request = RequestPath {
             path: path.into(),
             env: env.into(),
             index: None,
         };
         if let Some(escaped) = unescaped(path) {
-            wanted.path = escaped;
+            request.path = escaped;
         } else if let Some((path, rest)) = path.split_once('?') {
-            wanted.path = path.into();
+            request.path = path.into();
             let options = rest.split('?').next().unwrap_or_default();
             for (key, value) in options.split('&').filter_map(|o| o.split_once('=')) {
                 match key {
-                    "saltenv" => wanted.env = value.into(),
-                    "index" => wanted.index = Some(value.into()),
+                    "saltenv" => request.env = value.into(),
+                    "index" => request.index = Some(value.into()),
                     _ => {}
                 }
             }
         }
-        wanted.checked()
+        request.checked()
     }
 
     /// A path that is taken as it stands. `None` for those that are refused everywhere.
-    pub fn plain(path: &str, env: &str) -> Option<Wanted> {
-        let wanted = Wanted {
+    pub fn plain(path: &str, env: &str) -> Option<RequestPath> {
+        let request = RequestPath {
             path: path.into(),
             env: env.into(),
             index: None,
         };
-        wanted.checked()
+        request.checked()
     }
 
-    fn checked(self) -> Option<Wanted> {
+    fn checked(self) -> Option<RequestPath> {
         let bad = self.path.starts_with('/') || self.path.contains("../");
         (!bad && !self.path.contains('\0')).then_some(self)
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn parse(path: &str) -> Option<(String, String, Option<String>)> {
-        Wanted::parse(path, "base").map(|w| (w.path, w.env, w.index))
+        RequestPath::parse(path, "base").map(|w| (w.path, w.env, w.index))
     }
 
     fn some(

@@ -1,6 +1,6 @@
 //! The backend `roots`: directories of the master's host (`salt/fileserver/roots.py`).
 
-use super::confined::{Links, Place};
+use super::confined::{ConfinedPath, Links};
 use super::ignore::Ignore;
 use super::lists::{ListCache, Lists};
 use super::names;
@@ -77,7 +77,7 @@ impl RootsBackend {
             None => dirs,
         };
         dirs.into_iter().find_map(|root| {
-            let place = Place {
+            let place = ConfinedPath {
                 root: PathBuf::from(root),
                 rel: rel.clone(),
                 links: self.links(),

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 /// What came in for one job.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct JobUpdate {
     /// The job.
     pub jid: Jid,
     /// Its load, if that is among the news; for a job that a minion began, its first return.
@@ -61,7 +61,7 @@ impl JobLog {
 
     /// What stands behind byte `from` of a job's file; `None` if the job is not there (any
     /// more). A record that is still being written is left for the next time.
-    pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<News>> {
+    pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<JobUpdate>> {
         let Some(bytes) = self.read(jid, from)? else {
             return Ok(None);
         };
@@ -72,7 +72,7 @@ impl JobLog {
             (true, Some(first)) if from == 0 => Some(first.load.clone()),
             _ => None,
         };
-        Ok(Some(News {
+        Ok(Some(JobUpdate {
             jid: jid.clone(),
             load,
             returns: job.returns,

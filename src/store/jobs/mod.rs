@@ -15,7 +15,7 @@ mod shared_segment;
 pub mod transfer;
 
 pub use compat::StockLayout;
-pub use follow::News;
+pub use follow::JobUpdate;
 
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Directory of shared files in a slice; no jid is called so.
-const SHELF: &str = "+";
+const SEGMENT_DIR: &str = "+";
 const INDEX: &str = ".index";
 const DIGITS: usize = 20;
 const ENTRY: usize = DIGITS + 4 + 8;
@@ -69,10 +69,10 @@ impl Writer {
 
 impl Pair {
     fn create(slice: &Path, first: &Jid) -> io::Result<Pair> {
-        let shelf = slice.join(SHELF);
-        if !shelf.is_dir() {
+        let dir = slice.join(SEGMENT_DIR);
+        if !dir.is_dir() {
             make_dir(slice, 0o700)?;
-            make_dir(&shelf, 0o700)?;
+            make_dir(&dir, 0o700)?;
         }
         let name = random_hex(8);
         let create = |name: &str| {
@@ -80,7 +80,7 @@ impl Pair {
                 .append(true)
                 .create_new(true)
                 .mode(0o600)
-                .open(shelf.join(name))
+                .open(dir.join(name))
         };
         Ok(Pair {
             slice: slice.to_owned(),
@@ -152,13 +152,13 @@ impl Entry {
 impl Index {
     /// Every index of a slice.
     fn all(slice: &Path) -> io::Result<Vec<Index>> {
-        let shelf = slice.join(SHELF);
+        let dir = slice.join(SEGMENT_DIR);
         let mut out = Vec::new();
-        for name in names(&shelf)? {
+        for name in names(&dir)? {
             let Some(data) = name.strip_suffix(INDEX) else {
                 continue;
             };
-            let file = match File::open(shelf.join(&name)) {
+            let file = match File::open(dir.join(&name)) {
                 Ok(file) => file,
                 // Removed since it was listed, since it is too old.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
@@ -166,7 +166,7 @@ impl Index {
             };
             out.push(Index {
                 entries: file.metadata()?.len() / ENTRY as u64,
-                data: shelf.join(data),
+                data: dir.join(data),
                 file,
             });
         }
@@ -285,7 +285,11 @@ mod tests {
             assert_eq!(get(&slice, 4 * n + 2).as_deref(), Some("d"));
             assert_eq!(get(&slice, 4 * n + 3), None);
         }
-        assert_eq!(names(&slice.join(SHELF)).unwrap().len(), 4, "two pairs");
+        assert_eq!(
+            names(&slice.join(SEGMENT_DIR)).unwrap().len(),
+            4,
+            "two pairs"
+        );
         let mut all = jids(&slice).unwrap();
         all.sort_unstable();
         assert_eq!(all.len(), 150);
@@ -307,7 +311,7 @@ mod tests {
         assert_eq!(get(&slice, 5).as_deref(), Some("a"));
         assert_eq!(get(&slice, 4).as_deref(), Some("d"));
         assert_eq!(get(&slice, 3).unwrap().len(), 2, "both that are called so");
-        assert_eq!(names(&slice.join(SHELF)).unwrap().len(), 6);
+        assert_eq!(names(&slice.join(SEGMENT_DIR)).unwrap().len(), 6);
     }
 
     #[test]
@@ -315,15 +319,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let slice = dir.path().join("20260102030");
         put(&Writer::default(), &slice, &[(1, "one"), (2, "two")]);
-        let shelf = slice.join(SHELF);
-        let name = names(&shelf).unwrap().remove(0);
+        let dir = slice.join(SEGMENT_DIR);
+        let name = names(&dir).unwrap().remove(0);
         let index = OpenOptions::new()
             .write(true)
-            .open(shelf.join(format!("{name}{INDEX}")))
+            .open(dir.join(format!("{name}{INDEX}")))
             .unwrap();
         let data = OpenOptions::new()
             .write(true)
-            .open(shelf.join(&name))
+            .open(dir.join(&name))
             .unwrap();
         data.set_len(5).unwrap();
         assert_eq!(get(&slice, 1).as_deref(), Some("one"));

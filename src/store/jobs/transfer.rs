@@ -9,7 +9,7 @@ use std::io;
 
 /// What became of the jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MovedJobs {
+pub struct JobTransfer {
     /// Jobs that were not there.
     pub jobs: usize,
     /// Returns that were not there, those of these jobs among them.
@@ -24,10 +24,10 @@ pub struct MovedJobs {
 ///
 /// # Errors
 /// The directory of the stock master cannot be read. A job that cannot be copied is counted and told in the log.
-pub fn import(from: &StockLayout, to: &JobLog, dry: bool) -> io::Result<MovedJobs> {
+pub fn import(from: &StockLayout, to: &JobLog, dry: bool) -> io::Result<JobTransfer> {
     let mut jids = from.jids()?;
     jids.sort_unstable();
-    let mut done = MovedJobs::default();
+    let mut done = JobTransfer::default();
     for jid in jids {
         let copied = from.get(&jid).and_then(|job| match job {
             Some(job) => Plan::of(&job, to.own(&jid)?).carry_out(
@@ -46,8 +46,8 @@ pub fn import(from: &StockLayout, to: &JobLog, dry: bool) -> io::Result<MovedJob
 ///
 /// # Errors
 /// The job log cannot be read. A job that cannot be copied is counted and told in the log.
-pub fn export(from: &JobLog, to: &StockLayout, dry: bool) -> io::Result<MovedJobs> {
-    let mut done = MovedJobs::default();
+pub fn export(from: &JobLog, to: &StockLayout, dry: bool) -> io::Result<JobTransfer> {
+    let mut done = JobTransfer::default();
     for (jid, _) in from.list()? {
         let copied = from.own(&jid).and_then(|job| match job {
             Some(job) => Plan::of(&job, to.get(&jid)?).carry_out(
@@ -63,7 +63,7 @@ pub fn export(from: &JobLog, to: &StockLayout, dry: bool) -> io::Result<MovedJob
     Ok(done)
 }
 
-impl MovedJobs {
+impl JobTransfer {
     fn note(&mut self, jid: &Jid, copied: io::Result<Plan>) {
         match copied {
             Ok(plan) => {

@@ -2,7 +2,7 @@
 //! (`salt/daemons/masterapi.py RemoteFuncs._mine_get`, `salt/utils/mine.py`).
 
 use super::MineStore;
-use crate::minions::Known;
+use crate::minions::MinionInventory;
 use halite_config::MasterConfig;
 use halite_target::{Answers, Inventory, MinionId, PyRegex, Target};
 use halite_wire::{Map, Value};
@@ -28,7 +28,12 @@ pub struct Question<'a> {
 }
 
 /// The answer: id -> value, or for several functions function -> id -> value.
-pub fn get(config: &MasterConfig, mine: &MineStore, fleet: &Known, question: &Question) -> Map {
+pub fn get(
+    config: &MasterConfig,
+    mine: &MineStore,
+    fleet: &MinionInventory,
+    question: &Question,
+) -> Map {
     let Some((functions, several)) = functions(question.fun) else {
         return Map::new();
     };
@@ -125,7 +130,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 /// Decides about values that their owner has restricted.
 struct Gate<'a> {
     config: &'a MasterConfig,
-    fleet: &'a Known<'a>,
+    fleet: &'a MinionInventory<'a>,
     /// `None` for one that is no minion and so never among those allowed.
     asker: Option<MinionId>,
     /// Decisions made before, by the rule's msgpack.
@@ -180,11 +185,11 @@ impl Gate<'_> {
     }
 }
 
-/// The fleet as [`Known`], but without the benefit of doubt: whoever has no cached data
+/// The fleet as [`MinionInventory`], but without the benefit of doubt: whoever has no cached data
 /// matches no grain, no pillar and no address (`check_minions` with `greedy=False`). With `only`
 /// it holds nobody else.
 struct Cached<'a> {
-    fleet: &'a Known<'a>,
+    fleet: &'a MinionInventory<'a>,
     only: Option<&'a [MinionId]>,
 }
 
@@ -288,7 +293,7 @@ mod tests {
                 .map(|id| id.parse().unwrap())
                 .collect();
             ids.sort();
-            let fleet = Known {
+            let fleet = MinionInventory {
                 ids: ids.into(),
                 cache: &self.cache,
                 caches_data: self.config.minion_data_cache,

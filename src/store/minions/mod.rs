@@ -209,7 +209,7 @@ impl MinionCache {
 }
 
 /// Accepted minions with what is known of them.
-pub struct Known<'a> {
+pub struct MinionInventory<'a> {
     /// Accepted ids.
     pub ids: IdList,
     /// Grains and pillar.
@@ -218,7 +218,7 @@ pub struct Known<'a> {
     pub caches_data: bool,
 }
 
-impl Inventory for Known<'_> {
+impl Inventory for MinionInventory<'_> {
     fn ids(&self) -> &[MinionId] {
         &self.ids
     }

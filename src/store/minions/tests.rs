@@ -226,7 +226,7 @@ proptest! {
             let ids = KeyStore::new(dir.path()).list(KeyState::Accepted).unwrap();
             let plain = Plain { ids: ids.to_vec(), cache: &other };
             let ids = keys.list(KeyState::Accepted).unwrap();
-            let known = Known { ids, cache: &cache, caches_data: true };
+            let known = MinionInventory { ids, cache: &cache, caches_data: true };
             for (kind, text) in targets(n % 200) {
                 let target = Target::parse(&text.as_str().into(), kind.name(), None).unwrap();
                 let said = [target.expected(&known, &groups), target.expected(&plain, &groups)];

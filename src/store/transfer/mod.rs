@@ -16,7 +16,7 @@ const STATES: [KeyState; 3] = [KeyState::Accepted, KeyState::Pending, KeyState::
 
 /// What became of the keys of minions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MovedKeys {
+pub struct KeyTransfer {
     /// Keys that were not there, by state in the order of [`KeyState::ALL`].
     pub new: [usize; 4],
     /// Keys that stood in another state there.
@@ -33,7 +33,7 @@ pub struct MovedKeys {
 
 /// How to move keys.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct How {
+pub struct TransferOptions {
     /// Only count.
     pub dry: bool,
     /// Remove what the side that is read does not have.
@@ -44,8 +44,8 @@ pub struct How {
 ///
 /// # Errors
 /// A directory or file cannot be read or written.
-pub fn keys(from: &KeyStore, to: &KeyStore, how: How) -> io::Result<MovedKeys> {
-    let mut done = MovedKeys::default();
+pub fn keys(from: &KeyStore, to: &KeyStore, how: TransferOptions) -> io::Result<KeyTransfer> {
+    let mut done = KeyTransfer::default();
     if !how.dry {
         to.create_dirs()?;
     }
@@ -82,8 +82,8 @@ fn key(
     from: &KeyStore,
     to: &KeyStore,
     id: &MinionId,
-    how: How,
-    done: &mut MovedKeys,
+    how: TransferOptions,
+    done: &mut KeyTransfer,
 ) -> io::Result<()> {
     let Some((state, key)) = from.state(id)? else {
         return Ok(());
@@ -107,8 +107,8 @@ fn copy(
     to: &KeyStore,
     state: KeyState,
     id: &MinionId,
-    how: How,
-    done: &mut MovedKeys,
+    how: TransferOptions,
+    done: &mut KeyTransfer,
 ) -> io::Result<()> {
     let Some(text) = from.text(state, id)? else {
         return Ok(());
@@ -142,7 +142,7 @@ pub fn master_key(
     from: &KeyStore,
     to: &KeyStore,
     more: &[String],
-    how: How,
+    how: TransferOptions,
 ) -> io::Result<MasterKey> {
     let name = "master.pem";
     let read = |store: &KeyStore, name: &str| match std::fs::read(store.pki_dir().join(name)) {
@@ -186,7 +186,7 @@ pub fn master_key(
 
 /// What became of grains, pillar and mine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MovedData {
+pub struct DataTransfer {
     /// Minions whose grains and pillar were brought.
     pub minions: usize,
     /// Minions whose mine was brought.
@@ -199,8 +199,14 @@ pub struct MovedData {
 
 /// Brings what is known of these minions from one `cachedir` to another. The side that is read may have either layout, or
 /// both, of which the newer file counts; what is newer on the other side is left as it is.
-pub fn data(from: &Path, to: &Path, layout: Layout, ids: &[MinionId], how: How) -> MovedData {
-    let mut done = MovedData::default();
+pub fn data(
+    from: &Path,
+    to: &Path,
+    layout: Layout,
+    ids: &[MinionId],
+    how: TransferOptions,
+) -> DataTransfer {
+    let mut done = DataTransfer::default();
     let layouts = [Layout::Combined, Layout::Split];
     let caches = layouts.map(|l| MinionCache::new(from, l));
     let mines = layouts.map(|l| MineStore::new(from, l));
@@ -235,7 +241,7 @@ pub fn data(from: &Path, to: &Path, layout: Layout, ids: &[MinionId], how: How) 
     done
 }
 
-impl MovedData {
+impl DataTransfer {
     /// Brings what the newest of `from` has, if that is newer than what is there; `store` gives nothing if it cannot be
     /// read. Whether it was brought.
     fn bring<S, T: Ord>(

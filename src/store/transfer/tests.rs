@@ -14,11 +14,11 @@ fn id(text: &str) -> MinionId {
     text.parse().unwrap()
 }
 
-const LIVE: How = How {
+const LIVE: TransferOptions = TransferOptions {
     dry: false,
     delete: false,
 };
-const DRY: How = How {
+const DRY: TransferOptions = TransferOptions {
     dry: true,
     delete: false,
 };
@@ -59,7 +59,7 @@ fn keys_go_over_with_their_states() {
     );
     assert_eq!(third.only_there, [id("m0")]);
     assert_eq!(to.state(&id("m2")).unwrap().unwrap().0, KeyState::Accepted);
-    let delete = How {
+    let delete = TransferOptions {
         dry: false,
         delete: true,
     };

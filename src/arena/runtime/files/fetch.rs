@@ -3,7 +3,7 @@
 use super::salt::Salt;
 use super::{Address, web};
 use crate::wire::ModulePath;
-use halite_store::files::confined::{Links, Place};
+use halite_store::files::confined::{ConfinedPath, Links};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Fetcher {
     }
 
     fn local(&self, path: &ModulePath, most: usize) -> Result<Vec<u8>, String> {
-        let place = Place {
+        let place = ConfinedPath {
             root: self.module_dir.clone(),
             rel: path.to_string(),
             // The operator may have links there, but not to what lies elsewhere.

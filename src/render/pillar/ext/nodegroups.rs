@@ -3,7 +3,7 @@
 use super::super::Compile;
 use super::{Args, Given};
 use halite_store::keys::KeyState;
-use halite_store::minions::Known;
+use halite_store::minions::MinionInventory;
 use halite_target::Target;
 use halite_wire::{Map, Value};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) fn member(compile: &Compile, group: &str) -> bool {
     {
         return false;
     }
-    let known = Known {
+    let known = MinionInventory {
         ids: Arc::new(vec![id.clone()]),
         cache: &master.shared.minions,
         caches_data: compile.config().minion_data_cache,

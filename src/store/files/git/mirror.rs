@@ -1,7 +1,7 @@
 //! A remote as the file server sees it: the trees of its commits and the content of their files.
 
 use super::remote::Remote;
-use crate::files::confined::{Links, Place};
+use crate::files::confined::{ConfinedPath, Links};
 use crate::files::lists::Lists;
 use crate::files::names;
 use crate::git::{Bare, Git, REMOTE, Refs, shown};
@@ -153,9 +153,9 @@ impl Mirror {
     }
 
     /// Where the content of a file lies; it is taken out of the repository when first needed.
-    pub fn extract(&self, blob: &Blob) -> io::Result<Place> {
+    pub fn extract(&self, blob: &Blob) -> io::Result<ConfinedPath> {
         let rel = format!("{:.2}/{}", blob.oid, blob.oid);
-        let place = Place {
+        let place = ConfinedPath {
             root: self.blobs.clone(),
             rel,
             links: Links::Never,

@@ -1,4 +1,4 @@
-//! The default engine: an append-only file per job; those that minions begin share files (`shelf.rs`).
+//! The default engine: an append-only file per job; those that minions begin share files (`shared_segment.rs`).
 //!
 //! `cachedir/joblog/<first 11 digits of the jid>/<jid>`; a file is a sequence of records
 //! `length u32 LE | kind u8 | crc32 u32 LE | msgpack`. The length counts the msgpack alone,
@@ -35,9 +35,9 @@ pub struct JobLog {
     keep: u64,
     stock: Option<StockLayout>,
     /// Jobs that a stock master kept before.
-    before: Option<StockLayout>,
+    legacy: Option<StockLayout>,
     swept: std::sync::atomic::AtomicI64,
-    shelf: shared_segment::Writer,
+    segments: shared_segment::Writer,
 }
 
 /// Seconds between looks for old jobs of a stock master: each reads its whole tree.
@@ -51,16 +51,16 @@ impl JobLog {
             dir: cachedir.join("joblog"),
             keep,
             stock,
-            before: None,
+            legacy: None,
             swept: std::sync::atomic::AtomicI64::new(0),
-            shelf: shared_segment::Writer::default(),
+            segments: shared_segment::Writer::default(),
         }
     }
 
     /// Reads jobs of a stock master as well, and removes them when they are old.
     #[must_use]
-    pub fn with_jobs_before(mut self, layout: StockLayout) -> JobLog {
-        self.before = Some(layout);
+    pub fn with_legacy(mut self, layout: StockLayout) -> JobLog {
+        self.legacy = Some(layout);
         self
     }
 
@@ -169,7 +169,7 @@ impl JobLog {
             let Some((jid, _)) = jobs.first() else {
                 continue;
             };
-            if let Err(e) = self.shelf.append(&self.slice(jid), &jobs, &records) {
+            if let Err(e) = self.segments.append(&self.slice(jid), &jobs, &records) {
                 for n in run
                     .iter()
                     .filter(|n| shared_segment::fits(returns[**n].jid))
@@ -342,9 +342,9 @@ impl JobStore for JobLog {
     }
 
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        match (self.read(jid, 0)?, &self.before) {
+        match (self.read(jid, 0)?, &self.legacy) {
             (Some(bytes), _) => Ok(Some(assemble(&bytes))),
-            (None, Some(before)) => before.get(jid),
+            (None, Some(legacy)) => legacy.get(jid),
             (None, None) => Ok(None),
         }
     }
@@ -369,11 +369,11 @@ impl JobStore for JobLog {
             })?;
             out.extend(heads);
         }
-        let Some(before) = &self.before else {
+        let Some(legacy) = &self.legacy else {
             return Ok(out);
         };
         let own: HashSet<Jid> = out.iter().map(|(jid, _)| jid.clone()).collect();
-        let more = before.list(&|jid| own.contains(jid))?;
+        let more = legacy.list(&|jid| own.contains(jid))?;
         if !more.is_empty() {
             out.extend(more);
             out.sort_by(|a, b| a.0.cmp(&b.0));
@@ -408,14 +408,14 @@ impl JobLog {
     /// Removes old jobs of a stock master, once in a while.
     fn sweep(&self, now: i64, oldest: &Jid) -> io::Result<u64> {
         use std::sync::atomic::Ordering::Relaxed;
-        let Some(before) = &self.before else {
+        let Some(legacy) = &self.legacy else {
             return Ok(0);
         };
         if now - self.swept.load(Relaxed) < SWEEP {
             return Ok(0);
         }
         self.swept.store(now, Relaxed);
-        before.expire(oldest, &|jid| {
+        legacy.expire(oldest, &|jid| {
             self.path(jid).exists()
                 || shared_segment::find(&self.slice(jid), jid).is_ok_and(|s| s.is_some())
         })
