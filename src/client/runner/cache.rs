@@ -238,7 +238,7 @@ fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, R
     Ok(Some(expected.minions.to_vec()))
 }
 
-fn show(context: &mut RunContext, args: &Args, part: CachedPart) -> Result<Ran, RunError> {
+fn show(context: &mut RunContext, args: &Args, part: CachedPart) -> Result<RunnerOutput, RunError> {
     let config = &context.config;
     let fleet = Fleet::open(config)?;
     let kind = args.text(1, "tgt_type").unwrap_or_else(|| "glob".into());
