@@ -111,9 +111,9 @@ fn transfer_all(
     done: &mut TransferReport,
 ) -> Result<(), String> {
     let (from, to) = (open::key_store(source), open::key_store(target));
-    let way = way(how);
-    done.master = own_key(source, target, more, how, false)?;
-    done.keys = transfer::keys(&from, &to, way).map_err(|e| at(&target.pki_dir, &e))?;
+    let way = transfer_mode(how);
+    done.master = transfer_master_key(source, target, more, how, false)?;
+    done.keys = transfer::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     let ids = from
         .list(KeyState::Accepted)
         .map_err(|e| with_path(&source.pki_dir, &e))?;
@@ -135,7 +135,8 @@ fn transfer_master_key(
         ..transfer_mode(how)
     };
     let (from, to) = (open::key_store(source), open::key_store(target));
-    let key = transfer::master_key(&from, &to, more, way).map_err(|e| at(&target.pki_dir, &e))?;
+    let key =
+        transfer::master_key(&from, &to, more, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     if key == MasterKey::Conflict {
         return Err(format!(
             "{} holds another master's key, under which minions are accepted; minions of {} would refuse it. \
@@ -147,7 +148,7 @@ fn transfer_master_key(
     Ok(key)
 }
 
-fn way(how: How) -> transfer::TransferOptions {
+fn transfer_mode(how: TransferOptions) -> transfer::TransferOptions {
     transfer::TransferOptions {
         dry: how.dry_run,
         delete: how.delete,

@@ -1,6 +1,6 @@
 //! What an import or export did, for people and for programs.
 
-use super::How;
+use super::TransferOptions;
 use halite_store::jobs::transfer::JobTransfer;
 use halite_store::keys::KeyState;
 use halite_store::transfer::{DataTransfer, KeyTransfer, MasterKey};
