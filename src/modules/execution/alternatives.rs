@@ -1,4 +1,4 @@
-//! `alternatives`: which of several programs a name stands for (`update-alternatives(1)`).
+//! `alternatives`: which program a generic name points to (`update-alternatives(1)`).
 
 use super::declare::{Function, Module, Result, req};
 use super::program::CommandOutput;
@@ -105,7 +105,7 @@ fn show_link(call: &mut Call<'_>) -> Result {
     Ok(link.map_or(false.into(), |l| l.trim().into()))
 }
 
-/// The second line of the state that the program keeps per name.
+/// The second line of the program's state file for a name.
 fn from_file(name: &str, dir: &str) -> Value {
     if name.contains('/') {
         return false.into();

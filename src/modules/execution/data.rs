@@ -1,4 +1,4 @@
-//! `data`: a small store of values on the minion, the file `datastore` in its `cachedir`.
+//! `data`: a small data store on the minion, the file `datastore` in `cachedir`.
 
 mod literal;
 
@@ -78,21 +78,21 @@ fn path(call: &Call<'_>) -> PathBuf {
     cache::datastore(&call.ctx.cachedir)
 }
 
-/// A store that is missing or cannot be read is empty.
+/// A missing or unreadable store counts as empty.
 fn load(call: &Call<'_>) -> Map {
     let content = std::fs::read(path(call)).unwrap_or_default();
     let value = msgpack::decode(&content).ok();
     value.and_then(Value::into_map).unwrap_or_default()
 }
 
-/// Stock does not say whether it worked either, but for `data.dump`.
+/// Only `data.dump` reports whether saving worked, as in stock.
 fn save(call: &Call<'_>, store: &Map) -> bool {
     let content = msgpack::encode_map(store, Profile::Local);
     write_atomic(&path(call), &content, 0o600).is_ok()
 }
 
 fn clear(call: &mut Call<'_>) -> Result {
-    // Nothing to remove is as good.
+    // It may not exist.
     let _ = std::fs::remove_file(path(call));
     Ok(true.into())
 }

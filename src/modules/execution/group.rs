@@ -1,4 +1,4 @@
-//! `group`: groups of the host, with the programs of the shadow suite.
+//! `group`: the host's groups, through the shadow suite.
 
 use super::accounts::{group, groups};
 use super::command_helpers::{self, Argv};
@@ -143,7 +143,7 @@ fn adduser(call: &mut Call<'_>) -> Result {
     gpasswd(call, "--add", "username")
 }
 
-/// Whoever is no member, or of no group, need not be taken out.
+/// Removing a user who is not a member succeeds.
 fn deluser(call: &mut Call<'_>) -> Result {
     let user = python::str(call.arg("username"));
     let member = group(&name(call), None)?.is_some_and(|g| g.members.contains(&user));

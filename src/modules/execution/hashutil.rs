@@ -1,4 +1,4 @@
-//! `hashutil`: digests, signatures and base64.
+//! `hashutil`: hashes, signatures and base64.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
@@ -102,7 +102,7 @@ fn encode_file(call: &mut Call<'_>) -> Result {
     Ok(base64::encode_lines(&content).into())
 }
 
-/// Each line by itself, as `base64.decode` does.
+/// Decodes line by line, like `base64.decode`.
 fn decode_file(call: &mut Call<'_>) -> Result {
     let Some(text) = call.arg("instr").as_str() else {
         return Err(CallError::Type(format!(

@@ -1,4 +1,4 @@
-//! `locale`: the languages that the host knows, and the one it uses.
+//! `locale`: available locales and the system's locale.
 
 use super::declare::{Function, Module, Result, req};
 use super::{Call, CallError, python, shell, which};
@@ -70,7 +70,7 @@ impl Locale {
         out
     }
 
-    /// As `locale -a` writes it.
+    /// In the form of `locale -a`.
     fn normal(text: &str) -> String {
         let mut locale = Locale::parse(text);
         locale.territory = locale.territory.to_uppercase();
@@ -111,7 +111,7 @@ fn booted() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// The part `System Locale` of `localectl status`.
+/// The section `System Locale` of `localectl status`.
 fn localectl(call: &mut Call<'_>) -> Result<Map> {
     if which("localectl").is_none() {
         return Err(CallError::Command("Unable to find \"localectl\"".into()));
@@ -179,7 +179,7 @@ fn get_locale(call: &mut Call<'_>) -> Result {
     Ok(value.replace('"', "").into())
 }
 
-/// Replaces a line of a file by way of the `file` module.
+/// Replaces a line of a file through the `file` module.
 fn put_line(call: &mut Call<'_>, path: &str, pattern: &str, line: &str) -> Result {
     let options = map! {"append_if_not_found" => true};
     call.salt(
@@ -325,7 +325,7 @@ fn gen_locale(call: &mut Call<'_>) -> Result {
     Ok((code == Some(0)).into())
 }
 
-/// Whether the host could make such a locale.
+/// Whether the host supports such a locale.
 fn is_known(call: &Call<'_>, locale: &str, name: &str, listed: bool) -> Result<bool> {
     if listed {
         let path = "/usr/share/i18n/SUPPORTED";

@@ -1,4 +1,4 @@
-//! `log`: lines in the minion's log (`salt/modules/logmod.py`).
+//! `log`: writes to the minion's log (`salt/modules/logmod.py`).
 
 use super::Call;
 use super::declare::{Arg, Function, Module, Result, req};

@@ -1,8 +1,8 @@
 //! `pillar`: the data that the master compiled for this minion.
 //!
-//! As in 3008.3 values are masked in what these functions return unless `unmask` is
-//! given (`salt/utils/secret.py serial`); `pillar.raw` is not masked. `items` and what is made of it have the
-//! master compile the pillar afresh, or compile it here where there is no master.
+//! As in 3008.3, returned values are masked unless `unmask` is given (`salt/utils/secret.py serial`); `pillar.raw` is
+//! not masked. `items` and functions based on it have the master compile a new pillar, or compile it here without a
+//! master.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
@@ -12,7 +12,7 @@ use halite_channel::pillar_request::Wish;
 use halite_wire::{Map, Value, yaml};
 use std::sync::Arc;
 
-/// What stock shows as the default of `pillar.get` when the caller gives none.
+/// Shown by stock as the default of `pillar.get` when none is given.
 const NOT_SET: &str = "<Constant.NOT_SET>";
 const MASK: &str = "**********";
 
@@ -82,7 +82,7 @@ fn obfuscate(call: &mut Call<'_>) -> Result {
     } else {
         named(call, &*source(call)?, &"".into(), DELIMITER)
     };
-    // Stock masks before it looks at the kinds, so most values are texts.
+    // Stock masks before checking types, so most values are strings.
     let shown = self::shown(call, shown.into(), false);
     Ok(obfuscated(shown))
 }
@@ -126,12 +126,12 @@ fn shown(call: &Call<'_>, value: Value, plain: bool) -> Value {
     if unmask { value } else { masked(value) }
 }
 
-/// A text argument, unless it is nil.
+/// A text argument unless nil.
 fn given(call: &Call<'_>, name: &str) -> Option<String> {
     call.text(name)
 }
 
-/// The pillar compiled afresh with what the arguments say, as `pillar.items` of stock gives it before it masks.
+/// A newly compiled pillar according to the arguments: `pillar.items` of stock before masking.
 fn compiled(call: &Call<'_>) -> Result<Map> {
     let opts = &call.ctx.opts;
     let own = |key: &str| opts.str(key).map(str::to_owned);
@@ -165,7 +165,7 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
     compile(call, &wish)
 }
 
-/// Without a way to a master it is the pillar that the minion holds.
+/// Without a master connection, the pillar the minion already has.
 fn compile(call: &Call<'_>, wish: &Wish) -> Result<Map> {
     let ctx = call.ctx;
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
@@ -174,8 +174,8 @@ fn compile(call: &Call<'_>, wish: &Wish) -> Result<Map> {
     pillar::compile_fresh(ctx, wish, super::template_functions)
 }
 
-/// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then
-/// masked already, as stock has it.
+/// The pillar for `get` and `item`: if an environment is given, that environment's pillar, already masked as in
+/// stock.
 fn source(call: &Call<'_>) -> Result<Arc<Map>> {
     if call.arg("pillarenv").is_nil() && call.arg("saltenv").is_nil() {
         return Ok(call.ctx.pillar.clone());
@@ -188,7 +188,7 @@ fn source(call: &Call<'_>) -> Result<Arc<Map>> {
     }))
 }
 
-/// Only `pillar.items` heeds this option, as in stock.
+/// Only `pillar.items` uses this option, as in stock.
 fn mask_off(call: &Call<'_>) -> bool {
     call.ctx
         .opts
@@ -202,7 +202,7 @@ fn items(call: &mut Call<'_>) -> Result {
         let all = compiled(call)?;
         return Ok(shown(call, all.into(), mask_off(call)));
     }
-    // With names it is `pillar.item`, which stock calls without `unmask`.
+    // With names this is `pillar.item`, which stock calls without `unmask`.
     Ok(masked(
         named(call, &*source(call)?, &"".into(), DELIMITER).into(),
     ))
@@ -284,7 +284,7 @@ fn no_key(call: &Call<'_>) -> CallError {
     CallError::raised("KeyError", python::repr(&text.into()))
 }
 
-/// The default filled up from the pillar; `None` where the two do not go together.
+/// The default merged with the pillar; `None` if their types are incompatible.
 fn merged(call: &Call<'_>, default: Option<&Value>, found: Option<&Value>) -> Option<Value> {
     let lists = match call.arg("merge_nested_lists") {
         Value::Nil => call

@@ -1,4 +1,4 @@
-//! `random`: numbers, texts and choices by chance or from a seed, and hashes of passwords.
+//! `random`: random or seeded numbers, texts and choices, and password hashes.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
@@ -6,7 +6,7 @@ use halite_crypto::{Alphabet, HashType, hex_by_name};
 use halite_wire::pyrandom::{Mersenne, Source};
 use halite_wire::{Value, base64};
 
-/// Longest text and most members of a choice.
+/// Maximum text length and number of choices.
 const MOST: i64 = 1 << 20;
 
 pub(super) const MODULE: Module = Module {
@@ -53,7 +53,7 @@ fn str_encode(call: &mut Call<'_>) -> Result {
     let Some(octets) = value.as_bytes() else {
         return Err(CallError::Invocation(BAD.into()));
     };
-    // Stock has made octets of a text by now, which have no encoders.
+    // Stock has converted text to bytes by now, which have no encoders.
     if call.arg("encoder").is_str("base64") {
         Ok(base64::encode(octets).into())
     } else {
@@ -152,7 +152,7 @@ fn seed(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The members of what Python takes for a sequence.
+/// The items of what Python considers a sequence.
 fn members(value: &Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(list) => Ok(list.clone()),
@@ -167,7 +167,7 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
     let mut source = match call.arg("seed") {
         Value::Nil => Source::System,
         seed => match seed.as_bytes() {
-            // Salt hashes what is given as a seed.
+            // Salt hashes the given seed.
             Some(octets) => {
                 Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(octets))))
             }

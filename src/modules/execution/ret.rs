@@ -1,4 +1,4 @@
-//! `ret`: what returners have kept (`salt/modules/ret.py`).
+//! `ret`: results stored by returners (`salt/modules/ret.py`).
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError};
@@ -67,7 +67,7 @@ fn query_returner(call: &Call<'_>, function: &str, question: Question<'_>) -> Re
     answer.map_err(|e| fault(returner, &e.to_string()))
 }
 
-/// The exceptions of Salt's modules and of the libraries below them.
+/// The exceptions of Salt's modules and their libraries.
 fn fault(returner: Returner, why: &str) -> CallError {
     let name = returner.name();
     match returner {

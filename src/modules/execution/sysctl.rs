@@ -1,4 +1,4 @@
-//! `sysctl`: parameters of the kernel, now and after the next start.
+//! `sysctl`: kernel parameters, now and after the next boot.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, python, shell, which};
@@ -45,7 +45,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// The path of a program, or stock's sentence.
+/// The path of a program, or stock's error.
 fn program(name: &str) -> Result<String> {
     which(name).ok_or_else(|| CallError::Command(format!("Command '{name}' cannot be found")))
 }
@@ -99,7 +99,7 @@ fn assign_call(call: &mut Call<'_>) -> Result {
 }
 
 fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
-    // Dots part the words of a name, and stand for slashes in them; both ways are known.
+    // Both separators are accepted: dots, which become slashes, and slashes.
     let path: String = name
         .chars()
         .map(|c| match c {
@@ -132,7 +132,7 @@ fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
     Ok(map! {key => new})
 }
 
-/// Blanks of any kind and number are one tab.
+/// Collapses white space to one tab.
 fn normalize(value: &str) -> String {
     let mut out = String::new();
     let mut blank = false;

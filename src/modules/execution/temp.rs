@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// How many names are tried before there is an error.
+/// How many names to try.
 const TRIES: u32 = 100;
 
 pub(super) const MODULE: Module = Module {

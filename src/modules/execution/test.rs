@@ -1,4 +1,4 @@
-//! `test`: probes of the minion and of the way to it.
+//! `test`: checks of the minion and its connection.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, MODULES, python};
@@ -88,7 +88,7 @@ fn opts_pkg(call: &mut Call<'_>) -> Result {
     Ok(opts.into())
 }
 
-/// Functions can be reached in one way only, so nothing is missing in another.
+/// There is only one way to reach functions, so none can be missing.
 fn module_report(_: &mut Call<'_>) -> Result {
     let names: Vec<String> = super::functions()
         .into_iter()
@@ -103,7 +103,7 @@ fn module_report(_: &mut Call<'_>) -> Result {
     .into())
 }
 
-/// Exceptions that `test.raise_exception` knows.
+/// Exceptions of `test.raise_exception`.
 const EXCEPTIONS: [&str; 14] = [
     "ArithmeticError",
     "AssertionError",
@@ -202,8 +202,8 @@ fn rand_sleep(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// Decimal numbers of any length, least significant nine digits first: Fibonacci
-/// numbers outgrow 64 bits at 94, and msgpack then carries them as text.
+/// Unbounded decimal numbers, least significant nine digits first: Fibonacci numbers exceed 64 bits at 94, and
+/// msgpack then carries them as text.
 struct Decimal(Vec<u32>);
 
 impl Decimal {
@@ -258,8 +258,7 @@ fn fib(call: &mut Call<'_>) -> Result {
     Ok(vec![current.value(), start.elapsed().as_secs_f64().into()].into())
 }
 
-/// As stock: halving makes floats of the integers. Numbers below one never reach an
-/// end there; here they are refused.
+/// As in stock, halving makes floats of integers. Numbers below one, which never terminate in stock, are rejected.
 fn collatz(call: &mut Call<'_>) -> Result {
     let first = python::int(call.arg("start"))?;
     if first < 1 {
@@ -323,7 +322,7 @@ fn cross_test(call: &mut Call<'_>) -> Result {
     let args = match call.arg("args") {
         Value::Nil => Vec::new(),
         Value::Array(list) => list.clone(),
-        // Python unpacks a text into its characters.
+        // Python unpacks text into characters.
         Value::Str(s) => s.chars().map(|c| c.to_string().into()).collect(),
         other => {
             return Err(CallError::Type(format!(

@@ -1,4 +1,4 @@
-//! `user`: accounts of the host, with the programs of the shadow suite.
+//! `user`: the host's accounts, through the shadow suite.
 
 use super::accounts::{accounts, by_name, groups_of};
 use super::command_helpers::{self, Argv};
@@ -11,7 +11,7 @@ use halite_wire::{Map, Value};
 const NO: Lit = Lit::Bool(false);
 const NAME: Lit = Lit::Str("");
 
-/// What the parts of the comment field are called, in their order.
+/// The fields of the comment field.
 const GECOS: [&str; 5] = ["fullname", "roomnumber", "workphone", "homephone", "other"];
 
 pub(super) const MODULE: Module = Module {
@@ -71,7 +71,7 @@ fn root(call: &Call<'_>) -> Option<String> {
     call.text("root")
 }
 
-/// Adds `-R root` where a root is given.
+/// Adds `-R root` if a root is given.
 fn chroot(argv: &mut Argv, root: Option<&str>) {
     if let Some(root) = root {
         argv.add(["-R", root]);
@@ -206,7 +206,7 @@ fn add_argv(call: &mut Call<'_>) -> Result<Argv> {
     Ok(argv)
 }
 
-/// Whether the groups to be set have one of the user's name.
+/// Whether the wanted groups include one with the user's name.
 fn in_own_group(call: &Call<'_>) -> bool {
     match call.arg("groups") {
         Value::Array(list) => list.contains(call.arg("name")),
@@ -215,7 +215,7 @@ fn in_own_group(call: &Call<'_>) -> bool {
     }
 }
 
-/// `USERGROUPS_ENAB yes` in `login.defs`: `useradd` would fail to make a group that is there.
+/// `USERGROUPS_ENAB yes` in `login.defs`: `useradd` would fail to create an existing group.
 fn usergroups_enabled() -> bool {
     let text = command_helpers::read("/etc/login.defs").unwrap_or_default();
     text.lines()
@@ -242,13 +242,13 @@ fn delete(call: &mut Call<'_>) -> Result {
         chroot(&mut argv, root(call).as_deref());
     }
     let ran = command_helpers::all(call, argv)?;
-    // Debian's userdel ends with 12 when there is no mail spool to remove.
+    // Debian's userdel exits with 12 if there is no mail spool.
     let debian = call.ctx.grains.str("os_family") == Some("Debian");
     let spool = ran.stderr.contains("var/mail") || ran.stderr.contains("var/spool/mail");
     Ok((ran.ok() || (ran.retcode == 12 && debian && spool)).into())
 }
 
-/// Changes one attribute with `usermod` and tells whether it is as wished afterwards.
+/// Changes one attribute with `usermod`; whether it has the wanted value then.
 fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, persist: bool) -> Result {
     let (name, root) = (name(call), root(call));
     let value = call.arg(arg).clone();
@@ -275,7 +275,7 @@ fn chhome(call: &mut Call<'_>) -> Result {
     attribute(call, "home", "home", "-d", persist)
 }
 
-/// The last look is at the old name, as stock's, so that a rename that went well is false.
+/// As in stock, the old name is checked last, so a successful rename returns false.
 fn rename(call: &mut Call<'_>) -> Result {
     let new = python::str(call.arg("new_name"));
     if by_name(&new, root(call).as_deref())?.is_some() {
@@ -321,7 +321,7 @@ fn set_groups(
     if ran.ok() || !ran.stderr.contains("not found in") {
         return Ok(ran.ok());
     }
-    // Users of a directory service are not in the files that usermod looks into.
+    // Users of a directory service are not in the files usermod reads.
     let mut all = true;
     for group in &groups {
         all &= command_helpers::all(call, ["gpasswd", "-a", name, group])?.ok();

@@ -1,8 +1,7 @@
-//! `cmd`: commands on the host.
+//! `cmd`: runs commands.
 //!
-//! Left out: PowerShell, virtual terminals. Beyond
-//! stock: every command has a process group of its own, a timeout ends the whole
-//! group, and output is bounded by [`exec::OUTPUT_LIMIT`].
+//! Not supported: PowerShell, virtual terminals. Unlike stock, every command has its own process group, a timeout
+//! kills the whole group, and output is limited to [`exec::OUTPUT_LIMIT`].
 
 mod args;
 mod chroot;
@@ -71,7 +70,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// What a command came to, in the fields of `cmd.run_all`.
+/// A command's result in the fields of `cmd.run_all`.
 struct CommandResult {
     pid: u32,
     code: Option<i64>,
@@ -81,7 +80,7 @@ struct CommandResult {
 }
 
 impl CommandResult {
-    /// The key order is stock's, which differs after a timeout.
+    /// The key order is stock's, which is different after a timeout.
     fn map(self) -> Map {
         if self.timed_out {
             return map! {
@@ -104,7 +103,7 @@ impl CommandResult {
     }
 }
 
-/// The command with `template` rendered, and with it the directory (`_render_cmd`).
+/// The command and its directory, rendered if there is a `template` (`_render_cmd`).
 fn rendered(call: &mut Call<'_>, cmd: &Value) -> Result {
     let template = options::get(call, "template").clone();
     if !template.truthy() {
@@ -126,7 +125,7 @@ fn rendered(call: &mut Call<'_>, cmd: &Value) -> Result {
     Ok(cmd.into())
 }
 
-/// Runs a command with the options of the call; sets the job's return code as stock does.
+/// Runs a command with the call's options and sets the job's return code as stock does.
 fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<CommandResult> {
     let cmd = &rendered(call, cmd)?;
     let ready = prepare(call, cmd, mode)?;
@@ -150,7 +149,7 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Comma
             });
         }
         CommandEnd::TimedOut(pid) => {
-            // Stock leaves the job's return code alone here.
+            // Stock does not change the job's return code here.
             return Ok(CommandResult {
                 pid,
                 code: Some(1),
@@ -190,7 +189,7 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Comma
     })
 }
 
-/// Only the program is logged: arguments may be secrets.
+/// Only the program is logged, because arguments may be secret.
 fn first_word(cmd: &Value) -> String {
     let line = match cmd {
         Value::Array(words) => words.first().map(python::str).unwrap_or_default(),
@@ -202,7 +201,7 @@ fn first_word(cmd: &Value) -> String {
         .to_owned()
 }
 
-/// Salt's text for a program that cannot be started, the Python call's keywords included.
+/// Salt's message for a program that cannot be started, including the keywords of the Python call.
 fn cannot_start(ready: &PreparedCommand, error: &std::io::Error) -> CallError {
     let shown = if ready.quiet {
         "REDACTED"
@@ -233,7 +232,7 @@ fn cannot_start(ready: &PreparedCommand, error: &std::io::Error) -> CallError {
     ))
 }
 
-/// Text of the output: UTF-8 with replacements, or Latin-1 when asked for.
+/// The output as text: UTF-8 with replacements, or Latin-1 on request.
 fn decode(ready: &PreparedCommand, raw: &[u8]) -> Result<String> {
     let name = ready.encoding.as_deref().unwrap_or("utf-8");
     let text: String = match name.to_ascii_lowercase().replace('_', "-").as_str() {
@@ -251,7 +250,7 @@ fn decode(ready: &PreparedCommand, raw: &[u8]) -> Result<String> {
     if !ready.rstrip {
         return Ok(text);
     }
-    // Python counts the four separators U+001C to U+001F as blanks.
+    // Python treats the four separators U+001C to U+001F as whitespace.
     let blank = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
     Ok(text.trim_end_matches(blank).to_owned())
 }

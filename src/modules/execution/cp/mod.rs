@@ -1,4 +1,4 @@
-//! `cp`: files of the file server and of the web, and files for the master (`salt/modules/cp.py`).
+//! `cp`: files from the file server and the web, and files for the master (`salt/modules/cp.py`).
 
 mod push;
 mod recv;
@@ -79,7 +79,7 @@ fn client(call: &Call<'_>) -> Result<FileClient> {
     Ok(FileClient::new(call.ctx)?)
 }
 
-/// `saltenv`, else the minion's, else `base`.
+/// `saltenv`, else the minion's environment, else `base`.
 pub(super) fn saltenv(call: &Call<'_>, given: &Value) -> String {
     let own = || call.ctx.opts.str("saltenv").filter(|env| !env.is_empty());
     if given.truthy() {
@@ -125,8 +125,8 @@ fn names(call: &Call<'_>) -> Result<(String, String)> {
     Ok((rendered(&path)?, rendered(&dest)?))
 }
 
-/// A short text such as a name, rendered with the keywords `pillar` and `pillarenv`; `failed` begins the
-/// sentence if it cannot be.
+/// A short text such as a name, rendered with the keywords `pillar` and `pillarenv`. `failed` starts the error
+/// message.
 pub(super) fn rendered_text(
     call: &Call<'_>,
     format: &str,
@@ -154,7 +154,7 @@ pub(super) fn rendered_text(
         .map_err(|why| CallError::Command(format!("{failed}: {why}")))
 }
 
-/// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
+/// The pillar, recompiled with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
 pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
     let mut wish = Wish::of(&call.ctx.opts);
     if let Some(env) = call.bound.kwargs.get("pillarenv") {
@@ -170,7 +170,7 @@ pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
     Ok(pillar)
 }
 
-/// A file rendered as a template; `None` if there is no such file, or there is no such kind of template.
+/// Renders a file as a template; `None` if the file or the template engine does not exist.
 pub(super) fn rendered(
     call: &Call<'_>,
     address: &str,
@@ -208,7 +208,7 @@ fn get_file(call: &mut Call<'_>) -> Result {
     let (path, dest) = names(call)?;
     let saltenv = env(call);
     let client = client(call)?;
-    // Stock takes what it says of a path that is nowhere here for a digest.
+    // Stock takes the error text for a missing path as a digest.
     if path.starts_with(url::SCHEME) && client.hash(&path, &saltenv)?.is_none() {
         return Ok("".into());
     }
@@ -255,7 +255,7 @@ fn get_template(call: &mut Call<'_>) -> Result {
     } else {
         dest.clone()
     };
-    // Stock moves a temporary file there, whose mode is its own.
+    // Stock moves a temporary file there, so the mode is the temporary file's.
     write_atomic(&dest, text.as_bytes(), 0o600).map_err(wrong)?;
     Ok(path_or(Some(dest), ""))
 }
@@ -372,7 +372,7 @@ fn hash_file(call: &mut Call<'_>) -> Result {
             halite_wire::map! {"hsum" => hash.hsum, "hash_type" => hash.hash_type}.into()
         }
         Some(hash) => hash.to_map().into(),
-        // Stock gives back the pair of its inner function.
+        // Stock returns the tuple of its inner function.
         None if here => vec![Value::Map(Map::new()), Value::Nil].into(),
         None => "".into(),
     })

@@ -1,4 +1,4 @@
-//! `disk`: size and use of file systems, block devices and what their tools say.
+//! `disk`: size and usage of file systems, block devices and their tools.
 
 mod devices;
 mod drives;
@@ -49,7 +49,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// The flags of `df` that may be passed on; each is one letter.
+/// The flags passed on to `df`; each is one letter.
 fn flags(call: &Call<'_>, caller: &str) -> Result<Option<String>> {
     let words: Vec<String> = match call.arg("args") {
         Value::Nil => return Ok(None),
@@ -80,7 +80,7 @@ fn numeric(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The words of a line of `df`; names of file systems may have blanks.
+/// Splits a line of `df`; file system names may contain blanks.
 fn split_columns(line: &str) -> Vec<String> {
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     while words.len() >= 2 && !numeric(&words[1]) {
@@ -103,7 +103,7 @@ fn usage(call: &mut Call<'_>) -> Result {
         if line.is_empty() || line.starts_with("Filesystem") {
             continue;
         }
-        // A long name stands on a line of its own.
+        // A long name is printed on its own line.
         let line = match held.take() {
             Some(head) => format!("{head} {line}"),
             None => line.to_owned(),
@@ -170,7 +170,7 @@ fn percent(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or_else(|| Map::new().into()))
 }
 
-/// The kind of file system on a device, by `lsblk`, else the line that `df` has of it.
+/// The file system type of a device, from `lsblk` or else `df`.
 fn fstype(call: &mut Call<'_>, device: &str) -> Result {
     if which("lsblk").is_none() && which("df").is_none() {
         return Err(CallError::CommandNotFound(

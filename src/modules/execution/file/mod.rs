@@ -1,8 +1,7 @@
-//! `file`: files and directories.
+//! `file`: manages files and directories.
 //!
-//! The pieces that states are made of are functions of this program as well: `manage_file`,
-//! `check_managed_changes`, `check_file_meta`, `get_managed`, `check_perms`, `get_diff`, and the
-//! editing ones (`replace`, `line`, `blockreplace`, `comment_line`...).
+//! States also use these functions: `manage_file`, `check_managed_changes`, `check_file_meta`, `get_managed`,
+//! `check_perms`, `get_diff`, and the editing ones (`replace`, `line`, `blockreplace`, `comment_line`...).
 
 mod attrs;
 mod backup;

@@ -1,7 +1,7 @@
-//! `git`: repositories, by the program `git`.
+//! `git`: repositories, through the program `git`.
 //!
-//! Beyond stock: git 2.7 or newer is taken for granted, and an identity goes to ssh through
-//! `GIT_SSH_COMMAND`, without a wrapper script.
+//! Unlike stock, this requires git 2.7 or newer and passes an identity to ssh through `GIT_SSH_COMMAND` instead of a
+//! wrapper script.
 
 mod args;
 mod change;

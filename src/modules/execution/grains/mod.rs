@@ -1,5 +1,5 @@
-//! `grains`: facts about the host (`salt/modules/grains.py`); [`change`] has what writes the
-//! file `grains` beside the configuration.
+//! `grains`: facts about the host (`salt/modules/grains.py`). [`change`] writes the file `grains` beside the
+//! configuration.
 
 mod change;
 

@@ -1,4 +1,4 @@
-//! `mount`: mounts, swap, and the tables that they are made from.
+//! `mount`: mounts, swap, and their tables.
 
 mod active;
 mod automaster;
@@ -226,7 +226,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// Mount options as one word: a list of them, or text.
+/// Mount options as one word, from a list or text.
 fn joined(value: &Value) -> String {
     match value {
         Value::Array(list) => {
@@ -237,7 +237,7 @@ fn joined(value: &Value) -> String {
     }
 }
 
-/// True, or what the program said.
+/// True, or the program's error output.
 fn outcome(call: &mut Call<'_>, argv: &[&str]) -> Result {
     let user = map! {"runas" => call.arg("user").clone()};
     let done = shell::all_with(call, argv, user)?;
@@ -273,7 +273,7 @@ fn mount(call: &mut Call<'_>) -> Result {
     attach(call, &name, options)
 }
 
-/// As `file.mkdir`: with all above it, and owned by the user.
+/// Like `file.mkdir`: creates parents too; owned by the user.
 fn make_place(name: &str, user: Option<String>) -> Result<()> {
     std::fs::create_dir_all(name).map_err(|e| python::os_error(&e, name))?;
     let Some(user) = user else {
@@ -288,7 +288,7 @@ fn make_place(name: &str, user: Option<String>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `mount` with the device and kind of the call.
+/// Runs `mount` with the call's device and type.
 fn attach(call: &mut Call<'_>, name: &str, options: Option<String>) -> Result {
     let device = call.arg("device").clone();
     if !device.truthy() {
@@ -328,7 +328,7 @@ fn remount(call: &mut Call<'_>) -> Result {
     attach(call, &name, Some(options))
 }
 
-/// A remount names the device even if it is false or empty.
+/// A remount passes the device even if it is false or empty.
 fn attach_device(call: &mut Call<'_>, name: &str, options: String) -> Result {
     let (device, kind) = (
         python::str(call.arg("device")),
@@ -427,7 +427,7 @@ fn swapoff(call: &mut Call<'_>) -> Result {
     Ok((!swaps()?.contains(&name)).into())
 }
 
-/// The mount point that a path is below.
+/// The mount point of a path.
 fn mount_point(path: &str) -> String {
     use std::os::unix::fs::MetadataExt;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
@@ -448,7 +448,7 @@ fn mount_point(path: &str) -> String {
     at.to_string_lossy().into_owned()
 }
 
-/// The path without links; parts that are not there are kept.
+/// The path with links resolved; missing components are kept.
 fn real(path: &Path) -> std::path::PathBuf {
     if let Ok(real) = std::fs::canonicalize(path) {
         return real;

@@ -1,4 +1,4 @@
-//! `partition`: partitions of disks, by `parted` and `sfdisk`.
+//! `partition`: disk partitions, through `parted` and `sfdisk`.
 
 mod check;
 
@@ -134,7 +134,7 @@ fn list_of(text: &str) -> Value {
     Value::Array(text.lines().map(Into::into).collect())
 }
 
-/// What a program prints, by lines.
+/// A program's output lines.
 fn lines(call: &mut Call<'_>, argv: &[&str]) -> Result {
     Ok(list_of(&shell::run(call, argv)?))
 }
@@ -167,7 +167,7 @@ fn list(call: &mut Call<'_>) -> Result {
     parse(&text, unit.as_deref()).map(Into::into)
 }
 
-/// What `parted -m print` prints: a line on the disk, then one on each partition.
+/// Parses `parted -m print`: a line for the disk, then one per partition.
 fn parse(text: &str, unit: Option<&str>) -> Result<Map> {
     const DISK: [&str; 8] = [
         "disk",
@@ -336,7 +336,7 @@ fn name(call: &mut Call<'_>) -> Result {
     if !name.chars().all(allowed) {
         return Err(wrong("characters", "name"));
     }
-    // The program reads its words once more and wants the quotes.
+    // The program parses its arguments again and needs the quotes.
     let quoted = format!("'{name}'");
     lines(
         call,

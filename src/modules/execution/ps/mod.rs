@@ -1,4 +1,4 @@
-//! `ps`: processes and the host's resources, with the values that psutil computes for stock.
+//! `ps`: processes and the host's resources, with psutil's values.
 
 pub(super) mod host;
 mod process;
@@ -66,7 +66,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// The process that an argument names.
+/// The process an argument names.
 enum ProcessArg {
     Found(Process),
     Missing(String),
@@ -184,7 +184,7 @@ fn kill_pid(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The processes whose name or command line passes `fits`, of the user asked for.
+/// The processes of the given user whose name or command line satisfies `fits`.
 fn found(call: &Call<'_>, fits: &dyn Fn(&str) -> bool) -> Vec<Process> {
     let full = call.flag("full");
     let user = call.text("user");

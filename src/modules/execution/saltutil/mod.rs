@@ -1,5 +1,4 @@
-//! `saltutil`: jobs that run on this minion, refreshing, synchronising custom modules, caches and keys
-//! (`salt/modules/saltutil.py`).
+//! `saltutil`: running jobs, refreshing, syncing custom modules, caches and keys (`salt/modules/saltutil.py`).
 
 mod caches;
 mod jobs;
@@ -54,7 +53,7 @@ const CMD: &[Arg] = &[
     opt("ssh", Lit::Bool(false)),
 ];
 
-/// A function that copies custom modules of one kind.
+/// A function that syncs custom modules of one type.
 macro_rules! sync {
     ($name:literal, $form:literal, $args:expr) => {
         Function::new(

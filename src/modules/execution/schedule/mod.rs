@@ -1,5 +1,5 @@
-//! `schedule`: the jobs that the minion gives itself (`salt/modules/schedule.py`). The schedule is the
-//! daemon's; functions ask it by events on the minion's bus and wait for the events that answer.
+//! `schedule`: the minion's own scheduled jobs (`salt/modules/schedule.py`). The daemon owns the schedule; functions
+//! send it events on the minion's bus and wait for its answers.
 
 mod change;
 mod control;
@@ -14,7 +14,7 @@ use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the daemon may take to answer.
+/// Timeout for the daemon's answer.
 const WAIT: Duration = Duration::from_secs(30);
 
 const NAME: &[Arg] = &[req("name")];
@@ -125,12 +125,12 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// The usual answer.
+/// The usual result.
 struct ScheduleReply {
     comment: Value,
     result: bool,
     changes: Option<Map>,
-    /// The order of the keys: `changes` before `result`.
+    /// Key order: `changes` before `result`.
     changes_first: bool,
 }
 
@@ -145,7 +145,7 @@ impl ScheduleReply {
         }
     }
 
-    /// As [`ScheduleReply::new`], for functions of stock that put the changes before the result.
+    /// Like [`ScheduleReply::new`], for functions whose stock result has the changes before the result.
     fn changing(comment: impl Into<Value>, result: bool) -> ScheduleReply {
         ScheduleReply {
             changes_first: true,
@@ -153,7 +153,7 @@ impl ScheduleReply {
         }
     }
 
-    /// Without one.
+    /// Without changes.
     fn bare(comment: impl Into<Value>, result: bool) -> ScheduleReply {
         ScheduleReply {
             changes: None,
@@ -185,7 +185,7 @@ impl From<ScheduleReply> for Value {
     }
 }
 
-/// Asks the daemon; `None` if there is none or it does not answer.
+/// Sends a request to the daemon; `None` if it does not run or answer.
 fn request(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
     let answer = local::fire_and_wait(call.ctx, "manage_schedule", data, &tag, WAIT);
@@ -194,12 +194,12 @@ fn request(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
         .filter(|a| a.get("complete").is_some_and(Value::truthy))
 }
 
-/// The schedule after a change, as the daemon tells it.
+/// The schedule after a change, from the daemon.
 fn changed(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
     request(call, data, answer)?.remove("schedule")?.into_map()
 }
 
-/// The name of the job.
+/// The job's name.
 fn name(call: &Call<'_>) -> String {
     match call.arg("name") {
         Value::Nil => String::new(),
@@ -207,12 +207,12 @@ fn name(call: &Call<'_>) -> String {
     }
 }
 
-/// A keyword that is true.
+/// Whether a keyword is true.
 fn keyword(call: &Call<'_>, key: &str) -> bool {
     call.bound.kwargs.get(key).is_some_and(Value::truthy)
 }
 
-/// `persist`, true unless it is given.
+/// `persist`, true by default.
 fn persist(call: &Call<'_>) -> Value {
     let given = call.bound.kwargs.get("persist").cloned();
     given.unwrap_or(Value::Bool(true))
@@ -229,7 +229,7 @@ fn file(call: &Call<'_>) -> PathBuf {
         .join("_schedule.conf")
 }
 
-/// What is written there.
+/// Its content.
 fn saved(call: &Call<'_>) -> Map {
     let text = std::fs::read_to_string(file(call)).unwrap_or_default();
     let read = yaml::parse(&text).ok().and_then(Value::into_map);
@@ -237,7 +237,7 @@ fn saved(call: &Call<'_>) -> Map {
     schedule.and_then(Value::into_map).unwrap_or_default()
 }
 
-/// Writes it there, for a minion that does not run.
+/// Writes it, for a minion that does not run.
 fn save(call: &Call<'_>, schedule: &Map) {
     let path = file(call);
     let text = yaml::emit(
@@ -255,7 +255,7 @@ fn save(call: &Call<'_>, schedule: &Map) {
     }
 }
 
-/// Fires without waiting; whether somebody hears it.
+/// Fires without waiting; whether the daemon runs.
 fn fire(call: &Call<'_>, data: &Map) -> bool {
     local::fire(call.ctx, "manage_schedule", data)
 }

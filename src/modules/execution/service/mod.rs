@@ -1,5 +1,5 @@
-//! `service`: the services of hosts with systemd, also of those where it is installed but does
-//! not run, as in containers and images.
+//! `service`: services of hosts with systemd, including hosts where it is installed but not running, like containers
+//! and images.
 
 mod change;
 mod units;
@@ -210,7 +210,7 @@ fn under_root(path: &str, root: Option<&str>) -> String {
     }
 }
 
-/// A name with the kind of unit at its end.
+/// A name with its unit type.
 fn unit(name: &str) -> String {
     if units::KINDS.iter().any(|kind| name.ends_with(kind)) {
         name.to_owned()
@@ -219,7 +219,7 @@ fn unit(name: &str) -> String {
     }
 }
 
-/// How `systemctl` is called.
+/// How to call `systemctl`.
 #[derive(Clone, Debug, Default)]
 struct Systemctl<'a> {
     action: &'a [&'a str],
@@ -231,7 +231,7 @@ struct Systemctl<'a> {
 }
 
 impl Systemctl<'_> {
-    /// The argument vector; `scope` says whether systemd can make one.
+    /// The argument vector; `scope` says whether systemd scopes are available.
     fn argv(&self, program: &str, scope: bool) -> Vec<String> {
         let mut argv: Vec<String> = Vec::new();
         if self.scope && scope {
@@ -258,7 +258,7 @@ impl Systemctl<'_> {
 
     fn words(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
         let Some(program) = which("systemctl") else {
-            // Stock has another module for hosts without systemd.
+            // Stock uses another module on hosts without systemd.
             let fun = call.function.name;
             return Err(CallError::Missing(format!(
                 "'service.{fun}' is not available."
@@ -282,7 +282,7 @@ impl Systemctl<'_> {
         command_helpers::all(call, argv)
     }
 
-    /// The same with both outputs in one; `anyway` leaves the job's return code alone.
+    /// The same with standard error merged; `anyway` leaves the job's return code alone.
     fn printed(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
         let argv = self.words(call)?;
         let ran = command_helpers::helper(
@@ -334,7 +334,7 @@ fn known(call: &mut Call<'_>, name: &str) -> Result<bool> {
     }
 }
 
-/// Lets systemd read its units again if the one that is asked for is new or other.
+/// Has systemd reload its units if the requested one is new or changed.
 fn warn_if_changed(call: &mut Call<'_>, name: &str) -> Result<()> {
     let path = format!("/etc/systemd/system/{}", unit(name));
     let readable = nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::R_OK).is_ok();

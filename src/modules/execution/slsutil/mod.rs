@@ -1,4 +1,4 @@
-//! `slsutil`: helpers of templates and SLS files.
+//! `slsutil`: helpers for templates and SLS files.
 
 mod render;
 mod serial;
@@ -166,7 +166,7 @@ fn merge_all(call: &mut Call<'_>) -> Result {
     Ok(merged.into())
 }
 
-/// `str.center`: where one blank is over, it stands behind a line of even width.
+/// `str.center`: an odd blank goes to the right if the width is even.
 fn centered(text: &str, width: usize) -> String {
     let over = width.saturating_sub(text.chars().count());
     let left = over / 2 + (over & width & 1);
@@ -200,7 +200,7 @@ fn banner(call: &mut Call<'_>) -> Result {
     };
     let title = call.text("title").unwrap_or_else(|| TITLE.to_owned());
     let text = call.text("text").unwrap_or_else(|| TEXT.to_owned());
-    // Where Python's TextWrapper puts one blank for each white space.
+    // Like Python's TextWrapper, replace each white space by one blank.
     let wrap = |text: &str| wrapper.wrap(&text.replace(['\n', '\t', '\r', '\u{b}', '\u{c}'], " "));
     let mut lines: Vec<String> = call.text("blockstart").into_iter().collect();
     lines.extend([border.clone(), spacer.clone()]);
@@ -223,7 +223,7 @@ fn boolstr(call: &mut Call<'_>) -> Result {
     Ok(call.arg(name).clone())
 }
 
-/// What the file server has.
+/// Files on the file server.
 struct FileListing {
     files: Vec<String>,
     dirs: Vec<String>,

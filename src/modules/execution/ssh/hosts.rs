@@ -1,4 +1,4 @@
-//! Keys of other hosts: `known_hosts`.
+//! Host keys: `known_hosts`.
 
 use super::keys::fingerprint;
 use super::{chown, error, user};
@@ -47,7 +47,7 @@ pub const HASH: Function = Function::new(
 
 const DEFAULT_PORT: i64 = 22;
 
-/// The file, or the answer that says why there is none.
+/// The file, or the result that explains why there is none.
 enum KnownHostsFile {
     Path(String),
     Answer(Value),
@@ -93,7 +93,7 @@ fn required(program: &str) -> Result<()> {
     }
 }
 
-/// The name of a host as `ssh` knows it on another port.
+/// A host's name with a non-default port, as `ssh` writes it.
 fn ssh_name(host: &Value, port: &Value) -> String {
     let host = python::str(host);
     if !port.truthy() || *port == Value::Int(DEFAULT_PORT) {
@@ -103,7 +103,7 @@ fn ssh_name(host: &Value, port: &Value) -> String {
     }
 }
 
-/// Lines of a name, a kind and a key.
+/// Lines of name, type and key.
 fn entries(text: &str, hash: &Value) -> Result<Vec<Map>> {
     let mut all = Vec::new();
     for line in text.lines().map(str::trim).filter(|l| !l.starts_with('#')) {
@@ -143,7 +143,7 @@ fn get(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The entries of a file for the host and port of the call.
+/// The entries for the call's host and port.
 fn matching_entries(call: &mut Call<'_>, path: &str) -> Result<Vec<Map>> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;
@@ -331,7 +331,7 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
     Ok(map! {"status" => "updated", "old" => list(&stored), "new" => list(&fresh)}.into())
 }
 
-/// The lines to add; another port is written beside the name unless it stands there.
+/// The lines to add; a non-default port is added to the name if missing.
 fn lines(entries: &mut [Map], port: &Value, hide: bool) -> String {
     let mut text = String::new();
     for entry in entries {
@@ -347,7 +347,7 @@ fn lines(entries: &mut [Map], port: &Value, hide: bool) -> String {
     text
 }
 
-/// Takes the lines of the host out of the file.
+/// Removes a host's lines from the file.
 fn remove_host(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;

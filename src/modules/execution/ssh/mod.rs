@@ -1,4 +1,4 @@
-//! `ssh`: keys of users and of hosts, in the files of OpenSSH.
+//! `ssh`: keys of users and hosts in OpenSSH's files.
 
 mod auth;
 mod hosts;
@@ -161,13 +161,13 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// `user.info` of a user; nothing if there is none.
+/// `user.info` of a user; `None` if unknown.
 fn user(name: &str) -> Result<Option<Map>> {
     let account = super::accounts::by_name(name, None)?;
     Ok(account.as_ref().map(super::user::described))
 }
 
-/// Gives a path to a user; only root can.
+/// Changes a path's owner; only root can.
 fn chown(path: &str, user: &Map) {
     if nix::unistd::geteuid().is_root() {
         let id = |key| user.int(key).and_then(|i| u32::try_from(i).ok());
@@ -175,7 +175,7 @@ fn chown(path: &str, user: &Map) {
     }
 }
 
-/// An answer that is nothing but an error.
+/// A result with only an error.
 fn error(text: impl Into<Value>) -> Result {
     Ok(halite_wire::map! {"status" => "error", "error" => text.into()}.into())
 }

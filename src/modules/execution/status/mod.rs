@@ -1,4 +1,4 @@
-//! `status`: how the host is doing.
+//! `status`: the host's status.
 
 mod tables;
 
@@ -96,7 +96,7 @@ fn uptime(_: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Lines that `who` would print. Stock counts one line where it prints none.
+/// Lines that `who` prints; stock counts at least one.
 fn users() -> usize {
     const RECORD: usize = 384;
     const USER_PROCESS: i16 = 7;
@@ -122,8 +122,8 @@ fn time(call: &mut Call<'_>) -> Result {
         .map_err(|e| CallError::raised("ValueError", e.to_string()))
 }
 
-/// Stock signs a whole `ping` request through its request channel, which this process
-/// does not have; the greeting shows that a ZeroMQ peer listens there.
+/// Stock signs a `ping` request through its request channel, which this process does not have. A ZMTP greeting shows
+/// that a ZeroMQ peer listens there.
 fn ping_master(call: &mut Call<'_>) -> Result {
     let Some(master) = call.text("master").filter(|m| !m.is_empty()) else {
         return Ok(false.into());
@@ -149,7 +149,7 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// The first octets of a ZMTP greeting are `ff`, eight of any value, `7f`.
+/// The first bytes of a ZMTP greeting are `ff`, eight arbitrary bytes, `7f`.
 fn sends_zmq_greeting(target: &str, wait: Duration) -> bool {
     let Ok(addresses) = target.to_socket_addrs() else {
         return false;
@@ -255,7 +255,7 @@ fn all_status(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// `status.cpustats.custom: [cpu, ctxt]` picks these two from `status.cpustats`.
+/// `status.cpustats.custom: [cpu, ctxt]` selects these two from `status.cpustats`.
 fn custom(call: &mut Call<'_>) -> Result {
     let wanted = call.salt("config.dot_vals", vec!["status".into()], Map::new())?;
     let mut out = Map::new();
@@ -276,8 +276,7 @@ fn custom(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Stock also tells its own bus when the answer is not the expected one; the daemon here
-/// watches its connection itself.
+/// Stock also fires an event if the result is unexpected; the daemon here watches its connection itself.
 fn master(call: &mut Call<'_>) -> Result {
     let Some(name) = call.text("master").filter(|m| !m.is_empty()) else {
         return Ok(Value::Nil);

@@ -1,4 +1,4 @@
-//! `system`: power, the clock, the host's name and description.
+//! `system`: power, clock, hostname and description.
 
 mod clock;
 
@@ -128,7 +128,7 @@ fn down(call: &mut Call<'_>, how: &str) -> Result {
     Ok(shell::run(call, &["shutdown", how, &time])?.into())
 }
 
-/// What follows `PRETTY_HOSTNAME=` on a line.
+/// The value of `PRETTY_HOSTNAME=`.
 fn pretty(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("PRETTY_HOSTNAME=")
 }
@@ -183,7 +183,7 @@ fn set_computer_name(call: &mut Call<'_>) -> Result {
     call.salt("network.mod_hostname", vec![name], Map::new())
 }
 
-/// As in stock, true only where the directory is new.
+/// As in stock, true only if the directory is new.
 fn set_witness(call: &mut Call<'_>) -> Result {
     let dir = "/var/volatile/tmp/salt";
     if Path::new(dir).exists() {

@@ -1,4 +1,4 @@
-//! `xfs`: making, changing, dumping and describing XFS file systems.
+//! `xfs`: creates, changes, dumps and inspects XFS file systems.
 
 mod parse;
 
@@ -72,7 +72,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// Runs a program that must go well, or not say why not.
+/// Runs a program and raises its error output on failure.
 fn checked(call: &mut Call<'_>, argv: &[&str]) -> Result<CommandOutput> {
     let done = shell::all(call, argv)?;
     if done.retcode != 0 && !done.stderr.is_empty() {
@@ -142,7 +142,7 @@ fn devices(call: &mut Call<'_>) -> Result {
     Ok(parse::devices(&done.stdout, &mounts()).into())
 }
 
-/// Where XFS is mounted, by device.
+/// XFS mount points by device.
 fn mounts() -> Map {
     let table = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let mut out = Map::new();
@@ -170,7 +170,7 @@ fn estimate(call: &mut Call<'_>) -> Result {
 /// Whether a text is a list of `name=value`.
 ///
 /// # Errors
-/// A part of it is none.
+/// An item is not a pair.
 fn is_list(value: &Value) -> Result<bool, ()> {
     let Value::Str(text) = value else {
         return if value.truthy() { Err(()) } else { Ok(false) };

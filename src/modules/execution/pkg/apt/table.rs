@@ -1,4 +1,4 @@
-//! The functions that `pkg` has here.
+//! The functions of `pkg` on Debian.
 
 use super::{dpkg, info, install, keys, list, modify, repos, selections};
 use crate::execution::declare::{Arg, Function, Lit, Module, opt, req};

@@ -1,4 +1,4 @@
-//! The functions that `pkg` has here.
+//! The functions of `pkg` on Debian.
 
 use super::{fetch, groups, holds, install, list, patches, remove, repos, upgrade};
 use crate::execution::declare::{Arg, Function, Lit, Module, opt, req};
@@ -15,7 +15,7 @@ const GROUP: &[Arg] = &[
 ];
 const HOLDS: &[Arg] = &[opt("pattern", Lit::Str(holds::PATTERN)), opt("full", YES)];
 
-/// `pkg` of Red Hat and its kin (`salt/modules/yumpkg.py`).
+/// `pkg` of the Red Hat family (`salt/modules/yumpkg.py`).
 pub const MODULE: Module = Module {
     name: "pkg",
     functions: &[
