@@ -18,7 +18,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_target",
             get_target,
-            "The target of an alias; an empty text if there is none.",
+            "The target of an alias; empty text if there is none.",
         )
         .args(&[req("alias")]),
         Function::new(

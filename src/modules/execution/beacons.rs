@@ -20,7 +20,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "add",
             add,
-            "Adds a beacon, if the minion has one of its kind and the data are good for it.",
+            "Adds a beacon if it exists and the configuration is valid.",
         )
         .args(args![name, beacon_data])
         .keywords(),
@@ -30,61 +30,57 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "disable",
             |c| set_all_enabled(c, false),
-            "Lets no beacon look any more.",
+            "Disables all beacons.",
         )
         .keywords(),
         Function::new(
             "disable_beacon",
             |c| set_enabled(c, false),
-            "Lets one beacon look no more.",
+            "Disables one beacon.",
         )
         .args(args![name])
         .keywords(),
         Function::new(
             "enable",
             |c| set_all_enabled(c, true),
-            "Takes beacons.disable back.",
+            "Reverses beacons.disable.",
         )
         .keywords(),
         Function::new(
             "enable_beacon",
             |c| set_enabled(c, true),
-            "Takes beacons.disable_beacon back.",
+            "Reverses beacons.disable_beacon.",
         )
         .args(args![name])
         .keywords(),
-        Function::new(
-            "list",
-            list,
-            "The beacons that are configured, as YAML or as data.",
-        )
-        .inner("list_")
-        .args(args![
-            return_yaml = True,
-            include_pillar = True,
-            include_opts = True
-        ])
-        .keywords(),
+        Function::new("list", list, "The configured beacons, as YAML or as data.")
+            .inner("list_")
+            .args(args![
+                return_yaml = True,
+                include_pillar = True,
+                include_opts = True
+            ])
+            .keywords(),
         Function::new(
             "list_available",
             list_available,
-            "The kinds of beacons that this minion has, as YAML or as data.",
+            "The available beacons, as YAML or as data.",
         )
         .args(args![return_yaml = True])
         .keywords(),
-        Function::new("modify", modify, "Gives a beacon other data.")
+        Function::new("modify", modify, "Changes the configuration of a beacon.")
             .args(args![name, beacon_data])
             .keywords(),
         Function::new(
             "reset",
             reset,
-            "Drops all beacons that are not in the pillar.",
+            "Removes all beacons that are not in the pillar.",
         )
         .keywords(),
         Function::new(
             "save",
             save,
-            "Writes the beacons into minion.d/beacons.conf, so that they outlast the minion.",
+            "Writes the beacons to minion.d/beacons.conf, so that they survive a restart.",
         )
         .keywords(),
     ],

@@ -42,12 +42,12 @@ pub(super) const MODULE: Module = Module {
                 opt("omit_master", NO),
                 opt("omit_pillar", NO),
             ]),
-        Function::new("dot_vals", dot_vals, "All configuration values whose names begin with the given word and a dot.")
+        Function::new("dot_vals", dot_vals, "All configuration values whose names start with the given word and a dot.")
             .args(&[req("value")]),
-        Function::new("backup_mode", backup_mode, "The given backup mode, or that of the configuration.")
+        Function::new("backup_mode", backup_mode, "The given backup mode, or the configured one.")
             .args(&[opt("backup", Lit::Str(""))]),
         Function::new("manage_mode", manage_mode, "A file mode as four octal digits.").args(&[req("mode")]),
-        Function::new("valid_fileproto", valid_fileproto, "Whether a URI names a place that files can be fetched from.")
+        Function::new("valid_fileproto", valid_fileproto, "Whether a URI has a scheme that files can be fetched from.")
             .args(&[req("uri")]),
         Function::new("items", |c| Ok(c.ctx.opts.clone().into()), "The whole configuration."),
     ],

@@ -32,7 +32,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "update",
             update,
-            "Each map of a map filled up with defaults.",
+            "Fills up each map of a map with defaults.",
         )
         .args(args![
             dest,

@@ -16,7 +16,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "has_value",
             has_value,
-            "Whether a variable is set, perhaps to a certain value.",
+            "Whether a variable is set, optionally to a given value.",
         )
         .args(&[req("key"), opt("value", Lit::Nil)]),
         Function::new("item", item, "The values of one variable or of several.")
@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "setenv",
             setenv,
-            "Sets variables from a map; false takes one out or empties it.",
+            "Sets variables from a map; false removes or empties one.",
         )
         .args(&[
             req("environ"),

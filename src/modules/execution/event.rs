@@ -8,7 +8,7 @@ use halite_wire::{Map, Value};
 pub(super) const MODULE: Module = Module {
     name: "event",
     functions: &[
-        Function::new("send", send, "Fires an event on the master's bus; data, further keywords and, where asked for, environment, grains and pillar are its data.")
+        Function::new("send", send, "Fires an event on the master's bus with data, other keywords and, on request, environment, grains and pillar.")
             .args(&[
                 req("tag"),
                 opt("data", Lit::Nil),

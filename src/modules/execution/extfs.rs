@@ -31,7 +31,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mkfs",
             mkfs,
-            "Makes a file system on a device. What was on it is lost.",
+            "Creates a file system on a device. Existing data are lost.",
         )
         .args(&[
             req("device"),

@@ -12,12 +12,12 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list_hosts",
             |c| Ok(listed(c)?.into()),
-            "Addresses with their names and comments; comment lines stand under names of their own.",
+            "Addresses with their names and comments; comment lines have keys of their own.",
         ),
         Function::new(
             "get_ip",
             get_ip,
-            "The first address that has a name; an empty text if there is none.",
+            "The first address of a name; empty text if there is none.",
         )
         .args(&[req("host")]),
         Function::new("get_alias", get_alias, "The names of an address.").args(&[req("ip")]),
@@ -30,17 +30,17 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_host",
             set_host,
-            "Gives an address these names and no others.",
+            "Sets the names of an address, replacing others.",
         )
         .args(&[req("ip"), req("alias"), opt("comment", Lit::Nil)]),
-        Function::new("rm_host", rm_host, "Takes a name from an address.")
+        Function::new("rm_host", rm_host, "Removes a name from an address.")
             .args(&[req("ip"), req("alias")]),
-        Function::new("add_host", add_host, "Gives an address one more name.")
+        Function::new("add_host", add_host, "Adds a name to an address.")
             .args(&[req("ip"), req("alias")]),
         Function::new(
             "set_comment",
             set_comment,
-            "Sets the comment of an address that is there.",
+            "Sets the comment of an existing address.",
         )
         .args(&[req("ip"), req("comment")]),
     ],

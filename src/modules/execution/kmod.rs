@@ -14,7 +14,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "available",
             |_| Ok(available().into()),
-            "The modules that can be loaded or are built in.",
+            "The available and built-in modules.",
         ),
         Function::new(
             "check_available",
@@ -34,7 +34,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "load",
             load,
-            "Loads a module, with persist at every start; the modules that are new.",
+            "Loads a module, with persist also at boot; returns the new modules.",
         )
         .args(&[req("mod"), opt("persist", Lit::Bool(false))]),
         Function::new(
@@ -49,13 +49,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mod_list",
             mod_list,
-            "The names of the loaded modules, or of those that are loaded at every start.",
+            "The names of the loaded modules, or of those loaded at boot.",
         )
         .args(&[opt("only_persist", Lit::Bool(false))]),
         Function::new(
             "remove",
             remove,
-            "Unloads a module, with persist for good; the modules that are gone.",
+            "Unloads a module, with persist also at boot; returns the removed modules.",
         )
         .args(&[
             req("mod"),

@@ -11,15 +11,19 @@ use std::path::Path;
 pub(super) const MODULE: Module = Module {
     name: "locale",
     functions: &[
-        Function::new("avail", avail, "Whether a locale is there.").args(&[req("locale")]),
-        Function::new("gen_locale", gen_locale, "Makes a locale; takes verbose.")
-            .args(&[req("locale")])
-            .keywords(),
+        Function::new("avail", avail, "Whether a locale is available.").args(&[req("locale")]),
+        Function::new(
+            "gen_locale",
+            gen_locale,
+            "Generates a locale; accepts verbose.",
+        )
+        .args(&[req("locale")])
+        .keywords(),
         Function::new("get_locale", get_locale, "The host's locale."),
         Function::new(
             "list_avail",
             |c| Ok(Value::Array(list(c)?.into_iter().map(Value::Str).collect())),
-            "The locales that are there.",
+            "The available locales.",
         ),
         Function::new("set_locale", set_locale, "Sets the host's locale.").args(&[req("locale")]),
     ],

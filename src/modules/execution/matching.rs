@@ -34,14 +34,14 @@ pub(super) const MODULE: Module = Module {
             .args(args![tgt, delimiter = ":"]),
         Function::new("pillar_pcre", |c| delimited(c, "pillar_pcre"), "Whether a regular expression fits a value of the pillar.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("filter_by", filter_by, "The value of the first key of a map that means this minion, or of the default.")
+        Function::new("filter_by", filter_by, "The value of the first map key that matches this minion, or of the default.")
             .args(args![
                 lookup, tgt_type = "compound", minion_id = None, merge = None, merge_lists = False,
                 default = "default"
             ]),
-        Function::new("search_by", search_by, "The keys of a map in whose lists a target means this minion.")
+        Function::new("search_by", search_by, "The map keys whose lists contain a target that matches this minion.")
             .args(args![lookup, tgt_type = "compound", minion_id = None]),
-        Function::new("ifelse", ifelse, "Of pairs of target and value the first value whose target means this minion, else the last argument.")
+        Function::new("ifelse", ifelse, "The value of the first matching target among pairs of target and value, else the last argument.")
             .args(args![tgt_type = "compound", minion_id = None, merge = None, merge_lists = False])
             .varargs()
             .keyword_only(),

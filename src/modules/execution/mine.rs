@@ -22,23 +22,23 @@ const LOCAL: &str = "mine_cache";
 pub(super) const MODULE: Module = Module {
     name: "mine",
     functions: &[
-        Function::new("update", update, "Brings the values of the functions in mine_functions, or of those given, to the master; clear replaces all values.")
+        Function::new("update", update, "Sends the values of mine_functions, or of the given functions, to the master; clear replaces all values.")
             .args(&[opt("clear", Lit::Bool(false)), opt("mine_functions", Lit::Nil)]),
-        Function::new("send", send, "Runs a function and leaves its value in the mine under the given name; mine_function names another function, allow_tgt and allow_tgt_type say who may read it.")
+        Function::new("send", send, "Runs a function and stores its value in the mine under the given name; mine_function names another function, allow_tgt and allow_tgt_type restrict who may read it.")
             .args(&[req("name")])
             .varargs()
             .keywords(),
-        Function::new("get", get, "Values of one function, or of several, from the mines of the minions that a target means.")
+        Function::new("get", get, "Values of one or several functions from the mines of the targeted minions.")
             .args(&[
                 req("tgt"),
                 req("fun"),
                 opt("tgt_type", Lit::Str("glob")),
                 opt("exclude_minion", Lit::Bool(false)),
             ]),
-        Function::new("delete", delete, "Takes one value out of the mine of this minion.")
+        Function::new("delete", delete, "Removes a value from this minion's mine.")
             .args(&[req("fun")]),
-        Function::new("flush", flush, "Takes all values out of the mine of this minion."),
-        Function::new("valid", valid, "The functions of mine_functions that this minion has."),
+        Function::new("flush", flush, "Removes all values from this minion's mine."),
+        Function::new("valid", valid, "The functions in mine_functions that this minion has."),
     ],
 };
 

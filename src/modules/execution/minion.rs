@@ -25,12 +25,7 @@ const KEYS: [&str; 4] = [
 pub(super) const MODULE: Module = Module {
     name: "minion",
     functions: &[
-        Function::new(
-            "list",
-            list,
-            "The keys that a master on this host has, by their state.",
-        )
-        .inner("list_"),
+        Function::new("list", list, "The keys of a master on this host, by state.").inner("list_"),
         Function::new(
             "kill",
             |c| Ok(stop_daemon(c, python::int(c.arg("timeout"))?).into()),
@@ -40,7 +35,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "restart",
             restart,
-            "Restarts the minion through systemd, by minion_restart_command, or only ends it.",
+            "Restarts the minion through systemd or minion_restart_command, or only stops it.",
         )
         .args(args![
             systemd = True,

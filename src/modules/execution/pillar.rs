@@ -37,13 +37,13 @@ const GET: &[Arg] = &[
 pub(super) const MODULE: Module = Module {
     name: "pillar",
     functions: &[
-        Function::new("items", items, "The whole pillar, or the parts named.").args(ALL).varargs().keyword_only(),
-        Function::new("data", items, "Another name for pillar.items.").args(ALL).varargs().keyword_only(),
-        Function::new("ls", ls, "The names at the top of the pillar.").args(ALL).varargs().keyword_only(),
-        Function::new("get", get, "One value of the pillar by its path, or the default; with merge, a default map or list is filled up from the pillar.")
+        Function::new("items", items, "The whole pillar, or the given parts.").args(ALL).varargs().keyword_only(),
+        Function::new("data", items, "Alias of pillar.items.").args(ALL).varargs().keyword_only(),
+        Function::new("ls", ls, "The top-level keys of the pillar.").args(ALL).varargs().keyword_only(),
+        Function::new("get", get, "One value of the pillar by its path, or the default; with merge, a default map or list is merged with the pillar.")
             .args(GET),
-        Function::new("fetch", get, "Another name for pillar.get.").inner("get").args(GET),
-        Function::new("item", item, "The values named, each by a path with the delimiter between its parts.")
+        Function::new("fetch", get, "Alias of pillar.get.").inner("get").args(GET),
+        Function::new("item", item, "The given values, each a path with delimiters.")
             .args(&[
                 opt("default", Lit::Nil),
                 opt("delimiter", Lit::Nil),
@@ -53,13 +53,13 @@ pub(super) const MODULE: Module = Module {
             ])
             .varargs()
             .keyword_only(),
-        Function::new("raw", raw, "The pillar as the minion holds it, or one of its top values, without masks.")
+        Function::new("raw", raw, "The minion's current pillar, or one of its top-level values, unmasked.")
             .args(&[opt("key", Lit::Nil), opt("unmask", Lit::Nil)]),
         Function::new("keys", keys, "The keys of a map in the pillar.")
             .args(&[req("key"), opt("delimiter", Lit::Str(DELIMITER)), opt("unmask", Lit::Nil)]),
-        Function::new("ext", ext, "The pillar with one more external pillar, a map of its name to its arguments; the master must allow it with on_demand_ext_pillar.")
+        Function::new("ext", ext, "The pillar with an additional external pillar, given as a map of its name to its arguments; the master must allow it with on_demand_ext_pillar.")
             .args(&[req("external"), opt("pillar", Lit::Nil), opt("unmask", Lit::Nil)]),
-        Function::new("filter_by", filter_by, "Picks from a map the entry whose key, perhaps a glob, fits a value of the pillar.")
+        Function::new("filter_by", filter_by, "Selects the map entry whose key, possibly a glob, matches a pillar value.")
             .args(&[
                 req("lookup_dict"),
                 req("pillar"),
@@ -67,11 +67,11 @@ pub(super) const MODULE: Module = Module {
                 opt("default", Lit::Str("default")),
                 opt("base", Lit::Nil),
             ]),
-        Function::new("obfuscate", obfuscate, "As pillar.items with the kinds of the values in place of the values.")
+        Function::new("obfuscate", obfuscate, "Like pillar.items, with types instead of values.")
             .args(ALL)
             .varargs()
             .keyword_only(),
-        Function::new("file_exists", file_exists, "Whether there is a file by that path in pillar_roots; for standalone minions.")
+        Function::new("file_exists", file_exists, "Whether a file exists in pillar_roots; for masterless minions.")
             .args(&[req("path"), opt("saltenv", Lit::Nil)]),
     ],
 };

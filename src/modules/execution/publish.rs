@@ -33,11 +33,11 @@ const ARGS_VIA: &[Arg] = &[
 pub(super) const MODULE: Module = Module {
     name: "publish",
     functions: &[
-        Function::new("publish", |c| publish(c, false), "Runs a function on other minions, where the master's option peer allows it, and gives what they return.")
+        Function::new("publish", |c| publish(c, false), "Runs a function on other minions, if the master's option peer allows it, and returns their results.")
             .args(ARGS_VIA),
-        Function::new("full_data", |c| publish(c, true), "As publish.publish, with everything that is known of each return.")
+        Function::new("full_data", |c| publish(c, true), "Like publish.publish, with all data of each return.")
             .args(ARGS),
-        Function::new("runner", runner, "Calls a runner function on the master, where its option peer_run allows it.")
+        Function::new("runner", runner, "Calls a runner function on the master, if its option peer_run allows it.")
             .args(&[req("fun"), opt("arg", Lit::Nil), opt("timeout", Lit::Int(5))]),
     ],
 };

@@ -28,13 +28,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list_users",
             list_users,
-            "The users with a shadow entry, sorted.",
+            "The sorted users with a shadow entry.",
         )
         .args(&[opt("root", Lit::Nil)]),
         Function::new(
             "gen_password",
             gen_password,
-            "The hash of a password by crypt(3).",
+            "Hashes a password with crypt(3).",
         )
         .args(&[
             req("password"),
@@ -44,7 +44,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_password",
             set_password,
-            "Sets the hash of a user's password, in the shadow file or with usermod.",
+            "Sets a user's password hash, in the shadow file or with usermod.",
         )
         .args(&[
             req("name"),
@@ -52,12 +52,8 @@ pub(super) const MODULE: Module = Module {
             opt("use_usermod", Lit::Bool(false)),
             opt("root", Lit::Nil),
         ]),
-        Function::new(
-            "del_password",
-            del_password,
-            "Takes a user's password away.",
-        )
-        .args(&[req("name"), opt("root", Lit::Nil)]),
+        Function::new("del_password", del_password, "Removes a user's password.")
+            .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new("lock_password", lock_password, "Locks a user's password.")
             .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new(

@@ -24,15 +24,15 @@ const ALL: &str = "__all__";
 pub(super) const MODULE: Module = Module {
     name: "state",
     functions: &[
-        Function::new("check_request", check_request, "The requests of state.request that wait, or the one of a name.")
+        Function::new("check_request", check_request, "The pending requests of state.request, or the one with a name.")
             .args(args![name = None]),
-        Function::new("clear_cache", clear_cache, "Removes compiled states from the cache; says which."),
-        Function::new("clear_request", clear_request, "Drops the requests that wait, or the one of a name.")
+        Function::new("clear_cache", clear_cache, "Removes compiled states from the cache; returns their names."),
+        Function::new("clear_request", clear_request, "Drops the pending requests, or the one with a name.")
             .args(args![name = None]),
-        Function::new("disable", |c| switch(c, false), "Lets functions of states, or SLS files, run no more: names, also with .* at the end.")
+        Function::new("disable", |c| switch(c, false), "Disables states or SLS files: names, also with .* at the end.")
             .args(args![states]),
-        Function::new("enable", |c| switch(c, true), "Takes state.disable back.").args(args![states]),
-        Function::new("event", event, "Prints events of the minion's bus whose tag fits a glob or a regular expression, so many or for ever.")
+        Function::new("enable", |c| switch(c, true), "Reverses state.disable.").args(args![states]),
+        Function::new("event", event, "Prints events of the minion's bus whose tag matches a glob or a regular expression, a number of them or forever.")
             .args(&[
                 super::declare::opt("tagmatch", super::declare::Lit::Str("*")),
                 super::declare::opt("count", super::declare::Lit::Int(-1)),
@@ -41,14 +41,14 @@ pub(super) const MODULE: Module = Module {
                 super::declare::opt("pretty", super::declare::Lit::Bool(false)),
                 super::declare::opt("node", super::declare::Lit::Str("minion")),
             ]),
-        Function::new("get_pauses", get_pauses, "The pauses of running states, of all jobs or of those named.")
+        Function::new("get_pauses", get_pauses, "The pauses of running states, of all jobs or of the given ones.")
             .args(args![jid = None]),
-        Function::new("list_disabled", list_disabled, "What state.disable has disabled."),
-        Function::new("pause", pause, "Has the run of a job pause before a state, or before the next one.")
+        Function::new("list_disabled", list_disabled, "The states disabled by state.disable."),
+        Function::new("pause", pause, "Pauses a job's state run before a state, or before the next one.")
             .args(args![jid, state_id = None, duration = None]),
-        Function::new("resume", resume, "Ends a pause.").args(args![jid, state_id = None]),
-        Function::new("running", running, "Sentences about the runs of states that go on.").args(args![concurrent = False]),
-        Function::new("soft_kill", soft_kill, "Has the run of a job end before a state, or before the next one.")
+        Function::new("resume", resume, "Resumes a paused state run.").args(args![jid, state_id = None]),
+        Function::new("running", running, "Messages about active state runs.").args(args![concurrent = False]),
+        Function::new("soft_kill", soft_kill, "Ends a job's state run before a state, or before the next one.")
             .args(args![jid, state_id = None]),
     ],
 };

@@ -16,26 +16,26 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Function::new("doc", doc, "The documentation of all functions, or of the modules, functions or globs given.")
             .varargs(),
-        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the modules or matching the globs given.")
+        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the given modules or matching the given globs.")
             .varargs()
             .keywords(),
-        Function::new("list_modules", list_modules, "The sorted names of the modules, all or those given by name or glob.")
+        Function::new("list_modules", list_modules, "The sorted names of all modules, or of those given by name or glob.")
             .varargs(),
         Function::new("argspec", argspec, "The argument names and defaults of the functions of a module, of one function, or of a glob.")
             .args(PATTERN),
-        Function::new("reload_modules", |_| Ok(true.into()), "True: this minion has no modules to load anew."),
-        Function::new("list_returners", list_returners, "The sorted names of the returners, all or those given by name or glob.")
+        Function::new("reload_modules", |_| Ok(true.into()), "Always true: this minion has no modules to reload."),
+        Function::new("list_returners", list_returners, "The sorted names of all returners, or of those given by name or glob.")
             .varargs(),
-        Function::new("list_returner_functions", list_returner_functions, "The sorted names of the functions of returners, all or those given by returner, name or glob.")
+        Function::new("list_returner_functions", list_returner_functions, "The sorted names of all returner functions, or of those given by returner, name or glob.")
             .varargs()
             .keywords(),
-        Function::new("returner_doc", returner_doc, "The documentation of the functions of returners, of all or of those given by returner, name or glob.")
+        Function::new("returner_doc", returner_doc, "The documentation of all returner functions, or of those given by returner, name or glob.")
             .varargs(),
         Function::new("returner_argspec", returner_argspec, "The argument names of the functions of a returner, of one function, or of a glob.")
             .args(PATTERN),
-        Function::new("list_renderers", list_renderers, "The sorted names of the renderers, all or those given by glob.")
+        Function::new("list_renderers", list_renderers, "The sorted names of all renderers, or of those given by glob.")
             .varargs(),
-        Function::new("renderer_doc", renderer_doc, "The documentation of the renderers, of all or of those given by glob.")
+        Function::new("renderer_doc", renderer_doc, "The documentation of all renderers, or of those given by glob.")
             .varargs(),
     ],
 };

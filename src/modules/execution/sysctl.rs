@@ -13,13 +13,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "assign",
             assign_call,
-            "Sets a parameter until the next start.",
+            "Sets a kernel parameter until the next boot.",
         )
         .args(&[req("name"), req("value")]),
         Function::new(
             "default_config",
             |c| Ok(default_config(c).into()),
-            "The file that sysctl.persist writes.",
+            "The file written by sysctl.persist.",
         ),
         Function::new(
             "get",
@@ -33,15 +33,11 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "persist",
             persist,
-            "Sets a parameter now and in a file for the next start.",
+            "Sets a kernel parameter now and in a file for the next boot.",
         )
         .args(&[req("name"), req("value"), opt("config", Lit::Nil)]),
-        Function::new(
-            "show",
-            show,
-            "All parameters of the kernel, or those that stand in a file.",
-        )
-        .args(&[opt("config_file", Lit::Bool(false))]),
+        Function::new("show", show, "All kernel parameters, or those in a file.")
+            .args(&[opt("config_file", Lit::Bool(false))]),
     ],
 };
 

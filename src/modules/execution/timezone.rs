@@ -13,7 +13,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_hwclock",
             get_hwclock,
-            "What the hardware clock shows: UTC or localtime.",
+            "The setting of the hardware clock: UTC or localtime.",
         ),
         Function::new(
             "get_offset",
@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_hwclock",
             set_hwclock,
-            "Sets what the hardware clock shows: UTC or localtime.",
+            "Changes the setting of the hardware clock: UTC or localtime.",
         )
         .args(&[req("clock")]),
         Function::new("set_zone", set_zone, "Sets the time zone.").args(&[req("timezone")]),

@@ -17,49 +17,153 @@ const GECOS: [&str; 5] = ["fullname", "roomnumber", "workphone", "homephone", "o
 pub(super) const MODULE: Module = Module {
     name: "user",
     functions: &[
-        Function::new("add", add, "Adds a user with useradd, then puts him into groups and fills the comment field.")
-            .args(&[
-                req("name"), opt("uid", Lit::Nil), opt("gid", Lit::Nil), opt("groups", Lit::Nil), opt("home", Lit::Nil),
-                opt("shell", Lit::Nil), opt("unique", Lit::Bool(true)), opt("system", NO), opt("fullname", NAME),
-                opt("roomnumber", NAME), opt("workphone", NAME), opt("homephone", NAME), opt("other", NAME),
-                opt("createhome", Lit::Bool(true)), opt("loginclass", Lit::Nil), opt("nologinit", NO), opt("root", Lit::Nil),
-                opt("usergroup", Lit::Nil), opt("local", NO),
-            ]),
-        Function::new("delete", delete, "Removes a user; with remove, his home directory as well.")
-            .args(&[req("name"), opt("remove", NO), opt("force", NO), opt("root", Lit::Nil), opt("local", NO)]),
-        Function::new("getent", getent, "What user.info says of all users.")
+        Function::new(
+            "add",
+            add,
+            "Adds a user with useradd, then adds it to groups and sets the comment field.",
+        )
+        .args(&[
+            req("name"),
+            opt("uid", Lit::Nil),
+            opt("gid", Lit::Nil),
+            opt("groups", Lit::Nil),
+            opt("home", Lit::Nil),
+            opt("shell", Lit::Nil),
+            opt("unique", Lit::Bool(true)),
+            opt("system", NO),
+            opt("fullname", NAME),
+            opt("roomnumber", NAME),
+            opt("workphone", NAME),
+            opt("homephone", NAME),
+            opt("other", NAME),
+            opt("createhome", Lit::Bool(true)),
+            opt("loginclass", Lit::Nil),
+            opt("nologinit", NO),
+            opt("root", Lit::Nil),
+            opt("usergroup", Lit::Nil),
+            opt("local", NO),
+        ]),
+        Function::new(
+            "delete",
+            delete,
+            "Removes a user; with remove, also the home directory.",
+        )
+        .args(&[
+            req("name"),
+            opt("remove", NO),
+            opt("force", NO),
+            opt("root", Lit::Nil),
+            opt("local", NO),
+        ]),
+        Function::new("getent", getent, "The data of all users.")
             .args(&[opt("refresh", NO), opt("root", Lit::Nil)]),
-        Function::new("info", info, "What is known of a user; an empty map if there is none.")
-            .args(&[req("name"), opt("root", Lit::Nil)]),
-        Function::new("list_users", list_users, "The names of all users, sorted.").args(&[opt("root", Lit::Nil)]),
-        Function::new("list_groups", list_groups, "The names of the groups that a user is in, sorted.").args(&[req("name")]),
-        Function::new("primary_group", primary_group, "The name of the primary group of a user.").args(&[req("name")]),
-        Function::new("chuid", |c| attribute(c, "uid", "uid", "-u", false), "Gives a user another user id.")
-            .args(&[req("name"), req("uid"), opt("root", Lit::Nil)]),
-        Function::new("chgid", |c| attribute(c, "gid", "gid", "-g", false), "Gives a user another primary group, by its id.")
-            .args(&[req("name"), req("gid"), opt("root", Lit::Nil)]),
-        Function::new("chshell", |c| attribute(c, "shell", "shell", "-s", false), "Gives a user another login shell.")
-            .args(&[req("name"), req("shell"), opt("root", Lit::Nil)]),
-        Function::new("chhome", chhome, "Gives a user another home directory; with persist, the files of the old one move there.")
-            .args(&[req("name"), req("home"), opt("persist", NO), opt("root", Lit::Nil)]),
-        Function::new("chgroups", chgroups, "Sets the groups of a user, or with append adds to them.")
-            .args(&[req("name"), req("groups"), opt("append", NO), opt("root", Lit::Nil)]),
-        Function::new("chfullname", |c| gecos(c, "fullname"), "Sets the full name of a user.")
-            .args(&[req("name"), req("fullname"), opt("root", Lit::Nil)]),
-        Function::new("chroomnumber", |c| gecos(c, "roomnumber"), "Sets the room number of a user.")
-            .args(&[req("name"), req("roomnumber"), opt("root", Lit::Nil)]),
-        Function::new("chworkphone", |c| gecos(c, "workphone"), "Sets the telephone number of a user at work.")
-            .args(&[req("name"), req("workphone"), opt("root", Lit::Nil)]),
-        Function::new("chhomephone", |c| gecos(c, "homephone"), "Sets the telephone number of a user at home.")
-            .args(&[req("name"), req("homephone"), opt("root", Lit::Nil)]),
-        Function::new("chother", |c| gecos(c, "other"), "Sets the last part of the comment field of a user.")
-            .args(&[req("name"), req("other"), opt("root", Lit::Nil)]),
-        Function::new("chloginclass", |_| Ok(false.into()), "Login classes are of OpenBSD; elsewhere this is false.")
-            .args(&[req("name"), req("loginclass"), opt("root", Lit::Nil)]),
-        Function::new("get_loginclass", |_| Ok(false.into()), "Login classes are of OpenBSD; elsewhere this is false.")
-            .args(&[req("name")]),
-        Function::new("rename", rename, "Gives a user another login name.")
-            .args(&[req("name"), req("new_name"), opt("root", Lit::Nil)]),
+        Function::new(
+            "info",
+            info,
+            "The data of a user; an empty map if it does not exist.",
+        )
+        .args(&[req("name"), opt("root", Lit::Nil)]),
+        Function::new("list_users", list_users, "The names of all users, sorted.")
+            .args(&[opt("root", Lit::Nil)]),
+        Function::new(
+            "list_groups",
+            list_groups,
+            "The sorted names of a user's groups.",
+        )
+        .args(&[req("name")]),
+        Function::new(
+            "primary_group",
+            primary_group,
+            "The name of the primary group of a user.",
+        )
+        .args(&[req("name")]),
+        Function::new(
+            "chuid",
+            |c| attribute(c, "uid", "uid", "-u", false),
+            "Gives a user another user id.",
+        )
+        .args(&[req("name"), req("uid"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chgid",
+            |c| attribute(c, "gid", "gid", "-g", false),
+            "Gives a user another primary group, by its id.",
+        )
+        .args(&[req("name"), req("gid"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chshell",
+            |c| attribute(c, "shell", "shell", "-s", false),
+            "Gives a user another login shell.",
+        )
+        .args(&[req("name"), req("shell"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chhome",
+            chhome,
+            "Changes a user's home directory; with persist, its files are moved.",
+        )
+        .args(&[
+            req("name"),
+            req("home"),
+            opt("persist", NO),
+            opt("root", Lit::Nil),
+        ]),
+        Function::new(
+            "chgroups",
+            chgroups,
+            "Sets the groups of a user, or with append adds groups.",
+        )
+        .args(&[
+            req("name"),
+            req("groups"),
+            opt("append", NO),
+            opt("root", Lit::Nil),
+        ]),
+        Function::new(
+            "chfullname",
+            |c| gecos(c, "fullname"),
+            "Sets the full name of a user.",
+        )
+        .args(&[req("name"), req("fullname"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chroomnumber",
+            |c| gecos(c, "roomnumber"),
+            "Sets the room number of a user.",
+        )
+        .args(&[req("name"), req("roomnumber"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chworkphone",
+            |c| gecos(c, "workphone"),
+            "Sets the telephone number of a user at work.",
+        )
+        .args(&[req("name"), req("workphone"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chhomephone",
+            |c| gecos(c, "homephone"),
+            "Sets the telephone number of a user at home.",
+        )
+        .args(&[req("name"), req("homephone"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chother",
+            |c| gecos(c, "other"),
+            "Sets the last part of the comment field of a user.",
+        )
+        .args(&[req("name"), req("other"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chloginclass",
+            |_| Ok(false.into()),
+            "Always false: only OpenBSD has login classes.",
+        )
+        .args(&[req("name"), req("loginclass"), opt("root", Lit::Nil)]),
+        Function::new(
+            "get_loginclass",
+            |_| Ok(false.into()),
+            "Always false: only OpenBSD has login classes.",
+        )
+        .args(&[req("name")]),
+        Function::new("rename", rename, "Changes a user's login name.").args(&[
+            req("name"),
+            req("new_name"),
+            opt("root", Lit::Nil),
+        ]),
     ],
 };
 

@@ -23,7 +23,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list",
             list::list,
-            "The names in an archive, or with verbose=True apart by their kind.",
+            "The names in an archive, or with verbose=True grouped by type.",
         )
         .inner("list_")
         .args(args![
@@ -77,7 +77,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "zip",
             zip::zip,
-            "Packs files and directories into a ZIP file, and gives back what is in it.",
+            "Packs files and directories into a ZIP file and returns its content.",
         )
         .inner("zip_")
         .args(args![
@@ -106,7 +106,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "unzip",
             zip::unzip,
-            "Unpacks a ZIP file into a directory, and gives back what was in it.",
+            "Unpacks a ZIP file into a directory and returns its content.",
         )
         .args(args![
             zip_file,
@@ -122,7 +122,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "is_encrypted",
             zip::is_encrypted,
-            "Whether a ZIP file cannot be read without a password.",
+            "Whether a ZIP file needs a password.",
         )
         .args(args![
             name,

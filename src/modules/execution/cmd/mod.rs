@@ -25,48 +25,48 @@ use options::{FunctionMode, PreparedCommand, get, prepare};
 pub(super) const MODULE: Module = Module {
     name: "cmd",
     functions: &[
-        Function::new("run", run, "Runs a command and gives back what it prints, errors included. Its return code becomes the job's.")
+        Function::new("run", run, "Runs a command and returns its output, including standard error. Its return code becomes the job's.")
             .args(args::RUN)
             .keywords(),
-        Function::new("shell", shell, "As cmd.run, always through the shell.").args(args::SHELL).keywords(),
-        Function::new("run_stdout", run_stdout, "Runs a command and gives back its standard output only.")
+        Function::new("shell", shell, "Like cmd.run, always through the shell.").args(args::SHELL).keywords(),
+        Function::new("run_stdout", run_stdout, "Runs a command and returns only its standard output.")
             .args(args::RUN_STDOUT)
             .keywords(),
-        Function::new("run_stderr", run_stderr, "Runs a command and gives back its standard error only.")
+        Function::new("run_stderr", run_stderr, "Runs a command and returns only its standard error.")
             .args(args::RUN_STDERR)
             .keywords(),
-        Function::new("run_all", run_all, "Runs a command and gives back a map of pid, retcode, stdout and stderr.")
+        Function::new("run_all", run_all, "Runs a command and returns a map of pid, retcode, stdout and stderr.")
             .args(args::RUN_ALL)
             .keywords(),
-        Function::new("run_bg", run_bg, "Starts a command, does not wait for it, and gives back its pid.")
+        Function::new("run_bg", run_bg, "Starts a command without waiting for it and returns its pid.")
             .args(args::RUN_BG)
             .keywords(),
-        Function::new("retcode", retcode, "Runs a command and gives back its return code.").args(args::RETCODE).keywords(),
-        Function::new("script", script::script, "Copies a script from an absolute path of the minion, runs it with the given arguments and gives back what cmd.run_all does.")
+        Function::new("retcode", retcode, "Runs a command and returns its return code.").args(args::RETCODE).keywords(),
+        Function::new("script", script::script, "Copies a script from an absolute path on the minion, runs it with the given arguments and returns the result of cmd.run_all.")
             .args(args::SCRIPT)
             .keywords(),
-        Function::new("exec_code", script::exec_code, "Runs a piece of code with the interpreter named first and gives back its standard output.")
+        Function::new("exec_code", script::exec_code, "Runs code with the given interpreter and returns its standard output.")
             .args(&[req("lang"), req("code"), opt("cwd", Lit::Nil), opt("args", Lit::Nil)])
             .keywords(),
-        Function::new("exec_code_all", script::exec_code_all, "As cmd.exec_code, and gives back what cmd.run_all does.")
+        Function::new("exec_code_all", script::exec_code_all, "Like cmd.exec_code, but returns the result of cmd.run_all.")
             .args(&[req("lang"), req("code"), opt("cwd", Lit::Nil), opt("args", Lit::Nil)])
             .keywords(),
-        Function::new("script_retcode", script::script_retcode, "As cmd.script, and gives back the return code only.")
+        Function::new("script_retcode", script::script_retcode, "Like cmd.script, but returns only the return code.")
             .args(args::SCRIPT_RETCODE)
             .keywords(),
-        Function::new("run_chroot", chroot::run_chroot, "Runs a command in another root directory, with dev, proc, sys and the given directories mounted there, and gives back what cmd.run_all does.")
+        Function::new("run_chroot", chroot::run_chroot, "Runs a command in another root directory, with dev, proc, sys and the given directories mounted there, and returns the result of cmd.run_all.")
             .args(args::RUN_CHROOT)
             .keywords(),
-        Function::new("shell_info", shells::shell_info, "Whether a shell or interpreter is there, its path and its version.")
+        Function::new("shell_info", shells::shell_info, "Whether a shell or interpreter is installed, its path and its version.")
             .args(&[req("shell"), opt("list_modules", Lit::Bool(false))]),
-        Function::new("tty", shells::tty, "Writes a text to a terminal.")
+        Function::new("tty", shells::tty, "Writes text to a terminal.")
             .args(&[req("device"), opt("echo", Lit::Str(""))]),
         Function::new("has_exec", |c| Ok(which_arg(c.arg("cmd")).is_some().into()), "Whether a program can be found and run.")
             .args(&[req("cmd")]),
         Function::new("which", |c| Ok(which_arg(c.arg("cmd")).into()), "The path of a program, or nothing.").args(&[req("cmd")]),
-        Function::new("which_bin", which_bin, "The path of the first program of a list that is there, or nothing.")
+        Function::new("which_bin", which_bin, "The path of the first installed program of a list, or nothing.")
             .args(&[req("cmds")]),
-        Function::new("shells", shells, "The shells of /etc/shells."),
+        Function::new("shells", shells, "The shells in /etc/shells."),
     ],
 };
 

@@ -17,7 +17,7 @@ const NIL: Lit = Lit::Nil;
 const RM_JOB: Function = Function::new(
     "rm_job",
     change::rm_job,
-    "Removes the job of a command or identifier, if its times are those given.",
+    "Removes the job with a command or identifier, if its times match.",
 )
 .args(&[
     req("user"),
@@ -33,7 +33,7 @@ const RM_JOB: Function = Function::new(
 const LIST_TAB: Function = Function::new(
     "list_tab",
     list_tab,
-    "A user's crontab: the lines before the mark, jobs, special jobs and variables.",
+    "A user's crontab: the lines before the marker, jobs, special jobs and variables.",
 )
 .args(&[req("user")]);
 
@@ -43,7 +43,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "raw_cron",
             |c| Ok(raw(c)?.into()),
-            "A user's crontab as it is.",
+            "A user's crontab as text.",
         )
         .args(&[req("user")]),
         LIST_TAB,
@@ -60,19 +60,19 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "write_cron_file",
             |c| Ok(from_file(c)?.ok().into()),
-            "Makes a file a user's crontab; whether that went well.",
+            "Installs a file as a user's crontab; returns whether it worked.",
         )
         .args(&[req("user"), req("path")]),
         Function::new(
             "write_cron_file_verbose",
             verbose,
-            "Makes a file a user's crontab; what the program did.",
+            "Installs a file as a user's crontab; returns the program's result.",
         )
         .args(&[req("user"), req("path")]),
         Function::new(
             "set_job",
             change::set_job,
-            "Makes sure of a job: new, updated or present.",
+            "Ensures that a job exists: new, updated or present.",
         )
         .args(&[
             req("user"),
@@ -89,7 +89,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_special",
             change::set_special,
-            "Makes sure of a job with a name for its times, such as @daily.",
+            "Ensures that a job with a special time such as @daily exists.",
         )
         .args(&[
             req("user"),
@@ -107,7 +107,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_special",
             change::rm_special,
-            "Removes the special job of a command or identifier.",
+            "Removes the special job with a command or identifier.",
         )
         .args(&[
             req("user"),

@@ -28,14 +28,26 @@ const BUNDLES: [&str; 6] = [
 pub(super) const MODULE: Module = Module {
     name: "http",
     functions: &[
-        Function::new("query", query, "Asks a web server, and gives back the body of its answer, decoded if decode=True.")
-            .args(args![url])
-            .keywords(),
-        Function::new("wait_for_successful_query", wait, "Asks a web server again and again until it answers without an error, or for so many seconds.")
-            .args(args![url, wait_for = {300}])
-            .keywords(),
-        Function::new("update_ca_bundle", update_ca_bundle, "Downloads a bundle of certificates, and appends further files to it.")
-            .args(args![target = None, source = None, merge_files = None]),
+        Function::new(
+            "query",
+            query,
+            "Sends an HTTP request and returns the body of the response, decoded if decode=True.",
+        )
+        .args(args![url])
+        .keywords(),
+        Function::new(
+            "wait_for_successful_query",
+            wait,
+            "Repeats an HTTP request until it succeeds or a number of seconds has passed.",
+        )
+        .args(args![url, wait_for = { 300 }])
+        .keywords(),
+        Function::new(
+            "update_ca_bundle",
+            update_ca_bundle,
+            "Downloads a CA bundle and appends more files to it.",
+        )
+        .args(args![target = None, source = None, merge_files = None]),
     ],
 };
 

@@ -27,7 +27,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "active",
             active::active,
-            "What is mounted; extended tells more.",
+            "The current mounts; extended adds details.",
         )
         .args(&[opt("extended", Lit::Bool(false))]),
         Function::new(
@@ -39,13 +39,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "delete_mount_cache",
             cache::delete,
-            "Forgets what was kept of a mount.",
+            "Removes the cached data of a mount.",
         )
         .args(&[req("real_name")]),
         Function::new(
             "filesystems",
             |_| Ok(Map::new().into()),
-            "Always empty: the table is that of AIX.",
+            "Always empty: only AIX has this table.",
         )
         .args(&[AIX]),
         Function::new(
@@ -77,7 +77,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mount",
             mount,
-            "Mounts a device, or by its entry in fstab; true, or what mount says.",
+            "Mounts a device, or an entry of fstab; returns true or the error output.",
         )
         .args(&[
             req("name"),
@@ -88,11 +88,16 @@ pub(super) const MODULE: Module = Module {
             opt("user", Lit::Nil),
             opt("util", Lit::Str("mount")),
         ]),
-        Function::new("read_mount_cache", cache::read, "What was kept of a mount.").args(PLACE),
+        Function::new(
+            "read_mount_cache",
+            cache::read,
+            "The cached data of a mount.",
+        )
+        .args(PLACE),
         Function::new(
             "remount",
             remount,
-            "Mounts again with other options, or at all.",
+            "Remounts with other options, or mounts.",
         )
         .args(&[
             req("name"),
@@ -105,16 +110,16 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_automaster",
             automaster::remove,
-            "Takes an entry out of an automounter's table.",
+            "Removes an entry from an automounter's table.",
         )
         .args(&[req("name"), req("device"), AUTO]),
         Function::new(
             "rm_filesystems",
             |_| Ok(false.into()),
-            "Always false: the table is that of AIX.",
+            "Always false: only AIX has this table.",
         )
         .args(&[req("name"), req("device"), AIX]),
-        Function::new("rm_fstab", table::remove, "Takes an entry out of fstab.").args(&[
+        Function::new("rm_fstab", table::remove, "Removes an entry from fstab.").args(&[
             req("name"),
             req("device"),
             FSTAB,
@@ -122,13 +127,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_vfstab",
             table::remove,
-            "As mount.rm_fstab for another file.",
+            "Like mount.rm_fstab for another file.",
         )
         .args(&[req("name"), req("device"), VFSTAB]),
         Function::new(
             "set_automaster",
             automaster::set,
-            "Makes sure of an entry in an automounter's table: new, change or present.",
+            "Ensures an entry in an automounter's table: new, change or present.",
         )
         .args(&[
             req("name"),
@@ -143,7 +148,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_filesystems",
             |_| Ok(Value::Nil),
-            "Does nothing: the table is that of AIX.",
+            "Does nothing: only AIX has this table.",
         )
         .args(&[
             req("name"),
@@ -160,7 +165,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_fstab",
             table::set_fstab,
-            "Makes sure of an entry in fstab: new, change or present.",
+            "Ensures an entry in fstab: new, change or present.",
         )
         .args(&[
             req("name"),
@@ -178,7 +183,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_vfstab",
             table::set_vfstab,
-            "Makes sure of an entry in vfstab: new, change or present.",
+            "Ensures an entry in vfstab: new, change or present.",
         )
         .args(&[
             req("name"),
@@ -197,24 +202,33 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "swapoff",
             swapoff,
-            "Stops swapping to a device or file; nothing if it was not used.",
+            "Disables swap on a device or file; nothing if it was not in use.",
         )
         .args(PLACE),
-        Function::new("swapon", swapon, "Swaps to a device or file.")
+        Function::new("swapon", swapon, "Enables swap on a device or file.")
             .args(&[req("name"), opt("priority", Lit::Nil)]),
-        Function::new("swaps", |_| swaps().map(Into::into), "What is swapped to."),
-        Function::new("umount", umount, "Unmounts; true, or what umount says.").args(&[
+        Function::new(
+            "swaps",
+            |_| swaps().map(Into::into),
+            "The active swap devices and files.",
+        ),
+        Function::new(
+            "umount",
+            umount,
+            "Unmounts; returns true or the error output.",
+        )
+        .args(&[
             req("name"),
             opt("device", Lit::Nil),
             opt("user", Lit::Nil),
             opt("util", Lit::Str("mount")),
             opt("lazy", Lit::Bool(false)),
         ]),
-        Function::new("vfstab", table::fstab, "As mount.fstab for another file.").args(&[VFSTAB]),
+        Function::new("vfstab", table::fstab, "Like mount.fstab for another file.").args(&[VFSTAB]),
         Function::new(
             "write_mount_cache",
             cache::write,
-            "Keeps how something was mounted.",
+            "Caches the data of a mount.",
         )
         .args(&[
             req("real_name"),

@@ -38,7 +38,7 @@ pub(super) const MODULE: Module = Module {
             "Copies the file system of a partition to another.",
         )
         .args(&[req("device"), req("from_minor"), req("to_minor")]),
-        Function::new("disk_set", disk_set, "Sets a flag of a disk on or off.").args(&[
+        Function::new("disk_set", disk_set, "Turns a disk flag on or off.").args(&[
             req("device"),
             req("flag"),
             req("state"),
@@ -68,22 +68,22 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mkfs",
             mkfs,
-            "Makes a file system on a partition. What was on it is lost.",
+            "Creates a file system on a partition. Existing data are lost.",
         )
         .args(&[req("device"), req("fs_type")]),
         Function::new(
             "mklabel",
             mklabel,
-            "Makes a partition table. The partitions are lost.",
+            "Creates a partition table. Existing partitions are lost.",
         )
         .args(&[req("device"), req("label_type")]),
         Function::new(
             "mkpart",
             mkpart,
-            "Makes a partition: primary, logical or extended.",
+            "Creates a partition: primary, logical or extended.",
         )
         .args(MAKE),
-        Function::new("mkpartfs", mkpart, "Another name for partition.mkpart.").args(MAKE),
+        Function::new("mkpartfs", mkpart, "Alias of partition.mkpart.").args(MAKE),
         Function::new("name", name, "Names a partition.").args(&[
             req("device"),
             req("partition"),
@@ -92,13 +92,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "probe",
             probe,
-            "Tells the kernel of changed partition tables.",
+            "Informs the kernel of changed partition tables.",
         )
         .varargs(),
         Function::new(
             "rescue",
             rescue,
-            "Looks for a lost partition between two places.",
+            "Searches for a lost partition between two positions.",
         )
         .args(&[req("device"), req("start"), req("end")]),
         Function::new("resize", resize, "Changes start and end of a partition.").args(&[
@@ -108,7 +108,7 @@ pub(super) const MODULE: Module = Module {
             req("end"),
         ]),
         Function::new("rm", |c| on_minor(c, "rm"), "Removes a partition.").args(MINOR),
-        Function::new("set", set, "Sets a flag of a partition on or off.")
+        Function::new("set", set, "Turns a partition flag on or off.")
             .inner("set_")
             .args(&[req("device"), req("minor"), req("flag"), req("state")]),
         Function::new(
@@ -120,7 +120,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "system_types",
             |c| types(c).map(Into::into),
-            "The types that partitions can have.",
+            "The available partition types.",
         ),
         Function::new("toggle", toggle, "Toggles a flag of a partition.").args(&[
             req("device"),

@@ -26,7 +26,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list",
             show::list,
-            "The jobs of the schedule, as YAML unless return_yaml is false.",
+            "The scheduled jobs, as YAML unless return_yaml is false.",
         )
         .inner("list_")
         .args(&[
@@ -39,7 +39,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "is_enabled",
             show::is_enabled,
-            "Whether the schedule is enabled, or one job of it as it is written.",
+            "Whether the schedule is enabled, or the definition of one of its jobs.",
         )
         .args(&[opt("name", Lit::Nil)]),
         Function::new(
@@ -52,29 +52,29 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "job_status",
             show::job_status,
-            "A job as it is written, with its last and its next run.",
+            "A job's definition with its last and next run.",
         )
         .args(&[req("name"), opt("time_fmt", Lit::Str("%Y-%m-%dT%H:%M:%S"))]),
         Function::new(
             "build_schedule_item",
             item::build_schedule_item,
-            "What schedule.add would put into the schedule.",
+            "The item that schedule.add would add.",
         )
         .args(NAME)
         .keywords(),
         Function::new("add", change::add, "Adds a job to the schedule.")
             .args(NAME)
             .keywords(),
-        Function::new("modify", change::modify, "Changes a job of the schedule.")
+        Function::new("modify", change::modify, "Changes a scheduled job.")
             .args(NAME)
             .keywords(),
-        Function::new("delete", change::delete, "Takes a job out of the schedule.")
+        Function::new("delete", change::delete, "Removes a job from the schedule.")
             .args(NAME)
             .keywords(),
         Function::new(
             "purge",
             change::purge,
-            "Takes all jobs out of the schedule.",
+            "Removes all jobs from the schedule.",
         )
         .keywords(),
         Function::new("enable_job", control::enable_job, "Enables a job.")
@@ -85,40 +85,40 @@ pub(super) const MODULE: Module = Module {
             .keywords(),
         Function::new("enable", control::enable, "Enables the schedule.").keywords(),
         Function::new("disable", control::disable, "Disables the schedule.").keywords(),
-        Function::new("run_job", control::run_job, "Runs a job at once.")
+        Function::new("run_job", control::run_job, "Runs a job immediately.")
             .args(&[req("name"), opt("force", Lit::Bool(false))]),
-        Function::new("save", control::save, "Writes the schedule down.").keywords(),
+        Function::new("save", control::save, "Saves the schedule.").keywords(),
         Function::new(
             "reload",
             control::reload,
-            "Reads the schedule of the pillar and of schedule.conf anew.",
+            "Reloads the schedule from the pillar and schedule.conf.",
         )
         .inner("reload_"),
         Function::new(
             "postpone_job",
             control::postpone_job,
-            "Runs a job at another time than the one given.",
+            "Runs a job at another time than the given one.",
         )
         .args(&[req("name"), req("current_time"), req("new_time")])
         .keywords(),
         Function::new(
             "skip_job",
             control::skip_job,
-            "Does not run a job at the time given.",
+            "Skips a job at the given time.",
         )
         .args(&[req("name"), req("current_time")])
         .keywords(),
         Function::new(
             "copy",
             |c| change::send(c, false),
-            "Adds a job of this minion to the schedules of others.",
+            "Copies a scheduled job of this minion to other minions.",
         )
         .args(TARGET)
         .keywords(),
         Function::new(
             "move",
             |c| change::send(c, true),
-            "Adds a job of this minion to the schedules of others, and takes it out here.",
+            "Moves a scheduled job of this minion to other minions.",
         )
         .args(TARGET)
         .keywords(),

@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "stop",
             change::stop,
-            "Stops a service; whether that went well.",
+            "Stops a service; returns whether it worked.",
         )
         .args(&[req("name"), opt("no_block", NIL)]),
         Function::new(
@@ -64,66 +64,54 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "status",
             units::status,
-            "Whether a service runs; of a glob, whether each that fits does.",
+            "Whether a service is running; for a glob, of each matching one.",
         )
         .args(&[req("name"), opt("sig", NIL)]),
-        Function::new(
-            "enable",
-            change::enable,
-            "Makes a service start with the host.",
-        )
-        .args(&[
-            req("name"),
-            opt("no_block", NO),
-            opt("unmask", NO),
-            opt("unmask_runtime", NO),
-            opt("root", NIL),
-        ])
-        .keywords(),
-        Function::new(
-            "disable",
-            change::disable,
-            "Keeps a service from starting with the host.",
-        )
-        .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
-        .keywords(),
+        Function::new("enable", change::enable, "Enables a service at boot.")
+            .args(&[
+                req("name"),
+                opt("no_block", NO),
+                opt("unmask", NO),
+                opt("unmask_runtime", NO),
+                opt("root", NIL),
+            ])
+            .keywords(),
+        Function::new("disable", change::disable, "Disables a service at boot.")
+            .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
+            .keywords(),
         Function::new(
             "enabled",
             |c| Ok(units::enabled(c)?.into()),
-            "Whether a service starts with the host.",
+            "Whether a service is enabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)])
         .keywords(),
         Function::new(
             "disabled",
             |c| Ok((!units::enabled(c)?).into()),
-            "Whether a service does not start with the host.",
+            "Whether a service is disabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)]),
         Function::new(
             "mask",
             change::mask,
-            "Makes it impossible to start a service.",
+            "Masks a service, so that it cannot be started.",
         )
         .args(MASK),
-        Function::new(
-            "unmask",
-            change::unmask,
-            "Makes it possible again to start a service.",
-        )
-        .inner("unmask_")
-        .args(MASK),
+        Function::new("unmask", change::unmask, "Unmasks a service.")
+            .inner("unmask_")
+            .args(MASK),
         Function::new("masked", masked_function, "Whether a service is masked.").args(MASK),
         Function::new(
             "available",
             |c| Ok(available(c)?.into()),
-            "Whether there is a service.",
+            "Whether a service exists.",
         )
         .args(&[req("name")]),
         Function::new(
             "missing",
             |c| Ok((!available(c)?).into()),
-            "Whether there is no such service.",
+            "Whether a service does not exist.",
         )
         .args(&[req("name")]),
         Function::new(
@@ -132,7 +120,7 @@ pub(super) const MODULE: Module = Module {
             "All services.",
         )
         .args(&[opt("root", NIL)]),
-        Function::new("get_running", units::running, "The services that run."),
+        Function::new("get_running", units::running, "The running services."),
         Function::new(
             "get_enabled",
             |c| units::with_state(c, "enabled"),
@@ -162,17 +150,17 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "systemctl_reload",
             change::daemon_reload,
-            "Lets systemd read its units again.",
+            "Has systemd reload its units.",
         ),
         Function::new(
             "offline",
             |_| Ok(offline()),
-            "Whether systemd is installed but does not run: then the path of systemctl.",
+            "The path of systemctl if systemd is installed but not running.",
         ),
         Function::new(
             "firstboot",
             change::firstboot,
-            "Sets what systemd-firstboot asks for on a first start.",
+            "Sets what systemd-firstboot asks for on a first boot.",
         )
         .args(&[
             opt("locale", NIL),

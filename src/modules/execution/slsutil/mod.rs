@@ -26,7 +26,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "merge",
             merge,
-            "Two maps merged by one of the strategies of pillars.",
+            "Merges two maps with one of the pillar's strategies.",
         )
         .args(args![
             obj_a,
@@ -38,7 +38,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "merge_all",
             merge_all,
-            "All maps of a list merged by one of the strategies of pillars.",
+            "Merges all maps of a list with one of the pillar's strategies.",
         )
         .args(args![
             lst,
@@ -49,7 +49,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "renderer",
             render::renderer,
-            "A file or a text through a pipe of renderers.",
+            "Renders a file or text with a render pipeline.",
         )
         .args(args![
             path = None,
@@ -60,21 +60,21 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "serialize",
             serial::serialize,
-            "Data as text: json, yaml, msgpack or configparser.",
+            "Serializes data: json, yaml, msgpack or configparser.",
         )
         .args(args![serializer, obj])
         .keywords(),
         Function::new(
             "deserialize",
             serial::deserialize,
-            "Data from text: json, yaml, msgpack or configparser.",
+            "Deserializes text: json, yaml, msgpack or configparser.",
         )
         .args(args![serializer, stream_or_string])
         .keywords(),
         Function::new(
             "banner",
             banner,
-            "A comment in a frame, for the head of a managed file.",
+            "A framed comment for the head of a managed file.",
         )
         .args(args![
             width = { 72 },
@@ -89,31 +89,31 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "boolstr",
             boolstr,
-            "One of two texts, by whether a value is true.",
+            "One of two texts, depending on whether a value is true.",
         )
         .args(args![value, true = "true", false = "false"]),
         Function::new(
             "file_exists",
             |c| exists(c, true, false),
-            "Whether the file server has a file.",
+            "Whether a file exists on the file server.",
         )
         .args(args![path, saltenv = "base"]),
         Function::new(
             "dir_exists",
             |c| exists(c, false, true),
-            "Whether the file server has a directory.",
+            "Whether a directory exists on the file server.",
         )
         .args(args![path, saltenv = "base"]),
         Function::new(
             "path_exists",
             |c| exists(c, true, true),
-            "Whether the file server has a file or directory.",
+            "Whether a file or directory exists on the file server.",
         )
         .args(args![path, saltenv = "base"]),
         Function::new(
             "findup",
             findup,
-            "The first of some file names in a directory of the file server or those above it.",
+            "The first of some file names in a directory of the file server or its parents.",
         )
         .args(args![startpath, filenames, saltenv = "base"]),
     ],

@@ -11,23 +11,19 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-pub const GET: Function = Function::new(
-    "get_known_host_entries",
-    get,
-    "The keys that a file has of a host.",
-)
-.args(&[
-    req("user"),
-    req("hostname"),
-    opt("config", Lit::Nil),
-    opt("port", Lit::Nil),
-    opt("fingerprint_hash_type", Lit::Nil),
-]);
+pub const GET: Function = Function::new("get_known_host_entries", get, "The known keys of a host.")
+    .args(&[
+        req("user"),
+        req("hostname"),
+        opt("config", Lit::Nil),
+        opt("port", Lit::Nil),
+        opt("fingerprint_hash_type", Lit::Nil),
+    ]);
 
 pub const RECEIVE: Function = Function::new(
     "recv_known_host_entries",
     receive,
-    "The keys that a host shows.",
+    "Fetches the keys of a host.",
 )
 .args(&[
     req("hostname"),
@@ -41,7 +37,7 @@ pub const RECEIVE: Function = Function::new(
 pub const HASH: Function = Function::new(
     "hash_known_hosts",
     hash_known_hosts,
-    "Hides the names of hosts in a file of keys.",
+    "Hashes the host names in a known_hosts file.",
 )
 .args(&[opt("user", Lit::Nil), opt("config", Lit::Nil)]);
 

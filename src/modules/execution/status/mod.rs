@@ -42,32 +42,32 @@ pub(super) const MODULE: Module = Module {
                     .map_or(1, |n| n.get())
                     .into())
             },
-            "The number of processors that can be used.",
+            "The number of available processors.",
         ),
         Function::new(
             "all_status",
             all_status,
-            "Everything that most functions of this module say, in one map.",
+            "The results of most functions of this module in one map.",
         ),
-        Function::new("cpuinfo", tables::cpuinfo, "What the kernel knows of the processors."),
-        Function::new("cpustats", tables::cpustats, "What the processors have been doing since the host started."),
-        Function::new("custom", custom, "The values that options named status.FUNCTION.custom ask for."),
-        Function::new("diskstats", tables::diskstats, "Reads and writes of every disk since the host started."),
-        Function::new("diskusage", tables::diskusage, "Size and free space in octets of all mounts, of given paths, or of file systems of given kinds.")
+        Function::new("cpuinfo", tables::cpuinfo, "The kernel's processor data."),
+        Function::new("cpustats", tables::cpustats, "Processor statistics since boot."),
+        Function::new("custom", custom, "The values requested by options named status.FUNCTION.custom."),
+        Function::new("diskstats", tables::diskstats, "Read and write counters of all disks since boot."),
+        Function::new("diskusage", tables::diskusage, "Size and free space in bytes of all mounts, of given paths, or of given file system types.")
             .varargs(),
         Function::new("master", master, "Whether this minion is connected to the given master.")
             .args(&[opt("master", Lit::Nil), opt("connected", Lit::Bool(true))]),
-        Function::new("meminfo", tables::meminfo, "What the kernel says of the memory."),
-        Function::new("netdev", tables::netdev, "Counters of every network device."),
+        Function::new("meminfo", tables::meminfo, "The kernel's memory data."),
+        Function::new("netdev", tables::netdev, "Counters of all network interfaces."),
         Function::new("netstats", tables::netstats, "Counters of the network protocols."),
-        Function::new("pid", pid, "The process ids, one a line, of the processes whose line in the process list fits a regular expression.")
+        Function::new("pid", pid, "The process ids, one per line, of the processes whose line in the process list matches a regular expression.")
             .args(&[req("sig")]),
         Function::new("procs", procs, "User and command of every process."),
         Function::new("proxy_reconnect", |_| Ok(false.into()), "Always false: there are no proxy minions.")
             .args(&[req("proxy_name"), opt("opts", Lit::Nil)]),
-        Function::new("version", tables::version, "The version of the kernel."),
+        Function::new("version", tables::version, "The kernel version."),
         Function::new("vmstats", tables::vmstats, "Counters of the virtual memory."),
-        Function::new("w", w, "Who is logged in and what they do."),
+        Function::new("w", w, "The logged-in users and their activity."),
     ],
 };
 

@@ -51,7 +51,7 @@ pub(super) fn settable(call: &mut Call<'_>) -> Result<bool> {
     Ok(done.retcode == 0)
 }
 
-/// Parses text by the first matching format. Formats without date or time leave the rest alone.
+/// Parses text by the first matching format. Date formats yield only the date, time formats only the time.
 fn parse(text: &Value, formats: &[&str]) -> Result<Option<DateTime>> {
     let Some(text) = text.as_str() else {
         let class = python::short_class(text);

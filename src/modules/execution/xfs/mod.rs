@@ -29,15 +29,15 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "estimate",
             estimate,
-            "How much room a directory would take on XFS.",
+            "The space a directory would need on XFS.",
         )
         .args(&[req("path")]),
         Function::new("info", info, "The geometry of a file system.").args(&[req("device")]),
-        Function::new("inventory", inventory, "What dumps there are."),
+        Function::new("inventory", inventory, "The inventory of dumps."),
         Function::new(
             "mkfs",
             mkfs,
-            "Makes a file system on a device. What was on it is lost.",
+            "Creates a file system on a device. Existing data are lost.",
         )
         .args(&[
             req("device"),
@@ -55,7 +55,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "modify",
             modify,
-            "Changes label, lazy counting or UUID of a file system.",
+            "Changes label, lazy counters or UUID of a file system.",
         )
         .args(&[
             req("device"),
@@ -66,7 +66,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "prune_dump",
             prune_dump,
-            "Takes a dump out of the inventory.",
+            "Removes a dump from the inventory.",
         )
         .args(&[req("sessionid")]),
     ],
