@@ -1,11 +1,11 @@
-//! What everything that runs on a minion is given, and how it fails.
+//! The context of everything that runs on a minion, and its errors.
 
 use halite_channel::link::{Link, LinkError};
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What functions know about the minion they run on.
+/// What execution functions know about their minion.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// The minion id.
@@ -18,13 +18,13 @@ pub struct Context {
     pub opts: Map,
     /// `cachedir`; `proc/` is below it.
     pub cachedir: PathBuf,
-    /// The publish load when a job runs, for `__pub_*`.
+    /// The publish load if run by a job, for `__pub_*`.
     pub job: Option<Map>,
-    /// The way to the master.
+    /// The connection to the master.
     pub master: Link,
 }
 
-/// What came of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
+/// The outcome of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallOutcome {
     /// `return`.
@@ -33,35 +33,35 @@ pub struct CallOutcome {
     pub retcode: i64,
     /// `success`.
     pub success: bool,
-    /// `out`, the outputter asked for.
+    /// `out`, the requested outputter.
     pub out: Option<String>,
-    /// Why the call failed, for `halite-call`, which words errors differently.
+    /// The error, for `halite-call`, which words errors differently.
     pub fault: Option<CallError>,
-    /// By what else than this program it was run (`legacy_salt`).
+    /// What else ran the function (`legacy_salt`).
     pub by: Option<String>,
 }
 
 impl CallOutcome {
-    /// Whether the function gave a value, be it one that means a failure.
+    /// Whether the function returned a value, even one that means failure.
     pub fn returned_value(&self) -> bool {
         self.fault.is_none() && self.out.is_none()
     }
 }
 
-/// Why a function gave no value, by the exception that stock Salt raises there.
+/// Why a function returned no value, by the exception stock raises.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallError {
     /// There is no such function.
     Missing(String),
-    /// `CommandNotFoundError`: a program is not installed.
+    /// `CommandNotFoundError`: a required program is not installed.
     CommandNotFound(String),
     /// `CommandExecutionError`.
     Command(String),
     /// `SaltInvocationError`.
     Invocation(String),
-    /// `TypeError`: the arguments do not fit.
+    /// `TypeError`: wrong arguments.
     Type(String),
-    /// Any other exception, by its Python name.
+    /// Any other exception: its Python class name and message.
     Raised(String, String),
 }
 

@@ -1,4 +1,4 @@
-//! Which functions may run, and calling them so that a panic ends nothing but the call.
+//! Restricts which functions may run, and isolates panics to a single call.
 
 use crate::execution::{self, CallError, CallOutcome, Context};
 use halite_wire::{Map, Value};
@@ -14,12 +14,12 @@ pub fn is_disabled(fun: &str, disabled: &[String]) -> bool {
 pub struct FunctionFilter {
     disabled: Vec<String>,
     only: Vec<String>,
-    /// Whether `minion_blackout` counts.
+    /// Whether `minion_blackout` applies.
     blackout: bool,
 }
 
 impl FunctionFilter {
-    /// From the configuration, for what masters and the schedule ask for.
+    /// From the configuration, for jobs from masters and the schedule.
     pub fn from_opts(opts: &Map) -> FunctionFilter {
         let list = |key: &str| opts.get(key).map(Value::str_list).unwrap_or_default();
         FunctionFilter {
@@ -29,7 +29,7 @@ impl FunctionFilter {
         }
     }
 
-    /// For somebody on this host, whom no blackout hinders.
+    /// For local callers, who are exempt from blackouts.
     pub fn despite_blackout(mut self) -> FunctionFilter {
         self.blackout = false;
         self
@@ -42,7 +42,7 @@ impl FunctionFilter {
     }
 }
 
-/// Calls a function; a panic in it is an exception like any other.
+/// Calls a function; a panic becomes an exception.
 pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &FunctionFilter) -> CallOutcome {
     if allowed.blackout && is_blacked_out(ctx, fun) {
         return CallOutcome {
@@ -50,7 +50,7 @@ pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &FunctionFilte
             ..broken(format!("ERROR executing '{fun}': {BLACKOUT}"))
         };
     }
-    // What the daemon itself puts into the schedule is not for the administrator to forbid.
+    // Jobs the daemon itself schedules cannot be disabled.
     let inner = ctx.job.as_ref().and_then(|job| job.str("schedule"));
     if !allowed.holds(fun) && !inner.is_some_and(|name| name.starts_with("__")) {
         let text = format!("'{fun}' is not available.");
@@ -69,11 +69,11 @@ pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &FunctionFilte
     })
 }
 
-/// Stock's words (`salt/minion.py _execute_job_function`).
+/// Stock's message (`salt/minion.py _execute_job_function`).
 const BLACKOUT: &str = "Minion in blackout mode. Set 'minion_blackout' to False in pillar or grains to resume operations. \
                         Only saltutil.refresh_pillar allowed in blackout mode.";
 
-/// Whether `minion_blackout` in pillar or grains forbids a job that runs under a master or the schedule.
+/// Whether `minion_blackout` in pillar or grains forbids a job from a master or the schedule.
 fn is_blacked_out(ctx: &Context, fun: &str) -> bool {
     let forbids = |data: &Map| {
         let listed = data.get("minion_blackout_whitelist").map(Value::str_list);

@@ -1,9 +1,9 @@
-//! What a minion can do: execution modules, grains, beacons, returners, the file client and what templates may call.
+//! What runs on a minion: execution modules, grains, beacons, returners, the file client and templates.
 //!
 //! All of it runs in a job's process, in `halite-call` or in a thread of the minion; nothing here listens to a master.
 //!
-//! [`execution`] stands above all but [`beacons`], [`guard`] and [`masters`]. Templates and pillars call its functions;
-//! they are given them as a [`render::CallerFactory`].
+//! [`execution`] is above everything but [`beacons`], [`guard`] and [`masters`]. Templates and pillars get its
+//! functions through a [`render::CallerFactory`].
 
 pub mod beacons;
 pub mod bus;

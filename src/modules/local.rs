@@ -1,5 +1,5 @@
-//! The minion's event bus as functions see it: firing events, and waiting for those that answer
-//! (`salt/modules/event.py fire`, `salt/utils/event.py MinionEvent`).
+//! The minion's event bus for functions: firing events and waiting for answers (`salt/modules/event.py fire`,
+//! `salt/utils/event.py MinionEvent`).
 
 use super::bus;
 use crate::context::Context;
@@ -9,7 +9,7 @@ use halite_wire::{Map, Value};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What begins the tags by which functions ask the daemon for something.
+/// Tag prefixes of requests to the daemon.
 pub const REQUEST_TAGS: &[&str] = &[
     "module_refresh",
     "pillar_refresh",
@@ -33,7 +33,7 @@ pub const PILLAR_REFRESHED: &str = "/salt/minion/minion_pillar_refresh_complete"
 /// `MINION_MOD_REFRESH_COMPLETE`.
 pub const MODULES_REFRESHED: &str = "/salt/minion/minion_mod_refresh_complete";
 
-/// An event of the local bus that concerns the daemon.
+/// A request to the daemon: an event on the local bus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DaemonRequest {
     /// Its tag.
@@ -43,7 +43,7 @@ pub struct DaemonRequest {
 }
 
 impl DaemonRequest {
-    /// Reads the body of an event; `None` for what is no order.
+    /// Parses an event's body; `None` if it is not a request.
     pub fn read(body: &[u8]) -> Option<DaemonRequest> {
         let known = REQUEST_TAGS
             .iter()
@@ -60,7 +60,7 @@ impl DaemonRequest {
     }
 }
 
-/// Fires an event on the minion's bus; `false` if there is no daemon, or it takes no events.
+/// Fires an event on the minion's bus; `false` if the daemon does not run or rejects it.
 pub fn fire(ctx: &Context, tag: &str, data: &Map) -> bool {
     match bus::fire(&ctx.opts, tag, data) {
         Ok(()) => true,
@@ -71,8 +71,7 @@ pub fn fire(ctx: &Context, tag: &str, data: &Map) -> bool {
     }
 }
 
-/// Fires an event and waits for the one that answers; `Err(false)` if it could not be fired,
-/// `Err(true)` if no answer came.
+/// Fires an event and waits for its answer; `Err(false)` if it could not be fired, `Err(true)` if no answer came.
 ///
 /// # Errors
 /// See above.
@@ -83,7 +82,7 @@ pub fn fire_and_wait(
     answer: &str,
     timeout: Duration,
 ) -> Result<Map, bool> {
-    // Listening first: the answer may be there at once.
+    // Subscribe first: the answer may come immediately.
     let text = |key: &str| ctx.opts.str(key).unwrap_or_default();
     let id = text("id");
     let socket = bus::socket(Path::new(text("sock_dir")), text("hash_type"), id, "pub");

@@ -1,5 +1,4 @@
-//! `master_type: func`: a function of this minion says which masters it has
-//! (`salt/minion.py eval_master_func`).
+//! `master_type: func`: a minion function that returns its masters (`salt/minion.py eval_master_func`).
 
 use super::guard::{FunctionFilter, guarded};
 use crate::execution::{Context, python};
@@ -8,11 +7,11 @@ use halite_config::MinionConfig;
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 
-/// Asks the function that `master` names, once for the life of the process, and puts its answer in the place
-/// of its name, in configuration and grains. Other types of masters stay as they are.
+/// Calls the function named by `master`, once per process, and replaces its name by the result in configuration and
+/// grains. Other master types are left alone.
 ///
 /// # Errors
-/// The function is not there, fails, or gives anything but a text or a list of texts.
+/// The function does not exist, fails, or returns anything but text or a list of text.
 pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Result<(), MinionError> {
     if config.master_type != "func" {
         return Ok(());

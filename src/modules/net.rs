@@ -1,5 +1,5 @@
-//! Network interfaces and routes as the kernel lists them, in the shape of
-//! `salt/utils/network.py interfaces`, without running `ip`.
+//! Network interfaces and routes from the kernel, in the form of `salt/utils/network.py interfaces`, without running
+//! `ip`.
 
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -9,17 +9,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// One address of an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// The address.
+    /// The URL.
     pub ip: IpAddr,
     /// Prefix length.
     pub prefix: u32,
     /// Broadcast address, IPv4 only.
     pub broadcast: Option<Ipv4Addr>,
-    /// Label, IPv4 only: the interface's name or an alias of it.
+    /// Label, IPv4 only: the interface's name or an alias.
     pub label: String,
     /// Scope, IPv6 only.
     pub scope: &'static str,
-    /// Whether an earlier address of the interface is of the same network, IPv4 only.
+    /// Whether an earlier address of the interface is in the same network, IPv4 only.
     pub secondary: bool,
 }
 
@@ -30,11 +30,11 @@ pub struct Interface {
     pub name: String,
     /// Whether it is up.
     pub up: bool,
-    /// The interface below it or at its other end; `if7` if that is another namespace's.
+    /// The parent or peer interface; `if7` if it is in another namespace.
     pub parent: Option<String>,
-    /// Hardware address; tunnels have none.
+    /// Hardware address, except for tunnels.
     pub hwaddr: Option<String>,
-    /// Addresses in the kernel's order.
+    /// In the kernel's order.
     pub addresses: Vec<Address>,
 }
 
@@ -48,7 +48,7 @@ impl Interface {
             .collect()
     }
 
-    /// The map that `network.interfaces` shows.
+    /// The form of `network.interfaces`.
     pub fn map(&self) -> Map {
         let mut out = map! {"up" => self.up};
         if let Some(parent) = &self.parent {
@@ -101,7 +101,7 @@ fn v6_map(a: &Address) -> Map {
     }
 }
 
-/// All interfaces, in the kernel's order. What cannot be read is left out.
+/// All interfaces, in the kernel's order, without unreadable ones.
 pub fn interfaces() -> Vec<Interface> {
     let Ok(entries) = nix::ifaddrs::getifaddrs() else {
         return Vec::new();
@@ -110,7 +110,7 @@ pub fn interfaces() -> Vec<Interface> {
     let mut all: Vec<Interface> = Vec::new();
     for entry in entries {
         let flags = entry.flags;
-        // The label of an address is `name:alias`; link entries come first and carry the bare name.
+        // An address's label is `name:alias`; link entries come first and have the bare name.
         let name = entry.interface_name.split(':').next().unwrap_or_default();
         let at = match all.iter().position(|i| i.name == name) {
             Some(at) => at,
@@ -135,7 +135,7 @@ pub fn interfaces() -> Vec<Interface> {
                 .broadcast
                 .filter(|_| flags.contains(nix::net::if_::InterfaceFlags::IFF_BROADCAST))
                 .and_then(|b| b.as_sockaddr_in().map(|b| b.ip()))
-                // Without a broadcast address the C library names the address itself.
+                // Without a broadcast address, the C library returns the address itself.
                 .filter(|b| *b != ip.ip());
             let prefix = mask.map_or(32, u32::count_ones);
             let secondary = all[at].addresses.iter().any(|a| {
@@ -166,14 +166,14 @@ pub fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// The rule by which the kernel calls an address secondary.
+/// The kernel's rule for secondary addresses.
 fn shares_network(a: Ipv4Addr, b: Ipv4Addr, prefix: u32) -> bool {
     let shift = 32 - prefix.min(32);
     let network = |ip| u32::from(ip).checked_shr(shift).unwrap_or(0);
     network(a) == network(b)
 }
 
-/// What `ip` writes after the `@` of a name.
+/// Sets what `ip` prints after the `@` of a name.
 fn add_parents(all: &mut [Interface]) {
     let number = |name: &str, file: &str| -> Option<u32> {
         let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{file}")).ok()?;
@@ -199,7 +199,7 @@ fn add_parents(all: &mut [Interface]) {
             interface.parent = Some("NONE".to_owned());
             continue;
         }
-        // The number may be one of another namespace: a neighbour here must know of the tie.
+        // The index may be of another namespace, unless an interface here refers back to it.
         let other = links.iter().find(|(_, other, _)| *other == Some(*link));
         let tied = other.filter(|(other, _, back)| {
             let lower = format!("/sys/class/net/{name}/lower_{other}");
@@ -235,7 +235,7 @@ fn scopes() -> HashMap<Ipv6Addr, &'static str> {
         .collect()
 }
 
-/// All addresses of one family, sorted as numbers and without doubles.
+/// All addresses of one family, sorted numerically, without duplicates.
 pub fn addresses(all: &[Interface], v4: bool, loopback: bool) -> Vec<String> {
     let mut ips: Vec<IpAddr> = all
         .iter()
@@ -247,7 +247,7 @@ pub fn addresses(all: &[Interface], v4: bool, loopback: bool) -> Vec<String> {
     ips.iter().map(IpAddr::to_string).collect()
 }
 
-/// The default route of a family: `Some(None)` when it has no gateway address.
+/// The default route of a family: `Some(None)` without a gateway address.
 pub fn default_gateway(v4: bool) -> Option<Option<String>> {
     let path = if v4 {
         "/proc/net/route"
@@ -260,8 +260,8 @@ pub fn default_gateway(v4: bool) -> Option<Option<String>> {
         .find_map(if v4 { default_v4 } else { default_v6 })
 }
 
-/// Whether this host has a TCP connection to the host and port of a `tcp://` address
-/// (`salt/modules/status.py master`, `salt/utils/network.py remote_port_tcp`).
+/// Whether this host has a TCP connection to a `tcp://` address (`salt/modules/status.py master`,
+/// `salt/utils/network.py remote_port_tcp`).
 pub fn is_connected(url: &str) -> bool {
     use std::net::ToSocketAddrs;
     let Some(Ok(wanted)) = url
@@ -278,7 +278,7 @@ pub fn is_connected(url: &str) -> bool {
     })
 }
 
-/// The other end of an established connection, from a line of the kernel's table.
+/// The remote address of an established connection, from a line of the kernel's table.
 fn established(line: &str) -> Option<std::net::SocketAddr> {
     let mut words = line.split_whitespace().skip(2);
     let (peer, state) = (words.next()?, words.next()?);
@@ -287,7 +287,7 @@ fn established(line: &str) -> Option<std::net::SocketAddr> {
     }
     let (ip, port) = peer.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
-    // Words of 32 bits, each printed as a number of the host's byte order.
+    // 32-bit words, each printed as a number in host byte order.
     let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok();
     let ip: IpAddr = match ip.len() {
         8 => Ipv4Addr::from(word(0)?.to_ne_bytes()).into(),
@@ -318,7 +318,7 @@ fn default_v4(line: &str) -> Option<Option<String>> {
     if !is_default || flags & UP == 0 || flags & REJECT != 0 {
         return None;
     }
-    // The table prints the address as a number of the host's byte order.
+    // The table prints the address as a number in host byte order.
     let gateway = u32::from_str_radix(gateway, 16).ok()?.to_ne_bytes();
     Some((flags & GATEWAY != 0).then(|| Ipv4Addr::from(gateway).to_string()))
 }

@@ -1,5 +1,5 @@
-//! Pillars compiled here: of a minion without a master, from its own `pillar_roots` and `ext_pillar`
-//! (`salt/pillar/__init__.py get_pillar`), and afresh at the master for whoever asks.
+//! Compiles pillars: for a minion without a master, from its own `pillar_roots` and `ext_pillar`
+//! (`salt/pillar/__init__.py get_pillar`); otherwise requests a new one from the master.
 
 use crate::context::{CallError, Context};
 use crate::render::{CallerFactory, SaltFunctions};
@@ -16,12 +16,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest that a pillar may take here.
+/// Timeout of a local compilation.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Stack of the thread that compiles it.
+/// Stack size of the compiling thread.
 const STACK: usize = 8 << 20;
 
-/// Options of a minion that its own pillar is compiled with, beside all that only external pillars know.
+/// Minion options used to compile its own pillar, in addition to those only external pillars know.
 const OPTIONS: &[&str] = &[
     "cachedir",
     "ext_pillar",
@@ -42,7 +42,7 @@ const OPTIONS: &[&str] = &[
     "renderer_whitelist",
     "state_top",
 ];
-/// Beginnings of further ones.
+/// Prefixes of more such options.
 const FAMILIES: &[&str] = &["decrypt_pillar", "git_pillar_", "gpg_", "jinja_"];
 
 /// Whether the pillar is compiled here.
@@ -53,18 +53,17 @@ pub fn is_local(opts: &Map) -> bool {
     }
 }
 
-/// Compiles the pillar of this minion from its own files, whose templates call `functions`.
+/// Compiles this minion's pillar from its own files; templates call `functions`.
 ///
 /// # Errors
-/// Options or an id that cannot be used, or what keeps the pillar from being compiled at all; errors in its
-/// files stand in it, under `_errors`.
+/// Invalid options or id, or a fatal error. Errors in pillar files are in the pillar itself, under `_errors`.
 pub fn local(
     opts: &Map,
     grains: &Map,
     query: &PillarQuery,
     functions: CallerFactory,
 ) -> Result<Map, MinionError> {
-    // Templates within templates need more stack than the threads of the daemon have.
+    // Nested templates need more stack than the daemon's threads have.
     let compiled = std::thread::scope(|scope| {
         std::thread::Builder::new()
             .name("pillar".to_owned())
@@ -110,23 +109,23 @@ fn compile(
         .map_err(|e| bad(&e))
 }
 
-/// Decrypts pillar data of a caller with the minion's own keys.
+/// Decrypts a caller's pillar data with the minion's own keys.
 ///
 /// # Errors
-/// What is wrong with the data or the renderer.
+/// Invalid data or renderer.
 pub fn decrypt_given(opts: &Map, given: &mut Value, pillar_enc: &str) -> Result<(), String> {
     let config = as_master(opts).map_err(|e| e.to_string())?;
     halite_render::gpg::decrypt_given(&config, given, pillar_enc)
 }
 
-/// The options as a master's; keys of `gpg` lie beside the minion's configuration.
+/// The options in a master's form; `gpg` keys are beside the minion's configuration.
 fn as_master(opts: &Map) -> Result<MasterConfig, ConfigError> {
     let conf_file = Path::new(opts.str("conf_file").unwrap_or("/"));
     let dir = conf_file.parent().unwrap_or(conf_file);
     MasterConfig::from_map(master_options(opts), dir)
 }
 
-/// The options as a master's: those about pillars, and those that only external pillars know.
+/// The options in a master's form: those on pillars, and those only external pillars know.
 fn master_options(opts: &Map) -> Map {
     let fits = |key: &str| {
         OPTIONS.contains(&key)
@@ -138,7 +137,7 @@ fn master_options(opts: &Map) -> Map {
     for key in ["conf_file", "__role", "grains", "id", "pillar"] {
         out.remove(key);
     }
-    // Of no use here, but a path that is too long would be an error.
+    // Unused here, but a path that is too long would be an error.
     out.set("sock_dir", "/");
     out
 }
@@ -146,7 +145,7 @@ fn master_options(opts: &Map) -> Map {
 /// Fetches the pillar through `channel`, or compiles it here; `None` if the process is to end.
 ///
 /// # Errors
-/// No proven pillar within the tries of the configuration, or a refused sign-in.
+/// No authentic pillar within the configured attempts, or a rejected sign-in.
 pub fn of_minion(
     channel: &mut Channel,
     grains: &Map,
@@ -171,10 +170,10 @@ pub fn of_minion(
     }
 }
 
-/// A pillar of this minion compiled afresh, here or at the master.
+/// A newly compiled pillar of this minion, from here or the master.
 ///
 /// # Errors
-/// `SaltClientError`: the master gives none; `CommandExecutionError`: it cannot be compiled here.
+/// `SaltClientError`: the master returned none; `CommandExecutionError`: local compilation failed.
 pub fn compile_fresh(
     ctx: &Context,
     query: &PillarQuery,

@@ -1,4 +1,4 @@
-//! Programs of this host: those in `PATH`, and the executables of the site.
+//! Programs on this host: in `PATH`, and custom executables.
 
 use halite_wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
@@ -7,10 +7,10 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files looked at in one directory.
+/// Maximum number of files read in one directory.
 const MAX_FILES: usize = 1000;
 
-/// The path of a program: as given, in `PATH`, or in the usual places.
+/// The path of a program: as given, in `PATH`, or in the usual directories.
 pub fn which(name: &str) -> Option<String> {
     if name.is_empty() {
         return None;
@@ -40,8 +40,7 @@ pub fn which(name: &str) -> Option<String> {
         .find(|path| program(path))
 }
 
-/// The directories with files of a kind (`modules`, `grains`): that of synced files, then those of
-/// the option.
+/// The directories of a type of custom files (`modules`, `grains`): synced files first, then those of the option.
 pub fn places(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
     let synced = match opts.str("extension_modules") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
@@ -55,8 +54,8 @@ pub fn places(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The executables of a directory, by name; synced ones, which come without modes, are made so. What others than its owner may write is left out with a
-/// warning, and so is what belongs to neither root nor this account.
+/// The executables of a directory, sorted by name. Synced ones, which lack modes, are made executable. Files writable
+/// by others or owned by neither root nor this user are skipped with a warning.
 pub fn executables(dir: &Path) -> Vec<PathBuf> {
     with_metadata(dir)
         .into_iter()
@@ -64,7 +63,7 @@ pub fn executables(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// As [`executables`], with what the system says of each.
+/// Like [`executables`], with metadata.
 pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries
@@ -90,7 +89,7 @@ pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
     found
 }
 
-/// Whether a file begins as a script or a program does.
+/// Whether a file starts like a script or a program.
 pub fn is_program(path: &Path) -> bool {
     let mut head = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read(&mut head));

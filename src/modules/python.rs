@@ -1,5 +1,4 @@
-//! Values as Python prints them, for texts and returns that stock Salt makes with
-//! `str()`, `repr()` and `type()`.
+//! Values as printed by Python, for texts that stock Salt creates with `str()`, `repr()` and `type()`.
 
 use crate::context::CallError;
 use halite_wire::{Value, pytext};
@@ -52,7 +51,7 @@ pub fn short_class(value: &Value) -> &'static str {
         .trim_end_matches("'>")
 }
 
-/// The exception that Python raises for an error of the system about a path.
+/// The Python exception for a system error on a path.
 pub fn os_error(error: &std::io::Error, path: &str) -> CallError {
     use std::io::ErrorKind::*;
     let class = match error.kind() {
@@ -66,7 +65,7 @@ pub fn os_error(error: &std::io::Error, path: &str) -> CallError {
     CallError::raised(class, os_text(error, path))
 }
 
-/// `str()` of Python's `OSError` about a path.
+/// `str()` of Python's `OSError` on a path.
 pub fn os_text(error: &std::io::Error, path: &str) -> String {
     match error.raw_os_error() {
         Some(number) => format!(
@@ -83,7 +82,7 @@ pub fn errno_text(number: i32) -> &'static str {
     nix::errno::Errno::from_raw(number).desc()
 }
 
-/// `os.path.expanduser`: `~` and `~user` at the beginning of a path; what is not known stays.
+/// `os.path.expanduser`: a leading `~` or `~user`; unknown users are left alone.
 pub fn expand_user(path: &str) -> String {
     let Some(rest) = path.strip_prefix('~') else {
         return path.to_owned();

@@ -1,8 +1,7 @@
-//! Templates on the minion: Jinja with `salt[...]` that calls execution functions
-//! (`salt/utils/templates.py render_jinja_tmpl` on a minion).
+//! Templates on the minion: Jinja with `salt[...]` for execution functions (`salt/utils/templates.py
+//! render_jinja_tmpl` on a minion).
 //!
-//! A [`FunctionCaller`] is the bridge: whoever has execution functions lets templates call them. Managed files and
-//! states use the same one.
+//! A [`FunctionCaller`] gives templates access to execution functions. Managed files and states use the same one.
 
 use super::files::{self, FileClient};
 use crate::context::{CallError, Context};
@@ -17,9 +16,9 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Formats of stock Salt (`TEMPLATE_REGISTRY`); only the first is here, the others need Python.
+/// Stock's template engines (`TEMPLATE_REGISTRY`); only the first is supported, the others need Python.
 const FORMATS: [&str; 6] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah"];
-/// Options of the minion that change Jinja.
+/// Minion options that affect Jinja.
 const OPTIONS: [&str; 5] = [
     "jinja_env",
     "jinja_sls_env",
@@ -27,19 +26,19 @@ const OPTIONS: [&str; 5] = [
     "jinja_lstrip_blocks",
     "allow_undefined",
 ];
-/// Templates that render templates, and so on.
+/// Maximum nesting of templates that render templates.
 const MAX_DEPTH: u32 = 8;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Who has functions for templates.
+/// Execution functions for templates.
 pub trait FunctionCaller {
-    /// Whether there is a function of that full name.
+    /// Whether a function exists, by full name.
     fn has(&self, function: &str) -> bool;
 
-    /// Whether there is a module.
+    /// Whether a module exists.
     fn has_module(&self, module: &str) -> bool;
 
     /// Calls a function.
@@ -49,10 +48,10 @@ pub trait FunctionCaller {
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, CallError>;
 }
 
-/// Makes the functions that templates of a minion call.
+/// Creates the functions a minion's templates call.
 pub type CallerFactory = fn(Context) -> Rc<dyn FunctionCaller>;
 
-/// The functions of a [`FunctionCaller`] as templates find them.
+/// The functions of a [`FunctionCaller`] as seen by templates.
 pub struct SaltFunctions(pub Rc<dyn FunctionCaller>);
 
 impl Loader for SaltFunctions {
@@ -109,7 +108,7 @@ impl Object for Function {
     }
 }
 
-/// Other templates of an environment, fetched from the file server.
+/// Imported templates of an environment, fetched from the file server.
 struct Fetched {
     ctx: Rc<Context>,
     saltenv: String,
@@ -141,28 +140,28 @@ impl Tree for Fetched {
     }
 }
 
-/// Whether stock Salt knows a template format of that name.
+/// Whether stock Salt has a template engine of that name.
 pub fn is_template(format: &str) -> bool {
     FORMATS.contains(&format)
 }
 
-/// A text to be rendered.
+/// A template to render.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'a> {
-    /// How.
+    /// The template engine.
     pub format: &'a str,
     /// The text.
     pub text: &'a str,
-    /// The environment that other templates are loaded from; empty for none.
+    /// The environment for imported templates; empty for none.
     pub saltenv: &'a str,
-    /// Variables beside those that every template has, which they win over.
+    /// Variables, which override the default ones.
     pub variables: &'a Map,
 }
 
-/// Renders a text with the functions of `caller`; the inner error is text for a state return.
+/// Renders a template with the functions of `caller`; the inner error is text for a state return.
 ///
 /// # Errors
-/// `SaltRenderError`: the template is wrong, or something in it failed.
+/// `SaltRenderError`: invalid template, or an error in a function it calls.
 pub fn render(
     ctx: &Context,
     caller: &Rc<dyn FunctionCaller>,
@@ -219,10 +218,10 @@ fn fault(text: String) -> CallError {
     CallError::raised("salt.exceptions.SaltRenderError", text)
 }
 
-/// An engine with the options of the minion.
+/// An engine with the minion's options.
 ///
 /// # Errors
-/// `SaltRenderError`: the options make no sense.
+/// `SaltRenderError`: invalid options.
 pub fn engine(ctx: &Context) -> Result<Engine, CallError> {
     let mut options = Map::new();
     for (key, value) in ctx.opts.iter() {
@@ -235,7 +234,7 @@ pub fn engine(ctx: &Context) -> Result<Engine, CallError> {
     Ok(Engine::new(&config))
 }
 
-/// The variables of every template.
+/// The variables every template has.
 pub fn variables(
     ctx: &Context,
     caller: &Rc<dyn FunctionCaller>,

@@ -1,5 +1,5 @@
-//! Returners of this minion: which ones a result goes to besides the master, how they are set up,
-//! and what they can do (`salt/minion.py _thread_return`, `salt/returners/__init__.py`).
+//! The minion's returners: where results go besides the master, their settings, and their functions (`salt/minion.py
+//! _thread_return`, `salt/returners/__init__.py`).
 
 use crate::context::Context;
 use crate::python;
@@ -14,24 +14,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long the returners of a job may take, all of them together.
+/// Timeout for all returners of a job together.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Keys of a `_return` load that mean something to the master only.
+/// Keys of a `_return` load that only the master uses.
 const FOR_THE_MASTER: [&str; 3] = ["cmd", "id", "_stamp"];
 
-/// Which returners get a result, and with which settings.
+/// The returners of a result, and their settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReturnerSelection {
-    /// Names, each once.
+    /// Unique names.
     pub names: Vec<String>,
     /// `ret_config`: the alternative settings.
     pub config: Option<Value>,
-    /// `ret_kwargs`: settings that come before all others.
+    /// `ret_kwargs`: settings of highest priority.
     pub kwargs: Option<Value>,
 }
 
 impl ReturnerSelection {
-    /// Those that names with commas between them mean.
+    /// From comma-separated names.
     pub fn named(names: &str, config: Option<Value>, kwargs: Option<Value>) -> ReturnerSelection {
         let mut out = Vec::new();
         for name in names.split(',').map(str::trim) {
@@ -46,8 +46,8 @@ impl ReturnerSelection {
         }
     }
 
-    /// Those of the job of a context: of its load, and for a single function that a master asked for
-    /// those of the option `return` too. The schedule has its own, which get no errors.
+    /// The returners of a job: those in its load and, for a single function from a master, those of the option
+    /// `return`. Scheduled jobs have their own, which get no errors.
     pub fn for_job(ctx: &Context, ret: &Map) -> ReturnerSelection {
         let Some(load) = &ctx.job else {
             return ReturnerSelection::default();
@@ -66,7 +66,7 @@ impl ReturnerSelection {
     }
 }
 
-/// The names of the option `return`, with commas between them.
+/// The names of the option `return`, separated by commas.
 pub fn configured(opts: &Map) -> String {
     match opts.get("return") {
         Some(Value::Str(names)) => names.clone(),
@@ -74,7 +74,7 @@ pub fn configured(opts: &Map) -> String {
     }
 }
 
-/// The returner of that name, unless `disable_returners` forbids it.
+/// A returner by name, unless `disable_returners` lists it.
 pub fn find(ctx: &Context, name: &str) -> Option<Returner> {
     let found = Returner::parse(name)?;
     let disabled = ctx.opts.get("disable_returners").map(Value::str_list);
@@ -83,7 +83,7 @@ pub fn find(ctx: &Context, name: &str) -> Option<Returner> {
     (!forbidden).then_some(found)
 }
 
-/// Opens a returner with the settings that `config.option` finds, and those of `wanted`.
+/// Opens a returner with the settings of `config.option` and those of `wanted`.
 pub fn open(ctx: &Context, returner: Returner, wanted: &ReturnerSelection) -> Box<dyn Store> {
     let mut sources = vec![&ctx.opts, &*ctx.grains, &*ctx.pillar];
     sources.extend(ctx.pillar.get("master").and_then(Value::as_map));
@@ -105,7 +105,7 @@ pub fn open(ctx: &Context, returner: Returner, wanted: &ReturnerSelection) -> Bo
     halite_returners::open(&opener, |opener, _| Box::new(Helper::new(opener)))
 }
 
-/// Gives a result to the returners; what goes wrong is logged.
+/// Passes a result to the returners; errors are logged.
 pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
     if wanted.names.is_empty() {
         return;
@@ -135,7 +135,7 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
     write(places, &ctx.id, ret, DEADLINE);
 }
 
-/// Writes to all places at once, so that one that hangs holds no other.
+/// Writes to all returners in parallel, so that a hanging one does not block the others.
 fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Duration) {
     let text = load.str("jid").unwrap_or_default().to_owned();
     let failed = |name: &str, why: &str| {
@@ -159,7 +159,7 @@ fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Dur
         let (sender, news, own) = (sender.clone(), news.clone(), name.clone());
         let begun = std::thread::Builder::new().spawn(move || {
             let outcome = store.jobs(std::slice::from_ref(&*news));
-            // Nobody listens any more after the deadline.
+            // After the deadline nobody receives.
             let _ = sender.send((own, outcome));
         });
         match begun {
@@ -187,18 +187,18 @@ fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Dur
     }
 }
 
-/// A function of a returner, for the module `sys`.
+/// A returner's function, for the module `sys`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReturnerDoc {
     /// Its full name.
     pub name: String,
-    /// Its arguments, none of which has a default.
+    /// Its arguments, all without defaults.
     pub args: &'static [&'static str],
     /// What it does.
     pub doc: &'static str,
 }
 
-/// Functions of the returners that can be read.
+/// Functions of readable returners.
 const READING: [(&str, &[&str], &str); 4] = [
     (
         "get_fun",
@@ -214,7 +214,7 @@ const READING: [(&str, &[&str], &str); 4] = [
     ),
 ];
 
-/// What the function `returner` of a returner does.
+/// The documentation of a returner's function `returner`.
 fn doc(returner: Returner) -> &'static str {
     match returner {
         Returner::Pgjsonb => "Writes a return to PostgreSQL, as jsonb.",
@@ -227,7 +227,7 @@ fn doc(returner: Returner) -> &'static str {
     }
 }
 
-/// All functions of the returners of this minion, sorted.
+/// All functions of this minion's returners, sorted.
 pub fn functions(ctx: &Context) -> Vec<ReturnerDoc> {
     let mut out = Vec::new();
     for returner in Returner::ALL {

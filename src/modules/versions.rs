@@ -1,14 +1,14 @@
-//! What this program is, what it stands on and where it runs: `--versions-report` of every
-//! command, and the functions `test.versions*` (`salt/version.py versions_report`).
+//! Versions of this program, its libraries and the host: `--versions-report` of every command, and the functions
+//! `test.versions*` (`salt/version.py versions_report`).
 
 use super::grains::{self, COMPAT_VERSION};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// Columns of a name; stock leaves room for its longest one and for `Not Installed`.
+/// Width of the name column; stock's fits its longest name and `Not Installed`.
 const NAME_WIDTH: usize = 14;
 
-/// Sections of names with a version each.
+/// Sections of names and versions.
 pub fn information() -> Map {
     map! {
         "Salt Version" => map! {"Salt" => COMPAT_VERSION},
@@ -19,7 +19,7 @@ pub fn information() -> Map {
     }
 }
 
-/// The same as text, a line per name, with a line that holds one blank after each section.
+/// The same as text: a line per name, and a line with one blank after each section.
 pub fn report() -> String {
     let mut lines = Vec::new();
     for (title, parts) in information().iter() {
@@ -33,7 +33,7 @@ pub fn report() -> String {
     lines.join("\n")
 }
 
-/// The libraries that are not part of the program itself, by name.
+/// Linked libraries by name.
 fn dependencies() -> Map {
     map! {
         "RSA" => halite_crypto::rsa_library(),

@@ -1,9 +1,9 @@
-//! The configuration of one beacon: a list of maps, or by old habit one map.
+//! The configuration of one beacon: a list of maps, or, in the old form, a single map.
 
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// What is for whoever runs the beacons, not for the beacon.
+/// Keys for the scheduler of beacons, not for the beacon itself.
 const OUTER: &[&str] = &[
     "_beacon_name",
     "beacon_module",
@@ -13,18 +13,18 @@ const OUTER: &[&str] = &[
     "run_once",
 ];
 
-/// A configuration in the forms that are needed.
+/// A beacon's configuration, preprocessed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BeaconConfig {
-    /// As it is written.
+    /// As written.
     pub config: Value,
-    /// All entries of the list in one map (`list_to_dict`).
+    /// All entries merged into one map (`list_to_dict`).
     pub all: Map,
-    /// The entries that are the beacon's own.
+    /// The beacon's own entries.
     pub list: Vec<Map>,
-    /// `interval`, if there is one.
+    /// `interval`, if set.
     pub interval: Option<Duration>,
-    /// `beacon_module`: which beacon it is, if not the one of its name.
+    /// `beacon_module`: the beacon to run, if its name differs.
     pub module: Option<String>,
     /// `disable_during_state_run`.
     pub not_with_states: bool,
@@ -33,7 +33,7 @@ pub struct BeaconConfig {
 }
 
 impl BeaconConfig {
-    /// Reads a configuration; what is neither list nor map has nothing in it.
+    /// Reads a configuration. Anything but a list or a map counts as empty.
     pub fn from_value(config: &Value) -> BeaconConfig {
         let entries: Vec<Map> = match config {
             Value::Array(list) => list.iter().filter_map(Value::as_map).cloned().collect(),

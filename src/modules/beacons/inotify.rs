@@ -1,4 +1,4 @@
-//! Beacon `inotify`: changes of files (`salt/beacons/inotify.py`, which works with pyinotify).
+//! Beacon `inotify`: file changes (`salt/beacons/inotify.py`, which uses pyinotify).
 
 use crate::execution::python;
 use halite_target::{PyRegex, fnmatch};
@@ -8,7 +8,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What a mask may name, and what it is to the kernel.
+/// Mask names and their kernel flags.
 const MASKS: &[(&str, AddWatchFlags)] = &[
     ("access", AddWatchFlags::IN_ACCESS),
     ("attrib", AddWatchFlags::IN_ATTRIB),
@@ -28,7 +28,7 @@ const MASKS: &[(&str, AddWatchFlags)] = &[
     ("open", AddWatchFlags::IN_OPEN),
     ("unmount", AddWatchFlags::IN_UNMOUNT),
 ];
-/// Most directories that are watched for one beacon.
+/// Maximum number of watched directories per beacon.
 const MOST: usize = 100_000;
 
 pub(super) fn validate(config: &Map) -> Result<(), String> {
@@ -71,7 +71,7 @@ pub(super) fn validate(config: &Map) -> Result<(), String> {
     Ok(())
 }
 
-/// The kernel's side of one beacon.
+/// The kernel watches of one beacon.
 pub(super) struct Watches {
     inotify: Inotify,
     watched: HashMap<WatchDescriptor, Watched>,
@@ -84,7 +84,7 @@ struct Watched {
     auto_add: bool,
 }
 
-/// One path of the configuration.
+/// One configured path.
 struct WatchSpec {
     path: String,
     mask: AddWatchFlags,
@@ -107,7 +107,7 @@ impl Exclude {
             return if regex.is_some_and(Value::truthy) {
                 Exclude::Regex(name)
             } else {
-                // Stock does nothing with such an entry when events come.
+                // Stock ignores such an entry when events arrive.
                 Exclude::Glob(name)
             };
         }
@@ -133,7 +133,8 @@ impl Exclude {
         }
     }
 
-    /// Whether a directory is not watched at all (`pyinotify.ExcludeFilter`: all are regular expressions).
+    /// Whether a directory is not watched at all (`pyinotify.ExcludeFilter` treats all entries as regular
+    /// expressions).
     fn is_excluded(&self, path: &str) -> bool {
         let (Exclude::Regex(pattern) | Exclude::Glob(pattern) | Exclude::Prefix(pattern)) = self;
         PyRegex::new(pattern).is_ok_and(|regex| regex.matches(path))
@@ -232,7 +233,7 @@ impl Watches {
         Ok(found)
     }
 
-    /// Watches a path, unless it is watched already in the same way.
+    /// Watches a path unless it is already watched with the same settings.
     fn watch(&mut self, wanted: &WatchSpec) {
         let path = Path::new(&wanted.path);
         let how = Watched {
@@ -276,13 +277,13 @@ impl Watches {
     }
 }
 
-/// The entry of the configuration that a watched path belongs to: its own, or the nearest above.
+/// The configuration entry for a watched path: its own, or that of the nearest parent.
 fn matching<'a>(wanted: &'a [WatchSpec], path: &Path) -> Option<&'a WatchSpec> {
     path.ancestors()
         .find_map(|dir| wanted.iter().find(|one| Path::new(&one.path) == dir))
 }
 
-/// What happened, as pyinotify names it.
+/// The event name in pyinotify's terms.
 fn mask_name(mask: AddWatchFlags) -> String {
     const NAMES: &[(u32, &str)] = &[
         (0x1, "IN_ACCESS"),

@@ -1,4 +1,4 @@
-//! Beacon `load`: the load averages leave their bounds (`salt/beacons/load.py`).
+//! Beacon `load`: load averages outside their bounds (`salt/beacons/load.py`).
 
 use super::number;
 use halite_wire::{Map, Value};

@@ -1,4 +1,4 @@
-//! Beacon `log`: lines of a log file that fit (`salt/beacons/log_beacon.py`).
+//! Beacon `log`: matching lines of a log file (`salt/beacons/log_beacon.py`).
 
 use crate::execution::python;
 use halite_target::PyRegex;
@@ -6,7 +6,7 @@ use halite_wire::{Map, Value};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-/// Most that is read at once; what is beyond is for the next look.
+/// Maximum read per poll; the rest is left for the next one.
 const MOST: u64 = 16 << 20;
 
 pub(super) fn validate(config: &Map) -> Result<(), String> {
@@ -22,7 +22,7 @@ pub(super) fn poll(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, Strin
     let failed = |e: std::io::Error| python::os_error(&e, &path).message().to_owned();
     let mut file = File::open(&path).map_err(failed)?;
     let size = file.seek(SeekFrom::End(0)).map_err(failed)?;
-    // A file that was empty is begun again, as in stock.
+    // A file that was empty is read from its start, as in stock.
     let Some(from) = at.filter(|from| *from > 0) else {
         *at = Some(size);
         return Ok(Vec::new());

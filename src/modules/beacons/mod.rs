@@ -1,9 +1,8 @@
-//! Beacons: what the minion looks at now and then and tells by events
-//! (`salt/beacons/__init__.py Beacon`, `salt/minion.py process_beacons`).
+//! Beacons: periodic checks that fire events (`salt/beacons/__init__.py Beacon`, `salt/minion.py process_beacons`).
 //!
-//! [`Beacons`] belongs to the daemon and decides which of them are to look, and what becomes of requests to
-//! change them; it does no IO. A [`BeaconPoller`] looks: it holds what beacons remember from one look to the next, and
-//! goes to a thread of its own for a look, because some of them wait for programs.
+//! [`Beacons`] belongs to the daemon. It decides which beacons are due and handles change requests, without IO. A
+//! [`BeaconPoller`] polls them and keeps their state between polls; it runs in its own thread because some beacons
+//! wait for programs.
 
 mod config;
 mod inotify;
@@ -26,7 +25,7 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Every beacon there is.
+/// All beacons.
 pub const KINDS: &[&str] = &[
     "diskusage",
     "inotify",
@@ -39,10 +38,10 @@ pub const KINDS: &[&str] = &[
     "status",
 ];
 
-/// Whether the configuration of a beacon is good; the reason if it is not.
+/// Validates a beacon's configuration.
 ///
 /// # Errors
-/// The sentence that stock's `validate` says.
+/// The message of stock's `validate`.
 pub fn validate(kind: &str, config: &Value) -> Result<(), String> {
     if config.as_array().is_none() {
         return Err(format!("Configuration for {kind} beacon must be a list."));
@@ -60,16 +59,16 @@ pub fn validate(kind: &str, config: &Value) -> Result<(), String> {
     }
 }
 
-/// A beacon that is to look now.
+/// A beacon that is due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueBeacon {
     /// Its name.
     pub name: String,
-    /// What it is configured to.
+    /// Its configuration.
     pub settings: BeaconConfig,
 }
 
-/// What became of a request (`manage_beacons`): the event that tells it.
+/// The reply to a `manage_beacons` request: an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BeaconReply {
     /// The tag.
@@ -83,19 +82,19 @@ pub struct BeaconReply {
 pub struct Beacons {
     own: Map,
     pillar: Map,
-    /// How often beacons without an interval look.
+    /// Default interval.
     every: Duration,
     active: bool,
-    /// When each looks next.
+    /// When each beacon is due next.
     next: BTreeMap<String, Instant>,
-    /// A look is under way.
+    /// A poll is running.
     polling: bool,
-    /// What the watcher has to forget when it is back.
+    /// Beacons whose state the poller must drop.
     dropped: Vec<String>,
 }
 
 impl Beacons {
-    /// As configured: `beacons` and `loop_interval`. They do not look before [`Beacons::start`].
+    /// From the configuration: `beacons` and `loop_interval`. Nothing is due before [`Beacons::start`].
     pub fn new(own: &Map, loop_interval: u64) -> Beacons {
         let mut beacons = Beacons {
             own: own.clone(),
@@ -110,7 +109,7 @@ impl Beacons {
         beacons
     }
 
-    /// From now on they look; with `at_once` those without an interval for the first time now.
+    /// Starts polling. With `at_once`, beacons without an interval are due immediately.
     pub fn start(&mut self, now: Instant, at_once: bool) {
         if std::mem::replace(&mut self.active, true) {
             return;
@@ -125,7 +124,7 @@ impl Beacons {
         }
     }
 
-    /// Takes the beacons of a new pillar; what beacons remember is forgotten, as in stock.
+    /// Applies the beacons of a new pillar. Beacon state is dropped, as in stock.
     pub fn set_pillar(&mut self, pillar: &Map, now: Instant) {
         let beacons = pillar.get("beacons").and_then(Value::as_map);
         let beacons = beacons.cloned().unwrap_or_default();
@@ -137,14 +136,14 @@ impl Beacons {
         self.plan(now);
     }
 
-    /// The event `beacons_refresh`: what beacons remember is forgotten.
+    /// The event `beacons_refresh`: beacon state is dropped.
     pub fn refresh(&mut self) {
         let all = self.effective();
         self.dropped.extend(all.into_iter().map(|(name, _)| name));
     }
 
-    /// Those of the pillar if it has any, else those of the configuration (`config.merge`); none while they are
-    /// disabled altogether.
+    /// The pillar's beacons if it has any, else the configured ones (`config.merge`); none while beacons are
+    /// disabled.
     fn effective(&self) -> Vec<(String, Value)> {
         let all = if self.pillar.is_empty() {
             &self.own
@@ -166,7 +165,7 @@ impl Beacons {
             .collect()
     }
 
-    /// Keeps the times of those that stay, gives new ones theirs.
+    /// Schedules new beacons; existing ones keep their times.
     fn plan(&mut self, now: Instant) {
         let before = std::mem::take(&mut self.next);
         for (name, config) in self.effective() {
@@ -182,7 +181,7 @@ impl Beacons {
             .map_or(self.every, |wait| wait.max(self.every))
     }
 
-    /// How long until one looks; `None` without a beacon, and while a look is under way.
+    /// Time until the next beacon is due; `None` without beacons or while a poll is running.
     pub fn next_due(&self, now: Instant) -> Option<Duration> {
         if !self.active || self.polling {
             return None;
@@ -191,7 +190,7 @@ impl Beacons {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Those that look now. [`Beacons::seen`] has to follow if there is any.
+    /// The beacons that are due now. If there are any, the caller must call [`Beacons::seen`] after polling.
     pub fn due(&mut self, now: Instant) -> Vec<DueBeacon> {
         if self.next_due(now) != Some(Duration::ZERO) {
             return Vec::new();
@@ -213,17 +212,17 @@ impl Beacons {
         due
     }
 
-    /// The look is over.
+    /// Ends the poll.
     pub fn seen(&mut self) {
         self.polling = false;
     }
 
-    /// What the watcher has to forget before it looks again.
+    /// Beacons whose state the poller must drop before its next poll.
     pub fn take_removed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// The event `manage_beacons`; `None` for what is no request.
+    /// Handles the event `manage_beacons`; `None` if it is not a valid request.
     pub fn manage(&mut self, request: &Map, now: Instant) -> Option<BeaconReply> {
         let name = request.get("name").map(python::str).unwrap_or_default();
         let data = request.get("beacon_data").cloned().unwrap_or_default();
@@ -257,7 +256,7 @@ impl Beacons {
         Some(told)
     }
 
-    /// Stock forgets `enabled: True` of single beacons at the next look; so do we, at once.
+    /// Stock drops `enabled: True` of single beacons at the next poll; we do so at once.
     fn strip(&mut self) {
         for (_, config) in &mut self.own.0 {
             let on = |map: &Map| map.get("enabled").is_some_and(Value::truthy);
@@ -408,15 +407,15 @@ fn checked(name: &str, data: &Value) -> BeaconReply {
     }
 }
 
-/// Looks, and remembers.
+/// Polls beacons and keeps their state.
 #[derive(Default)]
 pub struct BeaconPoller {
     memory: BTreeMap<String, BeaconState>,
-    /// Complaints that are in the log already.
+    /// Errors already logged.
     said: Vec<String>,
 }
 
-/// What one beacon remembers.
+/// State of one beacon.
 #[derive(Default)]
 struct BeaconState {
     load: Option<[f64; 3]>,
@@ -426,12 +425,12 @@ struct BeaconState {
 }
 
 impl BeaconPoller {
-    /// Forgets what a beacon remembers.
+    /// Drops the state of a beacon.
     pub fn forget(&mut self, name: &str) {
         self.memory.remove(name);
     }
 
-    /// Lets beacons look; the events, as a `__beacons_return` has them.
+    /// Polls the given beacons and returns their events in the form of `__beacons_return`.
     pub fn poll(&mut self, ctx: &Context, due: &[DueBeacon]) -> Vec<Value> {
         let mut events = Vec::new();
         for look in due {
@@ -516,7 +515,7 @@ fn state_runs(ctx: &Context) -> bool {
         .any(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state")))
 }
 
-/// What an execution function says, for beacons that are about it.
+/// Calls an execution function for beacons that wrap one.
 fn call_function(ctx: &Context, fun: &str, args: &[Value]) -> Result<Value, String> {
     let outcome = execution::call(ctx, fun, args);
     match outcome.fault {
@@ -525,7 +524,7 @@ fn call_function(ctx: &Context, fun: &str, args: &[Value]) -> Result<Value, Stri
     }
 }
 
-/// A threshold: a number, or a text of one that may have a `%`.
+/// Parses a threshold: a number, or text with an optional `%`.
 fn number(value: &Value) -> Result<f64, String> {
     match value {
         Value::Str(text) => {

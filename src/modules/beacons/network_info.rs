@@ -1,4 +1,4 @@
-//! Beacon `network_info`: counters of network devices (`salt/beacons/network_info.py`).
+//! Beacon `network_info`: counters of network interfaces (`salt/beacons/network_info.py`).
 
 use super::call_function;
 use crate::execution::{Context, NETWORK_COUNTERS, python};

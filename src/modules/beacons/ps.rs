@@ -1,4 +1,4 @@
-//! Beacon `ps`: processes run, or do not (`salt/beacons/ps.py`).
+//! Beacon `ps`: whether processes run (`salt/beacons/ps.py`).
 
 use crate::execution::{process_names, python};
 use halite_wire::{Map, Value};

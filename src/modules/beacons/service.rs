@@ -1,4 +1,4 @@
-//! Beacon `service`: services run, or do not (`salt/beacons/service.py`).
+//! Beacon `service`: whether services run (`salt/beacons/service.py`).
 
 use super::{call_function, number};
 use crate::execution::{Context, python};
@@ -6,11 +6,11 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What was seen of a service before.
+/// The last known state of a service.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LastSeen {
     running: Value,
-    /// When it changed, while telling it is delayed; Unix seconds.
+    /// Unix time of the change while its event is delayed.
     time: Option<f64>,
 }
 

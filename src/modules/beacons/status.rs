@@ -1,10 +1,10 @@
-//! Beacon `status`: what functions of `status` say (`salt/beacons/status.py`).
+//! Beacon `status`: results of `status` functions (`salt/beacons/status.py`).
 
 use super::call_function;
 use crate::execution::{Context, python};
 use halite_wire::{Map, Value};
 
-/// What is told if the configuration names nothing.
+/// Functions reported when none are configured.
 const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
 pub(super) fn poll(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {

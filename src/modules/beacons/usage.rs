@@ -11,7 +11,7 @@ pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
     let partitions = partitions.as_array().unwrap_or_default();
     let mut events = Vec::new();
     for entry in list {
-        // Only the first key of an entry counts.
+        // Only the first key of an entry is used.
         let Some((mount, limit)) = entry.iter().next() else {
             continue;
         };

@@ -1,5 +1,4 @@
-//! Accounts and groups for `user`, `group` and `shadow`: from the name service, or from the files
-//! of another root.
+//! Accounts and groups for `user`, `group` and `shadow`, from the name service or from files below another root.
 
 use super::{CallError, command_helpers};
 use crate::execution::declare::Result;
@@ -7,7 +6,7 @@ use halite_sys::accounts::{self, Account, Group};
 use nix::unistd::{Gid, User, getgrouplist};
 use std::ffi::CString;
 
-/// A file below another root, as `os.path.join(root, name)`.
+/// A file below another root, like `os.path.join(root, name)`.
 pub fn under_root(root: Option<&str>, name: &str) -> String {
     match root {
         None | Some("" | "/") => format!("/{name}"),
@@ -44,7 +43,7 @@ fn account(line: &str) -> Result<Account> {
     })
 }
 
-/// All accounts; of the files below `root` if there is one.
+/// All accounts, read below `root` if given.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -83,7 +82,7 @@ pub fn by_name(name: &str, root: Option<&str>) -> Result<Option<Account>> {
     }))
 }
 
-/// The groups of a file such as `/etc/group`; short lines are passed over.
+/// The groups of a file like `/etc/group`; lines with too few fields are skipped.
 fn group_file(root: Option<&str>) -> Result<Vec<Group>> {
     let text = command_helpers::read(&under_root(root, "etc/group"))?;
     let mut all = Vec::new();
@@ -106,7 +105,7 @@ fn group_file(root: Option<&str>) -> Result<Vec<Group>> {
     Ok(all)
 }
 
-/// All groups; of the files below `root` if there is one.
+/// All groups, read below `root` if given.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -125,7 +124,7 @@ pub fn group(name: &str, root: Option<&str>) -> Result<Option<Group>> {
     if root.is_some() {
         return Ok(group_file(root)?.into_iter().find(|g| g.name == name));
     }
-    // The member list of one group is asked for as that of all: the entry may come from elsewhere.
+    // Look up by name to get the member list: the enumerated entry may come from another source.
     let found = nix::unistd::Group::from_name(name).ok().flatten();
     Ok(found.map(|g| Group {
         name: g.name,
@@ -135,8 +134,7 @@ pub fn group(name: &str, root: Option<&str>) -> Result<Option<Group>> {
     }))
 }
 
-/// The names of the groups a user is in, his primary group included, sorted
-/// (`salt/utils/user.py get_group_list`).
+/// The sorted names of a user's groups, including the primary one (`salt/utils/user.py get_group_list`).
 pub fn groups_of(name: &str) -> Vec<String> {
     let mut names = listed(name).unwrap_or_else(|| walked(name));
     names.sort();
@@ -148,7 +146,7 @@ fn listed(name: &str) -> Option<Vec<String>> {
     let user = User::from_name(name).ok()??;
     let ids = getgrouplist(&CString::new(name).ok()?, user.gid).ok()?;
     let local = group_file(None).ok()?;
-    // Groups above the highest local one come from a directory service and are asked for singly.
+    // Groups with ids above the highest local one come from a directory service and are looked up one by one.
     let most = local.iter().map(|g| g.gid).filter(|g| *g < 65_000).max()?;
     let mut names: Vec<String> = local
         .iter()

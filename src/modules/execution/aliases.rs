@@ -1,4 +1,4 @@
-//! `aliases`: where the mail of names goes (`aliases(5)`).
+//! `aliases`: mail aliases (`aliases(5)`).
 
 use super::cmd::which;
 use super::declare::{Function, Module, Result, req};
@@ -18,7 +18,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_target",
             get_target,
-            "The target of an alias; an empty text if there is none.",
+            "The target of an alias; empty text if there is none.",
         )
         .args(&[req("alias")]),
         Function::new(
@@ -33,7 +33,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// Alias, target, and what follows: the groups of stock's expression, which fits any line.
+/// Alias, target and the rest of the line: the groups of stock's expression, which matches any line.
 struct AliasLine {
     alias: String,
     target: Value,
@@ -57,7 +57,7 @@ fn parsed(path: &str) -> Result<Vec<AliasLine>> {
     if !Path::new(path).is_file() {
         return Ok(Vec::new());
     }
-    // Lines keep their ends, which stock's expression takes for part of a name without target.
+    // Lines keep their line ends: stock's expression counts them as part of a name without target.
     Ok(command_helpers::read(path)?
         .split_inclusive('\n')
         .map(parse)

@@ -1,4 +1,4 @@
-//! `alternatives`: which of several programs a name stands for (`update-alternatives(1)`).
+//! `alternatives`: which program a generic name points to (`update-alternatives(1)`).
 
 use super::declare::{Function, Module, Result, req};
 use super::program::CommandOutput;
@@ -8,30 +8,35 @@ use halite_wire::Value;
 pub(super) const MODULE: Module = Module {
     name: "alternatives",
     functions: &[
-        Function::new("display", display, "What the program says of a name.").args(&[req("name")]),
+        Function::new(
+            "display",
+            display,
+            "The alternatives of a name, as the program shows them.",
+        )
+        .args(&[req("name")]),
         Function::new("show_link", show_link, "The link of a name, or false.").args(&[req("name")]),
         Function::new(
             "show_current",
             |c| Ok(current(c).map_or(false.into(), Value::from)),
-            "What a name stands for now, or false.",
+            "The current alternative of a name, or false.",
         )
         .args(&[req("name")]),
         Function::new(
             "check_exists",
             check_exists,
-            "Whether a path is one of those a name can stand for.",
+            "Whether a path is one of a name's alternatives.",
         )
         .args(&[req("name"), req("path")]),
         Function::new(
             "check_installed",
             check_installed,
-            "Whether a name stands for a path now.",
+            "Whether a path is the current alternative of a name.",
         )
         .args(&[req("name"), req("path")]),
         Function::new(
             "install",
             install,
-            "Adds a path to those a name can stand for.",
+            "Adds a path to the alternatives of a name.",
         )
         .args(&[req("name"), req("link"), req("path"), req("priority")]),
         Function::new(
@@ -105,7 +110,7 @@ fn show_link(call: &mut Call<'_>) -> Result {
     Ok(link.map_or(false.into(), |l| l.trim().into()))
 }
 
-/// The second line of the state that the program keeps per name.
+/// The second line of the program's state file for a name.
 fn from_file(name: &str, dir: &str) -> Value {
     if name.contains('/') {
         return false.into();

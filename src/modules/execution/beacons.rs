@@ -1,4 +1,4 @@
-//! `beacons`: shows and changes the beacons of the running minion, by events on its bus
+//! `beacons`: shows and changes the beacons of the running minion through events on its bus
 //! (`salt/modules/beacons.py`).
 
 use super::declare::{Function, Module, Result, args};
@@ -10,7 +10,7 @@ use halite_wire::{Map, Value, yaml};
 use std::path::Path;
 use std::time::Duration;
 
-/// Seconds that the daemon may take to answer.
+/// Seconds to wait for the daemon's answer.
 const WAIT: f64 = 60.0;
 const TAG: &str = "manage_beacons";
 
@@ -20,7 +20,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "add",
             add,
-            "Adds a beacon, if the minion has one of its kind and the data are good for it.",
+            "Adds a beacon if it exists and the configuration is valid.",
         )
         .args(args![name, beacon_data])
         .keywords(),
@@ -30,61 +30,57 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "disable",
             |c| set_all_enabled(c, false),
-            "Lets no beacon look any more.",
+            "Disables all beacons.",
         )
         .keywords(),
         Function::new(
             "disable_beacon",
             |c| set_enabled(c, false),
-            "Lets one beacon look no more.",
+            "Disables one beacon.",
         )
         .args(args![name])
         .keywords(),
         Function::new(
             "enable",
             |c| set_all_enabled(c, true),
-            "Takes beacons.disable back.",
+            "Reverses beacons.disable.",
         )
         .keywords(),
         Function::new(
             "enable_beacon",
             |c| set_enabled(c, true),
-            "Takes beacons.disable_beacon back.",
+            "Reverses beacons.disable_beacon.",
         )
         .args(args![name])
         .keywords(),
-        Function::new(
-            "list",
-            list,
-            "The beacons that are configured, as YAML or as data.",
-        )
-        .inner("list_")
-        .args(args![
-            return_yaml = True,
-            include_pillar = True,
-            include_opts = True
-        ])
-        .keywords(),
+        Function::new("list", list, "The configured beacons, as YAML or as data.")
+            .inner("list_")
+            .args(args![
+                return_yaml = True,
+                include_pillar = True,
+                include_opts = True
+            ])
+            .keywords(),
         Function::new(
             "list_available",
             list_available,
-            "The kinds of beacons that this minion has, as YAML or as data.",
+            "The available beacons, as YAML or as data.",
         )
         .args(args![return_yaml = True])
         .keywords(),
-        Function::new("modify", modify, "Gives a beacon other data.")
+        Function::new("modify", modify, "Changes the configuration of a beacon.")
             .args(args![name, beacon_data])
             .keywords(),
         Function::new(
             "reset",
             reset,
-            "Drops all beacons that are not in the pillar.",
+            "Removes all beacons that are not in the pillar.",
         )
         .keywords(),
         Function::new(
             "save",
             save,
-            "Writes the beacons into minion.d/beacons.conf, so that they outlast the minion.",
+            "Writes the beacons to minion.d/beacons.conf, so that they survive a restart.",
         )
         .keywords(),
     ],
@@ -102,7 +98,7 @@ fn timeout(call: &Call<'_>) -> Value {
         .unwrap_or_else(|| 60.into())
 }
 
-/// Asks the daemon. `Err(false)`: there is none; `Err(true)`: it does not answer.
+/// Sends a request to the daemon. `Err(false)`: it does not run; `Err(true)`: it does not answer.
 fn ask_daemon(call: &Call<'_>, request: &Map, answer: &str) -> Result<Map, bool> {
     let seconds = match timeout(call) {
         Value::Int(seconds) => seconds as f64,
@@ -126,7 +122,7 @@ fn name(call: &Call<'_>) -> String {
     call.text("name").unwrap_or_default()
 }
 
-/// The beacons that are configured; `None` without an answer.
+/// The configured beacons; `None` without an answer.
 pub fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
     let request =
         halite_wire::map! {"func" => "list", "include_pillar" => pillar, "include_opts" => opts};
@@ -135,7 +131,7 @@ pub fn configured(call: &Call<'_>, pillar: bool, opts: bool) -> Option<Value> {
     answer.get("beacons").filter(|_| complete).cloned()
 }
 
-/// As [`configured`] for those who look into it.
+/// The configured beacons as a map.
 fn list_beacons(call: &Call<'_>) -> Result<Map> {
     match configured(call, true, true) {
         Some(Value::Map(map)) => Ok(map),
@@ -181,7 +177,7 @@ fn list_available(call: &mut Call<'_>) -> Result {
     })
 }
 
-/// Which kind of beacon the data are for.
+/// The beacon type the data are for.
 fn kind(call: &Call<'_>) -> String {
     let data = call.arg("beacon_data").as_array().unwrap_or_default();
     let module = data
@@ -190,7 +186,7 @@ fn kind(call: &Call<'_>) -> String {
     module.map_or_else(|| name(call), python::str)
 }
 
-/// What is wrong with the data, if anything is.
+/// The validation error, if the data are invalid.
 fn invalid(call: &Call<'_>) -> Result<Option<String>> {
     let request = halite_wire::map! {
         "name" => name(call), "beacon_data" => call.arg("beacon_data").clone(), "func" => "validate_beacon",
@@ -274,7 +270,7 @@ fn beacons(answer: &Map) -> Map {
         .unwrap_or_default()
 }
 
-/// A configuration as lines for a comparison.
+/// A configuration as lines, for a diff.
 fn lines(config: &Value) -> Vec<String> {
     let items = config.as_array().unwrap_or_default();
     let pairs = items.iter().filter_map(Value::as_map).flat_map(Map::iter);
@@ -381,7 +377,7 @@ fn set_all_enabled(call: &mut Call<'_>, enable: bool) -> Result {
                 ret(false, format!("Failed to {func} beacons on minion."))
             }
         }
-        // Stock says nothing where no answer comes.
+        // Stock returns no comment when the daemon does not answer.
         Err(_) => halite_wire::map! {"comment" => Value::Array(Vec::new()), "result" => true},
     };
     Ok(told.into())

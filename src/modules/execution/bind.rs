@@ -1,8 +1,7 @@
-//! From wire arguments to the arguments of a declared function.
+//! Binding of wire arguments to a function's declared arguments.
 //!
-//! The order of checks and the texts are those of stock Salt: unknown keywords are a
-//! `SaltInvocationError` (`salt/minion.py load_args_and_kwargs`), everything else is
-//! the `TypeError` that the Python call itself raises.
+//! Checks run in stock's order and use its texts: unknown keywords are a `SaltInvocationError` (`salt/minion.py
+//! load_args_and_kwargs`); everything else is the `TypeError` of the Python call itself.
 
 use super::declare::Function;
 use super::{CallError, python};
@@ -10,7 +9,7 @@ use crate::execution::declare::Result;
 use halite_wire::yaml::{parse_kwarg, yamlify_arg};
 use halite_wire::{Map, Value};
 
-/// Arguments in place: one value per declared name, then the open-ended ones.
+/// Bound arguments: one value per declared name, then the variable ones.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
     /// In the order of [`Function::args`].
@@ -21,11 +20,11 @@ pub struct Bound {
     pub kwargs: Map,
 }
 
-/// Separates positional arguments from keywords, and adds `__pub_<key>` from the job. Arguments of a job of
-/// the schedule are what they are: no text in them is a keyword.
+/// Separates positional arguments from keywords and adds `__pub_<key>` from the job. Arguments of scheduled jobs are
+/// passed as they are: text is never parsed for keywords.
 ///
 /// # Errors
-/// [`CallError::Invocation`] naming every keyword that the function does not take.
+/// [`CallError::Invocation`], naming every keyword the function does not accept.
 pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(Vec<Value>, Map)> {
     let scheduled = job.is_some_and(|job| job.contains("schedule"));
     let mut positional = Vec::new();
@@ -65,13 +64,13 @@ pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(V
     Ok((positional, kwargs))
 }
 
-/// The map of an argument that carries keywords (reference `salt-protocol.md` 5.3).
+/// The map of an argument that holds keywords (reference `salt-protocol.md` 5.3).
 fn keyword_map(arg: &Value) -> Option<&Map> {
     arg.as_map()
         .filter(|m| m.get("__kwarg__").and_then(Value::as_bool) == Some(true))
 }
 
-/// Puts values in place as a Python call would.
+/// Binds values the way a Python call does.
 ///
 /// # Errors
 /// [`CallError::Type`] with CPython's text.

@@ -1,5 +1,5 @@
-//! What the steps of many functions have in common: commands as stock's `__salt__["cmd.run_all"]`,
-//! which set the return code of the job, and files that are rewritten in place.
+//! Helpers for execution functions: commands as stock's `__salt__["cmd.run_all"]`, which set the job's return code,
+//! and in-place file changes.
 
 use super::cmd::which;
 use super::program::{self, CommandOutput};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 
-/// An argument vector of words and values.
+/// An argument vector.
 #[derive(Clone, Debug, Default)]
 pub struct Argv(pub Vec<String>);
 
@@ -21,7 +21,7 @@ impl Argv {
         Argv(vec![program.into()])
     }
 
-    /// The program by its path.
+    /// The program by its absolute path.
     ///
     /// # Errors
     /// It is not installed.
@@ -31,13 +31,13 @@ impl Argv {
             .ok_or_else(|| CallError::Command(format!("Command '{program}' cannot be found")))
     }
 
-    /// Adds words.
+    /// Adds arguments.
     pub fn add<T: Into<String>>(&mut self, words: impl IntoIterator<Item = T>) -> &mut Argv {
         self.0.extend(words.into_iter().map(Into::into));
         self
     }
 
-    /// Adds a value as Python's `str()` has it.
+    /// Adds a value as `str()` in Python.
     pub fn value(&mut self, value: &Value) -> &mut Argv {
         self.0.push(python::str(value));
         self
@@ -64,7 +64,7 @@ pub fn all<T: Into<String>>(
     helper(call, Helper::new(argv))
 }
 
-/// `cmd.run_all` of a program with an environment, input or directory of its own.
+/// `cmd.run_all` with its own environment, input or directory.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -87,7 +87,7 @@ pub fn tolerant<T: Into<String>>(
     Ok(ran)
 }
 
-/// `cmd.run`: what the program prints, errors included.
+/// `cmd.run`: the program's output, including standard error.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -102,7 +102,7 @@ pub fn printed<T: Into<String>>(
     Ok(helper(call, merged)?.stdout)
 }
 
-/// As [`printed`], with `ignore_retcode`.
+/// Like [`printed`], with `ignore_retcode`.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -115,27 +115,26 @@ pub fn printed_anyway<T: Into<String>>(
     Ok(text)
 }
 
-/// A text file; bytes that are no UTF-8 are replaced.
+/// Reads a text file; invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As Python raises them.
+/// As raised by Python.
 pub fn read(path: &str) -> Result<String> {
     let octets = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// The text of a file, or the `OSError` that reading it raises.
+/// Reads a text file; the error is the `OSError` that Python raises.
 ///
 /// # Errors
-/// It cannot be read, or is not UTF-8.
+/// It cannot be read or is not UTF-8.
 pub fn read_file(path: &str) -> io::Result<String> {
     let octets = std::fs::read(path)?;
     String::from_utf8(octets).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
 }
 
-/// Replaces what is in a file, keeping its mode and owner; a new file gets the usual mode.
-/// Readers see the old content or the new; where the file is a mount of its own, as in a
-/// container, it is written in place.
+/// Replaces a file's content, keeping its mode and owner; a new file gets the default mode. Readers see either the
+/// old or the new content, unless the file is a mount point (as in containers): then it is written in place.
 ///
 /// # Errors
 /// It cannot be written.
@@ -151,7 +150,7 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     name.push(target.file_name().unwrap_or_default());
     name.push(format!(".{}~", std::process::id()));
     let temp = target.with_file_name(name);
-    // Nobody reads it before it has the mode of the old one.
+    // Set the mode before writing, so that nobody can read it early.
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -167,12 +166,12 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     if written.is_ok() {
         return Ok(());
     }
-    // Gone already is as good.
+    // It may be gone already.
     let _ = std::fs::remove_file(&temp);
     std::fs::write(&target, content)
 }
 
-/// As [`rewrite`], with a text.
+/// Like [`rewrite`], with text.
 ///
 /// # Errors
 /// It cannot be written.
@@ -180,7 +179,7 @@ pub fn write_file(path: &str, text: &str) -> io::Result<()> {
     rewrite(Path::new(path), text.as_bytes())
 }
 
-/// `salt/utils/data.py compare_dicts`: what is new, gone or other, each with `old` and `new`.
+/// `salt/utils/data.py compare_dicts`: new, removed and changed keys, each with `old` and `new`.
 pub fn compare(old: &Map, new: &Map) -> Map {
     let mut ret = Map::new();
     let both = old.iter().chain(new.iter()).map(|(k, _)| k);
@@ -198,14 +197,14 @@ pub fn compare(old: &Map, new: &Map) -> Map {
     ret
 }
 
-/// A file with a name of its own that only its owner can read; it goes with this value.
+/// A temporary file only its owner can read; removed on drop.
 pub struct TempFile(String);
 
 impl TempFile {
-    /// Makes the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// Of the file system.
+    /// File system errors.
     pub fn new(content: &[u8]) -> Result<TempFile> {
         let name = format!("__salt.tmp.{:016x}", rand::random::<u64>());
         let path = std::env::temp_dir().join(name);
@@ -221,7 +220,7 @@ impl TempFile {
         Ok(file)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &str {
         &self.0
     }

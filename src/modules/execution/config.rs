@@ -1,4 +1,4 @@
-//! `config`: values of the minion's configuration, with grains and pillar behind it.
+//! `config`: values from the minion's configuration, grains and pillar.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
@@ -42,18 +42,18 @@ pub(super) const MODULE: Module = Module {
                 opt("omit_master", NO),
                 opt("omit_pillar", NO),
             ]),
-        Function::new("dot_vals", dot_vals, "All configuration values whose names begin with the given word and a dot.")
+        Function::new("dot_vals", dot_vals, "All configuration values whose names start with the given word and a dot.")
             .args(&[req("value")]),
-        Function::new("backup_mode", backup_mode, "The given backup mode, or that of the configuration.")
+        Function::new("backup_mode", backup_mode, "The given backup mode, or the configured one.")
             .args(&[opt("backup", Lit::Str(""))]),
         Function::new("manage_mode", manage_mode, "A file mode as four octal digits.").args(&[req("mode")]),
-        Function::new("valid_fileproto", valid_fileproto, "Whether a URI names a place that files can be fetched from.")
+        Function::new("valid_fileproto", valid_fileproto, "Whether a URI has a scheme that files can be fetched from.")
             .args(&[req("uri")]),
         Function::new("items", |c| Ok(c.ctx.opts.clone().into()), "The whole configuration."),
     ],
 };
 
-/// What stock's module knows without any configuration, as far as this minion has use for it.
+/// Defaults of stock's module that apply to this minion.
 fn defaults() -> Map {
     map! {"test.foo" => "unconfigured", "ca.cert_base_path" => "/etc/pki"}
 }
@@ -72,7 +72,7 @@ fn get(call: &mut Call<'_>) -> Result {
     let delimiter = call.text("delimiter").unwrap_or_default();
     let (master, defaults) = (master(call), defaults());
     if !call.arg("merge").is_nil() {
-        // Whatever is no known strategy counts as `recurse`, and what is to be left out is not.
+        // Unknown strategies count as `recurse`.
         let mut all = defaults;
         for over in [&master, &*ctx.pillar, &*ctx.grains, &ctx.opts] {
             if call.arg("merge").is_str("overwrite") {
@@ -154,7 +154,7 @@ fn option(call: &mut Call<'_>) -> Result {
             (None, default) => default.clone(),
         });
     }
-    // From the weakest place to the strongest; the last one wins.
+    // From lowest to highest priority; the last one wins.
     let mut out = Map::new();
     for (_, data) in used.rev() {
         for (key, value) in data.iter() {
@@ -184,9 +184,8 @@ fn merge(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or_else(|| call.arg("default").clone()))
 }
 
-/// Merges values from the strongest to the weakest as stock's `config.merge`: text ends the
-/// search, maps are joined (the stronger wins), lists are appended, and what does not fit the
-/// first value is left out.
+/// Merges values from highest to lowest priority like stock's `config.merge`: text ends the search, maps are merged
+/// (higher priority wins), lists are appended, and values of another type than the first are skipped.
 pub(super) fn merged<'a>(values: impl Iterator<Item = &'a Value>) -> Option<Value> {
     let mut found: Option<Value> = None;
     for value in values {

@@ -1,9 +1,9 @@
-//! Modules of the site: executables in any language, beside the functions that are built in.
+//! Custom modules: executables in any language that add execution functions.
 //!
-//! A file in `<extension_modules>/modules` or a directory of `module_dirs` that begins with `#!`, or
-//! is an ELF program, is a module by its name without extension. `FILE describe` prints what
-//! functions there are, `FILE call` runs one: JSON in, JSON out (docs/own-modules.md). Its
-//! functions hide those of the same name that are built in, as synced modules do in stock Salt.
+//! A file in `<extension_modules>/modules` or a directory of `module_dirs` that starts with `#!` or is an ELF program
+//! is a module, named like the file without extension. `FILE describe` prints its functions, `FILE call` runs one:
+//! JSON in, JSON out (docs/own-modules.md). Its functions override built-in ones of the same name, like synced
+//! modules in stock Salt.
 //!
 //! Each process describes a file once, and again when it has changed.
 
@@ -18,13 +18,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a module may take to say what it has.
+/// Timeout of `describe`.
 const DESCRIBE: Duration = Duration::from_secs(10);
-/// How long a function may run.
+/// Timeout of a function.
 const CALL: Duration = Duration::from_secs(24 * 3600);
 
-/// One described file. It lives as long as the process, as the tables of functions do; only a
-/// changed file makes another one.
+/// One described file. It lives as long as the process, like the function tables; a changed file creates a new one.
 struct DescribedModule {
     path: PathBuf,
     stamp: Stamp,
@@ -32,7 +31,7 @@ struct DescribedModule {
     functions: &'static [Function],
 }
 
-/// Tells a changed file: device, inode, size, time of change with nanoseconds.
+/// Identifies a file version: device, inode, size, ctime in seconds and nanoseconds.
 type Stamp = (u64, u64, u64, i64, i64);
 
 fn stamp(meta: &Metadata) -> Stamp {
@@ -47,7 +46,7 @@ fn stamp(meta: &Metadata) -> Stamp {
 
 static KNOWN: Mutex<Vec<&'static DescribedModule>> = Mutex::new(Vec::new());
 
-/// The functions of the site's modules, with their full names.
+/// The functions of custom modules, by full name.
 pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = Vec::new();
     for described in described_modules(ctx) {
@@ -61,7 +60,7 @@ pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
     all
 }
 
-/// The function of the site behind a full name.
+/// A function of a custom module, by full name.
 pub fn find(ctx: &Context, fun: &str) -> Option<&'static Function> {
     let found = functions(ctx).into_iter().find(|(name, _)| name == fun);
     found.map(|(_, function)| function)
@@ -85,7 +84,7 @@ fn described_modules(ctx: &Context) -> Vec<&'static DescribedModule> {
         .collect()
 }
 
-/// What a module says of itself; one that says nothing usable has no functions.
+/// Runs `describe`. A module without usable output has no functions.
 fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut out = DescribedModule {
@@ -178,7 +177,7 @@ fn literal(value: &Value) -> Result<Lit, String> {
     })
 }
 
-/// Runs a function of the site.
+/// Runs a function of a custom module.
 fn run(call: &mut Call<'_>) -> Result {
     let function: *const Function = call.function;
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,7 +280,7 @@ esac
             (said.ret, said.retcode),
             (halite_wire::map! {"said" => "hi"}.into(), 3)
         );
-        // It hides the function of its name, and no other one of that module.
+        // It overrides only the function of its name, no other of that module.
         assert_eq!(call(&ctx, "test.ping", &[]).ret, "own".into());
         assert_eq!(call(&ctx, "test.echo", &["x".into()]).ret, "x".into());
         let wrong = call(&ctx, "test.hello", &[]);

@@ -1,16 +1,15 @@
-//! How a module file declares its functions.
+//! Declarations of execution functions.
 //!
-//! Each module is one constant table of [`Function`]. Argument binding, `sys.doc`,
-//! `sys.argspec` and dispatch all read these tables; there is no other way from a
-//! name on the wire to code.
+//! Each module is one constant table of [`Function`]. Argument binding, `sys.doc`, `sys.argspec` and dispatch all
+//! read these tables; a name on the wire reaches code only through them.
 
 use super::{Call, CallError};
 use halite_wire::{Map, Value};
 
-/// What an execution function, or a step of one, returns.
+/// The result of an execution function or of a part of one.
 pub type Result<T = Value, E = CallError> = std::result::Result<T, E>;
 
-/// A default value that can stand in a constant table.
+/// A default value in a constant table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lit {
     /// `None`.
@@ -23,14 +22,14 @@ pub enum Lit {
     Float(f64),
     /// Text.
     Str(&'static str),
-    /// A list, or tuple, without members.
+    /// An empty list or tuple.
     Empty,
-    /// The shell of the minion's environment, as the `shell` grain.
+    /// The shell from the minion's environment, like the `shell` grain.
     Shell,
 }
 
 impl Lit {
-    /// The same as a free-form value.
+    /// The value it stands for.
     pub fn value(self) -> Value {
         match self {
             Lit::Nil => Value::Nil,
@@ -49,7 +48,7 @@ impl Lit {
 pub struct Arg {
     /// Its name, usable as a keyword.
     pub name: &'static str,
-    /// What it is when not given.
+    /// Its default.
     pub default: Option<Lit>,
 }
 
@@ -69,7 +68,7 @@ pub const fn opt(name: &'static str, default: Lit) -> Arg {
     }
 }
 
-/// An argument list as Python writes one: `args![cwd, rev = "HEAD", force = False, user = None]`.
+/// An argument list in Python's notation: `args![cwd, rev = "HEAD", force = False, user = None]`.
 macro_rules! args {
     ($($name:ident $(= $default:tt)?),* $(,)?) => {
         &[$($crate::execution::declare::args!(@ $name $($default)?)),*]
@@ -94,20 +93,20 @@ pub(in crate::execution) use args;
 /// One execution function.
 #[derive(Clone, Copy)]
 pub struct Function {
-    /// Its name inside the module.
+    /// Its name within the module.
     pub name: &'static str,
-    /// The name that stock Salt shows in argument errors; differs where the
-    /// public name is a Python keyword (`true` is `true_`).
+    /// The name in argument errors of stock Salt; differs where the public name is a Python keyword (`true` is
+    /// `true_`).
     pub inner: &'static str,
     /// Named arguments, required ones first.
     pub args: &'static [Arg],
-    /// Whether further positional arguments are taken (`*args`).
+    /// Whether it accepts more positional arguments (`*args`).
     pub varargs: bool,
-    /// Whether named arguments can only be given by keyword.
+    /// Whether named arguments are keyword-only.
     pub keyword_only: bool,
-    /// Whether any keyword is taken (`**kwargs`); such functions also get `__pub_<key>`.
+    /// Whether it accepts any keyword (`**kwargs`); such functions also get `__pub_<key>`.
     pub keywords: bool,
-    /// What it does, for `sys.doc` and argument errors.
+    /// Its documentation, for `sys.doc` and argument errors.
     pub doc: &'static str,
     /// The code.
     pub run: fn(&mut Call<'_>) -> Result,
@@ -138,31 +137,31 @@ impl Function {
         self
     }
 
-    /// Taking further positional arguments.
+    /// Accepts more positional arguments.
     pub const fn varargs(mut self) -> Self {
         self.varargs = true;
         self
     }
 
-    /// Taking any keyword.
+    /// Accepts any keyword.
     pub const fn keywords(mut self) -> Self {
         self.keywords = true;
         self
     }
 
-    /// With named arguments that can only be given by keyword.
+    /// Makes named arguments keyword-only.
     pub const fn keyword_only(mut self) -> Self {
         self.keyword_only = true;
         self
     }
 
-    /// Shown in argument errors under another name.
+    /// Sets the name used in argument errors.
     pub const fn inner(mut self, inner: &'static str) -> Self {
         self.inner = inner;
         self
     }
 
-    /// Whether a keyword can be passed by that name.
+    /// Whether it accepts a keyword.
     pub fn takes(&self, key: &str) -> bool {
         self.keywords || self.args.iter().any(|a| a.name == key)
     }
@@ -171,11 +170,11 @@ impl Function {
 /// One module: its public name and its functions.
 #[derive(Clone, Copy)]
 pub struct Module {
-    /// The part before the dot.
+    /// The part of a function's full name before the dot.
     pub name: &'static str,
     /// Its functions.
     pub functions: &'static [Function],
 }
 
-/// Modules of one name: a host has the first whose test its grains pass.
+/// Modules of the same name. A host has the first one whose predicate accepts its grains.
 pub type ModulesByHost = &'static [(Module, fn(&Map) -> bool)];

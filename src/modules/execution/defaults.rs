@@ -1,4 +1,4 @@
-//! `defaults`: default values of formulas, and maps merged.
+//! `defaults`: default values of formulas, and merging maps.
 
 use super::declare::{Function, Module, Result, args};
 use super::nested::{DELIMITER, traverse};
@@ -32,7 +32,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "update",
             update,
-            "Each map of a map filled up with defaults.",
+            "Fills up each map of a map with defaults.",
         )
         .args(args![
             dest,
@@ -44,7 +44,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// The file of defaults that the file server has for a formula.
+/// The defaults file of a formula on the file server.
 fn load(call: &Call<'_>, formula: &str) -> Result<Option<Value>> {
     let client = FileClient::new(call.ctx)?;
     for kind in ["yaml", "json"] {
@@ -98,7 +98,7 @@ fn merged(dest: &Value, src: &Value, lists: bool) -> Result<Map> {
     Ok(dest)
 }
 
-/// A value, or an empty map for nil that may be one.
+/// A value; nil becomes an empty map if `convert` is set.
 fn converted(value: &Value, convert: bool) -> Value {
     match value {
         Value::Nil if convert => Map::new().into(),

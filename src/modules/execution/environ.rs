@@ -1,7 +1,6 @@
-//! `environ`: the variables that commands of this job inherit.
+//! `environ`: the environment variables that a job's commands inherit.
 //!
-//! A job has a process of its own, so that a change lasts as long as the job, as in a stock
-//! minion with `multiprocessing`.
+//! A job runs in its own process, so a change lasts as long as the job, as in a stock minion with `multiprocessing`.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, python};
@@ -17,7 +16,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "has_value",
             has_value,
-            "Whether a variable is set, perhaps to a certain value.",
+            "Whether a variable is set, optionally to a given value.",
         )
         .args(&[req("key"), opt("value", Lit::Nil)]),
         Function::new("item", item, "The values of one variable or of several.")
@@ -30,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "setenv",
             setenv,
-            "Sets variables from a map; false takes one out or empties it.",
+            "Sets variables from a map; false removes or empties one.",
         )
         .args(&[
             req("environ"),
@@ -58,14 +57,14 @@ fn is_true(call: &Call<'_>, name: &str) -> bool {
     *call.arg(name) == Value::Bool(true)
 }
 
-/// The new value, nil if the variable was taken out, false if it cannot be set.
+/// The new value; nil if the variable was removed, false if it cannot be set.
 fn set(key: &Value, value: &Value, unset: bool) -> Value {
     let Some(key) = key.as_str() else {
         return false.into();
     };
     let text = match value {
         Value::Bool(false) if unset => {
-            // A name that cannot be is not set, either.
+            // An invalid name is not set in stock either.
             environment::set(key, None);
             return Value::Nil;
         }

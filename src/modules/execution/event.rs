@@ -1,5 +1,4 @@
-//! `event`: events from here to the master's bus, or to the minion's own
-//! (`salt/modules/event.py`).
+//! `event`: fires events on the master's or the minion's bus (`salt/modules/event.py`).
 
 use super::Call;
 use super::declare::{Function, Lit, Module, Result, opt, req};
@@ -9,7 +8,7 @@ use halite_wire::{Map, Value};
 pub(super) const MODULE: Module = Module {
     name: "event",
     functions: &[
-        Function::new("send", send, "Fires an event on the master's bus; data, further keywords and, where asked for, environment, grains and pillar are its data.")
+        Function::new("send", send, "Fires an event on the master's bus with data, other keywords and, on request, environment, grains and pillar.")
             .args(&[
                 req("tag"),
                 opt("data", Lit::Nil),
@@ -26,7 +25,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// Whether there is no master to tell (`file_client: local`, `master_type: disable`).
+/// Whether there is no master (`file_client: local`, `master_type: disable`).
 fn is_masterless(call: &Call<'_>) -> bool {
     let opts = &call.ctx.opts;
     let is = |key: &str, value: &str| opts.str(key) == Some(value);
@@ -65,7 +64,7 @@ fn fire_master(call: &mut Call<'_>) -> Result {
     Ok(at_master(call, &tag, data, &preload).into())
 }
 
-/// Whether the master has taken the event.
+/// Fires an event at the master; whether it was accepted.
 fn at_master(call: &Call<'_>, tag: &str, data: Value, preload: &Value) -> bool {
     let mut load = halite_wire::map! {
         "id" => call.ctx.id.as_str(), "tag" => tag, "data" => data, "cmd" => "_minion_event",
@@ -94,7 +93,7 @@ fn send(call: &mut Call<'_>) -> Result {
     Ok(at_master(call, &tag, data.into(), &preload).into())
 }
 
-/// The data of `event.send`: what `data` has counts more than the rest.
+/// The data of `event.send`; the argument `data` takes precedence.
 fn collected(call: &Call<'_>) -> Map {
     let ctx = call.ctx;
     let environ: Map = std::env::vars_os()

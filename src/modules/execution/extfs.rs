@@ -1,4 +1,4 @@
-//! `extfs`: making, tuning and reading ext2, ext3 and ext4 file systems.
+//! `extfs`: creates, tunes and inspects ext2, ext3 and ext4 file systems.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, python, shell};
@@ -31,7 +31,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mkfs",
             mkfs,
-            "Makes a file system on a device. What was on it is lost.",
+            "Creates a file system on a device. Existing data are lost.",
         )
         .args(&[
             req("device"),
@@ -98,7 +98,7 @@ const TUNE: &[(&str, &str)] = &[
     ("uuid", "-U"),
 ];
 
-/// The options that keywords stand for; true is an option without a value.
+/// Command line options for keywords; true means an option without value.
 fn options(call: &Call<'_>, known: &[(&str, &str)]) -> Vec<String> {
     let mut words = Vec::new();
     for (key, value) in call.bound.kwargs.iter() {
@@ -115,7 +115,7 @@ fn options(call: &Call<'_>, known: &[(&str, &str)]) -> Vec<String> {
     words
 }
 
-/// Runs a program; the lines that it printed, or with `full_return` all about it.
+/// Runs a program; returns its output lines, or the full result with `full_return`.
 fn run(call: &mut Call<'_>, argv: Vec<String>, skipped: &[&str], empty: bool) -> Result {
     call.retcode = 0.into();
     let options = map! {"python_shell" => false};
@@ -177,7 +177,7 @@ fn unexpected_output() -> CallError {
     CallError::raised("IndexError", "list index out of range")
 }
 
-/// What `dumpe2fs` prints: lines of names and values, then groups of blocks.
+/// Parses `dumpe2fs` output: names and values, then block groups.
 fn parse(text: &str) -> Result<Map> {
     let mut attributes = Map::new();
     let mut blocks: Vec<(String, Map)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `group`: groups of the host, with the programs of the shadow suite.
+//! `group`: the host's groups, through the shadow suite.
 
 use super::accounts::{group, groups};
 use super::command_helpers::{self, Argv};
@@ -29,23 +29,23 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "info",
             info,
-            "What is known of a group; an empty map if there is none.",
+            "The data of a group; an empty map if it does not exist.",
         )
         .args(&[req("name"), opt("root", Lit::Nil)]),
-        Function::new("getent", getent, "What group.info says of all groups.")
+        Function::new("getent", getent, "The data of all groups.")
             .args(&[opt("refresh", NO), opt("root", Lit::Nil)]),
-        Function::new("chgid", chgid, "Gives a group another id.").args(&[
+        Function::new("chgid", chgid, "Changes the id of a group.").args(&[
             req("name"),
             req("gid"),
             opt("root", Lit::Nil),
             opt("non_unique", NO),
         ]),
-        Function::new("adduser", adduser, "Puts a user into a group.").args(&[
+        Function::new("adduser", adduser, "Adds a user to a group.").args(&[
             req("name"),
             req("username"),
             opt("root", Lit::Nil),
         ]),
-        Function::new("deluser", deluser, "Takes a user out of a group.").args(&[
+        Function::new("deluser", deluser, "Removes a user from a group.").args(&[
             req("name"),
             req("username"),
             opt("root", Lit::Nil),
@@ -143,7 +143,7 @@ fn adduser(call: &mut Call<'_>) -> Result {
     gpasswd(call, "--add", "username")
 }
 
-/// Whoever is no member, or of no group, need not be taken out.
+/// Removing a user who is not a member succeeds.
 fn deluser(call: &mut Call<'_>) -> Result {
     let user = python::str(call.arg("username"));
     let member = group(&name(call), None)?.is_some_and(|g| g.members.contains(&user));

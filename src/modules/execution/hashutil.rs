@@ -1,4 +1,4 @@
-//! `hashutil`: digests, signatures and base64.
+//! `hashutil`: hashes, signatures and base64.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
@@ -10,29 +10,85 @@ use std::path::Path;
 pub(super) const MODULE: Module = Module {
     name: "hashutil",
     functions: &[
-        Function::new("digest", digest, "The digest of a text: md5, sha256 or sha512.")
-            .args(args![instr, checksum = "md5"]),
-        Function::new("digest_file", digest_file, "The digest of a file: md5, sha256 or sha512.")
-            .args(args![infile, checksum = "md5"]),
-        Function::new("base64_b64encode", |c| Ok(base64::encode(&bytes(c, "instr")?).into()), "A text in base64, in one line.")
-            .args(args![instr]),
-        Function::new("base64_b64decode", decode, "What a base64 text stands for.").args(args![instr]),
-        Function::new("base64_encodestring", |c| Ok(base64::encode_lines(&bytes(c, "instr")?).into()), "A text in base64, in lines of 76 characters.")
-            .args(args![instr]),
-        Function::new("base64_decodestring", decode, "What a base64 text in lines stands for.").args(args![instr]),
-        Function::new("base64_encodefile", encode_file, "The content of a file in base64, in lines of 76 characters.")
-            .args(args![fname]),
-        Function::new("base64_decodefile", decode_file, "Writes what a base64 text stands for into a file.")
-            .args(args![instr, outfile]),
-        Function::new("md5_digest", |c| hashed(c, HashType::Md5), "The MD5 digest of a text.").args(args![instr]),
-        Function::new("sha256_digest", |c| hashed(c, HashType::Sha256), "The SHA-256 digest of a text.").args(args![instr]),
-        Function::new("sha512_digest", |c| hashed(c, HashType::Sha512), "The SHA-512 digest of a text.").args(args![instr]),
-        Function::new("hmac_signature", hmac_signature, "Whether a text has this HMAC-SHA-256 in base64 under a shared secret.")
-            .args(args![string, shared_secret, challenge_hmac]),
-        Function::new("hmac_compute", hmac_compute, "The HMAC-SHA-256 of a text under a shared secret, in hexadecimal digits.")
-            .args(args![string, shared_secret]),
-        Function::new("github_signature", github_signature, "Whether a text has this signature, such as sha256=..., as GitHub sends it with a web hook.")
-            .args(args![string, shared_secret, challenge_hmac]),
+        Function::new(
+            "digest",
+            digest,
+            "The hash of a text: md5, sha256 or sha512.",
+        )
+        .args(args![instr, checksum = "md5"]),
+        Function::new(
+            "digest_file",
+            digest_file,
+            "The hash of a file: md5, sha256 or sha512.",
+        )
+        .args(args![infile, checksum = "md5"]),
+        Function::new(
+            "base64_b64encode",
+            |c| Ok(base64::encode(&bytes(c, "instr")?).into()),
+            "A text in base64, in one line.",
+        )
+        .args(args![instr]),
+        Function::new("base64_b64decode", decode, "Decodes base64 text.").args(args![instr]),
+        Function::new(
+            "base64_encodestring",
+            |c| Ok(base64::encode_lines(&bytes(c, "instr")?).into()),
+            "A text in base64, in lines of 76 characters.",
+        )
+        .args(args![instr]),
+        Function::new(
+            "base64_decodestring",
+            decode,
+            "Decodes base64 text in lines.",
+        )
+        .args(args![instr]),
+        Function::new(
+            "base64_encodefile",
+            encode_file,
+            "The content of a file in base64, in lines of 76 characters.",
+        )
+        .args(args![fname]),
+        Function::new(
+            "base64_decodefile",
+            decode_file,
+            "Decodes base64 text to a file.",
+        )
+        .args(args![instr, outfile]),
+        Function::new(
+            "md5_digest",
+            |c| hashed(c, HashType::Md5),
+            "The MD5 hash of a text.",
+        )
+        .args(args![instr]),
+        Function::new(
+            "sha256_digest",
+            |c| hashed(c, HashType::Sha256),
+            "The SHA-256 hash of a text.",
+        )
+        .args(args![instr]),
+        Function::new(
+            "sha512_digest",
+            |c| hashed(c, HashType::Sha512),
+            "The SHA-512 hash of a text.",
+        )
+        .args(args![instr]),
+        Function::new(
+            "hmac_signature",
+            hmac_signature,
+            "Whether a text has this base64 HMAC-SHA-256 for a shared secret.",
+        )
+        .args(args![string, shared_secret, challenge_hmac]),
+        Function::new(
+            "hmac_compute",
+            hmac_compute,
+            "The HMAC-SHA-256 of a text for a shared secret, in hexadecimal.",
+        )
+        .args(args![string, shared_secret]),
+        Function::new(
+            "github_signature",
+            github_signature,
+            "Whether a text has this signature, such as sha256=..., as sent by GitHub webhooks.",
+        )
+        .args(args![string, shared_secret, challenge_hmac]),
     ],
 };
 
@@ -102,7 +158,7 @@ fn encode_file(call: &mut Call<'_>) -> Result {
     Ok(base64::encode_lines(&content).into())
 }
 
-/// Each line by itself, as `base64.decode` does.
+/// Decodes line by line, like `base64.decode`.
 fn decode_file(call: &mut Call<'_>) -> Result {
     let Some(text) = call.arg("instr").as_str() else {
         return Err(CallError::Type(format!(

@@ -1,4 +1,4 @@
-//! `hosts`: the file that names addresses (`hosts(5)`).
+//! `hosts`: the hosts file (`hosts(5)`).
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, command_helpers, python};
@@ -12,12 +12,12 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list_hosts",
             |c| Ok(listed(c)?.into()),
-            "Addresses with their names and comments; comment lines stand under names of their own.",
+            "Addresses with their names and comments; comment lines have keys of their own.",
         ),
         Function::new(
             "get_ip",
             get_ip,
-            "The first address that has a name; an empty text if there is none.",
+            "The first address of a name; empty text if there is none.",
         )
         .args(&[req("host")]),
         Function::new("get_alias", get_alias, "The names of an address.").args(&[req("ip")]),
@@ -30,17 +30,17 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_host",
             set_host,
-            "Gives an address these names and no others.",
+            "Sets the names of an address, replacing others.",
         )
         .args(&[req("ip"), req("alias"), opt("comment", Lit::Nil)]),
-        Function::new("rm_host", rm_host, "Takes a name from an address.")
+        Function::new("rm_host", rm_host, "Removes a name from an address.")
             .args(&[req("ip"), req("alias")]),
-        Function::new("add_host", add_host, "Gives an address one more name.")
+        Function::new("add_host", add_host, "Adds a name to an address.")
             .args(&[req("ip"), req("alias")]),
         Function::new(
             "set_comment",
             set_comment,
-            "Sets the comment of an address that is there.",
+            "Sets the comment of an existing address.",
         )
         .args(&[req("ip"), req("comment")]),
     ],
@@ -54,7 +54,7 @@ fn file(call: &mut Call<'_>) -> Result<String> {
     }
 }
 
-/// As `file`; made where it is missing.
+/// The path of the hosts file, which is created if missing.
 fn create_file(call: &mut Call<'_>) -> Result<String> {
     let path = file(call)?;
     if !Path::new(&path).exists() {
@@ -104,7 +104,7 @@ fn parse(text: &str) -> Map {
     map
 }
 
-/// The file that [`parse`] reads as this.
+/// The file's text; inverse of [`parse`].
 fn render(hosts: &Map) -> String {
     let mut out = String::new();
     for (ip, entry) in hosts.iter() {
@@ -195,7 +195,7 @@ fn set_host(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// The first entry of the address becomes `fresh`, others of it go; without one it is appended.
+/// Replaces the first entry of an address by `fresh` and removes its others; without one, `fresh` is appended.
 fn replaced(text: &str, ip: &str, fresh: &str) -> String {
     let mut out = String::new();
     let mut done = false;
@@ -237,7 +237,7 @@ fn rm_host(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// An entry without one of its names; nothing when it was the only one.
+/// An entry without one of its names; empty if it was the only one.
 fn without(line: &str, ip: &str, alias: &str) -> String {
     let (hosts, comment) = line.split_once('#').unwrap_or((line, ""));
     let names = hosts.split_whitespace().skip(1).filter(|n| *n != alias);

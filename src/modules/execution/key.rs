@@ -25,7 +25,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// Empty when there is no such file, as in stock (`salt/utils/crypt.py pem_finger`).
+/// Empty if the file does not exist, as in stock (`salt/utils/crypt.py pem_finger`).
 fn key_fingerprint(call: &mut Call<'_>, file: &str) -> Result {
     let opts = &call.ctx.opts;
     let kind = call

@@ -1,4 +1,4 @@
-//! `kmod`: modules of the kernel.
+//! `kmod`: kernel modules.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, python, shell, which};
@@ -14,7 +14,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "available",
             |_| Ok(available().into()),
-            "The modules that can be loaded or are built in.",
+            "The available and built-in modules.",
         ),
         Function::new(
             "check_available",
@@ -34,7 +34,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "load",
             load,
-            "Loads a module, with persist at every start; the modules that are new.",
+            "Loads a module, with persist also at boot; returns the new modules.",
         )
         .args(&[req("mod"), opt("persist", Lit::Bool(false))]),
         Function::new(
@@ -49,13 +49,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mod_list",
             mod_list,
-            "The names of the loaded modules, or of those that are loaded at every start.",
+            "The names of the loaded modules, or of those loaded at boot.",
         )
         .args(&[opt("only_persist", Lit::Bool(false))]),
         Function::new(
             "remove",
             remove,
-            "Unloads a module, with persist for good; the modules that are gone.",
+            "Unloads a module, with persist also at boot; returns the removed modules.",
         )
         .args(&[
             req("mod"),
@@ -69,7 +69,7 @@ fn program(name: &str) -> Result<String> {
     which(name).ok_or_else(|| CallError::Command(format!("Command '{name}' cannot be found")))
 }
 
-/// Names of modules below the directory of the running kernel, sorted.
+/// Sorted names of the modules available to the running kernel.
 fn available() -> Vec<String> {
     let release = nix::sys::utsname::uname().map(|u| u.release().to_string_lossy().into_owned());
     let dir = Path::new("/lib/modules").join(release.unwrap_or_default());
@@ -126,7 +126,7 @@ fn loaded(call: &mut Call<'_>) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// The file of modules that are loaded at every start.
+/// The file of modules loaded at boot.
 fn config(call: &Call<'_>) -> &'static str {
     if call.ctx.grains.contains("systemd") {
         "/etc/modules-load.d/salt_managed.conf"
@@ -156,7 +156,7 @@ fn mod_list(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// What `re.escape` makes of the name of a module.
+/// `re.escape` of a module name.
 fn escaped(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -186,7 +186,7 @@ fn load(call: &mut Call<'_>) -> Result {
     Ok(list(new))
 }
 
-/// Makes a module one that is loaded at every start.
+/// Adds a module to those loaded at boot.
 fn persist(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     if !Path::new(path).exists() {
@@ -228,7 +228,7 @@ fn remove(call: &mut Call<'_>) -> Result {
     Ok(list(gone))
 }
 
-/// Takes a module out of those that are loaded at every start.
+/// Removes a module from those loaded at boot.
 fn drop_line(call: &mut Call<'_>, line: &str) -> Result<Option<String>> {
     let path = config(call);
     let Some(name) = line.split_whitespace().next().map(str::to_owned) else {

@@ -1,5 +1,5 @@
-//! Functions that this minion lacks, run by a Salt in Python that is installed beside it
-//! (`legacy_salt`). Each call is a Python process of its own, so it takes most of a second.
+//! Runs functions this minion lacks through an installed Python Salt (`legacy_salt`). Each call starts a Python
+//! process, which takes most of a second.
 
 use super::{CallError, Context, python};
 use crate::execution::declare::Result;
@@ -9,21 +9,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PROGRAM: &str = include_str!("legacy.py");
-/// How long a function may run.
+/// Timeout of a function.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// What came of it.
+/// The result of a call.
 pub struct LegacyReturn {
-    /// The value.
+    /// The return value.
     pub ret: Value,
     /// Salt's `__context__["retcode"]`.
     pub retcode: Value,
-    /// By what, for the return: `Salt 3008.3 in /opt/salt`.
+    /// What ran it, for the return: `Salt 3008.3 in /opt/salt`.
     pub by: String,
 }
 
-/// The Python of the installation, if there is one: `legacy_salt` names it, or a directory with
-/// `bin/python3`.
+/// The installation's Python, if configured: `legacy_salt` is its path, or a directory with `bin/python3`.
 fn interpreter(ctx: &Context) -> Option<PathBuf> {
     let path = Path::new(ctx.opts.str("legacy_salt").filter(|p| !p.is_empty())?);
     if path.is_dir() {
@@ -33,8 +32,7 @@ fn interpreter(ctx: &Context) -> Option<PathBuf> {
     }
 }
 
-/// Runs a function with its arguments. `None`: no such installation is configured, or it does
-/// not have the function either.
+/// Runs a function. `None`: no installation is configured, or it does not have the function either.
 pub fn call(
     ctx: &Context,
     fun: &str,

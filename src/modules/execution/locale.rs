@@ -1,4 +1,4 @@
-//! `locale`: the languages that the host knows, and the one it uses.
+//! `locale`: available locales and the system's locale.
 
 use super::declare::{Function, Module, Result, req};
 use super::{Call, CallError, python, shell, which};
@@ -11,15 +11,19 @@ use std::path::Path;
 pub(super) const MODULE: Module = Module {
     name: "locale",
     functions: &[
-        Function::new("avail", avail, "Whether a locale is there.").args(&[req("locale")]),
-        Function::new("gen_locale", gen_locale, "Makes a locale; takes verbose.")
-            .args(&[req("locale")])
-            .keywords(),
+        Function::new("avail", avail, "Whether a locale is available.").args(&[req("locale")]),
+        Function::new(
+            "gen_locale",
+            gen_locale,
+            "Generates a locale; accepts verbose.",
+        )
+        .args(&[req("locale")])
+        .keywords(),
         Function::new("get_locale", get_locale, "The host's locale."),
         Function::new(
             "list_avail",
             |c| Ok(Value::Array(list(c)?.into_iter().map(Value::Str).collect())),
-            "The locales that are there.",
+            "The available locales.",
         ),
         Function::new("set_locale", set_locale, "Sets the host's locale.").args(&[req("locale")]),
     ],
@@ -70,7 +74,7 @@ impl Locale {
         out
     }
 
-    /// As `locale -a` writes it.
+    /// In the form of `locale -a`.
     fn normal(text: &str) -> String {
         let mut locale = Locale::parse(text);
         locale.territory = locale.territory.to_uppercase();
@@ -111,7 +115,7 @@ fn booted() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// The part `System Locale` of `localectl status`.
+/// The section `System Locale` of `localectl status`.
 fn localectl(call: &mut Call<'_>) -> Result<Map> {
     if which("localectl").is_none() {
         return Err(CallError::Command("Unable to find \"localectl\"".into()));
@@ -179,7 +183,7 @@ fn get_locale(call: &mut Call<'_>) -> Result {
     Ok(value.replace('"', "").into())
 }
 
-/// Replaces a line of a file by way of the `file` module.
+/// Replaces a line of a file through the `file` module.
 fn put_line(call: &mut Call<'_>, path: &str, pattern: &str, line: &str) -> Result {
     let options = map! {"append_if_not_found" => true};
     call.salt(
@@ -325,7 +329,7 @@ fn gen_locale(call: &mut Call<'_>) -> Result {
     Ok((code == Some(0)).into())
 }
 
-/// Whether the host could make such a locale.
+/// Whether the host supports such a locale.
 fn is_known(call: &Call<'_>, locale: &str, name: &str, listed: bool) -> Result<bool> {
     if listed {
         let path = "/usr/share/i18n/SUPPORTED";

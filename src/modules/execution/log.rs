@@ -1,4 +1,4 @@
-//! `log`: lines in the minion's log (`salt/modules/logmod.py`).
+//! `log`: writes to the minion's log (`salt/modules/logmod.py`).
 
 use super::Call;
 use super::declare::{Arg, Function, Module, Result, req};
@@ -12,37 +12,37 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "debug",
             |c| write(c, Level::Debug),
-            "Writes a line of level debug.",
+            "Logs a message at level debug.",
         )
         .args(MESSAGE),
         Function::new(
             "info",
             |c| write(c, Level::Info),
-            "Writes a line of level info.",
+            "Logs a message at level info.",
         )
         .args(MESSAGE),
         Function::new(
             "warning",
             |c| write(c, Level::Warn),
-            "Writes a line of level warning.",
+            "Logs a message at level warning.",
         )
         .args(MESSAGE),
         Function::new(
             "error",
             |c| write(c, Level::Error),
-            "Writes a line of level error.",
+            "Logs a message at level error.",
         )
         .args(MESSAGE),
         Function::new(
             "critical",
             |c| write(c, Level::Error),
-            "Writes a line of level error, the highest here.",
+            "Logs a message at level error, the highest here.",
         )
         .args(MESSAGE),
         Function::new(
             "exception",
             |c| write(c, Level::Error),
-            "Writes a line of level error.",
+            "Logs a message at level error.",
         )
         .args(MESSAGE),
     ],

@@ -1,4 +1,4 @@
-//! `match`: whether this minion is meant by a target.
+//! `match`: whether a target matches this minion.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, Context, python};
@@ -7,7 +7,7 @@ use halite_render::merge::NotMaps;
 use halite_target::{IpTest, Subject, Target};
 use halite_wire::{Map, Value};
 
-/// The key under which `match.ifelse` looks for its last argument.
+/// Key under which `match.ifelse` looks up its last argument.
 const ELSE: &str = "SALT_IFELSE_FUNCTION_DEFAULT";
 
 pub(super) const MODULE: Module = Module {
@@ -34,14 +34,14 @@ pub(super) const MODULE: Module = Module {
             .args(args![tgt, delimiter = ":"]),
         Function::new("pillar_pcre", |c| delimited(c, "pillar_pcre"), "Whether a regular expression fits a value of the pillar.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("filter_by", filter_by, "The value of the first key of a map that means this minion, or of the default.")
+        Function::new("filter_by", filter_by, "The value of the first map key that matches this minion, or of the default.")
             .args(args![
                 lookup, tgt_type = "compound", minion_id = None, merge = None, merge_lists = False,
                 default = "default"
             ]),
-        Function::new("search_by", search_by, "The keys of a map in whose lists a target means this minion.")
+        Function::new("search_by", search_by, "The map keys whose lists contain a target that matches this minion.")
             .args(args![lookup, tgt_type = "compound", minion_id = None]),
-        Function::new("ifelse", ifelse, "Of pairs of target and value the first value whose target means this minion, else the last argument.")
+        Function::new("ifelse", ifelse, "The value of the first matching target among pairs of target and value, else the last argument.")
             .args(args![tgt_type = "compound", minion_id = None, merge = None, merge_lists = False])
             .varargs()
             .keyword_only(),
@@ -79,12 +79,11 @@ fn delimited(call: &mut Call<'_>, kind: &str) -> Result {
     of_kind(call, kind, call.arg("tgt"), Some(call.arg("delimiter")))
 }
 
-/// One of the functions by the name that it has inside of stock's module, with the second argument
-/// that it may take: an id, or a delimiter for grains and pillar.
+/// Matches by a function's name inside stock's module. Some take a second argument: an id, or a delimiter for grains
+/// and pillar.
 ///
 /// # Errors
-/// There is no such function, or it takes no second argument. A target that cannot be read means
-/// nobody.
+/// The function does not exist or takes no second argument. An invalid target matches nothing.
 fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> Result {
     let second = second.filter(|v| !v.is_nil());
     let text = second.map(python::str);
@@ -96,7 +95,7 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
             let text = format!("{name}() takes 1 positional argument but 2 were given");
             return Err(CallError::Type(text));
         }
-        // Stock's matcher is about a function that is no more.
+        // Stock's matcher uses a function that no longer exists.
         "data" => return Ok(false.into()),
         "ipcidr" => match tgt.as_str().and_then(IpTest::parse) {
             Some(_) => (name, None, None),
@@ -133,7 +132,7 @@ fn lookup(call: &Call<'_>) -> Result<Map> {
     }
 }
 
-/// Whether a key of a table means the minion, by the arguments `tgt_type` and `minion_id`.
+/// Whether a table key matches the minion, according to the arguments `tgt_type` and `minion_id`.
 fn target_matches(call: &Call<'_>, tgt: &Value) -> Result<bool> {
     let kind = python::str(call.arg("tgt_type"));
     let id = Some(call.arg("minion_id")).filter(|id| id.truthy());

@@ -1,7 +1,6 @@
-//! `mine`: values that minions leave with the master for each other
-//! (`salt/modules/mine.py`, `salt/utils/mine.py`).
+//! `mine`: values that minions publish on the master for each other (`salt/modules/mine.py`, `salt/utils/mine.py`).
 //!
-//! Left out: `get_docker`, for there is no module `docker`.
+//! Not supported: `get_docker`, because there is no `docker` module.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, Context, config, find_for, python};
@@ -13,33 +12,33 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
-/// Marks a value that only some may read.
+/// Marks a value with access restrictions.
 const ACL: &str = "__saltmine_acl__";
-/// The value in it.
+/// The restricted value.
 const DATA: &str = "__data__";
-/// Key of the mine in the data of a minion without a master.
+/// Key of the mine in the data store of a minion without a master.
 const LOCAL: &str = "mine_cache";
 
 pub(super) const MODULE: Module = Module {
     name: "mine",
     functions: &[
-        Function::new("update", update, "Brings the values of the functions in mine_functions, or of those given, to the master; clear replaces all values.")
+        Function::new("update", update, "Sends the values of mine_functions, or of the given functions, to the master; clear replaces all values.")
             .args(&[opt("clear", Lit::Bool(false)), opt("mine_functions", Lit::Nil)]),
-        Function::new("send", send, "Runs a function and leaves its value in the mine under the given name; mine_function names another function, allow_tgt and allow_tgt_type say who may read it.")
+        Function::new("send", send, "Runs a function and stores its value in the mine under the given name; mine_function names another function, allow_tgt and allow_tgt_type restrict who may read it.")
             .args(&[req("name")])
             .varargs()
             .keywords(),
-        Function::new("get", get, "Values of one function, or of several, from the mines of the minions that a target means.")
+        Function::new("get", get, "Values of one or several functions from the mines of the targeted minions.")
             .args(&[
                 req("tgt"),
                 req("fun"),
                 opt("tgt_type", Lit::Str("glob")),
                 opt("exclude_minion", Lit::Bool(false)),
             ]),
-        Function::new("delete", delete, "Takes one value out of the mine of this minion.")
+        Function::new("delete", delete, "Removes a value from this minion's mine.")
             .args(&[req("fun")]),
-        Function::new("flush", flush, "Takes all values out of the mine of this minion."),
-        Function::new("valid", valid, "The functions of mine_functions that this minion has."),
+        Function::new("flush", flush, "Removes all values from this minion's mine."),
+        Function::new("valid", valid, "The functions in mine_functions that this minion has."),
     ],
 };
 
@@ -89,7 +88,7 @@ fn take_acl(kwargs: &mut Map) -> Map {
     acl
 }
 
-/// The value as it is stored: with its rule, if it has one (`wrap_acl_structure`).
+/// The value as stored: with its access rule, if any (`wrap_acl_structure`).
 fn with_acl(value: Value, acl: Map) -> Value {
     if !acl.contains("allow_tgt") {
         return value;
@@ -99,7 +98,7 @@ fn with_acl(value: Value, acl: Map) -> Value {
     entry.into()
 }
 
-/// `mine_functions` of configuration, master and pillar together.
+/// `mine_functions` of the configuration, the master and the pillar, merged.
 pub fn configured(ctx: &Context) -> Option<Map> {
     let master = ctx.pillar.get("master").and_then(Value::as_map);
     let places = [Some(&ctx.opts), master, Some(&*ctx.pillar)];
@@ -260,8 +259,8 @@ fn store(ctx: &Context, data: Map, clear: bool) -> Result {
     )
 }
 
-/// Sends something for which the answer does not count. Stock says that all went well before it
-/// has asked the master; here a master that cannot be reached makes it `false`.
+/// Sends a request whose answer is ignored. Stock reports success before it contacts the master; here an unreachable
+/// master yields `false`.
 fn send_to_master(ctx: &Context, load: Map) -> Result {
     match ctx.master.call(&load) {
         Ok(_) => Ok(true.into()),
@@ -276,7 +275,7 @@ fn is_local(ctx: &Context) -> bool {
     ctx.opts.str("file_client") == Some("local") || !ctx.master.is_there()
 }
 
-/// The data that stock's module `data` keeps.
+/// The file of stock's `data` module.
 fn datastore(ctx: &Context) -> PathBuf {
     cache::datastore(&ctx.cachedir)
 }
@@ -307,7 +306,7 @@ fn store_locally(ctx: &Context, mine: Map) -> Result {
     Ok(true.into())
 }
 
-/// Without a master there is only this minion's own mine, and its rules bind nobody.
+/// Without a master there is only this minion's own mine, without access restrictions.
 fn local_get(call: &Call<'_>) -> Result {
     let ctx = call.ctx;
     let kind = python::str(call.arg("tgt_type"));

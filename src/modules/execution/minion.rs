@@ -1,4 +1,4 @@
-//! `minion`: the minion's own process, and the keys of a master on the same host.
+//! `minion`: the minion's process, and a local master's keys.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, program, python};
@@ -9,10 +9,10 @@ use nix::unistd::Pid;
 use std::path::Path;
 use std::time::Duration;
 
-/// `salt.defaults.exitcodes`: something inside went wrong; try again later.
+/// `salt.defaults.exitcodes`: internal error, try again later.
 const SOFTWARE: i64 = 70;
 const TEMPORARY: i64 = 75;
-/// The unit that starts this minion.
+/// This minion's systemd unit.
 const SERVICE: &str = "halite-minion";
 /// Directories of a master's keys.
 const KEYS: [&str; 4] = [
@@ -25,12 +25,7 @@ const KEYS: [&str; 4] = [
 pub(super) const MODULE: Module = Module {
     name: "minion",
     functions: &[
-        Function::new(
-            "list",
-            list,
-            "The keys that a master on this host has, by their state.",
-        )
-        .inner("list_"),
+        Function::new("list", list, "The keys of a master on this host, by state.").inner("list_"),
         Function::new(
             "kill",
             |c| Ok(stop_daemon(c, python::int(c.arg("timeout"))?).into()),
@@ -40,7 +35,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "restart",
             restart,
-            "Restarts the minion through systemd, by minion_restart_command, or only ends it.",
+            "Restarts the minion through systemd or minion_restart_command, or only stops it.",
         )
         .args(args![
             systemd = True,
@@ -79,8 +74,7 @@ fn signal(pid: i64) -> bool {
     }
 }
 
-/// What `minion.kill` returns. The daemon's process is the one of the grain `pid`; this job has one
-/// of its own.
+/// The result of `minion.kill`. The daemon's process id is the grain `pid`; this job has its own.
 fn stop_daemon(call: &Call<'_>, timeout: i64) -> Map {
     let Some(pid) = call.ctx.grains.int("pid") else {
         return map! {
@@ -106,7 +100,7 @@ fn stop_daemon(call: &Call<'_>, timeout: i64) -> Map {
     }
 }
 
-/// How a restart goes.
+/// How to restart the daemon.
 enum RestartMethod {
     Systemd,
     Command(Vec<String>),
@@ -202,7 +196,7 @@ fn start(
     Ok(())
 }
 
-/// Restarts the service, and before that plans a second start if asked to.
+/// Restarts the service; schedules a second start first if requested.
 fn service(call: &mut Call<'_>, ret: &mut Map, comment: &mut Vec<String>) {
     let mut report = Map::new();
     let mut planned = Ok(());

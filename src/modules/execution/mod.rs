@@ -1,8 +1,7 @@
 //! Execution modules: the functions that jobs and `halite-call` run.
 //!
-//! One file per module, one table per file ([`declare::Function`]), one line here per
-//! table. [`call`] takes the wire form of the arguments and answers what a minion
-//! returns, with the texts of stock Salt (`salt/minion.py _thread_return`).
+//! One file per module, one table per file ([`declare::Function`]), one line here per table. [`call`] takes wire
+//! arguments and returns what a minion returns, with stock's texts (`salt/minion.py _thread_return`).
 
 mod accounts;
 mod aliases;
@@ -86,7 +85,7 @@ use bind::Bound;
 use declare::{Function, Module, ModulesByHost};
 use std::borrow::Cow;
 
-/// Every module. New modules get a line here and nowhere else.
+/// All modules. A new module is added here and nowhere else.
 const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
@@ -142,10 +141,10 @@ const MODULES: &[Module] = &[
     xfs::MODULE,
 ];
 
-/// Modules of one name of which a host has one, by its grains.
+/// Modules of the same name, of which each host has one depending on its grains.
 const HOST_SPECIFIC: &[ModulesByHost] = &[pkg::MODULES];
 
-/// How deeply functions may call functions (`test.cross_test`).
+/// Maximum nesting of function calls (`test.cross_test`).
 const MAX_CALLS: u32 = 32;
 
 /// One running call: the context, the bound arguments, and the retcode to report.
@@ -161,14 +160,14 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// A declared argument. An undeclared name is nil: a table and its code disagree only in a bug.
+    /// A declared argument; nil for undeclared names, which are a bug in the function's table.
     pub fn arg(&self, name: &str) -> &Value {
         const NIL: &Value = &Value::Nil;
         let at = self.function.args.iter().position(|a| a.name == name);
         at.and_then(|i| self.bound.named.get(i)).unwrap_or(NIL)
     }
 
-    /// A declared argument as text, or what Python's `str()` makes of it; nil is `None`.
+    /// A declared argument as text, like Python's `str()`; nil is `None`.
     pub fn text(&self, name: &str) -> Option<String> {
         match self.arg(name) {
             Value::Nil => None,
@@ -176,15 +175,15 @@ impl Call<'_> {
         }
     }
 
-    /// Whether a declared argument is true as Python sees it.
+    /// Whether a declared argument is true in Python's sense.
     pub fn flag(&self, name: &str) -> bool {
         self.arg(name).truthy()
     }
 
-    /// Runs another function as `__salt__[fun](*args, **kwargs)`.
+    /// Calls another function like `__salt__[fun](*args, **kwargs)`.
     ///
     /// # Errors
-    /// Whatever that function raises; a `KeyError` when there is none.
+    /// What the function raises, or a `KeyError` if it does not exist.
     pub fn salt(&mut self, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
         let Some(function) = find_for(self.ctx, fun) else {
             return self.legacy(fun, &args, &kwargs);
@@ -220,12 +219,12 @@ impl Call<'_> {
     }
 }
 
-/// Kinds of modules that minions take from the file server (`_modules`, `_states`, ...), without the underscore.
+/// Types of modules synced from the file server (`_modules`, `_states`, ...), without the underscore.
 pub fn extension_kinds() -> &'static [&'static str] {
     saltutil::KINDS
 }
 
-/// All functions with their full names, sorted; of those that hosts have in several kinds, the first.
+/// All functions by full name, sorted. For host-specific modules, the first variant.
 pub fn functions() -> Vec<(String, &'static Function)> {
     let chosen = HOST_SPECIFIC
         .iter()
@@ -235,8 +234,8 @@ pub fn functions() -> Vec<(String, &'static Function)> {
     named(MODULES.iter().chain(chosen))
 }
 
-/// As [`functions`], those that this host has, with those of the site's modules ([`custom`]), which hide others of
-/// their name.
+/// The functions available on this host, including those of custom modules ([`custom`]), which override others of the
+/// same name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = custom::functions(ctx);
     for (name, function) in named(MODULES.iter().chain(host_modules(&ctx.grains))) {
@@ -259,18 +258,18 @@ fn named(modules: impl Iterator<Item = &'static Module>) -> Vec<(String, &'stati
     all
 }
 
-/// The modules that only some hosts have, and this one has.
+/// The host-specific modules of a host.
 fn host_modules(grains: &Map) -> impl Iterator<Item = &'static Module> {
     let fits = |kinds: &ModulesByHost| kinds.iter().find(|(_, fits)| fits(grains)).map(|(m, _)| m);
     HOST_SPECIFIC.iter().filter_map(fits)
 }
 
-/// The function behind a full name, the site's own before those that are built in.
+/// Finds a function by full name; custom modules come first.
 pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
     custom::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
 }
 
-/// The built-in function behind a full name on a host with these grains.
+/// Finds a built-in function by full name for a host with these grains.
 fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = MODULES
@@ -280,8 +279,8 @@ fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     module.functions.iter().find(|f| f.name == name)
 }
 
-/// Runs code as if inside a call without arguments: what modules offer to the rest of the program (the pieces
-/// of `file`) takes a [`Call`].
+/// Runs code as if inside a call without arguments, for users of functions that take a [`Call`], such as those of
+/// `file`.
 pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
     run(&mut Call {
@@ -293,15 +292,15 @@ pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     })
 }
 
-/// Runs a function as `__salt__[fun](*args, **kwargs)`, for code that is not inside a call.
+/// Calls a function like `__salt__[fun](*args, **kwargs)`, from outside a call.
 ///
 /// # Errors
-/// Whatever that function raises; a `KeyError` when there is none.
+/// What the function raises, or a `KeyError` if it does not exist.
 pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
     inside(ctx, |call| call.salt(fun, args, kwargs))
 }
 
-/// Runs a function with arguments in wire form.
+/// Calls a function with wire arguments.
 pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     let Some(function) = find_for(ctx, fun) else {
         return call_legacy(ctx, fun, args);
@@ -313,9 +312,9 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     }
 }
 
-/// A function that is not here: an installed Salt may have it.
+/// Tries an installed Salt for a function we do not have.
 fn call_legacy(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
-    // Any keyword is taken here; that Salt knows which ones there are.
+    // Accept any keyword: only that Salt knows the function's arguments.
     const OPEN: Function = Function::new("", |_| Ok(Value::Nil), "")
         .varargs()
         .keywords();
@@ -361,7 +360,7 @@ fn run(
 }
 
 fn finished(ret: Value, retcode: Value) -> CallOutcome {
-    // A retcode that is no number (`test.retcode abc`) is still a failure.
+    // A non-numeric retcode (`test.retcode abc`) is a failure.
     let mut code = retcode.as_int().unwrap_or(1);
     if code == 0 && !looks_successful(&ret) {
         code = 1;
@@ -386,7 +385,7 @@ fn looks_successful(ret: &Value) -> bool {
         .all(|key| map.get(key).is_none_or(Value::truthy))
 }
 
-/// Stock goes on with the frames of the Python stack; only head and last line mean anything here.
+/// Stock appends the Python stack frames; only the first and last line are meaningful here.
 const TRACEBACK: &str =
     "The minion function caused an exception: Traceback (most recent call last):\n";
 

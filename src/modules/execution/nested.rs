@@ -1,4 +1,4 @@
-//! Walking through nested data by a path such as `a:b:0`.
+//! Lookup in nested data by a path such as `a:b:0`.
 
 use super::declare::Result;
 use super::{Call, CallError, python};
@@ -6,12 +6,11 @@ use halite_target::fnmatch;
 use halite_wire::yaml::yamlify_arg;
 use halite_wire::{Map, Value};
 
-/// The delimiter of paths unless the caller names another.
+/// Default path delimiter.
 pub const DELIMITER: &str = ":";
 
-/// The value at a path, as `salt/utils/data.py traverse_dict_and_list`: lists are
-/// indexed by number, or searched for the first map that has the key; keys of maps
-/// may be numbers or booleans.
+/// The value at a path, as in `salt/utils/data.py traverse_dict_and_list`: lists are indexed by number or searched
+/// for the first map with the key; map keys may be numbers or booleans.
 pub fn traverse<'a>(data: &'a Map, key: &Value, delimiter: &str) -> Option<&'a Value> {
     let text = python::str(key);
     if text.is_empty() && data.is_empty() {
@@ -62,8 +61,8 @@ fn in_list<'a>(list: &'a [Value], key: &str) -> Option<&'a Value> {
     list.get(at)
 }
 
-/// Merges maps key by key as `salt/utils/dictupdate.py update`; what `over` has wins.
-/// Lists are replaced, or with `merge_lists` extended by what they lack.
+/// Merges maps recursively like `salt/utils/dictupdate.py update`; `over` wins. Lists are replaced, or with
+/// `merge_lists` extended by missing items.
 pub fn update(base: &mut Map, over: &Map, merge_lists: bool) {
     for (key, value) in over.iter() {
         let slot = base.0.iter_mut().find(|(k, _)| k == key).map(|(_, v)| v);
@@ -79,7 +78,7 @@ pub fn update(base: &mut Map, over: &Map, merge_lists: bool) {
     }
 }
 
-/// A flag as `salt/utils/data.py is_true` reads it: `True`, a number above zero, or the word.
+/// A flag, as in `salt/utils/data.py is_true`: `True`, a positive number, or the text `true`.
 pub fn is_true(value: &Value) -> bool {
     match value {
         Value::Str(text) => match text.trim().parse::<f64>() {
@@ -92,11 +91,11 @@ pub fn is_true(value: &Value) -> bool {
     }
 }
 
-/// Picks the entry of `lookup_dict` whose key fits the value at the path in argument
-/// `name` (`salt/utils/data.py filter_by`).
+/// Selects the entry of `lookup_dict` whose key matches the value at the path in argument `name` (`salt/utils/data.py
+/// filter_by`).
 ///
 /// # Errors
-/// The lookup is no map.
+/// The lookup is not a map.
 pub fn filter_by(call: &Call<'_>, data: &Map, name: &str) -> Result {
     let Value::Map(lookup) = call.arg("lookup_dict") else {
         return Err(CallError::raised(

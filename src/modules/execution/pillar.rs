@@ -1,8 +1,8 @@
 //! `pillar`: the data that the master compiled for this minion.
 //!
-//! As in 3008.3 values are masked in what these functions return unless `unmask` is
-//! given (`salt/utils/secret.py serial`); `pillar.raw` is not masked. `items` and what is made of it have the
-//! master compile the pillar afresh, or compile it here where there is no master.
+//! As in 3008.3, returned values are masked unless `unmask` is given (`salt/utils/secret.py serial`); `pillar.raw` is
+//! not masked. `items` and functions based on it have the master compile a new pillar, or compile it here without a
+//! master.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
@@ -12,7 +12,7 @@ use halite_channel::pillar_request::PillarQuery;
 use halite_wire::{Map, Value, yaml};
 use std::sync::Arc;
 
-/// What stock shows as the default of `pillar.get` when the caller gives none.
+/// Shown by stock as the default of `pillar.get` when none is given.
 const NOT_SET: &str = "<Constant.NOT_SET>";
 const MASK: &str = "**********";
 
@@ -37,13 +37,13 @@ const GET: &[Arg] = &[
 pub(super) const MODULE: Module = Module {
     name: "pillar",
     functions: &[
-        Function::new("items", items, "The whole pillar, or the parts named.").args(ALL).varargs().keyword_only(),
-        Function::new("data", items, "Another name for pillar.items.").args(ALL).varargs().keyword_only(),
-        Function::new("ls", ls, "The names at the top of the pillar.").args(ALL).varargs().keyword_only(),
-        Function::new("get", get, "One value of the pillar by its path, or the default; with merge, a default map or list is filled up from the pillar.")
+        Function::new("items", items, "The whole pillar, or the given parts.").args(ALL).varargs().keyword_only(),
+        Function::new("data", items, "Alias of pillar.items.").args(ALL).varargs().keyword_only(),
+        Function::new("ls", ls, "The top-level keys of the pillar.").args(ALL).varargs().keyword_only(),
+        Function::new("get", get, "One value of the pillar by its path, or the default; with merge, a default map or list is merged with the pillar.")
             .args(GET),
-        Function::new("fetch", get, "Another name for pillar.get.").inner("get").args(GET),
-        Function::new("item", item, "The values named, each by a path with the delimiter between its parts.")
+        Function::new("fetch", get, "Alias of pillar.get.").inner("get").args(GET),
+        Function::new("item", item, "The given values, each a path with delimiters.")
             .args(&[
                 opt("default", Lit::Nil),
                 opt("delimiter", Lit::Nil),
@@ -53,13 +53,13 @@ pub(super) const MODULE: Module = Module {
             ])
             .varargs()
             .keyword_only(),
-        Function::new("raw", raw, "The pillar as the minion holds it, or one of its top values, without masks.")
+        Function::new("raw", raw, "The minion's current pillar, or one of its top-level values, unmasked.")
             .args(&[opt("key", Lit::Nil), opt("unmask", Lit::Nil)]),
         Function::new("keys", keys, "The keys of a map in the pillar.")
             .args(&[req("key"), opt("delimiter", Lit::Str(DELIMITER)), opt("unmask", Lit::Nil)]),
-        Function::new("ext", ext, "The pillar with one more external pillar, a map of its name to its arguments; the master must allow it with on_demand_ext_pillar.")
+        Function::new("ext", ext, "The pillar with an additional external pillar, given as a map of its name to its arguments; the master must allow it with on_demand_ext_pillar.")
             .args(&[req("external"), opt("pillar", Lit::Nil), opt("unmask", Lit::Nil)]),
-        Function::new("filter_by", filter_by, "Picks from a map the entry whose key, perhaps a glob, fits a value of the pillar.")
+        Function::new("filter_by", filter_by, "Selects the map entry whose key, possibly a glob, matches a pillar value.")
             .args(&[
                 req("lookup_dict"),
                 req("pillar"),
@@ -67,11 +67,11 @@ pub(super) const MODULE: Module = Module {
                 opt("default", Lit::Str("default")),
                 opt("base", Lit::Nil),
             ]),
-        Function::new("obfuscate", obfuscate, "As pillar.items with the kinds of the values in place of the values.")
+        Function::new("obfuscate", obfuscate, "Like pillar.items, with types instead of values.")
             .args(ALL)
             .varargs()
             .keyword_only(),
-        Function::new("file_exists", file_exists, "Whether there is a file by that path in pillar_roots; for standalone minions.")
+        Function::new("file_exists", file_exists, "Whether a file exists in pillar_roots; for masterless minions.")
             .args(&[req("path"), opt("saltenv", Lit::Nil)]),
     ],
 };
@@ -82,7 +82,7 @@ fn obfuscate(call: &mut Call<'_>) -> Result {
     } else {
         named(call, &*source(call)?, &"".into(), DELIMITER)
     };
-    // Stock masks before it looks at the kinds, so most values are texts.
+    // Stock masks before checking types, so most values are strings.
     let shown = self::shown(call, shown.into(), false);
     Ok(obfuscated(shown))
 }
@@ -126,12 +126,12 @@ fn shown(call: &Call<'_>, value: Value, plain: bool) -> Value {
     if unmask { value } else { masked(value) }
 }
 
-/// A text argument, unless it is nil.
+/// A text argument unless nil.
 fn given(call: &Call<'_>, name: &str) -> Option<String> {
     call.text(name)
 }
 
-/// The pillar compiled afresh with what the arguments say, as `pillar.items` of stock gives it before it masks.
+/// A newly compiled pillar according to the arguments: `pillar.items` of stock before masking.
 fn compiled(call: &Call<'_>) -> Result<Map> {
     let opts = &call.ctx.opts;
     let own = |key: &str| opts.str(key).map(str::to_owned);
@@ -165,8 +165,8 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
     compile(call, &query)
 }
 
-/// Without a way to a master it is the pillar that the minion holds.
-fn compile(call: &Call<'_>, query: &PillarQuery) -> Result<Map> {
+/// Without a master connection, the pillar the minion already has.
+fn compile(call: &Call<'_>, wish: &Wish) -> Result<Map> {
     let ctx = call.ctx;
     if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
@@ -174,8 +174,8 @@ fn compile(call: &Call<'_>, query: &PillarQuery) -> Result<Map> {
     pillar::compile_fresh(ctx, query, super::template_functions)
 }
 
-/// The pillar that `get` and `item` look into: another than the minion's where an environment is named, and then
-/// masked already, as stock has it.
+/// The pillar for `get` and `item`: if an environment is given, that environment's pillar, already masked as in
+/// stock.
 fn source(call: &Call<'_>) -> Result<Arc<Map>> {
     if call.arg("pillarenv").is_nil() && call.arg("saltenv").is_nil() {
         return Ok(call.ctx.pillar.clone());
@@ -188,7 +188,7 @@ fn source(call: &Call<'_>) -> Result<Arc<Map>> {
     }))
 }
 
-/// Only `pillar.items` heeds this option, as in stock.
+/// Only `pillar.items` uses this option, as in stock.
 fn mask_off(call: &Call<'_>) -> bool {
     call.ctx
         .opts
@@ -202,7 +202,7 @@ fn items(call: &mut Call<'_>) -> Result {
         let all = compiled(call)?;
         return Ok(shown(call, all.into(), mask_off(call)));
     }
-    // With names it is `pillar.item`, which stock calls without `unmask`.
+    // With names this is `pillar.item`, which stock calls without `unmask`.
     Ok(masked(
         named(call, &*source(call)?, &"".into(), DELIMITER).into(),
     ))
@@ -284,7 +284,7 @@ fn no_key(call: &Call<'_>) -> CallError {
     CallError::raised("KeyError", python::repr(&text.into()))
 }
 
-/// The default filled up from the pillar; `None` where the two do not go together.
+/// The default merged with the pillar; `None` if their types are incompatible.
 fn merged(call: &Call<'_>, default: Option<&Value>, found: Option<&Value>) -> Option<Value> {
     let lists = match call.arg("merge_nested_lists") {
         Value::Nil => call

@@ -1,9 +1,8 @@
-//! The files of running jobs: `<cachedir>/proc/<jid>`, msgpack of the publish load with
-//! the `pid` in front (`salt/minion.py _thread_return`, `salt/utils/minion.py running`).
+//! Files of running jobs: `<cachedir>/proc/<jid>`, msgpack of the publish load with a leading `pid` (`salt/minion.py
+//! _thread_return`, `salt/utils/minion.py running`).
 //!
-//! A pid alone can be another program's by the time somebody wants to signal it, so the
-//! file also keeps when the process started, in the kernel's own ticks ([`START`]);
-//! readers here check it and do not show it.
+//! By the time a job is signalled, its pid may belong to another process. The file therefore also has the process's
+//! start time in clock ticks ([`START`]); readers here check it and hide it.
 
 use halite_config::paths::minion::cache;
 use halite_wire::ids::Jid;
@@ -14,16 +13,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The key that holds the start time of the process.
+/// Key of the process's start time.
 pub const START: &str = "__start";
 
-/// The key that holds the master that gave the job; nil if none did.
+/// Key of the master that published the job; nil if none did.
 pub const MASTER: &str = "__master";
 
-/// A job file beyond this is not one.
+/// Maximum size of a job file.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Where job files lie.
+/// Directory of job files.
 pub fn dir(cachedir: &Path) -> PathBuf {
     cache::jobs(cachedir)
 }
@@ -35,11 +34,11 @@ fn path(cachedir: &Path, jid: &str) -> io::Result<PathBuf> {
     Ok(dir(cachedir).join(jid.as_str()))
 }
 
-/// Notes that process `pid` runs the job `jid`; done by the job's own process as it begins.
-/// The file appears complete or not at all, and only the minion's user can read it.
+/// Records that process `pid` runs the job `jid`; called by the job's own process at its start. The file appears
+/// atomically and only the minion's user can read it.
 ///
 /// # Errors
-/// The jid is none, or the directory cannot be written.
+/// The jid is invalid, or the directory is not writable.
 pub fn write(cachedir: &Path, jid: &str, load: &Map, pid: u32) -> io::Result<()> {
     let target = path(cachedir, jid)?;
     fs::DirBuilder::new()
@@ -63,10 +62,10 @@ pub fn write(cachedir: &Path, jid: &str, load: &Map, pid: u32) -> io::Result<()>
     fs::rename(&temporary, &target)
 }
 
-/// Takes the file of a job away; one that is gone already is fine.
+/// Removes a job's file. A missing file is no error.
 ///
 /// # Errors
-/// The jid is none, or the directory cannot be written.
+/// The jid is invalid, or the directory is not writable.
 pub fn remove(cachedir: &Path, jid: &str) -> io::Result<()> {
     match fs::remove_file(path(cachedir, jid)?) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -74,15 +73,15 @@ pub fn remove(cachedir: &Path, jid: &str) -> io::Result<()> {
     }
 }
 
-/// The loads of all running jobs, except one of this process itself. Files of processes
-/// that are gone are taken away; files that are not job files are left alone.
+/// The loads of all running jobs except this process's own. Files of dead processes are removed; other files are left
+/// alone.
 pub fn running(cachedir: &Path) -> Vec<Map> {
     let mut jids = jids(&dir(cachedir));
     jids.sort();
     jids.iter().filter_map(|jid| load(cachedir, jid)).collect()
 }
 
-/// Jids that files of a directory are named by.
+/// The jids among the file names of a directory.
 pub fn jids(dir: &Path) -> Vec<Jid> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -90,7 +89,7 @@ pub fn jids(dir: &Path) -> Vec<Jid> {
         .collect()
 }
 
-/// A regular file of at most so many bytes.
+/// Reads a regular file of limited size.
 pub fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
     let meta = fs::symlink_metadata(path).ok()?;
     if !meta.is_file() || meta.len() > most {
@@ -99,12 +98,12 @@ pub fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
     fs::read(path).ok()
 }
 
-/// One job's load, if its process runs and is not this one.
+/// A job's load, if its process runs and is not this one.
 fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
     let path = dir(cachedir).join(jid.as_str());
     let map = match msgpack::decode(&read_file(&path, MAX_FILE)?) {
         Ok(Value::Map(map)) => map,
-        // A file that another minion has only just created is still empty.
+        // A file another minion has just created is still empty.
         _ => return None,
     };
     let pid = pid_of(&map);
@@ -122,29 +121,29 @@ fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
     Some(map)
 }
 
-/// The process that a job's file names, if it still runs the job.
+/// The process of a job's file, if it still runs the job.
 pub fn process_of(map: &Map) -> Option<Process> {
     let process = pid_of(map).and_then(Process::read)?;
     process.is_job(map.int(START)).then_some(process)
 }
 
-/// The pid of a job's load.
+/// The pid in a job's load.
 pub fn pid_of(map: &Map) -> Option<u32> {
     map.int("pid")
         .and_then(|p| u32::try_from(p).ok())
         .filter(|p| *p > 1)
 }
 
-/// What the kernel says about a process.
+/// Process data from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Process {
     /// Its id.
     pub pid: u32,
-    /// Its parent's.
+    /// Parent process id.
     pub parent: u32,
     /// Its process group.
     pub group: u32,
-    /// Start in clock ticks after boot.
+    /// Start time in clock ticks after boot.
     pub start: i64,
     zombie: bool,
 }
@@ -156,7 +155,7 @@ impl Process {
     }
 
     fn parse(pid: u32, stat: &str) -> Option<Process> {
-        // The name in parentheses may hold anything, blanks and parentheses included.
+        // The name in parentheses may contain anything, including blanks and parentheses.
         let (_, rest) = stat.rsplit_once(')')?;
         let words: Vec<&str> = rest.split_whitespace().collect();
         Some(Process {
@@ -168,14 +167,13 @@ impl Process {
         })
     }
 
-    /// Whether it still runs: the same process and not another one with its pid.
+    /// Whether this same process still runs, and not another one with its pid.
     pub fn still_runs(&self) -> bool {
         Self::read(self.pid).is_some_and(|now| now.start == self.start && !now.zombie)
     }
 
-    /// Whether this is the process that a job file with that start time means. A file
-    /// without one was written by another minion; then the name must fit, as in stock
-    /// (`salt/utils/minion.py _check_cmdline`).
+    /// Whether this is the process of a job file with that start time. A file without one is from another minion;
+    /// then the name must match, as in stock (`salt/utils/minion.py _check_cmdline`).
     fn is_job(&self, start: Option<i64>) -> bool {
         if self.zombie {
             return false;
@@ -186,7 +184,7 @@ impl Process {
         }
     }
 
-    /// All processes that descend from this one, nearest first.
+    /// All descendants of this process, nearest first.
     pub fn descendants(&self) -> Vec<Process> {
         let all = Self::all();
         let mut found: Vec<Process> = Vec::new();

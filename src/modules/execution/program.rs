@@ -1,5 +1,5 @@
-//! Running the programs that functions are about, as stock's `__salt__["cmd.run_all"]` with
-//! `python_shell=False` and without its log.
+//! Runs programs for execution functions, like stock's `__salt__["cmd.run_all"]` with `python_shell=False` but
+//! without its log messages.
 
 use super::CallError;
 use super::cmd::which;
@@ -7,38 +7,38 @@ use crate::execution::declare::Result;
 use halite_sys::command::{Helper, LOCALE};
 use std::time::Duration;
 
-/// Longest run of a program whose function has no timeout of its own.
+/// Timeout of programs whose function has none.
 pub const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What a program did.
+/// The output of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandOutput {
     /// Its process id.
     pub pid: u32,
-    /// Exit code, or minus the signal.
+    /// Exit code, or the negated signal number.
     pub retcode: i64,
-    /// Standard output without line ends at its end.
+    /// Standard output without trailing newlines.
     pub stdout: String,
-    /// Standard error without line ends at its end.
+    /// Standard error without trailing newlines.
     pub stderr: String,
 }
 
 impl CommandOutput {
-    /// Whether it ended with 0.
+    /// Whether it exited with 0.
     pub fn ok(&self) -> bool {
         self.retcode == 0
     }
 }
 
-/// Runs a program with its arguments; the words are never read by a shell.
+/// Runs a program with arguments, never through a shell.
 ///
 /// # Errors
-/// `CommandExecutionError` when it is not there, cannot be started, or does not end within [`LONGEST`].
+/// `CommandExecutionError` if it does not exist, cannot be started, or does not end within [`LONGEST`].
 pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<CommandOutput> {
     helper(Helper::new(argv))
 }
 
-/// As [`run`], with everything that a [`Helper`] can be told. Messages of programs are in English.
+/// Like [`run`], with a [`Helper`]'s options. Programs print English messages.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,4 +1,4 @@
-//! `publish`: jobs and runners that this minion asks the master for (`salt/modules/publish.py`).
+//! `publish`: jobs and runners this minion requests from the master (`salt/modules/publish.py`).
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, python};
@@ -8,7 +8,7 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Between two looks at what has come back.
+/// Seconds between polls for returns.
 const PAUSE: f64 = 0.3;
 
 const ARGS: &[Arg] = &[
@@ -33,16 +33,16 @@ const ARGS_VIA: &[Arg] = &[
 pub(super) const MODULE: Module = Module {
     name: "publish",
     functions: &[
-        Function::new("publish", |c| publish(c, false), "Runs a function on other minions, where the master's option peer allows it, and gives what they return.")
+        Function::new("publish", |c| publish(c, false), "Runs a function on other minions, if the master's option peer allows it, and returns their results.")
             .args(ARGS_VIA),
-        Function::new("full_data", |c| publish(c, true), "As publish.publish, with everything that is known of each return.")
+        Function::new("full_data", |c| publish(c, true), "Like publish.publish, with all data of each return.")
             .args(ARGS),
-        Function::new("runner", runner, "Calls a runner function on the master, where its option peer_run allows it.")
+        Function::new("runner", runner, "Calls a runner function on the master, if its option peer_run allows it.")
             .args(&[req("fun"), opt("arg", Lit::Nil), opt("timeout", Lit::Int(5))]),
     ],
 };
 
-/// The arguments of the function: YAML, and a list of them in any case (`_parse_args`).
+/// The function's arguments, parsed as YAML into a list (`_parse_args`).
 fn arguments(call: &Call<'_>) -> Vec<Value> {
     let read = match call.arg("arg") {
         Value::Str(text) => yamlify_arg(text),
@@ -83,7 +83,7 @@ fn check_master(call: &Call<'_>) -> Result<()> {
         Some(other) => other.str_list(),
         None => Vec::new(),
     };
-    // This minion speaks to one master at a time, so that it can only be the one it is signed in at.
+    // The minion talks to one master at a time, so only the current one can be meant.
     if list.len() == 1 && list[0].split(':').next() == Some(wanted.as_str()) {
         return Ok(());
     }

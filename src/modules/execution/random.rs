@@ -1,4 +1,4 @@
-//! `random`: numbers, texts and choices by chance or from a seed, and hashes of passwords.
+//! `random`: random or seeded numbers, texts and choices, and password hashes.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
@@ -6,29 +6,69 @@ use halite_crypto::{Alphabet, HashType, hex_by_name};
 use halite_wire::pyrandom::{Mersenne, Source};
 use halite_wire::{Value, base64};
 
-/// Longest text and most members of a choice.
+/// Maximum text length and number of choices.
 const MOST: i64 = 1 << 20;
 
 pub(super) const MODULE: Module = Module {
     name: "random",
     functions: &[
-        Function::new("hash", hash, "The digest of a text by the name of its algorithm.")
-            .args(args![value, algorithm = "sha512"]),
-        Function::new("str_encode", str_encode, "A text in base64 or another encoding.")
-            .args(args![value, encoder = "base64"]),
-        Function::new("get_str", get_str, "A random text of so many characters of the chosen kinds.").args(args![
-            length = {20}, chars = None, lowercase = True, uppercase = True, digits = True,
-            punctuation = True, whitespace = False, printable = False
+        Function::new(
+            "hash",
+            hash,
+            "The hash of a text by the name of its algorithm.",
+        )
+        .args(args![value, algorithm = "sha512"]),
+        Function::new(
+            "str_encode",
+            str_encode,
+            "Encodes a text in base64 or another encoding.",
+        )
+        .args(args![value, encoder = "base64"]),
+        Function::new(
+            "get_str",
+            get_str,
+            "A random text of a length from the chosen character classes.",
+        )
+        .args(args![
+            length = { 20 },
+            chars = None,
+            lowercase = True,
+            uppercase = True,
+            digits = True,
+            punctuation = True,
+            whitespace = False,
+            printable = False
         ]),
-        Function::new("shadow_hash", super::shadow::gen_password, "The hash of a password, perhaps a random one, for /etc/shadow.")
-            .args(args![crypt_salt = None, password = None, algorithm = "sha512"]),
-        Function::new("rand_int", rand_int, "A random whole number between two others, these included.")
-            .args(args![start = {1}, end = {10}, seed = None]),
-        Function::new("seed", seed, "A number below the range that depends on the seed alone, by default on the minion's id.")
-            .args(args![range = {10}, hash = None]),
-        Function::new("sample", sample, "So many members of a list, chosen by chance or from a seed.")
-            .args(args![value, size, seed = None]),
-        Function::new("shuffle", shuffle, "The members of a list in another order.").args(args![value, seed = None]),
+        Function::new(
+            "shadow_hash",
+            super::shadow::gen_password,
+            "The hash of a password, random if not given, for /etc/shadow.",
+        )
+        .args(args![
+            crypt_salt = None,
+            password = None,
+            algorithm = "sha512"
+        ]),
+        Function::new(
+            "rand_int",
+            rand_int,
+            "A random integer in a range, bounds included.",
+        )
+        .args(args![start = { 1 }, end = { 10 }, seed = None]),
+        Function::new(
+            "seed",
+            seed,
+            "A number below the range that depends only on the seed, by default the minion's id.",
+        )
+        .args(args![range = { 10 }, hash = None]),
+        Function::new(
+            "sample",
+            sample,
+            "A number of list items, chosen at random or from a seed.",
+        )
+        .args(args![value, size, seed = None]),
+        Function::new("shuffle", shuffle, "The items of a list in random order.")
+            .args(args![value, seed = None]),
     ],
 };
 
@@ -53,7 +93,7 @@ fn str_encode(call: &mut Call<'_>) -> Result {
     let Some(octets) = value.as_bytes() else {
         return Err(CallError::Invocation(BAD.into()));
     };
-    // Stock has made bytes of a text by now, which have no encoders.
+    // Stock has converted text to bytes by now, which have no encoders.
     if call.arg("encoder").is_str("base64") {
         Ok(base64::encode(octets).into())
     } else {
@@ -152,7 +192,7 @@ fn seed(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The members of what Python takes for a sequence.
+/// The items of what Python considers a sequence.
 fn members(value: &Value) -> Result<Vec<Value>> {
     match value {
         Value::Array(list) => Ok(list.clone()),
@@ -167,7 +207,7 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
     let mut source = match call.arg("seed") {
         Value::Nil => Source::System,
         seed => match seed.as_bytes() {
-            // Salt hashes what is given as a seed.
+            // Salt hashes the given seed.
             Some(octets) => {
                 Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(octets))))
             }

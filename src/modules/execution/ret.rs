@@ -1,4 +1,4 @@
-//! `ret`: what returners have kept (`salt/modules/ret.py`).
+//! `ret`: results stored by returners (`salt/modules/ret.py`).
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError};
@@ -12,25 +12,25 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_jid",
             get_jid,
-            "The returns of a job that a returner has kept, by minion.",
+            "The returns of a job stored by a returner, by minion.",
         )
         .args(args![returner, jid]),
         Function::new(
             "get_fun",
             get_fun,
-            "The last return of a function that a returner has kept, by minion.",
+            "The last return of a function stored by a returner, by minion.",
         )
         .args(args![returner, fun]),
         Function::new(
             "get_jids",
             get_jids,
-            "The jobs whose loads a returner has kept.",
+            "The jobs whose loads a returner stored.",
         )
         .args(args![returner]),
         Function::new(
             "get_minions",
             get_minions,
-            "The minions whose returns a returner has kept.",
+            "The minions whose returns a returner stored.",
         )
         .args(args![returner]),
     ],
@@ -67,7 +67,7 @@ fn query_returner(call: &Call<'_>, function: &str, question: Question<'_>) -> Re
     answer.map_err(|e| fault(returner, &e.to_string()))
 }
 
-/// The exceptions of Salt's modules and of the libraries below them.
+/// The exceptions of Salt's modules and their libraries.
 fn fault(returner: Returner, why: &str) -> CallError {
     let name = returner.name();
     match returner {

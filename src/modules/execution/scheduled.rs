@@ -1,8 +1,8 @@
-//! What a job of the schedule tells of itself.
+//! Metadata of a scheduled job.
 
 use halite_wire::{Map, Value};
 
-/// What is told of a job of the schedule while it runs, in this process, and begins its return.
+/// Metadata of a running scheduled job; its return starts with them.
 pub fn scheduled_note(id: &str, load: &Map) -> Map {
     let args = load.get("arg").and_then(Value::as_array);
     let mut out =
@@ -17,7 +17,7 @@ pub fn scheduled_note(id: &str, load: &Map) -> Map {
     out
 }
 
-/// Arguments as the schedule has them: without the mark of keywords.
+/// Arguments in the schedule's form, without the keyword marker.
 fn unmarked(args: &[Value]) -> Vec<Value> {
     let plain = |arg: &Value| match arg {
         Value::Map(map) => {

@@ -1,4 +1,4 @@
-//! `shadow`: passwords and their ageing (`shadow(5)`).
+//! `shadow`: passwords and their aging (`shadow(5)`).
 
 use super::accounts::under_root;
 use super::command_helpers::{self, Argv};
@@ -28,13 +28,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list_users",
             list_users,
-            "The users with a shadow entry, sorted.",
+            "The sorted users with a shadow entry.",
         )
         .args(&[opt("root", Lit::Nil)]),
         Function::new(
             "gen_password",
             gen_password,
-            "The hash of a password by crypt(3).",
+            "Hashes a password with crypt(3).",
         )
         .args(&[
             req("password"),
@@ -44,7 +44,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_password",
             set_password,
-            "Sets the hash of a user's password, in the shadow file or with usermod.",
+            "Sets a user's password hash, in the shadow file or with usermod.",
         )
         .args(&[
             req("name"),
@@ -52,12 +52,8 @@ pub(super) const MODULE: Module = Module {
             opt("use_usermod", Lit::Bool(false)),
             opt("root", Lit::Nil),
         ]),
-        Function::new(
-            "del_password",
-            del_password,
-            "Takes a user's password away.",
-        )
-        .args(&[req("name"), opt("root", Lit::Nil)]),
+        Function::new("del_password", del_password, "Removes a user's password.")
+            .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new("lock_password", lock_password, "Locks a user's password.")
             .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new(
@@ -117,7 +113,7 @@ fn root(call: &Call<'_>) -> Option<String> {
     call.text("root")
 }
 
-/// The fields of one line; numbers that are not given are -1.
+/// The fields of a line; missing numbers are -1.
 fn entry(line: &str) -> Result<Map> {
     let parts: Vec<&str> = line.trim().split(':').collect();
     if parts.len() < 9 {
@@ -253,14 +249,13 @@ fn set_password(call: &mut Call<'_>) -> Result {
     Ok((passwd(&after) == hash).into())
 }
 
-/// Days since 1970 by the local calendar.
+/// Days since 1970 in local time.
 fn today() -> i64 {
     let now = jiff::Zoned::now();
     (now.timestamp().as_second() + i64::from(now.offset().seconds())).div_euclid(86_400)
 }
 
-/// The shadow file with a hash set; the entry is added where there is none, and one with too
-/// few or too many fields gets nine.
+/// The shadow file with a password hash set. A missing entry is added; one with a wrong number of fields gets nine.
 fn with_password(text: &str, name: &str, hash: &str, day: i64) -> String {
     let mut out = String::new();
     let mut found = false;
@@ -284,7 +279,7 @@ fn with_password(text: &str, name: &str, hash: &str, day: i64) -> String {
     out
 }
 
-/// Prefix, and how many characters of salt are made where none is given.
+/// Prefix, and the default salt length.
 const METHODS: [(&str, &str, usize); 5] = [
     ("sha512", "6", 16),
     ("sha256", "5", 16),

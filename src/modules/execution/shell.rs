@@ -1,12 +1,12 @@
-//! Commands as stock's modules run them through `__salt__["cmd.run"]` and its neighbours: the
-//! job's return code follows them, the log names them, and no shell reads their words.
+//! Runs commands like stock's modules through `__salt__["cmd.run"]` and related functions: sets the job's return
+//! code, logs the command, never uses a shell.
 
 use super::{Call, CallError};
 use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// What `cmd.run_all` says.
+/// The result of `cmd.run_all`.
 #[derive(Clone, Debug, Default)]
 pub struct CommandOutput {
     /// Return code.
@@ -17,7 +17,7 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
-/// `cmd.run`: what a program prints, errors included.
+/// `cmd.run`: a program's output, including standard error.
 ///
 /// # Errors
 /// It cannot be started.
@@ -25,7 +25,7 @@ pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
     text(call, "cmd.run", argv, Map::new())
 }
 
-/// `cmd.run` whose return code does not become the job's.
+/// `cmd.run` without setting the job's return code.
 ///
 /// # Errors
 /// It cannot be started.
@@ -49,7 +49,7 @@ pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutp
     all_with(call, argv, Map::new())
 }
 
-/// `cmd.run_all` as the map that functions hand on.
+/// `cmd.run_all` as the map that functions return.
 ///
 /// # Errors
 /// It cannot be started.
@@ -57,7 +57,7 @@ pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
     with(call, "cmd.run_all", argv, Map::new())
 }
 
-/// `cmd.run_all` with further options.
+/// `cmd.run_all` with more options.
 ///
 /// # Errors
 /// It cannot be started.
@@ -76,7 +76,7 @@ pub fn all_with<T: AsRef<str>>(
     })
 }
 
-/// `cmd.retcode`, which does not become the job's.
+/// `cmd.retcode`, without setting the job's return code.
 ///
 /// # Errors
 /// It cannot be started.
@@ -87,7 +87,7 @@ pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64> {
         .unwrap_or(1))
 }
 
-/// Whether a program ends with 0 (`not cmd.retcode`).
+/// Whether a program exits with 0 (`not cmd.retcode`).
 ///
 /// # Errors
 /// It cannot be started.
@@ -95,7 +95,7 @@ pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool> 
     Ok(!with(call, "cmd.retcode", argv, Map::new())?.truthy())
 }
 
-/// A line that the configuration, never an argument, gives to the shell: the `ps` grain.
+/// Runs a shell line from the configuration (never from an argument): the `ps` grain.
 ///
 /// # Errors
 /// The shell cannot be started.
@@ -114,7 +114,7 @@ fn text<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], options: Map)
 fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: Map) -> Result {
     let argv: Vec<Value> = argv.iter().map(|word| word.as_ref().into()).collect();
     options.set("python_shell", false);
-    // In stock every command sets the job's return code anew.
+    // In stock every command resets the job's return code.
     call.retcode = 0.into();
     call.salt(fun, vec![argv.into()], options)
 }
@@ -132,7 +132,7 @@ pub fn need(program: &str) -> Result<()> {
     }
 }
 
-/// Whether a function is only to say what it would do (`salt.utils.args.test_mode`).
+/// Whether a function should only report what it would do (`salt.utils.args.test_mode`).
 pub fn test_mode(call: &Call<'_>) -> bool {
     let named = call.bound.kwargs.iter().any(|(key, value)| {
         super::python::str(key).eq_ignore_ascii_case("test") && super::nested::is_true(value)

@@ -1,5 +1,5 @@
-//! `state`: what needs no states to be run (`salt/modules/state.py`): runs that go on, pauses, functions of
-//! states that are disabled, requests that wait.
+//! `state`: functions that run no states (`salt/modules/state.py`): active runs, pauses, disabled states, pending
+//! requests.
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, proc, python};
@@ -16,7 +16,7 @@ use serde_json::ser::Formatter;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Grain that lists what is disabled.
+/// Grain that lists disabled states.
 const DISABLED: &str = "state_runs_disabled";
 /// Stands for all states of a run.
 const ALL: &str = "__all__";
@@ -24,15 +24,15 @@ const ALL: &str = "__all__";
 pub(super) const MODULE: Module = Module {
     name: "state",
     functions: &[
-        Function::new("check_request", check_request, "The requests of state.request that wait, or the one of a name.")
+        Function::new("check_request", check_request, "The pending requests of state.request, or the one with a name.")
             .args(args![name = None]),
-        Function::new("clear_cache", clear_cache, "Removes compiled states from the cache; says which."),
-        Function::new("clear_request", clear_request, "Drops the requests that wait, or the one of a name.")
+        Function::new("clear_cache", clear_cache, "Removes compiled states from the cache; returns their names."),
+        Function::new("clear_request", clear_request, "Drops the pending requests, or the one with a name.")
             .args(args![name = None]),
-        Function::new("disable", |c| switch(c, false), "Lets functions of states, or SLS files, run no more: names, also with .* at the end.")
+        Function::new("disable", |c| switch(c, false), "Disables states or SLS files: names, also with .* at the end.")
             .args(args![states]),
-        Function::new("enable", |c| switch(c, true), "Takes state.disable back.").args(args![states]),
-        Function::new("event", event, "Prints events of the minion's bus whose tag fits a glob or a regular expression, so many or for ever.")
+        Function::new("enable", |c| switch(c, true), "Reverses state.disable.").args(args![states]),
+        Function::new("event", event, "Prints events of the minion's bus whose tag matches a glob or a regular expression, a number of them or forever.")
             .args(&[
                 super::declare::opt("tagmatch", super::declare::Lit::Str("*")),
                 super::declare::opt("count", super::declare::Lit::Int(-1)),
@@ -41,19 +41,19 @@ pub(super) const MODULE: Module = Module {
                 super::declare::opt("pretty", super::declare::Lit::Bool(false)),
                 super::declare::opt("node", super::declare::Lit::Str("minion")),
             ]),
-        Function::new("get_pauses", get_pauses, "The pauses of running states, of all jobs or of those named.")
+        Function::new("get_pauses", get_pauses, "The pauses of running states, of all jobs or of the given ones.")
             .args(args![jid = None]),
-        Function::new("list_disabled", list_disabled, "What state.disable has disabled."),
-        Function::new("pause", pause, "Has the run of a job pause before a state, or before the next one.")
+        Function::new("list_disabled", list_disabled, "The states disabled by state.disable."),
+        Function::new("pause", pause, "Pauses a job's state run before a state, or before the next one.")
             .args(args![jid, state_id = None, duration = None]),
-        Function::new("resume", resume, "Ends a pause.").args(args![jid, state_id = None]),
-        Function::new("running", running, "Sentences about the runs of states that go on.").args(args![concurrent = False]),
-        Function::new("soft_kill", soft_kill, "Has the run of a job end before a state, or before the next one.")
+        Function::new("resume", resume, "Resumes a paused state run.").args(args![jid, state_id = None]),
+        Function::new("running", running, "Messages about active state runs.").args(args![concurrent = False]),
+        Function::new("soft_kill", soft_kill, "Ends a job's state run before a state, or before the next one.")
             .args(args![jid, state_id = None]),
     ],
 };
 
-/// Jobs that run states.
+/// Running state jobs.
 fn active(call: &Call<'_>) -> Vec<Map> {
     let mut all = proc::running(&call.ctx.cachedir);
     all.retain(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state.")));
@@ -109,7 +109,7 @@ fn list_disabled(call: &mut Call<'_>) -> Result {
     call.salt("grains.get", vec![DISABLED.into()], Map::new())
 }
 
-/// What is disabled as it was written last: the grains of this job may be older.
+/// The disabled states as last written; this job's grains may be older.
 fn disabled(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let conf = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let text = std::fs::read_to_string(conf.with_file_name("grains")).unwrap_or_default();
@@ -157,7 +157,7 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
     Ok(halite_wire::map! {"res" => true, "msg" => lines.join("\n")}.into())
 }
 
-/// Where the pauses of a job are kept; the jid becomes part of a path.
+/// The pause file of a job. The jid becomes part of a path.
 fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
     if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
         Err(CallError::Invocation(format!("'{jid}' is no jid")))
@@ -182,7 +182,7 @@ fn save(path: &Path, data: &Map) -> Result<()> {
         .map_err(|e| python::os_error(&e, &path.to_string_lossy()))
 }
 
-/// Job, state and what is kept for the job, with an entry for the state (`_get_pause`).
+/// Job, state and the job's pauses, with an entry for the state (`_get_pause`).
 fn paused(call: &Call<'_>) -> Result<(PathBuf, String, Map)> {
     let jid = call.text("jid").unwrap_or_default();
     let path = pause_file(call, &jid)?;
@@ -250,7 +250,7 @@ fn get_pauses(call: &mut Call<'_>) -> Result {
         if active.iter().any(|job| job.str("jid") == Some(&jid)) {
             ret.set(&jid, read(&path));
         } else {
-            // Nothing can be left of a job that is over.
+            // A finished job has no pauses.
             let _ = std::fs::remove_file(&path);
         }
     }
@@ -322,7 +322,7 @@ fn event(call: &mut Call<'_>) -> Result {
         if !quiet {
             let data = msgpack::decode(&event.payload).unwrap_or_default();
             let line = format!("{tag}\t{}\n", json(&data, pretty));
-            // A reader that went away is no failure.
+            // A closed output is no failure.
             let mut out = std::io::stdout();
             let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
         }
@@ -333,7 +333,7 @@ fn event(call: &mut Call<'_>) -> Result {
     Ok(Value::Nil)
 }
 
-/// As Python's `json.dumps` writes it; `pretty` in lines with an indent of four, keys in order.
+/// Like Python's `json.dumps`; `pretty` uses an indent of four and sorted keys.
 fn json(data: &Value, pretty: bool) -> String {
     let Ok(mut tree) = serde_json::to_value(data) else {
         return "{}".to_owned();
@@ -352,7 +352,7 @@ fn json(data: &Value, pretty: bool) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// One line with a space after each comma and colon.
+/// JSON on one line with a space after commas and colons.
 struct Spaced;
 
 impl Formatter for Spaced {

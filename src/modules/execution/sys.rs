@@ -1,4 +1,4 @@
-//! `sys`: what functions there are.
+//! `sys`: documentation and lists of functions.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
 use super::{Call, CallError, Context, functions_for, python};
@@ -16,31 +16,31 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Function::new("doc", doc, "The documentation of all functions, or of the modules, functions or globs given.")
             .varargs(),
-        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the modules or matching the globs given.")
+        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the given modules or matching the given globs.")
             .varargs()
             .keywords(),
-        Function::new("list_modules", list_modules, "The sorted names of the modules, all or those given by name or glob.")
+        Function::new("list_modules", list_modules, "The sorted names of all modules, or of those given by name or glob.")
             .varargs(),
         Function::new("argspec", argspec, "The argument names and defaults of the functions of a module, of one function, or of a glob.")
             .args(PATTERN),
-        Function::new("reload_modules", |_| Ok(true.into()), "True: this minion has no modules to load anew."),
-        Function::new("list_returners", list_returners, "The sorted names of the returners, all or those given by name or glob.")
+        Function::new("reload_modules", |_| Ok(true.into()), "Always true: this minion has no modules to reload."),
+        Function::new("list_returners", list_returners, "The sorted names of all returners, or of those given by name or glob.")
             .varargs(),
-        Function::new("list_returner_functions", list_returner_functions, "The sorted names of the functions of returners, all or those given by returner, name or glob.")
+        Function::new("list_returner_functions", list_returner_functions, "The sorted names of all returner functions, or of those given by returner, name or glob.")
             .varargs()
             .keywords(),
-        Function::new("returner_doc", returner_doc, "The documentation of the functions of returners, of all or of those given by returner, name or glob.")
+        Function::new("returner_doc", returner_doc, "The documentation of all returner functions, or of those given by returner, name or glob.")
             .varargs(),
         Function::new("returner_argspec", returner_argspec, "The argument names of the functions of a returner, of one function, or of a glob.")
             .args(PATTERN),
-        Function::new("list_renderers", list_renderers, "The sorted names of the renderers, all or those given by glob.")
+        Function::new("list_renderers", list_renderers, "The sorted names of all renderers, or of those given by glob.")
             .varargs(),
-        Function::new("renderer_doc", renderer_doc, "The documentation of the renderers, of all or of those given by glob.")
+        Function::new("renderer_doc", renderer_doc, "The documentation of all renderers, or of those given by glob.")
             .varargs(),
     ],
 };
 
-/// The documentation of what one argument of `sys.doc` matches.
+/// The documentation that one argument of `sys.doc` matches.
 pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
     let prefix = match pattern {
         "" => String::new(),
@@ -87,7 +87,7 @@ fn patterns(call: &Call<'_>) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Globs and full names match as they are, a bare word is a module.
+/// Globs and full names match as they are; a bare word is a module.
 fn matches(pattern: &str, name: &str) -> bool {
     if pattern.contains(['*', '.']) {
         return fnmatch(name, pattern);
@@ -142,7 +142,7 @@ fn spec(f: &Function) -> Map {
         .iter()
         .filter_map(|a| a.default)
         .map(|default| match default {
-            // Python objects that mean "not given" travel as nothing.
+            // Python objects that mean "not given" become nil on the wire.
             Lit::Str(text) if text.starts_with('<') => Value::Nil,
             other => other.value(),
         })
@@ -156,7 +156,7 @@ fn spec(f: &Function) -> Map {
     }
 }
 
-/// The functions of returners that one of the arguments matches.
+/// The functions of matching returners.
 fn returner_functions(
     call: &Call<'_>,
     matches: impl Fn(&str, &str) -> bool,
@@ -193,7 +193,7 @@ fn returner_doc(call: &mut Call<'_>) -> Result {
             p if p.ends_with('.') => p.to_owned(),
             p => format!("{p}."),
         };
-        // Stock takes a glob for a plain beginning, which nothing has.
+        // Stock treats a glob as a plain prefix, which matches nothing.
         if pattern.contains('*') {
             fnmatch(name, pattern)
         } else {
@@ -231,7 +231,7 @@ fn list_renderers(call: &mut Call<'_>) -> Result {
     Ok(names.into())
 }
 
-/// A plain name gives nothing with stock, although its documentation says so.
+/// In stock a plain name returns nothing, despite its documentation.
 fn renderer_doc(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
     let docs: Map = RENDERERS

@@ -1,4 +1,4 @@
-//! `sysctl`: parameters of the kernel, now and after the next start.
+//! `sysctl`: kernel parameters, now and after the next boot.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, python, shell, which};
@@ -13,13 +13,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "assign",
             assign_call,
-            "Sets a parameter until the next start.",
+            "Sets a kernel parameter until the next boot.",
         )
         .args(&[req("name"), req("value")]),
         Function::new(
             "default_config",
             |c| Ok(default_config(c).into()),
-            "The file that sysctl.persist writes.",
+            "The file written by sysctl.persist.",
         ),
         Function::new(
             "get",
@@ -33,19 +33,15 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "persist",
             persist,
-            "Sets a parameter now and in a file for the next start.",
+            "Sets a kernel parameter now and in a file for the next boot.",
         )
         .args(&[req("name"), req("value"), opt("config", Lit::Nil)]),
-        Function::new(
-            "show",
-            show,
-            "All parameters of the kernel, or those that stand in a file.",
-        )
-        .args(&[opt("config_file", Lit::Bool(false))]),
+        Function::new("show", show, "All kernel parameters, or those in a file.")
+            .args(&[opt("config_file", Lit::Bool(false))]),
     ],
 };
 
-/// The path of a program, or stock's sentence.
+/// The path of a program, or stock's error.
 fn program(name: &str) -> Result<String> {
     which(name).ok_or_else(|| CallError::Command(format!("Command '{name}' cannot be found")))
 }
@@ -99,7 +95,7 @@ fn assign_call(call: &mut Call<'_>) -> Result {
 }
 
 fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
-    // Dots part the words of a name, and stand for slashes in them; both ways are known.
+    // Both separators are accepted: dots, which become slashes, and slashes.
     let path: String = name
         .chars()
         .map(|c| match c {
@@ -132,7 +128,7 @@ fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
     Ok(map! {key => new})
 }
 
-/// Blanks of any kind and number are one tab.
+/// Collapses white space to one tab.
 fn normalize(value: &str) -> String {
     let mut out = String::new();
     let mut blank = false;

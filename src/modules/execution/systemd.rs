@@ -1,16 +1,16 @@
-//! Whether systemd runs the host, and which (`salt/utils/systemd.py`).
+//! Whether systemd runs the host, and its version (`salt/utils/systemd.py`).
 
 use super::cmd::which;
 use super::{Call, program};
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Whether systemd started this host.
+/// Whether systemd booted this host.
 pub fn booted() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// The path of `systemctl` where it is there but systemd does not run.
+/// The path of `systemctl` if it exists but systemd does not run.
 pub fn offline() -> Option<String> {
     if booted() { None } else { which("systemctl") }
 }
@@ -22,8 +22,8 @@ pub fn version() -> Option<u32> {
     words.find_map(|w| w.parse().ok())
 }
 
-/// Whether commands can run in a scope of their own, so that they live on when the minion's
-/// service ends, and the configuration has nothing against it (`systemd.scope`).
+/// Whether commands can run in their own scope, to survive the end of the minion's service, unless disabled by
+/// `systemd.scope`.
 pub fn scope(call: &mut Call<'_>) -> bool {
     if !booted() || version().is_none_or(|v| v < 205) {
         return false;

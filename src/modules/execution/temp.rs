@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// How many names are tried before there is an error.
+/// How many names to try.
 const TRIES: u32 = 100;
 
 pub(super) const MODULE: Module = Module {
@@ -17,13 +17,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "dir",
             |c| make(c, &new_dir),
-            "Makes a directory that only its owner can enter, and gives back its path.",
+            "Creates a directory only its owner can enter and returns its path.",
         )
         .args(args![suffix = "", prefix = "tmp", parent = None]),
         Function::new(
             "file",
             |c| make(c, &new_file),
-            "Makes an empty file that only its owner can read, and gives back its path.",
+            "Creates an empty file only its owner can read and returns its path.",
         )
         .args(args![suffix = "", prefix = "tmp", parent = None]),
     ],

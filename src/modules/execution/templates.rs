@@ -1,4 +1,4 @@
-//! Templates with the execution functions of this minion.
+//! Templates with this minion's execution functions.
 
 use super::{Context, declare};
 use crate::execution::declare::Result;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 struct Functions(Context);
 
 impl Functions {
-    /// An installed Salt may have any function; which ones it has shows when they are called.
+    /// An installed Salt may have any function; only a call shows.
     fn legacy(&self, function: &str) -> bool {
         function.contains('.') && self.0.opts.get("legacy_salt").is_some_and(Value::truthy)
     }
@@ -32,15 +32,15 @@ impl FunctionCaller for Functions {
     }
 }
 
-/// The execution functions of a minion, for templates.
+/// A minion's execution functions, for templates.
 pub fn template_functions(ctx: Context) -> Rc<dyn FunctionCaller> {
     Rc::new(Functions(ctx))
 }
 
-/// Renders a text with the functions of this minion; the inner error is text for a state return.
+/// Renders a text with this minion's functions; the inner error is text for a state return.
 ///
 /// # Errors
-/// `SaltRenderError`: the template is wrong, or something in it failed.
+/// `SaltRenderError`: invalid template, or an error in a function it calls.
 pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>> {
     render(ctx, &template_functions(ctx.clone()), template)
 }

@@ -1,4 +1,4 @@
-//! `test`: probes of the minion and of the way to it.
+//! `test`: checks of the minion and its connection.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, MODULES, python};
@@ -18,64 +18,64 @@ const SIZE: &[Arg] = &[
 pub(super) const MODULE: Module = Module {
     name: "test",
     functions: &[
-        Function::new("ping", |_| Ok(true.into()), "Answers true: the minion is up and takes jobs. Not an ICMP ping."),
-        Function::new("true", |_| Ok(true.into()), "Always answers true.").inner("true_"),
-        Function::new("false", |_| Ok(false.into()), "Always answers false.").inner("false_"),
+        Function::new("ping", |_| Ok(true.into()), "Returns true: the minion is up and accepts jobs. Not an ICMP ping."),
+        Function::new("true", |_| Ok(true.into()), "Always returns true.").inner("true_"),
+        Function::new("false", |_| Ok(false.into()), "Always returns false.").inner("false_"),
         Function::new("echo", |c| Ok(c.arg("text").clone()), "Gives back its argument.").args(&[req("text")]),
         Function::new("outputter", |c| Ok(c.arg("data").clone()), "Gives back its argument, to try an outputter with.")
             .args(&[req("data")]),
-        Function::new("arg", arg, "Gives back its positional arguments and keywords, those that the job adds included.")
+        Function::new("arg", arg, "Returns its positional arguments and keywords, including those the job adds.")
             .varargs()
             .keywords(),
-        Function::new("arg_repr", arg_repr, "Gives back its arguments and keywords as Python would print them.")
+        Function::new("arg_repr", arg_repr, "Returns its arguments and keywords as Python would print them.")
             .varargs()
             .keywords(),
-        Function::new("arg_type", arg_type, "Names the Python type of each argument and keyword.")
+        Function::new("arg_type", arg_type, "Returns the Python type of each argument and keyword.")
             .varargs()
             .keywords(),
-        Function::new("arg_clean", arg_clean, "As test.arg, without the keywords that begin with two underscores.")
+        Function::new("arg_clean", arg_clean, "Like test.arg, without the keywords that start with two underscores.")
             .varargs()
             .keywords(),
-        Function::new("kwarg", |c| Ok(std::mem::take(&mut c.bound.kwargs).into()), "Gives back its keywords, those that the job adds included.")
+        Function::new("kwarg", |c| Ok(std::mem::take(&mut c.bound.kwargs).into()), "Returns its keywords, including those the job adds.")
             .keywords(),
         Function::new("version", |_| Ok(COMPAT_VERSION.into()), "The Salt release that this minion is compatible with."),
-        Function::new("versions_information", |_| Ok(versions::information().into()), "Versions of the minion, its parts and its host, as a map."),
-        Function::new("versions_report", |_| Ok(versions::report().into()), "Versions of the minion, its parts and its host, as text."),
-        Function::new("versions", |_| Ok(versions::report().into()), "Another name for test.versions_report.").inner("versions_report"),
-        Function::new("sleep", sleep, "Sleeps for so many seconds, then answers true.").args(&[req("length")]),
-        Function::new("rand_sleep", rand_sleep, "Sleeps for a random number of seconds up to max, then answers true.")
+        Function::new("versions_information", |_| Ok(versions::information().into()), "Versions of the minion, its libraries and its host, as a map."),
+        Function::new("versions_report", |_| Ok(versions::report().into()), "Versions of the minion, its libraries and its host, as text."),
+        Function::new("versions", |_| Ok(versions::report().into()), "Alias of test.versions_report.").inner("versions_report"),
+        Function::new("sleep", sleep, "Sleeps for a number of seconds, then returns true.").args(&[req("length")]),
+        Function::new("rand_sleep", rand_sleep, "Sleeps for a random number of seconds up to max, then returns true.")
             .args(&[opt("max", Lit::Int(60))]),
         Function::new("fib", fib, "The num-th Fibonacci number, and the seconds it took.").args(&[req("num")]),
         Function::new("collatz", collatz, "The Collatz sequence from a starting number, and the seconds it took.")
             .args(&[req("start")]),
-        Function::new("retcode", retcode, "Answers true with the given return code, to see how it travels.")
+        Function::new("retcode", retcode, "Returns true with the given return code.")
             .args(&[opt("code", Lit::Int(42))]),
         Function::new("provider", provider, "The name of the file that provides a module; empty if there is none.")
             .args(&[req("module")]),
         Function::new("providers", |_| Ok(providers().into()), "All modules with the name of the file that provides each."),
-        Function::new("not_loaded", |_| Ok(Value::Array(Vec::new())), "Modules that could not be loaded: none, all are built in."),
-        Function::new("cross_test", cross_test, "Runs another function through the table of functions.")
+        Function::new("not_loaded", |_| Ok(Value::Array(Vec::new())), "Modules that could not be loaded: none, because all are built in."),
+        Function::new("cross_test", cross_test, "Runs another function through the function table.")
             .args(&[req("func"), opt("args", Lit::Nil)]),
         Function::new("attr_call", |c| c.salt("grains.items", Vec::new(), Map::new()), "Runs grains.items through the table of functions."),
-        Function::new("try", try_, "Runs another function and answers nothing where it fails, or the error's text with return_try_exception.")
+        Function::new("try", try_, "Runs another function; returns nothing if it fails, or the error text with return_try_exception.")
             .args(&[req("module"), opt("return_try_exception", Lit::Bool(false))])
             .keywords()
             .inner("try_"),
         Function::new("get_opts", |c| Ok(c.ctx.opts.clone().into()), "The minion's configuration."),
         Function::new("conf_test", conf_test, "The value of test.foo in the minion's configuration, or its default."),
-        Function::new("rand_str", random_hash, "Older name of test.random_hash.").args(SIZE),
+        Function::new("rand_str", random_hash, "Old name of test.random_hash.").args(SIZE),
         Function::new("random_hash", random_hash, "The hash of a random number below size, by hash_type or the configured one.").args(SIZE),
         Function::new("exception", exception, "Raises an exception with the given message.")
             .args(&[opt("message", Lit::Str("Test Exception"))]),
         Function::new("assertion", assertion, "Fails unless its argument is true.").args(&[req("assertion")]),
         Function::new("stack", |_| Ok("  halite::minion::modules::call\n    test.stack\n".into()), "The stack of the call; this minion has only one frame to show."),
-        Function::new("deprecation_warning", |_| Ok(true.into()), "Answers true; nothing here is deprecated."),
+        Function::new("deprecation_warning", |_| Ok(true.into()), "Returns true; nothing here is deprecated."),
         Function::new("tty", |_| Ok("ERROR: This function has been moved to cmd.tty".into()), "Older name of cmd.tty, which it only names.")
             .varargs()
             .keywords(),
         Function::new("opts_pkg", opts_pkg, "The minion's configuration with its grains."),
-        Function::new("module_report", module_report, "The functions and modules there are."),
-        Function::new("raise_exception", raise_exception, "Raises one of Python's or Salt's exceptions by its name; false if there is none.")
+        Function::new("module_report", module_report, "All functions and modules."),
+        Function::new("raise_exception", raise_exception, "Raises one of Python's or Salt's exceptions by its name; returns false if there is none.")
             .args(&[req("name")])
             .varargs()
             .keywords(),
@@ -88,7 +88,7 @@ fn opts_pkg(call: &mut Call<'_>) -> Result {
     Ok(opts.into())
 }
 
-/// Functions can be reached in one way only, so nothing is missing in another.
+/// There is only one way to reach functions, so none can be missing.
 fn module_report(_: &mut Call<'_>) -> Result {
     let names: Vec<String> = super::functions()
         .into_iter()
@@ -103,7 +103,7 @@ fn module_report(_: &mut Call<'_>) -> Result {
     .into())
 }
 
-/// Exceptions that `test.raise_exception` knows.
+/// Exceptions of `test.raise_exception`.
 const EXCEPTIONS: [&str; 14] = [
     "ArithmeticError",
     "AssertionError",
@@ -202,8 +202,8 @@ fn rand_sleep(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// Decimal numbers of any length, least significant nine digits first: Fibonacci
-/// numbers outgrow 64 bits at 94, and msgpack then carries them as text.
+/// Unbounded decimal numbers, least significant nine digits first: Fibonacci numbers exceed 64 bits at 94, and
+/// msgpack then carries them as text.
 struct Decimal(Vec<u32>);
 
 impl Decimal {
@@ -258,8 +258,7 @@ fn fib(call: &mut Call<'_>) -> Result {
     Ok(vec![current.value(), start.elapsed().as_secs_f64().into()].into())
 }
 
-/// As stock: halving makes floats of the integers. Numbers below one never reach an
-/// end there; here they are refused.
+/// As in stock, halving makes floats of integers. Numbers below one, which never terminate in stock, are rejected.
 fn collatz(call: &mut Call<'_>) -> Result {
     let first = python::int(call.arg("start"))?;
     if first < 1 {
@@ -323,7 +322,7 @@ fn cross_test(call: &mut Call<'_>) -> Result {
     let args = match call.arg("args") {
         Value::Nil => Vec::new(),
         Value::Array(list) => list.clone(),
-        // Python unpacks a text into its characters.
+        // Python unpacks text into characters.
         Value::Str(s) => s.chars().map(|c| c.to_string().into()).collect(),
         other => {
             return Err(CallError::Type(format!(

@@ -1,4 +1,4 @@
-//! Binding, errors and `test.*`; expected texts were produced by the stock 3008.3 minion.
+//! Binding, errors and `test.*`; expected texts are from the stock 3008.3 minion.
 
 use super::*;
 use halite_wire::map;
@@ -220,7 +220,7 @@ fn argspec_and_lists() {
     );
 }
 
-/// Two functions of one name, or a required argument behind an optional one, would be a slip in a table.
+/// Duplicate functions, or required arguments after optional ones, are bugs in a table.
 #[test]
 fn tables_are_sound() {
     let all = functions();

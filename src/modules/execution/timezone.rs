@@ -1,4 +1,4 @@
-//! `timezone`: the host's time zone and what its hardware clock shows.
+//! `timezone`: the host's time zone and its hardware clock.
 
 use super::declare::{Function, Module, Result, req};
 use super::{Call, CallError, python, shell, which};
@@ -13,7 +13,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_hwclock",
             get_hwclock,
-            "What the hardware clock shows: UTC or localtime.",
+            "The setting of the hardware clock: UTC or localtime.",
         ),
         Function::new(
             "get_offset",
@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_hwclock",
             set_hwclock,
-            "Sets what the hardware clock shows: UTC or localtime.",
+            "Changes the setting of the hardware clock: UTC or localtime.",
         )
         .args(&[req("clock")]),
         Function::new("set_zone", set_zone, "Sets the time zone.").args(&[req("timezone")]),
@@ -151,7 +151,7 @@ fn zone_compare(call: &mut Call<'_>) -> Result {
     })?;
     let other = std::fs::metadata(zone_file(&wanted))
         .map_err(|_| CallError::Invocation(format!("Can't find a local timezone \"{wanted}\"")))?;
-    // A directory is no time zone, and not one that cannot be found.
+    // A directory is neither a time zone nor missing.
     if !other.is_file() {
         return Ok(false.into());
     }
@@ -160,13 +160,13 @@ fn zone_compare(call: &mut Call<'_>) -> Result {
     Ok((own == other).into())
 }
 
-/// Puts a link to a time zone in place of the one that is there.
+/// Replaces the time zone link.
 fn link_zone(path: &str) -> Result<()> {
     let temp = format!("{LOCALTIME}.{}~", std::process::id());
     let placed =
         std::os::unix::fs::symlink(path, &temp).and_then(|()| std::fs::rename(&temp, LOCALTIME));
     placed.map_err(|e| {
-        // Gone already is as good.
+        // It may be gone already.
         let _ = std::fs::remove_file(&temp);
         python::os_error(&e, LOCALTIME)
     })

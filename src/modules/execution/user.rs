@@ -1,4 +1,4 @@
-//! `user`: accounts of the host, with the programs of the shadow suite.
+//! `user`: the host's accounts, through the shadow suite.
 
 use super::accounts::{accounts, by_name, groups_of};
 use super::command_helpers::{self, Argv};
@@ -11,55 +11,159 @@ use halite_wire::{Map, Value};
 const NO: Lit = Lit::Bool(false);
 const NAME: Lit = Lit::Str("");
 
-/// What the parts of the comment field are called, in their order.
+/// The fields of the comment field.
 const GECOS: [&str; 5] = ["fullname", "roomnumber", "workphone", "homephone", "other"];
 
 pub(super) const MODULE: Module = Module {
     name: "user",
     functions: &[
-        Function::new("add", add, "Adds a user with useradd, then puts him into groups and fills the comment field.")
-            .args(&[
-                req("name"), opt("uid", Lit::Nil), opt("gid", Lit::Nil), opt("groups", Lit::Nil), opt("home", Lit::Nil),
-                opt("shell", Lit::Nil), opt("unique", Lit::Bool(true)), opt("system", NO), opt("fullname", NAME),
-                opt("roomnumber", NAME), opt("workphone", NAME), opt("homephone", NAME), opt("other", NAME),
-                opt("createhome", Lit::Bool(true)), opt("loginclass", Lit::Nil), opt("nologinit", NO), opt("root", Lit::Nil),
-                opt("usergroup", Lit::Nil), opt("local", NO),
-            ]),
-        Function::new("delete", delete, "Removes a user; with remove, his home directory as well.")
-            .args(&[req("name"), opt("remove", NO), opt("force", NO), opt("root", Lit::Nil), opt("local", NO)]),
-        Function::new("getent", getent, "What user.info says of all users.")
+        Function::new(
+            "add",
+            add,
+            "Adds a user with useradd, then adds it to groups and sets the comment field.",
+        )
+        .args(&[
+            req("name"),
+            opt("uid", Lit::Nil),
+            opt("gid", Lit::Nil),
+            opt("groups", Lit::Nil),
+            opt("home", Lit::Nil),
+            opt("shell", Lit::Nil),
+            opt("unique", Lit::Bool(true)),
+            opt("system", NO),
+            opt("fullname", NAME),
+            opt("roomnumber", NAME),
+            opt("workphone", NAME),
+            opt("homephone", NAME),
+            opt("other", NAME),
+            opt("createhome", Lit::Bool(true)),
+            opt("loginclass", Lit::Nil),
+            opt("nologinit", NO),
+            opt("root", Lit::Nil),
+            opt("usergroup", Lit::Nil),
+            opt("local", NO),
+        ]),
+        Function::new(
+            "delete",
+            delete,
+            "Removes a user; with remove, also the home directory.",
+        )
+        .args(&[
+            req("name"),
+            opt("remove", NO),
+            opt("force", NO),
+            opt("root", Lit::Nil),
+            opt("local", NO),
+        ]),
+        Function::new("getent", getent, "The data of all users.")
             .args(&[opt("refresh", NO), opt("root", Lit::Nil)]),
-        Function::new("info", info, "What is known of a user; an empty map if there is none.")
-            .args(&[req("name"), opt("root", Lit::Nil)]),
-        Function::new("list_users", list_users, "The names of all users, sorted.").args(&[opt("root", Lit::Nil)]),
-        Function::new("list_groups", list_groups, "The names of the groups that a user is in, sorted.").args(&[req("name")]),
-        Function::new("primary_group", primary_group, "The name of the primary group of a user.").args(&[req("name")]),
-        Function::new("chuid", |c| attribute(c, "uid", "uid", "-u", false), "Gives a user another user id.")
-            .args(&[req("name"), req("uid"), opt("root", Lit::Nil)]),
-        Function::new("chgid", |c| attribute(c, "gid", "gid", "-g", false), "Gives a user another primary group, by its id.")
-            .args(&[req("name"), req("gid"), opt("root", Lit::Nil)]),
-        Function::new("chshell", |c| attribute(c, "shell", "shell", "-s", false), "Gives a user another login shell.")
-            .args(&[req("name"), req("shell"), opt("root", Lit::Nil)]),
-        Function::new("chhome", chhome, "Gives a user another home directory; with persist, the files of the old one move there.")
-            .args(&[req("name"), req("home"), opt("persist", NO), opt("root", Lit::Nil)]),
-        Function::new("chgroups", chgroups, "Sets the groups of a user, or with append adds to them.")
-            .args(&[req("name"), req("groups"), opt("append", NO), opt("root", Lit::Nil)]),
-        Function::new("chfullname", |c| gecos(c, "fullname"), "Sets the full name of a user.")
-            .args(&[req("name"), req("fullname"), opt("root", Lit::Nil)]),
-        Function::new("chroomnumber", |c| gecos(c, "roomnumber"), "Sets the room number of a user.")
-            .args(&[req("name"), req("roomnumber"), opt("root", Lit::Nil)]),
-        Function::new("chworkphone", |c| gecos(c, "workphone"), "Sets the telephone number of a user at work.")
-            .args(&[req("name"), req("workphone"), opt("root", Lit::Nil)]),
-        Function::new("chhomephone", |c| gecos(c, "homephone"), "Sets the telephone number of a user at home.")
-            .args(&[req("name"), req("homephone"), opt("root", Lit::Nil)]),
-        Function::new("chother", |c| gecos(c, "other"), "Sets the last part of the comment field of a user.")
-            .args(&[req("name"), req("other"), opt("root", Lit::Nil)]),
-        Function::new("chloginclass", |_| Ok(false.into()), "Login classes are of OpenBSD; elsewhere this is false.")
-            .args(&[req("name"), req("loginclass"), opt("root", Lit::Nil)]),
-        Function::new("get_loginclass", |_| Ok(false.into()), "Login classes are of OpenBSD; elsewhere this is false.")
-            .args(&[req("name")]),
-        Function::new("rename", rename, "Gives a user another login name.")
-            .args(&[req("name"), req("new_name"), opt("root", Lit::Nil)]),
+        Function::new(
+            "info",
+            info,
+            "The data of a user; an empty map if it does not exist.",
+        )
+        .args(&[req("name"), opt("root", Lit::Nil)]),
+        Function::new("list_users", list_users, "The names of all users, sorted.")
+            .args(&[opt("root", Lit::Nil)]),
+        Function::new(
+            "list_groups",
+            list_groups,
+            "The sorted names of a user's groups.",
+        )
+        .args(&[req("name")]),
+        Function::new(
+            "primary_group",
+            primary_group,
+            "The name of the primary group of a user.",
+        )
+        .args(&[req("name")]),
+        Function::new(
+            "chuid",
+            |c| attribute(c, "uid", "uid", "-u", false),
+            "Gives a user another user id.",
+        )
+        .args(&[req("name"), req("uid"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chgid",
+            |c| attribute(c, "gid", "gid", "-g", false),
+            "Gives a user another primary group, by its id.",
+        )
+        .args(&[req("name"), req("gid"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chshell",
+            |c| attribute(c, "shell", "shell", "-s", false),
+            "Gives a user another login shell.",
+        )
+        .args(&[req("name"), req("shell"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chhome",
+            chhome,
+            "Changes a user's home directory; with persist, its files are moved.",
+        )
+        .args(&[
+            req("name"),
+            req("home"),
+            opt("persist", NO),
+            opt("root", Lit::Nil),
+        ]),
+        Function::new(
+            "chgroups",
+            chgroups,
+            "Sets the groups of a user, or with append adds groups.",
+        )
+        .args(&[
+            req("name"),
+            req("groups"),
+            opt("append", NO),
+            opt("root", Lit::Nil),
+        ]),
+        Function::new(
+            "chfullname",
+            |c| gecos(c, "fullname"),
+            "Sets the full name of a user.",
+        )
+        .args(&[req("name"), req("fullname"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chroomnumber",
+            |c| gecos(c, "roomnumber"),
+            "Sets the room number of a user.",
+        )
+        .args(&[req("name"), req("roomnumber"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chworkphone",
+            |c| gecos(c, "workphone"),
+            "Sets the telephone number of a user at work.",
+        )
+        .args(&[req("name"), req("workphone"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chhomephone",
+            |c| gecos(c, "homephone"),
+            "Sets the telephone number of a user at home.",
+        )
+        .args(&[req("name"), req("homephone"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chother",
+            |c| gecos(c, "other"),
+            "Sets the last part of the comment field of a user.",
+        )
+        .args(&[req("name"), req("other"), opt("root", Lit::Nil)]),
+        Function::new(
+            "chloginclass",
+            |_| Ok(false.into()),
+            "Always false: only OpenBSD has login classes.",
+        )
+        .args(&[req("name"), req("loginclass"), opt("root", Lit::Nil)]),
+        Function::new(
+            "get_loginclass",
+            |_| Ok(false.into()),
+            "Always false: only OpenBSD has login classes.",
+        )
+        .args(&[req("name")]),
+        Function::new("rename", rename, "Changes a user's login name.").args(&[
+            req("name"),
+            req("new_name"),
+            opt("root", Lit::Nil),
+        ]),
     ],
 };
 
@@ -71,7 +175,7 @@ fn root(call: &Call<'_>) -> Option<String> {
     call.text("root")
 }
 
-/// Adds `-R root` where a root is given.
+/// Adds `-R root` if a root is given.
 fn chroot(argv: &mut Argv, root: Option<&str>) {
     if let Some(root) = root {
         argv.add(["-R", root]);
@@ -206,7 +310,7 @@ fn add_argv(call: &mut Call<'_>) -> Result<Argv> {
     Ok(argv)
 }
 
-/// Whether the groups to be set have one of the user's name.
+/// Whether the wanted groups include one with the user's name.
 fn in_own_group(call: &Call<'_>) -> bool {
     match call.arg("groups") {
         Value::Array(list) => list.contains(call.arg("name")),
@@ -215,7 +319,7 @@ fn in_own_group(call: &Call<'_>) -> bool {
     }
 }
 
-/// `USERGROUPS_ENAB yes` in `login.defs`: `useradd` would fail to make a group that is there.
+/// `USERGROUPS_ENAB yes` in `login.defs`: `useradd` would fail to create an existing group.
 fn usergroups_enabled() -> bool {
     let text = command_helpers::read("/etc/login.defs").unwrap_or_default();
     text.lines()
@@ -242,13 +346,13 @@ fn delete(call: &mut Call<'_>) -> Result {
         chroot(&mut argv, root(call).as_deref());
     }
     let ran = command_helpers::all(call, argv)?;
-    // Debian's userdel ends with 12 when there is no mail spool to remove.
+    // Debian's userdel exits with 12 if there is no mail spool.
     let debian = call.ctx.grains.str("os_family") == Some("Debian");
     let spool = ran.stderr.contains("var/mail") || ran.stderr.contains("var/spool/mail");
     Ok((ran.ok() || (ran.retcode == 12 && debian && spool)).into())
 }
 
-/// Changes one attribute with `usermod` and tells whether it is as wished afterwards.
+/// Changes one attribute with `usermod`; whether it has the wanted value then.
 fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, persist: bool) -> Result {
     let (name, root) = (name(call), root(call));
     let value = call.arg(arg).clone();
@@ -275,7 +379,7 @@ fn chhome(call: &mut Call<'_>) -> Result {
     attribute(call, "home", "home", "-d", persist)
 }
 
-/// The last look is at the old name, as stock's, so that a rename that went well is false.
+/// As in stock, the old name is checked last, so a successful rename returns false.
 fn rename(call: &mut Call<'_>) -> Result {
     let new = python::str(call.arg("new_name"));
     if by_name(&new, root(call).as_deref())?.is_some() {
@@ -321,7 +425,7 @@ fn set_groups(
     if ran.ok() || !ran.stderr.contains("not found in") {
         return Ok(ran.ok());
     }
-    // Users of a directory service are not in the files that usermod looks into.
+    // Users of a directory service are not in the files usermod reads.
     let mut all = true;
     for group in &groups {
         all &= command_helpers::all(call, ["gpasswd", "-a", name, group])?.ok();

@@ -1,4 +1,4 @@
-//! Whole trees into the cache, and what lies there.
+//! Caching whole directories, and the content of the cache.
 
 use super::fetch::GetFile;
 use super::{Downloaded, FileClient, FileError, GetUrl, Result, url};
@@ -9,20 +9,20 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Longest name of a file that keeps its name in `extrn_files`.
+/// Maximum length of a file name kept in `extrn_files`.
 const MAX_NAME: usize = 255;
 
-/// Which files of a directory: globs, or regular expressions after `E@`; nothing is everything.
+/// Selects files of a directory by globs, or by regular expressions after `E@`. Empty selects all.
 #[derive(Clone, Debug, Default)]
 pub struct FileFilter {
-    /// One of these fits, if there are any.
+    /// At least one must match, if there are any.
     pub include: Vec<String>,
-    /// None of these fits.
+    /// None may match.
     pub exclude: Vec<String>,
 }
 
 impl FileFilter {
-    /// From `include_pat` and `exclude_pat`, each a text or a list.
+    /// From `include_pat` and `exclude_pat`, each text or a list.
     pub fn new(include: &Value, exclude: &Value) -> FileFilter {
         let list = |value: &Value| match value {
             Value::Str(text) if !text.is_empty() => vec![text.clone()],
@@ -34,7 +34,7 @@ impl FileFilter {
         }
     }
 
-    /// Whether a path is wanted (`salt/utils/stringutils.py check_include_exclude`).
+    /// Whether a path is selected (`salt/utils/stringutils.py check_include_exclude`).
     pub fn takes(&self, path: &str) -> bool {
         let hit = |pattern: &String| match pattern.strip_prefix("E@") {
             Some(regex) => {
@@ -47,8 +47,8 @@ impl FileFilter {
 }
 
 impl FileClient {
-    /// Brings a file into the cache; says where it is, `None` if there is none. Absolute paths and
-    /// `file://` are files of this host and stay where they are.
+    /// Caches a file and returns its path; `None` if it does not exist. Absolute paths and `file://` are local files,
+    /// used in place.
     ///
     /// # Errors
     /// As [`FileClient::get_url`].
@@ -59,7 +59,7 @@ impl FileClient {
         })
     }
 
-    /// Brings all files of an environment into the cache.
+    /// Caches all files of an environment.
     ///
     /// # Errors
     /// As [`FileClient::get_file`].
@@ -71,7 +71,7 @@ impl FileClient {
         Ok(cached)
     }
 
-    /// Brings a directory into the cache; says what is there now.
+    /// Caches a directory and returns its files.
     ///
     /// # Errors
     /// As [`FileClient::get_file`].
@@ -109,7 +109,7 @@ impl FileClient {
         Ok(cached)
     }
 
-    /// Copies a directory of the server below `dest`; says what is there now, sorted.
+    /// Copies a directory of the file server below `dest`; returns the sorted files.
     ///
     /// # Errors
     /// As [`FileClient::get_file`].
@@ -127,7 +127,7 @@ impl FileClient {
         let saltenv = env.unwrap_or(saltenv);
         let dir = dir.trim_end_matches('/');
         let above = dir.rsplit_once('/').map_or("", |(above, _)| above);
-        // `salt://foo` is not the beginning of `salt://foobar`.
+        // `salt://foo` is not a parent of `salt://foobar`.
         let below = |path: &str| -> Option<String> {
             path.strip_prefix(dir)?.strip_prefix('/')?;
             let own = path.strip_prefix(above)?.trim_start_matches('/');
@@ -159,10 +159,10 @@ impl FileClient {
         Ok(got)
     }
 
-    /// Names of the SLS files of an environment, sorted.
+    /// The sorted names of an environment's SLS files.
     ///
     /// # Errors
-    /// The file server cannot be asked.
+    /// The file server is unreachable.
     pub fn states(&self, saltenv: &str) -> Result<Vec<String>> {
         let names: BTreeSet<String> = self
             .list(saltenv, "")?
@@ -175,7 +175,7 @@ impl FileClient {
         Ok(names.into_iter().collect())
     }
 
-    /// An SLS file: its address and where it lies in the cache now.
+    /// Caches an SLS file; returns its URL and local path.
     ///
     /// # Errors
     /// As [`FileClient::get_file`].
@@ -190,7 +190,7 @@ impl FileClient {
         Ok(None)
     }
 
-    /// Where a file lies in one of the caches, if it does (`Client.is_cached`).
+    /// The cached path of a file, if it is cached (`Client.is_cached`).
     pub fn is_cached(&self, path: &str, saltenv: &str) -> Option<String> {
         let (path, env) = url::parse(path);
         let saltenv = env.unwrap_or(saltenv);
@@ -212,7 +212,7 @@ impl FileClient {
         })
     }
 
-    /// Where a file would lie in the cache (`Client.cache_dest`).
+    /// The path a file would have in the cache (`Client.cache_dest`).
     pub fn cache_dest(&self, address: &str, saltenv: &str) -> Option<PathBuf> {
         if address.starts_with(url::SCHEME) {
             let (path, env) = url::parse(address);
@@ -224,10 +224,10 @@ impl FileClient {
         }
     }
 
-    /// Keeps a copy of a file of this host below `localfiles`.
+    /// Copies a local file to `localfiles`.
     ///
     /// # Errors
-    /// It cannot be read, or the copy cannot be written.
+    /// The file cannot be read or the copy not written.
     pub fn cache_local_file(&self, path: &str) -> Result<PathBuf> {
         let below = url::relative_path(path).ok_or(FileError::Unsupported(path.to_owned()))?;
         let dest = cache::local_files(&self.cachedir).join(below);
@@ -237,7 +237,7 @@ impl FileClient {
         Ok(dest)
     }
 
-    /// All files in the caches of an environment and of local files, sorted.
+    /// All cached files of an environment and all local files, sorted.
     pub fn local_list(&self, saltenv: &str) -> Vec<String> {
         let mut all = BTreeSet::new();
         let files = url::relative_path(saltenv).map(|env| cache::files(&self.cachedir).join(env));
@@ -245,7 +245,7 @@ impl FileClient {
             .into_iter()
             .chain([cache::local_files(&self.cachedir)])
         {
-            // As in stock, the one above stands for a directory that is not there.
+            // As in stock, a missing directory is replaced by its parent.
             match dir.is_dir() {
                 true => walk(&dir, &mut all),
                 false => walk(dir.parent().unwrap_or(Path::new("/")), &mut all),
@@ -254,7 +254,7 @@ impl FileClient {
         all.into_iter().collect()
     }
 
-    /// Where a file of another server is kept (`Client._extrn_path`); `None` if its path leads elsewhere.
+    /// Cache path of a file from another server (`Client._extrn_path`); `None` if it leads out of the cache.
     pub fn extrn_path(
         &self,
         address: &str,
@@ -286,7 +286,7 @@ impl FileClient {
         }
     }
 
-    /// `{"source": address, "dest": path}` of an SLS file, as `cp.get_state`-like functions show it.
+    /// `{"source": url, "dest": path}` of an SLS file, as shown by `cp.get_state`-like functions.
     ///
     /// # Errors
     /// As [`FileClient::state`].

@@ -1,4 +1,4 @@
-//! One file from the file server (`salt/fileclient.py RemoteClient.get_file`).
+//! Fetches one file from the file server (`salt/fileclient.py RemoteClient.get_file`).
 
 use super::{FileClient, FileError, FileHash, Result, url};
 use flate2::read::GzDecoder;
@@ -10,9 +10,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a file is fetched whose digest turns out to be another one than the server's.
+/// Attempts to fetch a file whose hash differs from the server's.
 const TRIES: u32 = 3;
-/// Largest piece after it was unpacked.
+/// Maximum size of an unpacked chunk.
 const MAX_PIECE: u64 = 256 << 20;
 
 /// What to fetch, and where to.
@@ -20,15 +20,15 @@ const MAX_PIECE: u64 = 256 << 20;
 pub struct GetFile<'a> {
     /// `salt://...`.
     pub url: &'a str,
-    /// The environment, unless the address names one.
+    /// The environment, unless the URL has one.
     pub saltenv: &'a str,
-    /// A file, or a directory to put it in; empty is the cache.
+    /// A file, or a directory to put it in; empty for the cache.
     pub dest: &'a str,
-    /// Make the directories of `dest`.
+    /// Create the directories of `dest`.
     pub makedirs: bool,
-    /// Compress on the way, from 1 to 9.
+    /// Compression level for the transfer, from 1 to 9.
     pub gzip: Option<i64>,
-    /// Another `cachedir`; a relative one is below the usual.
+    /// Another `cachedir`; relative to the default one.
     pub cachedir: Option<&'a str>,
 }
 
@@ -44,11 +44,11 @@ impl<'a> GetFile<'a> {
 }
 
 impl FileClient {
-    /// Fetches a file unless the copy here is the same; says where it is. `None`: the server has no
-    /// such file, or the directory of `dest` is missing.
+    /// Fetches a file unless the local copy is the same; returns its path. `None`: the file does not exist, or the
+    /// directory of `dest` is missing.
     ///
     /// # Errors
-    /// The address is none of the file server, the server cannot be asked, or nothing can be written.
+    /// The URL is not one of the file server, the server is unreachable, or a file cannot be written.
     pub fn get_file(&self, get: &GetFile<'_>) -> Result<Option<PathBuf>> {
         if !get.url.starts_with(url::SCHEME) {
             return Err(FileError::Unsupported(get.url.to_owned()));
@@ -86,7 +86,7 @@ impl FileClient {
         Ok(Some(dest))
     }
 
-    /// The content of a file, by way of the cache; `None` if the server has no such file.
+    /// A file's content, through the cache; `None` if it does not exist.
     ///
     /// # Errors
     /// As [`FileClient::get_file`].
@@ -117,7 +117,7 @@ impl FileClient {
         Ok(Some(dest))
     }
 
-    /// Where a path of an environment is kept.
+    /// Cache path of a file in an environment.
     pub(super) fn cache_place(
         &self,
         path: &str,
@@ -136,7 +136,7 @@ impl FileClient {
 
     /// `cachedir`, or another one for a single call.
     pub fn cache_root(&self, other: Option<&str>) -> PathBuf {
-        // A relative one is joined, an absolute one replaces it.
+        // A relative path is joined, an absolute one replaces it.
         other.map_or_else(|| self.cachedir.clone(), |other| self.cachedir.join(other))
     }
 
@@ -148,7 +148,7 @@ impl FileClient {
         Ok(here.is_some_and(|here| here == *there))
     }
 
-    /// Into the cache: whole or not at all.
+    /// Fetches into the cache atomically.
     fn fetch_whole(&self, load: Map, dest: &Path) -> Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let failed = |e: io::Error| FileError::Io(dest.to_owned(), e);
@@ -171,7 +171,7 @@ impl FileClient {
         written
     }
 
-    /// Into the file itself, whose mode, owner and links stay.
+    /// Overwrites the file in place, keeping its mode, owner and links.
     fn fetch_over(&self, mut load: Map, dest: &Path, gzip: Option<i64>) -> Result<()> {
         if let Some(level) = gzip.filter(|level| *level > 0) {
             load.set("gzip", level);
@@ -180,7 +180,7 @@ impl FileClient {
         self.fetch_chunks(load, &mut file, dest)
     }
 
-    /// Fetches piece after piece.
+    /// Fetches the file in chunks.
     fn fetch_chunks(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<()> {
         let mut at: u64 = 0;
         loop {
@@ -218,8 +218,7 @@ fn unpack(data: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Makes a directory of the cache, for this account alone. A file that lies in the way was another
-/// thing on the server before, and goes.
+/// Creates a cache directory, accessible only to this user. A file in its place is an outdated copy and is removed.
 fn make_cache_dir(cachedir: &Path, dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());

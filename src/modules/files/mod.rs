@@ -1,8 +1,8 @@
-//! The minion's file client (`salt/fileclient.py`): files of the master's file server, or with
-//! `file_client: local` of this host's `file_roots`, and the copies of them in `cachedir/files`.
+//! The minion's file client (`salt/fileclient.py`): files from the master's file server or, with `file_client:
+//! local`, from this host's `file_roots`, cached in `cachedir/files`.
 //!
-//! Both sources take the same loads, so there is one client: over the [`Link`] to the master, or
-//! into a file server of this process.
+//! Both sources answer the same loads, so there is one client: over the [`Link`] to the master, or to an in-process
+//! file server.
 
 mod cache;
 mod fetch;
@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Options that the local file server shares with the master's.
+/// Options the local file server shares with the master's.
 const SERVER_OPTIONS: &[&str] = &[
     "file_roots",
     "fileserver_backend",
@@ -41,22 +41,22 @@ const SERVER_OPTIONS: &[&str] = &[
     "file_buffer_size",
 ];
 
-/// Why there is no file, although the file server may have it.
+/// Why a file is not available, although it may exist.
 #[derive(Debug)]
 pub enum FileError {
-    /// The master could not be asked.
+    /// The master is unreachable.
     Link(LinkError),
-    /// A file or directory here.
+    /// Local file system error.
     Io(PathBuf, io::Error),
-    /// The address is none of the file server.
+    /// The URL is not one of the file server.
     Unsupported(String),
-    /// What the file server said makes no sense.
+    /// The file server's answer is invalid.
     Answer(String),
-    /// A web server, or an address that is none.
+    /// Error of a web server, or an invalid URL.
     Web(String),
-    /// A path of this host that is not absolute.
+    /// A local path that is not absolute.
     Relative(String),
-    /// The web server has nothing newer than what is here.
+    /// The web server has no newer version.
     Unchanged,
 }
 
@@ -94,20 +94,20 @@ impl From<FileError> for CallError {
     }
 }
 
-/// What the functions here give.
+/// Result of the file client's functions.
 pub type Result<T> = std::result::Result<T, FileError>;
 
 /// The digest of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileHash {
-    /// Which digest, by Salt's name.
+    /// Hash type, by Salt's name.
     pub hash_type: String,
-    /// The digest in hexadecimal digits.
+    /// Hexadecimal digits.
     pub hsum: String,
 }
 
 impl FileHash {
-    /// As `cp.hash_file` shows it.
+    /// The form of `cp.hash_file`.
     pub fn to_map(&self) -> Map {
         halite_wire::map! {"hash_type" => self.hash_type.as_str(), "hsum" => self.hsum.as_str()}
     }
@@ -118,7 +118,7 @@ enum Source {
     Local(Box<Mutex<FileServer>>),
 }
 
-/// The file client of one job.
+/// A job's file client.
 pub struct FileClient {
     source: Source,
     cachedir: PathBuf,
@@ -126,10 +126,10 @@ pub struct FileClient {
 }
 
 impl FileClient {
-    /// The client that the options of a job ask for.
+    /// The client according to a job's options.
     ///
     /// # Errors
-    /// With `file_client: local`, options of the file server that cannot be used.
+    /// With `file_client: local`, invalid file server options.
     pub fn new(ctx: &Context) -> Result<FileClient> {
         let local = ctx.opts.str("file_client") == Some("local");
         let source = match local {
@@ -147,10 +147,10 @@ impl FileClient {
         })
     }
 
-    /// Paths of all files of an environment that begin with `prefix`.
+    /// Paths of all files of an environment with a prefix.
     ///
     /// # Errors
-    /// The file server cannot be asked.
+    /// The file server is unreachable.
     pub fn list(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
         self.listing("_file_list", saltenv, prefix)
     }
@@ -158,15 +158,15 @@ impl FileClient {
     /// Paths of all directories, as [`FileClient::list`].
     ///
     /// # Errors
-    /// The file server cannot be asked.
+    /// The file server is unreachable.
     pub fn dirs(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
         self.listing("_dir_list", saltenv, prefix)
     }
 
-    /// Paths of the empty directories, as [`FileClient::list`].
+    /// Paths of empty directories, as [`FileClient::list`].
     ///
     /// # Errors
-    /// The file server cannot be asked.
+    /// The file server is unreachable.
     pub fn empty_dirs(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
         self.listing("_file_list_emptydirs", saltenv, prefix)
     }
@@ -176,10 +176,10 @@ impl FileClient {
         Ok(self.request(&load)?.str_list())
     }
 
-    /// Symbolic links and where they point.
+    /// Symbolic links and their targets.
     ///
     /// # Errors
-    /// The file server cannot be asked.
+    /// The file server is unreachable.
     pub fn links(&self, saltenv: &str, prefix: &str) -> Result<Map> {
         let load =
             halite_wire::map! {"saltenv" => saltenv, "prefix" => prefix, "cmd" => "_symlink_list"};
@@ -189,25 +189,25 @@ impl FileClient {
     /// The environments of the file server.
     ///
     /// # Errors
-    /// The file server cannot be asked.
+    /// The file server is unreachable.
     pub fn envs(&self) -> Result<Vec<String>> {
         Ok(self
             .request(&halite_wire::map! {"cmd" => "_file_envs"})?
             .str_list())
     }
 
-    /// The master's options that states need (`_master_opts`); none with `file_client: local`.
+    /// Master options needed by states (`_master_opts`); none with `file_client: local`.
     ///
     /// # Errors
-    /// The master cannot be asked.
+    /// The master is unreachable.
     pub fn master_opts(&self) -> Result<Map> {
         self.map(&halite_wire::map! {"cmd" => "_master_opts"})
     }
 
-    /// What `master_tops` give this minion; empty with `file_client: local`.
+    /// The result of `master_tops` for this minion; empty with `file_client: local`.
     ///
     /// # Errors
-    /// The master cannot be asked.
+    /// The master is unreachable.
     pub fn master_tops(&self, id: &str, opts: &Map) -> Result<Map> {
         self.map(&halite_wire::map! {"cmd" => "_master_tops", "id" => id, "opts" => opts.clone()})
     }
@@ -216,11 +216,11 @@ impl FileClient {
         Ok(self.request(load)?.into_map().unwrap_or_default())
     }
 
-    /// The digest of `salt://...` as the server knows it, or of an absolute path here; `None` if there
-    /// is no such file.
+    /// The hash of a `salt://` URL as known by the server, or of a local absolute path; `None` if the file does not
+    /// exist.
     ///
     /// # Errors
-    /// The file server cannot be asked, or the file here cannot be read.
+    /// The file server is unreachable, or the local file cannot be read.
     pub fn hash(&self, path: &str, saltenv: &str) -> Result<Option<FileHash>> {
         if !path.starts_with(url::SCHEME) {
             return self.hash_here(Path::new(path), self.hash);
@@ -238,7 +238,7 @@ impl FileClient {
         }))
     }
 
-    /// As [`FileClient::hash`], with the ten numbers of Python's `os.stat` where they are known.
+    /// Like [`FileClient::hash`], with the ten numbers of Python's `os.stat` if known.
     ///
     /// # Errors
     /// As [`FileClient::hash`].
@@ -272,7 +272,7 @@ impl FileClient {
         }))
     }
 
-    /// Asks the source.
+    /// Sends a request to the file server.
     fn request(&self, load: &Map) -> Result<Value> {
         match &self.source {
             Source::Remote(link) => link.call(load).map_err(FileError::Link),
@@ -291,14 +291,14 @@ pub fn hash_file(path: &Path, kind: HashType) -> io::Result<String> {
     kind.hex_of(File::open(path)?)
 }
 
-/// The file server over this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).
+/// A file server for this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).
 fn local_server(ctx: &Context) -> Result<FileServer> {
     let bad = |e: &dyn fmt::Display| FileError::Answer(e.to_string());
     let text = |path: &Path| Value::Str(path.to_string_lossy().into_owned());
     let mut options = halite_wire::map! {
         "cachedir" => text(&ctx.cachedir),
         "sock_dir" => "/",
-        // Whoever edits a file and calls a state at once means the file as it is now.
+        // After an edit, the next state run must see the current files.
         "fileserver_list_cache_time" => 0,
     };
     for (key, value) in ctx.opts.iter() {

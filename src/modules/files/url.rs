@@ -1,9 +1,9 @@
-//! `salt://` addresses (`salt/utils/url.py`).
+//! `salt://` URLs (`salt/utils/url.py`).
 
-/// What a path on the file server begins with.
+/// URL scheme of the file server.
 pub const SCHEME: &str = "salt://";
 
-/// Path and environment of an address; anything but `salt://` is a path as it stands (`parse`).
+/// Splits a URL into path and environment; anything but `salt://` is a plain path (`parse`).
 pub fn parse(url: &str) -> (&str, Option<&str>) {
     let Some(resource) = url.strip_prefix(SCHEME) else {
         return (url, None);
@@ -18,7 +18,7 @@ pub fn parse(url: &str) -> (&str, Option<&str>) {
     (path.trim_start_matches('/'), env.filter(|e| !e.is_empty()))
 }
 
-/// The address of a path (`create`).
+/// Builds a URL (`create`).
 pub fn create(path: &str, saltenv: Option<&str>) -> String {
     let path = path.replace('\\', "/");
     match saltenv.filter(|env| !env.is_empty()) {
@@ -27,12 +27,12 @@ pub fn create(path: &str, saltenv: Option<&str>) -> String {
     }
 }
 
-/// Whether a `|` before the path says that it is to be taken as it stands (`is_escaped`).
+/// Whether a `|` before the path marks it as literal (`is_escaped`).
 pub fn is_escaped(url: &str) -> bool {
     parse(url).0.starts_with('|')
 }
 
-/// Puts that `|` there (`escape`).
+/// Adds that `|` (`escape`).
 pub fn escape(url: &str) -> String {
     let (path, env) = parse(url);
     let path = match path.starts_with('|') {
@@ -45,8 +45,8 @@ pub fn escape(url: &str) -> String {
     }
 }
 
-/// A relative path below a directory, as text for joining: without leading `/` and `|`, and `None` if
-/// it leads out of that directory or names nothing in it.
+/// A relative path to join to a directory, without leading `/` and `|`; `None` if it leads out of the directory or
+/// names nothing in it.
 pub fn relative_path(path: &str) -> Option<&str> {
     let path = path.trim_start_matches(['|', '/']);
     let mut parts = path.split('/').filter(|p| !p.is_empty() && *p != ".");

@@ -1,5 +1,5 @@
-//! One file by any address (`salt/fileclient.py Client.get_url`): `salt://`, a path or `file://` of
-//! this host, `http://` and `https://`.
+//! Fetches one file by URL (`salt/fileclient.py Client.get_url`): `salt://`, a local path or `file://`, `http://` and
+//! `https://`.
 
 use super::fetch::GetFile;
 use super::{FileClient, FileError, Result, hash_file, url};
@@ -11,31 +11,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
-/// Longest wait for a connection (`http_connect_timeout`).
+/// Connection timeout (`http_connect_timeout`).
 const CONNECT: Duration = Duration::from_secs(20);
-/// Longest download (`http_request_timeout`).
+/// Download timeout (`http_request_timeout`).
 const WHOLE: Duration = Duration::from_secs(3600);
-/// Largest content that is not written to a file.
+/// Maximum size of content kept in memory.
 const MAX_CONTENT: u64 = 256 << 20;
 
 /// What to fetch, and where to.
 #[derive(Clone, Copy, Debug)]
 pub struct GetUrl<'a> {
-    /// The address.
+    /// The URL.
     pub url: &'a str,
-    /// The environment of a `salt://` address that names none.
+    /// The environment of a `salt://` URL without one.
     pub saltenv: &'a str,
-    /// A file, or a directory to put it in; empty is the cache, `None` the content itself.
+    /// A file, or a directory to put it in; empty for the cache, `None` for the content itself.
     pub dest: Option<&'a str>,
-    /// Make the directories of `dest`.
+    /// Create the directories of `dest`.
     pub makedirs: bool,
-    /// What the cached file may be kept for, perhaps with `<digest>=` before it.
+    /// Hash that makes a cached file valid, with optional `<type>=` prefix.
     pub source_hash: Option<&'a str>,
-    /// Whether the certificate of an `https://` server must be good.
+    /// Verify the certificate of an `https://` server.
     pub verify_ssl: bool,
-    /// Ask the server for a file only if it is another than the one here, by its `ETag`.
+    /// Fetch the file only if its `ETag` differs from the local copy's.
     pub use_etag: bool,
-    /// Another `cachedir`; a relative one is below the usual.
+    /// Another `cachedir`; relative to the default one.
     pub cachedir: Option<&'a str>,
 }
 
@@ -58,17 +58,17 @@ impl<'a> GetUrl<'a> {
 /// What was fetched.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Downloaded {
-    /// The file lies here.
+    /// A local file.
     File(PathBuf),
     /// Its content.
     Content(Vec<u8>),
 }
 
 impl FileClient {
-    /// Fetches a file; `None` if there is none, or no directory for it.
+    /// Fetches a file; `None` if it or its target directory does not exist.
     ///
     /// # Errors
-    /// The address cannot be fetched from, the server refuses, or nothing can be written.
+    /// Unsupported URL, a server error, or a file that cannot be written.
     pub fn get_url(&self, fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
         let dest = fetch.dest.map(|dest| named(fetch.url, dest));
         match scheme(fetch.url) {
@@ -128,7 +128,7 @@ impl FileClient {
             false => None,
         };
         let (mut answer, etag) = match request(fetch, known.as_deref().map(str::trim)) {
-            // It is the same as before.
+            // It is unchanged.
             Err(FileError::Unchanged) => return Ok(Some(Downloaded::File(place))),
             other => other?,
         };
@@ -152,15 +152,15 @@ impl FileClient {
     }
 }
 
-/// The scheme of an address, in the spelling that counts.
+/// A URL's scheme, in its canonical spelling.
 fn scheme(address: &str) -> Option<&'static str> {
     let (scheme, _) = address.split_once(':')?;
-    // A single letter is a drive, where there are drives.
+    // A single letter is a drive name on other systems.
     let known = ["salt", "file", "http", "https", "ftp", "s3", "swift"];
     known.into_iter().find(|k| scheme.eq_ignore_ascii_case(k))
 }
 
-/// A file of this host; only asked for its content is it looked at.
+/// A local file; only read if its content is requested.
 fn local_file(fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
     let path = match scheme(fetch.url) {
         Some(_) => &fetch.url["file:".len()..],
@@ -183,7 +183,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| FileError::Io(path.to_owned(), e))
 }
 
-/// The destination; a directory gets the name that the address ends with.
+/// The destination; a directory gets the URL's last component appended.
 fn named(address: &str, dest: &str) -> String {
     if dest.is_empty() || !(dest.ends_with('/') || Path::new(dest).is_dir()) {
         return dest.to_owned();
@@ -202,7 +202,7 @@ fn beside(place: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether a file has a digest, whose kind its length tells.
+/// Whether a file has a hash; the type follows from its length.
 fn has_digest(place: &Path, hash: &str) -> bool {
     let digits = hash.rsplit('=').next().unwrap_or(hash);
     let kind = match digits.len() {
@@ -217,13 +217,13 @@ fn has_digest(place: &Path, hash: &str) -> bool {
     hash_file(place, kind).is_ok_and(|own| own == digits)
 }
 
-/// An address without user and password, for messages.
+/// A URL without credentials, for messages.
 fn redacted(address: &str) -> String {
     let (plain, _) = without_user(address);
     plain
 }
 
-/// Takes user and password out of an address.
+/// Removes credentials from a URL.
 fn without_user(address: &str) -> (String, Option<String>) {
     let Some((scheme, rest)) = address.split_once("://") else {
         return (address.to_owned(), None);
@@ -238,7 +238,7 @@ fn without_user(address: &str) -> (String, Option<String>) {
     }
 }
 
-/// The path of an address, as messages show it.
+/// The path of a URL as shown in messages.
 fn path_of(address: &str) -> &str {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let path = rest.find('/').map_or("", |at| &rest[at..]);
@@ -249,7 +249,7 @@ fn broken(address: &str, why: &dyn std::fmt::Display) -> FileError {
     FileError::Web(format!("Error: {why} reading {}", path_of(address)))
 }
 
-/// Asks a web server; its answer, and the `ETag` it has.
+/// Sends a request to a web server; returns its response and `ETag`.
 fn request(
     fetch: &GetUrl<'_>,
     etag: Option<&str>,
@@ -383,7 +383,7 @@ mod tests {
         };
         let got = client.get_url(&content).unwrap();
         assert_eq!(got, Some(Downloaded::Content(b"content".to_vec())));
-        // With the digest it is not fetched again.
+        // With the hash it is not fetched again.
         let digest = HashType::Sha256.hex(b"content");
         let kept = GetUrl {
             source_hash: Some(&digest),

@@ -4,8 +4,8 @@ use super::{collect, external, server_id};
 use halite_config::MinionConfig;
 use halite_wire::Map;
 
-/// All grains of a minion: core ones, over them those of executables, over them those of the file `grains` beside the
-/// configuration (`salt/grains/extra.py config`), over them the option `grains`.
+/// All grains of a minion, in increasing priority: core grains, grains of executables, the file `grains` beside the
+/// configuration (`salt/grains/extra.py config`), the option `grains`.
 pub fn all_grains(config: &MinionConfig) -> Map {
     let mut own = grains_file(&config.conf_file.with_file_name("grains"));
     for (key, value) in config.grains.iter() {
@@ -40,7 +40,7 @@ pub fn all_grains(config: &MinionConfig) -> Map {
     collected
 }
 
-/// A grains file; one that is missing or cannot be read gives nothing.
+/// Reads a grains file; a missing or unreadable one is empty.
 fn grains_file(path: &std::path::Path) -> Map {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

@@ -1,8 +1,8 @@
-//! Grains of the site: executables that print a JSON object, in `<extension_modules>/grains` and in
-//! the directories of `grains_dirs` (docs/own-modules.md).
+//! Custom grains: executables that print a JSON object, in `<extension_modules>/grains` and the directories of
+//! `grains_dirs` (docs/own-modules.md).
 //!
-//! A slow one cannot hold the minion up for longer than ten seconds; what it prints counts more than
-//! core grains and less than those of the configuration.
+//! Each has ten seconds, so none can block the minion. They override core grains and are overridden by the
+//! configuration.
 
 use crate::programs;
 use halite_sys::command::Helper;
@@ -10,10 +10,10 @@ use halite_wire::{Map, Value};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one executable may take.
+/// Timeout of one executable.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs them in the order of their directories and names; later ones replace grains of earlier ones.
+/// Runs them ordered by directory and name; later ones override earlier ones.
 pub fn collect(opts: &Map) -> Map {
     let mut grains = Map::new();
     for dir in programs::places(opts, "grains", "grains_dirs") {

@@ -1,13 +1,13 @@
-//! Graphics cards, from the kernel's list of PCI devices and the file `pci.ids`, where stock runs
-//! `lspci` (`salt/grains/core.py _linux_gpu_data`).
+//! Graphics cards, from the kernel's PCI devices and `pci.ids`; stock runs `lspci` (`salt/grains/core.py
+//! _linux_gpu_data`).
 
 use super::read;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// Classes of VGA, 3D and other display controllers, and of processing accelerators.
+/// PCI classes of VGA, 3D and other display controllers, and processing accelerators.
 const CLASSES: [&str; 4] = ["0x0300", "0x0302", "0x0380", "0x1200"];
-/// Words for which stock looks in the name of a vendor.
+/// Words stock looks for in vendor names.
 const VENDORS: [&str; 8] = [
     "nvidia",
     "amd",
@@ -51,7 +51,7 @@ pub(super) fn add(grains: &mut Map) {
     grains.set("gpus", cards);
 }
 
-/// One card; `vendor` and `device` as the kernel writes them, `0x10de`.
+/// One card; `vendor` and `device` as written by the kernel: `0x10de`.
 fn gpu(names: &str, vendor: &str, device: &str) -> Map {
     let (vendor, device) = (
         vendor.trim_start_matches("0x"),

@@ -1,4 +1,4 @@
-//! Processors, memory, disks and what the firmware says.
+//! Processors, memory, disks and firmware.
 
 use super::read;
 use crate::programs::which;
@@ -28,7 +28,7 @@ pub(super) fn add(grains: &mut Map) {
     }
 }
 
-/// `salt/grains/core.py _linux_cpudata`: later lines win, as there.
+/// `salt/grains/core.py _linux_cpudata`: later lines win.
 fn cpu(grains: &mut Map, info: &str) {
     let mut count = 0;
     let mut model = "Unknown".to_owned();
@@ -56,7 +56,7 @@ fn cpu(grains: &mut Map, info: &str) {
     grains.set("cpu_flags", flags);
 }
 
-/// Mebibytes.
+/// In MiB.
 fn memory(grains: &mut Map, info: &str) {
     let of = |name: &str| -> i64 {
         info.lines()
@@ -98,7 +98,7 @@ const DMI: [(&str, &str); 8] = [
     ("serialnumber", "product_serial"),
 ];
 
-/// Files that only root can read are left out for others.
+/// Files only root can read are left out for other users.
 fn firmware(grains: &mut Map) {
     for (grain, file) in DMI {
         if let Some(text) = read(&format!("/sys/class/dmi/id/{file}")) {

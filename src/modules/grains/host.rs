@@ -1,4 +1,4 @@
-//! Kernel, names of the host, machine id.
+//! Kernel, hostnames, machine id.
 
 use super::{put, read};
 use crate::net;
@@ -25,8 +25,8 @@ pub(super) fn add(grains: &mut Map) {
     put(grains, "machine_id", id);
 }
 
-/// What `uname -m` says. Kernels before 6.1 have no file for it; then it is what this
-/// program was built for, with the variants of 32-bit ARM told apart.
+/// The output of `uname -m`. Kernels before 6.1 have no file for it; then the program's target architecture, with
+/// variants of 32-bit ARM.
 fn machine() -> String {
     if let Some(machine) = read("/proc/sys/kernel/arch") {
         return machine;
@@ -49,7 +49,7 @@ fn machine() -> String {
     .to_owned()
 }
 
-/// Pairs of name and value, the value nil where there is none or more than one `=`.
+/// Pairs of name and value; the value is nil unless there is exactly one `=`.
 fn parameters(line: &str) -> Value {
     let words = shlex::split(line).unwrap_or_default();
     let pairs: Vec<Value> = words
@@ -83,7 +83,7 @@ fn names(grains: &mut Map, name: &str, hosts: &str) {
         .iter()
         .find(|(_, names)| names.contains(&name))
         .and_then(|(_, names)| names.first().copied());
-    // An entry such as `127.0.1.1 localhost box` is a habit, not a name.
+    // An entry like `127.0.1.1 localhost box` is not a name.
     let fqdn = match canonical {
         Some(found) if !found.starts_with("localhost") => found,
         _ if name.is_empty() => "localhost.localdomain",
@@ -109,7 +109,7 @@ fn names(grains: &mut Map, name: &str, hosts: &str) {
     grains.set("fqdns", own_names(&entries));
 }
 
-/// The first names that the hosts file gives to addresses of this host, loopback aside.
+/// The first names of this host's non-loopback addresses in the hosts file.
 fn own_names(entries: &[(IpAddr, Vec<&str>)]) -> Vec<String> {
     let all = net::interfaces();
     let own = |ip: &IpAddr| {

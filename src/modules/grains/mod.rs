@@ -41,11 +41,10 @@ use std::collections::HashMap;
 pub use all::all_grains;
 pub use process::default_shell;
 
-/// The Salt release whose behaviour the minion follows, and reports as `saltversion`.
+/// The Salt release whose behaviour the minion follows; reported as `saltversion`.
 pub const COMPAT_VERSION: &str = "3008.3";
 
-/// Collects the core grains and lays the configured ones (`grains` of the configuration and
-/// the grains file) over them.
+/// Collects the core grains, overridden by the configured ones (`grains` of the configuration and the grains file).
 pub fn collect(config_grains: &Map) -> Map {
     let mut grains = Map::new();
     network::add(&mut grains);
@@ -73,7 +72,7 @@ pub fn server_id(id: &str) -> i64 {
     i64::from_str_radix(tail, 16).unwrap_or(0) % (1 << 31)
 }
 
-/// What the file `os-release` says of the distribution; empty where there is none.
+/// The fields of `os-release`; empty if missing.
 pub fn os_release() -> HashMap<String, String> {
     let text = os::os_release_text();
     let pairs = os::pairs(&text).into_iter();
@@ -92,13 +91,13 @@ fn versions(grains: &mut Map) {
     grains.set("halite_version", env!("CARGO_PKG_VERSION"));
 }
 
-/// The text of a small file without the white space around it; `None` when it cannot be read.
+/// The trimmed text of a small file; `None` if it cannot be read.
 fn read(path: &str) -> Option<String> {
     let raw = std::fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&raw).trim().to_owned())
 }
 
-/// Sets a grain where there is a value.
+/// Sets a grain if there is a value.
 fn put<T: Into<Value>>(grains: &mut Map, key: &str, value: Option<T>) {
     if let Some(value) = value {
         grains.set(key, value);

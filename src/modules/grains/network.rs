@@ -29,7 +29,7 @@ fn by_name(all: &[Interface], ips: impl Fn(&Interface) -> Vec<String>) -> Map {
     all.iter().map(|i| (i.name.clone(), ips(i))).collect()
 }
 
-/// `ip4_gw` and `ip6_gw` are the gateway's address, true for a default route without one, or false.
+/// `ip4_gw` and `ip6_gw` are the gateway's address, true for a default route without gateway, or false.
 fn gateways(grains: &mut Map) {
     let value = |v4: bool| match net::default_gateway(v4) {
         None => Value::Bool(false),
@@ -43,7 +43,7 @@ fn gateways(grains: &mut Map) {
 }
 
 fn dns(grains: &mut Map) {
-    // systemd-resolved puts itself into resolv.conf; the servers behind it stand here.
+    // systemd-resolved puts itself into resolv.conf; this file has the servers behind it.
     let text = read("/run/systemd/resolve/resolv.conf").or_else(|| read("/etc/resolv.conf"));
     if let Some(text) = text {
         grains.set("dns", resolv(&text));

@@ -30,7 +30,7 @@ pub(super) fn add(grains: &mut Map) {
     );
 }
 
-/// The file that describes the distribution (`os-release(5)`); empty where there is none.
+/// The file that describes the distribution (`os-release(5)`); empty if missing.
 pub(super) fn os_release_text() -> String {
     let release = read("/etc/os-release").or_else(|| read("/usr/lib/os-release"));
     release.unwrap_or_default()
@@ -69,8 +69,7 @@ fn unescape(text: &str) -> String {
 /// `os`, `os_family`, `osfullname`, `osrelease...`, `oscodename`, `osfinger` and `lsb_...`
 /// (`_linux_distribution_data`, `_legacy_linux_distribution_data`, `_osrelease_data`).
 ///
-/// Stock goes the way marked as legacy on every host where Python's `lsb_release` module
-/// is not installed beside it, so that is the way here.
+/// Stock uses its legacy code on every host without Python's `lsb_release` module, so that is what we follow.
 fn distribution(grains: &mut Map, os_release: &str, lsb_release: &str) {
     let release = pairs(os_release);
     let get = |key: &str| release.get(key).cloned().filter(|v| !v.is_empty());
@@ -135,7 +134,7 @@ const LSB: [(&str, &str); 4] = [
     ("DISTRIB_DESCRIPTION", "lsb_distrib_description"),
 ];
 
-/// Where there is no `lsb-release`, its grains come from `os-release`.
+/// Without `lsb-release`, its grains come from `os-release`.
 fn lsb_from_release(lsb: &mut HashMap<&str, String>, get: &impl Fn(&str) -> Option<String>) {
     let codename = get("VERSION_CODENAME").or_else(|| get("PRETTY_NAME"));
     let name = get("NAME").map(|n| n.trim().to_owned());
@@ -161,7 +160,7 @@ fn suse_name(get: &impl Fn(&str) -> Option<String>) -> Option<String> {
     get("VERSION").filter(|v| v == "Tumbleweed")
 }
 
-/// Some distributions put the codename in brackets behind their name.
+/// Some distributions put the codename in brackets after their name.
 fn bracketed_codename(os: &str, lsb: &mut HashMap<&str, String>) {
     if !["Rocky", "AlmaLinux", "AstraLinuxSE"]
         .iter()
@@ -208,7 +207,7 @@ fn os_name(fullname: &str, id: Option<&str>) -> String {
     }
 }
 
-/// Takes out ` Linux` and ` GNU/Linux` with the character before them.
+/// Removes ` Linux` and ` GNU/Linux` with the preceding character.
 fn without_linux(name: &str) -> String {
     let mut out = name.to_owned();
     while let Some(at) = out.to_ascii_lowercase().find("linux") {
@@ -254,7 +253,7 @@ fn release_parts(grains: &mut Map, os: &str, fullname: &str, release: &str) {
     let shown = if whole {
         release.to_owned()
     } else {
-        // Printed from the number, so without leading zeros.
+        // Printed from the number, without leading zeros.
         first
             .parse::<i64>()
             .map_or(first.to_owned(), |n| n.to_string())
@@ -269,7 +268,7 @@ fn osarch(family: &str, machine: String) -> String {
     if family != "Debian" {
         return machine;
     }
-    // The file exists once a foreign architecture was added; its first line is the native one.
+    // The file exists only if a foreign architecture was added; its first line is the native one.
     if let Some(list) = read("/var/lib/dpkg/arch").filter(|l| !l.is_empty()) {
         return list.lines().next().unwrap_or_default().to_owned();
     }

@@ -1,7 +1,7 @@
-//! Which names of distributions mean which `os` and `os_family`; the tables of
-//! `salt/grains/core.py`, because states and targets are written against these words.
+//! Maps distribution names to `os` and `os_family`: the tables of `salt/grains/core.py`, because states and targets
+//! use these words.
 
-/// `os` by the first ten letters of the distribution's name, lower case and without blanks.
+/// `os` by the first ten letters of the distribution's name, in lower case without blanks.
 pub(super) const OS: &[(&str, &str)] = &[
     ("redhatente", "RedHat"),
     ("gentoobase", "Gentoo"),
@@ -43,7 +43,7 @@ pub(super) const OS: &[(&str, &str)] = &[
     ("photon", "VMware Photon OS"),
 ];
 
-/// `os_family` by `os`; an `os` that is not here is its own family.
+/// `os_family` by `os`; a missing `os` is its own family.
 pub(super) const FAMILY: &[(&str, &str)] = &[
     ("Ubuntu", "Debian"),
     ("Fedora", "RedHat"),

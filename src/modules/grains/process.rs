@@ -1,10 +1,10 @@
-//! The minion's own process and surroundings.
+//! The minion's process and its environment.
 
 use super::put;
 use crate::programs::which;
 use halite_wire::{Map, Value};
 
-/// The shell that commands run in: `SHELL`, else `/bin/sh` (`salt/grains/extra.py shell`).
+/// The shell for commands: `SHELL`, else `/bin/sh` (`salt/grains/extra.py shell`).
 pub fn default_shell() -> String {
     std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())
 }
@@ -39,8 +39,7 @@ fn account(grains: &mut Map) {
     grains.set("uid", uid.as_raw());
 }
 
-/// As Python's `locale.getlocale` reads the environment; the plain C locale counts as
-/// American English in UTF-8.
+/// Like Python's `locale.getlocale`; the C locale counts as American English in UTF-8.
 fn locale(grains: &mut Map) {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

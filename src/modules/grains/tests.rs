@@ -64,7 +64,7 @@ fn server_ids_as_stock() {
     assert_eq!(server_id("t1"), 977_329_154);
 }
 
-/// Prints all grains as JSON, to be compared with those of stock Salt by hand.
+/// Prints all grains as JSON, for manual comparison with stock Salt.
 #[test]
 #[ignore = "prints; run by hand"]
 fn print() {

@@ -1,4 +1,4 @@
-//! `virtual` and `virtual_subtype`: what kind of machine or container this is.
+//! `virtual` and `virtual_subtype`: the type of machine or container.
 
 use super::read;
 use halite_wire::Map;
@@ -34,7 +34,7 @@ pub(super) fn add(grains: &mut Map) {
 
 type Found = (&'static str, Option<String>);
 
-/// The container manager, by the marks that `systemd-detect-virt` looks for.
+/// The container manager, by the indicators `systemd-detect-virt` uses.
 fn container() -> Option<Found> {
     let of = |name: &str| -> Option<Found> {
         let subtype = |s: &str| Some(("container", Some(s.to_owned())));
@@ -62,7 +62,7 @@ fn container() -> Option<Found> {
     Path::new("/.dockerenv").exists().then(|| of("docker"))?
 }
 
-/// The hypervisor: what the firmware says first, then what the kernel runs its clock by.
+/// The hypervisor, from the firmware or else the kernel's clock source.
 fn machine(vendor: &str, product: &str) -> Option<&'static str> {
     let firmware = format!(
         "{vendor}\n{product}\n{}\n{}",
@@ -105,7 +105,7 @@ fn machine(vendor: &str, product: &str) -> Option<&'static str> {
     says("Bochs").then_some("bochs")
 }
 
-/// The second look of `salt/grains/core.py _virtual`, which overrides the first.
+/// The second check of `salt/grains/core.py _virtual`, which overrides the first.
 fn marks(product: &str) -> (bool, Option<&'static str>, Option<String>) {
     let (mut kind, mut subtype) = (None, None);
     let same_root = || {

@@ -1,4 +1,4 @@
-//! What is in an archive.
+//! Listing archives.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, cmd, python};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::process::{Child, Command, Stdio};
 
-/// Endings of names and the formats that they stand for.
+/// File name extensions and their formats.
 const TAR: [&str; 10] = [
     ".tar",
     ".tar.gz",
@@ -26,7 +26,7 @@ const TAR: [&str; 10] = [
     ".tlz",
 ];
 
-/// Names of an archive by their kind.
+/// Names of archive members by type.
 #[derive(Default)]
 struct Names {
     dirs: Vec<String>,
@@ -114,7 +114,7 @@ fn format(call: &Call<'_>, name: &str) -> Result<String> {
     Ok(known.to_owned())
 }
 
-/// What the system says about a file.
+/// The system's error for a file.
 fn unreadable(name: &str, path: &str, error: &io::Error) -> CallError {
     let text = python::os_error(error, path);
     CallError::Command(format!(
@@ -123,7 +123,7 @@ fn unreadable(name: &str, path: &str, error: &io::Error) -> CallError {
     ))
 }
 
-/// A program that decompresses to its standard output; it ends with its reader.
+/// A program that decompresses to its standard output; killed when dropped.
 struct Decompressor(Child);
 
 impl Decompressor {
@@ -152,7 +152,7 @@ impl Read for Decompressor {
 impl Drop for Decompressor {
     fn drop(&mut self) {
         self.0.stdout = None;
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -187,7 +187,7 @@ fn tar(name: &str, path: &str, options: &Value) -> Result<Names> {
     )))
 }
 
-/// The file; inside, its content decompressed by what its first bytes say.
+/// Opens the file, decompressing its content by its magic number.
 fn open(path: &str) -> io::Result<io::Result<Box<dyn Read>>> {
     let mut file = File::open(path)?;
     let mut head = [0; 6];
@@ -228,7 +228,7 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
             names.files.push(name);
         }
     }
-    // An archive without members still has blocks of zeros.
+    // Even an archive without members has blocks of zeros.
     let mut rest = [0];
     if some || archive.into_inner().read(&mut rest).is_ok_and(|n| n == 0) {
         Ok(names)
@@ -297,7 +297,7 @@ fn rar(call: &mut Call<'_>, name: &str) -> Result<Names> {
     Ok(names)
 }
 
-/// The letters that all names begin with.
+/// The longest common prefix of all names.
 fn common_prefix<'a>(mut names: impl Iterator<Item = &'a String>) -> &'a str {
     let first = names.next().map_or("", String::as_str);
     names.fold(first, |prefix, name| {

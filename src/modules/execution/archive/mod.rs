@@ -1,8 +1,7 @@
-//! `archive`: archives packed, unpacked and listed.
+//! `archive`: packs, unpacks and lists archives.
 //!
-//! ZIP files are read and written here, all others by their programs. Left out: names that are
-//! templates. Beyond stock: an unpacked ZIP file never writes through a symbolic link that it
-//! brought along.
+//! ZIP files are handled here, all others by external programs. Not supported: templated names. Unlike stock,
+//! unpacking a ZIP file never writes through a symbolic link that the archive created.
 
 mod list;
 mod zip;
@@ -24,7 +23,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list",
             list::list,
-            "The names in an archive, or with verbose=True apart by their kind.",
+            "The names in an archive, or with verbose=True grouped by type.",
         )
         .inner("list_")
         .args(args![
@@ -78,7 +77,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "zip",
             zip::zip,
-            "Packs files and directories into a ZIP file, and gives back what is in it.",
+            "Packs files and directories into a ZIP file and returns its content.",
         )
         .inner("zip_")
         .args(args![
@@ -107,7 +106,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "unzip",
             zip::unzip,
-            "Unpacks a ZIP file into a directory, and gives back what was in it.",
+            "Unpacks a ZIP file into a directory and returns its content.",
         )
         .args(args![
             zip_file,
@@ -123,7 +122,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "is_encrypted",
             zip::is_encrypted,
-            "Whether a ZIP file cannot be read without a password.",
+            "Whether a ZIP file needs a password.",
         )
         .args(args![
             name,
@@ -164,7 +163,7 @@ fn require_program(program: &str) -> Result<()> {
     }
 }
 
-/// Names that are templates are not rendered on this minion.
+/// Rejects templated names, which this minion does not render.
 fn no_template(call: &Call<'_>) -> Result<()> {
     if call.flag("template") {
         Err(CallError::Command(
@@ -190,7 +189,7 @@ fn list_of(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// The argument `sources`, patterns replaced by the paths that they fit.
+/// The argument `sources`, with patterns expanded.
 fn sources(call: &Call<'_>) -> Vec<String> {
     let named = list_of(call.arg("sources")).unwrap_or_default();
     let expand = |name: String| {
@@ -203,7 +202,7 @@ fn sources(call: &Call<'_>) -> Vec<String> {
     named.into_iter().flat_map(expand).collect()
 }
 
-/// Runs a program for the lines that it prints; the job gets its return code.
+/// Runs a program and returns its output lines; sets the job's return code.
 fn lines(call: &mut Call<'_>, words: Vec<String>) -> Result<Vec<String>> {
     no_template(call)?;
     let options = map! {
@@ -307,7 +306,7 @@ fn unrar(call: &mut Call<'_>) -> Result {
     trim_output(call, files)
 }
 
-/// As many names as the argument `trim_output` allows, 100 for `True`.
+/// At most as many names as the argument `trim_output` allows; 100 for `True`.
 fn trim_output(call: &Call<'_>, mut files: Vec<String>) -> Result {
     let count = match call.arg("trim_output") {
         Value::Bool(false) => return Ok(files.into()),
@@ -321,7 +320,7 @@ fn trim_output(call: &Call<'_>, mut files: Vec<String>) -> Result {
     Ok(files.into())
 }
 
-/// The file of this host that an address leads to.
+/// The local copy of the file at an address.
 fn cached(call: &Call<'_>) -> Result<String> {
     let name = text(call, "name");
     if name.starts_with('/') {
@@ -333,7 +332,7 @@ fn cached(call: &Call<'_>) -> Result<String> {
         .ok_or_else(|| CallError::Command(format!("Failed to cache {name}")))
 }
 
-/// Removes the file when `clean` asks for it; one that is gone is fine.
+/// Removes the file if `clean` is set. A missing file is no error.
 fn clean(call: &Call<'_>, cached: &str) {
     if !call.flag("clean") {
         return;
@@ -345,7 +344,7 @@ fn clean(call: &Call<'_>, cached: &str) {
     }
 }
 
-/// A message with the place of the archive, as stock's exceptions have it.
+/// A message that includes the archive's path, as in stock's exceptions.
 fn about(text: &str, cached: &str) -> CallError {
     let stop = if text.ends_with(['.', '?', '!']) {
         ""

@@ -1,4 +1,4 @@
-//! ZIP files, read and written by this process.
+//! ZIP files, read and written in this process.
 
 use super::super::cmd::{Identity, IdentityGuard, identity};
 use super::super::declare::Result;
@@ -13,7 +13,7 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
-/// The user of the argument `runas`, if it is another one.
+/// The user of the argument `runas`, if it differs from the current one.
 fn other_user(call: &Call<'_>) -> Result<Option<Identity>> {
     if !call.flag("runas") {
         return Ok(None);
@@ -80,7 +80,7 @@ pub fn zip(call: &mut Call<'_>) -> Result {
         zip64: call.flag("zip64"),
         packed: Vec::new(),
     };
-    // Stock forgets what went wrong, and gives back what it had packed by then.
+    // Stock ignores the error and returns what it has packed so far.
     if let Err(e) = packer.pack(&text(call, "zip_file"), &sources) {
         log::error!("Exception encountered creating zipfile: {e}");
     }
@@ -120,7 +120,7 @@ impl Packer {
         result
     }
 
-    /// The name in the archive: from `cwd` on for what begins with it, else without the first `/`.
+    /// The name in the archive: relative to `cwd` if below it, else without the first `/`.
     fn name(&self, path: &Path) -> String {
         match &self.cwd {
             Some(cwd) if path.to_string_lossy().starts_with(cwd.as_str()) => {
@@ -130,12 +130,12 @@ impl Packer {
         }
     }
 
-    /// A directory: itself, its files, then its directories; links to directories are left out.
+    /// A directory: itself, its files, then its subdirectories. Links to directories are skipped.
     fn directory(&mut self, file: &mut ZipWriter<File>, dir: &Path) -> io::Result<()> {
         let name = self.name(dir);
         self.packed.push(format!("{name}/"));
         self.add_file(file, dir, &name)?;
-        // A directory that cannot be read has nothing in it, as for os.walk.
+        // As with `os.walk`, an unreadable directory counts as empty.
         let entries: Vec<PathBuf> = fs::read_dir(dir)
             .map(|entries| entries.flatten().map(|e| e.path()).collect())
             .unwrap_or_default();
@@ -172,7 +172,7 @@ impl Packer {
     }
 }
 
-/// The local time of a file; ZIP begins with 1980.
+/// The local modification time of a file; ZIP dates start in 1980.
 fn zip_time(seconds: i64) -> io::Result<DateTime> {
     let time = jiff::Timestamp::from_second(seconds)
         .map_err(io::Error::other)?
@@ -288,7 +288,7 @@ impl Unpacker {
         }
     }
 
-    /// No link below the destination leads elsewhere.
+    /// Rejects destinations below a symbolic link.
     fn check_parents(&self, path: &Path) -> io::Result<()> {
         let below = path.strip_prefix(&self.dest).unwrap_or(path);
         let mut at = self.dest.clone();
@@ -305,7 +305,7 @@ impl Unpacker {
     }
 }
 
-/// What Python says about a link that cannot be made, with both names.
+/// Python's message for a link that cannot be created, with both names.
 fn link_error(error: &io::Error, target: &str, path: &Path) -> io::Error {
     let path = path.to_string_lossy().into_owned();
     let text = python::os_error(error, "");
@@ -317,13 +317,13 @@ fn link_error(error: &io::Error, target: &str, path: &Path) -> io::Error {
     ))
 }
 
-/// The place of a name below a directory, without what could lead out of it.
+/// A member's path below a directory, without components that lead out of it.
 fn inside(dest: &Path, name: &str) -> PathBuf {
     let parts = name.split('/').filter(|p| !matches!(*p, "" | "." | ".."));
     dest.join(parts.collect::<PathBuf>())
 }
 
-/// The name of a member; one that is no UTF-8 with replacements.
+/// A member's name; invalid UTF-8 is replaced.
 pub fn name_of<R: Read>(entry: &ZipFile<'_, R>) -> String {
     match entry.name() {
         Ok(name) => name.into_owned(),
@@ -351,7 +351,7 @@ fn describe<R: Read>(entry: &ZipFile<'_, R>) -> String {
     text + ">"
 }
 
-/// `stat.filemode`, without the letters for the three upper bits.
+/// `stat.filemode` without the set-id and sticky bits.
 fn file_mode(mode: u32) -> String {
     let kind = match mode & 0o170_000 {
         0o120_000 => 'l',

@@ -1,4 +1,4 @@
-//! The argument lists of `cmd` functions, name for name those of stock 3008.3.
+//! The argument lists of `cmd` functions, identical to those of stock 3008.3.
 
 use crate::execution::declare::{Arg, Lit, opt, req};
 
@@ -7,7 +7,7 @@ const YES: Lit = Lit::Bool(true);
 const NO: Lit = Lit::Bool(false);
 const DEBUG: Lit = Lit::Str("debug");
 
-/// The arguments of a function but those of these names.
+/// An argument list without the given names.
 const fn without<const N: usize>(all: &[Arg], names: &[&str]) -> [Arg; N] {
     assert!(
         all.len() == N + names.len(),
@@ -36,7 +36,7 @@ const fn is_one_of(name: &str, names: &[&str]) -> bool {
     false
 }
 
-/// `==`, which constants cannot use yet.
+/// `==`; not yet available in constants.
 const fn is(a: &[u8], b: &[u8]) -> bool {
     let mut i = 0;
     while i < a.len() && i < b.len() && a[i] == b[i] {
@@ -187,7 +187,7 @@ pub(super) const SCRIPT: &[Arg] = &[
     opt("success_stderr", NIL),
 ];
 
-/// `cmd.script_retcode`: as [`SCRIPT`] in another order, with a template.
+/// `cmd.script_retcode`: like [`SCRIPT`] in another order, with a template.
 pub(super) const SCRIPT_RETCODE: &[Arg] = &[
     req("source"),
     opt("args", NIL),

@@ -9,13 +9,13 @@ use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the kernel offers below the new root while the command runs: directory, device, type.
+/// Kernel file systems mounted below the new root while the command runs: directory, device, type.
 const KERNEL: [(&str, &str, &str); 3] = [
     ("dev", "devtmpfs", "devtmpfs"),
     ("proc", "proc", "proc"),
     ("sys", "sysfs", "sysfs"),
 ];
-/// Of the options of a call, those that are not the command's own.
+/// Call options that are not passed on to the command.
 const OURS: [&str; 7] = [
     "root",
     "cmd",
@@ -85,7 +85,7 @@ fn mounted(call: &mut Call<'_>, root: &Path, binds: &[PathBuf]) -> Result {
     } else {
         "/bin/sh"
     };
-    // The user is one of the new root's, so `chroot` looks it up.
+    // The user belongs to the new root, so `chroot` looks it up.
     let user = match get(call, "runas") {
         runas if runas.truthy() => {
             let group = get(call, "group");
@@ -115,7 +115,7 @@ fn mounted(call: &mut Call<'_>, root: &Path, binds: &[PathBuf]) -> Result {
     call.salt("cmd.run_all", vec![line.into()], options)
 }
 
-/// Ends what still runs in the new root: asked three times, then killed.
+/// Terminates processes still running in the new root: three requests, then SIGKILL.
 fn end_processes(root: &Path) {
     for attempt in 0..6 {
         let pids = processes(root);

@@ -1,5 +1,5 @@
-//! One command: started in a process group of its own, its output collected within
-//! bounds, the whole group killed when it takes too long or says too much.
+//! Runs one command in its own process group. Its output is bounded; the whole group is killed when the command
+//! exceeds its timeout or the output limit.
 
 use super::super::CallError;
 use super::user::{Identity, IdentityGuard};
@@ -12,10 +12,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Most bytes kept of either stream.
+/// Maximum bytes kept per stream.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
 
-/// What to run.
+/// A command to run.
 #[derive(Clone, Debug, Default)]
 pub struct CommandSpec {
     /// Program and arguments; never empty.
@@ -24,39 +24,39 @@ pub struct CommandSpec {
     pub cwd: String,
     /// The whole environment.
     pub env: Vec<(String, String)>,
-    /// Standard input; without it, none.
+    /// Standard input, if any.
     pub stdin: Option<Vec<u8>>,
-    /// Standard error goes where standard output goes.
+    /// Redirect standard error to standard output.
     pub merge: bool,
     /// File creation mask.
     pub umask: Option<u32>,
-    /// Whom to run as.
+    /// The user to run as.
     pub identity: Option<Identity>,
-    /// Wall clock allowed.
+    /// Timeout.
     pub timeout: Option<Duration>,
-    /// Start only, with no input and no output.
+    /// Start only; no input, no output.
     pub background: bool,
-    /// Most bytes of output per stream.
+    /// Maximum bytes of output per stream.
     pub limit: usize,
 }
 
-/// How it went.
+/// How a command ended.
 #[derive(Debug)]
 pub enum CommandEnd {
-    /// It ended by itself.
+    /// It exited.
     Finished(Finished),
-    /// It was killed after its time.
+    /// It was killed after its timeout.
     TimedOut(u32),
-    /// It goes on without us.
+    /// It keeps running in the background.
     Background(u32),
 }
 
-/// The result of a command that ended.
+/// The result of a finished command.
 #[derive(Debug)]
 pub struct Finished {
-    /// Process id it had.
+    /// Process id.
     pub pid: u32,
-    /// Exit code, or minus the signal.
+    /// Exit code, or the negated signal number.
     pub code: i64,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -72,7 +72,7 @@ enum Event {
 /// Starts the command.
 ///
 /// # Errors
-/// It cannot be started: the system's error.
+/// The system's error.
 pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<PipeReader>)> {
     let (program, args) = spec.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -106,10 +106,10 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<PipeReader>)> {
     Ok((child, readers))
 }
 
-/// Runs the command to its end.
+/// Waits for the command and collects its output.
 ///
 /// # Errors
-/// [`CallError::Command`] when its output passes the limit or the system fails us.
+/// [`CallError::Command`] if the output exceeds the limit or a system call fails.
 pub fn wait_for(
     spec: &CommandSpec,
     mut child: Child,
@@ -120,7 +120,7 @@ pub fn wait_for(
         return Ok(CommandEnd::Background(pid));
     }
     if let (Some(mut pipe), Some(input)) = (child.stdin.take(), spec.stdin.clone()) {
-        // A command that does not read its input closes the pipe early; that is its affair.
+        // A command that does not read its input closes the pipe early; that is no error.
         std::thread::spawn(move || pipe.write_all(&input));
     }
     let streams = readers.len();
@@ -200,7 +200,7 @@ fn code(status: ExitStatus) -> i64 {
     }
 }
 
-/// Ends the whole process group; a group that is gone already is fine.
+/// Kills the whole process group. No error if it is already gone.
 fn kill(pid: u32) {
     if let Ok(pid) = i32::try_from(pid) {
         let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);

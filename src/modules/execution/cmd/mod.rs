@@ -1,8 +1,7 @@
-//! `cmd`: commands on the host.
+//! `cmd`: runs commands.
 //!
-//! Left out: PowerShell, virtual terminals. Beyond
-//! stock: every command has a process group of its own, a timeout ends the whole
-//! group, and output is bounded by [`exec::OUTPUT_LIMIT`].
+//! Not supported: PowerShell, virtual terminals. Unlike stock, every command has its own process group, a timeout
+//! kills the whole group, and output is limited to [`exec::OUTPUT_LIMIT`].
 
 mod args;
 mod chroot;
@@ -26,52 +25,52 @@ use options::{FunctionMode, PreparedCommand, get, prepare};
 pub(super) const MODULE: Module = Module {
     name: "cmd",
     functions: &[
-        Function::new("run", run, "Runs a command and gives back what it prints, errors included. Its return code becomes the job's.")
+        Function::new("run", run, "Runs a command and returns its output, including standard error. Its return code becomes the job's.")
             .args(args::RUN)
             .keywords(),
-        Function::new("shell", shell, "As cmd.run, always through the shell.").args(args::SHELL).keywords(),
-        Function::new("run_stdout", run_stdout, "Runs a command and gives back its standard output only.")
+        Function::new("shell", shell, "Like cmd.run, always through the shell.").args(args::SHELL).keywords(),
+        Function::new("run_stdout", run_stdout, "Runs a command and returns only its standard output.")
             .args(args::RUN_STDOUT)
             .keywords(),
-        Function::new("run_stderr", run_stderr, "Runs a command and gives back its standard error only.")
+        Function::new("run_stderr", run_stderr, "Runs a command and returns only its standard error.")
             .args(args::RUN_STDERR)
             .keywords(),
-        Function::new("run_all", run_all, "Runs a command and gives back a map of pid, retcode, stdout and stderr.")
+        Function::new("run_all", run_all, "Runs a command and returns a map of pid, retcode, stdout and stderr.")
             .args(args::RUN_ALL)
             .keywords(),
-        Function::new("run_bg", run_bg, "Starts a command, does not wait for it, and gives back its pid.")
+        Function::new("run_bg", run_bg, "Starts a command without waiting for it and returns its pid.")
             .args(args::RUN_BG)
             .keywords(),
-        Function::new("retcode", retcode, "Runs a command and gives back its return code.").args(args::RETCODE).keywords(),
-        Function::new("script", script::script, "Copies a script from an absolute path of the minion, runs it with the given arguments and gives back what cmd.run_all does.")
+        Function::new("retcode", retcode, "Runs a command and returns its return code.").args(args::RETCODE).keywords(),
+        Function::new("script", script::script, "Copies a script from an absolute path on the minion, runs it with the given arguments and returns the result of cmd.run_all.")
             .args(args::SCRIPT)
             .keywords(),
-        Function::new("exec_code", script::exec_code, "Runs a piece of code with the interpreter named first and gives back its standard output.")
+        Function::new("exec_code", script::exec_code, "Runs code with the given interpreter and returns its standard output.")
             .args(&[req("lang"), req("code"), opt("cwd", Lit::Nil), opt("args", Lit::Nil)])
             .keywords(),
-        Function::new("exec_code_all", script::exec_code_all, "As cmd.exec_code, and gives back what cmd.run_all does.")
+        Function::new("exec_code_all", script::exec_code_all, "Like cmd.exec_code, but returns the result of cmd.run_all.")
             .args(&[req("lang"), req("code"), opt("cwd", Lit::Nil), opt("args", Lit::Nil)])
             .keywords(),
-        Function::new("script_retcode", script::script_retcode, "As cmd.script, and gives back the return code only.")
+        Function::new("script_retcode", script::script_retcode, "Like cmd.script, but returns only the return code.")
             .args(args::SCRIPT_RETCODE)
             .keywords(),
-        Function::new("run_chroot", chroot::run_chroot, "Runs a command in another root directory, with dev, proc, sys and the given directories mounted there, and gives back what cmd.run_all does.")
+        Function::new("run_chroot", chroot::run_chroot, "Runs a command in another root directory, with dev, proc, sys and the given directories mounted there, and returns the result of cmd.run_all.")
             .args(args::RUN_CHROOT)
             .keywords(),
-        Function::new("shell_info", shells::shell_info, "Whether a shell or interpreter is there, its path and its version.")
+        Function::new("shell_info", shells::shell_info, "Whether a shell or interpreter is installed, its path and its version.")
             .args(&[req("shell"), opt("list_modules", Lit::Bool(false))]),
-        Function::new("tty", shells::tty, "Writes a text to a terminal.")
+        Function::new("tty", shells::tty, "Writes text to a terminal.")
             .args(&[req("device"), opt("echo", Lit::Str(""))]),
         Function::new("has_exec", |c| Ok(which_arg(c.arg("cmd")).is_some().into()), "Whether a program can be found and run.")
             .args(&[req("cmd")]),
         Function::new("which", |c| Ok(which_arg(c.arg("cmd")).into()), "The path of a program, or nothing.").args(&[req("cmd")]),
-        Function::new("which_bin", which_bin, "The path of the first program of a list that is there, or nothing.")
+        Function::new("which_bin", which_bin, "The path of the first installed program of a list, or nothing.")
             .args(&[req("cmds")]),
-        Function::new("shells", shells, "The shells of /etc/shells."),
+        Function::new("shells", shells, "The shells in /etc/shells."),
     ],
 };
 
-/// What a command came to, in the fields of `cmd.run_all`.
+/// A command's result in the fields of `cmd.run_all`.
 struct CommandResult {
     pid: u32,
     code: Option<i64>,
@@ -81,7 +80,7 @@ struct CommandResult {
 }
 
 impl CommandResult {
-    /// The key order is stock's, which differs after a timeout.
+    /// The key order is stock's, which is different after a timeout.
     fn map(self) -> Map {
         if self.timed_out {
             return map! {
@@ -104,7 +103,7 @@ impl CommandResult {
     }
 }
 
-/// The command with `template` rendered, and with it the directory (`_render_cmd`).
+/// The command and its directory, rendered if there is a `template` (`_render_cmd`).
 fn rendered(call: &mut Call<'_>, cmd: &Value) -> Result {
     let template = options::get(call, "template").clone();
     if !template.truthy() {
@@ -126,7 +125,7 @@ fn rendered(call: &mut Call<'_>, cmd: &Value) -> Result {
     Ok(cmd.into())
 }
 
-/// Runs a command with the options of the call; sets the job's return code as stock does.
+/// Runs a command with the call's options and sets the job's return code as stock does.
 fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<CommandResult> {
     let cmd = &rendered(call, cmd)?;
     let ready = prepare(call, cmd, mode)?;
@@ -150,7 +149,7 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Comma
             });
         }
         CommandEnd::TimedOut(pid) => {
-            // Stock leaves the job's return code alone here.
+            // Stock does not change the job's return code here.
             return Ok(CommandResult {
                 pid,
                 code: Some(1),
@@ -190,7 +189,7 @@ fn execute(call: &mut Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Comma
     })
 }
 
-/// Only the program is logged: arguments may be secrets.
+/// Only the program is logged, because arguments may be secret.
 fn first_word(cmd: &Value) -> String {
     let line = match cmd {
         Value::Array(words) => words.first().map(python::str).unwrap_or_default(),
@@ -202,7 +201,7 @@ fn first_word(cmd: &Value) -> String {
         .to_owned()
 }
 
-/// Salt's text for a program that cannot be started, the Python call's keywords included.
+/// Salt's message for a program that cannot be started, including the keywords of the Python call.
 fn cannot_start(ready: &PreparedCommand, error: &std::io::Error) -> CallError {
     let shown = if ready.quiet {
         "REDACTED"
@@ -233,7 +232,7 @@ fn cannot_start(ready: &PreparedCommand, error: &std::io::Error) -> CallError {
     ))
 }
 
-/// Text of the output: UTF-8 with replacements, or Latin-1 when asked for.
+/// The output as text: UTF-8 with replacements, or Latin-1 on request.
 fn decode(ready: &PreparedCommand, raw: &[u8]) -> Result<String> {
     let name = ready.encoding.as_deref().unwrap_or("utf-8");
     let text: String = match name.to_ascii_lowercase().replace('_', "-").as_str() {
@@ -251,7 +250,7 @@ fn decode(ready: &PreparedCommand, raw: &[u8]) -> Result<String> {
     if !ready.rstrip {
         return Ok(text);
     }
-    // Python counts the four separators U+001C to U+001F as blanks.
+    // Python treats the four separators U+001C to U+001F as whitespace.
     let blank = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
     Ok(text.trim_end_matches(blank).to_owned())
 }

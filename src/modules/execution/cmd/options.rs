@@ -1,6 +1,5 @@
-//! From the arguments of a `cmd` function to what is to be run. The checks stand in
-//! the order of stock's `_run` (`salt/modules/cmdmod.py`), so that of several
-//! mistakes the same one is reported.
+//! Turns the arguments of a `cmd` function into a command. Checks follow the order of stock's `_run`
+//! (`salt/modules/cmdmod.py`), so that the same error is reported first.
 
 use super::super::{Call, CallError, python};
 use super::exec::{CommandSpec, OUTPUT_LIMIT};
@@ -14,44 +13,44 @@ use nix::unistd::{AccessFlags, access};
 use std::path::Path;
 use std::time::Duration;
 
-/// How a function differs from the others.
+/// Differences between the `cmd` functions.
 #[derive(Clone, Copy, Default)]
 pub struct FunctionMode {
-    /// Standard error joins standard output.
+    /// Merge standard error into standard output.
     pub merge: bool,
     /// Start only.
     pub background: bool,
-    /// `python_shell` when the caller leaves it open.
+    /// Default of `python_shell`.
     pub shell: Option<bool>,
 }
 
-/// A command ready to run, and how to read its result.
+/// A command to run, and how to interpret its result.
 pub struct PreparedCommand {
-    /// What to run.
+    /// A command to run.
     pub spec: CommandSpec,
     /// The command as Python prints it.
     pub shown: String,
-    /// The executable when a shell is used.
+    /// The shell, if one is used.
     pub shell: Option<String>,
-    /// Return codes that count as 0.
+    /// Return codes treated as 0.
     pub success_retcodes: Vec<i64>,
-    /// Texts in the output that make the return code 0.
+    /// Output texts that set the return code to 0.
     pub success_stdout: Vec<String>,
     /// The same for standard error.
     pub success_stderr: Vec<String>,
-    /// The return code does not become the job's.
+    /// Leave the job's return code alone.
     pub ignore_retcode: bool,
-    /// Nothing of the command may be logged or shown.
+    /// Neither log nor show anything of the command.
     pub quiet: bool,
-    /// The timeout as given, for its message.
+    /// The timeout as given, for the error message.
     pub timeout_text: String,
-    /// Name of the output's encoding.
+    /// Name of the output encoding.
     pub encoding: Option<String>,
-    /// Trailing blanks are taken off.
+    /// Strip trailing whitespace.
     pub rstrip: bool,
 }
 
-/// A named option: declared, or among the keywords that stock hands on.
+/// A named option: a declared argument, or a keyword that stock passes on.
 pub fn get<'a>(call: &'a Call<'_>, name: &str) -> &'a Value {
     match call.arg(name) {
         Value::Nil => call.bound.kwargs.get(name).unwrap_or(&Value::Nil),
@@ -59,7 +58,7 @@ pub fn get<'a>(call: &'a Call<'_>, name: &str) -> &'a Value {
     }
 }
 
-/// Gives an option another value.
+/// Overrides an option.
 pub fn set_arg(call: &mut Call<'_>, name: &str, value: Value) {
     let at = call.function.args.iter().position(|arg| arg.name == name);
     match at.and_then(|at| call.bound.named.get_mut(at)) {
@@ -73,13 +72,13 @@ fn text(call: &Call<'_>, name: &str) -> Option<String> {
     value.truthy().then(|| python::str(value))
 }
 
-/// An option that is true unless given otherwise.
+/// An option that defaults to true.
 fn unless_false(call: &Call<'_>, name: &str) -> bool {
     let value = get(call, name);
     value.is_nil() || value.truthy()
 }
 
-/// The shell asked for; `None` when the caller wants none.
+/// The requested shell; `None` if the caller wants none.
 fn shell(call: &Call<'_>) -> Option<String> {
     let declared = call.function.args.iter().any(|a| a.name == "shell");
     if !declared && !call.bound.kwargs.contains("shell") {
@@ -88,10 +87,10 @@ fn shell(call: &Call<'_>) -> Option<String> {
     text(call, "shell")
 }
 
-/// Puts everything together.
+/// Builds the command.
 ///
 /// # Errors
-/// The texts of stock Salt; options that this minion does not have are named.
+/// Stock's messages; unsupported options are named.
 pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<PreparedCommand> {
     refuse(call)?;
     let runas = text(call, "runas");
@@ -156,7 +155,7 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Prepa
     })
 }
 
-/// Options that would change the meaning of a command are refused, not skipped over.
+/// Rejects unsupported options that would change the meaning of a command.
 fn refuse(call: &Call<'_>) -> Result<()> {
     for (name, instead) in [
         ("use_vt", "run the command without a terminal"),
@@ -172,7 +171,7 @@ fn refuse(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The directory given, else the home of whom the command runs as, else `/`.
+/// The given directory, else the home of the user the command runs as, else `/`.
 fn cwd(call: &Call<'_>, runas: Option<&str>) -> String {
     if let Some(cwd) = text(call, "cwd") {
         return cwd;
@@ -195,7 +194,7 @@ fn is_program(path: &str) -> bool {
     Path::new(path).is_file() && access(path, AccessFlags::X_OK).is_ok()
 }
 
-/// `cmd_blacklist_glob` and `cmd_whitelist_glob` of the configuration, the grains or the pillar.
+/// Checks `cmd_blacklist_glob` and `cmd_whitelist_glob` of the configuration, grains or pillar.
 fn permitted(call: &Call<'_>, cmd: &Value) -> bool {
     let line = match cmd {
         Value::Array(words) => words.iter().map(python::str).collect::<Vec<_>>().join(" "),
@@ -219,13 +218,13 @@ fn permitted(call: &Call<'_>, cmd: &Value) -> bool {
     allowed.is_empty() || allowed.iter().any(|g| fnmatch(&line, g))
 }
 
-/// `cmd_safe: False` turns the shell on for all.
+/// `cmd_safe: False` enables the shell for all commands.
 fn unsafe_allowed(call: &Call<'_>) -> bool {
     call.ctx.opts.get("cmd_safe").and_then(Value::as_bool) == Some(false)
 }
 
-/// The minion's own environment below the one given. With `runas` the variables that
-/// name the user are set as a login would; the profile of the user's shell is not read.
+/// The given environment over the minion's own. With `runas`, the variables that name the user are set as at login;
+/// the user's shell profile is not read.
 fn environment(call: &Call<'_>, runas: bool, identity: Option<&Identity>) -> Vec<(String, String)> {
     let given = given(get(call, "env"));
     let mut env = Vec::new();
@@ -256,7 +255,7 @@ fn environment(call: &Call<'_>, runas: bool, identity: Option<&Identity>) -> Vec
     if !given.iter().any(|(k, _)| k == "NOTIFY_SOCKET") {
         env.retain(|(k, _)| k != "NOTIFY_SOCKET");
     }
-    // What cannot stand in an environment would make the start fail with no name to it.
+    // Invalid variables would make the start fail with an error that does not name them.
     env.retain(|(k, v)| !k.is_empty() && !k.contains(['=', '\0']) && !v.contains('\0'));
     env
 }
@@ -268,7 +267,7 @@ fn put(env: &mut Vec<(String, String)>, key: &str, value: &str) {
     }
 }
 
-/// `env` as a map or a list of maps; a value of nil is empty; anything else is nothing.
+/// `env` as a map or a list of maps. Nil becomes an empty value; other types are ignored.
 fn given(env: &Value) -> Vec<(String, String)> {
     let maps: Vec<&Map> = match env {
         Value::Map(map) => vec![map],
@@ -311,7 +310,7 @@ fn input(call: &Call<'_>, value: &Value) -> Vec<u8> {
     text.replace("\\n", "\n").into_bytes()
 }
 
-/// The words to execute, and the command as Python prints it.
+/// The argument vector, and the command as Python prints it.
 fn argv(cmd: &Value, use_shell: bool, shell: Option<&str>) -> Result<(Vec<String>, String)> {
     let blank = || CallError::raised("IndexError", "list index out of range");
     if use_shell {

@@ -1,4 +1,4 @@
-//! Scripts and pieces of code: written to a file of their own, run, taken away.
+//! Scripts and code snippets: written to a temporary file, run and removed.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, cp, python};
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-/// A file that goes when its owner goes.
+/// A file removed on drop.
 struct TempFile(PathBuf);
 
 impl Drop for TempFile {
@@ -49,7 +49,7 @@ impl TempFile {
         self.0.to_string_lossy().into_owned()
     }
 
-    /// Hands the file to the user who runs it.
+    /// Gives the file to the user who runs it.
     fn set_owner(&self, call: &Call<'_>) -> Result<()> {
         let Some(name) = get(call, "runas").as_str().filter(|n| !n.is_empty()) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is known about shells, and writing to terminals.
+//! Known shells, and writing to terminals.
 
 use super::super::declare::Result;
 use super::super::{Call, python};
@@ -9,7 +9,7 @@ use regex::RegexBuilder;
 use std::io::Write;
 use std::time::Duration;
 
-/// Name, pattern of the version in the output, program with its arguments.
+/// Name, version pattern in the output, program and arguments.
 const SHELLS: [(&str, &str, &[&str]); 8] = [
     ("bash", r"version (\d\S*)", &["bash", "--version"]),
     ("zsh", r"^zsh (\d\S*)", &["zsh", "--version"]),
@@ -83,7 +83,7 @@ pub fn shell_info(call: &mut Call<'_>) -> Result {
     )
 }
 
-/// `cmd.tty`: terminals only, by their names below `/dev`.
+/// `cmd.tty`: writes only to terminals, by name below `/dev`.
 pub fn tty(call: &mut Call<'_>) -> Result {
     let device = call.text("device").unwrap_or_default();
     let error = |text: String| Ok(map! {"Error" => text}.into());

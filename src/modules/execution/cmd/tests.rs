@@ -1,4 +1,4 @@
-//! Real commands; expected values are those of the stock 3008.3 minion for the same call.
+//! Runs real commands; expected values come from a stock 3008.3 minion.
 
 use super::super::{CallOutcome, Context, call};
 use super::*;
@@ -154,7 +154,7 @@ fn a_timeout_ends_the_whole_group() {
     assert_eq!((got.retcode, got.success), (0, true), "as stock");
     let pid = std::fs::read_to_string(&file).unwrap();
     let stat = format!("/proc/{}/stat", pid.trim());
-    // The orphan may stay as a zombie until its new parent looks.
+    // The orphan may remain a zombie until its new parent reaps it.
     let gone = (0..5000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
         std::fs::read_to_string(&stat).map_or(true, |s| s.contains(") Z"))
@@ -341,7 +341,7 @@ fn programs() {
     assert_eq!(get("cmd.which", "/bin/sh"), "/bin/sh".into());
 }
 
-/// Changing ids touches the whole process, so this one runs in a child of its own.
+/// Changing ids affects the whole process, so this test runs in a child process.
 #[test]
 #[ignore = "run by another_user"]
 fn another_user_alone() {

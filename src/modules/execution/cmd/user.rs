@@ -1,4 +1,4 @@
-//! Running as another user without code between fork and exec.
+//! Runs commands as another user without code between fork and exec.
 
 use super::super::CallError;
 use crate::execution::declare::Result;
@@ -6,13 +6,13 @@ use nix::unistd::{self, Gid, Uid};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Ids, umask and the like belong to the whole process; one spawn at a time changes them.
+/// Ids and umask belong to the whole process, so only one spawn at a time may change them.
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// Whom a command runs as.
+/// The user a command runs as.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
-    /// Login name, empty when only the group changes.
+    /// Login name; empty if only the group changes.
     pub name: String,
     /// User id.
     pub uid: u32,
@@ -26,10 +26,10 @@ pub struct Identity {
     pub shell: String,
 }
 
-/// Resolves `runas` and `group`; `None` when neither asks for a change.
+/// Resolves `runas` and `group`; `None` if neither changes anything.
 ///
 /// # Errors
-/// Unknown names, or a minion that is not root.
+/// The name is unknown, or the minion is not root.
 pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Identity>> {
     let fail = |text: String| Err(CallError::Command(text));
     if runas.is_none() && group.is_none() {
@@ -71,13 +71,12 @@ pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Ident
     }))
 }
 
-/// While it lives, children start with this umask and identity.
+/// While this exists, children start with the given umask and identity.
 ///
-/// `Command::uid` clears the supplementary groups and the setting of groups is not
-/// stable in std; a child inherits whatever its parent has, so the parent takes on
-/// the user's ids around the fork and keeps root as its *saved* id to come back. The
-/// kernel overwrites the saved id on exec, so the command cannot come back. For that
-/// moment the user could signal this job's process; nothing else is exposed.
+/// `Command::uid` clears the supplementary groups, and setting them is not stable in std. Since a child inherits its
+/// parent's ids, the parent assumes the user's ids around the fork and keeps root as its *saved* id to switch back.
+/// The kernel overwrites the saved id on exec, so the command cannot switch back. During that moment the user could
+/// signal this job's process; nothing else is exposed.
 pub struct IdentityGuard {
     _one: MutexGuard<'static, ()>,
     umask: Option<nix::sys::stat::Mode>,
@@ -85,10 +84,10 @@ pub struct IdentityGuard {
 }
 
 impl IdentityGuard {
-    /// Takes them on.
+    /// Assumes the umask and identity.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A system call fails.
     pub fn take(umask: Option<u32>, identity: Option<&Identity>) -> nix::Result<IdentityGuard> {
         let one = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut guard = IdentityGuard {
@@ -127,7 +126,7 @@ impl Drop for IdentityGuard {
             .and_then(|()| unistd::setresgid(gid, gid, gid))
             .and_then(|()| unistd::setgroups(groups));
         if back.is_err() {
-            // Going on under a mixture of identities would be worse than ending.
+            // Aborting is safer than continuing with mixed identities.
             std::process::abort();
         }
     }

@@ -1,4 +1,4 @@
-//! `cp`: files of the file server and of the web, and files for the master (`salt/modules/cp.py`).
+//! `cp`: files from the file server and the web, and files for the master (`salt/modules/cp.py`).
 
 mod push;
 mod recv;
@@ -25,52 +25,52 @@ const CACHE_FILE: &[Arg] = args![
 pub(super) const MODULE: Module = Module {
     name: "cp",
     functions: &[
-        Function::new("cache_dest", cache_dest, "Where a file would lie in the cache, whether it does or not.")
+        Function::new("cache_dest", cache_dest, "The path a file has in the cache once it is cached.")
             .args(args![url, saltenv = None]),
-        Function::new("cache_dir", cache_dir, "Brings a directory of the file server into the cache; globs, or regular expressions after E@, pick files.")
+        Function::new("cache_dir", cache_dir, "Caches a directory of the file server; globs, or regular expressions after E@, select files.")
             .args(args![path, saltenv = None, include_empty = False, include_pat = None, exclude_pat = None]),
-        Function::new("cache_file", cache_file, "Brings a file into the cache and says where it is, or false.")
+        Function::new("cache_file", cache_file, "Caches a file and returns its path, or false.")
             .args(CACHE_FILE),
-        Function::new("cache_file_ssh", cache_file, "Another name for cp.cache_file.").inner("cache_file").args(CACHE_FILE),
-        Function::new("cache_files", cache_files, "Brings several files into the cache, given as a list or with commas between them.")
+        Function::new("cache_file_ssh", cache_file, "Alias of cp.cache_file.").inner("cache_file").args(CACHE_FILE),
+        Function::new("cache_files", cache_files, "Caches several files, given as a list or comma-separated text.")
             .args(args![paths, saltenv = None]),
-        Function::new("cache_local_file", cache_local_file, "Keeps a copy of a file of this minion in the cache.").args(args![path]),
-        Function::new("cache_master", cache_master, "Brings all files of an environment into the cache.")
+        Function::new("cache_local_file", cache_local_file, "Copies a file on this minion to the cache.").args(args![path]),
+        Function::new("cache_master", cache_master, "Caches all files of an environment.")
             .args(args![saltenv = None]),
         Function::new("envs", |call| Ok(client(call)?.envs()?.into()), "The environments of the file server."),
         Function::new("get_dir", get_dir, "Copies a directory of the file server below dest.")
             .args(args![path, dest, saltenv = None, template = None, gzip = None])
             .keywords(),
-        Function::new("get_file", get_file, "Copies a file of the file server; with gzip, from 1 to 9, it is compressed on the way.")
+        Function::new("get_file", get_file, "Copies a file from the file server; gzip, from 1 to 9, compresses the transfer.")
             .args(args![path, dest, saltenv = None, makedirs = False, template = None, gzip = None])
             .keywords(),
-        Function::new("get_file_str", get_file_str, "The content of a file, by way of the cache, or false.")
+        Function::new("get_file_str", get_file_str, "The content of a file, through the cache, or false.")
             .args(args![path, saltenv = None]),
-        Function::new("get_template", get_template, "Renders a file of the file server and puts the result at dest.")
+        Function::new("get_template", get_template, "Renders a file from the file server and writes the result to dest.")
             .args(args![path, dest, template = "jinja", saltenv = None, makedirs = False])
             .keywords(),
-        Function::new("get_url", get_url, "Fetches a file by any address to dest; without dest into the cache, with dest None its content.")
+        Function::new("get_url", get_url, "Fetches a file from any URL to dest; without dest to the cache, with dest None it returns the content.")
             .args(args![path, dest = "", saltenv = None, makedirs = False, source_hash = None]),
-        Function::new("hash_file", hash_file, "The digest of a file of the file server, or by its path of one here.")
+        Function::new("hash_file", hash_file, "The hash of a file on the file server, or of a local file by its path.")
             .args(args![path, saltenv = None]),
-        Function::new("hash_file_ssh", hash_file, "Another name for cp.hash_file.").inner("hash_file").args(args![path, saltenv = None]),
-        Function::new("is_cached", is_cached, "Where a file lies in the cache, or nothing.").args(args![path, saltenv = None]),
-        Function::new("list_master", list_master, "Paths of the files of the file server.")
+        Function::new("hash_file_ssh", hash_file, "Alias of cp.hash_file.").inner("hash_file").args(args![path, saltenv = None]),
+        Function::new("is_cached", is_cached, "The cached path of a file, or nothing.").args(args![path, saltenv = None]),
+        Function::new("list_master", list_master, "Paths of the files on the file server.")
             .args(args![saltenv = None, prefix = ""]),
-        Function::new("list_master_dirs", list_master_dirs, "Paths of the directories of the file server.")
+        Function::new("list_master_dirs", list_master_dirs, "Paths of the directories on the file server.")
             .args(args![saltenv = None, prefix = ""]),
-        Function::new("list_master_symlinks", list_master_symlinks, "Symbolic links of the file server and where they point.")
+        Function::new("list_master_symlinks", list_master_symlinks, "Symbolic links on the file server and their targets.")
             .args(args![saltenv = None, prefix = ""]),
         Function::new("list_minion", list_minion, "Paths of the files in the cache.").args(args![saltenv = None]),
-        Function::new("list_states", list_states, "Names of the SLS files of the file server.").args(args![saltenv = None]),
-        Function::new("push", push::push, "Sends a file to the master, which keeps it below its minions directory; the master must allow it with file_recv.")
+        Function::new("list_states", list_states, "Names of the SLS files on the file server.").args(args![saltenv = None]),
+        Function::new("push", push::push, "Sends a file to the master, which stores it below its minions directory; the master must allow it with file_recv.")
             .args(args![path, keep_symlinks = False, upload_path = None, remove_source = False]),
-        Function::new("push_dir", push::push_dir, "Sends the files of a directory to the master, or those whose name fits a glob.")
+        Function::new("push_dir", push::push_dir, "Sends the files of a directory to the master, or those that match a glob.")
             .args(args![path, glob = None, upload_path = None]),
-        Function::new("recv", recv::recv, "Takes files from salt-cp: texts by their names.").args(args![files, dest]),
-        Function::new("recv_chunked", recv::recv_chunked, "Takes a piece of a file from salt-cp.")
+        Function::new("recv", recv::recv, "Receives files from salt-cp: content by name.").args(args![files, dest]),
+        Function::new("recv_chunked", recv::recv_chunked, "Receives a chunk of a file from salt-cp.")
             .args(args![dest, chunk, append = False, compressed = True, mode = None]),
-        Function::new("stat_file", stat_file, "The mode of a file of the file server, or by its path of one here.")
+        Function::new("stat_file", stat_file, "The mode of a file on the file server, or of a local file by its path.")
             .args(args![path, saltenv = None, octal = True]),
     ],
 };
@@ -79,7 +79,7 @@ fn client(call: &Call<'_>) -> Result<FileClient> {
     Ok(FileClient::new(call.ctx)?)
 }
 
-/// `saltenv`, else the minion's, else `base`.
+/// `saltenv`, else the minion's environment, else `base`.
 pub(super) fn saltenv(call: &Call<'_>, given: &Value) -> String {
     let own = || call.ctx.opts.str("saltenv").filter(|env| !env.is_empty());
     if given.truthy() {
@@ -125,8 +125,8 @@ fn names(call: &Call<'_>) -> Result<(String, String)> {
     Ok((rendered(&path)?, rendered(&dest)?))
 }
 
-/// A short text such as a name, rendered with the keywords `pillar` and `pillarenv`; `failed` begins the
-/// sentence if it cannot be.
+/// A short text such as a name, rendered with the keywords `pillar` and `pillarenv`. `failed` starts the error
+/// message.
 pub(super) fn rendered_text(
     call: &Call<'_>,
     format: &str,
@@ -154,7 +154,7 @@ pub(super) fn rendered_text(
         .map_err(|why| CallError::Command(format!("{failed}: {why}")))
 }
 
-/// The pillar compiled afresh with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
+/// The pillar, recompiled with the keywords `pillar` and `pillarenv` (`_gather_pillar`).
 pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
     let mut query = PillarQuery::of(&call.ctx.opts);
     if let Some(env) = call.bound.kwargs.get("pillarenv") {
@@ -170,7 +170,7 @@ pub(super) fn pillar_with(call: &Call<'_>) -> Result<Map> {
     Ok(pillar)
 }
 
-/// A file rendered as a template; `None` if there is no such file, or there is no such kind of template.
+/// Renders a file as a template; `None` if the file or the template engine does not exist.
 pub(super) fn rendered(
     call: &Call<'_>,
     address: &str,
@@ -208,7 +208,7 @@ fn get_file(call: &mut Call<'_>) -> Result {
     let (path, dest) = names(call)?;
     let saltenv = env(call);
     let client = client(call)?;
-    // Stock takes what it says of a path that is nowhere here for a digest.
+    // Stock takes the error text for a missing path as a digest.
     if path.starts_with(url::SCHEME) && client.hash(&path, &saltenv)?.is_none() {
         return Ok("".into());
     }
@@ -255,7 +255,7 @@ fn get_template(call: &mut Call<'_>) -> Result {
     } else {
         dest.clone()
     };
-    // Stock moves a temporary file there, whose mode is its own.
+    // Stock moves a temporary file there, so the mode is the temporary file's.
     write_atomic(&dest, text.as_bytes(), 0o600).map_err(wrong)?;
     Ok(path_or(Some(dest), ""))
 }
@@ -372,7 +372,7 @@ fn hash_file(call: &mut Call<'_>) -> Result {
             halite_wire::map! {"hsum" => hash.hsum, "hash_type" => hash.hash_type}.into()
         }
         Some(hash) => hash.to_map().into(),
-        // Stock gives back the pair of its inner function.
+        // Stock returns the tuple of its inner function.
         None if here => vec![Value::Map(Map::new()), Value::Nil].into(),
         None => "".into(),
     })

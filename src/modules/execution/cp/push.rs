@@ -1,4 +1,4 @@
-//! Files for the master (`_file_recv`).
+//! Sending files to the master (`_file_recv`).
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes sent at once unless `file_buffer_size` says otherwise.
+/// Bytes sent at once, unless set by `file_buffer_size`.
 const PIECE: i64 = 262_144;
-/// Most bytes sent at once.
+/// Maximum bytes sent at once.
 const MAX_PIECE: i64 = 64 << 20;
 
 /// `cp.push`.
@@ -59,7 +59,7 @@ fn send(
         let mut data = Vec::new();
         let read = Read::by_ref(&mut file).take(piece).read_to_end(&mut data);
         read.map_err(wrong)?;
-        // An empty file is one empty piece.
+        // An empty file is sent as one empty chunk.
         if data.is_empty() && at > 0 {
             break;
         }
@@ -86,7 +86,7 @@ fn send(
     Ok(true.into())
 }
 
-/// The path as the list of names that the master wants, with `.` and `..` worked out.
+/// The path as the list of names the master expects, with `.` and `..` resolved.
 fn parts(path: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for part in Path::new(path).components() {
@@ -151,7 +151,7 @@ pub fn push_dir(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// All files below a directory; links to directories are not followed.
+/// All files below a directory. Links to directories are not followed.
 fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         match entry.file_type() {

@@ -1,4 +1,4 @@
-//! Files that come from `salt-cp` with the order itself.
+//! Files that `salt-cp` sends within the job.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Largest piece after it was unpacked.
+/// Maximum size of an unpacked chunk.
 const MAX_PIECE: u64 = 256 << 20;
 
 /// `cp.recv`.

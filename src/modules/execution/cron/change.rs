@@ -1,4 +1,4 @@
-//! Changes of crontabs, with the answers of stock: new, updated, present, removed, absent.
+//! Changes to crontabs, with stock's results: new, updated, present, removed, absent.
 
 use super::tab::{TIMES, Tab};
 use super::{read, write};
@@ -8,7 +8,7 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use rand::Rng;
 
-/// What stands for the identifier of a job that has none.
+/// Placeholder for a job without identifier.
 const NO_ID: &str = "NO ID SET";
 
 fn field(entry: &Map, key: &str) -> Value {
@@ -22,7 +22,7 @@ fn id(entry: &Map) -> String {
     }
 }
 
-/// Whether an entry is meant: by its identifier, or without any by its command.
+/// Whether an entry matches: by its identifier, or, without one, by its command.
 fn matches(entry: &Map, cmd: &Value, identifier: &Value) -> bool {
     let wanted = if identifier.truthy() {
         python::str(identifier)
@@ -33,7 +33,7 @@ fn matches(entry: &Map, cmd: &Value, identifier: &Value) -> bool {
     if id == NO_ID { same } else { id == wanted }
 }
 
-/// Whether a wish changes anything: none does not, `random` only where nothing is fixed.
+/// Whether a new value changes anything: nil does not, `random` only if nothing is set.
 fn needs_change(old: &Value, new: &Value) -> bool {
     old != new && !new.is_nil() && (!new.is_str("random") || old.is_str("*"))
 }
@@ -63,7 +63,7 @@ pub fn set_special(call: &mut Call<'_>) -> Result {
     set(call, wanted, &["spec"], false)
 }
 
-/// Adds an entry, or replaces the one that is meant; `times` are the fields of its kind.
+/// Adds an entry or replaces the matching one; `times` are the time fields of its type.
 fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Result {
     let mut tab = read(call)?;
     let (cmd, identifier) = (field(&wanted, "cmd"), field(&wanted, "identifier"));
@@ -94,7 +94,7 @@ fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Res
     let changed = ["comment", "commented", "cmd"].iter().any(|k| changes(k))
         || times.iter().any(|k| changes(k))
         || needs_change(&identifier, &set_id(&old));
-    // After the old entry is gone the second round finds nothing, unless two entries fit.
+    // After removing the old entry the second pass finds nothing, unless two entries match.
     if !changed {
         return Ok("present".into());
     }
@@ -131,7 +131,7 @@ fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Res
     set(call, wanted, times, true)
 }
 
-/// The later of two values of a key counts.
+/// The last value of a duplicate key wins.
 fn dedup(map: &mut Map) {
     let pairs = std::mem::take(&mut map.0);
     for (key, value) in pairs {
@@ -146,7 +146,7 @@ fn set_id(entry: &Map) -> Value {
     }
 }
 
-/// The times of a new job: `random` and `low:high` are drawn, the day within the month's.
+/// The times of a new job. `random` and `low:high` are picked at random, the day within the month's range.
 fn date_time(wanted: &Map) -> Result<Map> {
     const RANGES: [(&str, i64, i64); 4] = [
         ("minute", 0, 59),
@@ -202,7 +202,7 @@ enum EntryKind {
     Special,
 }
 
-/// Takes the first entry out that is meant and fits.
+/// Removes and returns the first matching entry.
 fn take(
     call: &mut Call<'_>,
     kind: EntryKind,

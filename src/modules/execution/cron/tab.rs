@@ -1,4 +1,4 @@
-//! A crontab as data and as text (`salt/modules/cron.py list_tab`, `_render_tab`).
+//! A crontab as data and text (`salt/modules/cron.py list_tab`, `_render_tab`).
 
 use crate::execution::python;
 use halite_wire::map;
@@ -7,17 +7,17 @@ use halite_wire::{Map, Value};
 const MARK: &str = "# Lines below here are managed by Salt, do not edit";
 const IDENTIFIER: &str = "SALT_CRON_IDENTIFIER";
 const DISABLED: &str = "#DISABLED#";
-/// The five times of a job.
+/// The five time fields of a job.
 pub const TIMES: [&str; 5] = ["minute", "hour", "daymonth", "month", "dayweek"];
 
-/// What is in a crontab.
+/// A parsed crontab.
 #[derive(Clone, Debug, Default)]
 pub struct Tab {
-    /// Lines before the mark.
+    /// Lines before the marker.
     pub pre: Vec<String>,
-    /// Jobs with five times.
+    /// Jobs with five time fields.
     pub crons: Vec<Map>,
-    /// Jobs with a name for their times.
+    /// Jobs with a special time like `@daily`.
     pub special: Vec<Map>,
     /// Variables: `name` and `value`.
     pub env: Vec<Map>,
@@ -71,7 +71,7 @@ impl Tab {
         tab
     }
 
-    /// As `cron.list_tab` gives it.
+    /// The result of `cron.list_tab`.
     pub fn value(self) -> Value {
         let list = |l: Vec<Map>| Value::Array(l.into_iter().map(Value::Map).collect());
         map! {
@@ -81,7 +81,7 @@ impl Tab {
         .into()
     }
 
-    /// The text of it.
+    /// The crontab's text.
     pub fn render(&self) -> String {
         let mut out = String::new();
         for line in &self.pre {
@@ -114,7 +114,7 @@ impl Tab {
     }
 }
 
-/// `NAME=value`, where no blank stands before the sign.
+/// `NAME=value` without blanks before the equals sign.
 fn variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     (!name.is_empty() && !name.contains(' ')).then_some((name, value))
@@ -144,7 +144,7 @@ fn text(map: &Map, key: &str) -> String {
     }
 }
 
-/// Comment lines, and the mark of a disabled job.
+/// Comment lines, and the marker of a disabled job.
 fn head(job: &Map) -> String {
     let mut out = String::new();
     let given = |key| job.get(key).is_some_and(|v| !v.is_nil());

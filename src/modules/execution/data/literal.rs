@@ -1,17 +1,16 @@
-//! Python literals in text (`ast.literal_eval`): texts, numbers, lists, tuples, maps and names of
-//! constants.
+//! Python literals in text (`ast.literal_eval`): strings, numbers, lists, tuples, dicts and named constants.
 
 use super::super::CallError;
 use crate::execution::declare::Result;
 use halite_wire::{Map, Value};
 
-/// Deepest nesting.
+/// Maximum nesting depth.
 const DEEPEST: u32 = 64;
 
-/// Reads one literal.
+/// Parses one literal.
 ///
 /// # Errors
-/// `SyntaxError` or `ValueError`, as Python.
+/// `SyntaxError` or `ValueError`, as in Python.
 pub fn parse(text: &str) -> Result {
     let mut reader = Reader {
         rest: text.trim(),
@@ -85,7 +84,7 @@ impl Reader<'_> {
         value
     }
 
-    /// Members up to the end mark, and how many commas there were.
+    /// Items up to the end mark, and the number of commas.
     fn items(&mut self, end: char) -> Result<(Vec<Value>, usize)> {
         let (mut items, mut commas) = (Vec::new(), 0);
         while !self.take(end) {
@@ -173,7 +172,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stands after a backslash.
+/// The escape after a backslash.
 fn escape(chars: &mut std::str::CharIndices) -> Result<String> {
     let (_, c) = chars.next().ok_or_else(syntax)?;
     let digits = match c {

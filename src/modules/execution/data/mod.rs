@@ -1,4 +1,4 @@
-//! `data`: a small store of values on the minion, the file `datastore` in its `cachedir`.
+//! `data`: a small data store on the minion, the file `datastore` in `cachedir`.
 
 mod literal;
 
@@ -13,32 +13,27 @@ use std::path::PathBuf;
 pub(super) const MODULE: Module = Module {
     name: "data",
     functions: &[
-        Function::new("clear", clear, "Forgets everything that is stored."),
-        Function::new("load", |c| Ok(load(c).into()), "Everything that is stored."),
-        Function::new(
-            "items",
-            |c| Ok(load(c).into()),
-            "Everything that is stored.",
-        ),
-        Function::new("dump", dump, "Replaces everything that is stored by a map.")
-            .args(args![new_data]),
+        Function::new("clear", clear, "Removes all stored values."),
+        Function::new("load", |c| Ok(load(c).into()), "All stored values."),
+        Function::new("items", |c| Ok(load(c).into()), "All stored values."),
+        Function::new("dump", dump, "Replaces all stored values by a map.").args(args![new_data]),
         Function::new("update", update, "Stores a value under a key.").args(args![key, value]),
         Function::new(
             "cas",
             cas,
-            "Stores a value under a key that has another value now, if it is the one expected.",
+            "Stores a value under a key if its current value is the expected one.",
         )
         .args(args![key, value, old_value]),
         Function::new(
             "pop",
             pop,
-            "Takes a value out of the store, or gives back the default.",
+            "Removes and returns a value, or returns the default.",
         )
         .args(args![key, default = None]),
         Function::new(
             "get",
             get,
-            "The value of a key, or those of a list of keys; the default where there is none.",
+            "The value of a key, or those of a list of keys; the default if missing.",
         )
         .args(args![key, default = None]),
         Function::new(
@@ -51,7 +46,7 @@ pub(super) const MODULE: Module = Module {
                     .collect::<Vec<_>>()
                     .into())
             },
-            "The keys that are stored.",
+            "The stored keys.",
         ),
         Function::new(
             "values",
@@ -63,14 +58,9 @@ pub(super) const MODULE: Module = Module {
                     .collect::<Vec<_>>()
                     .into())
             },
-            "The values that are stored.",
+            "The stored values.",
         ),
-        Function::new(
-            "has_key",
-            has_key,
-            "Whether something is stored under a key.",
-        )
-        .args(args![key]),
+        Function::new("has_key", has_key, "Whether a key is stored.").args(args![key]),
     ],
 };
 
@@ -78,21 +68,21 @@ fn path(call: &Call<'_>) -> PathBuf {
     cache::datastore(&call.ctx.cachedir)
 }
 
-/// A store that is missing or cannot be read is empty.
+/// A missing or unreadable store counts as empty.
 fn load(call: &Call<'_>) -> Map {
     let content = std::fs::read(path(call)).unwrap_or_default();
     let value = msgpack::decode(&content).ok();
     value.and_then(Value::into_map).unwrap_or_default()
 }
 
-/// Stock does not say whether it worked either, but for `data.dump`.
+/// Only `data.dump` reports whether saving worked, as in stock.
 fn save(call: &Call<'_>, store: &Map) -> bool {
     let content = msgpack::encode_map(store, Profile::Local);
     write_atomic(&path(call), &content, 0o600).is_ok()
 }
 
 fn clear(call: &mut Call<'_>) -> Result {
-    // Nothing to remove is as good.
+    // It may not exist.
     let _ = std::fs::remove_file(path(call));
     Ok(true.into())
 }

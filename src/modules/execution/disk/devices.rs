@@ -1,16 +1,16 @@
-//! Block devices: what they are, their parameters, making and growing file systems.
+//! Block devices: attributes, parameters, creating and growing file systems.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell};
 use halite_wire::{Map, Value};
 
-/// One line of `blkid`: a device, a colon, and `NAME="value"` pairs.
+/// One line of `blkid`: device, colon, `NAME="value"` pairs.
 fn attributes(line: &str) -> (String, Map) {
     let first = line.split_whitespace().next().unwrap_or_default();
     let mut device = first.to_owned();
     device.pop();
     let rest = line.split_once(' ').map_or("", |(_, rest)| rest);
-    // Runs of quotes part names and values.
+    // Quotes separate names and values.
     let parts: Vec<&str> = rest.split('"').collect();
     let last = parts.len() - 1;
     let parts: Vec<&str> = parts

@@ -218,7 +218,7 @@ fn split_most(text: &str, most: usize) -> Vec<&str> {
     out
 }
 
-/// A number, a list of numbers, or the text.
+/// A number, a list of numbers, or text.
 fn smart_value(word: &str) -> Value {
     if let Some(number) = number(word) {
         return number;
@@ -227,7 +227,7 @@ fn smart_value(word: &str) -> Value {
     numbers.map_or_else(|| word.into(), Value::Array)
 }
 
-/// Means of the columns of rows of decimal numbers, to two places.
+/// Column means of rows of decimal numbers, rounded to two places.
 fn averages(header: &[String], rows: &[Vec<i128>]) -> Map {
     let count = rows.len() as i128;
     let columns = rows.iter().map(Vec::len).min().unwrap_or(0);
@@ -235,7 +235,7 @@ fn averages(header: &[String], rows: &[Vec<i128>]) -> Map {
         let sum: i128 = rows.iter().map(|row| row[column]).sum();
         let (numerator, denominator) = (sum, count * SCALE / 100);
         let (quotient, rest) = (numerator / denominator, (numerator % denominator).abs());
-        // Half goes to the even neighbour.
+        // Round half to even.
         let up = rest * 2 > denominator || (rest * 2 == denominator && quotient % 2 != 0);
         let hundredths = quotient + if up { numerator.signum() } else { 0 };
         Value::Float(hundredths as f64 / 100.0)
@@ -246,7 +246,7 @@ fn averages(header: &[String], rows: &[Vec<i128>]) -> Map {
 
 const SCALE: i128 = 1_000_000;
 
-/// A decimal number as millionths.
+/// A decimal number in millionths.
 fn decimal(word: &str) -> Result<i128> {
     let bad = || {
         CallError::raised(

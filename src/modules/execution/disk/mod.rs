@@ -1,4 +1,4 @@
-//! `disk`: size and use of file systems, block devices and what their tools say.
+//! `disk`: size and usage of file systems, block devices and their tools.
 
 mod devices;
 mod drives;
@@ -13,11 +13,11 @@ const ARGS: &[Arg] = &[opt("args", Lit::Nil)];
 pub(super) const MODULE: Module = Module {
     name: "disk",
     functions: &[
-        Function::new("blkid", devices::blkid, "The block devices with their attributes, perhaps only one device or those with a token.")
+        Function::new("blkid", devices::blkid, "The block devices with their attributes, optionally only one device or those with a token.")
             .args(&[opt("device", Lit::Nil), opt("token", Lit::Nil)]),
-        Function::new("dump", devices::dump, "The parameters of a block device, all or those named.")
+        Function::new("dump", devices::dump, "The parameters of a block device, all or those given.")
             .args(&[req("device"), opt("args", Lit::Nil)]),
-        Function::new("format", devices::format, "Makes a file system on a device. What was on it is lost.")
+        Function::new("format", devices::format, "Creates a file system on a device. Existing data are lost.")
             .inner("format_")
             .args(&[
                 req("device"),
@@ -29,27 +29,27 @@ pub(super) const MODULE: Module = Module {
             ]),
         Function::new("fstype", |c| { let device = python::str(c.arg("device")); fstype(c, &device) }, "The kind of file system on a device.")
             .args(&[req("device")]),
-        Function::new("get_fstype_from_path", get_fstype_from_path, "The kind of file system that a path is on.").args(&[req("path")]),
-        Function::new("hdparms", drives::hdparms, "What hdparm knows of disks.")
+        Function::new("get_fstype_from_path", get_fstype_from_path, "The file system type of a path.").args(&[req("path")]),
+        Function::new("hdparms", drives::hdparms, "The hdparm parameters of disks.")
             .args(&[req("disks"), opt("args", Lit::Str("aAbBcCdgHiJkMmNnQrRuW"))]),
         Function::new("hpa", drives::hpa, "The host protected area of disks; with a size, sets it.")
             .args(&[req("disks"), opt("size", Lit::Nil)]),
         Function::new("inodeusage", inodeusage, "The inodes of all mounts; args are flags of df.").args(ARGS),
-        Function::new("iostat", drives::iostat, "The means of what iostat says a number of times.")
+        Function::new("iostat", drives::iostat, "Average iostat values over a number of samples.")
             .args(&[opt("interval", Lit::Int(1)), opt("count", Lit::Int(5)), opt("disks", Lit::Nil)]),
-        Function::new("percent", percent, "How full all mounts are in percent, or the one given.").args(ARGS),
-        Function::new("resize2fs", devices::resize2fs, "Fits an ext file system to the size of its device.").args(&[req("device")]),
-        Function::new("smart_attributes", drives::smart_attributes, "The SMART attributes of a disk, all or those given by number; values are the columns wanted.")
+        Function::new("percent", percent, "The usage of all mounts in percent, or of the given one.").args(ARGS),
+        Function::new("resize2fs", devices::resize2fs, "Resizes an ext file system to the size of its device.").args(&[req("device")]),
+        Function::new("smart_attributes", drives::smart_attributes, "The SMART attributes of a disk, all or those given by number; values selects the columns.")
             .args(&[req("dev"), opt("attributes", Lit::Nil), opt("values", Lit::Nil)]),
         Function::new("tune", devices::tune, "Sets parameters of a block device: read-ahead, filesystem-read-ahead, read-only, read-write.")
             .args(&[req("device")])
             .keywords(),
-        Function::new("usage", usage, "Size and use of all mounts; args are flags of df.").args(ARGS),
-        Function::new("wipe", devices::wipe, "Takes the signatures of file systems off a device.").args(&[req("device")]),
+        Function::new("usage", usage, "Size and usage of all mounts; args are flags of df.").args(ARGS),
+        Function::new("wipe", devices::wipe, "Removes the file system signatures of a device.").args(&[req("device")]),
     ],
 };
 
-/// The flags of `df` that may be passed on; each is one letter.
+/// The flags passed on to `df`; each is one letter.
 fn flags(call: &Call<'_>, caller: &str) -> Result<Option<String>> {
     let words: Vec<String> = match call.arg("args") {
         Value::Nil => return Ok(None),
@@ -80,7 +80,7 @@ fn numeric(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The words of a line of `df`; names of file systems may have blanks.
+/// Splits a line of `df`; file system names may contain blanks.
 fn split_columns(line: &str) -> Vec<String> {
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     while words.len() >= 2 && !numeric(&words[1]) {
@@ -103,7 +103,7 @@ fn usage(call: &mut Call<'_>) -> Result {
         if line.is_empty() || line.starts_with("Filesystem") {
             continue;
         }
-        // A long name stands on a line of its own.
+        // A long name is printed on its own line.
         let line = match held.take() {
             Some(head) => format!("{head} {line}"),
             None => line.to_owned(),
@@ -170,7 +170,7 @@ fn percent(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or_else(|| Map::new().into()))
 }
 
-/// The kind of file system on a device, by `lsblk`, else the line that `df` has of it.
+/// The file system type of a device, from `lsblk` or else `df`.
 fn fstype(call: &mut Call<'_>, device: &str) -> Result {
     if which("lsblk").is_none() && which("df").is_none() {
         return Err(CallError::CommandNotFound(

@@ -7,23 +7,23 @@ use super::paths;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What is to be added and what to be taken away.
+/// Attributes to add and remove.
 #[derive(Clone, Debug, Default)]
 pub struct AttrChange {
     /// Letters to add.
     pub added: String,
-    /// Letters to take away.
+    /// Letters to remove.
     pub removed: String,
 }
 
 impl AttrChange {
-    /// Whether there is anything.
+    /// Whether there is any change.
     pub fn any(&self) -> bool {
         !(self.added.is_empty() && self.removed.is_empty())
     }
 }
 
-/// The letters of the files that `lsattr` tells about, by name; `None` without the program.
+/// The attribute letters reported by `lsattr`, by file name; `None` without the program.
 ///
 /// # Errors
 /// There is no such path.
@@ -52,7 +52,7 @@ pub fn read(call: &mut Call<'_>, path: &str) -> Result<Option<BTreeMap<String, S
     Ok(Some(found))
 }
 
-/// Whether the tools are newer than 1.41.12, which knew fewer letters.
+/// Whether e2fsprogs is newer than 1.41.12, which has fewer letters.
 fn has_extended(call: &mut Call<'_>) -> Result<bool> {
     let Some(program) = cmd::which("tune2fs") else {
         return Ok(false);
@@ -73,10 +73,10 @@ fn has_extended(call: &mut Call<'_>) -> Result<bool> {
     Ok(version > vec![1, 41, 12])
 }
 
-/// What lies between the letters of a file and those wanted; `None` without the program.
+/// The changes from a file's attributes to the wanted ones; `None` without the program.
 ///
 /// # Errors
-/// As [`of`].
+/// As [`read`].
 pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Result<Option<AttrChange>> {
     let Some(found) = read(call, path)? else {
         return Ok(None);
@@ -98,7 +98,7 @@ pub fn compare(call: &mut Call<'_>, path: &str, wanted: &str) -> Result<Option<A
     }))
 }
 
-/// Runs `chattr`; whether it printed nothing.
+/// Runs `chattr`; true if it printed nothing.
 ///
 /// # Errors
 /// The program cannot be run.

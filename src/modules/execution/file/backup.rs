@@ -1,4 +1,4 @@
-//! Copies of files that functions have changed, below `cachedir/file_backup`.
+//! Backups of files that functions changed, in `cachedir/file_backup`.
 
 use super::super::declare::Result;
 use super::super::{Call, python};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 
-/// A copy of a file.
+/// A backup of a file.
 struct Backup {
     size: u64,
     location: String,
@@ -25,7 +25,7 @@ fn root(call: &Call<'_>) -> String {
         .into_owned()
 }
 
-/// The time that stands behind a name; `None` if it is no name of a copy.
+/// The time in a backup's name; `None` for other names.
 fn backup_time(name: &str, base: &str) -> Option<DateTime> {
     let stamp = name.strip_prefix(base)?.strip_prefix('_')?;
     let mut words: Vec<&str> = stamp.split('_').collect();
@@ -39,7 +39,7 @@ fn backup_time(name: &str, base: &str) -> Option<DateTime> {
     moment.with().subsec_nanosecond(micros * 1000).build().ok()
 }
 
-/// Copies of one file in a directory, by their times.
+/// Backups of one file in a directory, by time.
 fn copies(dir: &str, base: &str) -> Result<BTreeMap<DateTime, Backup>> {
     let mut found = BTreeMap::new();
     for name in os::names_in(dir)? {
@@ -53,7 +53,7 @@ fn copies(dir: &str, base: &str) -> Result<BTreeMap<DateTime, Backup>> {
     Ok(found)
 }
 
-/// The latest ones, numbered.
+/// The latest backups, numbered.
 fn numbered(found: BTreeMap<DateTime, Backup>, limit: Option<i64>) -> Map {
     let count = match limit {
         None => found.len(),
@@ -77,15 +77,15 @@ fn numbered(found: BTreeMap<DateTime, Backup>, limit: Option<i64>) -> Map {
     Map(pairs.collect())
 }
 
-/// What is no number counts as not given.
+/// Non-numbers are ignored.
 fn limit(call: &Call<'_>) -> Option<i64> {
     python::int(call.arg("limit")).ok()
 }
 
-/// The copies of a file, numbered from the latest (`file.list_backups`).
+/// The backups of a file, numbered from the latest (`file.list_backups`).
 ///
 /// # Errors
-/// Their directory cannot be read.
+/// The backup directory cannot be read.
 pub fn list_backups(call: &Call<'_>, path: &str, limit: Option<i64>) -> Result<Map> {
     let path = expanduser(path);
     let (parent, base) = paths::split(&path);
@@ -121,7 +121,7 @@ pub fn list_backups_dir_function(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// The copy that an argument means, or the answer that says why there is none.
+/// The backup an argument selects, or the result that explains why there is none.
 fn chosen(call: &Call<'_>) -> Result<Result<Map, Map>> {
     let id = call.arg("backup_id");
     let shown = python::str(id);
@@ -173,10 +173,10 @@ pub fn delete_backup(call: &mut Call<'_>) -> Result {
     Ok(map! {"result" => result, "comment" => comment}.into())
 }
 
-/// Keeps a copy of a file under a name with the time (`salt/utils/files.py backup_minion`).
+/// Backs up a file under a name with the time (`salt/utils/files.py backup_minion`).
 ///
 /// # Errors
-/// Those of the system.
+/// System errors.
 pub fn backup_minion(path: &str, root: &str) -> Result<()> {
     let (parent, base) = paths::split(path);
     let meta = fs::metadata(path).map_err(|e| os::fault(&e, path))?;
@@ -195,11 +195,11 @@ pub fn backup_minion(path: &str, root: &str) -> Result<()> {
     os::chmod(&target, meta.mode())
 }
 
-/// Puts a file in the place of another, which keeps its owner and mode; the old one is kept if `mode` says
-/// so (`salt/utils/files.py copyfile`).
+/// Replaces a file, keeping its owner and mode; `mode` says whether to back up the old one (`salt/utils/files.py
+/// copyfile`).
 ///
 /// # Errors
-/// Those of the system.
+/// System errors.
 pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Result<()> {
     let missing = |path: &str| {
         Err(super::CallError::raised(

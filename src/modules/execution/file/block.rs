@@ -1,4 +1,4 @@
-//! `file.blockreplace`: what stands between two marks.
+//! `file.blockreplace`: replaces the text between two markers.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -14,31 +14,31 @@ use halite_wire::{Value, pylines};
 pub struct BlockArgs {
     /// The file.
     pub path: String,
-    /// What is in the line before the block.
+    /// Text contained in the line before the block.
     pub marker_start: String,
-    /// What is in the line behind it.
+    /// Text contained in the line after the block.
     pub marker_end: String,
-    /// The block.
+    /// The block's new content.
     pub content: String,
-    /// A new block goes to the end.
+    /// Append a new block to the file.
     pub append_if_not_found: bool,
-    /// A new block goes to the start.
+    /// Prepend a new block to the file.
     pub prepend_if_not_found: bool,
-    /// What the name of the copy ends in.
+    /// Extension of the backup.
     pub backup: Option<String>,
-    /// Nothing is written.
+    /// Write nothing.
     pub dry_run: bool,
-    /// The answer is a diff.
+    /// Return a diff.
     pub show_changes: bool,
-    /// The content ends with a line end; `None` leaves it to the content.
+    /// End the content with a newline; `None` leaves it to the content.
     pub append_newline: Option<bool>,
-    /// A new block goes before the first line that matches.
+    /// Insert a new block before the first matching line.
     pub insert_before_match: Value,
-    /// A new block goes behind the first line that matches.
+    /// Insert a new block after the first matching line.
     pub insert_after_match: Value,
 }
 
-/// A block on its way into lines.
+/// Writes a block as lines.
 struct BlockWriter<'a> {
     block: &'a BlockArgs,
     parts: Vec<&'a str>,
@@ -46,7 +46,7 @@ struct BlockWriter<'a> {
 }
 
 impl BlockWriter<'_> {
-    /// `_add_content`: the block, with its first line or without.
+    /// `_add_content`: the block, with or without its first line.
     fn lines(&self, linesep: &str, start: bool, end: Option<&str>) -> Vec<String> {
         let end = end.unwrap_or(&self.block.marker_end);
         let end = format!("{}{linesep}", end.trim_end_matches(['\r', '\n']));
@@ -71,7 +71,7 @@ impl BlockWriter<'_> {
     }
 }
 
-/// The lines of a content; only a line end of two characters loses its carriage return.
+/// Splits content into lines; only `\r\n` loses its carriage return.
 fn parts(content: &str) -> Vec<&str> {
     let mut parts: Vec<&str> = content.split('\n').collect();
     let last = parts.len() - 1;
@@ -81,7 +81,7 @@ fn parts(content: &str) -> Vec<&str> {
     parts
 }
 
-/// What came of looking for the block.
+/// The result of searching for the block.
 struct BlockSearch {
     orig: Vec<String>,
     new: Vec<String>,
@@ -125,7 +125,7 @@ fn find_block(maker: &BlockWriter<'_>, text: &str) -> BlockSearch {
 
 const NOT_FOUND: &str = "Cannot edit marked block. Markers were not found in file.";
 
-/// Puts a new block where it belongs.
+/// Inserts a new block.
 fn place_block(maker: &BlockWriter<'_>, found: &mut BlockSearch) -> Result<()> {
     let block = maker.block;
     let lines = maker.lines(&found.linesep, true, None);
@@ -160,10 +160,10 @@ fn place_block(maker: &BlockWriter<'_>, found: &mut BlockSearch) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a block; a diff, or whether something changed.
+/// Replaces a block; returns a diff, or whether something changed.
 ///
 /// # Errors
-/// The file or the marks are no good.
+/// The file or the markers are unusable.
 pub fn blockreplace(call: &mut Call<'_>, block: &BlockArgs) -> Result {
     let places = [
         block.append_if_not_found,

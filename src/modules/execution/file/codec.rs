@@ -1,4 +1,4 @@
-//! Encodings of files by Python's names.
+//! Encodings by their Python names.
 
 use super::super::CallError;
 use super::os;
@@ -6,38 +6,38 @@ use crate::execution::declare::Result;
 use std::fs::File;
 use std::io::Read;
 
-/// An encoding that files here can have.
+/// A supported encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// UTF-8, and with a mark at the start.
+    /// UTF-8, optionally with a byte order mark.
     Utf8 {
-        /// A mark is dropped and written.
+        /// The mark is skipped on reading and written.
         mark: bool,
     },
-    /// Bytes above 127 are no text.
+    /// Bytes above 127 are invalid.
     Ascii,
-    /// Each byte is a character.
+    /// One byte per character.
     Latin1,
-    /// Two octets a unit; without an order, the mark at the start tells it.
+    /// Two bytes per unit; without a byte order, the mark at the start decides.
     Utf16(Option<ByteOrder>),
-    /// Four octets a character.
+    /// Four bytes per character.
     Utf32(Option<ByteOrder>),
 }
 
-/// Which byte of a unit comes first.
+/// Byte order of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// The low one.
+    /// Low byte first.
     Little,
-    /// The high one.
+    /// High byte first.
     Big,
 }
 
 impl Codec {
-    /// The encoding of a name.
+    /// Finds an encoding by name.
     ///
     /// # Errors
-    /// `LookupError`: there is none, or it is not known here.
+    /// `LookupError`: unknown or unsupported encoding.
     pub fn by_name(name: &str) -> Result<Codec> {
         let plain = name.to_ascii_lowercase().replace(['_', ' '], "-");
         Ok(match plain.as_str() {
@@ -61,7 +61,7 @@ impl Codec {
         })
     }
 
-    /// Bytes as text.
+    /// Decodes bytes.
     ///
     /// # Errors
     /// `UnicodeDecodeError`.
@@ -102,10 +102,10 @@ impl Codec {
         }
     }
 
-    /// Text as bytes.
+    /// Encodes text.
     ///
     /// # Errors
-    /// `UnicodeEncodeError` in the handling `strict`.
+    /// `UnicodeEncodeError` with `errors="strict"`.
     pub fn encode(self, text: &str, errors: &str) -> Result<Vec<u8>> {
         let put = |order: ByteOrder, unit: u32, width: usize, out: &mut Vec<u8>| match order {
             ByteOrder::Little => out.extend(&unit.to_le_bytes()[..width]),
@@ -171,7 +171,7 @@ fn unit(order: ByteOrder, octets: &[u8]) -> u32 {
     }
 }
 
-/// One octet per character, or what `errors` says.
+/// One byte per character; `errors` decides about the rest.
 fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for (at, c) in text.chars().enumerate() {
@@ -212,7 +212,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// What a file seems to be written in (`salt/utils/files.py get_encoding`); `None` if nothing fits.
+/// Guesses a file's encoding (`salt/utils/files.py get_encoding`); `None` if none fits.
 pub fn of_file(path: &str) -> Option<Codec> {
     let mut data = Vec::new();
     let file = File::open(path).ok()?;

@@ -9,10 +9,10 @@ use super::replace::{copy, suffix};
 use super::{diff, pattern};
 use halite_wire::pylines;
 
-/// Puts a character before the lines that match, or takes it away; a diff of those lines, or false.
+/// Comments or uncomments matching lines; returns a diff of them, or false.
 ///
 /// # Errors
-/// The file or the pattern is no good.
+/// The file or the pattern is unusable.
 pub fn comment_line(
     call: &mut Call<'_>,
     path: &str,

@@ -1,4 +1,4 @@
-//! Reading and writing what is in files.
+//! Reading and writing file contents.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -11,11 +11,10 @@ use std::fs::{self, FileTimes, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::time::{Duration, SystemTime};
 
-/// Characters that `contains_glob` sees at once, and by how many it moves on
-/// (`salt/utils/filebuffer.py BufferedReader`).
+/// Window of `contains_glob` in characters, and its step (`salt/utils/filebuffer.py BufferedReader`).
 const WINDOW: usize = 256 * 1024;
 const STEP: usize = 32 * 1024;
-/// Most bytes that `file.seek_read` gives back.
+/// Maximum bytes returned by `file.seek_read`.
 const MOST_READ: i64 = 1 << 30;
 
 fn path(call: &Call<'_>) -> String {
@@ -31,7 +30,7 @@ pub fn read(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The text of a file; `None` if there is no file, or none that can be read.
+/// The text of a file; `None` if it is missing or unreadable.
 fn searched(call: &Call<'_>) -> Result<Option<String>> {
     let path = path(call);
     if !paths::exists(&path) {
@@ -85,7 +84,7 @@ pub fn contains_glob(call: &mut Call<'_>) -> Result {
     Ok(false.into())
 }
 
-/// The lines of a call: positional ones, or those of the keyword `args`.
+/// The lines of a call: positional arguments, or the keyword `args`.
 fn given_lines(call: &Call<'_>) -> Vec<String> {
     let lines = match call.bound.kwargs.get("args") {
         None => call.bound.varargs.clone(),
@@ -95,10 +94,10 @@ fn given_lines(call: &Call<'_>) -> Vec<String> {
     lines.iter().map(python::str).collect()
 }
 
-/// Adds lines at the end of a file, which must be there (`file.append`).
+/// Appends lines to an existing file (`file.append`).
 ///
 /// # Errors
-/// Those of the system.
+/// System errors.
 pub fn append_lines(path: &str, lines: &[String]) -> Result<()> {
     let bad = |e: std::io::Error| os::fault(&e, path);
     let mut file = OpenOptions::new()
@@ -144,7 +143,7 @@ pub fn write(call: &mut Call<'_>) -> Result {
     Ok(format!("Wrote {} lines to \"{path}\"", lines.len()).into())
 }
 
-/// A time of `file.touch` in seconds.
+/// A time of `file.touch`.
 fn touch_time(value: &Value) -> Result<Option<SystemTime>> {
     let not_a_number = || os::invocation("atime and mtime must be integers");
     let seconds = match value {
@@ -174,10 +173,10 @@ fn touch_time(value: &Value) -> Result<Option<SystemTime>> {
     }
 }
 
-/// Makes a file if it is not there, and sets its times (`file.touch`).
+/// Creates a file if it is missing and sets its times (`file.touch`).
 ///
 /// # Errors
-/// `CommandExecutionError` with the reason of the system.
+/// `CommandExecutionError` with the system's message.
 pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Result<bool> {
     let name = expanduser(name);
     let bad = |e: std::io::Error| CallError::Command(os::strerror(&e));

@@ -1,4 +1,4 @@
-//! Differences of files (`file.get_diff`).
+//! Differences between files (`file.get_diff`).
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -7,22 +7,22 @@ use super::source;
 use halite_wire::map;
 use halite_wire::{Map, Value, difflib, pylines, pytext};
 
-/// What stands for a difference that is not to be seen.
+/// Shown in place of a secret diff.
 pub const OBFUSCATED: &str = "<Obfuscated Template>";
 
-/// A unified diff without names (`salt/utils/stringutils.py get_diff`).
+/// A unified diff without file names (`salt/utils/stringutils.py get_diff`).
 pub fn unified<S: AsRef<str>>(a: &[S], b: &[S]) -> String {
     difflib::unified_diff(a, b, "", "")
 }
 
-/// Differences that are none for those who wait for a change.
+/// Differences that do not count as changes.
 #[derive(Clone, Debug, Default)]
 pub struct IgnoredChanges {
     /// The order of lines.
     pub ordering: bool,
-    /// White space around lines.
+    /// White space at line ends.
     pub whitespace: bool,
-    /// What stands behind one of these, as text or list of texts.
+    /// Text after any of these, given as text or list.
     pub comments: Value,
 }
 
@@ -77,20 +77,20 @@ impl IgnoredChanges {
     }
 }
 
-/// How two files are compared.
+/// How to compare two files.
 #[derive(Clone, Debug)]
 pub struct DiffOptions {
-    /// The environment of `salt://` names.
+    /// The environment of `salt://` URLs.
     pub saltenv: String,
-    /// The names stand in the diff.
+    /// Include file names in the diff.
     pub show_filenames: bool,
-    /// The diff is shown at all.
+    /// Show the diff.
     pub show_changes: bool,
-    /// They come from templates, which may be secret.
+    /// The files come from templates, which may be secret.
     pub template: bool,
-    /// Hashes of both, for files that have to be fetched.
+    /// Hashes of both files, in case they must be fetched.
     pub source_hashes: [Value; 2],
-    /// What does not count.
+    /// Changes to ignore.
     pub ignore: IgnoredChanges,
 }
 
@@ -107,17 +107,17 @@ impl Default for DiffOptions {
     }
 }
 
-/// A difference.
+/// The difference between two files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
-    /// What is shown; empty if there is none.
+    /// The diff to show; empty if there is none.
     pub text: String,
-    /// If something is ignored, whether the rest counts as a change.
+    /// Whether the changes count; `None` if nothing is ignored.
     pub counts: Option<bool>,
 }
 
 impl Diff {
-    /// As functions return it.
+    /// The form functions return.
     pub fn value(self) -> Value {
         match self.counts {
             None => self.text.into(),
@@ -126,7 +126,7 @@ impl Diff {
     }
 }
 
-/// Whether templates are secret.
+/// Whether diffs of templates are hidden.
 pub fn obfuscates(call: &mut Call<'_>) -> Result<bool> {
     let value = call.salt(
         "config.option",
@@ -136,10 +136,10 @@ pub fn obfuscates(call: &mut Call<'_>) -> Result<bool> {
     Ok(value.truthy())
 }
 
-/// Compares two files, local ones or those of the file server.
+/// Compares two files, local or from the file server.
 ///
 /// # Errors
-/// `CommandExecutionError`: they cannot be had.
+/// `CommandExecutionError`: a file is not available.
 pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Result<Diff> {
     let mut found = Vec::new();
     let mut errors = Vec::new();
@@ -184,7 +184,7 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Res
             counts,
         });
     }
-    // Stock's text for these cases is a bare one, which its own callers cannot take apart then.
+    // Stock returns a plain text in these cases, which its own callers then cannot unpack.
     let bare = |text: &str| Diff {
         text: text.to_owned(),
         counts: counts.map(|_| true),

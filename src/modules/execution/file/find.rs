@@ -15,11 +15,11 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-/// Longest run of a command of `exec`.
+/// Timeout of an `exec` command.
 const LONGEST: Duration = Duration::from_secs(3600);
 const KINDS: &str = "bcdflps";
 
-/// What a file must be.
+/// A condition on files.
 enum Criterion {
     Name(PyRegex),
     Type(String),
@@ -30,7 +30,7 @@ enum Criterion {
     Grep(PyRegex),
 }
 
-/// What is done with a file that fits.
+/// An action on matching files.
 enum Action {
     Print(Vec<String>),
     Delete,
@@ -46,7 +46,7 @@ struct Finder {
     test: bool,
 }
 
-/// Why there is no search: `ValueError` becomes part of the answer, the rest is raised.
+/// Why a search is invalid: `ValueError` becomes the result, everything else is raised.
 enum FindError {
     Value(String),
     Raised(CallError),
@@ -64,7 +64,7 @@ fn value<T>(text: impl Into<String>) -> FindResult<T> {
     Err(FindError::Value(text.into()))
 }
 
-/// Text of an option; a number has none of the methods of text.
+/// An option's text; numbers lack the methods of text.
 fn text(value: &Value, method: &str) -> FindResult<String> {
     match value {
         Value::Str(text) => Ok(text.clone()),
@@ -84,7 +84,7 @@ fn regex(pattern: &str, ignore_case: bool) -> FindResult<PyRegex> {
         .or_else(|_| value(format!("invalid regular expression: \"{pattern}\"")))
 }
 
-/// `*` and `?` of a name as a pattern; the rest of it is one already.
+/// Translates `*` and `?` in a name to a regular expression; the rest is used as it is.
 fn glob(name: &str, ignore_case: bool) -> FindResult<PyRegex> {
     let pattern = name
         .replace('.', "\\.")
@@ -105,7 +105,7 @@ fn parse_types(text: &str) -> FindResult<String> {
     }
 }
 
-/// Numbers of users or groups, given by name or number.
+/// User or group ids, given by name or number.
 fn ids(text: &str, what: &str, find: impl Fn(&str) -> Option<u32>) -> FindResult<Vec<u32>> {
     let text = text.replace(',', " ");
     let mut ids = Vec::new();
@@ -118,7 +118,7 @@ fn ids(text: &str, what: &str, find: impl Fn(&str) -> Option<u32>) -> FindResult
     Ok(ids)
 }
 
-/// Least and largest size (`_parse_size`).
+/// Minimum and maximum size (`_parse_size`).
 fn size(given: &str) -> FindResult<(i128, i128)> {
     let bad = || value(format!("invalid size: \"{given}\""));
     let trimmed = given.trim();
@@ -143,7 +143,7 @@ fn size(given: &str) -> FindResult<(i128, i128)> {
     })
 }
 
-/// Seconds, the smallest unit given in seconds, and whether "less" is meant (`_parse_interval`).
+/// Seconds, the smallest unit given in seconds, and whether it means "less than" (`_parse_interval`).
 fn interval(given: &str) -> FindResult<(f64, Option<f64>, bool)> {
     let bad = || value(format!("invalid time interval: '{given}'"));
     let mut rest = given.trim();
@@ -210,7 +210,7 @@ impl Finder {
         if finder.actions.is_empty() {
             finder.actions.push(Action::Print(vec!["path".to_owned()]));
         }
-        // What asks for less of a file comes first.
+        // Cheap criteria first.
         finder.criteria.sort_by_key(|c| match c {
             Criterion::Name(_) => 0,
             Criterion::Grep(_) => 2,
@@ -286,7 +286,7 @@ impl Finder {
         Ok(())
     }
 
-    /// The path itself, then everything below it.
+    /// Visits the path itself, then everything below it.
     fn find(&self, path: &str, out: &mut Vec<Value>) -> Result<()> {
         if self.min < 1 {
             self.visit(paths::basename(path), path, out)?;
@@ -326,7 +326,7 @@ impl Finder {
         let meta = fs::metadata(path).or_else(|_| fs::symlink_metadata(path));
         let meta = match meta {
             Ok(meta) => Some(meta),
-            // A file that went away in between has no place in the answer.
+            // The file was removed meanwhile.
             Err(_) => return Ok(()),
         };
         for criterion in &self.criteria {
@@ -430,7 +430,7 @@ impl Action {
     }
 }
 
-/// One thing about a file; an unknown word is nothing.
+/// One field of a file; `None` for unknown fields.
 fn format_field(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>> {
     Ok(Some(match word {
         "path" => path.into(),
@@ -447,7 +447,7 @@ fn format_field(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>
     }))
 }
 
-/// Python's order of texts, numbers and lists of them.
+/// Python's order of strings, numbers and lists of them.
 fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Str(a), Value::Str(b)) => a.cmp(b),
@@ -479,7 +479,7 @@ pub fn find(call: &mut Call<'_>) -> Result {
     let path = expanduser(&call.text("path").unwrap_or_default());
     let mut out = Vec::new();
     for place in paths::glob(&path) {
-        // A slash at the end stays, as with Python's `glob`.
+        // A trailing slash is kept, as in Python's `glob`.
         let place = if path.ends_with('/') && !place.ends_with('/') {
             format!("{place}/")
         } else {

@@ -1,4 +1,4 @@
-//! `file.line`: one line put in, taken out or put right.
+//! `file.line`: inserts, deletes or replaces one line.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -14,23 +14,23 @@ pub struct LineArgs {
     pub path: String,
     /// The line.
     pub content: Option<String>,
-    /// The line that is replaced or deleted, as a pattern.
+    /// Pattern of the line to replace or delete.
     pub matching: Option<String>,
     /// `insert`, `ensure`, `delete` or `replace`.
     pub mode: Option<String>,
     /// `start` or `end`.
     pub location: Option<String>,
-    /// The line behind, as a pattern.
+    /// Pattern of the following line.
     pub before: Option<String>,
-    /// The line before, as a pattern.
+    /// Pattern of the preceding line.
     pub after: Option<String>,
-    /// The answer is a diff.
+    /// Return a diff.
     pub show_changes: bool,
-    /// The old file is kept under a name with the time.
+    /// Back up the file under a name with the time.
     pub backup: bool,
-    /// No file is no error.
+    /// A missing file is no error.
     pub quiet: bool,
-    /// The line is indented as its neighbour.
+    /// Indent the line like its neighbour.
     pub indent: bool,
 }
 
@@ -38,7 +38,7 @@ fn trimmed_end(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-/// The line end that a line has (`_get_eol`).
+/// The line end of a line (`_get_eol`).
 fn eol(line: &str) -> &str {
     ["\r\n", "\n", "\r"]
         .into_iter()
@@ -46,7 +46,7 @@ fn eol(line: &str) -> &str {
         .unwrap_or("")
 }
 
-/// A line with the line end of another (`_set_line_eol`).
+/// A line with the line end of another one (`_set_line_eol`).
 fn with_eol(src: &str, line: &str) -> String {
     let end = match eol(src) {
         "" => "\n",
@@ -55,7 +55,7 @@ fn with_eol(src: &str, line: &str) -> String {
     format!("{}{end}", line.trim_end_matches(pytext::is_space))
 }
 
-/// The lines that a pattern finds, or that hold it as plain text (`_regex_to_static`).
+/// Lines that match a pattern or contain it as plain text (`_regex_to_static`).
 fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>> {
     let Some(regex) = regex.filter(|r| !r.is_empty() && !lines.is_empty()) else {
         return Ok(None);
@@ -68,7 +68,7 @@ fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>
     Ok(Some(lines.iter().filter(fits).cloned().collect()))
 }
 
-/// One line must have been found (`_assert_occurrence`).
+/// Requires exactly one matching line (`_assert_occurrence`).
 fn once(found: &[String], target: &str) -> Result<()> {
     let what = match found.len() {
         0 => "less than",
@@ -87,7 +87,7 @@ struct Edit {
 }
 
 impl Edit {
-    /// The content, indented as the line at a place; Python's index -1 is the last line.
+    /// The content, indented like the line at an index; Python's index -1 is the last line.
     fn indented(&self, as_at: Option<usize>) -> String {
         let src = match as_at {
             Some(at) => self.lines.get(at),
@@ -251,7 +251,7 @@ fn changed_lines(
     Ok(edit.lines)
 }
 
-/// Puts line ends where the lines before the last one have none.
+/// Adds missing line ends to all lines but the last.
 fn end_lines(lines: &mut Vec<String>) {
     for at in 0..lines.len() {
         if eol(&lines[at]).is_empty() && at + 1 < lines.len() {
@@ -267,10 +267,10 @@ fn end_lines(lines: &mut Vec<String>) {
     }
 }
 
-/// Changes a line; a diff, or whether something changed.
+/// Changes a line; returns a diff, or whether something changed.
 ///
 /// # Errors
-/// The file, the mode or the places are no good.
+/// The file, the mode or the position is invalid.
 pub fn line(call: &mut Call<'_>, l: &LineArgs) -> Result {
     let path = paths::realpath(&expanduser(&l.path));
     if !paths::is_file(&path) {

@@ -1,4 +1,4 @@
-//! Links, hard and symbolic.
+//! Hard and symbolic links.
 
 use super::super::declare::Result;
 use super::super::{Call, python};
@@ -40,21 +40,21 @@ pub fn is_link(call: &mut Call<'_>) -> Result {
     Ok(link.is_some_and(|kind| kind.is_symlink()).into())
 }
 
-/// How `file.symlink` makes a link.
+/// Options of `file.symlink`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SymlinkOptions {
-    /// What is there goes.
+    /// Remove what exists.
     pub force: bool,
-    /// What is there is replaced in one step.
+    /// Replace what exists in one step.
     pub atomic: bool,
-    /// A link that leads nowhere counts as not there.
+    /// Treat a dangling link as missing.
     pub follow_symlinks: bool,
 }
 
-/// Makes a symbolic link (`file.symlink`).
+/// Creates a symbolic link (`file.symlink`).
 ///
 /// # Errors
-/// There is something else, or it cannot be made.
+/// Something else exists, or the link cannot be created.
 pub fn symlink(src: &str, path: &str, how: SymlinkOptions) -> Result<bool> {
     let path = expanduser(path);
     let exists = if how.follow_symlinks {
@@ -90,7 +90,7 @@ pub fn symlink(src: &str, path: &str, how: SymlinkOptions) -> Result<bool> {
     }
 }
 
-/// A link under another name, renamed over what is there.
+/// Creates a link under a temporary name and renames it.
 fn atomic_link(src: &str, path: &str) -> Result<bool> {
     let dir = paths::dirname(path);
     let mut temporary = String::new();

@@ -1,4 +1,4 @@
-//! A file brought to the content, owner and mode that it is to have (`file.manage_file`).
+//! Brings a file to its wanted content, owner and mode (`file.manage_file`).
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -17,12 +17,12 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// What `file.manage_file` needs to know.
+/// Arguments of `file.manage_file`.
 #[derive(Clone, Debug, Default)]
 pub struct ManageArgs {
     /// The file.
     pub name: String,
-    /// A local file with the content; empty if it is not here yet.
+    /// A local file with the content; empty if not fetched yet.
     pub sfn: String,
     /// Where the content comes from.
     pub source: Value,
@@ -32,37 +32,37 @@ pub struct ManageArgs {
     pub perms: Perms,
     /// The environment.
     pub saltenv: String,
-    /// How the old file is kept: `minion`, `both`, or nothing for what the configuration says.
+    /// Backup mode: `minion`, `both`, or nil for the configured one.
     pub backup: Value,
-    /// Directories above are made.
+    /// Create missing parent directories.
     pub makedirs: bool,
-    /// Differences are shown.
+    /// Show differences.
     pub show_changes: bool,
     /// The content itself.
     pub contents: Value,
-    /// The mode of directories that are made.
+    /// The mode of created directories.
     pub dir_mode: Value,
-    /// No hash is needed.
+    /// Do not require a hash.
     pub skip_verify: bool,
-    /// The mode of the source counts.
+    /// Use the source's mode.
     pub keep_mode: bool,
-    /// How the content is written.
+    /// Encoding of the content.
     pub encoding: Value,
-    /// What becomes of characters that the encoding does not have.
+    /// How to treat characters the encoding lacks.
     pub encoding_errors: String,
-    /// For sources of the web.
+    /// Verify certificates of web sources.
     pub verify_ssl: Value,
-    /// The web server says whether a file is new.
+    /// Let the web server decide by `ETag` whether a file is new.
     pub use_etag: bool,
-    /// Who must have signed the content.
+    /// Required signatures of the content.
     pub signature: Signature,
-    /// What does not count as a change.
+    /// Changes to ignore.
     pub ignore: IgnoredChanges,
-    /// A new file is shown as a diff as well.
+    /// Show a new file as a diff.
     pub new_file_diff: bool,
 }
 
-/// A run of `manage_file`: the request, what is known by now, and the state return so far.
+/// A run of `manage_file`: the request, intermediate results and the state return.
 struct ManageRun<'a> {
     m: &'a ManageArgs,
     name: String,
@@ -73,7 +73,7 @@ struct ManageRun<'a> {
     counts: bool,
 }
 
-/// An end before the end: the state return is finished.
+/// Why a run ends early.
 enum EarlyReturn {
     Done,
     Raised(CallError),
@@ -87,10 +87,10 @@ impl From<CallError> for EarlyReturn {
 
 type StepResult<T = ()> = Result<T, EarlyReturn>;
 
-/// Brings a file to what it is to be; `ret` is a state return that goes on, or nothing.
+/// Manages a file. `ret` is a state return to continue, if any.
 ///
 /// # Errors
-/// What goes wrong apart from the file itself, which the return tells about.
+/// Errors other than those about the file itself, which are in the return.
 pub fn manage_file(call: &mut Call<'_>, m: &ManageArgs, ret: Option<Map>) -> Result<Map> {
     let name = expanduser(&m.name);
     let ret = ret.filter(|r| !r.is_empty()).unwrap_or_else(
@@ -184,7 +184,7 @@ impl ManageRun<'_> {
         Ok(())
     }
 
-    /// The content must be the one that was promised; `of` is named in the comment.
+    /// Checks that the content has the expected hash; `of` names it in the comment.
     fn verify(&mut self, call: &mut Call<'_>, of: &str, hint: &str) -> StepResult {
         let scheme = self.source().map(|url| source::urlparse(&url).scheme);
         let remote = scheme.is_some_and(|s| s != "salt");
@@ -222,7 +222,7 @@ impl ManageRun<'_> {
         Ok(python::str(&mode))
     }
 
-    /// Puts a file in the place of another.
+    /// Puts a file in place of another.
     fn commit(&mut self, call: &mut Call<'_>, from: &str, to: &str) -> StepResult {
         let mode = self.backup_mode(call)?;
         match replace_file(call, from, to, &mode) {
@@ -243,7 +243,7 @@ impl ManageRun<'_> {
         }
     }
 
-    /// What the file is to hold, if that was given.
+    /// The content to write, if given.
     fn encoded(&self) -> Result<Option<TempFile>> {
         if self.m.contents.is_nil() {
             return Ok(None);
@@ -279,7 +279,7 @@ impl ManageRun<'_> {
         if let Some(content) = self.encoded()? {
             self.replace_by_contents(call, &content.path(), &real)?;
         }
-        // The content may have replaced the link already.
+        // Writing the content may have replaced the link.
         if paths::is_link(&self.name) && !follow {
             self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
             self.verify(call, &self.name.clone(), "")?;
@@ -359,7 +359,7 @@ impl ManageRun<'_> {
         self.commit(call, content, real)
     }
 
-    /// The directory of a new file must be there, or be made.
+    /// Requires the directory of a new file, creating it if allowed.
     fn directory(&mut self, call: &mut Call<'_>) -> StepResult {
         if paths::is_dir(paths::dirname(&self.name)) {
             return Ok(());
@@ -373,7 +373,7 @@ impl ManageRun<'_> {
         }
         let mut mode = self.m.dir_mode.clone();
         if mode.is_nil() && !self.perms.mode.is_nil() {
-            // Who may read a file may enter its directory.
+            // Add execute permission where there is read permission.
             let text = python::str(&self.perms.mode);
             let last = text.chars().count().saturating_sub(3);
             let digit = |c: char| match c.to_digit(10) {
@@ -396,7 +396,7 @@ impl ManageRun<'_> {
         Ok(())
     }
 
-    /// Makes an empty file, which only its owner can read if a mode will be set.
+    /// Creates an empty file, readable only by its owner if a mode will be set.
     fn make(&mut self) -> Result<bool> {
         if self.perms.mode.truthy() && !paths::exists(&self.name) {
             std::fs::OpenOptions::new()

@@ -1,4 +1,4 @@
-//! Where the content of a managed file comes from (`file.get_managed`), and templates.
+//! Sources of managed files (`file.get_managed`), and templates.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -12,44 +12,44 @@ use crate::render;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// What `file.get_managed` needs to know.
+/// Arguments of `file.get_managed`.
 #[derive(Clone, Debug, Default)]
 pub struct GetManagedArgs {
-    /// The file that is managed.
+    /// The managed file.
     pub name: String,
-    /// How the content is rendered; nothing takes it as it is.
+    /// Template engine; nil for none.
     pub template: Value,
     /// Where the content comes from.
     pub source: Value,
-    /// Its hash, or where hashes are.
+    /// The hash, or a file of hashes.
     pub source_hash: Value,
-    /// The name that stands beside the hash.
+    /// The name to look for in a file of hashes.
     pub source_hash_name: Value,
-    /// For templates: the owner.
+    /// Owner, for templates.
     pub user: Value,
-    /// For templates: the group.
+    /// Group, for templates.
     pub group: Value,
-    /// For templates: the mode.
+    /// Mode, for templates.
     pub mode: Value,
-    /// For templates: the attributes.
+    /// Attributes, for templates.
     pub attrs: Value,
     /// The environment.
     pub saltenv: String,
     /// Variables of the template.
     pub context: Value,
-    /// Variables of the template that the others win over.
+    /// Template variables of lower priority.
     pub defaults: Value,
-    /// No hash is needed.
+    /// Do not require a hash.
     pub skip_verify: bool,
-    /// For sources of the web.
+    /// Verify certificates of web sources.
     pub verify_ssl: Value,
-    /// The web server says whether a file is new.
+    /// Let the web server decide by `ETag` whether a file is new.
     pub use_etag: bool,
-    /// Who signed the file of hashes.
+    /// Required signatures of the file of hashes.
     pub signature: Signature,
-    /// What does not count as a change.
+    /// Changes to ignore.
     pub ignore: IgnoredChanges,
-    /// Further variables of the template.
+    /// More template variables.
     pub kwargs: Map,
 }
 
@@ -58,7 +58,7 @@ impl GetManagedArgs {
     pub fn from_call(call: &Call<'_>) -> GetManagedArgs {
         let arg = |name: &str| call.arg(name).clone();
         let text = |name: &str| call.text(name).unwrap_or_default();
-        // `check_managed` passes these on by keyword only.
+        // `check_managed` passes these as keywords.
         let more = |name: &str| match call.bound.kwargs.get(name) {
             Some(value) => value.clone(),
             None => arg(name),
@@ -99,14 +99,14 @@ impl GetManagedArgs {
     }
 }
 
-/// A content: where it lies here, its hash, and what went wrong.
+/// Content: its local path, its hash, and the error if any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ManagedContent {
-    /// A local file; empty if it is not fetched yet.
+    /// A local file; empty if not fetched yet.
     pub sfn: String,
     /// The hash of the content.
     pub sum: Option<FileSum>,
-    /// What went wrong; empty if nothing did.
+    /// The error message; empty if none.
     pub comment: String,
 }
 
@@ -118,10 +118,10 @@ fn failed(sfn: &str, comment: String) -> Result<ManagedContent> {
     })
 }
 
-/// Finds the content of a managed file, and renders it.
+/// Gets the content of a managed file and renders it.
 ///
 /// # Errors
-/// A template fails; the source is the file itself.
+/// Rendering fails, or the source is the file itself.
 pub fn get_managed(call: &mut Call<'_>, g: &GetManagedArgs) -> Result<ManagedContent> {
     let mut out = ManagedContent::default();
     if !g.source.truthy() {
@@ -166,7 +166,7 @@ pub fn get_managed(call: &mut Call<'_>, g: &GetManagedArgs) -> Result<ManagedCon
     Ok(out)
 }
 
-/// The hash that the content has or must have.
+/// The actual or expected hash of the content.
 fn find_sum(
     call: &mut Call<'_>,
     g: &GetManagedArgs,
@@ -219,7 +219,7 @@ fn find_sum(
     })
 }
 
-/// Brings the content here, unless a copy is good enough.
+/// Fetches the content unless a cached copy is valid.
 fn fetch(
     call: &mut Call<'_>,
     g: &GetManagedArgs,
@@ -256,7 +256,7 @@ fn fetch(
     Ok(Ok(()))
 }
 
-/// `defaults` with `context` over them.
+/// `defaults` overridden by `context`.
 fn variables(context: &Value, defaults: &Value) -> Map {
     let mut all = defaults.as_map().cloned().unwrap_or_default();
     for (key, value) in context.as_map().into_iter().flat_map(Map::iter) {
@@ -280,7 +280,7 @@ fn rendered(
     let data = os::read(&out.sfn)?;
     let Ok(text) = String::from_utf8(data) else {
         if os::is_binary_file(&out.sfn) {
-            // Stock takes what is no text as it is.
+            // Stock uses non-text as it is.
             out.sum = Some(FileSum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
             return Ok(out);
         }

@@ -1,4 +1,4 @@
-//! What would change about a managed file (`file.check_file_meta`, `file.check_managed*`).
+//! Pending changes of a managed file (`file.check_file_meta`, `file.check_managed*`).
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -13,12 +13,12 @@ use super::{attrs, selinux};
 use halite_wire::map;
 use halite_wire::{Map, Value, pytext};
 
-/// What `file.check_file_meta` needs to know.
+/// Arguments of `file.check_file_meta`.
 #[derive(Clone, Debug, Default)]
 pub struct MetaArgs {
     /// The file.
     pub name: String,
-    /// A local file with the content it is to have; empty if it is not here yet.
+    /// A local file with the wanted content; empty if not fetched yet.
     pub sfn: String,
     /// Where the content comes from.
     pub source: Value,
@@ -30,20 +30,20 @@ pub struct MetaArgs {
     pub saltenv: String,
     /// The content itself.
     pub contents: Value,
-    /// For sources of the web.
+    /// Verify certificates of web sources.
     pub verify_ssl: Value,
-    /// What does not count.
+    /// Changes to ignore.
     pub ignore: IgnoredChanges,
-    /// A new file is shown as a diff as well.
+    /// Show a new file as a diff.
     pub new_file_diff: bool,
 }
 
-/// What would change.
+/// Pending changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// By what changes.
+    /// Changed values by name.
     pub changes: Map,
-    /// If something is ignored, whether the rest counts as a change.
+    /// Whether the changes count; `None` if nothing is ignored.
     pub counts: Option<bool>,
 }
 
@@ -56,10 +56,10 @@ impl Changes {
     }
 }
 
-/// The content of an argument as bytes.
+/// An argument's content as bytes.
 ///
 /// # Errors
-/// `TypeError`: it is neither text nor octets.
+/// `TypeError`: neither text nor bytes.
 pub fn to_bytes(contents: &Value) -> Result<Vec<u8>> {
     match contents {
         Value::Str(text) => Ok(text.clone().into_bytes()),
@@ -71,10 +71,10 @@ pub fn to_bytes(contents: &Value) -> Result<Vec<u8>> {
     }
 }
 
-/// What would change about a file.
+/// The pending changes of a file.
 ///
 /// # Errors
-/// The content cannot be had.
+/// The content is not available.
 pub fn check_file_meta(call: &mut Call<'_>, m: &MetaArgs) -> Result<Changes> {
     let mut out = Changes {
         changes: Map::new(),
@@ -107,7 +107,7 @@ pub fn check_file_meta(call: &mut Call<'_>, m: &MetaArgs) -> Result<Changes> {
     Ok(out)
 }
 
-/// The difference between what is there, or nothing, and a file.
+/// The difference between the current file, if any, and a new one.
 fn compare(
     call: &mut Call<'_>,
     m: &MetaArgs,
@@ -224,7 +224,7 @@ fn compare_perms(
     Ok(())
 }
 
-/// The arguments that functions about managed files share.
+/// The arguments that functions on managed files share.
 pub fn perms_of(call: &Call<'_>) -> Perms {
     Perms {
         user: call.arg("user").clone(),
@@ -253,25 +253,25 @@ pub fn check_file_meta_function(call: &mut Call<'_>) -> Result {
     Ok(check_file_meta(call, &request)?.value())
 }
 
-/// What is asked about a managed file: where its content comes from, and what it is to be.
+/// A check of a managed file: source and wanted state.
 #[derive(Clone, Debug, Default)]
 pub struct CheckArgs {
-    /// Where the content comes from; its `source` and `source_hash` may be lists.
+    /// The source; its `source` and `source_hash` may be lists.
     pub get: managed::GetManagedArgs,
     /// Owner, group, mode, attributes, context.
     pub perms: Perms,
     /// The content itself.
     pub contents: Value,
-    /// The mode of the source counts.
+    /// Use the source's mode.
     pub keep_mode: bool,
-    /// A new file is shown as a diff as well.
+    /// Show a new file as a diff.
     pub new_file_diff: bool,
 }
 
-/// What would change about a managed file, or why nothing can (`file.check_managed_changes`).
+/// Pending changes of a managed file, or why there can be none (`file.check_managed_changes`).
 ///
 /// # Errors
-/// No source is there, the content cannot be had.
+/// No source is available.
 pub fn check_managed_changes(
     call: &mut Call<'_>,
     c: &CheckArgs,

@@ -1,4 +1,4 @@
-//! Names of paths, and what processes have open.
+//! Path names, and the files that processes have open.
 
 use super::super::declare::Result;
 use super::super::{Call, python};
@@ -50,7 +50,7 @@ fn entries(dir: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every path that a process or one of its threads has open, its program included.
+/// All paths that a process or its threads have open, including its program.
 fn open_by(pid: i64) -> BTreeSet<String> {
     let mut links = entries(&format!("/proc/{pid}/fd"));
     for task in entries(&format!("/proc/{pid}/task")) {

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod as make_node};
 use nix::unistd::mkfifo;
 
-/// A kind of node.
+/// A type of node.
 #[derive(Clone, Copy, PartialEq)]
 enum NodeKind {
     Character,

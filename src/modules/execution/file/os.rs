@@ -1,4 +1,4 @@
-//! What Python's `os`, `shutil` and `tempfile` do to files, with the texts of their errors.
+//! File operations of Python's `os`, `shutil` and `tempfile`, with their error texts.
 
 use super::super::{CallError, python};
 use super::paths;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// The prefix of temporary files (`salt/utils/files.py TEMPFILE_PREFIX`).
 pub const TEMPFILE_PREFIX: &str = "__salt.tmp.";
-/// Most bytes of a file that is edited as text; stock would read whatever there is.
+/// Maximum size of a file edited as text; stock has no limit.
 const MOST: u64 = 1 << 30;
 
 /// `exc.strerror`.
@@ -58,7 +58,7 @@ fn class(e: &io::Error) -> &'static str {
     }
 }
 
-/// Whether Python's `except OSError` would take it.
+/// Whether Python's `except OSError` would catch it.
 pub fn is_os_error(fault: &CallError) -> bool {
     let known = [
         "FileNotFoundError",
@@ -83,10 +83,10 @@ pub fn invocation<T>(text: impl Into<String>) -> Result<T> {
     Err(CallError::Invocation(text.into()))
 }
 
-/// All bytes of a file.
+/// Reads a file.
 ///
 /// # Errors
-/// As `open(path, 'rb')`; a file that is too large to edit.
+/// As `open(path, 'rb')`, or the file is too large.
 pub fn read(path: &str) -> Result<Vec<u8>> {
     let mut file = File::open(path).map_err(|e| fault(&e, path))?;
     let meta = file.metadata().map_err(|e| fault(&e, path))?;
@@ -105,18 +105,18 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
     Ok(data)
 }
 
-/// A file as text.
+/// Reads a text file.
 ///
 /// # Errors
-/// As [`read`]; octets that are no UTF-8.
+/// As [`read`], or it is not UTF-8.
 pub fn read_text(path: &str) -> Result<String> {
     decoded(read(path)?)
 }
 
-/// Bytes as text.
+/// Decodes bytes.
 ///
 /// # Errors
-/// They are no UTF-8.
+/// It is not UTF-8.
 pub fn decoded(octets: Vec<u8>) -> Result<String> {
     String::from_utf8(octets).map_err(|e| {
         let text = halite_wire::pylines::utf8_error(e.as_bytes()).unwrap_or_default();
@@ -124,7 +124,7 @@ pub fn decoded(octets: Vec<u8>) -> Result<String> {
     })
 }
 
-/// Opens a file for writing from its start, made if need be.
+/// Opens a file for writing, truncating or creating it.
 ///
 /// # Errors
 /// As `open(path, 'w')`.
@@ -132,7 +132,7 @@ pub fn create(path: &str) -> Result<File> {
     File::create(path).map_err(|e| fault(&e, path))
 }
 
-/// Replaces what is in a file, as `open(path, 'w')` and `write` do: the file stays the same one.
+/// Overwrites a file like `open(path, 'w')` and `write`: the inode stays the same.
 ///
 /// # Errors
 /// As `open(path, 'w')`.
@@ -140,8 +140,7 @@ pub fn overwrite(path: &str, data: &[u8]) -> Result<()> {
     create(path)?.write_all(data).map_err(|e| fault(&e, path))
 }
 
-/// Replaces a file by a new one with the owner and mode of the old one
-/// (`salt/utils/atomicfile.py atomic_open`).
+/// Replaces a file by a new one with the same owner and mode (`salt/utils/atomicfile.py atomic_open`).
 ///
 /// # Errors
 /// As `open` and `rename`.
@@ -180,10 +179,10 @@ pub fn temp_dir() -> PathBuf {
     named.unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-/// `tempfile.mkstemp`: a new file that only its owner may read and write.
+/// `tempfile.mkstemp`: a new file only its owner can read and write.
 ///
 /// # Errors
-/// It cannot be made.
+/// It cannot be created.
 pub fn mkstemp(dir: &Path, prefix: &str) -> io::Result<(File, PathBuf)> {
     for _ in 0..100 {
         let path = dir.join(format!("{prefix}{}", random_name()));
@@ -201,7 +200,7 @@ pub fn mkstemp(dir: &Path, prefix: &str) -> io::Result<(File, PathBuf)> {
     Err(io::Error::from_raw_os_error(Errno::EEXIST as i32))
 }
 
-/// Eight characters as Python's temporary names have them.
+/// Eight random characters, like Python's temporary names.
 pub fn random_name() -> String {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
     let mut rng = rand::thread_rng();
@@ -210,11 +209,11 @@ pub fn random_name() -> String {
         .collect()
 }
 
-/// A temporary file that goes when it is dropped (`salt.utils.files.mkstemp`, `__clean_tmp`).
+/// A temporary file, removed on drop (`salt.utils.files.mkstemp`, `__clean_tmp`).
 pub struct TempFile(PathBuf);
 
 impl TempFile {
-    /// A new one with this in it.
+    /// Creates one with this content.
     ///
     /// # Errors
     /// It cannot be written.
@@ -227,12 +226,12 @@ impl TempFile {
         Ok(made)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> String {
         self.0.to_string_lossy().into_owned()
     }
 
-    /// Leaves the file where it is.
+    /// Keeps the file and returns its path.
     pub fn persist(self) -> String {
         let path = self.path();
         std::mem::forget(self);
@@ -246,7 +245,7 @@ impl Drop for TempFile {
     }
 }
 
-/// `salt.utils.files.get_umask()`, without setting it: the kernel tells it.
+/// `salt.utils.files.get_umask()`, read from the kernel without setting it.
 pub fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
@@ -309,10 +308,10 @@ pub fn copy2(from: &str, to: &str) -> Result<()> {
     copystat(from, &to)
 }
 
-/// `shutil.copytree`: the target must not be there yet; links are followed.
+/// `shutil.copytree`: the target must not exist; links are followed.
 ///
 /// # Errors
-/// As in Python, but for the collected list of single errors: the first one counts.
+/// As in Python, but only the first error instead of a list.
 pub fn copytree(from: &str, to: &str) -> Result<()> {
     copy_tree(from, to, false)
 }
@@ -335,7 +334,7 @@ fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
     copystat(from, to)
 }
 
-/// `os.listdir`, sorted: Python's order is the file system's, which nobody can rely on.
+/// `os.listdir`, sorted; Python returns the file system's arbitrary order.
 ///
 /// # Errors
 /// As in Python.
@@ -407,7 +406,7 @@ pub fn move_to(from: &str, to: &str) -> Result<()> {
     rmtree(from)
 }
 
-/// `int(text, 8)` of a mode; signs and underscores are not worth anything here.
+/// `int(text, 8)` of a mode, without signs and underscores.
 pub fn octal(text: &str) -> Option<u32> {
     let digits = text.trim();
     let digits = digits
@@ -427,7 +426,7 @@ pub fn chmod(path: &str, mode: u32) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(bits.bits())).map_err(|e| fault(&e, path))
 }
 
-/// Four digits at least, without Python's `0o` (`salt/utils/files.py normalize_mode`).
+/// At least four digits, without Python's `0o` (`salt/utils/files.py normalize_mode`).
 pub fn normalize_mode(mode: &Value) -> Option<String> {
     if mode.is_nil() {
         return None;
@@ -440,7 +439,7 @@ pub fn normalize_mode(mode: &Value) -> Option<String> {
     Some(format!("{text:0>4}"))
 }
 
-/// Whether bytes look like no text (`salt/utils/stringutils.py is_binary`).
+/// Whether bytes look binary (`salt/utils/stringutils.py is_binary`).
 pub fn is_binary(data: &[u8]) -> bool {
     if data.is_empty() {
         return false;

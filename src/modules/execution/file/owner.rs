@@ -9,8 +9,7 @@ use halite_wire::Value;
 use nix::unistd::{Gid, Group, Uid, User};
 use std::os::unix::fs::{chown as set_owner, lchown as set_link_owner};
 
-/// The number of a user by name; a number is itself, nothing is the user of this process; `None` stands
-/// for Salt's empty text.
+/// A user's id by name. Numbers are returned as they are, nil is this process's user; `None` is Salt's empty string.
 pub fn user_to_uid(user: &Value) -> Option<i64> {
     match user {
         Value::Nil => Some(i64::from(Uid::effective().as_raw())),
@@ -22,7 +21,7 @@ pub fn user_to_uid(user: &Value) -> Option<i64> {
     }
 }
 
-/// The number of a group by name; a number is itself.
+/// A group's id by name. Numbers are returned as they are.
 pub fn group_to_gid(group: &Value) -> Option<i64> {
     match group {
         Value::Nil => None,
@@ -34,7 +33,7 @@ pub fn group_to_gid(group: &Value) -> Option<i64> {
     }
 }
 
-/// The name of a user, or the number if it has none.
+/// A user's name, or the id if it has none.
 pub fn uid_to_user(uid: u32) -> Value {
     match User::from_uid(Uid::from_raw(uid)) {
         Ok(Some(user)) => user.name.into(),
@@ -42,7 +41,7 @@ pub fn uid_to_user(uid: u32) -> Value {
     }
 }
 
-/// The name of a group, or the number if it has none.
+/// A group's name, or the id if it has none.
 pub fn gid_to_group(gid: u32) -> Value {
     match Group::from_gid(Gid::from_raw(gid)) {
         Ok(Some(group)) => group.name.into(),
@@ -86,7 +85,7 @@ pub fn group_to_gid_function(call: &mut Call<'_>) -> Result {
     Ok(number_or_empty(group_to_gid(call.arg("group"))))
 }
 
-/// Numbers of both, and what is wrong with the names.
+/// Both ids, and an error text for invalid names.
 fn owners(user: &Value, group: &Value) -> (Option<i64>, Option<i64>, String) {
     let (mut uid, mut gid) = (user_to_uid(user), group_to_gid(group));
     let mut err = String::new();
@@ -107,7 +106,7 @@ fn owners(user: &Value, group: &Value) -> (Option<i64>, Option<i64>, String) {
     (uid, gid, err)
 }
 
-/// `-1` leaves things as they are.
+/// `-1` means no change.
 fn id(number: Option<i64>, what: &str) -> Result<Option<u32>> {
     match number {
         None => Err(CallError::Type(format!(
@@ -120,10 +119,10 @@ fn id(number: Option<i64>, what: &str) -> Result<Option<u32>> {
     }
 }
 
-/// Changes owner and group; the text says what is wrong with them (`file.chown`).
+/// Changes owner and group; returns an error text for invalid names (`file.chown`).
 ///
 /// # Errors
-/// Those of the system.
+/// System errors.
 pub fn chown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
     let (uid, gid, mut err) = owners(user, group);
@@ -140,10 +139,10 @@ pub fn chown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> 
     Ok(None)
 }
 
-/// As [`chown`], for a link itself (`file.lchown`).
+/// Like [`chown`], for a link itself (`file.lchown`).
 ///
 /// # Errors
-/// Those of the system; names that nobody has.
+/// System errors, or unknown names.
 pub fn lchown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
     let (uid, gid, _) = owners(user, group);
@@ -169,7 +168,7 @@ pub fn chgrp_function(call: &mut Call<'_>) -> Result {
     Ok(chown(&path, &user, call.arg("group"))?.into())
 }
 
-/// Sets a mode and tells the one that the file has then (`file.set_mode`).
+/// Sets a mode and returns the resulting one (`file.set_mode`).
 ///
 /// # Errors
 /// There is no such file.

@@ -60,7 +60,7 @@ pub fn is_abs(path: &str) -> bool {
     path.starts_with('/')
 }
 
-/// `os.path.normpath`; two slashes at the start stay.
+/// `os.path.normpath`; two leading slashes are kept.
 pub fn normpath(path: &str) -> String {
     let normal = names::normpath(path);
     let two = path.starts_with("//") && !path.starts_with("///");
@@ -130,7 +130,7 @@ pub fn is_link(path: &str) -> bool {
 /// `os.readlink`.
 ///
 /// # Errors
-/// It is no link.
+/// It is not a link.
 pub fn readlink(path: &str) -> std::io::Result<String> {
     std::fs::read_link(path).map(|p| p.to_string_lossy().into_owned())
 }

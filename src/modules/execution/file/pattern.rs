@@ -1,4 +1,4 @@
-//! Python's regular expressions over files: flags, bytes, and the faults they raise.
+//! Python's regular expressions on files: flags, bytes and errors.
 
 use super::super::{CallError, python};
 use super::os;
@@ -36,7 +36,7 @@ fn flag(name: &str) -> Option<i64> {
 /// Flags as a number, a name or a list of names (`_get_flags`).
 ///
 /// # Errors
-/// `CommandExecutionError` for a name that is none.
+/// `CommandExecutionError` for an unknown name.
 pub fn flags(value: &Value) -> Result<i64> {
     let names = match value {
         Value::Int(_) | Value::Bool(_) => return python::int(value),
@@ -82,7 +82,7 @@ pub fn error(why: String) -> CallError {
     CallError::raised("re.error", why)
 }
 
-/// What is wrong with the template of a replacement.
+/// An invalid replacement template.
 pub fn template_error(why: String) -> CallError {
     if why.starts_with("unknown group name") {
         CallError::raised("IndexError", why)
@@ -91,10 +91,10 @@ pub fn template_error(why: String) -> CallError {
     }
 }
 
-/// A pattern for text.
+/// Compiles a pattern for text.
 ///
 /// # Errors
-/// `re.error`; flags that do not fit.
+/// `re.error`, or invalid flags.
 pub fn text(pattern: &str, bits: i64) -> Result<PyRegex> {
     if bits & LOCALE != 0 {
         return Err(CallError::raised(
@@ -111,7 +111,7 @@ pub fn text(pattern: &str, bits: i64) -> Result<PyRegex> {
     compiled(pattern, mode(bits, false, false))
 }
 
-/// A pattern for text that must match at the start, as `re.match`.
+/// Compiles a pattern that must match at the start, like `re.match`.
 ///
 /// # Errors
 /// `re.error`.
@@ -119,10 +119,10 @@ pub fn at_start(pattern: &str, bits: i64) -> Result<PyRegex> {
     compiled(pattern, mode(bits, true, false))
 }
 
-/// A pattern for bytes, which are searched as Latin-1 text: Python's classes know only ASCII there.
+/// Compiles a pattern for bytes, searched as Latin-1 text with ASCII-only character classes as in Python.
 ///
 /// # Errors
-/// `re.error`; flags that do not fit.
+/// `re.error`, or invalid flags.
 pub fn to_bytes(pattern: &str, bits: i64) -> Result<PyRegex> {
     if bits & UNICODE != 0 {
         return Err(CallError::raised(

@@ -1,4 +1,4 @@
-//! Owner, group, mode, attributes and SELinux context of a file put right (`file.check_perms`).
+//! Sets owner, group, mode, attributes and SELinux context of a file (`file.check_perms`).
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -9,25 +9,25 @@ use super::{attrs, owner, selinux};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// What a file is to have; nothing stands for "as it is".
+/// The wanted permissions; nil means no change.
 #[derive(Clone, Debug, Default)]
 pub struct Perms {
-    /// Name or number of the owner.
+    /// Owner, by name or id.
     pub user: Value,
-    /// Name or number of the group.
+    /// Group, by name or id.
     pub group: Value,
-    /// The mode, in octal digits.
+    /// Octal mode.
     pub mode: Value,
-    /// Letters of `chattr`.
+    /// `chattr` letters.
     pub attrs: Value,
-    /// Whether the target of a link is meant.
+    /// Whether to follow links.
     pub follow_symlinks: bool,
     /// The SELinux context.
     pub selinux: selinux::WantedContext,
 }
 
 impl Perms {
-    /// Owner, group and mode of a file, to be given to another one.
+    /// Owner, group and mode of a file, for use on another one.
     ///
     /// # Errors
     /// There is no such file.
@@ -63,16 +63,15 @@ fn change(ret: &mut Map, key: &str, value: impl Into<Value>) {
     }
 }
 
-/// Whether a state return says that something changed.
+/// Whether a state return has changes.
 pub fn has_changes(ret: &Map) -> bool {
     ret.get("changes").is_some_and(Value::truthy)
 }
 
-/// Puts a file right. `ret` is a state return that goes on, or nothing; the second map tells what was
-/// there before.
+/// Sets a file's permissions. `ret` is a state return to continue, if any; the second map has the previous values.
 ///
 /// # Errors
-/// There is no such file, a name makes no sense, a program is missing.
+/// The file is missing, a name is invalid, or a program is missing.
 pub fn check_perms(
     call: &mut Call<'_>,
     name: &str,
@@ -139,7 +138,7 @@ fn finish(call: &Call<'_>, ret: &mut Map, before: Value) {
     if let Value::Str(before) = before {
         let mut texts = match ret.get("comment") {
             Some(Value::Array(list)) => list.iter().map(python::str).collect(),
-            // A dry run of the SELinux context leaves a text, which Python joins letter by letter.
+            // A dry run of the SELinux context leaves a string, which Python joins letter by letter.
             Some(Value::Str(text)) => text.chars().map(String::from).collect(),
             _ => Vec::new(),
         };
@@ -187,7 +186,7 @@ fn change_owner(
             ret.set("result", false);
             push(ret, wrong);
         }
-        // Changing the owner takes the set-uid bits away.
+        // Changing the owner clears the set-id bits.
         Ok(None) if !is_link => {
             owner::set_mode(name, &cur.mode.as_str().into())?;
         }
@@ -254,7 +253,7 @@ fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) 
     Ok(())
 }
 
-/// Notes the change of a SELinux context.
+/// Records a change of SELinux context.
 pub(super) fn note(ret: &mut Map, old: &str, new: &str) {
     change(
         ret,
@@ -263,7 +262,7 @@ pub(super) fn note(ret: &mut Map, old: &str, new: &str) {
     );
 }
 
-/// One more sentence of the comment.
+/// Adds a sentence to the comment.
 pub(super) fn say(ret: &mut Map, text: impl Into<String>) {
     push(ret, text);
 }

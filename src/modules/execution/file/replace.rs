@@ -1,4 +1,4 @@
-//! `file.replace` and `file.search`: a regular expression over a whole file.
+//! `file.replace` and `file.search`: regular expressions on whole files.
 
 use super::super::declare::Result;
 use super::super::{Call, python};
@@ -17,46 +17,46 @@ pub struct ReplaceArgs {
     pub path: String,
     /// What is looked for.
     pub pattern: String,
-    /// What it becomes.
+    /// The replacement.
     pub repl: String,
-    /// How often at most; 0 is always.
+    /// Maximum number of replacements; 0 means unlimited.
     pub count: usize,
-    /// Flags of Python's `re`, as a number.
+    /// Flags of Python's `re` as a number.
     pub flags: i64,
-    /// Adds the content at the end if there is no match.
+    /// Append the content if nothing matches.
     pub append_if_not_found: bool,
-    /// Adds the content at the start if there is no match.
+    /// Prepend the content if nothing matches.
     pub prepend_if_not_found: bool,
-    /// The content that is added; otherwise the replacement.
+    /// The content to add; defaults to the replacement.
     pub not_found_content: Option<String>,
-    /// What the name of the copy ends in; empty for none.
+    /// Extension of the backup; empty for none.
     pub backup: String,
-    /// Nothing is written.
+    /// Write nothing.
     pub dry_run: bool,
-    /// Whether there is a match is all that counts.
+    /// Only report whether there is a match.
     pub search_only: bool,
-    /// The answer is a diff.
+    /// Return a diff.
     pub show_changes: bool,
-    /// No file is no error.
+    /// A missing file is no error.
     pub ignore_if_missing: bool,
-    /// The file stays the same one.
+    /// Keep the inode.
     pub preserve_inode: bool,
-    /// Backslashes of the replacement are just backslashes.
+    /// Treat backslashes in the replacement literally.
     pub backslash_literal: bool,
-    /// How the file is written; bytes if not given.
+    /// Encoding of the file; bytes if not given.
     pub encoding: Option<String>,
 }
 
-/// How the content of the file is seen while it is worked on.
+/// How the file content is processed.
 enum ContentView {
-    /// Each octet a character.
+    /// As bytes, one character each.
     Octets,
-    /// In an encoding.
+    /// As text in an encoding.
     Text(Codec),
 }
 
 impl ContentView {
-    /// Text of an argument as it stands in the view.
+    /// An argument's text in the form of the content.
     fn given(&self, text: &str) -> String {
         match self {
             ContentView::Octets => pylines::latin1(text.as_bytes()),
@@ -86,7 +86,7 @@ impl ContentView {
         }
     }
 
-    /// A line as a diff shows it.
+    /// A line as shown in a diff.
     fn display(&self, line: &str) -> String {
         match self {
             ContentView::Octets => pylines::decode(&pylines::from_latin1(line)),
@@ -95,10 +95,10 @@ impl ContentView {
     }
 }
 
-/// Replaces; a diff, whether something changed, or whether there is a match.
+/// Replaces; returns a diff, whether something changed, or whether there is a match.
 ///
 /// # Errors
-/// The file or the pattern is no good.
+/// The file or the pattern is unusable.
 pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
     let given = expanduser(&r.path);
     let link = paths::is_link(&given).then(|| paths::readlink(&given).unwrap_or_default());
@@ -194,11 +194,11 @@ pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
     })
 }
 
-/// Whether the content to be added is a line already.
+/// Whether the content to add already exists as a line.
 fn contains(view: &ContentView, content: &str, flags: i64, text: &str) -> Result<bool> {
     let line = format!("^{}($|(?=\r\n))", regex_escape(content));
     let regex = match view {
-        // The content is Latin-1 already.
+        // The content is already Latin-1.
         ContentView::Octets => {
             let line = String::from_utf8_lossy(&pylines::from_latin1(&line)).into_owned();
             pattern::to_bytes(&line, flags)?
@@ -208,7 +208,7 @@ fn contains(view: &ContentView, content: &str, flags: i64, text: &str) -> Result
     Ok(regex.found_in(text))
 }
 
-/// A copy of a file in the directory of temporary files, or the file itself moved there (`_mkstemp_copy`).
+/// Copies a file to the temporary directory, or moves it there (`_mkstemp_copy`).
 ///
 /// # Errors
 /// `CommandExecutionError`.
@@ -230,7 +230,7 @@ pub fn copy(path: &str, preserve_inode: bool) -> Result<TempFile> {
     }
 }
 
-/// Makes the copy the backup; beside a link stands a link to it.
+/// Turns the copy into the backup; for a link, creates a link to it as well.
 fn keep_backup(
     copy: TempFile,
     path: &str,
@@ -278,7 +278,7 @@ pub fn replace_function(call: &mut Call<'_>) -> Result {
     replace(call, &request)
 }
 
-/// The end of a backup's name; false means none.
+/// Extension of the backup; empty for false.
 pub fn suffix(value: &Value) -> String {
     if value.truthy() {
         python::str(value)

@@ -1,4 +1,4 @@
-//! `sed`, `grep` and `patch`, and the `sed` of Python's own regular expressions.
+//! `sed`, `grep` and `patch`, and `sed` with Python's regular expressions.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell};
@@ -8,7 +8,7 @@ use super::pattern;
 use halite_target::RegexTemplate;
 use halite_wire::{Value, shlex};
 
-/// Escapes what is special between the slashes of `sed` (`_sed_esc`).
+/// Escapes special characters of a `sed` expression (`_sed_esc`).
 fn escaped(text: &str, all: bool) -> String {
     let mut out = text.replace('\'', "'\"'\"'").replace('/', "\\/");
     if all {
@@ -71,7 +71,7 @@ pub fn sed_contains(call: &mut Call<'_>) -> Result {
     Ok((!shown.is_empty()).into())
 }
 
-/// Stock takes the first line letter by letter with `multi`, and fails with a limit.
+/// With `multi`, stock iterates over the first line's letters, and fails with a limit.
 pub fn psed(call: &mut Call<'_>) -> Result {
     let path = expanduser(&text(call, "path"));
     let all = call.arg("escape_all") == &Value::Bool(true);
@@ -143,18 +143,18 @@ pub fn grep(call: &mut Call<'_>) -> Result {
 pub struct PatchArgs {
     /// A file or directory.
     pub original: String,
-    /// The file with the differences.
+    /// The patch file.
     pub patch: String,
-    /// Further options of `patch`.
+    /// More options for `patch`.
     pub options: String,
-    /// Nothing is changed.
+    /// Change nothing.
     pub dry_run: bool,
 }
 
-/// Runs `patch`; what `cmd.run_all` tells about it.
+/// Runs `patch`; the result is that of `cmd.run_all`.
 ///
 /// # Errors
-/// There is no such program.
+/// The program is missing.
 pub fn patch(call: &mut Call<'_>, request: &PatchArgs) -> Result {
     let Some(program) = super::super::cmd::which("patch") else {
         return os::command(

@@ -7,10 +7,10 @@ use super::perms;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// Words of a context, in the order in which it is written.
+/// Fields of a context in their order.
 const WORDS: [&str; 4] = ["seuser", "serole", "setype", "serange"];
 
-/// The context that a file is to have; an empty word stands for "as it is".
+/// The wanted context; an empty field means no change.
 #[derive(Clone, Debug, Default)]
 pub struct WantedContext {
     /// User, role, type and range.
@@ -25,7 +25,7 @@ impl WantedContext {
         }
     }
 
-    /// Whether any is given.
+    /// Whether any field is given.
     pub fn given(&self) -> bool {
         self.words.iter().any(|w| !w.is_empty())
     }
@@ -51,13 +51,13 @@ pub fn context(call: &mut Call<'_>, path: &str) -> Result<String> {
     })
 }
 
-/// The four words of a context; `None` if it has another number of them.
+/// The four fields of a context; `None` if there are not four.
 pub fn context_fields(text: &str) -> Option<[String; 4]> {
     let words: Vec<String> = text.split(':').map(str::to_owned).collect();
     words.try_into().ok()
 }
 
-/// Sets a context; what is there then, or nothing if it failed (`file.set_selinux_context`).
+/// Sets a context; returns the resulting one, or nil on failure (`file.set_selinux_context`).
 ///
 /// # Errors
 /// `chcon` or the `selinux` module is missing.
@@ -101,7 +101,7 @@ pub fn set(
     }
 }
 
-/// The part of `file.check_perms` about the context.
+/// The part of `file.check_perms` for the context.
 ///
 /// # Errors
 /// As [`set`].

@@ -1,4 +1,4 @@
-//! Where the content of files comes from: addresses, the file server, signatures.
+//! Sources of file content: URLs, the file server, signatures.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, find_for, python};
@@ -9,24 +9,24 @@ use crate::files::{FileClient, url};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// Schemes of addresses on other hosts (`salt/utils/files.py REMOTE_PROTOS`).
+/// Schemes of remote URLs (`salt/utils/files.py REMOTE_PROTOS`).
 pub const REMOTE_PROTOS: [&str; 5] = ["http", "https", "ftp", "swift", "s3"];
 /// All schemes of sources.
 pub const VALID_PROTOS: [&str; 7] = ["salt", "file", "http", "https", "ftp", "swift", "s3"];
 
-/// The parts of an address that matter here.
+/// The parts of a URL used here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Url {
-    /// In lower case; empty if there is none.
+    /// In lower case; empty if missing.
     pub scheme: String,
     /// Host, port and user.
     pub netloc: String,
-    /// Up to a `?` or `#`.
+    /// Up to `?` or `#`.
     pub path: String,
 }
 
 impl Url {
-    /// Host and path joined as a path, without slashes at its end.
+    /// Host and path joined, without trailing slashes.
     pub fn place(&self) -> String {
         let joined = paths::join(&self.netloc, &self.path);
         joined.trim_end_matches('/').to_owned()
@@ -54,7 +54,7 @@ pub fn urlparse(url: &str) -> Url {
     }
 }
 
-/// An address without user and password (`salt/utils/url.py redact_http_basic_auth`).
+/// A URL without credentials (`salt/utils/url.py redact_http_basic_auth`).
 pub fn redacted(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let start = lower.find("https://").map(|at| at + 8);
@@ -67,7 +67,7 @@ pub fn redacted(text: &str) -> String {
     }
 }
 
-/// The environment of an address, which wins over the one that is asked for.
+/// The environment of a URL, which takes precedence over the requested one.
 fn env_of<'a>(url: &'a str, saltenv: &'a str) -> &'a str {
     split_env(url).unwrap_or(saltenv)
 }
@@ -76,11 +76,11 @@ fn split_env(url: &str) -> Option<&str> {
     url::parse(url).1
 }
 
-/// The local copy of a source; a path of this host is itself. `None` if the file server has none.
+/// The local copy of a source; local paths are returned as they are. `None` if the file server does not have it.
 /// `kwargs` are those of `cp.cache_file`.
 ///
 /// # Errors
-/// The path is relative, the source cannot be reached.
+/// The path is relative, or the source is unreachable.
 pub fn cache_file(
     call: &mut Call<'_>,
     url: &str,
@@ -109,30 +109,30 @@ pub fn cache_file(
     }
 }
 
-/// The copy of a source that is there already (`cp.is_cached`).
+/// An existing local copy of a source (`cp.is_cached`).
 ///
 /// # Errors
-/// The options of the file client make no sense.
+/// Invalid options of the file client.
 pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<String>> {
     let client = FileClient::new(call.ctx)?;
     let found = client.is_cached(url, env_of(url, saltenv));
     Ok(found.filter(|path| !path.is_empty()))
 }
 
-/// The hash that the file server knows (`cp.hash_file`).
+/// The hash on the file server (`cp.hash_file`).
 ///
 /// # Errors
-/// The file server cannot be asked.
+/// The file server is unreachable.
 pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<FileSum>> {
     let client = FileClient::new(call.ctx)?;
     let found = client.hash(url, env_of(url, saltenv))?;
     Ok(found.map(|hash| FileSum::new(hash.hsum, hash.hash_type)))
 }
 
-/// The mode that a source has, in octal digits (`cp.stat_file`).
+/// The octal mode of a source (`cp.stat_file`).
 ///
 /// # Errors
-/// The file server cannot be asked.
+/// The file server is unreachable.
 pub fn stat_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result {
     let client = FileClient::new(call.ctx)?;
     let (_, stat) = client.hash_and_stat(url, env_of(url, saltenv))?;
@@ -142,25 +142,25 @@ pub fn stat_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result {
     Ok(mode.map_or(Value::Nil, |mode| format!("{:04o}", mode & 0o7777).into()))
 }
 
-/// Who must have signed something.
+/// Requirements for a signature.
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
-    /// The signatures, or true if they are part of the file.
+    /// The signatures, or true if they are in the file.
     pub signature: Value,
-    /// One of these keys.
+    /// Require one of these keys.
     pub signed_by_any: Value,
-    /// All of these keys.
+    /// Require all of these keys.
     pub signed_by_all: Value,
     /// The keyring.
     pub keyring: Value,
-    /// The directory of GnuPG.
+    /// GnuPG's home directory.
     pub gnupghome: Value,
-    /// The module that verifies.
+    /// The execution module that verifies.
     pub backend: String,
 }
 
 impl Signature {
-    /// From the arguments of a call; the signature itself has this name there.
+    /// From a call's arguments; `name` is the argument with the signature.
     pub fn from_call(call: &Call<'_>, name: &str) -> Signature {
         Signature {
             signature: call.arg(name).clone(),
@@ -172,12 +172,12 @@ impl Signature {
         }
     }
 
-    /// Whether there is to be one.
+    /// Whether a signature is required.
     pub fn given(&self) -> bool {
         self.signature.truthy()
     }
 
-    /// The same signers, but another signature.
+    /// The same requirements for another signature.
     pub fn with(&self, signature: &Value) -> Signature {
         Signature {
             signature: signature.clone(),
@@ -186,10 +186,10 @@ impl Signature {
     }
 }
 
-/// Verifies a file; one that fails is removed (`_check_sig`).
+/// Verifies a file and removes it on failure (`_check_sig`).
 ///
 /// # Errors
-/// `CommandExecutionError`: it is not signed as it should be.
+/// `CommandExecutionError`: missing or invalid signature.
 pub fn check_signature(
     call: &mut Call<'_>,
     file: &str,
@@ -252,7 +252,7 @@ pub fn check_signature(
     ))
 }
 
-/// What the file server has, asked once.
+/// Files on the file server, listed once.
 #[derive(Default)]
 struct FileListing(Vec<(String, Vec<String>)>);
 
@@ -269,10 +269,10 @@ impl FileListing {
     }
 }
 
-/// The first source that is there, with its hash (`file.source_list`).
+/// The first available source, with its hash (`file.source_list`).
 ///
 /// # Errors
-/// There is none.
+/// None is available.
 pub fn source_list(
     call: &mut Call<'_>,
     source: &Value,
@@ -322,7 +322,7 @@ fn source_exists(
         _ if src.starts_with('/') => Ok(paths::exists(src)),
         _ => {
             let (path, env) = url::parse(src);
-            // In a map the environment of the address does not count.
+            // In a map, the URL's environment is ignored.
             let env = env.filter(|_| !is_map);
             listing.has(call, path, env.unwrap_or(saltenv))
         }
@@ -336,7 +336,7 @@ pub fn source_list_function(call: &mut Call<'_>) -> Result {
     Ok(Value::Array(vec![source, hash]))
 }
 
-/// Removes a temporary file of this module; others stay (`__clean_tmp`).
+/// Removes a temporary file of this module, but no others (`__clean_tmp`).
 pub fn clean_tmp(call: &Call<'_>, path: &str) {
     let prefix = os::temp_dir().join(os::TEMPFILE_PREFIX);
     if !path.starts_with(&*prefix.to_string_lossy()) {
@@ -352,7 +352,7 @@ pub fn clean_tmp(call: &Call<'_>, path: &str) {
     }
 }
 
-/// `CommandExecutionError`, or what else went wrong.
+/// The message of a `CommandExecutionError`; other errors are passed on.
 pub fn only_command(fault: CallError) -> Result<String> {
     match fault {
         CallError::Command(text) => Ok(text),

@@ -1,4 +1,4 @@
-//! What the file system knows about a path.
+//! Metadata of paths.
 
 use super::super::declare::Result;
 use super::super::{Call, python};
@@ -20,23 +20,23 @@ pub struct Stats {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Name of the owner, or the number.
+    /// Owner's name, or the id.
     pub user: Value,
-    /// Name of the group, or the number.
+    /// Group's name, or the id.
     pub group: Value,
-    /// Mode in octal, as `0644`.
+    /// Octal mode like `0644`.
     pub mode: String,
-    /// The hash that was asked for.
+    /// The requested hash.
     pub sum: Option<String>,
     meta: Metadata,
     target: String,
 }
 
 impl Stats {
-    /// Looks a path up; a link that leads nowhere is looked at itself.
+    /// Reads the metadata of a path; a dangling link is read itself.
     ///
     /// # Errors
-    /// `CommandExecutionError`: there is nothing.
+    /// `CommandExecutionError`: it does not exist.
     pub fn read(path: &str, follow_symlinks: bool) -> Result<Stats> {
         let path = expanduser(path);
         let found = if follow_symlinks && paths::exists(&path) {
@@ -63,10 +63,10 @@ impl Stats {
         })
     }
 
-    /// As [`Stats::of`], with a hash of the content.
+    /// Like [`Stats::read`], with a hash of the content.
     ///
     /// # Errors
-    /// As there, and when it cannot be read or the hash is not known.
+    /// As there, or the file is unreadable or the hash type unknown.
     pub fn with_hash(path: &str, follow_symlinks: bool, hash_type: &str) -> Result<Stats> {
         let mut stats = Stats::read(path, follow_symlinks)?;
         if !hash_type.is_empty() {
@@ -75,12 +75,12 @@ impl Stats {
         Ok(stats)
     }
 
-    /// Whether an owner given by name or number is the one.
+    /// Whether this is the owner, given by name or id.
     pub fn is_user(&self, user: &Value) -> bool {
         *user == self.user || user.as_int() == Some(i64::from(self.uid))
     }
 
-    /// Whether a group given by name or number is the one.
+    /// Whether this is the group, given by name or id.
     pub fn is_group(&self, group: &Value) -> bool {
         *group == self.group || group.as_int() == Some(i64::from(self.gid))
     }
@@ -121,7 +121,7 @@ fn number(n: u64) -> Value {
     i64::try_from(n).map_or(Value::UInt(n), Value::Int)
 }
 
-/// Seconds as Python makes a float of them.
+/// Seconds as Python's float.
 pub fn time(seconds: i64, nanoseconds: i64) -> f64 {
     seconds as f64 + 1e-9 * nanoseconds as f64
 }
@@ -246,7 +246,7 @@ pub fn is_hardlink(call: &mut Call<'_>) -> Result {
     })
 }
 
-/// A node of the kind that `is` tells; nothing there is no such node.
+/// Whether a node of this type exists.
 fn is_node(call: &Call<'_>, is: impl Fn(&fs::FileType) -> bool) -> Result {
     let path = expanduser(&call.text("name").unwrap_or_default());
     match fs::metadata(&path) {
@@ -279,7 +279,7 @@ pub fn get_devmm(call: &mut Call<'_>) -> Result {
     })
 }
 
-/// The size of a file, or of all files below a directory, hard links counted once.
+/// The size of a file, or of all files below a directory. Hard links count once.
 pub fn diskusage(call: &mut Call<'_>) -> Result {
     let path = path(call);
     if paths::is_file(&path) {

@@ -11,7 +11,7 @@ use halite_wire::{Map, Value, pylines, pytext};
 use std::fs::File;
 use std::io;
 
-/// Hashes and how many digits they have, from the longest (`salt/utils/files.py HASHES`).
+/// Hash types and their number of digits, longest first (`salt/utils/files.py HASHES`).
 const HASHES: [(&str, usize); 6] = [
     ("sha512", 128),
     ("sha384", 96),
@@ -21,17 +21,17 @@ const HASHES: [(&str, usize); 6] = [
     ("md5", 32),
 ];
 
-/// A hash and its kind.
+/// A hash and its type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileSum {
-    /// The digits; empty if nothing is known.
+    /// Hexadecimal digits; empty if unknown.
     pub hsum: String,
-    /// The kind.
+    /// The hash type.
     pub hash_type: String,
 }
 
 impl FileSum {
-    /// A hash of a kind.
+    /// A hash of a type.
     pub fn new(hsum: impl Into<String>, hash_type: impl Into<String>) -> FileSum {
         FileSum {
             hsum: hsum.into(),
@@ -39,7 +39,7 @@ impl FileSum {
         }
     }
 
-    /// What functions hand to each other; an empty map has no hash.
+    /// Reads the form functions pass to each other; an empty map has no hash.
     pub fn from_value(value: &Value) -> Option<FileSum> {
         let map = value.as_map()?;
         let hsum = map.get("hsum").map(python::str)?;
@@ -47,7 +47,7 @@ impl FileSum {
         Some(FileSum::new(hsum, kind.unwrap_or_default()))
     }
 
-    /// As functions return it.
+    /// The form functions return.
     pub fn map(&self) -> Map {
         map! {"hsum" => self.hsum.as_str(), "hash_type" => self.hash_type.as_str()}
     }
@@ -70,7 +70,7 @@ fn kinds_and_lengths() -> String {
 /// The hash of a file (`salt/utils/hashutils.py get_hash`).
 ///
 /// # Errors
-/// The hash is not known, the file cannot be read.
+/// Unknown hash type, or unreadable file.
 pub fn get_hash(path: &str, form: &str) -> Result<String> {
     let Ok(kind) = form.parse::<HashType>() else {
         return Err(CallError::raised(
@@ -127,12 +127,12 @@ pub fn check_hash_function(call: &mut Call<'_>) -> Result {
     Ok((get_hash(&path(call), kind)? == digits).into())
 }
 
-/// What `file.get_source_sum` needs to know.
+/// Arguments of `file.get_source_sum`.
 #[derive(Clone, Debug, Default)]
 pub struct SourceHash {
-    /// The file that is managed.
+    /// The managed file.
     pub file_name: String,
-    /// Where its content comes from.
+    /// Where the content comes from.
     pub source: String,
     /// `source_hash`.
     pub hash: Value,
@@ -142,7 +142,7 @@ pub struct SourceHash {
     pub saltenv: String,
     /// `verify_ssl`.
     pub verify_ssl: Value,
-    /// Who must have signed the file of hashes.
+    /// Required signatures of the file of hashes.
     pub signature: source::Signature,
 }
 
@@ -158,10 +158,10 @@ fn invalid_format(hash: &Value) -> CallError {
     ))
 }
 
-/// The hash that a `source_hash` names (`file.get_source_sum`).
+/// Resolves a `source_hash` (`file.get_source_sum`).
 ///
 /// # Errors
-/// It is none, or its file is not there.
+/// It is invalid, or its file is missing.
 pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum> {
     let Value::Str(text) = &want.hash else {
         return Err(CallError::Type(format!(
@@ -184,7 +184,7 @@ pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum>
     Ok(sum)
 }
 
-/// The local copy of the file of hashes, if the text names one.
+/// The local copy of the file of hashes, if the text is its URL.
 fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Option<String>> {
     if paths::is_abs(text) {
         return Ok(Some(text.to_owned()));
@@ -216,7 +216,7 @@ fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Optio
     Ok(Some(file))
 }
 
-/// `<kind>=<digits>`, or digits alone.
+/// `<type>=<digits>`, or digits only.
 fn parse_sum(text: &str) -> Result<FileSum> {
     let bad = || invalid_format(&text.into());
     let sum = match text.split_once('=') {
@@ -264,22 +264,22 @@ pub fn get_source_sum_function(call: &mut Call<'_>) -> Result {
     Ok(get_source_sum(call, &want)?.map().into())
 }
 
-/// What is looked for in a file of hashes.
+/// What to look for in a file of hashes.
 #[derive(Clone, Debug, Default)]
 pub struct ExtractHashArgs {
     /// The file.
     pub file: String,
-    /// The kind of hash; any, if it is none that is known.
+    /// The hash type; unknown types mean any.
     pub hash_type: String,
-    /// The file that is managed; empty if it does not matter.
+    /// The managed file; may be empty.
     pub file_name: String,
-    /// Where its content comes from; empty if it does not matter.
+    /// Source of its content; may be empty.
     pub source: String,
-    /// The name that stands beside the hash.
+    /// The name to look for in a file of hashes.
     pub hash_name: Value,
 }
 
-/// The hash that belongs to a file, else the first one (`file.extract_hash`).
+/// The hash of a file, else the first one (`file.extract_hash`).
 ///
 /// # Errors
 /// The file cannot be read.
@@ -321,7 +321,7 @@ pub fn extract_hash(want: &ExtractHashArgs) -> Result<Option<FileSum>> {
     Ok(found.into_iter().flatten().next().or(first))
 }
 
-/// Whether a line is about a name: the name ends it, or begins it.
+/// Whether a line starts or ends with a name.
 fn names(line: &str, full: &str, end: &str, is_separator: &dyn Fn(char) -> bool) -> bool {
     match line.strip_suffix(end) {
         Some(before) => before.chars().next_back().is_some_and(is_separator),
@@ -332,7 +332,7 @@ fn names(line: &str, full: &str, end: &str, is_separator: &dyn Fn(char) -> bool)
     }
 }
 
-/// The first hash in a line, not within a longer word. One of an odd length is none.
+/// The first hash in a line that is not part of a longer word and has an even length.
 fn hash_in(line: &str, length: Option<usize>) -> Option<FileSum> {
     let fits = |word: &&str| {
         let right = match length {

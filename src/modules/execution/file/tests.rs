@@ -1,4 +1,4 @@
-//! The functions together, without stock beside them; `tests/modules/calls/file.yaml` compares them.
+//! Tests the functions together, without stock; `tests/modules/calls/file.yaml` compares them with stock.
 
 use super::super::{Context, call, inside, invoke};
 use super::*;

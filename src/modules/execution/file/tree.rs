@@ -1,4 +1,4 @@
-//! Directories, and files as a whole: made, moved, copied, removed.
+//! Creates, moves, copies and removes files and directories.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -19,7 +19,7 @@ const ABSOLUTE: &str = "File path must be absolute.";
 /// Renames (`file.rename`).
 ///
 /// # Errors
-/// The path is relative, or it cannot be done.
+/// The path is relative, or a system call fails.
 pub fn rename(src: &str, dst: &str) -> Result<()> {
     let (src, dst) = (expanduser(src), expanduser(dst));
     if !paths::is_abs(&src) {
@@ -55,7 +55,7 @@ pub fn move_function(call: &mut Call<'_>) -> Result {
 /// Copies a file or, with `recurse`, a directory (`file.copy`).
 ///
 /// # Errors
-/// As stock's.
+/// As in stock.
 pub fn copy(
     call: &mut Call<'_>,
     src: &str,
@@ -97,8 +97,8 @@ pub fn copy(
     Ok(())
 }
 
-/// All files below a directory into another one (`salt/utils/files.py recursive_copy`); links to
-/// directories are not followed.
+/// Copies all files below a directory into another one (`salt/utils/files.py recursive_copy`). Links to directories
+/// are not followed.
 fn copy_files(src: &str, dst: &str) -> Result<()> {
     let Ok(names) = os::names_in(src) else {
         return Ok(());
@@ -124,10 +124,10 @@ pub fn copy_function(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// Removes a file, link or whole directory; whether there was one (`file.remove`).
+/// Removes a file, link or directory tree; whether it existed (`file.remove`).
 ///
 /// # Errors
-/// The path is relative, or it cannot be done.
+/// The path is relative, or a system call fails.
 pub fn remove(path: &str) -> Result<bool> {
     let path = expanduser(path);
     if !paths::is_abs(&path) {
@@ -163,7 +163,7 @@ pub fn readdir(call: &mut Call<'_>) -> Result {
     Ok(Value::Array(names))
 }
 
-/// What `file.rmdir` did.
+/// The result of `file.rmdir`.
 #[derive(Default)]
 struct Removed {
     deleted: Vec<Value>,
@@ -198,7 +198,7 @@ impl Removed {
         }
     }
 
-    /// All empty directories below, the deepest first.
+    /// Removes all empty directories below, deepest first.
     fn remove_children(&mut self, path: &str) -> Result<()> {
         let names = os::names_in(path).unwrap_or_default();
         let dirs: Vec<String> = names
@@ -236,7 +236,7 @@ pub fn rmdir(call: &mut Call<'_>) -> Result {
             .map(|days| seconds(SystemTime::now()) - days as f64 * 86_400.0)
     });
     let mut removed = Removed {
-        // What is no number counts as not given.
+        // Non-numbers are ignored.
         older_than: older_than.flatten(),
         ..Removed::default()
     };
@@ -255,7 +255,7 @@ pub fn rmdir(call: &mut Call<'_>) -> Result {
     Ok(map! {"deleted" => removed.deleted, "errors" => removed.errors, "result" => ret}.into())
 }
 
-/// `int(f"{mode}")` of Python, as a mode whose digits are octal all the same.
+/// Python's `int(f"{mode}")`; the digits are still taken as octal.
 fn digits(mode: &Value) -> Result<Value> {
     if mode.truthy() {
         Ok(python::int(&python::str(mode).into())?.into())
@@ -264,14 +264,14 @@ fn digits(mode: &Value) -> Result<Value> {
     }
 }
 
-/// Owner, group and mode of something new.
+/// Owner, group and mode of a new node.
 #[derive(Clone, Debug, Default)]
 pub struct NewNodeArgs {
-    /// Name or number of the owner.
+    /// Owner, by name or id.
     pub user: Value,
-    /// Name or number of the group.
+    /// Group, by name or id.
     pub group: Value,
-    /// The mode, in octal digits.
+    /// Octal mode.
     pub mode: Value,
 }
 
@@ -285,10 +285,10 @@ impl NewNodeArgs {
         }
     }
 
-    /// As permissions to be checked.
+    /// As permissions for a check.
     ///
     /// # Errors
-    /// `ValueError`: the mode is no number.
+    /// `ValueError`: the mode is not a number.
     pub fn perms(&self) -> Result<Perms> {
         Ok(Perms {
             user: self.user.clone(),
@@ -299,10 +299,10 @@ impl NewNodeArgs {
     }
 }
 
-/// Makes a directory and those above it (`file.makedirs_perms`).
+/// Creates a directory and its parents (`file.makedirs_perms`).
 ///
 /// # Errors
-/// Those of the system.
+/// System errors.
 pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &NewNodeArgs) -> Result<()> {
     let name = expanduser(name);
     let (mut head, mut tail) = paths::split(&name);
@@ -329,10 +329,10 @@ pub fn makedirs_perms_function(call: &mut Call<'_>) -> Result {
     Ok(Value::Nil)
 }
 
-/// Makes a directory unless it is there (`file.mkdir`).
+/// Creates a directory if it is missing (`file.mkdir`).
 ///
 /// # Errors
-/// Those of the system.
+/// System errors.
 pub fn mkdir(call: &mut Call<'_>, path: &str, new: &NewNodeArgs) -> Result<()> {
     let path = paths::normpath(&expanduser(path));
     if paths::is_dir(&path) {
@@ -348,10 +348,10 @@ pub fn mkdir_function(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// Makes the directories above a path; the text says that there was nothing to do (`file.makedirs`).
+/// Creates the parent directories of a path; the text says if nothing was to do (`file.makedirs`).
 ///
 /// # Errors
-/// Those of the system; a relative path whose first directory is not there.
+/// System errors, or a relative path whose first directory is missing.
 pub fn makedirs(call: &mut Call<'_>, path: &str, new: &NewNodeArgs) -> Result<Option<String>> {
     let path = expanduser(path);
     let mut new = new.clone();

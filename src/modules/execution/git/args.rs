@@ -1,4 +1,4 @@
-//! The argument lists, name for name those of stock 3008.3; one serves every function that has the same.
+//! The argument lists, identical to those of stock 3008.3. Functions with the same arguments share one.
 
 use crate::execution::declare::{Arg, args};
 

@@ -1,4 +1,4 @@
-//! What changes a repository or its checkout.
+//! Functions that change a repository or its checkout.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -143,7 +143,7 @@ pub fn stash(call: &mut Call<'_>) -> Result {
         .value(call)
 }
 
-/// Stock takes a value of text apart into letters, which git refuses; here it is one word.
+/// Stock splits a text value into letters, which git rejects; here it is one argument.
 pub fn symbolic_ref(call: &mut Call<'_>) -> Result {
     let opts = opts(call)?;
     let value = call.arg("value");

@@ -5,7 +5,7 @@ use super::super::{Call, CallError, python};
 use super::run::{Git, GitOutput, cwd, first_word, keyword, list, reject_unknown_kwargs};
 use halite_wire::{Map, Value};
 
-/// Whether the keyword `global` is given; without it there must be a repository.
+/// Whether the keyword `global` is given; otherwise a repository is required.
 fn is_global(call: &Call<'_>) -> Result<bool> {
     let global = keyword(call, "global").truthy();
     match cwd(call) {
@@ -33,7 +33,7 @@ fn run_config(call: &mut Call<'_>, how: &str, global: bool) -> Result<GitOutput>
         .run(call)
 }
 
-/// All values of a key; `None` when it is not there.
+/// All values of a key; `None` if it is not set.
 fn values(call: &mut Call<'_>, global: bool) -> Result<Option<Vec<String>>> {
     let done = run_config(call, "--get-all", global)?;
     Ok((done.code != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
@@ -133,7 +133,7 @@ pub fn unset(call: &mut Call<'_>) -> Result {
     Err(CallError::Command(text))
 }
 
-/// Why git says that there is not just one value. Stock asks the repository even with `global`.
+/// The error for a key with several values. Stock queries the repository even with `global`.
 fn several(call: &mut Call<'_>, key: &str, by_regex: bool) -> Result<String> {
     if cwd(call).is_none() {
         return Err(CallError::Invocation(

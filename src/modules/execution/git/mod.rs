@@ -1,7 +1,7 @@
-//! `git`: repositories, by the program `git`.
+//! `git`: repositories, through the program `git`.
 //!
-//! Beyond stock: git 2.7 or newer is taken for granted, and an identity goes to ssh through
-//! `GIT_SSH_COMMAND`, without a wrapper script.
+//! Unlike stock, this requires git 2.7 or newer and passes an identity to ssh through `GIT_SSH_COMMAND` instead of a
+//! wrapper script.
 
 mod args;
 mod change;
@@ -19,20 +19,20 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "add",
             change::add,
-            "Puts files into the index, and gives back what git says about them.",
+            "Adds files to the index and returns git's output.",
         )
         .args(args::ADD),
         Function::new(
             "archive",
             change::archive,
-            "Writes the tree of a revision into an archive file.",
+            "Writes the tree of a revision to an archive file.",
         )
         .args(args::ARCHIVE)
         .keywords(),
         Function::new(
             "branch",
             change::branch,
-            "Makes, changes or removes a branch.",
+            "Creates, changes or deletes a branch.",
         )
         .args(args::BRANCH),
         Function::new(
@@ -44,7 +44,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "clone",
             remote::clone,
-            "Clones a repository into cwd, or into the directory name below it.",
+            "Clones a repository to cwd, or to the directory name below it.",
         )
         .args(args::CLONE),
         Function::new("commit", change::commit, "Commits the index, or one file.")
@@ -52,21 +52,21 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "config_get",
             config::get,
-            "The last value of a key of the configuration, or with all=True every one.",
+            "The last value of a configuration key, or all with all=True.",
         )
         .args(args::CONFIG_GET)
         .keywords(),
         Function::new(
             "config_get_regexp",
             config::get_regexp,
-            "The values of all keys of the configuration that fit a regular expression.",
+            "The values of all configuration keys that match a regular expression.",
         )
         .args(args::CONFIG_GET_REGEXP)
         .keywords(),
         Function::new(
             "config_get_regex",
             config::get_regexp,
-            "Another name for git.config_get_regexp.",
+            "Alias of git.config_get_regexp.",
         )
         .inner("config_get_regexp")
         .args(args::CONFIG_GET_REGEXP)
@@ -74,48 +74,53 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "config_set",
             config::set,
-            "Sets a key of the configuration to one value or several.",
+            "Sets a configuration key to one or several values.",
         )
         .args(args::CONFIG_SET)
         .keywords(),
         Function::new(
             "config_unset",
             config::unset,
-            "Takes a key out of the configuration.",
+            "Removes a configuration key.",
         )
         .args(args::CONFIG_GET_REGEXP)
         .keywords(),
         Function::new(
             "current_branch",
             query::current_branch,
-            "The name of the branch that is checked out.",
+            "The name of the current branch.",
         )
         .args(args::CURRENT_BRANCH),
         Function::new(
             "describe",
             query::describe,
-            "A revision by the tag before it.",
+            "A revision's name relative to the most recent tag.",
         )
         .args(args::DESCRIBE),
         Function::new(
             "diff",
             query::diff,
-            "What differs between revisions, the index, the checkout or two paths.",
+            "The differences between revisions, the index, the checkout or two paths.",
         )
         .args(args::DIFF),
         Function::new(
             "discard_local_changes",
             change::discard_local_changes,
-            "Checks out a path anew.",
+            "Discards local changes of a path.",
         )
         .args(args::DISCARD_LOCAL_CHANGES),
         Function::new(
             "fetch",
             remote::fetch,
-            "Fetches from a remote, and tells which branches and tags that changed.",
+            "Fetches from a remote; returns the changed branches and tags.",
         )
         .args(args::FETCH),
-        Function::new("init", change::init, "Makes a repository, or a bare one.").args(args::INIT),
+        Function::new(
+            "init",
+            change::init,
+            "Creates a repository, optionally bare.",
+        )
+        .args(args::INIT),
         Function::new(
             "is_worktree",
             worktree::is_worktree,
@@ -125,14 +130,14 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list_branches",
             query::list_branches,
-            "The branches here, or those of remotes.",
+            "The local branches, or those of remotes.",
         )
         .args(args::LIST_BRANCHES),
         Function::new("list_tags", query::list_tags, "The tags.").args(args::CURRENT_BRANCH),
         Function::new(
             "list_worktrees",
             worktree::list,
-            "The worktrees, and what is checked out in each.",
+            "The worktrees and what is checked out in each.",
         )
         .args(args::LIST_WORKTREES)
         .keywords(),
@@ -159,7 +164,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "merge_tree",
             query::merge_tree,
-            "What a merge of two revisions would give, without making it.",
+            "The result a merge of two revisions would have, without merging.",
         )
         .args(args::MERGE_TREE),
         Function::new(
@@ -168,7 +173,7 @@ pub(super) const MODULE: Module = Module {
             "Fetches from the upstream branch and merges it.",
         )
         .args(args::PULL),
-        Function::new("push", remote::push_ref, "Pushes a reference to a remote.")
+        Function::new("push", remote::push_ref, "Pushes a ref to a remote.")
             .args(args::PUSH)
             .keywords(),
         Function::new(
@@ -177,41 +182,33 @@ pub(super) const MODULE: Module = Module {
             "Rebases the current branch onto a revision.",
         )
         .args(args::REBASE),
-        Function::new(
-            "remote_get",
-            remote::remote_get,
-            "The addresses of one remote.",
-        )
-        .args(args::REMOTE_GET),
+        Function::new("remote_get", remote::remote_get, "The URLs of one remote.")
+            .args(args::REMOTE_GET),
         Function::new(
             "remote_refs",
             remote::remote_refs,
-            "The references of the repository at an address with their commits.",
+            "The references of the repository at a URL, with their commits.",
         )
         .args(args::REMOTE_REFS)
         .keywords(),
         Function::new(
             "remote_set",
             remote::remote_set,
-            "Sets the addresses of a remote, which is made if it is not there.",
+            "Sets the URLs of a remote, which is created if missing.",
         )
         .args(args::REMOTE_SET),
-        Function::new(
-            "remotes",
-            remote::remotes,
-            "The remotes and their addresses.",
-        )
-        .args(args::REMOTES),
+        Function::new("remotes", remote::remotes, "The remotes and their URLs.")
+            .args(args::REMOTES),
         Function::new(
             "reset",
             change::reset,
-            "Sets the current branch back, with the options of git reset.",
+            "Resets the current branch, with the options of git reset.",
         )
         .args(args::RESET),
         Function::new(
             "rev_parse",
             query::rev_parse,
-            "What git rev-parse says to a revision and options.",
+            "The output of git rev-parse for a revision and options.",
         )
         .args(args::REV_PARSE),
         Function::new("revision", query::revision, "The commit of a revision.")
@@ -219,20 +216,20 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm",
             change::rm,
-            "Takes files out of the index and the checkout.",
+            "Removes files from the index and the checkout.",
         )
         .inner("rm_")
         .args(args::ADD),
         Function::new(
             "stash",
             change::stash,
-            "Puts changes aside, or does another action of git stash.",
+            "Stashes changes, or runs another action of git stash.",
         )
         .args(args::STASH),
         Function::new(
             "status",
             query::status,
-            "The files that differ from the last commit, by how they differ.",
+            "The files that differ from the last commit, by type of change.",
         )
         .args(args::CURRENT_BRANCH),
         Function::new(
@@ -245,32 +242,32 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "symbolic_ref",
             change::symbolic_ref,
-            "Shows or sets what a symbolic reference stands for.",
+            "Shows or sets the target of a symbolic reference.",
         )
         .args(args::SYMBOLIC_REF),
         Function::new(
             "tag",
             change::tag,
-            "Makes a tag, with a message an annotated one, or with -d in opts removes it.",
+            "Creates a tag, annotated if there is a message, or deletes it with -d in opts.",
         )
         .args(args::TAG),
         Function::new(
             "version",
             query::version,
-            "The version of git, as text or in its parts.",
+            "The version of git, as text or as its parts.",
         )
         .args(args::VERSION),
         Function::new(
             "worktree_add",
             worktree::add,
-            "Makes a worktree with a branch of its own, or detached.",
+            "Creates a worktree with its own branch, or detached.",
         )
         .args(args::WORKTREE_ADD)
         .keywords(),
         Function::new(
             "worktree_prune",
             worktree::prune,
-            "Forgets worktrees whose directories are gone.",
+            "Prunes worktrees whose directories no longer exist.",
         )
         .args(args::WORKTREE_PRUNE),
         Function::new(

@@ -1,4 +1,4 @@
-//! What only asks.
+//! Read-only functions.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -183,7 +183,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
     Ok(found.into_iter().collect::<Map>().into())
 }
 
-/// The version as git prints it.
+/// The version number printed by git.
 pub fn number(call: &mut Call<'_>) -> Result<String> {
     let text = Git::plain(call, &["--version"]).at(Value::Nil).text(call)?;
     let text = text.split('(').next().unwrap_or_default();

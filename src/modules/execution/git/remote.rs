@@ -1,4 +1,4 @@
-//! What has to do with other repositories.
+//! Functions on remote repositories.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -11,16 +11,15 @@ use halite_wire::{Map, Value};
 use regex::Regex;
 use std::path::Path;
 
-/// The words of the ssh command that stock's wrapper uses. A shell reads them, and takes the
-/// identity from the environment.
+/// The ssh command of stock's wrapper. It is read by a shell, which takes the identity from the environment.
 const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no \
                    -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no \
                    -i \"$GIT_IDENTITY\"";
 
-/// Runs git with one private key after the other until one will do (`_git_run`).
+/// Runs git with one private key after the other until one works (`_git_run`).
 ///
 /// # Errors
-/// None does; the text says why, and which files are missing.
+/// None works; the text says why and which files are missing.
 pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Result<GitOutput> {
     let files: Vec<String> = match identity {
         Value::Array(items) => items.iter().map(python::str).collect(),
@@ -74,7 +73,7 @@ pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Result<
     Err(CallError::Command(text))
 }
 
-/// Whether somebody sits at the terminal and can type a passphrase.
+/// Whether someone at the terminal can type a passphrase.
 fn by_hand(call: &Call<'_>) -> bool {
     call.ctx
         .opts
@@ -82,7 +81,7 @@ fn by_hand(call: &Call<'_>) -> bool {
         .is_some_and(|cli| cli.contains("-call"))
 }
 
-/// A file with a private key; a copy made for one command goes with it.
+/// A private key file; a temporary copy is removed on drop.
 struct IdentityFile {
     path: String,
     is_copy: bool,
@@ -91,14 +90,14 @@ struct IdentityFile {
 impl Drop for IdentityFile {
     fn drop(&mut self) {
         if self.is_copy {
-            // The next clean-up of the directory takes what is left here.
+            // Leftovers are removed by the next cleanup of the directory.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
 impl IdentityFile {
-    /// A file of this host or, copied, of the file server; `None` when there is none.
+    /// A local file or a copy from the file server; `None` if it does not exist.
     fn find(call: &mut Call<'_>, name: &str) -> Result<Option<IdentityFile>> {
         if !name.contains("salt://") {
             let is_copy = false;
@@ -143,7 +142,7 @@ impl IdentityFile {
     }
 }
 
-/// An address with user and password in it (`salt/utils/url.py add_http_basic_auth`).
+/// Adds user and password to a URL (`salt/utils/url.py add_http_basic_auth`).
 fn with_auth(url: &str, user: Option<String>, password: Option<String>) -> Result<String> {
     if user.is_none() && password.is_none() {
         return Ok(url.to_owned());
@@ -225,7 +224,7 @@ pub fn fetch(call: &mut Call<'_>) -> Result {
     Ok(fetched(&output).into())
 }
 
-/// The lines of `git fetch` that tell of changes.
+/// The lines of `git fetch` that report changes.
 fn fetched(output: &str) -> Map {
     const LINE: &str =
         r"^[\s*]*(?:([0-9a-f]+)\.\.([0-9a-f]+)|\[(?:new (tag|branch)|tag update)\])\s+(.+)->";
@@ -260,7 +259,7 @@ fn push(found: &mut Map, key: &str, name: &str) {
     }
 }
 
-/// References by name with their commits.
+/// References by name, with their commits.
 fn references(output: &str) -> Map {
     let mut found = Map::new();
     for (commit, name) in output.lines().filter_map(first_word) {
@@ -305,7 +304,7 @@ pub fn push_ref(call: &mut Call<'_>) -> Result {
     let mut git = Git::new(call, &["push"])?.args(opts(call)?);
     for name in ["remote", "ref"] {
         let Some(word) = call.text(name) else {
-            // Both may be left out in stock too, which then fails.
+            // Both may be missing in stock too, which then fails.
             let at = git.len();
             return Err(CallError::Type(format!(
                 "sequence item {at}: expected str instance, NoneType found"
@@ -383,7 +382,7 @@ pub fn remote_get(call: &mut Call<'_>) -> Result {
 
 pub fn remote_set(call: &mut Call<'_>) -> Result {
     let remote = python::str(call.arg("remote"));
-    // Stock does not expand the directory for the commands that change something.
+    // Stock does not expand the directory for commands that change something.
     let cwd = call.arg("cwd").clone();
     if list_remotes(call, true)?.contains(&remote) {
         Git::plain(call, &["remote", "rm", &remote])

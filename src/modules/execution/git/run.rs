@@ -1,4 +1,4 @@
-//! One run of git: its words, where and as whom it runs, and what a failure says.
+//! Running git: arguments, directory, user, and error texts.
 
 use super::super::{Call, CallError, python};
 use crate::execution::declare::Result;
@@ -7,14 +7,14 @@ use halite_wire::{Map, Value, shlex};
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// What git did.
+/// The output of git.
 pub struct GitOutput {
     pub code: i64,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// A command under construction.
+/// A git command under construction.
 pub struct Git {
     words: Vec<String>,
     cwd: Value,
@@ -24,7 +24,7 @@ pub struct Git {
 }
 
 impl Git {
-    /// `git` with the words given, in the directory of the argument `cwd`.
+    /// `git` with arguments, in the directory of the argument `cwd`.
     pub fn plain(call: &Call<'_>, words: &[&str]) -> Git {
         Git {
             words: std::iter::once(&"git")
@@ -38,63 +38,63 @@ impl Git {
         }
     }
 
-    /// The same with the options of the argument `git_opts` first.
+    /// The same, with the options of the argument `git_opts` first.
     pub fn new(call: &Call<'_>, words: &[&str]) -> Result<Git> {
         let mut git = Git::plain(call, words);
         git.words.splice(1..1, options(call.arg("git_opts"))?);
         Ok(git)
     }
 
-    /// In another directory, or in none in particular.
+    /// Sets the directory; nil for none.
     pub fn at(mut self, cwd: impl Into<Value>) -> Git {
         self.cwd = cwd.into();
         self
     }
 
-    /// With one more word.
+    /// Adds an argument.
     pub fn arg(mut self, word: impl Into<String>) -> Git {
         self.words.push(word.into());
         self
     }
 
-    /// With one more word under a condition.
+    /// Adds an argument conditionally.
     pub fn flag(self, given: bool, word: &str) -> Git {
         if given { self.arg(word) } else { self }
     }
 
-    /// With more words.
+    /// Adds arguments.
     pub fn args(mut self, words: impl IntoIterator<Item = String>) -> Git {
         self.words.extend(words);
         self
     }
 
-    /// How many words there are.
+    /// The number of arguments.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// With standard error in the output.
+    /// Merges standard error into the output.
     pub fn merged(mut self) -> Git {
         self.merge = true;
         self
     }
 
-    /// A failure is no error.
+    /// Failure is not an error.
     pub fn may_fail(mut self) -> Git {
         self.may_fail = true;
         self
     }
 
-    /// A failure does not become the job's return code.
+    /// Failure does not set the job's return code.
     pub fn ignore_retcode(mut self) -> Git {
         self.ignore_retcode = true;
         self
     }
 
-    /// Runs it, with the arguments `user`, `identity` and `output_encoding` of the call.
+    /// Runs it, using the call's arguments `user`, `identity` and `output_encoding`.
     ///
     /// # Errors
-    /// It cannot be run, or fails without being allowed to.
+    /// It cannot be run, or it failed and must not.
     pub fn run(self, call: &mut Call<'_>) -> Result<GitOutput> {
         let identity = call.arg("identity").clone();
         if identity.truthy() {
@@ -112,7 +112,7 @@ impl Git {
         Err(CallError::Command(text))
     }
 
-    /// What it says about a failure.
+    /// The error text for a failure.
     pub fn output(&self, done: &GitOutput) -> String {
         redacted(if self.merge {
             &done.stdout
@@ -121,12 +121,12 @@ impl Git {
         })
     }
 
-    /// Whether a failure is no error.
+    /// Whether failure is allowed.
     pub fn can_fail(&self) -> bool {
         self.may_fail
     }
 
-    /// Runs it once with these variables in its environment.
+    /// Runs it once with these environment variables.
     ///
     /// # Errors
     /// It cannot be run.
@@ -142,7 +142,7 @@ impl Git {
         let ran = ran.into_map().unwrap_or_default();
         let text = |name: &str| ran.str(name).unwrap_or_default().to_owned();
         let code = ran.int("retcode").unwrap_or(1);
-        // The last command counts, as in stock's `__context__`.
+        // The last command determines the return code, like stock's `__context__`.
         call.retcode = if self.ignore_retcode { 0 } else { code }.into();
         Ok(GitOutput {
             code,
@@ -151,7 +151,7 @@ impl Git {
         })
     }
 
-    /// Runs it for what it prints.
+    /// Runs it and returns its output.
     ///
     /// # Errors
     /// As [`Git::run`].
@@ -159,7 +159,7 @@ impl Git {
         Ok(self.run(call)?.stdout)
     }
 
-    /// The same as the value that a function returns.
+    /// The output as a function's return value.
     ///
     /// # Errors
     /// As [`Git::run`].
@@ -167,7 +167,7 @@ impl Git {
         self.text(call).map(Value::from)
     }
 
-    /// Runs it for what it does.
+    /// Runs it and returns true.
     ///
     /// # Errors
     /// As [`Git::run`].
@@ -177,12 +177,12 @@ impl Git {
     }
 }
 
-/// The argument `cwd`, below the home of the user unless it is absolute.
+/// The argument `cwd`; relative to the user's home unless absolute.
 pub fn cwd(call: &Call<'_>) -> Option<String> {
     call.text("cwd").map(|path| expand(call, &path))
 }
 
-/// A path below the home of the argument `user` unless it is absolute.
+/// A path relative to the home of the argument `user` unless absolute.
 pub fn expand(call: &Call<'_>, path: &str) -> String {
     if path.starts_with('/') {
         return path.to_owned();
@@ -194,10 +194,10 @@ pub fn expand(call: &Call<'_>, path: &str) -> String {
     format!("{}/{path}", home.trim_end_matches('/'))
 }
 
-/// Options from text or a list (`_format_opts`); a `--` at the end of text is left out.
+/// Options from text or a list (`_format_opts`); a trailing `--` in text is dropped.
 ///
 /// # Errors
-/// A quotation that does not end.
+/// An unterminated quotation.
 pub fn options(opts: &Value) -> Result<Vec<String>> {
     let mut words = match opts {
         Value::Nil => return Ok(Vec::new()),
@@ -219,7 +219,7 @@ pub fn opts(call: &Call<'_>) -> Result<Vec<String>> {
     options(call.arg("opts"))
 }
 
-/// Refuses keywords other than these; those of the job do not count.
+/// Rejects keywords other than these and those of the job.
 ///
 /// # Errors
 /// The text of `salt.utils.args.invalid_kwargs`.
@@ -239,12 +239,12 @@ pub fn reject_unknown_kwargs(call: &Call<'_>, names: &[&str]) -> Result<()> {
     }
 }
 
-/// A keyword that is not among the named arguments.
+/// A keyword that is not a named argument.
 pub fn keyword<'a>(call: &'a Call<'_>, name: &str) -> &'a Value {
     call.bound.kwargs.get(name).unwrap_or(&Value::Nil)
 }
 
-/// A list, or text separated by commas.
+/// A list, or comma-separated text.
 pub fn list(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().map(python::str).collect(),
@@ -252,14 +252,14 @@ pub fn list(value: &Value) -> Vec<String> {
     }
 }
 
-/// The first word and the rest (`split(None, 1)`), if there are both.
+/// The first word and the rest (`split(None, 1)`), if both exist.
 pub fn first_word(line: &str) -> Option<(&str, &str)> {
     let (word, rest) = line.trim_start().split_once(char::is_whitespace)?;
     let rest = rest.trim_start();
     (!rest.is_empty()).then_some((word, rest))
 }
 
-/// Hides users and passwords of web addresses (`salt/utils/url.py redact_http_basic_auth`).
+/// Hides credentials in URLs (`salt/utils/url.py redact_http_basic_auth`).
 pub fn redacted(text: &str) -> String {
     static AUTH: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i)(https?)://.*@").ok());
     match &*AUTH {

@@ -7,7 +7,7 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Whether the `.git` of the checkout around a directory is a file that leads elsewhere.
+/// Whether the checkout's `.git` is a file, as in a linked worktree.
 fn is_linked(call: &mut Call<'_>, cwd: &str) -> Result<bool> {
     let git = Git::plain(call, &["rev-parse", "--show-toplevel"]);
     let top = match git.at(cwd).ignore_retcode().text(call) {
@@ -25,7 +25,7 @@ pub fn is_worktree(call: &mut Call<'_>) -> Result {
     Ok(is_linked(call, &cwd)?.into())
 }
 
-/// One entry of `git worktree list --porcelain`; `None` unless all three parts are there.
+/// One entry of `git worktree list --porcelain`; `None` unless complete.
 fn entry(text: &str) -> Option<[&str; 3]> {
     let mut parts = [""; 3];
     for line in text.lines() {
@@ -128,7 +128,7 @@ pub fn prune(call: &mut Call<'_>) -> Result {
     let version = super::query::number(call)?;
     let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0);
-    // Since 2.35.1 it speaks on standard error.
+    // Since 2.35.1 it prints to standard error.
     Ok(if (next(), next(), next()) > (2, 35, 0) {
         done.stderr.into()
     } else {

@@ -1,6 +1,6 @@
-//! Grains that the operator sets: the file `grains` beside the configuration.
+//! Custom grains: the file `grains` beside the configuration.
 //!
-//! As stock, a change that cannot be made is told in a text and is no error.
+//! As in stock, an impossible change is reported as text and is no error.
 
 use super::super::declare::Result;
 use super::super::nested::traverse;
@@ -9,7 +9,7 @@ use halite_sys::daemon::write_atomic;
 use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 
-/// What a path leads to now.
+/// The current value at a path.
 fn current(call: &Call<'_>, key: &str, delimiter: &str) -> Option<Value> {
     traverse(&call.ctx.grains, &key.into(), delimiter).cloned()
 }
@@ -37,7 +37,7 @@ pub fn setval(call: &mut Call<'_>) -> Result {
     write(call, grains, destructive, refresh)
 }
 
-/// Writes the grains into the file and has the minion read them again.
+/// Writes the grains file and has the minion reload its grains.
 fn write(call: &mut Call<'_>, grains: Map, destructive: bool, refresh: Value) -> Result {
     let file = file(call);
     let mut kept = match std::fs::read_to_string(&file) {
@@ -82,7 +82,7 @@ fn file(call: &Call<'_>) -> PathBuf {
     }
 }
 
-/// The value for the head of a path once `value` stands at its end.
+/// The new value of a path's first key when `value` is set at the end of the path.
 fn headed<'k>(
     call: &Call<'_>,
     key: &'k str,
@@ -232,7 +232,7 @@ fn place(
     }
 }
 
-/// Members that are the name, or maps with it, take the value; else it is added as a map.
+/// Replaces items that are the name or maps with it; otherwise appends a map.
 fn in_list(mut list: Vec<Value>, name: &str, value: Value) -> Vec<Value> {
     let mut updated = false;
     for item in &mut list {

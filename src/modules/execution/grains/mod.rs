@@ -1,5 +1,5 @@
-//! `grains`: facts about the host (`salt/modules/grains.py`); [`change`] has what writes the
-//! file `grains` beside the configuration.
+//! `grains`: facts about the host (`salt/modules/grains.py`). [`change`] writes the file `grains` beside the
+//! configuration.
 
 mod change;
 
@@ -24,37 +24,37 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "items",
             items,
-            "All grains; with sanitize, names and serial numbers are made unrecognizable.",
+            "All grains; with sanitize, names and serial numbers are hidden.",
         )
         .args(&[opt("sanitize", Lit::Bool(false))]),
         Function::new(
             "item",
             item,
-            "The grains named, each by a path with the delimiter between its parts.",
+            "The given grains, each a path with delimiters.",
         )
         .varargs()
         .keywords(),
         Function::new("get", get, "One grain by its path, or the default.").args(GET),
-        Function::new("fetch", get, "Another name for grains.get.")
+        Function::new("fetch", get, "Alias of grains.get.")
             .inner("get")
             .args(GET),
         Function::new("ls", ls, "The sorted names of all grains."),
         Function::new(
             "has_value",
             has_value,
-            "Whether there is a grain by that path.",
+            "Whether a grain exists at a path.",
         )
         .args(&[req("key")]),
         Function::new(
             "equals",
             equals,
-            "Whether a grain, printed, is the given value.",
+            "Whether a grain, as text, equals the given value.",
         )
         .args(&[req("key"), req("value")]),
         Function::new(
             "filter_by",
             filter_by,
-            "Picks from a map the entry whose key, perhaps a glob, fits a grain.",
+            "Selects the map entry whose key, possibly a glob, matches a grain.",
         )
         .args(&[
             req("lookup_dict"),
@@ -67,11 +67,11 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("grains"), opt("destructive", NO), opt("refresh_pillar", YES)]),
         Function::new("setval", change::setval, "Writes one grain into the grains file.")
             .args(&[req("key"), req("val"), opt("destructive", NO), opt("refresh_pillar", YES)]),
-        Function::new("set", change::set, "Writes one grain, perhaps by a path; maps and lists are only replaced with force.")
+        Function::new("set", change::set, "Writes one grain, possibly at a path; maps and lists are only replaced with force.")
             .args(&[req("key"), opt("val", Lit::Str("")), opt("force", NO), opt("destructive", NO), opt("delimiter", Lit::Str(DELIMITER))]),
-        Function::new("append", change::append, "Adds a value to a grain that is a list; with convert, other values become one first.")
+        Function::new("append", change::append, "Appends a value to a list grain; with convert, other values are converted to a list first.")
             .args(&[req("key"), req("val"), opt("convert", NO), opt("delimiter", Lit::Str(DELIMITER))]),
-        Function::new("remove", change::remove, "Takes a value out of a grain that is a list.")
+        Function::new("remove", change::remove, "Removes a value from a list grain.")
             .args(&[req("key"), req("val"), opt("delimiter", Lit::Str(DELIMITER))]),
         Function::new("delval", change::delval, "Empties a grain in the grains file, or deletes it with destructive.")
             .args(&[req("key"), opt("destructive", NO), opt("force", NO)]),

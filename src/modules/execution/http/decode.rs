@@ -1,4 +1,4 @@
-//! From the answer of a server to what `http.query` returns.
+//! Converts a server's reply to the result of `http.query`.
 
 use super::super::{CallError, python};
 use super::options::HttpOptions;
@@ -10,10 +10,10 @@ use halite_wire::xml::{self, Element};
 use halite_wire::{Map, Value, yaml};
 use std::io::Read;
 
-/// Adds the fields of an answer.
+/// Adds the fields of a reply.
 ///
 /// # Errors
-/// The body is not what it should be, or a file cannot be written.
+/// The body is malformed, or a file cannot be written.
 pub fn decode_body(ret: &mut Map, reply: &HttpReply, options: &HttpOptions) -> Result<()> {
     let body = decoded(reply, options)?;
     if !(200..300).contains(&reply.status) && options.unless_false("raise_error") {
@@ -53,7 +53,7 @@ pub fn decode_body(ret: &mut Map, reply: &HttpReply, options: &HttpOptions) -> R
     Ok(())
 }
 
-/// The body as text unless `decode_body` says otherwise (`_decode_result`).
+/// The body as text, unless `decode_body` is false (`_decode_result`).
 fn decoded(reply: &HttpReply, options: &HttpOptions) -> Result<Value> {
     let kind = reply.header("Content-Type").unwrap_or("text/plain");
     let charset = kind.split(';').skip(1).find_map(|part| {
@@ -107,7 +107,7 @@ fn write(path: &str, text: &Value) -> Result<()> {
     })
 }
 
-/// Keeps the cookie for the next request.
+/// Stores the cookie for the next request.
 fn session(reply: &HttpReply, options: &HttpOptions) {
     let (Some(path), Some(cookie)) = (options.session_file(), reply.header("Set-Cookie")) else {
         return;
@@ -133,7 +133,7 @@ fn kind(reply: &HttpReply, options: &HttpOptions) -> String {
     (*found.unwrap_or(&"plain")).to_owned()
 }
 
-/// Adds `dict`; the inner error is one that `http.query` returns.
+/// Adds `dict`; the inner error is one returned by `http.query`.
 fn data(ret: &mut Map, kind: &str, text: &Value) -> Result<Result<(), String>> {
     let text = match text.as_bytes().map(std::str::from_utf8) {
         Some(Ok(text)) => text,
@@ -174,7 +174,7 @@ fn plain(element: &Element) -> Map {
             map.set(child.name.as_str(), value);
             continue;
         };
-        // From the second of a name on, the whole element stands in a list.
+        // From the second occurrence of a name on, whole elements are collected in a list.
         match own {
             Value::Array(list) => list.push(plain(child).into()),
             first => *first = vec![std::mem::take(first), plain(child).into()].into(),

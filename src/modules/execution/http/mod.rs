@@ -1,7 +1,7 @@
-//! `http`: requests to web servers.
+//! `http`: HTTP requests.
 //!
-//! Whatever `backend` says, answers have the form of stock's default one, `tornado`. Left out:
-//! `handle`, `stream` and callbacks, which need Python objects, cookie jars, and templates.
+//! Results always have the form of stock's default backend, `tornado`. Not supported: `handle`, `stream` and
+//! callbacks, which need Python objects; cookie jars; templates.
 
 mod decode;
 mod options;
@@ -13,9 +13,9 @@ use halite_wire::{Map, Value};
 use options::HttpOptions;
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts when the caller names none.
+/// Default pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Where bundles of certificates lie on Linux systems.
+/// CA bundles of Linux distributions.
 const BUNDLES: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -28,14 +28,26 @@ const BUNDLES: [&str; 6] = [
 pub(super) const MODULE: Module = Module {
     name: "http",
     functions: &[
-        Function::new("query", query, "Asks a web server, and gives back the body of its answer, decoded if decode=True.")
-            .args(args![url])
-            .keywords(),
-        Function::new("wait_for_successful_query", wait, "Asks a web server again and again until it answers without an error, or for so many seconds.")
-            .args(args![url, wait_for = {300}])
-            .keywords(),
-        Function::new("update_ca_bundle", update_ca_bundle, "Downloads a bundle of certificates, and appends further files to it.")
-            .args(args![target = None, source = None, merge_files = None]),
+        Function::new(
+            "query",
+            query,
+            "Sends an HTTP request and returns the body of the response, decoded if decode=True.",
+        )
+        .args(args![url])
+        .keywords(),
+        Function::new(
+            "wait_for_successful_query",
+            wait,
+            "Repeats an HTTP request until it succeeds or a number of seconds has passed.",
+        )
+        .args(args![url, wait_for = { 300 }])
+        .keywords(),
+        Function::new(
+            "update_ca_bundle",
+            update_ca_bundle,
+            "Downloads a CA bundle and appends more files to it.",
+        )
+        .args(args![target = None, source = None, merge_files = None]),
     ],
 };
 
@@ -45,7 +57,7 @@ fn query(call: &mut Call<'_>) -> Result {
     Ok(answer(&url, &options)?.into())
 }
 
-/// What `http.query` returns.
+/// The result of `http.query`.
 fn answer(url: &str, options: &HttpOptions) -> Result<Map> {
     if options.flag("test") && options.get("test_url").is_nil() {
         return Ok(Map::new());
@@ -94,7 +106,7 @@ fn wait(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The bundle of certificates that stock would use (`salt/utils/http.py get_ca_bundle`).
+/// The CA bundle stock would use (`salt/utils/http.py get_ca_bundle`).
 fn ca_bundle(opts: &Map) -> Option<String> {
     let exists = |path: &String| std::path::Path::new(path).exists();
     let own = opts.str("ca_bundle").map(str::to_owned).filter(exists);

@@ -1,4 +1,4 @@
-//! What a request is told: keywords of the call over options of the minion.
+//! Request options: the call's keywords, then the minion's options.
 
 use super::super::{CallError, python};
 use crate::execution::declare::Result;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const NIL: &Value = &Value::Nil;
 
-/// Keywords that this minion does not have, and what to do without.
+/// Unsupported keywords and their alternatives.
 const MISSING: [(&str, &str); 7] = [
     ("handle", "the answer is always read to its end"),
     ("stream", "the answer is always read to its end"),
@@ -18,17 +18,17 @@ const MISSING: [(&str, &str); 7] = [
     ("header_render", "render the headers before sending them"),
 ];
 
-/// The keywords of a request, and the options of the minion behind them.
+/// The keywords of a request over the minion's options.
 pub struct HttpOptions {
     given: Map,
     opts: Map,
 }
 
 impl HttpOptions {
-    /// From the options of the minion and the keywords of a call.
+    /// From the minion's options and a call's keywords.
     ///
     /// # Errors
-    /// A keyword that is not there, with what to do instead.
+    /// An unsupported keyword, with the alternative.
     pub fn new(opts: &Map, given: &Map) -> Result<HttpOptions> {
         let mut opts = opts.clone();
         if let Some(Value::Map(own)) = given.get("opts") {
@@ -49,7 +49,7 @@ impl HttpOptions {
         }
     }
 
-    /// A keyword; nil when it is not given.
+    /// A keyword; nil if not given.
     pub fn get(&self, name: &str) -> &Value {
         self.given.get(name).unwrap_or(NIL)
     }
@@ -59,7 +59,7 @@ impl HttpOptions {
         self.get(name).truthy()
     }
 
-    /// Whether a keyword that is true by default still is.
+    /// A keyword that defaults to true.
     pub fn unless_false(&self, name: &str) -> bool {
         self.given.get(name).is_none_or(Value::truthy)
     }
@@ -92,7 +92,7 @@ impl HttpOptions {
         self.text("method").unwrap_or_else(|| "GET".to_owned())
     }
 
-    /// The address with the parameters at its end (`tornado.httputil.url_concat`).
+    /// The URL with its parameters (`tornado.httputil.url_concat`).
     ///
     /// # Errors
     /// Parameters that are neither a map nor a list of pairs.
@@ -124,7 +124,7 @@ impl HttpOptions {
         Ok(format!("{base}?{}{fragment}", encoded(&all)))
     }
 
-    /// The body: text as it stands, a map as a form, or the content of a file.
+    /// The body: text, a map as a form, or the content of a file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -140,10 +140,10 @@ impl HttpOptions {
         })
     }
 
-    /// The headers in the order in which they were given, the agent among them.
+    /// The headers in the given order, including the user agent.
     ///
     /// # Errors
-    /// The file of headers cannot be read, or a value is no text.
+    /// The file of headers cannot be read, or a value is not text.
     pub fn headers(&self) -> Result<Map> {
         let mut headers = Map::new();
         if let Value::Map(given) = self.get("header_dict") {
@@ -189,7 +189,7 @@ impl HttpOptions {
         Ok(headers)
     }
 
-    /// Where `persist_session` keeps its cookie, if that is asked for.
+    /// Path of the cookie file for `persist_session`, if requested.
     pub fn session_file(&self) -> Option<String> {
         if !self.flag("persist_session") {
             return None;

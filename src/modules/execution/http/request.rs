@@ -1,4 +1,4 @@
-//! One request, through `ureq`.
+//! Sends one request through `ureq`.
 
 use super::super::{CallError, python};
 use super::ca_bundle;
@@ -15,25 +15,25 @@ use ureq::tls::{
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, Proxy, RequestBuilder, Timeout};
 
-/// Most bytes of a body that are read, whatever `http_max_body` says.
+/// Upper limit of `http_max_body` in bytes.
 const MOST: u64 = 1 << 30;
-/// Tornado's code for errors of the connection.
+/// Tornado's status for connection errors.
 const STREAM: i64 = 599;
 
-/// What a server said.
+/// A server's reply.
 pub struct HttpReply {
-    /// The status.
+    /// Status code.
     pub status: i64,
-    /// The words of the status.
+    /// Reason phrase.
     pub reason: String,
-    /// Headers as tornado spells them, values of the same name joined by commas.
+    /// Headers spelled as by tornado; values of the same name are joined by commas.
     pub headers: Map,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl HttpReply {
-    /// A header, whatever the case of its letters.
+    /// A header by its case-insensitive name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let is = |key: &Value| key.as_str().is_some_and(|k| k.eq_ignore_ascii_case(name));
         let found = self.headers.iter().find(|(key, _)| is(key));
@@ -41,18 +41,18 @@ impl HttpReply {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub enum HttpOutcome {
-    /// A server answered.
+    /// The server replied.
     Reply(HttpReply),
-    /// It did not: the fields that `http.query` returns then.
+    /// It did not: the result fields of `http.query`.
     Failed(Map),
 }
 
-/// Makes a request.
+/// Sends a request.
 ///
 /// # Errors
-/// It cannot be made; that a server cannot be reached is an [`HttpOutcome`].
+/// The request is invalid. An unreachable server is an [`HttpOutcome`].
 pub fn send(url: &str, options: &HttpOptions) -> Result<HttpOutcome> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     if scheme != "http" && scheme != "https" {
@@ -157,7 +157,7 @@ fn certificates(path: &str) -> Result<Vec<Certificate<'static>>> {
     Ok(found)
 }
 
-/// The certificate that the client shows: one file, or a list of certificate and key.
+/// The client certificate: one file, or a list of certificate and key.
 fn client(options: &HttpOptions) -> Result<Option<ClientCert>> {
     let cert = match options.get("cert") {
         Value::Nil => options.opt("cert"),

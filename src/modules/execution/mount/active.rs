@@ -1,11 +1,11 @@
-//! What is mounted, from the tables of the kernel.
+//! Current mounts, from kernel tables.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// Devices by mount point as `mount` names them.
+/// Devices by mount point, as `mount` prints them.
 fn listed(call: &mut Call<'_>) -> Result<Map> {
     let text = shell::stdout(call, &["mount", "-l"])?;
     let mut out = Map::new();
@@ -24,7 +24,7 @@ fn table(path: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// Options as a list, names of users and groups as numbers.
+/// Options as a list, with user and group names as ids.
 fn options(text: &str) -> Vec<Value> {
     let number = |name: &str, value: &str| -> String {
         let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());

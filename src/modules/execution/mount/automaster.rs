@@ -1,4 +1,4 @@
-//! The tables of the automounter.
+//! The automounter's tables.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell};
@@ -10,7 +10,7 @@ use halite_wire::{Map, Value};
 use std::io::Write;
 use std::path::Path;
 
-/// The three words of an entry: mount point behind `/..`, options, kind and device.
+/// The three fields of an entry: mount point below `/..`, options, type and device.
 fn entry(line: &str) -> Option<[&str; 3]> {
     if line.starts_with('#') {
         return None;
@@ -73,7 +73,7 @@ pub(super) fn remove(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// A new table is made known in `/etc/auto_master`.
+/// Registers a new table in `/etc/auto_master`.
 fn reload_automount(config: &str) -> Result<()> {
     const MASTER: &str = "/etc/auto_master";
     std::fs::write(config, "").map_err(|e| python::os_error(&e, config))?;

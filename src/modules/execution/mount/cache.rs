@@ -1,4 +1,4 @@
-//! What states keep of mounts: the file `mounts` in the cache directory.
+//! Mounts recorded by states: the file `mounts` in the cache directory.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};

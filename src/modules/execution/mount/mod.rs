@@ -1,4 +1,4 @@
-//! `mount`: mounts, swap, and the tables that they are made from.
+//! `mount`: mounts, swap, and their tables.
 
 mod active;
 mod automaster;
@@ -27,7 +27,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "active",
             active::active,
-            "What is mounted; extended tells more.",
+            "The current mounts; extended adds details.",
         )
         .args(&[opt("extended", Lit::Bool(false))]),
         Function::new(
@@ -39,13 +39,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "delete_mount_cache",
             cache::delete,
-            "Forgets what was kept of a mount.",
+            "Removes the cached data of a mount.",
         )
         .args(&[req("real_name")]),
         Function::new(
             "filesystems",
             |_| Ok(Map::new().into()),
-            "Always empty: the table is that of AIX.",
+            "Always empty: only AIX has this table.",
         )
         .args(&[AIX]),
         Function::new(
@@ -77,7 +77,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mount",
             mount,
-            "Mounts a device, or by its entry in fstab; true, or what mount says.",
+            "Mounts a device, or an entry of fstab; returns true or the error output.",
         )
         .args(&[
             req("name"),
@@ -88,11 +88,16 @@ pub(super) const MODULE: Module = Module {
             opt("user", Lit::Nil),
             opt("util", Lit::Str("mount")),
         ]),
-        Function::new("read_mount_cache", cache::read, "What was kept of a mount.").args(PLACE),
+        Function::new(
+            "read_mount_cache",
+            cache::read,
+            "The cached data of a mount.",
+        )
+        .args(PLACE),
         Function::new(
             "remount",
             remount,
-            "Mounts again with other options, or at all.",
+            "Remounts with other options, or mounts.",
         )
         .args(&[
             req("name"),
@@ -105,16 +110,16 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_automaster",
             automaster::remove,
-            "Takes an entry out of an automounter's table.",
+            "Removes an entry from an automounter's table.",
         )
         .args(&[req("name"), req("device"), AUTO]),
         Function::new(
             "rm_filesystems",
             |_| Ok(false.into()),
-            "Always false: the table is that of AIX.",
+            "Always false: only AIX has this table.",
         )
         .args(&[req("name"), req("device"), AIX]),
-        Function::new("rm_fstab", table::remove, "Takes an entry out of fstab.").args(&[
+        Function::new("rm_fstab", table::remove, "Removes an entry from fstab.").args(&[
             req("name"),
             req("device"),
             FSTAB,
@@ -122,13 +127,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_vfstab",
             table::remove,
-            "As mount.rm_fstab for another file.",
+            "Like mount.rm_fstab for another file.",
         )
         .args(&[req("name"), req("device"), VFSTAB]),
         Function::new(
             "set_automaster",
             automaster::set,
-            "Makes sure of an entry in an automounter's table: new, change or present.",
+            "Ensures an entry in an automounter's table: new, change or present.",
         )
         .args(&[
             req("name"),
@@ -143,7 +148,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_filesystems",
             |_| Ok(Value::Nil),
-            "Does nothing: the table is that of AIX.",
+            "Does nothing: only AIX has this table.",
         )
         .args(&[
             req("name"),
@@ -160,7 +165,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_fstab",
             table::set_fstab,
-            "Makes sure of an entry in fstab: new, change or present.",
+            "Ensures an entry in fstab: new, change or present.",
         )
         .args(&[
             req("name"),
@@ -178,7 +183,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_vfstab",
             table::set_vfstab,
-            "Makes sure of an entry in vfstab: new, change or present.",
+            "Ensures an entry in vfstab: new, change or present.",
         )
         .args(&[
             req("name"),
@@ -197,24 +202,33 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "swapoff",
             swapoff,
-            "Stops swapping to a device or file; nothing if it was not used.",
+            "Disables swap on a device or file; nothing if it was not in use.",
         )
         .args(PLACE),
-        Function::new("swapon", swapon, "Swaps to a device or file.")
+        Function::new("swapon", swapon, "Enables swap on a device or file.")
             .args(&[req("name"), opt("priority", Lit::Nil)]),
-        Function::new("swaps", |_| swaps().map(Into::into), "What is swapped to."),
-        Function::new("umount", umount, "Unmounts; true, or what umount says.").args(&[
+        Function::new(
+            "swaps",
+            |_| swaps().map(Into::into),
+            "The active swap devices and files.",
+        ),
+        Function::new(
+            "umount",
+            umount,
+            "Unmounts; returns true or the error output.",
+        )
+        .args(&[
             req("name"),
             opt("device", Lit::Nil),
             opt("user", Lit::Nil),
             opt("util", Lit::Str("mount")),
             opt("lazy", Lit::Bool(false)),
         ]),
-        Function::new("vfstab", table::fstab, "As mount.fstab for another file.").args(&[VFSTAB]),
+        Function::new("vfstab", table::fstab, "Like mount.fstab for another file.").args(&[VFSTAB]),
         Function::new(
             "write_mount_cache",
             cache::write,
-            "Keeps how something was mounted.",
+            "Caches the data of a mount.",
         )
         .args(&[
             req("real_name"),
@@ -226,7 +240,7 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-/// Mount options as one word: a list of them, or text.
+/// Mount options as one word, from a list or text.
 fn joined(value: &Value) -> String {
     match value {
         Value::Array(list) => {
@@ -237,7 +251,7 @@ fn joined(value: &Value) -> String {
     }
 }
 
-/// True, or what the program said.
+/// True, or the program's error output.
 fn outcome(call: &mut Call<'_>, argv: &[&str]) -> Result {
     let user = map! {"runas" => call.arg("user").clone()};
     let done = shell::all_with(call, argv, user)?;
@@ -273,7 +287,7 @@ fn mount(call: &mut Call<'_>) -> Result {
     attach(call, &name, options)
 }
 
-/// As `file.mkdir`: with all above it, and owned by the user.
+/// Like `file.mkdir`: creates parents too; owned by the user.
 fn make_place(name: &str, user: Option<String>) -> Result<()> {
     std::fs::create_dir_all(name).map_err(|e| python::os_error(&e, name))?;
     let Some(user) = user else {
@@ -288,7 +302,7 @@ fn make_place(name: &str, user: Option<String>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `mount` with the device and kind of the call.
+/// Runs `mount` with the call's device and type.
 fn attach(call: &mut Call<'_>, name: &str, options: Option<String>) -> Result {
     let device = call.arg("device").clone();
     if !device.truthy() {
@@ -328,7 +342,7 @@ fn remount(call: &mut Call<'_>) -> Result {
     attach(call, &name, Some(options))
 }
 
-/// A remount names the device even if it is false or empty.
+/// A remount passes the device even if it is false or empty.
 fn attach_device(call: &mut Call<'_>, name: &str, options: String) -> Result {
     let (device, kind) = (
         python::str(call.arg("device")),
@@ -427,7 +441,7 @@ fn swapoff(call: &mut Call<'_>) -> Result {
     Ok((!swaps()?.contains(&name)).into())
 }
 
-/// The mount point that a path is below.
+/// The mount point of a path.
 fn mount_point(path: &str) -> String {
     use std::os::unix::fs::MetadataExt;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
@@ -448,7 +462,7 @@ fn mount_point(path: &str) -> String {
     at.to_string_lossy().into_owned()
 }
 
-/// The path without links; parts that are not there are kept.
+/// The path with links resolved; missing components are kept.
 fn real(path: &Path) -> std::path::PathBuf {
     if let Ok(real) = std::fs::canonicalize(path) {
         return real;

@@ -10,10 +10,10 @@ use std::path::Path;
 /// The columns of a table.
 struct TableFormat {
     keys: &'static [&'static str],
-    /// Fewest words of an entry; those that are left out are `0`.
+    /// Minimum number of fields; missing ones are `0`.
     least: usize,
     line: fn(&Entry) -> String,
-    /// Kinds of file systems that are told apart by their mount point, not their device.
+    /// File system types identified by mount point instead of device.
     special: &'static [&'static str],
 }
 
@@ -84,7 +84,7 @@ fn get<'a>(entry: &'a Entry, key: &str) -> &'a str {
 }
 
 impl TableFormat {
-    /// The entry on a line; none on comments and lines with too few or too many words.
+    /// The entry on a line; `None` for comments and lines with a wrong number of fields.
     fn read(&self, line: &str) -> Option<Entry> {
         if line.starts_with('#') {
             return None;
@@ -99,7 +99,7 @@ impl TableFormat {
     }
 }
 
-/// Whether an entry has all values of `wanted`; the order of options does not count.
+/// Whether an entry has all values of `wanted`, ignoring the order of options.
 fn matches(wanted: &Entry, entry: &Entry) -> bool {
     let sorted = |text: &str| {
         let mut words: Vec<String> = text.split(',').map(str::to_owned).collect();
@@ -151,7 +151,7 @@ pub(super) fn fstab(call: &mut Call<'_>) -> Result {
 
 pub(super) fn remove(call: &mut Call<'_>) -> Result {
     let config = python::str(call.arg("config"));
-    // What is nil does not count.
+    // Nil is ignored.
     let wanted: Entry = ["name", "device"]
         .into_iter()
         .filter_map(|key| Some((key, call.text(key)?)))
@@ -205,7 +205,7 @@ pub(super) fn set_vfstab(call: &mut Call<'_>) -> Result {
     set(call, &VFSTAB, entry)
 }
 
-/// The part of an entry by which its line is found.
+/// The fields that identify an entry's line.
 fn criteria(call: &Call<'_>, kind: &TableFormat, entry: &Entry) -> Result<Entry> {
     let keys: Vec<String> = match call.arg("match_on") {
         Value::Array(list) => list.iter().map(python::str).collect(),

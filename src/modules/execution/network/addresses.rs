@@ -1,4 +1,4 @@
-//! Functions about this host's addresses and about networks.
+//! Functions on this host's addresses and on networks.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -15,7 +15,7 @@ pub(super) fn interfaces(_: &mut Call<'_>) -> Result {
     Ok(map.into())
 }
 
-/// The interface, or the sentence that stock answers with.
+/// The interface, or stock's error message.
 fn interface_arg(call: &Call<'_>) -> Result<Interface, Value> {
     let wanted = python::str(call.arg("iface"));
     let mut all = net::interfaces();
@@ -48,7 +48,7 @@ pub(super) fn hw_addr(call: &mut Call<'_>) -> Result {
     Ok(interface_arg(call).map_or_else(|text| text, |i| i.hwaddr.unwrap_or_default().into()))
 }
 
-/// Names of interfaces may be a list, or parted by commas; each is a pattern.
+/// Filters by interface names: a list or comma-separated text of patterns.
 fn filter_interfaces(call: &Call<'_>, all: Vec<Interface>) -> Vec<Interface> {
     let patterns: Vec<String> = match call.arg("interface") {
         Value::Nil => return all,
@@ -101,7 +101,7 @@ pub(super) fn addrs(call: &mut Call<'_>, v4: bool) -> Result {
     Ok(to_list(ips))
 }
 
-/// The networks of addresses, sorted, each once.
+/// The networks of addresses, sorted and unique.
 fn networks<'a>(
     all: impl Iterator<Item = &'a Interface>,
     v4: bool,
@@ -159,7 +159,7 @@ pub(super) fn subnets(call: &mut Call<'_>, v4: bool) -> Result {
     Ok(names(&nets))
 }
 
-/// Networks that cannot be read have nobody in them.
+/// Invalid networks contain no address.
 fn any_in(cidr: &Value, ips: &[IpAddr]) -> bool {
     Network::parse(cidr, true).is_ok_and(|net| ips.iter().any(|ip| net.contains(*ip)))
 }
@@ -192,7 +192,7 @@ pub(super) fn ip_in_subnet(call: &mut Call<'_>) -> Result {
     Ok(false.into())
 }
 
-/// `calc_net`: the network of an address, with its mask after a slash or beside it.
+/// `calc_net`: the network of an address, with the mask after a slash or as its own argument.
 fn network_of(ip: &Value, mask: &Value) -> Result<Network> {
     match mask {
         Value::Nil => Network::parse(ip, false),

@@ -1,11 +1,11 @@
-//! Addresses and networks as Python's `ipaddress` reads, compares and writes them.
+//! Addresses and networks as in Python's `ipaddress`.
 
 use super::super::{CallError, python};
 use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `str(address)`: Python keeps mapped IPv4 addresses in hexadecimal.
+/// `str(address)`: Python shows mapped IPv4 addresses in hexadecimal.
 pub(in crate::execution) fn show(ip: IpAddr) -> String {
     match ip {
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -19,7 +19,7 @@ pub(in crate::execution) fn show(ip: IpAddr) -> String {
     }
 }
 
-/// `ipaddress.ip_address()`; integers are addresses, too.
+/// `ipaddress.ip_address()`; integers are valid, too.
 ///
 /// # Errors
 /// `ValueError`.
@@ -38,12 +38,12 @@ pub(in crate::execution) fn address(value: &Value) -> Result<IpAddr> {
     })
 }
 
-/// A network: all zeros after the prefix.
+/// A network: all bits after the prefix are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::execution) struct Network {
     /// Its first address.
     pub first: IpAddr,
-    /// Length of the prefix.
+    /// Prefix length.
     pub prefix: u32,
 }
 
@@ -79,7 +79,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Whether an address of the same family is in it.
+    /// Whether it contains an address of the same family.
     pub fn contains(&self, ip: IpAddr) -> bool {
         ip.is_ipv4() == self.first.is_ipv4() && Network::new(ip, self.prefix).first == self.first
     }
@@ -105,7 +105,7 @@ impl Network {
         self.first.is_loopback() && self.broadcast().is_loopback()
     }
 
-    /// `num_addresses`; msgpack takes what is above 64 bits as text only.
+    /// `num_addresses`; as text above 64 bits, which msgpack cannot represent as a number.
     pub fn size(&self) -> Value {
         let bits = width(self.first) - self.prefix;
         match 1_u128.checked_shl(bits) {
@@ -143,7 +143,7 @@ fn split(text: &str) -> Option<(IpAddr, u32)> {
         let prefix = mask.parse().ok().filter(|p| *p <= width(ip))?;
         return Some((ip, prefix));
     }
-    // IPv4 networks may have a mask, or its complement, instead of a length.
+    // IPv4 networks may have a netmask or hostmask instead of a length.
     let mask = u32::from(mask.parse::<Ipv4Addr>().ok().filter(|_| ip.is_ipv4())?);
     if mask.leading_ones() + mask.trailing_zeros() == 32 {
         return Some((ip, mask.leading_ones()));

@@ -54,7 +54,7 @@ fn by_ss(call: &mut Call<'_>) -> Result {
             continue;
         }
         let (mut user, mut inode, mut program) = (Value::Int(0), Value::Int(0), "");
-        // Stock leaves the last word out.
+        // Stock drops the last word.
         for word in w.iter().take(w.len() - 1).skip(6) {
             match word.split_once(':') {
                 Some(("users", rest)) => {
@@ -88,7 +88,7 @@ fn by_ss(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Keys are the numbers of the connections, from zero.
+/// Keys are connection numbers starting from 0.
 pub(super) fn active_tcp(_: &mut Call<'_>) -> Result {
     let all = halite_sys::net::all_established();
     let entries = all.iter().enumerate().map(|(number, c)| {
@@ -116,7 +116,7 @@ pub(super) fn arp(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Neighbours whose address has the mark of its family in it.
+/// Neighbours of an address family, recognized by its separator.
 pub(super) fn neighbours(call: &mut Call<'_>, mark: char) -> Result {
     let text = shell::run(call, &["ip", "neigh", "show"])?;
     let mut out = Map::new();

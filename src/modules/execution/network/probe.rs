@@ -1,4 +1,4 @@
-//! Asking other hosts: ping, traceroute, dig, connections, wake on LAN.
+//! Probing other hosts: ping, traceroute, dig, connections, wake on LAN.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell};
@@ -8,8 +8,8 @@ use halite_wire::{Map, Value};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
-/// What may be given to a program as a host: an address, or a name without anything that a
-/// name cannot have (`salt.utils.network.sanitize_host`). A leading dash would be an option.
+/// Validates a host before it is passed to a program: an address, or a name of allowed characters
+/// (`salt.utils.network.sanitize_host`). A leading dash would be an option.
 fn sanitized(host: &Value) -> Result<String> {
     let Some(host) = host.as_str() else {
         let class = python::short_class(host);
@@ -53,7 +53,7 @@ pub(super) fn dig(call: &mut Call<'_>) -> Result {
     Ok(shell::run(call, &argv)?.into())
 }
 
-/// The three parts of a version; `2.1.2` is 2, 1, 2. Later parts may be words.
+/// The three parts of a version: `2.1.2` is 2, 1, 2. Later parts may be words.
 fn version(text: &str) -> (i64, i64, i64) {
     let regex = PyRegex::with_mode(
         r".*[Vv]ersion (\d+)\.([\w\+]+)\.*(\w*)",
@@ -201,7 +201,7 @@ pub(super) fn connect(call: &mut Call<'_>) -> Result {
         host.1,
         address.ip()
     );
-    // Stock's datagram cannot be sent: it makes it of text where bytes are asked for.
+    // Stock cannot send its datagram, because it passes text instead of bytes.
     if !udp && reaches(&address, &timeout) {
         answer(true, format!("Successfully connected to {place}"))
     } else {
@@ -254,7 +254,7 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-/// A hardware address of twelve digits, with one sign between each two or without.
+/// A hardware address of twelve digits, with or without one separator between pairs.
 fn hardware(mac: &Value) -> Result<Vec<u8>> {
     let Some(text) = mac.as_str() else {
         let class = python::short_class(mac);
@@ -278,7 +278,7 @@ fn hardware(mac: &Value) -> Result<Vec<u8>> {
     digits.chunks(2).take(6).map(pair).collect()
 }
 
-/// Names of an address, the first one canonical, by the host's name service.
+/// Names of an address from the host's name service, canonical name first.
 fn names_of(call: &mut Call<'_>, ip: IpAddr) -> Vec<String> {
     let Ok(done) = shell::all_with(call, &["getent", "hosts", &ip.to_string()], quiet()) else {
         return Vec::new();
@@ -287,12 +287,12 @@ fn names_of(call: &mut Call<'_>, ip: IpAddr) -> Vec<String> {
     line.split_whitespace().skip(1).map(str::to_owned).collect()
 }
 
-/// Asking a name service that does not answer must end; that a name is not known is no failure.
+/// Bounds the wait for a name service; an unknown name is no failure.
 fn quiet() -> Map {
     map! {"ignore_retcode" => true, "timeout" => 10, "output_loglevel" => "quiet"}
 }
 
-/// `socket.getfqdn(name)`: the first name with a dot among those of the address of a name.
+/// `socket.getfqdn(name)`: the first name with a dot among those of the name's address.
 pub(super) fn full_name(call: &mut Call<'_>, name: &str) -> String {
     let address = (name, 0).to_socket_addrs().ok().and_then(|mut a| a.next());
     let Some(address) = address else {

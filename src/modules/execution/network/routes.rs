@@ -1,4 +1,4 @@
-//! Routes, by `netstat` or, where there is none, by `ip`.
+//! Routes, by `netstat` or, if missing, by `ip`.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell, which};
@@ -23,7 +23,7 @@ fn by_netstat(call: &mut Call<'_>) -> Result<Vec<Map>> {
     let mut out = Vec::new();
     for family in ["inet", "inet6"] {
         let text = shell::run(call, &["netstat", "-A", family, "-rn"])?;
-        // Stock cuts the head off in a pipe, whose code is that of its end.
+        // Stock removes the header in a pipe, which returns the last command's code.
         call.retcode = 0.into();
         for line in text.lines().skip(2) {
             let w: Vec<&str> = line.split_whitespace().collect();
@@ -41,7 +41,7 @@ fn by_netstat(call: &mut Call<'_>) -> Result<Vec<Map>> {
     Ok(out)
 }
 
-/// Kinds of routes that `ip` names first.
+/// Route types that `ip` prints first.
 const KINDS: [&str; 9] = [
     "unicast",
     "broadcast",
@@ -104,7 +104,7 @@ fn by_ip(call: &mut Call<'_>) -> Result<Vec<Map>> {
     Ok(out)
 }
 
-/// The routes of the family that the call names.
+/// The routes of the requested address family.
 fn all(call: &mut Call<'_>) -> Result<(Vec<Map>, Option<String>)> {
     let family = match call.arg("family") {
         Value::Nil => None,

@@ -1,4 +1,4 @@
-//! The host's name and the buffers of network cards.
+//! The hostname, and network card buffers.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell, which};
@@ -89,7 +89,7 @@ pub(super) fn mod_bufsize(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Sets the name at once and for the next start, and in `/etc/hosts`.
+/// Sets the hostname now, for the next boot, and in `/etc/hosts`.
 pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
     let Some(new) = call.text("hostname") else {
         return Ok(false.into());

@@ -1,23 +1,23 @@
-//! What may be passed to `parted`.
+//! Validation of arguments for `parted`.
 
 use super::super::{Call, CallError, python};
 use crate::execution::declare::Result;
 use halite_wire::Value;
 use std::os::unix::fs::FileTypeExt;
 
-/// Units of sizes.
+/// Size units.
 pub(super) const UNITS: &[&str] = &[
     "s", "B", "kB", "MB", "MiB", "GB", "GiB", "TB", "TiB", "%", "cyl", "chs", "compact",
 ];
 
-/// Flags of disks.
+/// Disk flags.
 pub(super) const DISK_FLAGS: &[&str] = &[
     "cylinder_alignment",
     "pmbr_boot",
     "implicit_partition_table",
 ];
 
-/// Flags of partitions.
+/// Partition flags.
 pub(super) const PARTITION_FLAGS: &[&str] = &[
     "boot",
     "root",
@@ -40,7 +40,7 @@ pub(super) const PARTITION_FLAGS: &[&str] = &[
     "type",
 ];
 
-/// Whether a block device is there.
+/// Whether a block device exists.
 pub(super) fn is_block(value: &Value) -> bool {
     let meta = std::fs::metadata(python::str(value));
     meta.is_ok_and(|m| m.file_type().is_block_device())
@@ -57,12 +57,12 @@ pub(super) fn device(value: &Value) -> Result<String> {
     }
 }
 
-/// What Python's `int()` takes, as text.
+/// Text that Python's `int()` accepts.
 pub(super) fn number(value: &Value) -> Option<String> {
     python::int(value).ok().map(|_| python::str(value))
 }
 
-/// A place on a disk: digits and dots, then a unit or none.
+/// A position on a disk: digits and dots, and an optional unit.
 pub(super) fn boundary(value: &Value) -> Result<String> {
     let text = python::str(value);
     let digits = text
@@ -89,7 +89,7 @@ pub(super) fn state(call: &Call<'_>) -> Option<String> {
     matches!(state, "on" | "off").then(|| state.to_owned())
 }
 
-/// Whether a kind of file system can be asked for.
+/// Whether a file system type is known.
 pub(super) fn known_kind(kind: &str) -> bool {
     const KINDS: [&str; 16] = [
         "btrfs",

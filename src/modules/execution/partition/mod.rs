@@ -1,4 +1,4 @@
-//! `partition`: partitions of disks, by `parted` and `sfdisk`.
+//! `partition`: disk partitions, through `parted` and `sfdisk`.
 
 mod check;
 
@@ -38,7 +38,7 @@ pub(super) const MODULE: Module = Module {
             "Copies the file system of a partition to another.",
         )
         .args(&[req("device"), req("from_minor"), req("to_minor")]),
-        Function::new("disk_set", disk_set, "Sets a flag of a disk on or off.").args(&[
+        Function::new("disk_set", disk_set, "Turns a disk flag on or off.").args(&[
             req("device"),
             req("flag"),
             req("state"),
@@ -68,22 +68,22 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "mkfs",
             mkfs,
-            "Makes a file system on a partition. What was on it is lost.",
+            "Creates a file system on a partition. Existing data are lost.",
         )
         .args(&[req("device"), req("fs_type")]),
         Function::new(
             "mklabel",
             mklabel,
-            "Makes a partition table. The partitions are lost.",
+            "Creates a partition table. Existing partitions are lost.",
         )
         .args(&[req("device"), req("label_type")]),
         Function::new(
             "mkpart",
             mkpart,
-            "Makes a partition: primary, logical or extended.",
+            "Creates a partition: primary, logical or extended.",
         )
         .args(MAKE),
-        Function::new("mkpartfs", mkpart, "Another name for partition.mkpart.").args(MAKE),
+        Function::new("mkpartfs", mkpart, "Alias of partition.mkpart.").args(MAKE),
         Function::new("name", name, "Names a partition.").args(&[
             req("device"),
             req("partition"),
@@ -92,13 +92,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "probe",
             probe,
-            "Tells the kernel of changed partition tables.",
+            "Informs the kernel of changed partition tables.",
         )
         .varargs(),
         Function::new(
             "rescue",
             rescue,
-            "Looks for a lost partition between two places.",
+            "Searches for a lost partition between two positions.",
         )
         .args(&[req("device"), req("start"), req("end")]),
         Function::new("resize", resize, "Changes start and end of a partition.").args(&[
@@ -108,7 +108,7 @@ pub(super) const MODULE: Module = Module {
             req("end"),
         ]),
         Function::new("rm", |c| on_minor(c, "rm"), "Removes a partition.").args(MINOR),
-        Function::new("set", set, "Sets a flag of a partition on or off.")
+        Function::new("set", set, "Turns a partition flag on or off.")
             .inner("set_")
             .args(&[req("device"), req("minor"), req("flag"), req("state")]),
         Function::new(
@@ -120,7 +120,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "system_types",
             |c| types(c).map(Into::into),
-            "The types that partitions can have.",
+            "The available partition types.",
         ),
         Function::new("toggle", toggle, "Toggles a flag of a partition.").args(&[
             req("device"),
@@ -134,7 +134,7 @@ fn list_of(text: &str) -> Value {
     Value::Array(text.lines().map(Into::into).collect())
 }
 
-/// What a program prints, by lines.
+/// A program's output lines.
 fn lines(call: &mut Call<'_>, argv: &[&str]) -> Result {
     Ok(list_of(&shell::run(call, argv)?))
 }
@@ -167,7 +167,7 @@ fn list(call: &mut Call<'_>) -> Result {
     parse(&text, unit.as_deref()).map(Into::into)
 }
 
-/// What `parted -m print` prints: a line on the disk, then one on each partition.
+/// Parses `parted -m print`: a line for the disk, then one per partition.
 fn parse(text: &str, unit: Option<&str>) -> Result<Map> {
     const DISK: [&str; 8] = [
         "disk",
@@ -336,7 +336,7 @@ fn name(call: &mut Call<'_>) -> Result {
     if !name.chars().all(allowed) {
         return Err(wrong("characters", "name"));
     }
-    // The program reads its words once more and wants the quotes.
+    // The program parses its arguments again and needs the quotes.
     let quoted = format!("'{name}'");
     lines(
         call,

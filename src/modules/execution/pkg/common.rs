@@ -1,4 +1,4 @@
-//! What the package managers have in common (`salt/modules/pkg_resource.py`, `salt/utils/pkg`).
+//! Shared code of the package managers (`salt/modules/pkg_resource.py`, `salt/utils/pkg`).
 
 use crate::execution::declare::Result;
 use crate::execution::program::CommandOutput;
@@ -11,12 +11,12 @@ use indexmap::IndexMap;
 /// Packages with their versions.
 pub type Packages = IndexMap<String, Vec<String>>;
 
-/// The positional arguments as texts.
+/// The positional arguments as text.
 pub fn names(call: &Call<'_>) -> Vec<String> {
     call.bound.varargs.iter().map(python::str).collect()
 }
 
-/// An argument, or a keyword that is not declared; nil without.
+/// An argument or undeclared keyword; nil if not given.
 pub fn option(call: &Call<'_>, name: &str) -> Value {
     match call.arg(name) {
         Value::Nil => call.bound.kwargs.get(name).cloned().unwrap_or_default(),
@@ -24,7 +24,7 @@ pub fn option(call: &Call<'_>, name: &str) -> Value {
     }
 }
 
-/// Whether a keyword is given and true as Python sees it.
+/// Whether a keyword is given and true in Python's sense.
 pub fn wish(call: &Call<'_>, name: &str) -> bool {
     option(call, name).truthy()
 }
@@ -34,14 +34,14 @@ pub fn given(call: &Call<'_>, name: &str) -> bool {
     call.bound.kwargs.contains(name)
 }
 
-/// The open keywords without those that the job adds.
+/// Undeclared keywords without those the job adds.
 pub fn keywords(call: &Call<'_>) -> Map {
     let mut map = call.bound.kwargs.clone();
     map.0.retain(|(k, _)| !python::str(k).starts_with("__"));
     map
 }
 
-/// Refuses keywords that nobody took.
+/// Rejects unknown keywords.
 ///
 /// # Errors
 /// There is one.
@@ -74,7 +74,7 @@ pub fn value(packages: &Packages, as_list: bool) -> Map {
         .collect()
 }
 
-/// What changed between two lists of packages.
+/// The changes between two package lists.
 pub fn changes(old: &Packages, new: &Packages) -> Map {
     command_helpers::compare(&value(old, false), &value(new, false))
 }
@@ -101,26 +101,26 @@ pub fn version(call: &Call<'_>, installed: &Packages) -> Value {
     }
 }
 
-/// Names with the versions that are wished.
+/// Names with their wanted versions.
 pub type WantedVersions = Vec<(String, Option<String>)>;
 
-/// What shall be installed or removed.
+/// What to install or remove.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
     /// Nothing.
     None,
-    /// Packages with the version that is wished.
+    /// Packages with their wanted versions.
     Repository(WantedVersions),
     /// Package files.
     File(Vec<String>),
-    /// Advisories by their ids.
+    /// Advisories by id.
     Advisory(Vec<String>),
 }
 
-/// `pkg_resource.parse_targets`; `normalize` makes the names.
+/// `pkg_resource.parse_targets`; `normalize` normalizes names.
 ///
 /// # Errors
-/// Lists with doubles, sources that are no absolute paths.
+/// Lists with duplicates, or sources that are not absolute paths.
 pub fn targets(
     call: &mut Call<'_>,
     name: &Value,
@@ -139,7 +139,7 @@ pub fn targets(
         let ids = option(call, "advisory_ids");
         let ids = match &ids {
             Value::Array(list) if !list.is_empty() => list.iter().map(python::str).collect(),
-            // As in stock, each letter of a text counts as one.
+            // As in stock, text is split into letters.
             Value::Str(text) if !text.is_empty() => text.chars().map(String::from).collect(),
             _ => vec![python::str(name)],
         };
@@ -178,7 +178,7 @@ pub fn targets(
     Ok(Targets::Repository(list))
 }
 
-/// A list of names, and of maps of one name to one version.
+/// A list of names and of maps from one name to one version.
 fn repacked(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<WantedVersions> {
     let parsed;
     let (items, count) = match pkgs {
@@ -235,7 +235,7 @@ fn packed_sources(sources: &Value) -> Vec<(String, String)> {
     list
 }
 
-/// A package file as a path; files from elsewhere are fetched.
+/// A package file as a path; remote files are fetched.
 fn source(call: &mut Call<'_>, package: &str, path: String) -> Result<String> {
     if remote(&path) {
         let env = call
@@ -265,7 +265,7 @@ fn source(call: &mut Call<'_>, package: &str, path: String) -> Result<String> {
     Ok(path)
 }
 
-/// Whether an address names a file that is not of this host (`config.valid_fileproto`).
+/// Whether a URL is remote (`config.valid_fileproto`).
 pub fn remote(path: &str) -> bool {
     let scheme = path.split(':').next().unwrap_or_default();
     path.contains(':')
@@ -297,7 +297,7 @@ pub fn split_comparison(version: &str) -> (&str, &str) {
     }
 }
 
-/// Whether a comparison holds where versions compare so (`salt/utils/versions.py compare`).
+/// Whether a comparison holds for versions of this order (`salt/utils/versions.py compare`).
 pub fn holds(order: Option<i64>, sign: &str) -> bool {
     let Some(order) = order else { return false };
     match sign {
@@ -311,7 +311,7 @@ pub fn holds(order: Option<i64>, sign: &str) -> bool {
     }
 }
 
-/// The outcome of an upgrade: what changed, and with a failure what the program said.
+/// The result of an upgrade: the changes, and on failure the program's output.
 ///
 /// # Errors
 /// The program failed.
@@ -324,7 +324,7 @@ pub fn outcome_of_upgrade(ran: &CommandOutput, old: &Packages, new: &Packages) -
     }
 }
 
-/// An upgrade that went wrong: what it said and what it changed.
+/// The error of a failed upgrade, with its output and changes.
 pub fn failed_upgrade(ran: &CommandOutput, changes: Map) -> CallError {
     let result = map! {
         "pid" => ran.pid, "retcode" => ran.retcode, "stdout" => ran.stdout.as_str(), "stderr" => ran.stderr.as_str(),
@@ -404,7 +404,7 @@ pub fn problem(what: &str, errors: Vec<String>, changes: Map) -> CallError {
     )
 }
 
-/// An answer of nothing but a map.
+/// Returns an empty map.
 pub fn empty() -> Result {
     Ok(Map::new().into())
 }

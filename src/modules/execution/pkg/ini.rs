@@ -1,12 +1,12 @@
-//! Files of repositories as Python's `configparser` reads them.
+//! Repository files, read like Python's `configparser`.
 
 use crate::execution::CallError;
 use crate::execution::declare::Result;
 use halite_wire::pytext;
 
-/// The section whose options belong to every other one.
+/// The section whose options apply to all others.
 const DEFAULT: &str = "DEFAULT";
-/// How deep values may name other values.
+/// Maximum depth of interpolation.
 const DEEPEST: usize = 10;
 
 /// Options with their lines.
@@ -20,11 +20,11 @@ pub struct Ini {
     lenient: bool,
 }
 
-/// The class of the exception about a line before the first section.
+/// Exception class for a line before the first section.
 pub const NO_SECTION: &str = "configparser.MissingSectionHeaderError";
 
 impl Ini {
-    /// One that takes what stands in a file twice (`strict=False`), if `strict` is not wished.
+    /// An empty file; unless `strict`, duplicates are accepted.
     pub fn new(strict: bool) -> Ini {
         Ini {
             lenient: !strict,
@@ -32,11 +32,10 @@ impl Ini {
         }
     }
 
-    /// Adds what is in a file.
+    /// Parses a file's text.
     ///
     /// # Errors
-    /// As `configparser` raises them: doubles in one file, lines before the first section, lines
-    /// that are no option.
+    /// As raised by `configparser`: duplicates, lines before the first section, lines that are not options.
     pub fn read(&mut self, file: &str, text: &str) -> Result<()> {
         let mut reader = Reader {
             ini: self,
@@ -68,12 +67,12 @@ impl Ini {
         ))
     }
 
-    /// The names of the sections.
+    /// The section names.
     pub fn sections(&self) -> Vec<String> {
         self.sections.iter().map(|(n, _)| n.clone()).collect()
     }
 
-    /// The sections with what stands in them, as it stands there.
+    /// The sections without interpolation.
     pub fn raw(&self) -> Vec<(String, Vec<(String, String)>)> {
         let option = |(name, lines): &(String, Vec<String>)| (name.clone(), joined(lines));
         self.sections
@@ -82,10 +81,10 @@ impl Ini {
             .collect()
     }
 
-    /// The options of a section with their values; `None` without the section.
+    /// A section's interpolated options; `None` if it does not exist.
     ///
     /// # Errors
-    /// A value has a percent sign that stands for nothing.
+    /// An invalid percent sign in a value.
     pub fn items(&self, section: &str) -> Result<Option<Vec<(String, String)>>> {
         let Some((_, own)) = self.sections.iter().find(|(n, _)| n == section) else {
             return Ok(None);
@@ -106,12 +105,12 @@ impl Ini {
     }
 }
 
-/// The lines of a value as one text.
+/// A value's lines as one text.
 fn joined(lines: &[String]) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// A value with the values that it names.
+/// Interpolates a value.
 fn interpolate(
     value: &str,
     all: &[(String, String)],
@@ -295,7 +294,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The lines of the option that was begun last.
+    /// The lines of the current option.
     fn lines(&mut self) -> Option<&mut Vec<String>> {
         let (section, option) = (self.section.clone()?, self.option.clone()?);
         let mut options = self.section_mut(&section)?.iter_mut();
@@ -359,7 +358,7 @@ mod tests {
         assert!(read("[r]\n").unwrap().items("q").unwrap().is_none());
     }
 
-    /// The texts come from Python 3.11.
+    /// The texts are from Python 3.11.
     #[test]
     fn mistakes() {
         for (text, expected) in [

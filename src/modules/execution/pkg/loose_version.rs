@@ -1,8 +1,8 @@
-//! Versions as `LooseVersion` of `salt/utils/versions.py` orders them.
+//! Version order of `LooseVersion` in `salt/utils/versions.py`.
 
 use std::cmp::Ordering;
 
-/// A run of digits, or anything else between them.
+/// Digits, or anything else.
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
     Number(String),
@@ -10,7 +10,7 @@ enum Part {
 }
 
 impl Part {
-    /// Numbers as text with eight digits, so that they compare with words.
+    /// Numbers zero-padded to eight digits, to compare with words.
     fn text(&self) -> String {
         match self {
             Part::Number(digits) => format!("{digits:0>8}"),
@@ -19,7 +19,7 @@ impl Part {
     }
 }
 
-/// The parts: digits, small letters, what stands between these; without dots.
+/// Splits into digits, lower-case letters and the rest, without dots.
 fn parts(version: &str) -> Vec<Part> {
     let kind = |c: char| match c {
         '0'..='9' => 0,
@@ -47,7 +47,7 @@ fn parts(version: &str) -> Vec<Part> {
     runs.into_iter().filter_map(part).collect()
 }
 
-/// How two versions stand to each other.
+/// Compares two versions.
 pub fn compare(one: &str, other: &str) -> Ordering {
     let (one, other) = (parts(one), parts(other));
     let is_text = |p: &Part| matches!(p, Part::Text(_));

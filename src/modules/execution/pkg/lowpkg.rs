@@ -1,4 +1,4 @@
-//! Questions to rpm about packages and their files (`salt/modules/rpm_lowpkg.py`).
+//! Queries to rpm about packages and their files (`salt/modules/rpm_lowpkg.py`).
 
 use super::common::{keywords, names, option};
 use super::loose_version;
@@ -10,7 +10,7 @@ use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// What `rpm -V` tells of a file, in the order of its columns.
+/// Mismatches reported by `rpm -V`, in column order.
 const MISMATCHES: [(char, &str); 9] = [
     ('S', "size"),
     ('M', "mode"),
@@ -22,7 +22,7 @@ const MISMATCHES: [(char, &str); 9] = [
     ('T', "mtime"),
     ('P', "capabilities"),
 ];
-/// The same columns as `pkg.modified` names them.
+/// The same columns, as named by `pkg.modified`.
 const CHANGES: [&str; 9] = [
     "size",
     "mode",
@@ -34,7 +34,7 @@ const CHANGES: [&str; 9] = [
     "time",
     "capabilities",
 ];
-/// What `pkg.info_installed` can tell, and how rpm is asked for it.
+/// Attributes of `pkg.info_installed` and their rpm query formats.
 const ATTRIBUTES: [(&str, &str); 22] = [
     ("name", "name: %{NAME}\\n"),
     (
@@ -76,7 +76,7 @@ const ATTRIBUTES: [(&str, &str); 22] = [
     ("description", "description:\\n%{DESCRIPTION}\\n"),
 ];
 
-/// The beginning of a call of rpm, for the system below a root when there is one.
+/// The start of an rpm command line, with the root if given.
 pub fn rpm(root: &Value) -> Vec<String> {
     let mut argv = vec!["rpm".to_owned()];
     if root.truthy() {
@@ -85,7 +85,7 @@ pub fn rpm(root: &Value) -> Vec<String> {
     argv
 }
 
-/// A list, or a text of words with commas; anything else is refused.
+/// A list, or comma-separated text; anything else is an error.
 fn list(call: &Call<'_>, name: &str) -> Result<Vec<String>> {
     match keywords(call).get(name) {
         None => Ok(Vec::new()),
@@ -118,7 +118,7 @@ pub fn verify(call: &mut Call<'_>) -> Result {
 
 fn parse_verify(text: &str, ignored: &[String]) -> Map {
     let mut ret = Map::new();
-    // Stock takes an empty answer for one line.
+    // Stock treats empty output as one line.
     for line in text.split('\n').filter(|_| !text.is_empty()) {
         let mut file = Map::new();
         let mut line = line.to_owned();
@@ -215,7 +215,7 @@ fn changed(text: &str, flags: &Map) -> Result<Map> {
     Ok(ret)
 }
 
-/// Runs of blanks count as one, as `re.split` with `\s+` has it.
+/// Collapses runs of blanks, like `re.split` with `\s+`.
 fn drop_empty<'a>(parts: &[&'a str]) -> Vec<&'a str> {
     let last = parts.len().saturating_sub(1);
     let inner = parts.iter().enumerate();
@@ -225,7 +225,7 @@ fn drop_empty<'a>(parts: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// The package that a file belongs to; empty without.
+/// The package that owns a file; empty if none.
 ///
 /// # Errors
 /// rpm cannot be started.
@@ -240,11 +240,11 @@ pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Result<String>
     })
 }
 
-/// `pkg.diff`: what of the named files differs from their packages, which `fetch` brings: the paths of
-/// package files by name.
+/// `pkg.diff`: differences between files and their packages. `fetch` downloads the packages and returns their paths
+/// by name.
 ///
 /// # Errors
-/// A package cannot be fetched, or a program that is needed is not there.
+/// A package cannot be fetched, or a required program is missing.
 pub fn diff(
     call: &mut Call<'_>,
     root: &Value,
@@ -280,7 +280,7 @@ pub fn diff(
     Ok(ret.into())
 }
 
-/// What of a file differs from the one in a package file.
+/// The difference between a file and the one in a package file.
 fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     for program in ["rpm2cpio", "cpio", "diff"] {
         if which(program).is_none() {
@@ -319,7 +319,7 @@ fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     })
 }
 
-/// The octets that a program writes to its two outputs when it is given some, and its exit code.
+/// Runs a program with input; returns both outputs and the exit code.
 fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64)> {
     let helper = Helper {
         stdin,
@@ -332,7 +332,7 @@ fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64
     Ok((ran.stdout, ran.stderr, ran.code))
 }
 
-/// What is known of installed packages: per name the newest, or all versions as a list.
+/// Data of installed packages: the newest version by name, or all versions as a list.
 ///
 /// # Errors
 /// None of the attributes is known.
@@ -348,7 +348,7 @@ pub fn info(
     let (format, described) = query(attr, long)?;
     let mut argv = rpm(root);
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
-    // Stock's names go through the words of a command line.
+    // Stock splits names like a command line.
     argv.extend(
         names
             .iter()
@@ -378,7 +378,7 @@ pub fn info(
     Ok(ret)
 }
 
-/// How rpm is asked, and whether for descriptions too.
+/// The rpm query, and whether it includes descriptions.
 fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
     let wanted: Option<Vec<String>> = match attr {
         Value::Str(text) if !text.is_empty() => Some(text.split(',').map(str::to_owned).collect()),
@@ -418,7 +418,7 @@ fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
     Ok((format, described))
 }
 
-/// The packages in an answer of rpm.
+/// The packages in rpm's output.
 fn packages(text: &str, described: bool) -> Vec<(String, Map)> {
     let mut all = Vec::new();
     for record in records(text) {
@@ -460,7 +460,7 @@ fn packages(text: &str, described: bool) -> Vec<(String, Map)> {
     all
 }
 
-/// What stands between lines of dashes. Three dashes in a description part it as well, as in stock.
+/// Splits at lines of dashes. As in stock, three dashes in a description also split it.
 fn records(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -476,7 +476,7 @@ fn records(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A moment as Python's `isoformat` shows it, in UTC.
+/// A time in Python's `isoformat`, in UTC.
 pub fn utc(seconds: i64) -> String {
     let at = jiff::Timestamp::from_second(seconds).unwrap_or_default();
     at.strftime("%Y-%m-%dT%H:%M:%S").to_string()

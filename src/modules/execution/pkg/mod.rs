@@ -1,5 +1,5 @@
-//! `pkg`: packages, by apt, dnf (yum) or zypper. A host has the functions of its family only, with their
-//! arguments, which the grain `os_family` says.
+//! `pkg`: packages, through apt, dnf (yum) or zypper. A host has only the functions of its family, according to the
+//! grain `os_family`.
 
 mod apt;
 mod common;
@@ -13,7 +13,7 @@ mod zypper;
 use super::declare::ModulesByHost;
 use halite_wire::Map;
 
-/// Systems with dnf or yum that are of no family.
+/// Systems with dnf or yum outside the Red Hat family.
 const YUM: [&str; 8] = [
     "Amazon",
     "XCP",
@@ -25,7 +25,7 @@ const YUM: [&str; 8] = [
     "VMware Photon OS",
 ];
 
-/// Every `pkg` there is, with the grains that a host with it has.
+/// All variants of `pkg`, with predicates on the grains.
 pub(super) const MODULES: ModulesByHost = &[
     (apt::MODULE, |grains| family(grains) == "Debian"),
     (dnf::MODULE, |grains| {

@@ -1,5 +1,4 @@
-//! What dnf and zypper have in common: the database of rpm (`salt/utils/pkg/rpm.py`,
-//! `salt/modules/rpm_lowpkg.py`).
+//! Shared code of dnf and zypper: the rpm database (`salt/utils/pkg/rpm.py`, `salt/modules/rpm_lowpkg.py`).
 
 use super::common::{Packages, changes, names, option, version as versions};
 use super::common::{empty, value, with_info};
@@ -55,19 +54,19 @@ const OTHER: [&str; 26] = [
 pub const FORMAT: &str =
     "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-(none)_|-%{INSTALLTIME}";
 
-/// Whether a word is an architecture that a name may end in.
+/// Whether a word is an architecture suffix.
 pub fn is_arch(word: &str) -> bool {
     X86_64.contains(&word) || X86.contains(&word) || ARM.contains(&word) || OTHER.contains(&word)
 }
 
-/// Whether two architectures are both of one 32-bit family.
+/// Whether two architectures belong to the same 32-bit family.
 pub fn both_32(one: &str, other: &str) -> bool {
     [&X86[..], &ARM[..]]
         .iter()
         .any(|all| all.contains(&one) && all.contains(&other))
 }
 
-/// A name with its architecture where that is foreign.
+/// A name with its architecture if that is foreign.
 pub fn resolved(name: &str, arch: &str, own: &str) -> String {
     let same = both_32(arch, own)
         || arch == own
@@ -86,7 +85,7 @@ pub fn osarch(call: &Call<'_>) -> String {
 
 /// One installed package.
 pub struct Package {
-    /// Its name, with its architecture where that is foreign.
+    /// Its name, with its architecture if that is foreign.
     pub name: String,
     /// Epoch, version and release.
     pub version: String,
@@ -94,7 +93,7 @@ pub struct Package {
     time: Option<i64>,
 }
 
-/// Reads what rpm prints by [`FORMAT`].
+/// Parses a line in [`FORMAT`].
 pub fn package(line: &str, own: &str) -> Option<Package> {
     let parts: Vec<&str> = line.split("_|-").collect();
     let [name, epoch, version, release, arch, _, time] = parts.as_slice() else {
@@ -115,7 +114,7 @@ pub fn package(line: &str, own: &str) -> Option<Package> {
     })
 }
 
-/// The directory that another system lies below, which only zypper's functions know.
+/// The root directory of another system; only zypper's functions have it.
 fn root(call: &Call<'_>) -> Value {
     match call.ctx.grains.str("os_family") {
         Some("Suse") => option(call, "root"),
@@ -143,7 +142,7 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
     let own = osarch(call);
     let text = command_helpers::printed(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
-    // Several versions of one name stand in the order of their text, epoch and release apart.
+    // Several versions of one name are ordered as text, without epoch and release.
     all.sort_by(|a, b| {
         if a.name == b.name {
             plain(&a.version).cmp(plain(&b.version))
@@ -182,8 +181,8 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The installed packages with their versions, or per package the attributes that `attr` names:
-/// `all`, a list, or words with commas.
+/// The installed packages with their versions, or with the attributes `attr` selects: `all`, a list, or
+/// comma-separated text.
 ///
 /// # Errors
 /// rpm cannot be started.
@@ -207,7 +206,7 @@ pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Result<Map> {
     }
     let mut ret = Map::new();
     for (name, packages) in all {
-        // A foreign architecture in a name stands among the attributes as well.
+        // A foreign architecture in a name is an attribute as well.
         let bare = name
             .rsplit_once('.')
             .filter(|(_, arch)| {
@@ -225,7 +224,7 @@ pub fn packages_by(call: &mut Call<'_>, attr: &Value) -> Result<Map> {
     Ok(ret)
 }
 
-/// What is known of a package, as far as wanted; everything with `None`.
+/// The wanted attributes of a package; all if `None`.
 pub fn attributes(package: &Package, wanted: Option<&[String]>) -> Map {
     let (epoch, rest) = match package.version.split_once(':') {
         Some((epoch, rest)) => (Some(epoch), rest),
@@ -261,7 +260,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
     Ok(versions(call, &all))
 }
 
-/// Epoch, version and release of a version.
+/// Splits a version into epoch, version and release.
 fn evr(text: &str) -> (i64, &str, &str) {
     let (epoch, rest) = match text.split_once(':') {
         Some((epoch, rest)) => (epoch.parse().unwrap_or(0), rest),
@@ -271,7 +270,7 @@ fn evr(text: &str) -> (i64, &str, &str) {
     (epoch, version, release)
 }
 
-/// How rpm compares two versions.
+/// Compares two versions like rpm.
 pub fn compare(one: &str, other: &str, ignore_epoch: bool) -> i64 {
     let cut = |text: &str| match text.split_once(':') {
         Some((_, rest)) if ignore_epoch => rest.to_owned(),
@@ -287,7 +286,7 @@ pub fn compare(one: &str, other: &str, ignore_epoch: bool) -> i64 {
     a.0.cmp(&b.0).then(segments(a.1, b.1)).then(releases) as i64
 }
 
-/// `rpmvercmp`: runs of digits and of letters in turn; `~` is before everything, `^` after the end.
+/// `rpmvercmp`: compares runs of digits and letters; `~` sorts before everything, `^` after the end.
 fn segments(a: &str, b: &str) -> Ordering {
     let skip = |s: &str| {
         s.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '~' && c != '^')
@@ -361,7 +360,7 @@ fn segments(a: &str, b: &str) -> Ordering {
 }
 
 pub fn version_cmp(call: &mut Call<'_>) -> Result {
-    // dnf's and zypper's functions name their arguments differently.
+    // The argument names differ between dnf's and zypper's functions.
     let [one, other] = [0, 1].map(|at| {
         call.bound
             .named
@@ -372,10 +371,10 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
     Ok(compare(&one, &other, call.flag("ignore_epoch")).into())
 }
 
-/// The argument of functions about names.
+/// The argument of functions on names.
 ///
 /// # Errors
-/// It is no text.
+/// It is not text.
 pub fn name(call: &Call<'_>) -> Result<String> {
     let name = call.arg("name");
     name.as_str().map(str::to_owned).ok_or_else(|| {
@@ -391,7 +390,7 @@ pub fn parse_arch(call: &mut Call<'_>) -> Result {
     Ok(map! {"name" => name, "arch" => arch}.into())
 }
 
-/// A name without the architecture that it ends in.
+/// Splits a name from its architecture.
 pub fn name_and_arch(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('.') {
         Some((name, arch)) if is_arch(arch) || arch == "noarch" => (name, Some(arch)),
@@ -456,7 +455,7 @@ pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 
-/// What changed since, or the error with it.
+/// The changes since `old`, or the error with them.
 pub fn changed(call: &mut Call<'_>, old: &Packages, what: &str, errors: Vec<String>) -> Result {
     let new = installed(call)?;
     let ret = changes(old, &new);

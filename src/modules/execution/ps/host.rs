@@ -1,4 +1,4 @@
-//! The host as psutil sees it: processors, memory, disks, network, users.
+//! The host as seen by psutil: processors, memory, disks, network, users.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -13,7 +13,7 @@ fn read(path: &str) -> String {
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// Seconds since the epoch.
+/// Boot time in Unix seconds.
 pub(super) fn boot_time() -> f64 {
     let table = read("/proc/stat");
     let line = table.lines().find_map(|l| l.strip_prefix("btime"));
@@ -51,7 +51,7 @@ const CPU: [&str; 10] = [
     "guest_nice",
 ];
 
-/// Seconds by kind of work: of all processors together, or of each.
+/// CPU seconds by category, in total or per processor.
 fn times(each: bool) -> Vec<Vec<f64>> {
     let table = read("/proc/stat");
     let lines = table.lines().filter(|l| l.starts_with("cpu"));
@@ -101,7 +101,7 @@ pub(super) fn cpu_percent(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The share of the time between that was neither idle nor waiting.
+/// The fraction of time that was neither idle nor waiting for IO.
 fn busy(before: &[f64], after: &[f64]) -> f64 {
     let deltas: Vec<f64> = before
         .iter()
@@ -109,7 +109,7 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
         .map(|(a, b)| (b - a).max(0.0))
         .collect();
     let at = |i: usize| deltas.get(i).copied().unwrap_or(0.0);
-    // Time of guests is counted in user and nice already.
+    // Guest time is already included in user and nice.
     let all = deltas.iter().sum::<f64>() - at(8) - at(9);
     if all > 0.0 {
         rounded((all - at(3) - at(4)) / all * 100.0)
@@ -118,7 +118,7 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
     }
 }
 
-/// A length of time in seconds; nil is none.
+/// A duration in seconds; nil is none.
 pub(super) fn seconds(call: &Call<'_>, name: &str) -> Result<std::time::Duration> {
     let value = call.arg(name);
     if value.is_nil() {
@@ -198,7 +198,7 @@ pub(super) fn swap_memory(_: &mut Call<'_>) -> Result {
     let get = |name: &str| info.get(name).copied().unwrap_or(0);
     let (total, free) = (get("SwapTotal"), get("SwapFree"));
     let table = read("/proc/vmstat");
-    // In pages of four KiB.
+    // Counted in pages of 4 KiB.
     let moved = |name: &str| {
         let line = table.lines().find_map(|l| l.strip_prefix(name));
         let pages = line.and_then(|l| l.trim().parse::<i64>().ok());
@@ -215,7 +215,7 @@ pub(super) fn swap_memory(_: &mut Call<'_>) -> Result {
     .into())
 }
 
-/// Kinds of file systems that live on a device.
+/// File system types that use a device.
 fn on_devices() -> Vec<String> {
     let table = read("/proc/filesystems");
     let kind = |line: &str| match line.trim().strip_prefix("nodev") {
@@ -226,7 +226,7 @@ fn on_devices() -> Vec<String> {
     table.lines().filter_map(kind).collect()
 }
 
-/// A word of a mount table: blanks stand in it as octal numbers.
+/// A field of a mount table, with octal escapes of blanks decoded.
 pub(in crate::execution) fn unescaped(word: &str) -> String {
     let mut out = word.to_owned();
     for (code, character) in [
@@ -240,7 +240,7 @@ pub(in crate::execution) fn unescaped(word: &str) -> String {
     out
 }
 
-/// The device that the kernel calls `/dev/root`.
+/// The device behind `/dev/root`.
 fn root_device() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata("/").ok()?.dev();
@@ -327,7 +327,7 @@ pub(super) fn disk_partition_usage(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Adds maps of numbers up.
+/// Adds up maps of numbers.
 fn sum(all: impl Iterator<Item = Map>, names: &[&str]) -> Map {
     let mut sums = vec![0_i64; names.len()];
     for map in all {
@@ -338,7 +338,7 @@ fn sum(all: impl Iterator<Item = Map>, names: &[&str]) -> Map {
     names.iter().copied().zip(sums).collect()
 }
 
-/// What one of several answers to, or all together.
+/// The value of the requested item, or of all.
 fn one_or_all(wanted: &Value, all: Vec<(String, Map)>, names: &[&str]) -> Value {
     if !wanted.truthy() {
         return sum(all.into_iter().map(|(_, m)| m), names).into();
@@ -348,7 +348,7 @@ fn one_or_all(wanted: &Value, all: Vec<(String, Map)>, names: &[&str]) -> Value 
     found.map_or(Value::Bool(false), |(_, map)| map.into())
 }
 
-/// The counters of a network device, in the order of psutil.
+/// Counters of a network interface, in psutil's order.
 pub const NETWORK_COUNTERS: [&str; 8] = [
     "bytes_sent",
     "bytes_recv",
@@ -402,7 +402,7 @@ pub(super) fn disk_io_counters(call: &mut Call<'_>) -> Result {
     let all = table.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let name = (*words.get(2)?).to_owned();
-        // Partitions are counted in their disks already.
+        // Partitions are already counted in their disks.
         let whole = Path::new("/sys/block").join(name.replace('/', "!"));
         if !device.truthy() && !whole.exists() {
             return None;
@@ -429,7 +429,7 @@ pub(super) fn disk_io_counters(call: &mut Call<'_>) -> Result {
     Ok(one_or_all(&device, all.collect(), &NAMES))
 }
 
-/// Who is logged in, from the records of `utmp`.
+/// Logged-in users, from `utmp`.
 pub(super) fn users(_: &mut Call<'_>) -> Result {
     const RECORD: usize = 384;
     const USER_PROCESS: i16 = 7;

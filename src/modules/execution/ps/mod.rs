@@ -1,4 +1,4 @@
-//! `ps`: processes and the host's resources, with the values that psutil computes for stock.
+//! `ps`: processes and the host's resources, with psutil's values.
 
 pub(super) mod host;
 mod process;
@@ -16,57 +16,57 @@ use process::{ATTRIBUTES, Process, ProcessError, pids};
 pub(super) const MODULE: Module = Module {
     name: "ps",
     functions: &[
-        Function::new("boot_time", host::boot, "When the host started: in seconds since the epoch, or in a strftime format.")
+        Function::new("boot_time", host::boot, "When the host booted: in seconds since the epoch, or in a strftime format.")
             .args(&[opt("time_format", Lit::Nil)]),
-        Function::new("cpu_percent", host::cpu_percent, "How busy the processors are during an interval in seconds, in percent.")
+        Function::new("cpu_percent", host::cpu_percent, "CPU usage in percent during an interval in seconds.")
             .args(&[opt("interval", Lit::Float(0.1)), opt("per_cpu", Lit::Bool(false))]),
-        Function::new("cpu_times", host::cpu_times, "The seconds that the processors spent on each kind of work.")
+        Function::new("cpu_times", host::cpu_times, "CPU seconds by category.")
             .args(&[opt("per_cpu", Lit::Bool(false))]),
-        Function::new("disk_io_counters", host::disk_io_counters, "Reads and writes of all disks or of one.")
+        Function::new("disk_io_counters", host::disk_io_counters, "Read and write counters of all disks or of one.")
             .args(&[opt("device", Lit::Nil)]),
-        Function::new("disk_partition_usage", host::disk_partition_usage, "The mounted partitions with size and use.")
+        Function::new("disk_partition_usage", host::disk_partition_usage, "The mounted partitions with size and usage.")
             .args(&[opt("all", Lit::Bool(false))]),
         Function::new("disk_partitions", host::disk_partitions, "The mounted partitions; with all, every mount.")
             .args(&[opt("all", Lit::Bool(false))]),
-        Function::new("disk_usage", host::disk_usage, "Size and use of the file system below a path.").args(&[req("path")]),
+        Function::new("disk_usage", host::disk_usage, "Size and usage of a path's file system.").args(&[req("path")]),
         Function::new("get_pid_list", |_| Ok(pids().into_iter().map(Value::from).collect::<Vec<_>>().into()), "The ids of all processes."),
-        Function::new("get_users", host::users, "Who is logged in."),
+        Function::new("get_users", host::users, "The logged-in users."),
         Function::new("kill_pid", kill_pid, "Sends a signal to a process; false if there is none.")
             .args(&[req("pid"), opt("signal", Lit::Int(15))]),
         Function::new("lsof", lsof, "The files that a command's processes have open, by lsof.").args(&[req("name")]),
         Function::new("netstat", |c| lines_with(c, &["netstat", "-nap"]), "The lines of netstat in which a text stands.")
             .args(&[req("name")]),
-        Function::new("network_io_counters", host::network_io_counters, "What all network devices or one have sent and received.")
+        Function::new("network_io_counters", host::network_io_counters, "Traffic counters of all network interfaces or of one.")
             .args(&[opt("interface", Lit::Nil)]),
         Function::new("num_cpus", |_| Ok(host::cpu_count().into()), "The number of processors."),
-        Function::new("pgrep", pgrep, "The ids of the processes whose name, or full command line, has a text in it or fits a regular expression.")
+        Function::new("pgrep", pgrep, "The ids of the processes whose name, or full command line, contains a text or matches a regular expression.")
             .args(&[
                 req("pattern"),
                 opt("user", Lit::Nil),
                 opt("full", Lit::Bool(false)),
                 opt("pattern_is_regex", Lit::Bool(false)),
             ]),
-        Function::new("pkill", pkill, "Sends a signal to the processes whose name, or full command line, has a text in it.")
+        Function::new("pkill", pkill, "Sends a signal to the processes whose name, or full command line, contains a text.")
             .args(&[
                 req("pattern"),
                 opt("user", Lit::Nil),
                 opt("signal", Lit::Int(15)),
                 opt("full", Lit::Bool(false)),
             ]),
-        Function::new("proc_info", proc_info, "All attributes of a process, or those named.")
+        Function::new("proc_info", proc_info, "All attributes of a process, or the given ones.")
             .args(&[req("pid"), opt("attrs", Lit::Nil)]),
-        Function::new("psaux", psaux, "The lines of ps aux that fit a regular expression, and their number.").args(&[req("name")]),
+        Function::new("psaux", psaux, "The lines of ps aux that match a regular expression, and their number.").args(&[req("name")]),
         Function::new("ss", |c| lines_with(c, &["ss", "-neap"]), "The lines of ss in which a text stands.").args(&[req("name")]),
         Function::new("status", status, "Id and name of the processes in a state such as running or sleeping.").args(&[req("status")]),
-        Function::new("swap_memory", host::swap_memory, "Size and use of the swap space."),
-        Function::new("top", top, "The processes that use the processors most during an interval in seconds.")
+        Function::new("swap_memory", host::swap_memory, "Size and usage of the swap space."),
+        Function::new("top", top, "The processes with the highest CPU usage during an interval in seconds.")
             .args(&[opt("num_processes", Lit::Int(5)), opt("interval", Lit::Int(3))]),
-        Function::new("total_physical_memory", |_| Ok(host::total_memory().into()), "The host's memory in octets."),
-        Function::new("virtual_memory", host::virtual_memory, "Size and use of the memory."),
+        Function::new("total_physical_memory", |_| Ok(host::total_memory().into()), "The host's memory in bytes."),
+        Function::new("virtual_memory", host::virtual_memory, "Size and usage of the memory."),
     ],
 };
 
-/// The process that an argument names.
+/// The process an argument names.
 enum ProcessArg {
     Found(Process),
     Missing(String),
@@ -184,7 +184,7 @@ fn kill_pid(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The processes whose name or command line passes `fits`, of the user asked for.
+/// The processes of the given user whose name or command line satisfies `fits`.
 fn found(call: &Call<'_>, fits: &dyn Fn(&str) -> bool) -> Vec<Process> {
     let full = call.flag("full");
     let user = call.text("user");

@@ -1,4 +1,4 @@
-//! One process as psutil sees it: everything from `/proc/PID`.
+//! One process as seen by psutil, from `/proc/PID`.
 
 use super::sockets;
 use halite_wire::map;
@@ -9,12 +9,12 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Why something of a process cannot be told.
+/// Why process data are not available.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ProcessError {
-    /// There is no such process, or no longer.
+    /// The process does not exist, or no longer.
     Gone,
-    /// This user may not know; or it is a zombie, which has none.
+    /// No permission, or a zombie without these data.
     Denied,
 }
 
@@ -41,7 +41,7 @@ fn page_size() -> u64 {
     size.unwrap_or(4096)
 }
 
-/// Process ids, sorted (`psutil.pids`).
+/// Sorted process ids (`psutil.pids`).
 pub(super) fn pids() -> Vec<i32> {
     let names = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<i32> = names
@@ -57,15 +57,15 @@ pub(super) struct Process {
     /// Its id.
     pub pid: i32,
     name: String,
-    /// The words of `/proc/PID/stat` after the name.
+    /// The fields of `/proc/PID/stat` after the name.
     stat: Vec<String>,
 }
 
 impl Process {
-    /// Looks at a process.
+    /// Reads a process.
     ///
     /// # Errors
-    /// There is none.
+    /// None is available.
     pub fn new(pid: i32) -> ProcessResult<Process> {
         let octets = fs::read(format!("/proc/{pid}/stat"))?;
         let text = String::from_utf8_lossy(&octets);
@@ -123,7 +123,7 @@ impl Process {
                 Ok(Vec::new())
             };
         }
-        // Processes that write their own title part it by spaces.
+        // Processes that set their own title separate words by spaces.
         let separator = if text.ends_with('\0') { '\0' } else { ' ' };
         let body = text.strip_suffix(separator).unwrap_or(&text);
         let words: Vec<String> = body.split(separator).map(str::to_owned).collect();
@@ -133,7 +133,7 @@ impl Process {
         Ok(words)
     }
 
-    /// `Process.name()`: the kernel keeps fifteen characters, the command line may know the rest.
+    /// `Process.name()`: the kernel keeps fifteen characters; the command line may have the rest.
     pub fn name(&self) -> String {
         if self.name.chars().count() < 15 {
             return self.name.clone();
@@ -167,7 +167,7 @@ impl Process {
         (self.field(11) as f64 / ticks()) + (self.field(12) as f64 / ticks())
     }
 
-    /// What tells this process from a later one with the same id.
+    /// Distinguishes this process from a later one with the same id.
     pub fn start_time(&self) -> i64 {
         self.field(19)
     }
@@ -211,7 +211,7 @@ impl Process {
         Ok(Value::Array(all))
     }
 
-    /// Regions of the memory, those of the same file added up.
+    /// Memory regions, added up by file.
     fn memory_maps(&self) -> ProcessResult<Value> {
         const FIELDS: [&str; 10] = [
             "Rss",
@@ -273,7 +273,7 @@ impl Process {
         Ok(ids.map(Value::Int).collect::<Vec<_>>().into())
     }
 
-    /// `Process.username()`: the name of the real user id, or its number.
+    /// `Process.username()`: the name of the real user id, or the id.
     pub fn username(&self) -> ProcessResult<String> {
         let uid = self.status_line("Uid")?.into_iter().next();
         let uid: u32 = uid.and_then(|u| u.parse().ok()).ok_or(ProcessError::Gone)?;
@@ -384,7 +384,7 @@ impl Process {
         Ok(all.into_iter().map(|(_, v)| v).collect::<Vec<_>>().into())
     }
 
-    /// Number and target of every open descriptor.
+    /// Number and target of all open descriptors.
     pub fn descriptors(&self) -> ProcessResult<Vec<(i64, PathBuf)>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(self.path("fd"))?.flatten() {
@@ -434,16 +434,16 @@ impl Process {
         found.map(|p| p.to_string_lossy().into_owned()).into()
     }
 
-    /// One of [`ATTRIBUTES`] in the shape of `Process.as_dict()`.
+    /// One of [`ATTRIBUTES`] in the form of `Process.as_dict()`.
     ///
     /// # Errors
-    /// The process ended, or its value is not for this user.
+    /// The process ended, or access is denied.
     pub fn attribute(&self, name: &str) -> ProcessResult<Value> {
         Ok(match name {
             "cmdline" => self.cmdline()?.into(),
             "cpu_affinity" => self.affinity()?,
             "cpu_num" => self.field(36).into(),
-            // Since the last call on the same object, of which this is the first.
+            // CPU usage since the last call on the same object; this is the first.
             "cpu_percent" => Value::Float(0.0),
             "cpu_times" => values(&self.cpu_times()).into(),
             "create_time" => self.create_time().into(),
@@ -482,7 +482,7 @@ impl Process {
     }
 }
 
-/// The names that `Process.as_dict()` takes.
+/// The attributes of `Process.as_dict()`.
 pub(super) const ATTRIBUTES: &[&str] = &[
     "cmdline",
     "cpu_affinity",
@@ -520,7 +520,7 @@ fn values(map: &Map) -> Vec<Value> {
     map.iter().map(|(_, v)| v.clone()).collect()
 }
 
-/// The path of a region: the sixth column of its line.
+/// The path of a memory region: the sixth column.
 fn region(line: &str) -> String {
     let mut rest = line;
     for _ in 0..5 {

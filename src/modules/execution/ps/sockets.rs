@@ -1,4 +1,4 @@
-//! The internet sockets of a process (`psutil.Process.net_connections`).
+//! Internet sockets of a process (`psutil.Process.net_connections`).
 
 use super::process::{Process, ProcessError};
 use halite_wire::Value;
@@ -10,7 +10,7 @@ const DATAGRAM: i64 = 2;
 const INET: i64 = 2;
 const INET6: i64 = 10;
 
-/// Descriptor, family, type, local end, remote end, state of each.
+/// Descriptor, family, type, local address, remote address and state of each socket.
 pub(super) fn connections(process: &Process) -> Result<Vec<Value>, ProcessError> {
     let mut inodes: HashMap<String, i64> = HashMap::new();
     for (number, target) in process.descriptors()? {
@@ -55,7 +55,7 @@ fn socket(line: &str, family: i64, kind: i64, inodes: &HashMap<String, i64>) -> 
     ]))
 }
 
-/// An address and a port; an empty list where there is no port.
+/// Address and port; an empty list without a port.
 fn endpoint(text: &str) -> Option<Value> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

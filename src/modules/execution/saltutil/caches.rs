@@ -1,4 +1,4 @@
-//! What the minion keeps on disk: results of jobs, the cache, the keys.
+//! Data on disk: job results, caches, keys.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// What `clear_cache` leaves alone: the files of running jobs, and results the master does not have yet.
+/// Not removed by `clear_cache`: files of running jobs, and results not yet sent to the master.
 const KEPT: &[&str] = &["proc", "returns"];
 
 pub(super) fn find_cached_job(call: &mut Call<'_>) -> Result {
@@ -79,7 +79,7 @@ pub(super) fn clear_cache(call: &mut Call<'_>) -> Result {
     Ok(good.into())
 }
 
-/// Removes files, not directories; links are removed and not followed.
+/// Removes files but not directories. Links are removed, not followed.
 fn remove_files(path: &Path) -> std::io::Result<()> {
     if !fs::symlink_metadata(path)?.is_dir() {
         return fs::remove_file(path);

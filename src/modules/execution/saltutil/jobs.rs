@@ -1,4 +1,4 @@
-//! The jobs that run on this minion.
+//! Jobs running on this minion.
 
 use super::super::declare::Result;
 use super::super::proc::{self, Process};
@@ -73,7 +73,7 @@ pub(super) fn signal_job(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Signals the job and everything that it started; the texts are stock's.
+/// Signals a job and its descendants; texts are stock's.
 fn send(call: &Call<'_>, job: &Map, signal: Signal) -> String {
     let jid = job.str("jid").unwrap_or_default();
     let process = proc::pid_of(job).and_then(Process::read);
@@ -90,10 +90,9 @@ fn send(call: &Call<'_>, job: &Map, signal: Signal) -> String {
     format!("Job {jid} was not running and job data has been cleaned up")
 }
 
-/// Signals a job and all that it started. Commands have process groups of their own, so the
-/// groups of all descendants are reached as well as the job's; our own group is never
-/// signalled as a group. The job comes first: were its command ended before it, it would
-/// return as if nothing had happened.
+/// Signals a job and all its descendants. Since commands have their own process groups, the groups of all descendants
+/// are signalled as well as the job's, but never our own group. The job comes first: if its command ended before it,
+/// it would return as if nothing had happened.
 fn signal_tree(job: &Process, signal: Signal) -> nix::Result<()> {
     let own = nix::unistd::getpgrp().as_raw();
     let descendants = job.descendants();
@@ -107,13 +106,13 @@ fn signal_tree(job: &Process, signal: Signal) -> nix::Result<()> {
     };
     let sent = reach(job);
     for process in &descendants {
-        // One that has ended meanwhile is what was wanted.
+        // It may have ended meanwhile.
         let _ = reach(process);
     }
     sent
 }
 
-/// Pids are read from the kernel and fit; one that did not would reach nobody.
+/// Pids come from the kernel and fit; one that did not would match no process.
 fn signed_pid(pid: u32) -> i32 {
     i32::try_from(pid).unwrap_or(i32::MAX)
 }
@@ -220,7 +219,7 @@ mod tests {
         );
         assert!(child.try_wait().unwrap().is_none(), "still alive");
         assert!(!file.exists());
-        // The same without a start time: `sh` is no Salt process.
+        // The same without a start time: `sh` is not a Salt process.
         stale.remove(proc::START);
         std::fs::write(
             &file,

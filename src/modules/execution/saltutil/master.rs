@@ -1,5 +1,5 @@
-//! Functions of the master, on a minion beside it: `halite-run` runs them, for a minion has none of the
-//! master's code.
+//! The master's functions, on a minion beside a master. They run through `halite-run`, because the minion has none of
+//! the master's code.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -8,13 +8,13 @@ use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest wait: what orchestrates a fleet may take hours.
+/// Timeout; orchestration of a fleet may take hours.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Stock's words (`salt/modules/saltutil.py wheel`).
+/// Stock's message (`salt/modules/saltutil.py wheel`).
 const ELSEWHERE: &str =
     "This command can only be executed on a minion that is located on the master.";
 
-/// The configuration directory, if a master's configuration lies there too.
+/// The configuration directory, if it also has a master's configuration.
 fn place(call: &Call<'_>) -> Result<PathBuf> {
     let file = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().filter(|dir| dir.join("master").is_file());
@@ -22,7 +22,7 @@ fn place(call: &Call<'_>) -> Result<PathBuf> {
     Ok(dir.to_owned())
 }
 
-/// `halite-run` beside this program, or wherever commands are.
+/// `halite-run` beside this program, or in `PATH`.
 fn program() -> String {
     let beside = std::env::current_exe().ok().and_then(|own| {
         let file = own.parent()?.join("halite-run");
@@ -31,7 +31,7 @@ fn program() -> String {
     beside.unwrap_or_else(|| "halite-run".to_owned())
 }
 
-/// Asks; gives what `full_return` means.
+/// Runs it and evaluates `full_return`.
 fn ask(
     call: &Call<'_>,
     kind: &str,
@@ -62,7 +62,7 @@ fn ask(
     }
 }
 
-/// Keywords without those of the job.
+/// Keywords without those the job adds.
 fn own(kwargs: &Map) -> Map {
     let plain = |key: &Value| !key.as_str().is_some_and(|key| key.starts_with("__"));
     kwargs
@@ -105,7 +105,7 @@ pub(super) fn wheel(call: &mut Call<'_>) -> Result {
     Ok(ask(call, "wheel", &name, args, kwargs, "UNKNOWN")?.into())
 }
 
-/// `cmd` and `cmd_iter`: what an iterator gives becomes one map in the return of a job.
+/// `cmd` and `cmd_iter`: an iterator becomes one map in a job's return.
 pub(super) fn cmd(call: &mut Call<'_>) -> Result {
     let mut kwarg = own(&call.bound.kwargs);
     for what in ["batch", "subset"] {

@@ -1,5 +1,4 @@
-//! `saltutil`: jobs that run on this minion, refreshing, synchronising custom modules, caches and keys
-//! (`salt/modules/saltutil.py`).
+//! `saltutil`: running jobs, refreshing, syncing custom modules, caches and keys (`salt/modules/saltutil.py`).
 
 mod caches;
 mod jobs;
@@ -54,7 +53,7 @@ const CMD: &[Arg] = &[
     opt("ssh", Lit::Bool(false)),
 ];
 
-/// A function that copies custom modules of one kind.
+/// A function that syncs custom modules of one type.
 macro_rules! sync {
     ($name:literal, $form:literal, $args:expr) => {
         Function::new(
@@ -76,7 +75,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "runner",
             master::runner,
-            "Runs a runner of the master on whose host this minion is.",
+            "Calls a runner function of the master on the same host.",
         )
         .args(&[
             req("name"),
@@ -90,7 +89,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "wheel",
             master::wheel,
-            "Runs a wheel function of the master on whose host this minion is.",
+            "Calls a wheel function of the master on the same host.",
         )
         .args(&[req("name")])
         .varargs()
@@ -98,21 +97,21 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "cmd",
             master::cmd,
-            "Runs a function on minions of the master on whose host this minion is.",
+            "Runs a function on minions of the master on the same host.",
         )
         .args(CMD)
         .keywords(),
         Function::new(
             "cmd_iter",
             master::cmd,
-            "As saltutil.cmd.",
+            "Like saltutil.cmd.",
         )
         .args(CMD)
         .keywords(),
         Function::new(
             "running",
             jobs::running,
-            "The publish loads of all jobs that run on the minion, with their pids.",
+            "The publish loads of all jobs running on the minion, with their pids.",
         ),
         Function::new(
             "is_running",
@@ -129,7 +128,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "signal_job",
             jobs::signal_job,
-            "Sends a signal to a job's process and to everything that it started.",
+            "Sends a signal to a job's process and its descendants.",
         )
         .args(&[req("jid"), req("sig")]),
         Function::new(
@@ -157,25 +156,24 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "find_cached_job",
             caches::find_cached_job,
-            "The result of a job that the minion has kept (option cache_jobs).",
+            "The result of a job stored by the minion (option cache_jobs).",
         )
         .args(JID),
         Function::new(
             "clear_job_cache",
             caches::clear_job_cache,
-            "Removes kept results of jobs that are older than so many hours.",
+            "Removes stored job results older than a number of hours.",
         )
         .args(&[opt("hours", Lit::Int(24))]),
         Function::new(
             "clear_cache",
             caches::clear_cache,
-            "Removes the files of the minion's cache, except what says which jobs run and results that the master does not \
-             have yet.",
+            "Removes the files in the minion's cache, except those of running jobs and results not yet sent to the master.",
         ),
         Function::new(
             "regen_keys",
             caches::regen_keys,
-            "Removes everything in the directory of keys and makes a new pair; the daemon uses it after its next start.",
+            "Removes all files in the key directory and creates a new key pair, which the daemon uses after its next start.",
         ),
         Function::new(
             "revoke_auth",
@@ -186,19 +184,19 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "refresh_grains",
             refresh::refresh_grains,
-            "Has the minion collect its grains anew, and its pillar unless refresh_pillar is false.",
+            "Has the minion refresh its grains, and its pillar unless refresh_pillar is false.",
         )
         .keywords(),
         Function::new(
             "refresh_pillar",
             refresh::refresh_pillar,
-            "Has the minion fetch its pillar anew; with wait, until that is done.",
+            "Has the minion refresh its pillar; with wait, waits until that is done.",
         )
         .args(REFRESH_PILLAR),
         Function::new(
             "pillar_refresh",
             refresh::refresh_pillar,
-            "Another name of saltutil.refresh_pillar.",
+            "Alias of saltutil.refresh_pillar.",
         )
         .args(REFRESH_PILLAR),
         Function::new(
@@ -242,13 +240,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "sync_all",
             sync::all,
-            "Copies the custom modules of all kinds from the file server; says which ones are new or have changed.",
+            "Syncs the custom modules of all types from the file server; returns the new and changed ones.",
         )
         .args(SYNC_PILLAR),
         Function::new(
             "list_extmods",
             sync::list_extmods,
-            "The custom modules that have been copied to this minion, by kind.",
+            "The custom modules synced to this minion, by type.",
         ),
     ],
 };

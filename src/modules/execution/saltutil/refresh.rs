@@ -1,4 +1,4 @@
-//! Telling the daemon that something has changed: events on the minion's bus.
+//! Tells the daemon about changes through events on the minion's bus.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How long `refresh_modules` waits.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Fires an event without data; whether somebody is there to hear it.
+/// Fires an event without data; whether the daemon runs.
 pub(super) fn fire_refresh(call: &mut Call<'_>, tag: &str) -> Result {
     Ok(local::fire(call.ctx, tag, &Map::new()).into())
 }
@@ -24,7 +24,7 @@ pub(super) fn refresh_pillar(call: &mut Call<'_>) -> Result {
     Ok(await_event(call, "pillar_refresh", &data, PILLAR_REFRESHED, timeout).into())
 }
 
-/// Whether the event could be fired, as stock answers; that nobody answered in time is in the log.
+/// Whether the event was fired, as in stock; a missing answer is only logged.
 fn await_event(call: &Call<'_>, tag: &str, data: &Map, answer: &str, timeout: Duration) -> bool {
     match local::fire_and_wait(call.ctx, tag, data, answer, timeout) {
         Ok(_) => true,
@@ -71,7 +71,7 @@ pub(super) fn refresh_grains(call: &mut Call<'_>) -> Result {
             &halite_wire::map! {"clean_cache" => clean},
         )
     } else {
-        // Where there is no pillar to fetch, the grains alone are looked at.
+        // Without a pillar to fetch, only grains are refreshed.
         local::fire(call.ctx, "grains_refresh", &Map::new())
     };
     Ok(true.into())

@@ -1,5 +1,5 @@
-//! Custom modules from the file server (`salt/utils/extmods.py sync`): beside Python files, which halite
-//! keeps where stock keeps them and does not run, executables that `execution::custom` runs.
+//! Custom modules from the file server (`salt/utils/extmods.py sync`): Python files, which halite stores where stock
+//! does but does not run, and executables, which `execution::custom` runs.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -16,11 +16,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files that are modules to stock.
+/// Files stock treats as modules.
 const MODULES: &str = r"E@\.(pyx?|so|zip)$";
-/// Kinds of which executables are taken as well, whatever they are called.
+/// Types whose executables are synced as well, whatever their names.
 const RUN_HERE: [&str; 2] = ["modules", "grains"];
-/// What `sync_all` synchronises, in stock's order; the last three only without a master.
+/// Types synced by `sync_all`, in stock's order; the last three only without a master.
 pub(in crate::execution) const ALL: &[&str] = &[
     "clouds",
     "beacons",
@@ -75,7 +75,7 @@ fn refresh_pillar(call: &Call<'_>) {
     );
 }
 
-/// What concerns the master's side is for minions that have no master.
+/// Types for the master's side are only for minions without a master.
 fn require_masterless(call: &Call<'_>, form: &str) -> Result<()> {
     let what = match form {
         "pillar" => "Pillar modules",
@@ -117,13 +117,13 @@ pub(super) fn all(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// The environments to look in.
+/// The environments to sync from.
 fn envs(call: &Call<'_>) -> Vec<String> {
     let split = |text: &str| text.split(',').map(str::to_owned).collect();
     match call.arg("saltenv") {
         Value::Nil => match call.ctx.opts.str("saltenv").filter(|e| !e.is_empty()) {
             Some(env) => vec![env.to_owned()],
-            // Stock asks the top file.
+            // Stock evaluates the top file.
             None => vec!["base".to_owned()],
         },
         Value::Str(text) => split(text),
@@ -131,7 +131,7 @@ fn envs(call: &Call<'_>) -> Vec<String> {
     }
 }
 
-/// Names that `extmod_whitelist` or `extmod_blacklist` has for a kind, from the argument or else the option.
+/// Names in `extmod_whitelist` or `extmod_blacklist` for a type, from the argument or else the option.
 fn names(call: &Call<'_>, given: &Value, option: &str, form: &str) -> Option<Vec<String>> {
     let of_map = |map: &Map| map.get(form).map(Value::str_list);
     match given {
@@ -141,7 +141,7 @@ fn names(call: &Call<'_>, given: &Value, option: &str, form: &str) -> Option<Vec
     }
 }
 
-/// Where the modules of a minion lie.
+/// The directory of custom modules.
 fn directory(call: &Call<'_>) -> PathBuf {
     let ctx = call.ctx;
     match ctx.opts.str("extension_modules").filter(|d| !d.is_empty()) {
@@ -173,7 +173,7 @@ fn sync(call: &Call<'_>, form: &str, allowed: &Value, denied: &Value) -> Result<
         .try_for_each(|env| sync.env(env, &wanted))
         .and_then(|()| sync.clean(call));
     if let Err(e) = done {
-        // As in stock, what has been copied by then counts.
+        // As in stock, what was copied before the error counts.
         log::error!("Failed to sync {form} module: {e}");
     }
     if !sync.changed.is_empty() {
@@ -193,7 +193,7 @@ struct Sync<'a> {
     cache: PathBuf,
     form: &'a str,
     dir: PathBuf,
-    /// What the file server has.
+    /// Files on the file server.
     there: BTreeSet<PathBuf>,
     changed: Vec<String>,
 }
@@ -204,7 +204,7 @@ impl Sync<'_> {
         let stock = FileFilter::new(&MODULES.into(), &Value::Nil);
         let runs_here = RUN_HERE.contains(&self.form);
         let all = FileFilter::default();
-        // What is executable shows in its first octets only.
+        // Executables are only recognized by their first bytes.
         let pick = if runs_here { &all } else { &stock };
         let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
         cached.retain(|file| {
@@ -229,7 +229,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// `clean_dynamic_modules`: removes what the file server does not have any more.
+    /// `clean_dynamic_modules`: removes files that are no longer on the file server.
     fn clean(&self, call: &Call<'_>) -> Result<(), FileError> {
         let wanted = call.ctx.opts.get("clean_dynamic_modules");
         if wanted.is_some_and(|v| !v.truthy()) {
@@ -247,7 +247,7 @@ fn make(dir: &Path) -> io::Result<()> {
         .create(dir)
 }
 
-/// Copies a file unless it is there already.
+/// Copies a file unless the same one exists.
 fn copy(from: &Path, to: &Path) -> io::Result<bool> {
     let hash = |path: &Path| hash_file(path, HashType::Sha256);
     if to.is_file() && hash(from)? == hash(to)? {
@@ -258,7 +258,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes files that are not in `there`, and directories that are empty then.
+/// Removes files that are not in `there`, and directories left empty.
 fn remove_stale(root: &Path, dir: &Path, there: &BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

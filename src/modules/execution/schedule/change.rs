@@ -1,4 +1,4 @@
-//! Adding, changing and removing jobs.
+//! Adding, changing and removing scheduled jobs.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError};
@@ -117,7 +117,7 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Equal as Python's maps are, whatever the order.
+/// Equality of Python dicts, regardless of order.
 fn same(a: &Map, b: &Map) -> bool {
     a.len() == b.len()
         && a.iter()
@@ -156,7 +156,7 @@ pub(super) fn delete(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Has the daemon take a job out; `None` if there is no such job.
+/// Has the daemon remove a job; `None` if it does not exist.
 fn remove(call: &Call<'_>, name: &str, persist: Value) -> Option<bool> {
     let mut data = halite_wire::map! {"name" => name, "func" => "delete", "persist" => persist};
     if !jobs(call, ListFilter::of("opts")).contains(name) {
@@ -215,7 +215,7 @@ pub(super) fn purge(call: &mut Call<'_>) -> Result {
     .into())
 }
 
-/// `copy`, and `move` with `away`.
+/// `copy`, or `move` if `away` is set.
 pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     let name = name(call);
     let (done, would) = if away {
@@ -234,7 +234,7 @@ pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     let Some(job) = found else {
         return Ok(ScheduleReply::bare(format!("Job {name} does not exist."), false).into());
     };
-    // Stock sends the keys as texts without the name, which schedule.add then misses.
+    // Stock sends the keys as text without the name, which `schedule.add` then misses.
     let mut kwargs = Map::new();
     for (key, value) in job.0 {
         match key.as_str().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Enabling, running, postponing.
+//! Enabling, running and postponing scheduled jobs.
 
 use super::super::Call;
 use super::super::declare::Result;
@@ -9,7 +9,7 @@ use halite_schedule::strptime;
 use halite_wire::{Map, Value, yaml};
 use std::path::Path;
 
-/// Where a job is, with what an event about it says of that; `None` if there is no such job.
+/// Where a job is configured, and the matching event data; `None` if it does not exist.
 fn locate(call: &Call<'_>, data: &mut Map, name: &str) -> Option<()> {
     if jobs(call, ListFilter::of("opts")).contains(name) {
         return Some(());
@@ -176,7 +176,7 @@ pub(super) fn skip_job(call: &mut Call<'_>) -> Result {
     explicit(call, &times, "skip", "Added Skip Job")
 }
 
-/// `postpone_job` and `skip_job`; `times` are the arguments with what is said if one is missing.
+/// `postpone_job` and `skip_job`; `times` are the arguments with their error messages if missing.
 fn explicit(call: &Call<'_>, times: &[(&str, &str)], word: &str, did: &str) -> Result {
     let name = name(call);
     let say = |comment: &str, result| Ok(ScheduleReply::bare(comment, result).into());

@@ -1,4 +1,4 @@
-//! A job from keywords (`build_schedule_item`).
+//! Builds a scheduled job from keywords (`build_schedule_item`).
 
 use super::super::Call;
 use super::super::declare::Result;
@@ -7,7 +7,7 @@ use halite_schedule::Moment;
 use halite_wire::{Map, Value};
 
 const UNITS: &[&str] = &["seconds", "minutes", "hours", "days"];
-/// Keywords that are taken over as they are.
+/// Keywords copied unchanged.
 const COPIED: &[&str] = &[
     "range",
     "when",
@@ -35,7 +35,7 @@ pub(super) fn build_schedule_item(call: &mut Call<'_>) -> Result {
         .map_or_else(|why| ScheduleReply::bare(why, false).into(), Value::Map))
 }
 
-/// Ways of saying when that do not go together; `last` is the word of the function that asks.
+/// Conflicting time options; `last` is the calling function's wording.
 pub(super) fn conflict(kwargs: &Map, last: &str) -> Option<String> {
     let has = |key: &str| kwargs.contains(key);
     if UNITS.iter().any(|unit| has(unit)) && (has("when") || has("cron")) {
@@ -56,7 +56,7 @@ pub(super) fn conflict(kwargs: &Map, last: &str) -> Option<String> {
     both.then(|| "Unable to use \"when\" and \"cron\" options together.  Ignoring.".to_owned())
 }
 
-/// The job; the inner error is a comment for the caller.
+/// Builds the job; the inner error is a comment for the caller.
 ///
 /// # Errors
 /// `KeyError` without a function.

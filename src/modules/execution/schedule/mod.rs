@@ -1,5 +1,5 @@
-//! `schedule`: the jobs that the minion gives itself (`salt/modules/schedule.py`). The schedule is the
-//! daemon's; functions ask it by events on the minion's bus and wait for the events that answer.
+//! `schedule`: the minion's own scheduled jobs (`salt/modules/schedule.py`). The daemon owns the schedule; functions
+//! send it events on the minion's bus and wait for its answers.
 
 mod change;
 mod control;
@@ -14,7 +14,7 @@ use halite_wire::{Map, Value, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the daemon may take to answer.
+/// Timeout for the daemon's answer.
 const WAIT: Duration = Duration::from_secs(30);
 
 const NAME: &[Arg] = &[req("name")];
@@ -26,7 +26,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "list",
             show::list,
-            "The jobs of the schedule, as YAML unless return_yaml is false.",
+            "The scheduled jobs, as YAML unless return_yaml is false.",
         )
         .inner("list_")
         .args(&[
@@ -39,7 +39,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "is_enabled",
             show::is_enabled,
-            "Whether the schedule is enabled, or one job of it as it is written.",
+            "Whether the schedule is enabled, or the definition of one of its jobs.",
         )
         .args(&[opt("name", Lit::Nil)]),
         Function::new(
@@ -52,29 +52,29 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "job_status",
             show::job_status,
-            "A job as it is written, with its last and its next run.",
+            "A job's definition with its last and next run.",
         )
         .args(&[req("name"), opt("time_fmt", Lit::Str("%Y-%m-%dT%H:%M:%S"))]),
         Function::new(
             "build_schedule_item",
             item::build_schedule_item,
-            "What schedule.add would put into the schedule.",
+            "The item that schedule.add would add.",
         )
         .args(NAME)
         .keywords(),
         Function::new("add", change::add, "Adds a job to the schedule.")
             .args(NAME)
             .keywords(),
-        Function::new("modify", change::modify, "Changes a job of the schedule.")
+        Function::new("modify", change::modify, "Changes a scheduled job.")
             .args(NAME)
             .keywords(),
-        Function::new("delete", change::delete, "Takes a job out of the schedule.")
+        Function::new("delete", change::delete, "Removes a job from the schedule.")
             .args(NAME)
             .keywords(),
         Function::new(
             "purge",
             change::purge,
-            "Takes all jobs out of the schedule.",
+            "Removes all jobs from the schedule.",
         )
         .keywords(),
         Function::new("enable_job", control::enable_job, "Enables a job.")
@@ -85,52 +85,52 @@ pub(super) const MODULE: Module = Module {
             .keywords(),
         Function::new("enable", control::enable, "Enables the schedule.").keywords(),
         Function::new("disable", control::disable, "Disables the schedule.").keywords(),
-        Function::new("run_job", control::run_job, "Runs a job at once.")
+        Function::new("run_job", control::run_job, "Runs a job immediately.")
             .args(&[req("name"), opt("force", Lit::Bool(false))]),
-        Function::new("save", control::save, "Writes the schedule down.").keywords(),
+        Function::new("save", control::save, "Saves the schedule.").keywords(),
         Function::new(
             "reload",
             control::reload,
-            "Reads the schedule of the pillar and of schedule.conf anew.",
+            "Reloads the schedule from the pillar and schedule.conf.",
         )
         .inner("reload_"),
         Function::new(
             "postpone_job",
             control::postpone_job,
-            "Runs a job at another time than the one given.",
+            "Runs a job at another time than the given one.",
         )
         .args(&[req("name"), req("current_time"), req("new_time")])
         .keywords(),
         Function::new(
             "skip_job",
             control::skip_job,
-            "Does not run a job at the time given.",
+            "Skips a job at the given time.",
         )
         .args(&[req("name"), req("current_time")])
         .keywords(),
         Function::new(
             "copy",
             |c| change::send(c, false),
-            "Adds a job of this minion to the schedules of others.",
+            "Copies a scheduled job of this minion to other minions.",
         )
         .args(TARGET)
         .keywords(),
         Function::new(
             "move",
             |c| change::send(c, true),
-            "Adds a job of this minion to the schedules of others, and takes it out here.",
+            "Moves a scheduled job of this minion to other minions.",
         )
         .args(TARGET)
         .keywords(),
     ],
 };
 
-/// The usual answer.
+/// The usual result.
 struct ScheduleReply {
     comment: Value,
     result: bool,
     changes: Option<Map>,
-    /// The order of the keys: `changes` before `result`.
+    /// Key order: `changes` before `result`.
     changes_first: bool,
 }
 
@@ -145,7 +145,7 @@ impl ScheduleReply {
         }
     }
 
-    /// As [`ScheduleReply::new`], for functions of stock that put the changes before the result.
+    /// Like [`ScheduleReply::new`], for functions whose stock result has the changes before the result.
     fn changing(comment: impl Into<Value>, result: bool) -> ScheduleReply {
         ScheduleReply {
             changes_first: true,
@@ -153,7 +153,7 @@ impl ScheduleReply {
         }
     }
 
-    /// Without one.
+    /// Without changes.
     fn bare(comment: impl Into<Value>, result: bool) -> ScheduleReply {
         ScheduleReply {
             changes: None,
@@ -185,7 +185,7 @@ impl From<ScheduleReply> for Value {
     }
 }
 
-/// Asks the daemon; `None` if there is none or it does not answer.
+/// Sends a request to the daemon; `None` if it does not run or answer.
 fn request(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
     let answer = local::fire_and_wait(call.ctx, "manage_schedule", data, &tag, WAIT);
@@ -194,12 +194,12 @@ fn request(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
         .filter(|a| a.get("complete").is_some_and(Value::truthy))
 }
 
-/// The schedule after a change, as the daemon tells it.
+/// The schedule after a change, from the daemon.
 fn changed(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
     request(call, data, answer)?.remove("schedule")?.into_map()
 }
 
-/// The name of the job.
+/// The job's name.
 fn name(call: &Call<'_>) -> String {
     match call.arg("name") {
         Value::Nil => String::new(),
@@ -207,12 +207,12 @@ fn name(call: &Call<'_>) -> String {
     }
 }
 
-/// A keyword that is true.
+/// Whether a keyword is true.
 fn keyword(call: &Call<'_>, key: &str) -> bool {
     call.bound.kwargs.get(key).is_some_and(Value::truthy)
 }
 
-/// `persist`, true unless it is given.
+/// `persist`, true by default.
 fn persist(call: &Call<'_>) -> Value {
     let given = call.bound.kwargs.get("persist").cloned();
     given.unwrap_or(Value::Bool(true))
@@ -229,7 +229,7 @@ fn file(call: &Call<'_>) -> PathBuf {
         .join("_schedule.conf")
 }
 
-/// What is written there.
+/// Its content.
 fn saved(call: &Call<'_>) -> Map {
     let text = std::fs::read_to_string(file(call)).unwrap_or_default();
     let read = yaml::parse(&text).ok().and_then(Value::into_map);
@@ -237,7 +237,7 @@ fn saved(call: &Call<'_>) -> Map {
     schedule.and_then(Value::into_map).unwrap_or_default()
 }
 
-/// Writes it there, for a minion that does not run.
+/// Writes it, for a minion that does not run.
 fn save(call: &Call<'_>, schedule: &Map) {
     let path = file(call);
     let text = yaml::emit(
@@ -255,7 +255,7 @@ fn save(call: &Call<'_>, schedule: &Map) {
     }
 }
 
-/// Fires without waiting; whether somebody hears it.
+/// Fires without waiting; whether the daemon runs.
 fn fire(call: &Call<'_>, data: &Map) -> bool {
     local::fire(call.ctx, "manage_schedule", data)
 }

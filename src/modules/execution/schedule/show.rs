@@ -1,4 +1,4 @@
-//! Looking at the schedule.
+//! Functions that show the schedule.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError};
@@ -6,7 +6,7 @@ use super::{name, request, saved};
 use halite_schedule::strptime;
 use halite_wire::{Map, Value, yaml};
 
-/// Keys of a job that are shown.
+/// Keys of a job to show.
 const SHOWN: &[&str] = &[
     "name",
     "maxrunning",
@@ -38,7 +38,7 @@ const SHOWN: &[&str] = &[
     "run_after_skip_range",
 ];
 
-/// What `list` is asked for.
+/// What to list.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ListFilter<'a> {
     pub all: bool,
@@ -48,7 +48,7 @@ pub(super) struct ListFilter<'a> {
 }
 
 impl ListFilter<'_> {
-    /// Everything, hidden jobs included.
+    /// Everything, including hidden jobs.
     pub(super) fn all() -> ListFilter<'static> {
         ListFilter {
             all: true,
@@ -56,7 +56,7 @@ impl ListFilter<'_> {
         }
     }
 
-    /// Everything of one place: `opts` or `pillar`.
+    /// Everything from one place: `opts` or `pillar`.
     pub(super) fn of(place: &str) -> ListFilter<'_> {
         ListFilter {
             all: true,
@@ -66,7 +66,7 @@ impl ListFilter<'_> {
     }
 }
 
-/// The jobs, each with the keys that are shown.
+/// The jobs, with the keys to show.
 pub(super) fn jobs(call: &Call<'_>, wanted: ListFilter<'_>) -> Map {
     let schedule = if wanted.offline {
         saved(call)

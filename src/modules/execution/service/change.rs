@@ -1,4 +1,4 @@
-//! Starting, stopping, enabling, masking.
+//! Starting, stopping, enabling and masking services.
 
 use super::{Systemctl, masked, name, root, units, warn_if_changed};
 use crate::execution::cmd::which;
@@ -6,13 +6,13 @@ use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, command_helpers, python, systemd};
 use halite_wire::Value;
 
-/// What a failed command says, without the names of scopes.
+/// A failed command's output, without scope names.
 fn without_scope(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|l| !l.ends_with(".scope")).collect();
     lines.join("\n").trim().to_owned()
 }
 
-/// The minion would wait for its own end; it does not by default.
+/// The default is true for the minion itself, which would otherwise wait for its own end.
 fn no_block(call: &Call<'_>, name: &str) -> bool {
     match call.arg("no_block") {
         Value::Nil => {
@@ -184,7 +184,7 @@ pub fn disable(call: &mut Call<'_>) -> Result {
     Ok(ran.ok().into())
 }
 
-/// A service with a script of its own, by the program that the host has for these.
+/// A service with an init script, managed by the host's program for them.
 fn sysv(call: &mut Call<'_>, name: &str, update: &[&str], chkconfig: &str) -> Result {
     let mut argv = Vec::new();
     if systemd::scope(call) {

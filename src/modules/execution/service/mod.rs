@@ -1,5 +1,5 @@
-//! `service`: the services of hosts with systemd, also of those where it is installed but does
-//! not run, as in containers and images.
+//! `service`: services of hosts with systemd, including hosts where it is installed but not running, like containers
+//! and images.
 
 mod change;
 mod units;
@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "stop",
             change::stop,
-            "Stops a service; whether that went well.",
+            "Stops a service; returns whether it worked.",
         )
         .args(&[req("name"), opt("no_block", NIL)]),
         Function::new(
@@ -64,66 +64,54 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "status",
             units::status,
-            "Whether a service runs; of a glob, whether each that fits does.",
+            "Whether a service is running; for a glob, of each matching one.",
         )
         .args(&[req("name"), opt("sig", NIL)]),
-        Function::new(
-            "enable",
-            change::enable,
-            "Makes a service start with the host.",
-        )
-        .args(&[
-            req("name"),
-            opt("no_block", NO),
-            opt("unmask", NO),
-            opt("unmask_runtime", NO),
-            opt("root", NIL),
-        ])
-        .keywords(),
-        Function::new(
-            "disable",
-            change::disable,
-            "Keeps a service from starting with the host.",
-        )
-        .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
-        .keywords(),
+        Function::new("enable", change::enable, "Enables a service at boot.")
+            .args(&[
+                req("name"),
+                opt("no_block", NO),
+                opt("unmask", NO),
+                opt("unmask_runtime", NO),
+                opt("root", NIL),
+            ])
+            .keywords(),
+        Function::new("disable", change::disable, "Disables a service at boot.")
+            .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
+            .keywords(),
         Function::new(
             "enabled",
             |c| Ok(units::enabled(c)?.into()),
-            "Whether a service starts with the host.",
+            "Whether a service is enabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)])
         .keywords(),
         Function::new(
             "disabled",
             |c| Ok((!units::enabled(c)?).into()),
-            "Whether a service does not start with the host.",
+            "Whether a service is disabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)]),
         Function::new(
             "mask",
             change::mask,
-            "Makes it impossible to start a service.",
+            "Masks a service, so that it cannot be started.",
         )
         .args(MASK),
-        Function::new(
-            "unmask",
-            change::unmask,
-            "Makes it possible again to start a service.",
-        )
-        .inner("unmask_")
-        .args(MASK),
+        Function::new("unmask", change::unmask, "Unmasks a service.")
+            .inner("unmask_")
+            .args(MASK),
         Function::new("masked", masked_function, "Whether a service is masked.").args(MASK),
         Function::new(
             "available",
             |c| Ok(available(c)?.into()),
-            "Whether there is a service.",
+            "Whether a service exists.",
         )
         .args(&[req("name")]),
         Function::new(
             "missing",
             |c| Ok((!available(c)?).into()),
-            "Whether there is no such service.",
+            "Whether a service does not exist.",
         )
         .args(&[req("name")]),
         Function::new(
@@ -132,7 +120,7 @@ pub(super) const MODULE: Module = Module {
             "All services.",
         )
         .args(&[opt("root", NIL)]),
-        Function::new("get_running", units::running, "The services that run."),
+        Function::new("get_running", units::running, "The running services."),
         Function::new(
             "get_enabled",
             |c| units::with_state(c, "enabled"),
@@ -162,17 +150,17 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "systemctl_reload",
             change::daemon_reload,
-            "Lets systemd read its units again.",
+            "Has systemd reload its units.",
         ),
         Function::new(
             "offline",
             |_| Ok(offline()),
-            "Whether systemd is installed but does not run: then the path of systemctl.",
+            "The path of systemctl if systemd is installed but not running.",
         ),
         Function::new(
             "firstboot",
             change::firstboot,
-            "Sets what systemd-firstboot asks for on a first start.",
+            "Sets what systemd-firstboot asks for on a first boot.",
         )
         .args(&[
             opt("locale", NIL),
@@ -210,7 +198,7 @@ fn under_root(path: &str, root: Option<&str>) -> String {
     }
 }
 
-/// A name with the kind of unit at its end.
+/// A name with its unit type.
 fn unit(name: &str) -> String {
     if units::KINDS.iter().any(|kind| name.ends_with(kind)) {
         name.to_owned()
@@ -219,7 +207,7 @@ fn unit(name: &str) -> String {
     }
 }
 
-/// How `systemctl` is called.
+/// How to call `systemctl`.
 #[derive(Clone, Debug, Default)]
 struct Systemctl<'a> {
     action: &'a [&'a str],
@@ -231,7 +219,7 @@ struct Systemctl<'a> {
 }
 
 impl Systemctl<'_> {
-    /// The argument vector; `scope` says whether systemd can make one.
+    /// The argument vector; `scope` says whether systemd scopes are available.
     fn argv(&self, program: &str, scope: bool) -> Vec<String> {
         let mut argv: Vec<String> = Vec::new();
         if self.scope && scope {
@@ -258,7 +246,7 @@ impl Systemctl<'_> {
 
     fn words(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
         let Some(program) = which("systemctl") else {
-            // Stock has another module for hosts without systemd.
+            // Stock uses another module on hosts without systemd.
             let fun = call.function.name;
             return Err(CallError::Missing(format!(
                 "'service.{fun}' is not available."
@@ -282,7 +270,7 @@ impl Systemctl<'_> {
         command_helpers::all(call, argv)
     }
 
-    /// The same with both outputs in one; `anyway` leaves the job's return code alone.
+    /// The same with standard error merged; `anyway` leaves the job's return code alone.
     fn printed(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
         let argv = self.words(call)?;
         let ran = command_helpers::helper(
@@ -334,7 +322,7 @@ fn known(call: &mut Call<'_>, name: &str) -> Result<bool> {
     }
 }
 
-/// Lets systemd read its units again if the one that is asked for is new or other.
+/// Has systemd reload its units if the requested one is new or changed.
 fn warn_if_changed(call: &mut Call<'_>, name: &str) -> Result<()> {
     let path = format!("/etc/systemd/system/{}", unit(name));
     let readable = nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::R_OK).is_ok();

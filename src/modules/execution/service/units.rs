@@ -1,4 +1,4 @@
-//! Which services there are and how they are.
+//! Listing services and their states.
 
 use super::{Systemctl, name, root, under_root, warn_if_changed};
 use crate::execution::cmd::which;
@@ -9,7 +9,7 @@ use halite_wire::{Map, Value};
 use nix::unistd::{AccessFlags, access};
 use std::collections::BTreeSet;
 
-/// The kinds of units that count as services.
+/// Unit types treated as services.
 pub const KINDS: [&str; 9] = [
     "service",
     "socket",
@@ -29,7 +29,7 @@ const DIRS: [&str; 3] = [
 ];
 const LIST: &[&str] = &["--full", "--no-legend", "--no-pager", "list-unit-files"];
 
-/// The name of a unit as a service: without `.service`, nothing for other kinds of files.
+/// A unit file's service name: without `.service`; `None` for other file types.
 fn service(unit: &str) -> Option<&str> {
     let (name, kind) = unit.rsplit_once('.')?;
     match kind {
@@ -62,7 +62,7 @@ fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
     all
 }
 
-/// Services that have only a script in `init.d`.
+/// Services that only have an init script.
 pub fn sysv(root: Option<&str>) -> Vec<String> {
     let dir = under_root("/etc/init.d", root);
     let known = of_systemd(root);
@@ -80,7 +80,7 @@ pub fn all(root: Option<&str>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// The run level that scripts are linked for.
+/// The current run level, for init script links.
 fn runlevel(call: &mut Call<'_>) -> Result<String> {
     if let Some(program) = which("runlevel") {
         let text = command_helpers::printed_anyway(call, [program])?;
@@ -106,7 +106,7 @@ fn sysv_enabled(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result<b
     }))
 }
 
-/// The services whose unit file is in a state; those with scripts are enabled or disabled as well.
+/// Services whose unit file is in a state; init scripts are enabled or disabled.
 pub fn with_state(call: &mut Call<'_>, state: &str) -> Result {
     let root = root(call);
     let ctl = Systemctl {
@@ -145,7 +145,7 @@ pub fn running(call: &mut Call<'_>) -> Result {
     Ok(are_running(&text).into())
 }
 
-/// A line with fewer than four words is taken to be as the one before, as stock does.
+/// A line with fewer than four words counts like the previous one, as in stock.
 fn are_running(text: &str) -> Vec<String> {
     let mut all = BTreeSet::new();
     let mut state = "";
@@ -197,7 +197,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Whether a service starts with the host; another name of one that does counts.
+/// Whether a service starts at boot, possibly under an alias.
 pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
     let (name, root) = (name(call), root(call));
     let root = root.as_deref();

@@ -1,4 +1,4 @@
-//! `slsutil`: helpers of templates and SLS files.
+//! `slsutil`: helpers for templates and SLS files.
 
 mod render;
 mod serial;
@@ -26,7 +26,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "merge",
             merge,
-            "Two maps merged by one of the strategies of pillars.",
+            "Merges two maps with one of the pillar's strategies.",
         )
         .args(args![
             obj_a,
@@ -38,7 +38,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "merge_all",
             merge_all,
-            "All maps of a list merged by one of the strategies of pillars.",
+            "Merges all maps of a list with one of the pillar's strategies.",
         )
         .args(args![
             lst,
@@ -49,7 +49,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "renderer",
             render::renderer,
-            "A file or a text through a pipe of renderers.",
+            "Renders a file or text with a render pipeline.",
         )
         .args(args![
             path = None,
@@ -60,21 +60,21 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "serialize",
             serial::serialize,
-            "Data as text: json, yaml, msgpack or configparser.",
+            "Serializes data: json, yaml, msgpack or configparser.",
         )
         .args(args![serializer, obj])
         .keywords(),
         Function::new(
             "deserialize",
             serial::deserialize,
-            "Data from text: json, yaml, msgpack or configparser.",
+            "Deserializes text: json, yaml, msgpack or configparser.",
         )
         .args(args![serializer, stream_or_string])
         .keywords(),
         Function::new(
             "banner",
             banner,
-            "A comment in a frame, for the head of a managed file.",
+            "A framed comment for the head of a managed file.",
         )
         .args(args![
             width = { 72 },
@@ -89,31 +89,31 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "boolstr",
             boolstr,
-            "One of two texts, by whether a value is true.",
+            "One of two texts, depending on whether a value is true.",
         )
         .args(args![value, true = "true", false = "false"]),
         Function::new(
             "file_exists",
             |c| exists(c, true, false),
-            "Whether the file server has a file.",
+            "Whether a file exists on the file server.",
         )
         .args(args![path, saltenv = "base"]),
         Function::new(
             "dir_exists",
             |c| exists(c, false, true),
-            "Whether the file server has a directory.",
+            "Whether a directory exists on the file server.",
         )
         .args(args![path, saltenv = "base"]),
         Function::new(
             "path_exists",
             |c| exists(c, true, true),
-            "Whether the file server has a file or directory.",
+            "Whether a file or directory exists on the file server.",
         )
         .args(args![path, saltenv = "base"]),
         Function::new(
             "findup",
             findup,
-            "The first of some file names in a directory of the file server or those above it.",
+            "The first of some file names in a directory of the file server or its parents.",
         )
         .args(args![startpath, filenames, saltenv = "base"]),
     ],
@@ -166,7 +166,7 @@ fn merge_all(call: &mut Call<'_>) -> Result {
     Ok(merged.into())
 }
 
-/// `str.center`: where one blank is over, it stands behind a line of even width.
+/// `str.center`: an odd blank goes to the right if the width is even.
 fn centered(text: &str, width: usize) -> String {
     let over = width.saturating_sub(text.chars().count());
     let left = over / 2 + (over & width & 1);
@@ -200,7 +200,7 @@ fn banner(call: &mut Call<'_>) -> Result {
     };
     let title = call.text("title").unwrap_or_else(|| TITLE.to_owned());
     let text = call.text("text").unwrap_or_else(|| TEXT.to_owned());
-    // Where Python's TextWrapper puts one blank for each white space.
+    // Like Python's TextWrapper, replace each white space by one blank.
     let wrap = |text: &str| wrapper.wrap(&text.replace(['\n', '\t', '\r', '\u{b}', '\u{c}'], " "));
     let mut lines: Vec<String> = call.text("blockstart").into_iter().collect();
     lines.extend([border.clone(), spacer.clone()]);
@@ -223,7 +223,7 @@ fn boolstr(call: &mut Call<'_>) -> Result {
     Ok(call.arg(name).clone())
 }
 
-/// What the file server has.
+/// Files on the file server.
 struct FileListing {
     files: Vec<String>,
     dirs: Vec<String>,

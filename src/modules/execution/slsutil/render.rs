@@ -1,4 +1,4 @@
-//! A pipe of renderers on the minion: `salt` in its templates are the minion's own functions.
+//! A render pipeline on the minion; `salt` in its templates are the minion's own functions.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, Context, python};
@@ -62,7 +62,7 @@ pub fn renderer(call: &mut Call<'_>) -> Result {
         .map_err(|e| CallError::raised("salt.exceptions.SaltRenderError", e.to_string()))
 }
 
-/// The text of a file of the file server or of this host; `None` if there is none.
+/// The text of a local file or one on the file server; `None` if it does not exist.
 fn read(call: &Call<'_>, path: &str, saltenv: &str) -> Result<Option<String>> {
     let found = FileClient::new(call.ctx)?.cache_file(path, saltenv)?;
     let Some(file) = found.filter(|file| file.is_file()) else {

@@ -1,4 +1,4 @@
-//! Data as text and back (`salt/serializers`).
+//! Serializers (`salt/serializers`).
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
@@ -37,7 +37,7 @@ pub fn serialize(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The filter of templates writes JSON as Python does.
+/// The template filter writes JSON like Python.
 fn json(call: &Call<'_>, obj: &Value) -> Result {
     let variables = vec![
         ("obj".to_owned(), Obj::from(obj)),
@@ -100,7 +100,7 @@ pub fn deserialize(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Sections of an INI file with their keys; a line that is indented goes on with a value.
+/// Sections of an INI file with their keys; indented lines continue a value.
 fn sections(text: &str) -> Result<Map, String> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Keys that may log in as a user.
+//! Authorized keys of users.
 
 use super::keys::{fingerprint, kind, users};
 use super::{chown, user};
@@ -12,11 +12,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Options, then kind, key and comment of a line.
+/// Options, type, key and comment of a line.
 static LINE: LazyLock<Option<regex::Regex>> =
     LazyLock::new(|| regex::Regex::new(r"^(.*?)\s?((?:sk-)?(?:ssh\-|ecds)[\w@.-]+\s.+)$").ok());
 
-/// Where a key stands in a line that is replaced.
+/// Position of the key in a line to replace.
 static KEY: LazyLock<Option<regex::Regex>> = LazyLock::new(|| {
     regex::Regex::new(
         r"((.*)\s)?((?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+)\s([a-zA-Z0-9+/]+={0,2})(\s(.*))?",
@@ -24,7 +24,7 @@ static KEY: LazyLock<Option<regex::Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// One line that lets a key in. Options that come as text are taken letter by letter, as stock does.
+/// An `authorized_keys` line. Options given as text are split into letters, as in stock.
 fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
     let list: Vec<String> = match options {
         Value::Array(list) => list.iter().map(python::str).collect(),
@@ -39,7 +39,7 @@ fn auth_line(key: &str, enc: &str, comment: &str, options: &Value) -> String {
     format!("{head}{enc} {key} {comment}\n")
 }
 
-/// The file of a user's keys; `%u` and `%h` in its name are the user and his home.
+/// A user's authorized keys file; `%u` and `%h` in its name are the user and home directory.
 fn file_of(name: &str, config: &str) -> Result<String> {
     let missing = || CallError::Command(format!("User '{name}' does not exist"));
     let info = user(name)?.ok_or_else(missing)?;
@@ -72,7 +72,7 @@ fn file_of(name: &str, config: &str) -> Result<String> {
     })
 }
 
-/// The keys of a file by themselves: `enc`, `comment`, `options`, `fingerprint`.
+/// The keys of a file by key: `enc`, `comment`, `options`, `fingerprint`.
 fn validated(path: &str, hash: &Value) -> Result<Map> {
     let text = std::fs::read(path)
         .map_err(|_| CallError::Command(format!("Problem reading ssh key file {path}")))?;
@@ -142,7 +142,7 @@ pub fn auth_keys(call: &mut Call<'_>) -> Result {
     Ok(all.into())
 }
 
-/// A key as it shall be.
+/// A wanted key.
 struct KeyRequest {
     user: String,
     key: String,
@@ -166,7 +166,7 @@ impl KeyRequest {
         }
     }
 
-    /// A key of a source file.
+    /// A key from a source file.
     fn entry(call: &Call<'_>, key: &str, entry: &Value) -> KeyRequest {
         let part = |name| {
             entry
@@ -207,7 +207,7 @@ pub fn check_key(call: &mut Call<'_>) -> Result {
     Ok(KeyRequest::from_call(call).state()?.into())
 }
 
-/// The keys of a file that the master, or whoever else, has; `None` if it cannot be had.
+/// The keys of a source file; `None` if it is not available.
 fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
     let args = vec![call.arg("source").clone(), call.arg("saltenv").clone()];
     let file = call.salt("cp.cache_file", args, Map::new())?;

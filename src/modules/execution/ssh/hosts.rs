@@ -1,4 +1,4 @@
-//! Keys of other hosts: `known_hosts`.
+//! Host keys: `known_hosts`.
 
 use super::keys::fingerprint;
 use super::{chown, error, user};
@@ -11,23 +11,19 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-pub const GET: Function = Function::new(
-    "get_known_host_entries",
-    get,
-    "The keys that a file has of a host.",
-)
-.args(&[
-    req("user"),
-    req("hostname"),
-    opt("config", Lit::Nil),
-    opt("port", Lit::Nil),
-    opt("fingerprint_hash_type", Lit::Nil),
-]);
+pub const GET: Function = Function::new("get_known_host_entries", get, "The known keys of a host.")
+    .args(&[
+        req("user"),
+        req("hostname"),
+        opt("config", Lit::Nil),
+        opt("port", Lit::Nil),
+        opt("fingerprint_hash_type", Lit::Nil),
+    ]);
 
 pub const RECEIVE: Function = Function::new(
     "recv_known_host_entries",
     receive,
-    "The keys that a host shows.",
+    "Fetches the keys of a host.",
 )
 .args(&[
     req("hostname"),
@@ -41,13 +37,13 @@ pub const RECEIVE: Function = Function::new(
 pub const HASH: Function = Function::new(
     "hash_known_hosts",
     hash_known_hosts,
-    "Hides the names of hosts in a file of keys.",
+    "Hashes the host names in a known_hosts file.",
 )
 .args(&[opt("user", Lit::Nil), opt("config", Lit::Nil)]);
 
 const DEFAULT_PORT: i64 = 22;
 
-/// The file, or the answer that says why there is none.
+/// The file, or the result that explains why there is none.
 enum KnownHostsFile {
     Path(String),
     Answer(Value),
@@ -93,7 +89,7 @@ fn required(program: &str) -> Result<()> {
     }
 }
 
-/// The name of a host as `ssh` knows it on another port.
+/// A host's name with a non-default port, as `ssh` writes it.
 fn ssh_name(host: &Value, port: &Value) -> String {
     let host = python::str(host);
     if !port.truthy() || *port == Value::Int(DEFAULT_PORT) {
@@ -103,7 +99,7 @@ fn ssh_name(host: &Value, port: &Value) -> String {
     }
 }
 
-/// Lines of a name, a kind and a key.
+/// Lines of name, type and key.
 fn entries(text: &str, hash: &Value) -> Result<Vec<Map>> {
     let mut all = Vec::new();
     for line in text.lines().map(str::trim).filter(|l| !l.starts_with('#')) {
@@ -143,7 +139,7 @@ fn get(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The entries of a file for the host and port of the call.
+/// The entries for the call's host and port.
 fn matching_entries(call: &mut Call<'_>, path: &str) -> Result<Vec<Map>> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;
@@ -331,7 +327,7 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
     Ok(map! {"status" => "updated", "old" => list(&stored), "new" => list(&fresh)}.into())
 }
 
-/// The lines to add; another port is written beside the name unless it stands there.
+/// The lines to add; a non-default port is added to the name if missing.
 fn lines(entries: &mut [Map], port: &Value, hide: bool) -> String {
     let mut text = String::new();
     for entry in entries {
@@ -347,7 +343,7 @@ fn lines(entries: &mut [Map], port: &Value, hide: bool) -> String {
     text
 }
 
-/// Takes the lines of the host out of the file.
+/// Removes a host's lines from the file.
 fn remove_host(call: &mut Call<'_>, path: &str, enc: &Value) -> Result<()> {
     let (host, port) = (call.arg("hostname").clone(), call.arg("port").clone());
     let text = lookup(call, path, &host, &port)?;

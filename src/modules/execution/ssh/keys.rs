@@ -1,4 +1,4 @@
-//! Keys as such: their fingerprints and kinds, and those that lie on this host.
+//! Keys: fingerprints, types, and those on this host.
 
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, accounts, python};
@@ -9,13 +9,13 @@ use halite_wire::{Map, Value};
 use md5::Digest;
 use std::path::Path;
 
-/// As Python's `b64decode` with `validate`.
+/// Like Python's `b64decode` with `validate`.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// The fingerprint of a public key; nothing if it is none.
+/// The fingerprint of a public key; `None` if invalid.
 pub fn fingerprint(key: &str, hash: &Value) -> Result<Option<String>> {
     let name = if hash.truthy() {
         python::str(hash).to_lowercase()
@@ -41,10 +41,10 @@ pub fn fingerprint(key: &str, hash: &Value) -> Result<Option<String>> {
     Ok(Some(pairs.join(":")))
 }
 
-/// The full name of a kind of key.
+/// The full name of a key type.
 ///
 /// # Errors
-/// There is no such kind.
+/// Unknown type.
 pub fn kind(enc: &Value) -> Result<String> {
     const ALSO: [&str; 13] = [
         "rsa-sha2-512",
@@ -78,7 +78,7 @@ pub fn kind(enc: &Value) -> Result<String> {
     Ok(full.to_owned())
 }
 
-/// The kind in a name such as `ssh_host_rsa_key.pub`: `rsa.pub`, and whether it is public and a certificate.
+/// Parses names like `ssh_host_rsa_key.pub`: `rsa.pub`, and whether it is public and a certificate.
 fn host_key(name: &str) -> Option<(String, bool, bool)> {
     let rest = name.strip_prefix("ssh_host_")?;
     let at = rest.rfind("_key").filter(|at| *at > 0)?;
@@ -115,7 +115,7 @@ pub fn host_keys(call: &mut Call<'_>) -> Result {
     Ok(keys.into())
 }
 
-/// Names of users: one, several, or all.
+/// User names: one, several, or all.
 pub fn users(value: &Value) -> Result<Vec<String>> {
     Ok(match value {
         Value::Array(list) if !list.is_empty() => list.iter().map(python::str).collect(),

@@ -1,4 +1,4 @@
-//! `ssh`: keys of users and of hosts, in the files of OpenSSH.
+//! `ssh`: keys of users and hosts in OpenSSH's files.
 
 mod auth;
 mod hosts;
@@ -17,7 +17,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "auth_keys",
             auth::auth_keys,
-            "The keys that may log in as a user, or as each of several.",
+            "The authorized keys of one or several users.",
         )
         .args(&[
             opt("user", NIL),
@@ -27,7 +27,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "check_key",
             auth::check_key,
-            "Whether a key of a user is as wished: add, update or exists.",
+            "Whether a user's authorized key is up to date: add, update or exists.",
         )
         .args(&[
             req("user"),
@@ -42,7 +42,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "check_key_file",
             auth::check_key_file,
-            "What ssh.check_key says of each key in a file.",
+            "The result of ssh.check_key for each key in a file.",
         )
         .args(&[
             req("user"),
@@ -54,7 +54,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_auth_key",
             auth::set_auth_key,
-            "Lets a key log in as a user: new, replace, no change, or why not.",
+            "Authorizes a key for a user: new, replace, no change, or the error.",
         )
         .args(&[
             req("user"),
@@ -69,7 +69,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_auth_key_from_file",
             auth::set_auth_key_from_file,
-            "Lets all keys of a file log in as a user.",
+            "Authorizes all keys in a file for a user.",
         )
         .args(&[
             req("user"),
@@ -79,7 +79,12 @@ pub(super) const MODULE: Module = Module {
             opt("fingerprint_hash_type", NIL),
         ])
         .keywords(),
-        Function::new("rm_auth_key", auth::rm_auth_key, "Takes a key from a user.").args(&[
+        Function::new(
+            "rm_auth_key",
+            auth::rm_auth_key,
+            "Removes an authorized key of a user.",
+        )
+        .args(&[
             req("user"),
             req("key"),
             opt("config", FILE),
@@ -88,7 +93,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_auth_key_from_file",
             auth::rm_auth_key_from_file,
-            "Takes all keys of a file from a user.",
+            "Removes all keys in a file from a user's authorized keys.",
         )
         .args(&[
             req("user"),
@@ -117,7 +122,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "rm_known_host",
             hosts::rm_known_host,
-            "Forgets the keys of a host.",
+            "Removes the known keys of a host.",
         )
         .args(&[
             opt("user", NIL),
@@ -128,7 +133,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_known_host",
             hosts::set_known_host,
-            "Remembers the keys of a host, which are asked for unless one is given.",
+            "Adds the keys of a host to the known hosts, fetching them unless one is given.",
         )
         .args(&[
             opt("user", NIL),
@@ -155,19 +160,19 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "key_is_encrypted",
             keys::key_is_encrypted,
-            "Whether a private key asks for a passphrase.",
+            "Whether a private key has a passphrase.",
         )
         .args(&[req("key")]),
     ],
 };
 
-/// `user.info` of a user; nothing if there is none.
+/// `user.info` of a user; `None` if unknown.
 fn user(name: &str) -> Result<Option<Map>> {
     let account = super::accounts::by_name(name, None)?;
     Ok(account.as_ref().map(super::user::described))
 }
 
-/// Gives a path to a user; only root can.
+/// Changes a path's owner; only root can.
 fn chown(path: &str, user: &Map) {
     if nix::unistd::geteuid().is_root() {
         let id = |key| user.int(key).and_then(|i| u32::try_from(i).ok());
@@ -175,7 +180,7 @@ fn chown(path: &str, user: &Map) {
     }
 }
 
-/// An answer that is nothing but an error.
+/// A result with only an error.
 fn error(text: impl Into<Value>) -> Result {
     Ok(halite_wire::map! {"status" => "error", "error" => text.into()}.into())
 }

@@ -1,4 +1,4 @@
-//! `status`: how the host is doing.
+//! `status`: the host's status.
 
 mod tables;
 
@@ -42,32 +42,32 @@ pub(super) const MODULE: Module = Module {
                     .map_or(1, |n| n.get())
                     .into())
             },
-            "The number of processors that can be used.",
+            "The number of available processors.",
         ),
         Function::new(
             "all_status",
             all_status,
-            "Everything that most functions of this module say, in one map.",
+            "The results of most functions of this module in one map.",
         ),
-        Function::new("cpuinfo", tables::cpuinfo, "What the kernel knows of the processors."),
-        Function::new("cpustats", tables::cpustats, "What the processors have been doing since the host started."),
-        Function::new("custom", custom, "The values that options named status.FUNCTION.custom ask for."),
-        Function::new("diskstats", tables::diskstats, "Reads and writes of every disk since the host started."),
-        Function::new("diskusage", tables::diskusage, "Size and free space in octets of all mounts, of given paths, or of file systems of given kinds.")
+        Function::new("cpuinfo", tables::cpuinfo, "The kernel's processor data."),
+        Function::new("cpustats", tables::cpustats, "Processor statistics since boot."),
+        Function::new("custom", custom, "The values requested by options named status.FUNCTION.custom."),
+        Function::new("diskstats", tables::diskstats, "Read and write counters of all disks since boot."),
+        Function::new("diskusage", tables::diskusage, "Size and free space in bytes of all mounts, of given paths, or of given file system types.")
             .varargs(),
         Function::new("master", master, "Whether this minion is connected to the given master.")
             .args(&[opt("master", Lit::Nil), opt("connected", Lit::Bool(true))]),
-        Function::new("meminfo", tables::meminfo, "What the kernel says of the memory."),
-        Function::new("netdev", tables::netdev, "Counters of every network device."),
+        Function::new("meminfo", tables::meminfo, "The kernel's memory data."),
+        Function::new("netdev", tables::netdev, "Counters of all network interfaces."),
         Function::new("netstats", tables::netstats, "Counters of the network protocols."),
-        Function::new("pid", pid, "The process ids, one a line, of the processes whose line in the process list fits a regular expression.")
+        Function::new("pid", pid, "The process ids, one per line, of the processes whose line in the process list matches a regular expression.")
             .args(&[req("sig")]),
         Function::new("procs", procs, "User and command of every process."),
         Function::new("proxy_reconnect", |_| Ok(false.into()), "Always false: there are no proxy minions.")
             .args(&[req("proxy_name"), opt("opts", Lit::Nil)]),
-        Function::new("version", tables::version, "The version of the kernel."),
+        Function::new("version", tables::version, "The kernel version."),
         Function::new("vmstats", tables::vmstats, "Counters of the virtual memory."),
-        Function::new("w", w, "Who is logged in and what they do."),
+        Function::new("w", w, "The logged-in users and their activity."),
     ],
 };
 
@@ -96,7 +96,7 @@ fn uptime(_: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Lines that `who` would print. Stock counts one line where it prints none.
+/// Lines that `who` prints; stock counts at least one.
 fn users() -> usize {
     const RECORD: usize = 384;
     const USER_PROCESS: i16 = 7;
@@ -122,8 +122,8 @@ fn time(call: &mut Call<'_>) -> Result {
         .map_err(|e| CallError::raised("ValueError", e.to_string()))
 }
 
-/// Stock signs a whole `ping` request through its request channel, which this process
-/// does not have; the greeting shows that a ZeroMQ peer listens there.
+/// Stock signs a `ping` request through its request channel, which this process does not have. A ZMTP greeting shows
+/// that a ZeroMQ peer listens there.
 fn ping_master(call: &mut Call<'_>) -> Result {
     let Some(master) = call.text("master").filter(|m| !m.is_empty()) else {
         return Ok(false.into());
@@ -149,7 +149,7 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// The first octets of a ZMTP greeting are `ff`, eight of any value, `7f`.
+/// The first bytes of a ZMTP greeting are `ff`, eight arbitrary bytes, `7f`.
 fn sends_zmq_greeting(target: &str, wait: Duration) -> bool {
     let Ok(addresses) = target.to_socket_addrs() else {
         return false;
@@ -255,7 +255,7 @@ fn all_status(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// `status.cpustats.custom: [cpu, ctxt]` picks these two from `status.cpustats`.
+/// `status.cpustats.custom: [cpu, ctxt]` selects these two from `status.cpustats`.
 fn custom(call: &mut Call<'_>) -> Result {
     let wanted = call.salt("config.dot_vals", vec!["status".into()], Map::new())?;
     let mut out = Map::new();
@@ -276,8 +276,7 @@ fn custom(call: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Stock also tells its own bus when the answer is not the expected one; the daemon here
-/// watches its connection itself.
+/// Stock also fires an event if the result is unexpected; the daemon here watches its connection itself.
 fn master(call: &mut Call<'_>) -> Result {
     let Some(name) = call.text("master").filter(|m| !m.is_empty()) else {
         return Ok(Value::Nil);

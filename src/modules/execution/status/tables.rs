@@ -1,4 +1,4 @@
-//! The tables below `/proc` that `status` passes on.
+//! Tables from `/proc` for `status`.
 
 use super::super::declare::Result;
 use super::super::{Call, CallError};
@@ -7,13 +7,13 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Stock answers with an empty map where a table cannot be read.
+/// Stock returns an empty map for an unreadable table.
 fn table(path: &str) -> String {
     let octets = std::fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&octets).into_owned()
 }
 
-/// A number where the text is one, as `_number()`.
+/// A number if the text is one, like `_number()`.
 fn number(text: &str) -> Value {
     if let Ok(int) = text.parse::<u64>() {
         return int.into();
@@ -33,7 +33,7 @@ fn field(words: &[&str], index: usize) -> Result {
         .ok_or_else(|| CallError::raised("IndexError", "list index out of range"))
 }
 
-/// Puts fields by name into a map.
+/// Maps fields by name.
 fn fields(words: &[&str], names: &[(&str, usize)]) -> Result {
     let mut out = Map::new();
     for (name, index) in names {
@@ -138,7 +138,7 @@ pub(super) fn vmstats(_: &mut Call<'_>) -> Result {
     Ok(out.into())
 }
 
-/// Lines come in pairs: names, then values. Stock leaves the last column out.
+/// Lines come in pairs: names, then values. Stock drops the last column.
 pub(super) fn netstats(_: &mut Call<'_>) -> Result {
     let table = table("/proc/net/netstat");
     let mut out = Map::new();
@@ -206,7 +206,7 @@ pub(super) fn version(_: &mut Call<'_>) -> Result {
     }
 }
 
-/// Arguments that begin with a slash are paths, all others kinds of file systems.
+/// Arguments that start with a slash are paths, all others file system types.
 pub(super) fn diskusage(call: &mut Call<'_>) -> Result {
     let mut selected: Vec<String> = Vec::new();
     let mut kinds: Vec<String> = Vec::new();

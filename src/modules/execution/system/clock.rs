@@ -8,7 +8,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
-/// Minutes east of UTC of `+0130`.
+/// Minutes east of UTC, from `+0130`.
 fn offset_minutes(offset: &Value) -> Result<i32> {
     let Some(text) = offset.as_str() else {
         let class = python::short_class(offset);
@@ -24,7 +24,7 @@ fn offset_minutes(offset: &Value) -> Result<i32> {
     Ok(if text.starts_with('-') { -total } else { total })
 }
 
-/// Now, in the zone of the call.
+/// The current time in the call's time zone.
 fn now(call: &Call<'_>) -> Result<Zoned> {
     let zone = match call.arg("utc_offset") {
         Value::Nil => TimeZone::system(),
@@ -51,8 +51,7 @@ pub(super) fn settable(call: &mut Call<'_>) -> Result<bool> {
     Ok(done.retcode == 0)
 }
 
-/// The first of the formats that a text has. Of a date only the date counts, of a time only
-/// the time.
+/// Parses text by the first matching format. Date formats yield only the date, time formats only the time.
 fn parse(text: &Value, formats: &[&str]) -> Result<Option<DateTime>> {
     let Some(text) = text.as_str() else {
         let class = python::short_class(text);
@@ -62,7 +61,7 @@ fn parse(text: &Value, formats: &[&str]) -> Result<Option<DateTime>> {
     Ok(formats.iter().find_map(|format| strptime(text, format)))
 }
 
-/// `datetime.strptime` for the few directives used here.
+/// `datetime.strptime` for the directives used here.
 fn strptime(text: &str, format: &str) -> Option<DateTime> {
     let (mut year, mut month, mut day) = (1900, 1, 1);
     let (mut hour, mut minute, mut second) = (0, 0, 0);
@@ -195,7 +194,7 @@ pub(super) fn set_date_time(call: &mut Call<'_>) -> Result {
     set(call, parts)
 }
 
-/// Sets the clock to now with these parts of it changed.
+/// Sets the clock, changing only the given parts.
 fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
     let now = now(call)?;
     let own = [
@@ -206,7 +205,7 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
         now.minute().into(),
         now.second().into(),
     ];
-    // Stock asks the exception for a text that it does not have.
+    // Stock reads an attribute the exception does not have.
     let wrong = || {
         CallError::raised(
             "AttributeError",
@@ -247,7 +246,7 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
 fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> Result<()> {
     let plain = time.strftime("%m%d%H%M%Y").to_string();
     let full = format!("{plain}.{:02}", time.second());
-    // Some programs do not take seconds.
+    // Some programs do not accept seconds.
     let mut first = None;
     for text in [full, format!(" {plain}")] {
         let mut argv = vec!["date"];

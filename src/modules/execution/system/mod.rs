@@ -1,4 +1,4 @@
-//! `system`: power, the clock, the host's name and description.
+//! `system`: power, clock, hostname and description.
 
 mod clock;
 
@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_reboot_required_witnessed",
             |_| Ok(Path::new(WITNESS).exists().into()),
-            "Whether it was noted that the host must be started again.",
+            "Whether a required reboot is recorded.",
         ),
         Function::new(
             "get_system_date",
@@ -59,7 +59,7 @@ pub(super) const MODULE: Module = Module {
             |c| Ok(clock::settable(c)?.into()),
             "Whether the hardware clock can be set.",
         ),
-        Function::new("init", init, "Goes to a runlevel.").args(&[req("runlevel")]),
+        Function::new("init", init, "Changes the runlevel.").args(&[req("runlevel")]),
         Function::new(
             "poweroff",
             |c| Ok(shell::run(c, &["poweroff"])?.into()),
@@ -77,23 +77,19 @@ pub(super) const MODULE: Module = Module {
             "Sets the host's pretty name.",
         )
         .args(&[req("desc")]),
-        Function::new(
-            "set_computer_name",
-            set_computer_name,
-            "Sets the host's name.",
-        )
-        .args(&[req("hostname")]),
+        Function::new("set_computer_name", set_computer_name, "Sets the hostname.")
+            .args(&[req("hostname")]),
         Function::new(
             "set_reboot_required_witnessed",
             set_witness,
-            "Notes that the host must be started again.",
+            "Records that a reboot is required.",
         ),
         Function::new("set_system_date", clock::set_date, "Sets the date.")
             .args(&[req("newdate"), OFFSET]),
         Function::new(
             "set_system_date_time",
             clock::set_date_time,
-            "Sets those parts of date and time that are given.",
+            "Sets the given parts of date and time.",
         )
         .args(&[
             opt("years", Lit::Nil),
@@ -128,7 +124,7 @@ fn down(call: &mut Call<'_>, how: &str) -> Result {
     Ok(shell::run(call, &["shutdown", how, &time])?.into())
 }
 
-/// What follows `PRETTY_HOSTNAME=` on a line.
+/// The value of `PRETTY_HOSTNAME=`.
 fn pretty(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("PRETTY_HOSTNAME=")
 }
@@ -183,7 +179,7 @@ fn set_computer_name(call: &mut Call<'_>) -> Result {
     call.salt("network.mod_hostname", vec![name], Map::new())
 }
 
-/// As in stock, true only where the directory is new.
+/// As in stock, true only if the directory is new.
 fn set_witness(call: &mut Call<'_>) -> Result {
     let dir = "/var/volatile/tmp/salt";
     if Path::new(dir).exists() {

@@ -1,4 +1,4 @@
-//! `xfs`: making, changing, dumping and describing XFS file systems.
+//! `xfs`: creates, changes, dumps and inspects XFS file systems.
 
 mod parse;
 
@@ -29,15 +29,15 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "estimate",
             estimate,
-            "How much room a directory would take on XFS.",
+            "The space a directory would need on XFS.",
         )
         .args(&[req("path")]),
         Function::new("info", info, "The geometry of a file system.").args(&[req("device")]),
-        Function::new("inventory", inventory, "What dumps there are."),
+        Function::new("inventory", inventory, "The inventory of dumps."),
         Function::new(
             "mkfs",
             mkfs,
-            "Makes a file system on a device. What was on it is lost.",
+            "Creates a file system on a device. Existing data are lost.",
         )
         .args(&[
             req("device"),
@@ -55,7 +55,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "modify",
             modify,
-            "Changes label, lazy counting or UUID of a file system.",
+            "Changes label, lazy counters or UUID of a file system.",
         )
         .args(&[
             req("device"),
@@ -66,13 +66,13 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "prune_dump",
             prune_dump,
-            "Takes a dump out of the inventory.",
+            "Removes a dump from the inventory.",
         )
         .args(&[req("sessionid")]),
     ],
 };
 
-/// Runs a program that must go well, or not say why not.
+/// Runs a program and raises its error output on failure.
 fn checked(call: &mut Call<'_>, argv: &[&str]) -> Result<CommandOutput> {
     let done = shell::all(call, argv)?;
     if done.retcode != 0 && !done.stderr.is_empty() {
@@ -142,7 +142,7 @@ fn devices(call: &mut Call<'_>) -> Result {
     Ok(parse::devices(&done.stdout, &mounts()).into())
 }
 
-/// Where XFS is mounted, by device.
+/// XFS mount points by device.
 fn mounts() -> Map {
     let table = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let mut out = Map::new();
@@ -170,7 +170,7 @@ fn estimate(call: &mut Call<'_>) -> Result {
 /// Whether a text is a list of `name=value`.
 ///
 /// # Errors
-/// A part of it is none.
+/// An item is not a pair.
 fn is_list(value: &Value) -> Result<bool, ()> {
     let Value::Str(text) = value else {
         return if value.truthy() { Err(()) } else { Ok(false) };

@@ -1,11 +1,11 @@
-//! What the programs of XFS print.
+//! Output of the XFS programs.
 
 use super::super::CallError;
 use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// The pairs of a line of `xfs_info`; a section without a value has three stars.
+/// The pairs of a line of `xfs_info`; a section without value has three stars.
 fn pairs(line: &str) -> Vec<Vec<String>> {
     let line = match line.strip_prefix('=') {
         Some(rest) => rest.trim(),
@@ -26,7 +26,7 @@ fn pairs(line: &str) -> Vec<Vec<String>> {
     words.into_iter().map(split).collect()
 }
 
-/// Sections of a file system's geometry.
+/// The sections of a file system's geometry.
 pub(super) fn info(text: &str) -> Result<Map> {
     let wrong = || {
         let text = "dictionary update sequence element has the wrong length; 2 is required";
@@ -70,7 +70,7 @@ pub(super) fn info(text: &str) -> Result<Map> {
     Ok(out.into_iter().collect())
 }
 
-/// What `xfsdump` says of a dump.
+/// Parses the output of `xfsdump`.
 pub(super) fn dumped(text: &str) -> Map {
     let mut out = Map::new();
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
@@ -91,8 +91,8 @@ pub(super) fn dumped(text: &str) -> Map {
     out
 }
 
-/// The tree of `xfsrestore -I`: depth is the number of tabs, a name without a value opens a
-/// branch. The last line is the status.
+/// Parses the tree of `xfsrestore -I`: the depth is the number of tabs; a name without value opens a branch. The last
+/// line is the status.
 pub(super) fn inventory(text: &str) -> Map {
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let Some((status, lines)) = lines.split_last() else {
@@ -101,7 +101,7 @@ pub(super) fn inventory(text: &str) -> Map {
     if lines.is_empty() && status.to_lowercase().contains("restore status") {
         return map! {"restore_status" => *status};
     }
-    // Open branches with their names, the root first.
+    // Open branches by name, root first.
     let mut open: Vec<(String, Map)> = vec![(String::new(), Map::new())];
     let close = |open: &mut Vec<(String, Map)>| {
         if open.len() > 1
@@ -133,7 +133,7 @@ pub(super) fn inventory(text: &str) -> Map {
     root
 }
 
-/// The dump that `xfsinvutil` took out: the block between two lines of dashes.
+/// The dump removed by `xfsinvutil`: the block between two lines of dashes.
 pub(super) fn pruned(text: &str) -> Map {
     let lines = text.lines().filter(|l| !l.is_empty()).map(str::trim);
     let block = lines.skip_while(|l| !l.starts_with('-')).skip(1);
@@ -145,7 +145,7 @@ pub(super) fn pruned(text: &str) -> Map {
     out
 }
 
-/// The XFS devices of `blkid -o export`, with their mounts.
+/// The XFS devices in `blkid -o export`, with their mounts.
 pub(super) fn devices(text: &str, mounts: &Map) -> Map {
     let mut out = Map::new();
     for block in text.split("\n\n").filter(|b| !b.trim().is_empty()) {

@@ -1,4 +1,4 @@
-//! What dpkg knows of packages (`salt/modules/dpkg_lowpkg.py`).
+//! Package data from dpkg (`salt/modules/dpkg_lowpkg.py`).
 
 use super::list::with_arch;
 use super::quiet;
@@ -9,16 +9,16 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// The head of a package file.
+/// The control data of a package file.
 pub struct Package {
     pub name: String,
     pub version: String,
 }
 
-/// Reads the head of a package file.
+/// Reads the control data of a package file.
 ///
 /// # Errors
-/// There is none, or it is no package.
+/// It does not exist or is not a package.
 pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
     let mut path = path.to_owned();
     if remote(&path) {
@@ -72,7 +72,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
     }
 }
 
-/// The installed ones of the packages that are asked for, or the error text.
+/// The requested packages that are installed, or the error text.
 fn installed(call: &mut Call<'_>) -> Result<Result<Vec<String>, String>> {
     let mut argv: Vec<String> = [
         "dpkg-query",
@@ -124,7 +124,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
     Ok(map! {"errors" => Value::Array(Vec::new()), "packages" => map}.into())
 }
 
-/// Fields in the order of stock, each on a line; the description may have several.
+/// Fields in stock's order, one per line; the description may have several lines.
 const FIELDS: [(&str, &str); 17] = [
     ("package", "${Package}"),
     ("revision", "${binary:Revision}"),
@@ -180,7 +180,7 @@ pub fn info_installed(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-/// One record under the names of `pkg.info_installed`; nothing unless the package is installed.
+/// One record with the field names of `pkg.info_installed`; `None` unless installed.
 fn parse_record(record: &str) -> Option<(String, Map)> {
     let (head, description) = record.split_once("\ndescription:")?;
     let mut info = Map::new();
@@ -230,7 +230,7 @@ fn date(seconds: &str) -> Option<String> {
     Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// The licences that the copyright file of a package names.
+/// The licenses in a package's copyright file.
 fn license(package: &str) -> String {
     if package.contains('/') {
         return String::new();

@@ -1,4 +1,4 @@
-//! Smaller questions: whose a file is, what repositories say, what lies in the cache.
+//! Smaller queries: file owners, repository data, downloaded packages.
 
 use super::list::fetch;
 use super::{dpkg, run_quiet};
@@ -75,7 +75,7 @@ fn lower(value: &Value) -> String {
     }
 }
 
-/// What `apt-cache show` prints, per package and version.
+/// Records of `apt-cache show` by package and version.
 fn filter_fields(text: &str, filter: &[String]) -> Map {
     let mut ret = Map::new();
     let mut info = Map::new();
@@ -150,7 +150,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-/// Package files below a directory; links to directories are not followed.
+/// Package files below a directory. Links to directories are not followed.
 fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;

@@ -1,4 +1,4 @@
-//! Installing, removing, upgrading.
+//! Installing, removing and upgrading packages.
 
 use super::list::{compare, fetch, in_repositories, installed, known, latest, normalized};
 use super::{dpkg, run_quiet, selections};
@@ -13,14 +13,14 @@ use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// One package that shall be installed: its name, what apt is told, and the version if it is known.
+/// A package to install: its name, apt's argument, and the version if known.
 struct PackageRequest {
     name: String,
     word: String,
     version: Option<String>,
 }
 
-/// What apt is told: packages to install, to go back with, and to install again.
+/// Arguments for apt: packages to install, to downgrade and to reinstall.
 #[derive(Default)]
 struct InstallPlan {
     targets: Vec<String>,
@@ -91,7 +91,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// Whether the lists are to be fetched: not for versions that are known already.
+/// Whether to refresh the lists: not if the versions are known already.
 fn needs_refresh(call: &mut Call<'_>) -> Result<bool> {
     if !is_true(call.arg("refresh")) {
         return Ok(false);
@@ -175,7 +175,7 @@ fn from_repository(
     Ok(())
 }
 
-/// The first available version that a comparison holds for.
+/// The first available version that satisfies a comparison.
 fn best_match(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Result<Option<String>> {
     let (sign, version) = split_comparison(wish);
     let sign = if sign.is_empty() { "==" } else { sign };
@@ -222,7 +222,7 @@ fn sort_in(
     Ok(())
 }
 
-/// `apt-get` with its options up to the word `install`.
+/// `apt-get` with its options, up to `install`.
 fn prefix(call: &Call<'_>, repository: bool) -> Vec<String> {
     let mut argv: Vec<String> = ["apt-get", "-q", "-y"].map(str::to_owned).to_vec();
     let mut add = |words: &[&str]| argv.extend(words.iter().map(|w| (*w).to_owned()));
@@ -294,7 +294,7 @@ fn commands(call: &Call<'_>, plan: &InstallPlan, repository: bool) -> Vec<Vec<St
     all
 }
 
-/// Runs the commands; held packages among their targets are let go for the time.
+/// Runs the commands; held packages among the targets are unheld meanwhile.
 fn run_plan(
     call: &mut Call<'_>,
     commands: Vec<Vec<String>>,
@@ -387,14 +387,14 @@ pub fn uninstall(call: &mut Call<'_>, action: &str) -> Result {
     }
 }
 
-/// The names that are in a list, globs resolved.
+/// The names found in a list, with globs expanded.
 pub fn matching(wanted: &[String], list: &Packages) -> Vec<String> {
     let mut found: Vec<String> = wanted
         .iter()
         .filter(|n| !n.contains('*') && list.contains_key(*n))
         .cloned()
         .collect();
-    // Of several globs only the last counts, as with stock.
+    // Of several globs only the last one counts, as in stock.
     if let Some(glob) = wanted.iter().rev().find(|n| n.contains('*')) {
         for name in list.keys().filter(|n| fnmatch(n, glob)) {
             if !found.contains(name) {

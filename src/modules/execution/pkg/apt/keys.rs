@@ -1,5 +1,4 @@
-//! The keys that repositories are trusted by: of `apt-key` where it is there, else files below
-//! `/etc/apt/keyrings`.
+//! Keys that repositories are signed with: from `apt-key` if it exists, else files below `/etc/apt/keyrings`.
 
 use super::run_quiet;
 use crate::execution::cmd::which;
@@ -20,7 +19,7 @@ fn directory(value: &Value) -> PathBuf {
     }
 }
 
-/// `int(text)` where that works.
+/// `int(text)` if possible.
 fn number(text: &str) -> Value {
     match text.trim() {
         "" => Value::Nil,
@@ -28,7 +27,7 @@ fn number(text: &str) -> Value {
     }
 }
 
-/// What `gpg --with-colons` prints, by key id.
+/// Parses `gpg --with-colons` by key id.
 fn parse(text: &str) -> Map {
     let mut keys: Vec<Map> = Vec::new();
     for line in text.lines() {
@@ -98,7 +97,7 @@ pub fn get_repo_keys(call: &mut Call<'_>) -> Result {
     Ok(list_keys(call, aptkey, &dir)?.map_or(false.into(), Value::Map))
 }
 
-/// The known keys; nothing where there is no directory of them.
+/// The known keys; `None` without a directory of keys.
 fn list_keys(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map>> {
     if aptkey {
         let argv = [
@@ -137,7 +136,7 @@ pub fn add_repo_key(call: &mut Call<'_>) -> Result {
     Ok(add(call, aptkey, &dir, wish)?.into())
 }
 
-/// Where a key comes from and where it shall lie.
+/// Where a key comes from and where it goes.
 #[derive(Default)]
 struct KeyRequest {
     path: Option<String>,
@@ -217,7 +216,7 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Resul
     Ok(ran.ok())
 }
 
-/// Puts a key file among the keyrings; armour is taken off unless the name says it stays.
+/// Copies a key file to the keyrings, dearmored unless its name keeps the armor.
 fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) -> Result<bool> {
     let own = Path::new(file)
         .file_name()
@@ -301,10 +300,10 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
     Ok(false.into())
 }
 
-/// Makes sure of the key that `pkg.mod_repo` names by `keyid`, `key_url` or `key_text`.
+/// Ensures that the key of `pkg.mod_repo` exists, given by `keyid`, `key_url` or `key_text`.
 ///
 /// # Errors
-/// The key cannot be had.
+/// The key is not available.
 pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()> {
     let ring = PathBuf::from(signedby);
     let dir = match ring.parent() {
@@ -366,7 +365,7 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
     Ok(())
 }
 
-/// Fetches a key from a server unless it is known.
+/// Fetches a key from a server unless known.
 fn received(
     call: &mut Call<'_>,
     id: &str,

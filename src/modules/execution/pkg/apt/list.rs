@@ -1,4 +1,4 @@
-//! What is installed and what could be.
+//! Installed and available packages.
 
 use super::{quiet, run_quiet};
 use crate::execution::declare::Result;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 const LISTS: &str = "/var/lib/apt/lists";
 
-/// The packages that dpkg knows, by their state.
+/// The packages dpkg knows, by state.
 #[derive(Clone, Debug, Default)]
 pub struct PackageStates {
     pub installed: Packages,
@@ -28,7 +28,7 @@ fn grain<'a>(call: &'a Call<'_>, name: &str) -> &'a str {
     call.ctx.grains.str(name).unwrap_or_default()
 }
 
-/// The name with its architecture where that is foreign to an amd64 host.
+/// The name with its architecture if that is foreign on an amd64 host.
 pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
     let foreign = grain(call, "cpuarch") == "x86_64"
         && grain(call, "osarch") == "amd64"
@@ -41,7 +41,7 @@ pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
     }
 }
 
-/// Asks dpkg.
+/// Queries dpkg.
 pub fn known(call: &mut Call<'_>) -> Result<PackageStates> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
     let ran = command_helpers::all(call, ["dpkg-query", "--showformat", format, "-W"])?;
@@ -54,7 +54,7 @@ pub fn known(call: &mut Call<'_>) -> Result<PackageStates> {
         let list = if (want.contains("install") || want.contains("hold"))
             && status.contains("installed")
         {
-            // "deinstall" contains "install": what is marked for removal is still there.
+            // "deinstall" contains "install": packages marked for removal are still installed.
             &mut known.installed
         } else if want.contains("deinstall") {
             &mut known.removed
@@ -79,7 +79,7 @@ pub fn known(call: &mut Call<'_>) -> Result<PackageStates> {
     Ok(known)
 }
 
-/// The installed packages, after those that are to be purged.
+/// The installed packages, after those to be purged.
 pub fn installed(call: &mut Call<'_>) -> Result<Packages> {
     let known = known(call)?;
     let mut all = known.purge_desired;
@@ -87,7 +87,7 @@ pub fn installed(call: &mut Call<'_>) -> Result<Packages> {
     Ok(all)
 }
 
-/// What the options of `pkg.list_pkgs` ask for.
+/// The packages selected by the options of `pkg.list_pkgs`.
 fn chosen(call: &mut Call<'_>) -> Result<Packages> {
     let (removed, purge) = (
         is_true(&option(call, "removed")),
@@ -123,7 +123,7 @@ pub fn normalize_name(call: &mut Call<'_>) -> Result {
     Ok(normalized(grain(call, "osarch"), &name).into())
 }
 
-/// A name without `:arch` where that is the host's own.
+/// A name without `:arch` if that is the host's architecture.
 pub fn normalized(osarch: &str, name: &str) -> String {
     match name.rsplit_once(':') {
         Some((plain, arch)) if arch == osarch || arch == "all" || arch == "any" => plain.to_owned(),
@@ -140,7 +140,7 @@ pub fn parse_arch(call: &mut Call<'_>) -> Result {
     .into())
 }
 
-/// How dpkg compares two versions; nothing where it cannot.
+/// Compares two versions with dpkg; `None` if it cannot.
 pub fn compare(
     call: &mut Call<'_>,
     one: &str,
@@ -186,7 +186,7 @@ pub fn latest_version(call: &mut Call<'_>) -> Result {
     )
 }
 
-/// `pkg.latest_version` for names; refreshes first where `refresh` has a time of validity.
+/// `pkg.latest_version` for names; refreshes first if `refresh` is an age limit.
 pub fn latest(
     call: &mut Call<'_>,
     mut names: Vec<String>,
@@ -253,7 +253,7 @@ pub fn latest(
     }
 }
 
-/// The candidates in what `apt-cache policy` prints.
+/// The candidates printed by `apt-cache policy`.
 fn candidates(text: &str, names: &[String]) -> indexmap::IndexMap<String, String> {
     let mut found = indexmap::IndexMap::new();
     let mut package = String::new();
@@ -315,7 +315,7 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
     Ok(upgrades(&ran.stdout).into())
 }
 
-/// Lines such as `Conf name (version ...)`.
+/// Parses lines like `Conf name (version ...)`.
 fn upgrades(text: &str) -> Map {
     let mut map = Map::new();
     for line in text.lines() {
@@ -339,17 +339,17 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
     Ok(fetch(call, &valid, failhard, timeout)?.into())
 }
 
-/// `apt-get update`, unless the lists are younger than `valid` seconds.
+/// Runs `apt-get update`, unless the lists are younger than `valid` seconds.
 ///
 /// # Errors
-/// apt-get fails, or with `failhard` one list.
+/// apt-get fails, or with `failhard` a single list.
 pub fn fetch(
     call: &mut Call<'_>,
     valid: &Value,
     failhard: bool,
     timeout: Option<i64>,
 ) -> Result<Map> {
-    // The mark asks states to refresh; that is done now.
+    // The marker asks states to refresh, which is done now.
     let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     if valid.truthy() && is_fresh(valid) {
         return Ok(Map::new());
@@ -395,7 +395,7 @@ fn is_fresh(valid: &Value) -> bool {
     age.is_some_and(|age| i64::try_from(age.as_secs()).is_ok_and(|age| age < valid))
 }
 
-/// True for lists that were fetched, nil for those that were new already, false for failed ones.
+/// True for fetched lists, nil for up-to-date ones, false for failed ones.
 fn refreshed(text: &str) -> (Map, Vec<String>) {
     let mut map = Map::new();
     let mut failed = Vec::new();
@@ -427,7 +427,7 @@ pub fn list_repo_pkgs(call: &mut Call<'_>) -> Result {
     Ok(value(&in_repositories(call, &names)?, true).into())
 }
 
-/// The versions of packages in the repositories; of all packages without names.
+/// The package versions in the repositories; of all packages if no names are given.
 pub fn in_repositories(call: &mut Call<'_>, names: &[String]) -> Result<Packages> {
     let mut argv = vec!["apt-cache".to_owned()];
     argv.push(if names.is_empty() { "dump" } else { "show" }.to_owned());

@@ -1,4 +1,4 @@
-//! Debian's packages: `apt-get`, `apt-cache`, `dpkg`.
+//! Debian packages: `apt-get`, `apt-cache`, `dpkg`.
 
 mod dpkg;
 mod info;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub use table::MODULE;
 
-/// What keeps dpkg and its companions from asking.
+/// Environment variables that keep dpkg and its tools from asking questions.
 const QUIET: [(&str, &str); 4] = [
     ("APT_LISTBUGS_FRONTEND", "none"),
     ("APT_LISTCHANGES_FRONTEND", "none"),
@@ -27,10 +27,10 @@ const QUIET: [(&str, &str); 4] = [
     ("UCF_FORCE_CONFFOLD", "1"),
 ];
 
-/// How often a lock that somebody else has is waited for.
+/// How often to retry while a lock is held.
 const TRIES: u32 = 10;
 
-/// A program with its arguments that asks nothing.
+/// A program that asks no questions.
 fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
     let mut helper = Helper::new(argv);
     let pairs = QUIET
@@ -40,7 +40,7 @@ fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
     helper
 }
 
-/// Runs a program of apt; waits while somebody else has the lock.
+/// Runs a program of apt; waits while another process holds the lock.
 fn run(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
     let mut ran = command_helpers::helper(call, helper.clone())?;
     let mut count = 0;
@@ -52,7 +52,7 @@ fn run(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
     Ok(ran)
 }
 
-/// As [`run`] for a program that only looks.
+/// Like [`run`], for a read-only program.
 fn run_quiet<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
@@ -60,8 +60,8 @@ fn run_quiet<T: Into<String>>(
     run(call, quiet(argv))
 }
 
-/// As [`run`] for a program that changes packages: in a scope of its own where systemd runs, as
-/// a package may restart the minion.
+/// Like [`run`], for a program that changes packages: in its own systemd scope if possible, because a package may
+/// restart the minion.
 fn change(call: &mut Call<'_>, argv: Vec<String>) -> Result<CommandOutput> {
     let mut words = Vec::new();
     if systemd::scope(call) {

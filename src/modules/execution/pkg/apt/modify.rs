@@ -12,7 +12,7 @@ use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::Value;
 use halite_wire::map;
 
-/// What is wished for the entry beside the line itself.
+/// The wanted options of an entry.
 struct EntryOptions {
     comps: Vec<String>,
     all_comps: Vec<String>,
@@ -58,7 +58,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
     Ok(map! {repo.as_str() => find(&repo)?}.into())
 }
 
-/// Short addresses of Launchpad, by the program that Ubuntu has for them.
+/// Expands Launchpad's short addresses through Ubuntu's program.
 fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
     if !has_ppas(call) {
         return Err(CallError::Command(format!(
@@ -92,7 +92,7 @@ fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
     Ok(map! {repo => done}.into())
 }
 
-/// Entries that differ in nothing but their components become one, in the main file.
+/// Merges entries that differ only in their components, in the main file.
 fn consolidated(entries: Vec<Entry>) -> Result<Vec<Entry>> {
     let mut list: Vec<Entry> = Vec::new();
     let mut files = Vec::new();
@@ -176,7 +176,7 @@ fn entry_options(call: &Call<'_>, wanted: &Line) -> Result<EntryOptions> {
     })
 }
 
-/// The entry that is to be changed. Once one was a candidate, the next fitting one ends the search.
+/// The entry to change. After the first candidate, the next match ends the search.
 fn matching(
     call: &Call<'_>,
     entries: &[Entry],
@@ -205,7 +205,7 @@ fn matching(
     })
 }
 
-/// A new entry, in the form of the file that is wished.
+/// A new entry in the format of the wanted file.
 fn new_entry(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     let trusted = option(call, "trusted");
     let word = if given(call, "trusted") {
@@ -239,7 +239,7 @@ fn new_entry(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     })
 }
 
-/// Makes an entry what is wished.
+/// Applies the wanted options to an entry.
 fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: EntryOptions) -> Result<()> {
     let comment = option(call, "comments");
     let comment = match &comment {

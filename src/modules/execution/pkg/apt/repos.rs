@@ -1,4 +1,4 @@
-//! Looking at repositories and removing them.
+//! Listing and removing repositories.
 
 use super::list::fetch;
 use super::sources::{Entry, Line, load, save};
@@ -11,7 +11,7 @@ pub fn list_repos(_: &mut Call<'_>) -> Result {
     Ok(listed()?.into())
 }
 
-/// The configured repositories by their address.
+/// The configured repositories by URI.
 pub fn listed() -> Result<Map> {
     let mut repos = Map::new();
     for entry in load().iter().filter(|e| !e.invalid()) {
@@ -26,13 +26,13 @@ pub fn listed() -> Result<Map> {
     Ok(repos)
 }
 
-/// Whether addresses like `ppa:owner/name` mean something to this host.
+/// Whether this host supports addresses like `ppa:owner/name`.
 pub fn has_ppas(call: &Call<'_>) -> bool {
     let os = call.ctx.grains.str("os").unwrap_or_default();
     ["Ubuntu", "Mint", "neon"].contains(&os)
 }
 
-/// The line that a short address such as `ppa:owner/name` stands for.
+/// Expands a short address like `ppa:owner/name`.
 fn expanded(call: &Call<'_>, repo: &str) -> Result<String> {
     let Some(ppa) = repo.strip_prefix("ppa:").filter(|_| has_ppas(call)) else {
         return Ok(repo.to_owned());
@@ -58,7 +58,7 @@ pub fn get_repo(call: &mut Call<'_>) -> Result {
     Ok(find(&repo)?.into())
 }
 
-/// The first repository of that type, address and suite with one of the components.
+/// The first repository with that type, URI and suite and one of the components.
 pub fn find(repo: &str) -> Result<Map> {
     let repos = listed()?;
     if repos.is_empty() {
@@ -87,12 +87,12 @@ pub fn find(repo: &str) -> Result<Map> {
     Ok(Map::new())
 }
 
-/// Whether two lists have the same members.
+/// Whether two lists have the same items.
 fn same_members(one: &[String], other: &[String]) -> bool {
     one.iter().all(|c| other.contains(c)) && other.iter().all(|c| one.contains(c))
 }
 
-/// Takes what `wanted` names out of an entry; whether anything was.
+/// Removes the parts of an entry that `wanted` names; whether there were any.
 fn remove_matching(entry: &mut Entry, wanted: &Line) -> bool {
     let (own, comps) = (entry.comps(), &wanted.comps);
     if same_members(&own, comps) {

@@ -1,4 +1,4 @@
-//! What dpkg shall do with packages: hold, install, remove.
+//! dpkg selections: hold, install, remove.
 
 use super::quiet;
 use crate::execution::declare::Result;
@@ -8,7 +8,7 @@ use halite_wire::map;
 use halite_wire::{Map, Value, yaml};
 use indexmap::IndexMap;
 
-/// Packages by the state that is selected for them.
+/// Packages by selection state.
 type Selections = IndexMap<String, Vec<String>>;
 
 const STATES: [&str; 4] = ["install", "hold", "deinstall", "purge"];
@@ -25,7 +25,7 @@ fn parse(text: &str) -> Selections {
     map
 }
 
-/// The selections, or those that fit a pattern.
+/// The selections, or those that match a pattern.
 pub fn by_state(call: &mut Call<'_>, pattern: Option<&str>) -> Result<Selections> {
     let pattern = pattern.filter(|p| !p.is_empty()).unwrap_or("*");
     let ran = command_helpers::all(call, ["dpkg", "--get-selections", pattern])?;
@@ -165,7 +165,7 @@ fn targets(call: &Call<'_>) -> Result<Vec<String>> {
     })
 }
 
-/// Holds packages, or lets them go; per package what was done.
+/// Holds or unholds packages; returns a result per package.
 pub fn change_hold(call: &mut Call<'_>, targets: &[String], hold: bool) -> Result {
     let mut ret = Map::new();
     for target in targets {

@@ -1,4 +1,4 @@
-//! `sources.list(5)` in both its forms (`salt/utils/pkg/deb.py`).
+//! `sources.list(5)` in both formats (`salt/utils/pkg/deb.py`).
 
 use crate::execution::CallError;
 use crate::execution::command_helpers;
@@ -8,17 +8,17 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// The file for entries that name none.
+/// The default file for entries.
 pub const LIST: &str = "/etc/apt/sources.list";
 const PARTS: &str = "/etc/apt/sources.list.d/";
 const KINDS: [&str; 4] = ["deb", "deb-src", "rpm", "rpm-src"];
 
-/// One line of a list file.
+/// One line of a `.list` file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// As it was read.
     pub line: String,
-    /// It is no entry: a blank line or a comment.
+    /// Not an entry: a blank line or a comment.
     pub invalid: bool,
     pub disabled: bool,
     pub kind: String,
@@ -39,21 +39,21 @@ pub struct Section {
     pub footer: Vec<String>,
 }
 
-/// Either form.
+/// Either format.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceFormat {
     Line(Line),
     Section(Section),
 }
 
-/// An entry and the file it stands in.
+/// An entry and its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub file: String,
     pub form: SourceFormat,
 }
 
-/// `yes` and `no` in all their forms.
+/// Boolean words.
 pub fn flag(text: &str) -> Result<bool> {
     match text.to_lowercase().as_str() {
         "no" | "false" | "without" | "off" | "disable" | "0" => Ok(false),
@@ -88,7 +88,7 @@ fn split(line: &str) -> (bool, bool, String, Vec<String>) {
     (disabled, invalid, comment, words)
 }
 
-/// Words; the address of a CD may have blanks.
+/// Splits words; a CD's URI may contain blanks.
 fn words(line: &str) -> Vec<String> {
     let plain = |text: &str| {
         text.split_whitespace()
@@ -107,7 +107,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The options in brackets: their name, as written, and value; `signed-by` is called `signedby`.
+/// The options in brackets: normalized name, name as written, value. `signed-by` becomes `signedby`.
 fn options(line: &str) -> Result<Vec<(String, String, String)>> {
     let mut list: Vec<(String, String, String)> = Vec::new();
     let inner = line.split_once('[').and_then(|(_, rest)| {
@@ -138,10 +138,10 @@ fn options(line: &str) -> Result<Vec<(String, String, String)>> {
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// Words are missing, or options are none.
+    /// Missing words, or invalid options.
     pub fn parse(line: &str) -> Result<Line> {
         let (disabled, invalid, comment, mut words) = split(line);
         let mut entry = Line {
@@ -190,7 +190,7 @@ impl Line {
         Ok(entry)
     }
 
-    /// The line as it is to be written, without its end.
+    /// The line to write, without newline.
     pub fn render(&self) -> String {
         if self.invalid {
             return self.line.trim().to_owned();
@@ -237,7 +237,7 @@ impl Line {
 }
 
 impl Section {
-    /// Reads the lines of a section.
+    /// Parses a section.
     pub fn parse(text: &str) -> Section {
         let mut section = Section::default();
         let mut begun = false;
@@ -270,13 +270,13 @@ impl Section {
         }
     }
 
-    /// The value of a tag; upper and lower case are the same.
+    /// A field's value; names are case-insensitive.
     pub fn get(&self, key: &str) -> Option<&str> {
         let found = self.tags.iter().find(|(k, _)| k.eq_ignore_ascii_case(key));
         found.map(|(_, v)| v.as_str())
     }
 
-    /// Sets a tag.
+    /// Sets a field.
     pub fn set(&mut self, key: &str, value: impl Into<String>) {
         let value = value.into();
         match self
@@ -289,7 +289,7 @@ impl Section {
         }
     }
 
-    /// Takes a tag out.
+    /// Removes a field.
     pub fn remove(&mut self, key: &str) {
         self.tags.retain(|(k, _)| !k.eq_ignore_ascii_case(key));
     }
@@ -302,7 +302,7 @@ impl Section {
             .collect()
     }
 
-    /// The section as it is to be written, without its end.
+    /// The section to write, without trailing newline.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let mut add = |line: &str| {
@@ -318,7 +318,7 @@ impl Section {
     }
 }
 
-/// `Tag: value` at the beginning of a line.
+/// `Tag: value` at the start of a line.
 fn tag(line: &str) -> Option<(&str, &str)> {
     let first = line
         .split(char::is_whitespace)
@@ -400,7 +400,7 @@ impl Entry {
         }
     }
 
-    /// What `pkg.list_repos` says of it: a map per address, suite and type.
+    /// The form of `pkg.list_repos`: a map per URI, suite and type.
     pub fn described(&self) -> Result<Vec<Map>> {
         let mut all = Vec::new();
         let disabled = self.disabled()?;
@@ -428,7 +428,7 @@ impl Entry {
         Ok(all)
     }
 
-    /// One line that says the same.
+    /// The equivalent one-line entry.
     fn as_line(&self, uri: &str, suite: &str, kind: &str, disabled: bool) -> Result<String> {
         let section = match &self.form {
             SourceFormat::Line(line) => return Ok(line.line.trim().to_owned()),
@@ -437,15 +437,14 @@ impl Entry {
         let mut line = Line::parse(&format!("{kind} {uri} {suite} {}", self.comps().join(" ")))?;
         line.disabled = disabled;
         line.architectures = self.architectures();
-        // Stock writes `signed-by=None` where there is no key.
+        // Stock writes `signed-by=None` if there is no key.
         line.signedby = section.get("Signed-By").unwrap_or("None").to_owned();
         line.trusted = section.get("Trusted").map(flag).transpose()?;
         Ok(line.render())
     }
 }
 
-/// All entries of all files, in the order of the directory. A file that cannot be read further is
-/// left where it fails.
+/// All entries of all files in directory order. A file is read up to its first error.
 pub fn load() -> Vec<Entry> {
     let mut files = vec![LIST.to_owned()];
     if let Ok(dir) = std::fs::read_dir(PARTS) {
@@ -498,7 +497,7 @@ const HEAD: &str = "## See sources.list(5) for more information, especialy\n# Re
 /// Writes all files that have entries.
 ///
 /// # Errors
-/// Of the file system.
+/// File system errors.
 pub fn save(entries: &[Entry]) -> Result<()> {
     let write = |file: &str, text: &str| {
         command_helpers::rewrite(Path::new(file), text.as_bytes())

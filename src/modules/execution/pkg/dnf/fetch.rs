@@ -1,4 +1,4 @@
-//! Package files: fetching them, and looking into them.
+//! Downloading and inspecting package files.
 
 use super::program;
 use crate::execution::cmd::which;

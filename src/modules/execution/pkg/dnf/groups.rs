@@ -1,4 +1,4 @@
-//! Groups of packages.
+//! Package groups.
 
 use super::{options, program, stdout, to_args};
 use crate::execution::declare::Result;
@@ -9,9 +9,9 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 
-/// How packages can belong to a group.
+/// How packages belong to a group.
 const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
-/// How deeply groups stand in groups.
+/// Maximum nesting of groups.
 const DEPTH: usize = 32;
 
 pub fn group_list(call: &mut Call<'_>) -> Result {
@@ -23,7 +23,7 @@ pub fn group_list(call: &mut Call<'_>) -> Result {
     Ok(listed(&text).into())
 }
 
-/// The answer before anything is found.
+/// The empty result.
 fn none() -> Map {
     let none = || Value::Array(Vec::new());
     map! {
@@ -138,7 +138,7 @@ impl Group {
         map.into()
     }
 
-    /// What the lines `key: value` say.
+    /// Parses lines of `key: value`.
     fn read(text: &str) -> Group {
         let mut said = Map::new();
         for line in text.split('\n') {
@@ -230,8 +230,7 @@ fn info(
     Ok(group)
 }
 
-/// The lines below the head of a kind, without the signs before names. dnf5 has the first name
-/// beside the head.
+/// The lines below a heading, without the marks before names. dnf5 prints the first name beside the heading.
 fn members(text: &str, wanted: &str) -> Vec<String> {
     let mut found = false;
     let mut all = Vec::new();
@@ -254,7 +253,7 @@ fn members(text: &str, wanted: &str) -> Vec<String> {
     all
 }
 
-/// The kind that a line is the head of, and the name beside it.
+/// The type a heading stands for, and the name beside it.
 fn head(line: &str) -> Option<(&'static str, Option<String>)> {
     let lower = line.to_lowercase();
     let kind = KINDS.iter().find(|k| lower.starts_with(*k))?;
@@ -294,7 +293,7 @@ pub fn group_diff(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-/// A list, or a text of words with commas.
+/// A list, or comma-separated text.
 fn list(value: &Value, wrong: &str) -> Result<Vec<String>> {
     match value {
         Value::Str(text) => Ok(text.split(',').map(str::to_owned).collect()),

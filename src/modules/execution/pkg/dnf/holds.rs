@@ -1,4 +1,4 @@
-//! Packages that stay in their versions, by the plugin `versionlock`.
+//! Version locks, through the plugin `versionlock`.
 
 use super::{is_dnf, program, run, to_args};
 use crate::execution::declare::Result;
@@ -8,12 +8,12 @@ use halite_target::{PyRegex, RegexMode as Mode, fnmatch};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// What a locked package begins with: its name.
+/// The name at the start of a locked package.
 pub const PATTERN: &str = r"[\w+]+(?:[.-][^-]+)*";
-/// Where dnf5 keeps its locks.
+/// dnf5's file of locks.
 const LOCKS: &str = "/etc/dnf/versionlock.toml";
 
-/// The package with the plugin.
+/// The package that contains the plugin.
 fn plugin(grains: &Map) -> Result<&'static str> {
     let number = |name: &str| grains.get(name).map(python::int).transpose();
     match program()? {
@@ -40,7 +40,7 @@ fn plugin(grains: &Map) -> Result<&'static str> {
     }
 }
 
-/// Refuses to go on without the plugin.
+/// Requires the plugin.
 fn check(call: &mut Call<'_>) -> Result<()> {
     let plugin = plugin(&call.ctx.grains)?;
     if installed(call)?.contains_key(plugin) {
@@ -57,10 +57,10 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
     Ok(holds(call, &pattern, full)?.into())
 }
 
-/// The locks, or with `full` false the names of the packages.
+/// The locks, or the package names if `full` is false.
 ///
 /// # Errors
-/// The plugin is not there.
+/// The plugin is missing.
 pub fn holds(call: &mut Call<'_>, pattern: &str, full: bool) -> Result<Vec<String>> {
     check(call)?;
     let program = program()?;
@@ -73,7 +73,7 @@ pub fn holds(call: &mut Call<'_>, pattern: &str, full: bool) -> Result<Vec<Strin
     Ok(text.split('\n').filter_map(|l| lock.find(l)).collect())
 }
 
-/// The place of the match counts.
+/// Matches must be at the exact position.
 const EXACT: Mode = Mode {
     ignore_case: false,
     multiline: false,
@@ -84,7 +84,7 @@ const EXACT: Mode = Mode {
     exact: true,
 };
 
-/// How a lock is found in a line; yum has the epoch before the name.
+/// How to find a lock in a line; yum puts the epoch before the name.
 struct Lock {
     regex: PyRegex,
     full: bool,
@@ -156,7 +156,7 @@ struct Condition {
     value: String,
 }
 
-/// The tables of the file, as far as dnf5 writes such: keys with texts, one a line.
+/// The tables of the file in the form dnf5 writes: keys with text, one per line.
 fn locked(text: &str) -> Vec<Locked> {
     let mut all: Vec<Locked> = Vec::new();
     let mut inside = "";
@@ -192,7 +192,7 @@ fn locked(text: &str) -> Vec<Locked> {
     all
 }
 
-/// What a call names, by one of three arguments.
+/// The packages a call names in one of three arguments.
 fn names_to_hold(call: &Call<'_>) -> Result<Vec<String>> {
     let [name, pkgs, sources] = ["name", "pkgs", "sources"].map(|n| call.arg(n));
     if ![name, pkgs, sources].iter().any(|v| v.truthy()) {
@@ -241,7 +241,7 @@ pub fn unhold(call: &mut Call<'_>) -> Result {
     unhold_packages(call, targets).map(Value::from)
 }
 
-/// The answer for one package.
+/// The result for one package.
 fn entry(
     name: &str,
     result: impl Into<Value>,
@@ -259,10 +259,10 @@ fn testing(call: &Call<'_>) -> bool {
     call.ctx.opts.get("test").is_some_and(Value::truthy)
 }
 
-/// Holds packages; per package what came of it.
+/// Holds packages; returns a result per package.
 ///
 /// # Errors
-/// The plugin is not there, or the program cannot be started.
+/// The plugin is missing, or the program cannot be started.
 pub fn hold_packages(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
     let current = holds(call, PATTERN, false)?;
     let mut ret = Map::new();
@@ -285,7 +285,7 @@ pub fn hold_packages(call: &mut Call<'_>, targets: Vec<String>) -> Result<Map> {
     Ok(ret)
 }
 
-/// Lets packages change again; per package what came of it.
+/// Unholds packages; returns a result per package.
 ///
 /// # Errors
 /// As [`hold_packages`].

@@ -1,4 +1,4 @@
-//! Installing packages, going back to older ones, installing them again.
+//! Installing, downgrading and reinstalling packages.
 
 use super::{
     holds, list, normalized, options, patches, program, run, split_arch, splits, to_args,
@@ -17,10 +17,10 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Kernels of several versions stand beside each other.
+/// Packages of which several versions can be installed.
 const KERNELS: [&str; 2] = ["kernel", "kernel-devel"];
 
-/// What is to be done: names with the words for the program.
+/// The actions: names with the program's arguments.
 #[derive(Debug, Default)]
 struct InstallPlan {
     install: Vec<(String, String)>,
@@ -29,9 +29,9 @@ struct InstallPlan {
     errors: Vec<String>,
 }
 
-/// What is there before.
+/// Installed packages before the change.
 struct InstalledBefore {
-    /// As the changes show it.
+    /// In the form shown in the changes.
     shown: Map,
     /// The versions.
     versions: Packages,
@@ -99,7 +99,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     Err(with_info(what, &info.into()))
 }
 
-/// What the call names.
+/// The packages named by the call.
 fn install_targets(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
     let [name, pkgs, sources, env] =
         ["name", "pkgs", "sources", "saltenv"].map(|n| call.arg(n).clone());
@@ -116,7 +116,7 @@ fn install_targets(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
     targets(call, &name, &pkgs, &sources, &norm)
 }
 
-/// What is installed, or, when packages are only fetched, what lies in the cache.
+/// The installed packages or, with `downloadonly`, the downloaded ones.
 fn state(call: &mut Call<'_>, attr: &Value) -> Result<(Map, Packages)> {
     if !call.flag("downloadonly") {
         return Ok((packages_by(call, attr)?, installed(call)?));
@@ -160,7 +160,7 @@ fn from_files(
         }
         match rpm::of_file(call, &path)? {
             Some((name, version)) => sort_in(&name, &version, path, old, plan),
-            // Nothing is known of it; the program will say what is wrong.
+            // The file is unknown; the program will report the error.
             None => plan.install.push((String::new(), path)),
         }
     }
@@ -248,7 +248,7 @@ fn shown(all: &[String], none: &str) -> String {
     }
 }
 
-/// Puts a version of a package where it belongs by what is there.
+/// Adds a package version to the right action for what is installed.
 fn sort_in(name: &str, version: &str, word: String, old: &InstalledBefore, plan: &mut InstallPlan) {
     let have = old
         .versions
@@ -268,7 +268,7 @@ fn sort_in(name: &str, version: &str, word: String, old: &InstalledBefore, plan:
     }
 }
 
-/// Runs the program for each part of the plan; packages that are held are let go meanwhile, or left out.
+/// Runs the program for each action; held packages are unheld meanwhile, or skipped.
 fn perform(
     call: &mut Call<'_>,
     plan: &mut InstallPlan,
@@ -335,7 +335,7 @@ fn perform(
     Ok(())
 }
 
-/// How the program is called.
+/// How to call the program.
 struct DnfOptions {
     program: &'static str,
     skip_verify: bool,

@@ -1,4 +1,4 @@
-//! What is there to install, and what is newer.
+//! Available packages and upgrades.
 
 use super::{
     ListedPackage, listed, normalized, options, program, repos, run_query, split_input, to_args,
@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How deeply the cache is searched.
+/// Maximum depth of the cache search.
 const DEPTH: usize = 16;
 
 pub fn normalize_name(call: &mut Call<'_>) -> Result {
@@ -32,12 +32,12 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
     refresh(call, &kwargs, check)
 }
 
-/// Forgets how old the lists are, and with `check` fetches new ones.
+/// Expires the repository metadata; with `check`, also fetches it.
 ///
 /// # Errors
 /// The program cannot be started.
 pub fn refresh(call: &mut Call<'_>, kwargs: &Map, check: bool) -> Result {
-    // The mark asks states to refresh; that is done now.
+    // The marker asks states to refresh, which is done now.
     let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     let options = options(kwargs, false);
     let mut clean = to_args(&["--quiet", "--assumeyes", "clean", "expire-cache"]);
@@ -150,13 +150,13 @@ pub fn list_repo_pkgs(call: &mut Call<'_>) -> Result {
     Ok(all.into())
 }
 
-/// Versions per package.
+/// Versions by package.
 type Versions = IndexMap<String, Vec<String>>;
 
 /// The versions of packages in all repositories, newest first.
 ///
 /// # Errors
-/// The configuration of repositories cannot be read.
+/// The repository configuration cannot be read.
 pub fn available_versions(call: &mut Call<'_>, names: &[String], kwargs: &Map) -> Result<Versions> {
     available(call, names, kwargs).map(merged)
 }
@@ -174,7 +174,7 @@ fn newest_first(mut versions: Vec<String>) -> Vec<String> {
     versions
 }
 
-/// Repositories that a keyword names; `*` names none.
+/// Repositories given by a keyword; `*` means none.
 fn repositories(kwargs: &Map, name: &str) -> Vec<String> {
     match kwargs.get(name).filter(|v| v.truthy()) {
         None => Vec::new(),
@@ -262,7 +262,7 @@ fn available(
     Ok(all)
 }
 
-/// The options of `list` with a yum that cannot list one repository.
+/// Options of `list` for a yum that cannot list a single repository.
 fn old_yum(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
     if program()? != "yum" {
         return Ok(None);
@@ -283,7 +283,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
     downloaded(call).map(Value::from)
 }
 
-/// The package files in the cache of the program: per name, per version.
+/// Downloaded package files by name and version.
 ///
 /// # Errors
 /// rpm cannot be started.
@@ -311,14 +311,14 @@ pub fn downloaded(call: &mut Call<'_>) -> Result<Map> {
     Ok(ret)
 }
 
-/// A moment as Python's `isoformat` shows it, in local time.
+/// A time in Python's `isoformat`, in local time.
 fn local(seconds: i64) -> String {
     let at = jiff::Timestamp::from_second(seconds).unwrap_or_default();
     let zoned = at.to_zoned(jiff::tz::TimeZone::system());
     zoned.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
-/// The package files below a directory; links are not followed.
+/// The package files below a directory. Links are not followed.
 fn collect(dir: &Path, depth: usize, into: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;

@@ -1,4 +1,4 @@
-//! Red Hat's packages: `dnf5`, `dnf`, `tdnf` or `yum`, whichever is there (`salt/modules/yumpkg.py`).
+//! Red Hat packages: `dnf5`, `dnf`, `tdnf` or `yum`, whichever exists (`salt/modules/yumpkg.py`).
 
 mod fetch;
 mod groups;
@@ -21,10 +21,10 @@ use halite_wire::{Map, Value};
 
 pub use table::MODULE;
 
-/// The program of this host.
+/// This host's program.
 ///
 /// # Errors
-/// There is none.
+/// None is available.
 fn program() -> Result<&'static str> {
     ["dnf5", "dnf", "tdnf", "yum"]
         .into_iter()
@@ -32,12 +32,12 @@ fn program() -> Result<&'static str> {
         .ok_or_else(|| CallError::Command("DNF nor YUM found".to_owned()))
 }
 
-/// Whether it is dnf, of whatever release.
+/// Whether it is dnf of any version.
 fn is_dnf() -> Result<bool> {
     Ok(program()?.starts_with("dnf"))
 }
 
-/// Runs it; in a scope of its own where systemd runs, as a package may restart the minion.
+/// Runs it, in its own systemd scope if possible, because a package may restart the minion.
 fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<CommandOutput> {
     let mut argv = Vec::new();
     if systemd::scope(call) {
@@ -54,14 +54,14 @@ fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<CommandOu
     )
 }
 
-/// As [`run`] with failures that are no failures of the call.
+/// Like [`run`], but failures do not fail the call.
 fn run_query(call: &mut Call<'_>, words: Vec<String>) -> Result<CommandOutput> {
     let ran = run(call, words, false)?;
     call.retcode = 0.into();
     Ok(ran)
 }
 
-/// What it prints.
+/// Its output.
 fn stdout(call: &mut Call<'_>, words: Vec<String>) -> Result<String> {
     let mut argv = vec![program()?.to_owned()];
     argv.extend(words);
@@ -72,7 +72,7 @@ fn to_args(list: &[&str]) -> Vec<String> {
     list.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// A list as it is, a text at its commas (`salt/utils/args.py split_input`).
+/// A list as it is, or comma-separated text (`salt/utils/args.py split_input`).
 fn split_input(value: &Value) -> Vec<String> {
     match value {
         Value::Array(list) => list.iter().map(python::str).collect(),
@@ -83,7 +83,7 @@ fn split_input(value: &Value) -> Vec<String> {
     }
 }
 
-/// The options that keywords stand for; `extra` passes unknown ones on as they are.
+/// Command line options for keywords; `extra` passes unknown ones on.
 fn options(kwargs: &Map, extra: bool) -> Vec<String> {
     const KNOWN: [&str; 8] = [
         "fromrepo",
@@ -133,7 +133,7 @@ fn options(kwargs: &Map, extra: bool) -> Vec<String> {
     list
 }
 
-/// What a list of packages says of one.
+/// One package of a package list.
 #[derive(Clone, Debug, PartialEq)]
 struct ListedPackage {
     name: String,
@@ -142,7 +142,7 @@ struct ListedPackage {
     repo: String,
 }
 
-/// The packages that `list` prints; long names break its lines.
+/// The packages printed by `list`; long names wrap lines.
 fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
     const HEADS: [&str; 5] = [
         "installed packages",
@@ -167,7 +167,7 @@ fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
     all.chunks_exact(3).map(one).collect()
 }
 
-/// A name without the architecture of this host.
+/// A name without this host's architecture.
 fn normalized(own: &str, name: &str) -> String {
     match name.rsplit_once('.') {
         Some((plain, arch))
@@ -180,7 +180,7 @@ fn normalized(own: &str, name: &str) -> String {
     }
 }
 
-/// A name without its architecture, and that with a dot before it.
+/// A name without its architecture, and the architecture with a leading dot.
 fn split_arch(name: &str, own: &str, always: bool) -> (String, String) {
     match name.rsplit_once('.') {
         Some((plain, arch)) if rpm::is_arch(arch) && (arch != own || always) => {
@@ -190,7 +190,7 @@ fn split_arch(name: &str, own: &str, always: bool) -> (String, String) {
     }
 }
 
-/// Whether names are split from their architectures: they are, unless a keyword says otherwise.
+/// Whether to split names from their architectures; on by default.
 fn splits(call: &Call<'_>) -> bool {
     let word = call.bound.kwargs.get("split_arch");
     word.is_none_or(Value::truthy)

@@ -1,4 +1,4 @@
-//! Advisories about packages, and services that run what they replaced.
+//! Advisories, and services that need a restart.
 
 use super::{list, program, stdout, to_args};
 use crate::execution::declare::Result;
@@ -25,7 +25,7 @@ pub fn list_installed_patches(call: &mut Call<'_>) -> Result {
     Ok(all.into())
 }
 
-/// The advisories by their ids.
+/// Advisories by id.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -34,7 +34,7 @@ pub fn patches(call: &mut Call<'_>) -> Result<Map> {
     Ok(read(&text))
 }
 
-/// Lines of a mark, an id, a severity and a package.
+/// Lines of mark, id, severity and package.
 const LINE: &str = r"([i|\s])? ?([^\s]+) +([^\s]+) +([^\s]+)";
 
 fn read(text: &str) -> Map {
@@ -102,14 +102,14 @@ pub fn services_need_restart(call: &mut Call<'_>) -> Result {
     Ok(services.into())
 }
 
-/// What stands before the colon of each line.
+/// The text before the colon of each line.
 fn pids(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n')
         .filter_map(|l| l.split_once(':'))
         .map(|(pid, _)| pid.trim())
 }
 
-/// The service that a process belongs to.
+/// The service of a process.
 fn service_of(pid: &str) -> Option<String> {
     pid.parse::<u32>().ok()?;
     let ran = programs::run(["systemctl", "--output", "json", "status", pid]).ok()?;

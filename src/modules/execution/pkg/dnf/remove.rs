@@ -46,7 +46,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
     changed(call, &old, "Error occurred removing package(s)", errors)
 }
 
-/// What the call names; the keywords have no say in it.
+/// The packages named by the call; keywords are ignored.
 fn remove_targets(call: &mut Call<'_>) -> Result<Option<WantedVersions>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     call.bound.kwargs = Map::new();
@@ -60,8 +60,8 @@ fn remove_targets(call: &mut Call<'_>) -> Result<Option<WantedVersions>> {
     )
 }
 
-/// Globs replaced by the installed packages that fit; of several globs, as in stock, only the last
-/// counts (`salt/utils/pkg match_wildcard`).
+/// Expands globs to installed packages; of several globs only the last one counts, as in stock (`salt/utils/pkg
+/// match_wildcard`).
 fn matching(list: WantedVersions, old: &Packages) -> WantedVersions {
     let (globs, mut rest): (Vec<_>, Vec<_>) = list.into_iter().partition(|(n, _)| n.contains('*'));
     if let Some((glob, version)) = globs.into_iter().next_back() {

@@ -1,4 +1,4 @@
-//! Repositories: the sections of the files `*.repo`.
+//! Repositories: sections of `*.repo` files.
 
 use super::{is_dnf, program, run, to_args};
 use crate::execution::declare::Result;
@@ -10,19 +10,19 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Files with the configuration of the program, the first that is there counts.
+/// Configuration files; the first existing one counts.
 const CONFIGURATION: [&str; 4] = [
     "/etc/yum/yum.conf",
     "/etc/yum.conf",
     "/etc/dnf/dnf.conf",
     "/etc/tdnf/tdnf.conf",
 ];
-/// Where repositories lie when the configuration does not say.
+/// Default repository directories.
 const DIRECTORIES: [&str; 2] = ["/etc/yum/repos.d", "/etc/yum.repos.d"];
-/// Ways to say where a repository is; one of them is needed.
+/// Ways to locate a repository; one is required.
 const LINKS: [&str; 3] = ["baseurl", "mirrorlist", "metalink"];
 
-/// Whether nothing may stand twice in a file.
+/// Whether duplicates in a file are errors.
 fn strict(kwargs: &Map) -> bool {
     kwargs.get("strict_config").is_none_or(Value::truthy)
 }
@@ -58,7 +58,7 @@ fn directories(basedir: &Value, strict: bool) -> Result<Vec<String>> {
     })
 }
 
-/// A file: its comments before the first section, its sections.
+/// Reads a file: comments before the first section, and its sections.
 fn read(path: &str, strict: bool) -> Result<(String, Map)> {
     let text = command_helpers::read(path)?;
     let mut ini = Ini::new(strict);
@@ -97,7 +97,7 @@ fn read(path: &str, strict: bool) -> Result<(String, Map)> {
     Ok((head, found))
 }
 
-/// All repositories with the files they are in.
+/// All repositories with their files.
 ///
 /// # Errors
 /// The configuration cannot be read.
@@ -133,7 +133,7 @@ pub fn list_repos(call: &mut Call<'_>) -> Result {
     Ok(all.into_iter().collect::<Map>().into())
 }
 
-/// The name of a repository; one of copr is called otherwise in its file.
+/// A repository's name; copr repositories have another name in their file.
 fn named(repo: &str) -> Result<String> {
     let Some(copr) = repo.strip_prefix("copr:") else {
         return Ok(repo.to_owned());
@@ -160,7 +160,7 @@ pub fn get_repo(call: &mut Call<'_>) -> Result {
     Ok(found.get(&repo).cloned().unwrap_or_default())
 }
 
-/// A line of a file: a value of several lines is indented.
+/// A line of a file; continuation lines of a value are indented.
 fn line(key: &Value, value: &Value) -> String {
     let key = python::str(key);
     match value {
@@ -170,7 +170,7 @@ fn line(key: &Value, value: &Value) -> String {
     }
 }
 
-/// Lines of a comment.
+/// Comment lines.
 fn comments(repo: &mut Map) -> String {
     let list = repo.remove("comments");
     let one = |text: String| format!("# {}\n", text.trim_start_matches('#').trim_start());
@@ -286,7 +286,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
     Ok(map! {path => found}.into())
 }
 
-/// The file of a repository that is not there yet, with what is in it already.
+/// The file for a new repository, with its current content.
 fn created(
     call: &mut Call<'_>,
     given: &str,
@@ -319,7 +319,7 @@ fn created(
     Ok((path, String::new(), map! {repo => Map::new()}))
 }
 
-/// Lets the program add a repository of copr.
+/// Has the program add a copr repository.
 fn enabled(
     call: &mut Call<'_>,
     copr: &str,

@@ -1,4 +1,4 @@
-//! Upgrading everything, or some packages.
+//! Upgrading all or some packages.
 
 use super::{is_dnf, list, normalized, options, run, split_input, to_args};
 use crate::execution::Call;
@@ -10,7 +10,7 @@ use crate::execution::pkg::common::{Targets, targets};
 use crate::execution::pkg::rpm::{osarch, packages_by};
 use halite_wire::{Map, Value};
 
-/// `pkg.upgrade`, and `pkg.update`, whose default is another.
+/// `pkg.upgrade`, and `pkg.update`, which has other defaults.
 pub fn upgrade(call: &mut Call<'_>) -> Result {
     let (dnf, obsoletes) = (is_dnf()?, call.flag("obsoletes"));
     if dnf && !obsoletes {
@@ -51,7 +51,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The packages that are named.
+/// The packages named by the call.
 fn asked(call: &mut Call<'_>, kwargs: Map) -> Result<Vec<String>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     if !name.truthy() && !pkgs.truthy() {

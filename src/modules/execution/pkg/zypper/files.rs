@@ -1,4 +1,4 @@
-//! Package files from the repositories, and files beside those in them.
+//! Downloading package files, and comparing local ones.
 
 use super::repos::refresh_with;
 use super::root_arg;
@@ -31,7 +31,7 @@ fn downloaded(call: &mut Call<'_>, names: &[String]) -> Result<Map> {
     let mut ret = Map::new();
     for result in answer.all("download-result") {
         let (name, info) = downloaded_file(result)?;
-        // Stock asks rpm for its checksum too, and takes any answer for a good one.
+        // Stock also checks rpm's checksum, but accepts any result.
         ret.set(name, info);
         call.retcode = 0.into();
     }

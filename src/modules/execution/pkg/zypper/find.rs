@@ -1,4 +1,4 @@
-//! What there is beside packages, and searching: patterns, patches, products, capabilities.
+//! Queries for patterns, patches, products and capabilities, and searching.
 
 use super::repos::refresh_with;
 use super::root_arg;
@@ -12,9 +12,9 @@ use halite_wire::xml::Element;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Where registration leaves the release of products of other vendors.
+/// Where registration stores releases of other vendors' products.
 const OEM: &str = "var/lib/suseRegister/OEM";
-/// Keywords of `pkg.search`; that one is given counts, not what it is.
+/// Keywords of `pkg.search` that count when given, whatever their value.
 const OPTIONS: [(&str, &str); 12] = [
     ("provides", "--provides"),
     ("recommends", "--recommends"),
@@ -30,7 +30,7 @@ const OPTIONS: [(&str, &str); 12] = [
     ("details", "--details"),
 ];
 
-/// What `zypper info` prints, per name.
+/// Records of `zypper info` by name.
 pub fn info_records(text: &str) -> Vec<(String, Map)> {
     let mut all = Vec::new();
     for record in text.split("Information for packag") {
@@ -53,7 +53,7 @@ pub fn info_records(text: &str) -> Vec<(String, Map)> {
     all
 }
 
-/// Refreshes when the call asks for it; stock gives the root where the force is meant.
+/// Refreshes if requested; stock passes the root where force is expected.
 fn refresh_if(call: &mut Call<'_>) -> Result<()> {
     if call.flag("refresh") {
         let force = call.arg("root").clone();
@@ -114,7 +114,7 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
     }
 }
 
-/// Solvables of a kind that zypper finds, each with whether it is installed.
+/// Solvables of a type found by zypper, each with whether it is installed.
 fn solvables(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<(String, bool, String)>> {
     let found = ZypperOptions::asking(root).xml(call, &to_args(&["se", "-t", kind]))?;
     let one = |element: &Element| {
@@ -146,7 +146,7 @@ pub fn list_installed_patterns(call: &mut Call<'_>) -> Result {
     Ok(installed_patterns(call, &root)?.into())
 }
 
-/// The patterns that are installed, those that zypper hides too.
+/// The installed patterns, including hidden ones.
 ///
 /// # Errors
 /// zypper failed.
@@ -181,7 +181,7 @@ pub fn list_installed_patches(call: &mut Call<'_>) -> Result {
     Ok(patches(call, &root, true)?.into())
 }
 
-/// The patches, or only those that are installed.
+/// All patches, or only the installed ones.
 ///
 /// # Errors
 /// zypper failed.
@@ -198,7 +198,7 @@ pub fn list_products(call: &mut Call<'_>) -> Result {
     Ok(list.into_iter().map(Value::from).collect::<Vec<_>>().into())
 }
 
-/// The products that are installed, or all in the repositories.
+/// The installed products, or all in the repositories.
 ///
 /// # Errors
 /// zypper failed.
@@ -243,7 +243,7 @@ fn product(element: &Element, root: &Path) -> Map {
     let lines: Vec<&str> = text.split('\n').map(str::trim).collect();
     info.set("description", lines.join(" "));
     if let Some(line) = info.str("productline") {
-        // The name of a file there, nothing that leads elsewhere.
+        // Only a file name in this directory, no path.
         let file = root.join(OEM).join(line);
         let plain = !line.contains('/') && file.is_file();
         let text = plain.then(|| std::fs::read_to_string(&file).ok()).flatten();
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
     use halite_wire::xml;
 
-    /// As zypper 1.14 prints them.
+    /// Output of zypper 1.14.
     #[test]
     fn outputs_are_read() {
         let text = "Loading repository data...\nReading installed packages...\n\n\n\

@@ -15,10 +15,10 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 
-/// Most packages per run.
+/// Maximum number of packages per run.
 const BATCH: usize = 500;
 
-/// `pkg_resource.parse_targets` with the keywords of the call.
+/// `pkg_resource.parse_targets` with the call's keywords.
 fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> Result<Targets> {
     let own = osarch(call);
     let plain = keywords(call).get("normalize").is_some_and(|v| !v.truthy());
@@ -30,7 +30,7 @@ fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> R
         }
     };
     let found = targets(call, name, pkgs, sources, &normalize)?;
-    // The version that one package is wished in may have wildcards; that is seen to elsewhere.
+    // The version of a single package may have wildcards, handled elsewhere.
     Ok(match found {
         Targets::Repository(list) if !pkgs.truthy() => {
             Targets::Repository(list.into_iter().map(|(name, _)| (name, None)).collect())
@@ -39,14 +39,14 @@ fn parsed(call: &mut Call<'_>, name: &Value, pkgs: &Value, sources: &Value) -> R
     })
 }
 
-/// The kinds that names such as `pattern:base` begin with.
+/// The types in names like `pattern:base`.
 fn kinds<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let kinds = names.filter_map(|n| n.split_once(':'));
     let kinds: BTreeSet<String> = kinds.map(|(kind, _)| kind.to_owned()).collect();
     kinds.into_iter().collect()
 }
 
-/// What zypper is told of one package.
+/// The zypper argument for a package.
 fn word(name: &str, version: Option<&str>) -> String {
     let Some(version) = version else {
         return name.to_owned();
@@ -56,7 +56,7 @@ fn word(name: &str, version: Option<&str>) -> String {
     format!("{name}{sign}{version}")
 }
 
-/// The words before the packages.
+/// The arguments before the packages.
 fn install_args(call: &Call<'_>) -> Vec<String> {
     let mut args = Vec::new();
     let mut add =
@@ -78,7 +78,7 @@ fn install_args(call: &Call<'_>) -> Vec<String> {
     args
 }
 
-/// What is there before or after, as far as it counts for the answer.
+/// The packages before or after, as far as the result needs them.
 fn state(call: &mut Call<'_>, wanted: &ListOptions, only_download: bool) -> Result<Map> {
     if only_download {
         downloaded(call, &wanted.root)
@@ -151,7 +151,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     Ok(command_helpers::compare(&old, &new).into())
 }
 
-/// The package that zypper would have to go back with.
+/// The package zypper would have to downgrade.
 fn downgrade(line: &str) -> Option<String> {
     let (name, rest) = line
         .strip_prefix("The selected package '")?
@@ -162,7 +162,7 @@ fn downgrade(line: &str) -> Option<String> {
 pub fn remove(call: &mut Call<'_>) -> Result {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     let root = call.arg("root").clone();
-    // What else the call says does not count here.
+    // Other keywords of the call are ignored here.
     let kept = std::mem::replace(&mut call.bound.kwargs, Map::new());
     let found = parsed(call, &name, &pkgs, &Value::Nil);
     call.bound.kwargs = kept;
@@ -206,7 +206,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
     Ok(command_helpers::compare(&old, &new).into())
 }
 
-/// The packages that are temporary fixes of the vendor, which are removed otherwise.
+/// The packages that are the vendor's temporary fixes, which are removed differently.
 fn temporary_fixes(
     call: &mut Call<'_>,
     list: &[(String, Option<String>)],
@@ -221,7 +221,7 @@ fn temporary_fixes(
     Ok(fixes.map(|(name, _)| name.to_owned()).collect())
 }
 
-/// Repositories as a list, whatever the keyword is.
+/// Repositories as a list.
 fn repos(value: &Value) -> Vec<String> {
     match value {
         Value::Array(list) => list.iter().map(python::str).collect(),
@@ -230,7 +230,7 @@ fn repos(value: &Value) -> Vec<String> {
     }
 }
 
-/// The words of an upgrade, without the packages.
+/// Arguments of an upgrade, without packages.
 fn upgrade_args(call: &Call<'_>) -> Vec<String> {
     let dist = call.flag("dist_upgrade");
     let mut args = Vec::new();

@@ -1,4 +1,4 @@
-//! What is installed and what could be: lists of packages, with versions.
+//! Lists of installed and available packages with versions.
 
 use super::find::{info_records, products};
 use super::repos::refresh_with;
@@ -19,14 +19,14 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What shall be listed.
+/// What to list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Another system below this directory.
+    /// The root directory of another system.
     pub root: Value,
-    /// `patch`, `pattern` and `product` beside the packages.
+    /// `patch`, `pattern` and `product`, in addition to packages.
     pub includes: Vec<String>,
-    /// The attributes that are shown instead of the version alone.
+    /// Attributes to show instead of just the version.
     pub attr: Value,
 }
 
@@ -36,7 +36,7 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
     }
     let includes = match call.arg("includes") {
         Value::Array(list) => list.iter().map(python::str).collect(),
-        // Stock takes a text letter by letter, which names nothing.
+        // Stock splits text into letters, which name nothing.
         _ => Vec::new(),
     };
     let wanted = ListOptions {
@@ -67,7 +67,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
     })
 }
 
-/// The packages, and what else is wanted, each with its versions.
+/// The packages and whatever else is wanted, with versions.
 ///
 /// # Errors
 /// rpm or zypper failed.
@@ -96,7 +96,7 @@ pub fn listed(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Resul
     Ok(with_attributes(&all, attr.as_deref()))
 }
 
-/// All that is known of the installed packages.
+/// All attributes of the installed packages.
 fn installed(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let mut argv = lowpkg::rpm(root);
     let format = format!("{}\n", rpm::FORMAT);
@@ -166,7 +166,7 @@ fn element_entries(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<
     Ok(entries)
 }
 
-/// The versions alone.
+/// The versions only.
 fn plain(all: &Map, as_list: bool) -> Map {
     let one = |entry: &Value| {
         let entry = entry.as_map().cloned().unwrap_or_default();
@@ -187,7 +187,7 @@ fn plain(all: &Map, as_list: bool) -> Map {
     all.iter().map(|(k, v)| (k.clone(), versions(v))).collect()
 }
 
-/// The attributes that are wanted; with `None` all.
+/// The wanted attributes; all if `None`.
 fn with_attributes(all: &Map, wanted: Option<&[String]>) -> Map {
     let keep = |key: &Value| {
         let named = |w: &[String]| w.iter().any(|w| key.is_str(w));
@@ -217,7 +217,7 @@ fn with_attributes(all: &Map, wanted: Option<&[String]>) -> Map {
 
 pub fn list_upgrades(call: &mut Call<'_>) -> Result {
     if call.flag("refresh") {
-        // Stock gives the root where the force is meant.
+        // Stock passes the root where force is expected.
         let force = call.arg("root").clone();
         let keywords = keywords(call);
         refresh_with(call, force, keywords)?;
@@ -271,7 +271,7 @@ pub fn info_available(call: &mut Call<'_>) -> Result {
     Ok(asked(call, names)?.into())
 }
 
-/// What `pkg.info_available` says, with the keywords of the call.
+/// The result of `pkg.info_available`, with the call's keywords.
 fn asked(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
     if names.is_empty() {
         return Ok(Map::new());
@@ -417,7 +417,7 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 /// The package files in zypper's cache.
 ///
 /// # Errors
-/// A file is no package.
+/// A file is not a package.
 pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let cache = if root.truthy() {
         Path::new(&python::str(root)).join("var/cache/zypp/packages/")
@@ -446,7 +446,7 @@ pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     Ok(ret)
 }
 
-/// The package files below a directory; links to directories are not followed.
+/// The package files below a directory. Links to directories are not followed.
 fn walk(dir: &Path, files: &mut Vec<std::path::PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return;
@@ -470,7 +470,7 @@ pub fn normalize_name(call: &mut Call<'_>) -> Result {
     Ok(normalized(&osarch(call), &name).into())
 }
 
-/// A name without the architecture of this host.
+/// A name without this host's architecture.
 pub fn normalized(own: &str, name: &str) -> String {
     match name.rsplit_once('.') {
         Some((plain, "noarch")) => plain.to_owned(),

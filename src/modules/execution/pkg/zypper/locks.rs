@@ -1,4 +1,4 @@
-//! Packages that are held: `/etc/zypp/locks`.
+//! Locked packages: `/etc/zypp/locks`.
 
 use super::find::searched;
 use super::run::{ZypperOptions, to_args};
@@ -19,7 +19,7 @@ fn file(root: &Value) -> PathBuf {
     Path::new(&base).join("etc/zypp/locks")
 }
 
-/// The locks by the names of what they lock.
+/// The locks by package name.
 fn locks(root: &Value) -> Map {
     let octets = std::fs::read(file(root)).unwrap_or_default();
     read(&String::from_utf8_lossy(&octets))
@@ -63,7 +63,7 @@ pub fn clean_locks(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-/// What shall be held or let go, each with the version that is meant.
+/// What to hold or unhold, with versions.
 fn targets(call: &Call<'_>) -> Result<Vec<(String, Option<String>)>> {
     let (name, pkgs) = (call.arg("name"), call.arg("pkgs"));
     if !name.truthy() && !pkgs.truthy() {
@@ -228,7 +228,7 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
 mod tests {
     use super::*;
 
-    /// As zypper writes the file.
+    /// In the format zypper writes.
     #[test]
     fn locks_are_read() {
         let text = "\ntype: package\nmatch_type: glob\ncase_sensitive: on\nsolvable_name: hz-a\nversion: == 1-1\n\n\

@@ -1,4 +1,4 @@
-//! SUSE's packages: `zypper` (`salt/modules/zypperpkg.py`).
+//! SUSE packages: `zypper` (`salt/modules/zypperpkg.py`).
 
 mod files;
 mod find;
@@ -15,7 +15,7 @@ use crate::execution::Call;
 use halite_wire::Value;
 pub use table::MODULE;
 
-/// The root in the open keywords.
+/// The root from the undeclared keywords.
 fn root_arg(call: &Call<'_>) -> Value {
     common::option(call, "root")
 }

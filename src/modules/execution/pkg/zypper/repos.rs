@@ -1,4 +1,4 @@
-//! Repositories: those in `/etc/zypp/repos.d`, and what `zypper` changes of them.
+//! Repositories: those in `/etc/zypp/repos.d`, and changes through `zypper`.
 
 use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
@@ -9,7 +9,7 @@ use halite_config::paths::minion::cache;
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Where the files are, below the root.
+/// Directory of repository files below the root.
 const REPOS: &str = "etc/zypp/repos.d";
 
 /// All configured repositories.
@@ -29,7 +29,7 @@ pub fn configured(root: &Value) -> Result<Ini> {
         if !name.to_string_lossy().ends_with(".repo") {
             continue;
         }
-        // A file that cannot be read is passed over, as stock does.
+        // As in stock, unreadable files are skipped.
         let path = entry.path();
         if let Ok(text) = std::fs::read_to_string(&path) {
             ini.read(&path.to_string_lossy(), &text)?;
@@ -38,7 +38,7 @@ pub fn configured(root: &Value) -> Result<Ini> {
     Ok(ini)
 }
 
-/// What is known of one repository; nothing when it is not there.
+/// A repository's options; empty if it does not exist.
 fn info(ini: &Ini, alias: &str) -> Result<Map> {
     let mut ret = Map::new();
     let Some(items) = ini.items(alias)? else {
@@ -156,14 +156,14 @@ fn modify(call: &mut Call<'_>, repo: &str, mut kwargs: Map) -> Result {
     Ok(ret.into())
 }
 
-/// Stock gives the root twice there.
+/// Stock passes the root twice there.
 fn duplicate_argument(function: &str) -> CallError {
     CallError::Type(format!(
         "salt.loaded.int.module.zypperpkg.{function}() got multiple values for keyword argument 'root'"
     ))
 }
 
-/// What `zypper mr` is told.
+/// Arguments for `zypper mr`.
 fn options(kwargs: &Map) -> Vec<String> {
     let mut options = Vec::new();
     for (key, on, off) in [
@@ -205,7 +205,7 @@ fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Result<()
     for alias in ini.sections() {
         let known = info(&ini, &alias)?;
         if !new.has_path {
-            // Stock means to add a slash and fails.
+            // Stock fails in its attempt to add a slash.
             let why = "'function' object has no attribute 'ParseResult'";
             return Err(CallError::raised("AttributeError", why));
         }
@@ -227,7 +227,7 @@ fn add(call: &mut Call<'_>, repo: &str, kwargs: &Map, root: &Value) -> Result<()
     }
 }
 
-/// An address as `urllib.parse` compares it.
+/// A URL as compared by `urllib.parse`.
 struct Address {
     text: String,
     has_path: bool,
@@ -240,7 +240,7 @@ fn address(url: &str) -> Option<Address> {
     if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(fits) {
         return None;
     }
-    // An empty host is as none.
+    // An empty host counts as none.
     let (host, path) = match rest.strip_prefix("//") {
         None => ("", rest),
         Some(rest) => rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())),
@@ -265,8 +265,7 @@ pub fn refresh_db(call: &mut Call<'_>) -> Result {
     refresh_with(call, force, keywords)
 }
 
-/// Fetches what repositories have; per repository whether it is new. The keywords are those of
-/// `pkg.refresh_db`, and any others.
+/// Refreshes repositories; returns for each whether it is new. Keywords are those of `pkg.refresh_db` and any others.
 ///
 /// # Errors
 /// zypper failed.
@@ -276,7 +275,7 @@ pub fn refresh_with(call: &mut Call<'_>, force: Value, kwargs: Map) -> Result {
             "refresh_db() got multiple values for argument 'force'".to_owned(),
         ));
     }
-    // The mark asks states to refresh; that is done now.
+    // The marker asks states to refresh, which is done now.
     let _ = std::fs::remove_file(cache::pkg_refresh(&call.ctx.cachedir));
     let force = match force {
         Value::Nil => {
@@ -311,7 +310,7 @@ fn root_in(kwargs: &Map) -> Value {
     kwargs.get("root").cloned().unwrap_or_default()
 }
 
-/// Per repository whether it was fetched.
+/// Whether each repository was fetched.
 fn refreshed(text: &str) -> Map {
     let mut ret = Map::new();
     for line in text.lines().map(str::trim) {

@@ -1,4 +1,4 @@
-//! Running zypper: one at a time, its errors as stock words them (`zypperpkg.py _Zypper`).
+//! Running zypper, one at a time, with stock's error texts (`zypperpkg.py _Zypper`).
 
 use crate::execution::declare::Result;
 use crate::execution::pkg::lowpkg;
@@ -11,38 +11,38 @@ use halite_wire::{Map, Value};
 use std::fs::OpenOptions;
 use std::time::Duration;
 
-/// Exit codes of runs that went well.
+/// Exit codes of success.
 pub const WELL: [i64; 5] = [0, 100, 101, 102, 103];
-/// Exit codes that are warnings: no repositories, another zypper, a failed refresh, a failed script.
+/// Exit codes of warnings: no repositories, another zypper, a failed refresh, a failed script.
 const WARNINGS: [i64; 4] = [6, LOCKED, 106, 107];
-/// Another zypper runs.
+/// Another zypper is running.
 const LOCKED: i64 = 7;
-/// The process id of that one; the same for every root.
+/// The lock file with its process id; the same for every root.
 const LOCK: &str = "/var/run/zypp.pid";
-/// The lock that writers of rpm's database hold.
+/// The lock held by writers of the rpm database.
 const RPM_LOCK: &str = "/var/lib/rpm/.rpm.lock";
-/// How long is waited between two looks at a lock.
+/// Pause between checks of a lock.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How zypper is called.
+/// How to call zypper.
 #[derive(Clone, Debug, Default)]
 pub struct ZypperOptions {
-    /// Another system below this directory.
+    /// The root directory of another system.
     pub root: Option<String>,
-    /// It may refresh repositories.
+    /// Allow refreshing repositories.
     pub refresh: bool,
-    /// In a scope of systemd where there is one.
+    /// Use a systemd scope if possible.
     pub scope: bool,
-    /// Without its lock: nothing is changed.
+    /// Run without the lock: nothing is changed.
     pub readonly: bool,
     /// Failures are no errors.
     pub forgive: bool,
-    /// Exit codes that count as 0.
+    /// Exit codes treated as 0.
     pub success: &'static [i64],
 }
 
 impl ZypperOptions {
-    /// In a root, when the value is one.
+    /// Below a root, if the value is one.
     pub fn new(root: &Value) -> ZypperOptions {
         ZypperOptions {
             root: root.truthy().then(|| python::str(root)),
@@ -50,7 +50,7 @@ impl ZypperOptions {
         }
     }
 
-    /// As [`ZypperOptions::of`] for questions.
+    /// Like [`ZypperOptions::new`], for queries.
     pub fn asking(root: &Value) -> ZypperOptions {
         ZypperOptions {
             readonly: true,
@@ -58,7 +58,7 @@ impl ZypperOptions {
         }
     }
 
-    /// What it prints.
+    /// Its output.
     ///
     /// # Errors
     /// It failed.
@@ -66,17 +66,17 @@ impl ZypperOptions {
         Ok(self.ran(call, args)?.stdout)
     }
 
-    /// What it prints as XML.
+    /// Its XML output.
     ///
     /// # Errors
-    /// It failed, or printed something else.
+    /// It failed, or printed no XML.
     pub fn xml(&self, call: &mut Call<'_>, args: &[String]) -> Result<Element> {
         let ran = self.run(call, args, true)?;
         xml::parse(&ran.stdout)
             .map_err(|why| CallError::raised("xml.parsers.expat.ExpatError", why))
     }
 
-    /// What it did.
+    /// Its output and exit code.
     ///
     /// # Errors
     /// It failed.
@@ -106,7 +106,7 @@ impl ZypperOptions {
         }
         argv.extend(self.argv(args, xml));
         let mut helper = Helper::new(argv);
-        // Stock lets a call that may refresh take the lock, whatever else it is.
+        // Stock lets every call that may refresh take the lock.
         if self.readonly && !self.refresh {
             let name = "ZYPP_READONLY_HACK".to_owned();
             helper.env.push((name, Some("1".to_owned())));
@@ -114,7 +114,7 @@ impl ZypperOptions {
         helper
     }
 
-    /// Runs it; waits as long as another one has the lock.
+    /// Runs it, waiting while another one holds the lock.
     fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Result<CommandOutput> {
         let helper = self.helper(call, args, xml);
         let mut blocked = false;
@@ -155,12 +155,12 @@ impl ZypperOptions {
     }
 }
 
-/// Words as they go to a program.
+/// Arguments for a program.
 pub fn to_args(list: &[&str]) -> Vec<String> {
     list.iter().map(|w| (*w).to_owned()).collect()
 }
 
-/// What went wrong.
+/// The error message.
 fn error_text(ran: &CommandOutput, is_xml: bool) -> String {
     let said = if is_xml {
         match xml::parse(&ran.stdout) {
@@ -182,7 +182,7 @@ fn error_text(ran: &CommandOutput, is_xml: bool) -> String {
     }
 }
 
-/// Who has zypper's lock.
+/// The process that holds zypper's lock.
 fn blocker(call: &mut Call<'_>) -> Map {
     let Ok(text) = std::fs::read_to_string(LOCK) else {
         let info = "Zypper is locked, but no Zypper lock has been found.";
@@ -213,7 +213,7 @@ fn process(call: &mut Call<'_>, pid: &str) -> Result<Map> {
     Ok(data)
 }
 
-/// Tells the master; a minion without one runs all the same.
+/// Fires an event at the master, if there is one.
 fn fire_event(call: &mut Call<'_>, data: Map, tag: &str) {
     let sent = call.salt(
         "event.fire_master",
@@ -225,7 +225,7 @@ fn fire_event(call: &mut Call<'_>, data: Map, tag: &str) {
     }
 }
 
-/// Whether somebody writes in rpm's database.
+/// Whether the rpm database is locked.
 fn rpm_locked() -> bool {
     let file = OpenOptions::new().read(true).write(true).open(RPM_LOCK);
     file.is_ok_and(|file| halite_sys::process::is_locked(&file))

@@ -1,4 +1,4 @@
-//! Versions with wildcards: the newest in the repositories that fits (`zypperpkg.py Wildcard`).
+//! Versions with wildcards: the newest matching one in the repositories (`zypperpkg.py Wildcard`).
 
 use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
@@ -7,14 +7,14 @@ use crate::execution::{Call, CallError, python};
 use halite_target::fnmatch;
 use halite_wire::Value;
 
-/// Comparisons that zypper knows.
+/// zypper's comparison operators.
 const SIGNS: [&str; 5] = ["<", "<=", "=", ">=", ">"];
 
-/// The comparison in a wish and the version without it.
+/// Splits a version into comparison and version.
 fn split(wish: &str) -> Result<(String, String)> {
     let exact: String = wish.chars().filter(|c| !"<>=+".contains(*c)).collect();
     let sign = wish.replace(&exact, "");
-    // Python replaces nothing by nothing.
+    // Python replaces an empty string by an empty string.
     let sign = if exact.is_empty() {
         wish.to_owned()
     } else {
@@ -29,10 +29,10 @@ fn split(wish: &str) -> Result<(String, String)> {
     }
 }
 
-/// The version that a wish means, with its comparison; `None` when there is none.
+/// The version that matches, with its comparison; `None` if there is none.
 ///
 /// # Errors
-/// There is no such package; the wish cannot be understood.
+/// The package does not exist, or the version is invalid.
 pub fn version(
     call: &mut Call<'_>,
     name: &Value,
@@ -50,7 +50,7 @@ pub fn version(
     };
     let (sign, wanted) = split(wish)?;
     let Value::Str(name) = name else {
-        // The place in stock's words for zypper.
+        // Position of the error in stock's arguments for zypper.
         let place = if root.truthy() { 8 } else { 6 };
         return Err(CallError::Type(format!(
             "sequence item {place}: expected str instance, {} found",
