@@ -7,7 +7,7 @@ use super::files::{FileCache, SourceFile, Tree, state_files, state_of, text_of};
 use super::pipeline::{Pipeline, Source};
 use super::state::gather::{Rendered, Source as Sls};
 use super::variables::{Given, Shared, Variables};
-use halite_config::MasterConfig;
+use halite_config::{FileServerOptions, MasterConfig};
 use halite_store::files::{FileServer, Opened};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -93,13 +93,12 @@ impl LocalSls {
         opts.set("file_client", "local");
         opts.set("id", id.as_str());
         opts.set("grains", grains.clone());
-        // A list that is kept may be older than what was just written.
-        let mut fresh = config.clone();
-        fresh.fileserver_list_cache_time = 0;
+        // A cached list may be older than what was just written.
+        let served = FileServerOptions::from(config).uncached();
         LocalSls {
             shared: Rc::new(shared),
             served: Rc::new(Served {
-                server: RefCell::new(FileServer::new(&fresh)),
+                server: RefCell::new(FileServer::new(&served)),
                 copies: config.file_copies(),
             }),
             files: FileCache::default(),
