@@ -8,7 +8,7 @@ use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
 use halite_channel::pillar_request::Wish;
 use halite_config::{ConfigError, MASTER_OPTIONS, MasterConfig};
-use halite_render::pillar::{PillarMaster, PillarRequest};
+use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -100,7 +100,7 @@ fn compile(opts: &Map, grains: &Map, wish: &Wish, functions: CallerOf) -> Result
         ..Context::default()
     };
     let functions = Called(functions(ctx));
-    PillarMaster::standalone(&config, opts.clone(), Rc::new(functions))
+    PillarCompiler::standalone(&config, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
 }

@@ -8,9 +8,9 @@ use super::files::{self, FileClient};
 use crate::context::{Context, Fault};
 use halite_config::MasterConfig;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
-use halite_render::files::{SourceFile, Tree};
-use halite_render::functions::{Loader, Salt};
-use halite_render::template::{Engine, sls_context};
+use halite_render::files::{FileTree, SourceFile};
+use halite_render::functions::{FunctionLoader, SaltVariable};
+use halite_render::template::{TemplateEngine, sls_context};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::cell::Cell;
@@ -55,7 +55,7 @@ pub type CallerOf = fn(Context) -> Rc<dyn Caller>;
 /// The functions of a [`Caller`] as templates find them.
 pub struct Called(pub Rc<dyn Caller>);
 
-impl Loader for Called {
+impl FunctionLoader for Called {
     fn function(&self, name: &str) -> Option<Obj> {
         let function = || Function {
             caller: self.0.clone(),
@@ -115,7 +115,7 @@ struct Fetched {
     saltenv: String,
 }
 
-impl Tree for Fetched {
+impl FileTree for Fetched {
     fn find(&self, name: &str) -> Option<SourceFile> {
         if self.saltenv.is_empty() {
             return None;
@@ -223,7 +223,7 @@ fn fault(text: String) -> Fault {
 ///
 /// # Errors
 /// `SaltRenderError`: the options make no sense.
-pub fn engine(ctx: &Context) -> Result<Engine, Fault> {
+pub fn engine(ctx: &Context) -> Result<TemplateEngine, Fault> {
     let mut options = Map::new();
     for (key, value) in ctx.opts.iter() {
         if OPTIONS.iter().any(|name| key.is_str(name)) {
@@ -232,7 +232,7 @@ pub fn engine(ctx: &Context) -> Result<Engine, Fault> {
     }
     let config =
         MasterConfig::from_map(options, Path::new("/")).map_err(|e| fault(e.to_string()))?;
-    Ok(Engine::new(&config))
+    Ok(TemplateEngine::new(&config))
 }
 
 /// The variables of every template.
@@ -245,7 +245,7 @@ pub fn variables(ctx: &Context, caller: &Rc<dyn Caller>, saltenv: &str) -> Vec<(
         "grains" => (*ctx.grains).clone(), "pillar" => (*ctx.pillar).clone(),
         "opts" => opts, "saltenv" => saltenv,
     };
-    let salt = Salt(Rc::new(Called(caller.clone())));
+    let salt = SaltVariable(Rc::new(Called(caller.clone())));
     let mut all = vec![("salt".to_owned(), Obj::native(salt))];
     for (name, value) in more.iter() {
         all.push((

@@ -34,21 +34,21 @@ pub struct SourceFile {
 }
 
 /// The files of one environment, as templates find them.
-pub trait Tree {
+pub trait FileTree {
     /// The file of a name with slashes; `None` for what is not there, cannot be read, or would lie
     /// elsewhere.
     fn find(&self, name: &str) -> Option<SourceFile>;
 }
 
 /// The files below some directories; the first that has a name counts.
-pub struct Below {
+pub struct RootsTree {
     /// Files that were read before.
     pub files: Rc<FileCache>,
     /// The directories.
     pub roots: Vec<String>,
 }
 
-impl Tree for Below {
+impl FileTree for RootsTree {
     fn find(&self, name: &str) -> Option<SourceFile> {
         self.files.find(&self.roots, name)
     }
@@ -148,7 +148,7 @@ impl FileCache {
     /// The file of an SLS: `a.b` is `a/b.sls` or `a/b/init.sls` (`Client.get_state`). The flag
     /// says that it is the latter.
     pub fn state(&self, roots: &[String], sls: &str) -> Option<(SourceFile, bool)> {
-        let mut names = state_files(sls).into_iter();
+        let mut names = sls_files(sls).into_iter();
         names.find_map(|(name, init)| Some((self.find(roots, &name)?, init)))
     }
 
@@ -214,13 +214,13 @@ impl Walk {
                 }
                 continue;
             }
-            self.states.extend(state_of(&format!("{prefix}{name}")));
+            self.states.extend(sls_name(&format!("{prefix}{name}")));
         }
     }
 }
 
 /// The names of the files that an SLS may have, and whether the name is that of an `init.sls`.
-pub fn state_files(sls: &str) -> [(String, bool); 2] {
+pub fn sls_files(sls: &str) -> [(String, bool); 2] {
     let base = sls.replace('.', "/");
     [
         (format!("{base}.sls"), false),
@@ -229,7 +229,7 @@ pub fn state_files(sls: &str) -> [(String, bool); 2] {
 }
 
 /// The SLS that a file is (`Client.list_states`).
-pub fn state_of(file: &str) -> Option<String> {
+pub fn sls_name(file: &str) -> Option<String> {
     let state = file.strip_suffix(".sls")?;
     let state = state.strip_suffix("/init").unwrap_or(state);
     Some(state.replace('/', "."))

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// What happens to keys that both sides have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum MergeStrategy {
     /// Maps are merged at every level, the rest is replaced.
     Recurse,
     /// Values that the renderer `yamlex` marked are joined, all others replaced.
@@ -17,21 +17,21 @@ pub enum Strategy {
     List,
 }
 
-impl Strategy {
+impl MergeStrategy {
     /// Reads `pillar_source_merging_strategy`. `smart` depends on the last part of `renderer`;
     /// `none` means that there is one source, and unknown words mean `recurse`.
-    pub fn of(word: &str, renderer: &str) -> Strategy {
+    pub fn of(word: &str, renderer: &str) -> MergeStrategy {
         let yamlex =
             || renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_");
         match word {
-            "smart" if yamlex() => Strategy::Aggregate,
-            "aggregate" => Strategy::Aggregate,
-            "overwrite" => Strategy::Overwrite,
-            "list" => Strategy::List,
-            "smart" | "recurse" | "none" => Strategy::Recurse,
+            "smart" if yamlex() => MergeStrategy::Aggregate,
+            "aggregate" => MergeStrategy::Aggregate,
+            "overwrite" => MergeStrategy::Overwrite,
+            "list" => MergeStrategy::List,
+            "smart" | "recurse" | "none" => MergeStrategy::Recurse,
             other => {
                 log::warn!("Unknown merging strategy '{other}', fallback to recurse");
-                Strategy::Recurse
+                MergeStrategy::Recurse
             }
         }
     }
@@ -39,21 +39,21 @@ impl Strategy {
 
 /// Something other than maps was to be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotMaps;
+pub struct MergeError;
 
-impl fmt::Display for NotMaps {
+impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("Cannot update using non-dict types in dictupdate.update()")
     }
 }
 
-impl std::error::Error for NotMaps {}
+impl std::error::Error for MergeError {}
 
 /// A strategy with its setting for lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merger {
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: MergeStrategy,
     /// `pillar_merge_lists`.
     pub lists: bool,
 }
@@ -62,9 +62,9 @@ impl Merger {
     /// Merges `upd` into `dest`; keys of `dest` keep their place, new ones follow.
     pub fn merge(&self, mut dest: Map, upd: &Map) -> Map {
         match self.strategy {
-            Strategy::Recurse => update(&mut dest, upd, self.lists),
-            Strategy::Overwrite | Strategy::Aggregate => replace(&mut dest, upd),
-            Strategy::List => {
+            MergeStrategy::Recurse => update(&mut dest, upd, self.lists),
+            MergeStrategy::Overwrite | MergeStrategy::Aggregate => replace(&mut dest, upd),
+            MergeStrategy::List => {
                 for (key, own) in &mut dest.0 {
                     if let Some(value) = upd.iter().find(|(k, _)| k == key).map(|(_, v)| v) {
                         *own = Value::Array(vec![std::mem::take(own), value.clone()]);
@@ -79,8 +79,10 @@ impl Merger {
     ///
     /// # Errors
     /// It is none.
-    pub fn merge_value(&self, dest: Map, upd: &Value) -> Result<Map, NotMaps> {
-        upd.as_map().map(|upd| self.merge(dest, upd)).ok_or(NotMaps)
+    pub fn merge_value(&self, dest: Map, upd: &Value) -> Result<Map, MergeError> {
+        upd.as_map()
+            .map(|upd| self.merge(dest, upd))
+            .ok_or(MergeError)
     }
 }
 
@@ -128,7 +130,7 @@ mod tests {
     fn merged(strategy: &str, lists: bool, a: &str, b: &str) -> String {
         let read = |text| yaml::parse(text).unwrap().into_map().unwrap();
         let merger = Merger {
-            strategy: Strategy::of(strategy, "jinja|yaml"),
+            strategy: MergeStrategy::of(strategy, "jinja|yaml"),
             lists,
         };
         let map = merger.merge(read(a), &read(b));

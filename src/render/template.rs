@@ -2,9 +2,11 @@
 //! (`salt/utils/templates.py render_jinja_tmpl`, `salt/utils/jinja.py SaltCacheLoader`).
 
 use super::RenderError;
-use super::files::Tree;
+use super::files::FileTree;
 use halite_config::MasterConfig;
-use halite_jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
+use halite_jinja::{
+    Environment, EnvironmentOptions, ErrorKind, LoadedTemplate, Obj, TemplateLoader,
+};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,23 +14,23 @@ use std::rc::Rc;
 /// Where templates of the running render come from.
 #[derive(Default)]
 struct Place {
-    files: Option<Rc<dyn Tree>>,
+    files: Option<Rc<dyn FileTree>>,
     /// Directory that relative names start from; each loaded template moves it.
     tpldir: String,
 }
 
 /// Environments for SLS files and for all else, with the templates that they have parsed.
-pub struct Engine {
+pub struct TemplateEngine {
     sls: Environment,
     other: Environment,
     /// What a text must hold for Jinja to change anything.
-    signs: Vec<String>,
+    markers: Vec<String>,
     place: Rc<RefCell<Place>>,
 }
 
-impl Engine {
+impl TemplateEngine {
     /// Environments with the options of `config`.
-    pub fn new(config: &MasterConfig) -> Engine {
+    pub fn new(config: &MasterConfig) -> TemplateEngine {
         let place = Rc::new(RefCell::new(Place::default()));
         let environment = |settings: &Map| {
             let loader = SaltLoader {
@@ -36,21 +38,21 @@ impl Engine {
             };
             Environment::new(options(config, settings)).with_loader(Rc::new(loader))
         };
-        let mut signs = vec!["\r".to_owned()];
+        let mut markers = vec!["\r".to_owned()];
         for settings in [&config.jinja_sls_env, &config.jinja_env] {
             let o = options(config, settings);
-            signs.extend([o.block_start, o.variable_start, o.comment_start]);
-            signs.extend(o.line_statement_prefix);
-            signs.extend(o.line_comment_prefix);
+            markers.extend([o.block_start, o.variable_start, o.comment_start]);
+            markers.extend(o.line_statement_prefix);
+            markers.extend(o.line_comment_prefix);
             if o.newline_sequence != "\n" {
                 // Every line end changes.
-                signs.push(String::new());
+                markers.push(String::new());
             }
         }
-        signs.sort();
-        signs.dedup();
-        Engine {
-            signs,
+        markers.sort();
+        markers.dedup();
+        TemplateEngine {
+            markers,
             sls: environment(&config.jinja_sls_env),
             other: environment(&config.jinja_env),
             place,
@@ -59,7 +61,7 @@ impl Engine {
 
     /// Whether Jinja would leave a text as it is: there is no sign of Jinja in it.
     pub fn is_plain(&self, text: &str) -> bool {
-        !self.signs.iter().any(|sign| text.contains(sign.as_str()))
+        !self.markers.iter().any(|sign| text.contains(sign.as_str()))
     }
 
     /// Renders `text`. `context` has the variables, those of [`sls_context`] among them; other
@@ -71,7 +73,7 @@ impl Engine {
         &self,
         text: &str,
         sls: &str,
-        files: Rc<dyn Tree>,
+        files: Rc<dyn FileTree>,
         context: Vec<(String, Obj)>,
     ) -> Result<String, RenderError> {
         let tpldir = context.iter().find(|(name, _)| name == "tpldir");
@@ -103,13 +105,13 @@ impl Engine {
 }
 
 /// Options of Jinja by their names there; unknown ones are ignored with a warning.
-fn options(config: &MasterConfig, settings: &Map) -> Options {
-    let mut o = Options {
+fn options(config: &MasterConfig, settings: &Map) -> EnvironmentOptions {
+    let mut o = EnvironmentOptions {
         strict_undefined: !config
             .extra
             .get("allow_undefined")
             .is_some_and(Value::truthy),
-        ..Options::default()
+        ..EnvironmentOptions::default()
     };
     for (name, value) in settings.iter() {
         let name = name.as_str().unwrap_or_default().to_lowercase();
@@ -196,8 +198,8 @@ struct SaltLoader {
     place: Rc<RefCell<Place>>,
 }
 
-impl Loader for SaltLoader {
-    fn load(&self, name: &str, _: Option<&str>) -> Result<Option<Loaded>, String> {
+impl TemplateLoader for SaltLoader {
+    fn load(&self, name: &str, _: Option<&str>) -> Result<Option<LoadedTemplate>, String> {
         let name = name.strip_prefix("salt://").unwrap_or(name);
         let mut place = self.place.borrow_mut();
         let relative = matches!(name.split('/').next(), Some("." | ".."));
@@ -230,7 +232,7 @@ impl Loader for SaltLoader {
         ];
         place.tpldir = shown.to_owned();
         let found = place.files.as_ref().and_then(|files| files.find(&full));
-        Ok(found.map(|file| Loaded {
+        Ok(found.map(|file| LoadedTemplate {
             source: file.text.to_string(),
             name: file.path.to_string_lossy().into_owned(),
             globals,

@@ -1,11 +1,13 @@
 //! What templates see: the variables of stock Salt and `salt[...]`.
 
 use super::RenderError;
-use super::files::Tree;
-use super::functions::{Both, Late, Loader, Salt, Scope, Table};
+use super::files::FileTree;
+use super::functions::{
+    BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap, SaltVariable,
+};
 use super::gpg::Gpg;
 use super::pipeline::{Pipeline, Source, Templates, render_yaml};
-use super::template::{Engine, sls_context};
+use super::template::{TemplateEngine, sls_context};
 use halite_config::MasterConfig;
 use halite_jinja::Obj;
 use halite_store::keys::KeyStore;
@@ -57,19 +59,19 @@ pub(super) struct Shared {
     pub config: Rc<MasterConfig>,
     /// The options of the master.
     pub opts: Rc<Map>,
-    pub engine: Engine,
+    pub engine: TemplateEngine,
     pub parsed: Parsed,
     pub gpg: Gpg,
     pub keys: Rc<KeyStore>,
     pub minions: Rc<MinionCache>,
     /// Functions of the minion that renders for itself.
-    pub functions: Option<Rc<dyn Loader>>,
+    pub functions: Option<Rc<dyn FunctionLoader>>,
 }
 
 impl Shared {
     pub fn new(config: &MasterConfig) -> Shared {
         Shared {
-            engine: Engine::new(config),
+            engine: TemplateEngine::new(config),
             parsed: Parsed::default(),
             gpg: Gpg::new(config),
             keys: Rc::new(open::key_store(config)),
@@ -82,7 +84,7 @@ impl Shared {
 }
 
 /// The files of an environment.
-pub(super) type Trees = dyn Fn(&str) -> Rc<dyn Tree>;
+pub(super) type Trees = dyn Fn(&str) -> Rc<dyn FileTree>;
 
 /// For whom and with what a source is rendered.
 pub(super) struct Given {
@@ -93,7 +95,7 @@ pub(super) struct Given {
     /// The pillar as far as templates may see it.
     pub pillar: Rc<Map>,
     /// The options as templates see them, with the grains.
-    pub opts: Rc<Late>,
+    pub opts: Rc<LazyMap>,
     /// Where templates find others.
     pub trees: Rc<Trees>,
     /// Whether the sources are those of a pillar.
@@ -114,7 +116,7 @@ pub(super) struct Variables {
     given_grains: Rc<Map>,
     pillar: Obj,
     opts: OnceCell<Obj>,
-    given_opts: Rc<Late>,
+    given_opts: Rc<LazyMap>,
     deadline: Instant,
 }
 
@@ -124,7 +126,7 @@ impl Variables {
         let (grains, opts) = (given.grains.clone(), given.opts.clone());
         Rc::new_cyclic(|own: &Weak<Variables>| {
             let (render, find) = (own.clone(), own.clone());
-            let scope = Scope {
+            let scope = FunctionContext {
                 id: given.id,
                 grains: given.grains,
                 pillar: given.pillar,
@@ -143,15 +145,15 @@ impl Variables {
                     (own.trees)(&env).find(name)
                 }),
             };
-            let table = Table(Rc::new(scope));
+            let table = BuiltinFunctions(Rc::new(scope));
             Variables {
                 shared: shared.clone(),
                 trees: given.trees,
                 pillar_rend: given.pillar_rend,
                 running: RefCell::default(),
-                salt: Obj::native(Salt(match &shared.functions {
+                salt: Obj::native(SaltVariable(match &shared.functions {
                     None => Rc::new(table),
-                    Some(functions) => Rc::new(Both(Rc::new(table), functions.clone())),
+                    Some(functions) => Rc::new(ChainedLoader(Rc::new(table), functions.clone())),
                 })),
                 pillar,
                 grains: OnceCell::new(),

@@ -7,8 +7,8 @@ use crate::sls;
 use halite_config::MasterConfig;
 use halite_master::functions::Call;
 use halite_render::gpg::decrypt_given;
-use halite_render::state::compile::{Compiled, Rules, compile, resolve};
-use halite_render::state::gather::gather;
+use halite_render::state::compile::{CompileOptions, Compiled, compile, resolve};
+use halite_render::state::highstate::render_highstate;
 use halite_render::state::{result, run};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
@@ -146,7 +146,7 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
     let mut source =
         sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
     let matches = [(saltenv, wanted(args)?)];
-    let found = gather(&mut source, &matches, context.config.state_auto_order);
+    let found = render_highstate(&mut source, &matches, context.config.state_auto_order);
     Ok(if found.errors.is_empty() {
         Ok(found.high)
     } else {
@@ -163,7 +163,7 @@ struct Came {
 
 impl Came {
     fn new(config: &MasterConfig, results: Value) -> Came {
-        let good = result::good(&results, false);
+        let good = result::check_result(&results, false);
         let value = Value::Map(halite_wire::map! {config.id.as_str() => results});
         Came { value, good }
     }
@@ -191,7 +191,7 @@ impl Came {
 }
 
 fn run_high(context: &mut RunContext, mut high: Map, test: bool, jid: String) -> Came {
-    let rules = Rules {
+    let rules = CompileOptions {
         disabled_requisites: Vec::new(),
         watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
         orchestration_jid: Some(jid.clone()),
@@ -237,7 +237,7 @@ fn execute(context: &mut RunContext, compiled: Compiled, test: bool, jid: String
         runner: &runner,
         wheel: &wheel,
     };
-    let options = run::Options {
+    let options = run::RunOptions {
         test,
         failhard: config.failhard,
         max_parallel: 0,
@@ -302,7 +302,7 @@ fn high(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
 /// Data of a caller in the form of a file.
 fn padded(data: Map) -> Result<Map, RunError> {
     struct Given(Option<Value>);
-    impl halite_render::state::gather::Source for Given {
+    impl halite_render::state::highstate::SlsSource for Given {
         fn available(&self, _: &str) -> Option<Vec<String>> {
             Some(Vec::new())
         }
@@ -310,13 +310,13 @@ fn padded(data: Map) -> Result<Map, RunError> {
             &mut self,
             _: &str,
             _: &str,
-        ) -> Result<Option<halite_render::state::gather::Rendered>, String> {
+        ) -> Result<Option<halite_render::state::highstate::RenderedSls>, String> {
             let data = self.0.take();
-            Ok(data.map(|data| halite_render::state::gather::Rendered { data, init: false }))
+            Ok(data.map(|data| halite_render::state::highstate::RenderedSls { data, init: false }))
         }
     }
     let matches = [("base".to_owned(), vec!["data".to_owned()])];
-    let found = gather(&mut Given(Some(Value::Map(data))), &matches, true);
+    let found = render_highstate(&mut Given(Some(Value::Map(data))), &matches, true);
     if found.errors.is_empty() {
         Ok(found.high)
     } else {
@@ -326,7 +326,7 @@ fn padded(data: Map) -> Result<Map, RunError> {
 
 fn show_sls(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
     let value = match gathered(context, args)? {
-        Ok(mut high) => match resolve(&mut high, &Rules::default()) {
+        Ok(mut high) => match resolve(&mut high, &CompileOptions::default()) {
             Ok(()) => Value::Map(high),
             Err(errors) => Value::from(errors),
         },

@@ -4,7 +4,7 @@ use super::declare::{Function, Module, Result, args};
 use super::nested::{DELIMITER, traverse};
 use super::{Call, Fault, python};
 use crate::files::FileClient;
-use halite_render::merge::{NotMaps, update as merge_into};
+use halite_render::merge::{MergeError, update as merge_into};
 use halite_wire::{Map, Value, yaml};
 
 pub(super) const MODULE: Module = Module {
@@ -86,7 +86,7 @@ fn get(call: &mut Call<'_>) -> Result {
 }
 
 fn not_maps() -> Fault {
-    Fault::Type(NotMaps.to_string())
+    Fault::Type(MergeError.to_string())
 }
 
 fn merged(dest: &Value, src: &Value, lists: bool) -> std::result::Result<Map, Fault> {

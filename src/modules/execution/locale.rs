@@ -3,7 +3,7 @@
 use super::declare::{Function, Module, Result, req};
 use super::{Call, Fault, python, shell, which};
 use crate::execution::step;
-use halite_target::{PyRegex, RegexMode};
+use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -335,7 +335,7 @@ fn is_known(
     if listed {
         let path = "/usr/share/i18n/SUPPORTED";
         let pattern = format!("^(?:{locale})$");
-        let regex = PyRegex::with_mode(&pattern, RegexMode::default())
+        let regex = PyRegex::with_flags(&pattern, RegexFlags::default())
             .map_err(|e| Fault::raised("re.error", e))?;
         let text = step::read_file(path)
             .map_err(|_| Fault::Invocation(format!("File not found: {path}")))?;

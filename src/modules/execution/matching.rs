@@ -2,8 +2,8 @@
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, Context, Fault, python};
-use halite_render::choose;
-use halite_render::merge::NotMaps;
+use halite_render::filter_by;
+use halite_render::merge::MergeError;
 use halite_target::{IpTest, Subject, Target};
 use halite_wire::{Map, Value};
 
@@ -109,13 +109,13 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
         ctx: call.ctx,
     };
     let meant = Target::parse(tgt, kind, delimiter.as_deref())
-        .and_then(|target| target.verdict(&about))
+        .and_then(|target| target.try_matches(&about))
         .inspect_err(|e| log::error!("{e}"));
     Ok(meant.unwrap_or(false).into())
 }
 
-impl From<NotMaps> for Fault {
-    fn from(e: NotMaps) -> Fault {
+impl From<MergeError> for Fault {
+    fn from(e: MergeError) -> Fault {
         Fault::Type(e.to_string())
     }
 }
@@ -146,7 +146,7 @@ fn choose(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
         Value::Map(map) if !map.is_empty() => Some((map, call.flag("merge_lists"))),
         _ => None,
     };
-    let found = choose::filter_by(lookup, default, over, |key| {
+    let found = filter_by::filter_by(lookup, default, over, |key| {
         let meant = meant(call, key)?;
         if meant && over.is_none() && call.flag("merge") {
             Err(Fault::raised(
@@ -165,7 +165,7 @@ fn filter_by(call: &mut Call<'_>) -> Result {
 }
 
 fn search_by(call: &mut Call<'_>) -> Result {
-    choose::search_by(&lookup(call)?, |tgt| meant(call, tgt))
+    filter_by::search_by(&lookup(call)?, |tgt| meant(call, tgt))
 }
 
 fn ifelse(call: &mut Call<'_>) -> Result {

@@ -4,7 +4,7 @@ use halite_jinja::{Cx, Error, Obj, Object};
 use std::rc::Rc;
 
 /// Who has functions for templates.
-pub trait Loader {
+pub trait FunctionLoader {
     /// The function of a full name, `module.function`, as templates call it.
     fn function(&self, name: &str) -> Option<Obj>;
 
@@ -18,9 +18,9 @@ pub trait Loader {
 }
 
 /// The functions of two: where both have one, the first's.
-pub struct Both(pub Rc<dyn Loader>, pub Rc<dyn Loader>);
+pub struct ChainedLoader(pub Rc<dyn FunctionLoader>, pub Rc<dyn FunctionLoader>);
 
-impl Loader for Both {
+impl FunctionLoader for ChainedLoader {
     fn function(&self, name: &str) -> Option<Obj> {
         self.0.function(name).or_else(|| self.1.function(name))
     }
@@ -31,9 +31,9 @@ impl Loader for Both {
 }
 
 /// The variable: `salt['module.function']`, and `salt.module.function`.
-pub struct Salt(pub Rc<dyn Loader>);
+pub struct SaltVariable(pub Rc<dyn FunctionLoader>);
 
-impl Object for Salt {
+impl Object for SaltVariable {
     fn type_name(&self) -> &str {
         "AliasedLoader"
     }
@@ -63,7 +63,7 @@ impl Object for Salt {
 
 /// `salt.module`.
 struct Module {
-    loader: Rc<dyn Loader>,
+    loader: Rc<dyn FunctionLoader>,
     name: String,
 }
 

@@ -1,8 +1,8 @@
 //! `match.*`: whether the minion is meant by a target (`salt/modules/match.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::choose;
-use crate::merge::NotMaps;
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
+use crate::filter_by;
+use crate::merge::MergeError;
 use halite_target::{Subject, Target};
 use halite_wire::{Map, Value};
 
@@ -87,7 +87,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 struct About<'a> {
     id: String,
-    scope: &'a Scope,
+    scope: &'a FunctionContext,
 }
 
 impl Subject for About<'_> {
@@ -108,7 +108,7 @@ impl Subject for About<'_> {
     }
 }
 
-fn meant(scope: &Scope, call: &Call, tgt: &Value, kind: &str) -> bool {
+fn meant(scope: &FunctionContext, call: &Call, tgt: &Value, kind: &str) -> bool {
     let id = call
         .some("minion_id")
         .map_or_else(|| scope.id.to_string(), text_of);
@@ -116,7 +116,7 @@ fn meant(scope: &Scope, call: &Call, tgt: &Value, kind: &str) -> bool {
     Target::parse(tgt, kind, delimiter.as_deref()).is_ok_and(|t| t.matches(&About { id, scope }))
 }
 
-fn is(scope: &Scope, call: &Call, kind: &str) -> Outcome {
+fn is(scope: &FunctionContext, call: &Call, kind: &str) -> CallResult {
     let tgt = call.get("tgt").cloned().unwrap_or_default();
     Ok(meant(scope, call, &tgt, kind).into())
 }
@@ -133,13 +133,13 @@ fn lookup(call: &Call) -> Map {
     table.cloned().unwrap_or_default()
 }
 
-impl From<NotMaps> for Fault {
-    fn from(e: NotMaps) -> Fault {
-        Fault::Type(e.to_string())
+impl From<MergeError> for CallError {
+    fn from(e: MergeError) -> CallError {
+        CallError::Type(e.to_string())
     }
 }
 
-fn filter_by(scope: &Scope, call: &Call) -> Outcome {
+fn filter_by(scope: &FunctionContext, call: &Call) -> CallResult {
     let kind = kind(call);
     let default = call
         .get("default")
@@ -150,17 +150,17 @@ fn filter_by(scope: &Scope, call: &Call) -> Outcome {
         Some(Value::Map(over)) => Some((over, call.flag("merge_lists", false))),
         Some(_) => {
             let text = "filter_by merge argument must be a dictionary.";
-            return Err(Fault::Other(text.into()));
+            return Err(CallError::Other(text.into()));
         }
     };
     let over = over.filter(|(over, _)| !over.is_empty());
-    let found = choose::filter_by(&lookup(call), &default, over, |key| {
-        Ok::<_, Fault>(meant(scope, call, key, &kind))
+    let found = filter_by::filter_by(&lookup(call), &default, over, |key| {
+        Ok::<_, CallError>(meant(scope, call, key, &kind))
     })?;
     Ok(found.unwrap_or_default())
 }
 
-fn search_by(scope: &Scope, call: &Call) -> Outcome {
+fn search_by(scope: &FunctionContext, call: &Call) -> CallResult {
     let kind = kind(call);
-    choose::search_by(&lookup(call), |tgt| Ok(meant(scope, call, tgt, &kind)))
+    filter_by::search_by(&lookup(call), |tgt| Ok(meant(scope, call, tgt, &kind)))
 }

@@ -14,7 +14,7 @@ mod random;
 mod runner;
 mod slsutil;
 
-pub use loader::{Both, Loader, Salt};
+pub use loader::{ChainedLoader, FunctionLoader, SaltVariable};
 
 use halite_config::MasterConfig;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// What functions work with: one per pillar.
-pub struct Scope {
+pub struct FunctionContext {
     /// The minion.
     pub id: MinionId,
     /// Its grains.
@@ -35,7 +35,7 @@ pub struct Scope {
     /// The pillar as far as templates may see it.
     pub pillar: Rc<Map>,
     /// The options of the master as the functions see them.
-    pub opts: Rc<Late>,
+    pub opts: Rc<LazyMap>,
     /// The configuration.
     pub config: Rc<MasterConfig>,
     /// Keys of the minions.
@@ -45,22 +45,22 @@ pub struct Scope {
     /// When whatever is started must be done.
     pub deadline: Instant,
     /// Renders a text with a pipeline, for `slsutil.renderer`.
-    pub render: Rc<Renderer>,
+    pub render: Rc<RenderFn>,
     /// Finds a file of the pillar roots of the running environment.
-    pub find: Rc<Finder>,
+    pub find: Rc<FindFn>,
 }
 
 /// Data that are put together when they are first looked at.
-pub type Late = LazyCell<Map, Box<dyn FnOnce() -> Map>>;
+pub type LazyMap = LazyCell<Map, Box<dyn FnOnce() -> Map>>;
 
 /// A name below the roots in, its file out.
-pub type Finder = dyn Fn(&str) -> Option<super::files::SourceFile>;
+pub type FindFn = dyn Fn(&str) -> Option<super::files::SourceFile>;
 
 /// Text, its name and a pipeline in; data out.
-pub type Renderer = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
+pub type RenderFn = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
 
 /// How a function fails.
-pub(super) enum Fault {
+pub(super) enum CallError {
     /// `CommandExecutionError`, `SaltInvocationError`.
     Function(String),
     /// `TypeError`.
@@ -69,7 +69,7 @@ pub(super) enum Fault {
     Other(String),
 }
 
-pub(super) type Outcome = Result<Value, Fault>;
+pub(super) type CallResult = Result<Value, CallError>;
 
 pub(super) struct Function {
     name: &'static str,
@@ -80,11 +80,11 @@ pub(super) struct Function {
     run: Run,
 }
 
-type Live = fn(&Scope, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>;
+type Live = fn(&FunctionContext, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>;
 
 pub(super) enum Run {
     /// Works on copies.
-    Data(fn(&Scope, &Call) -> Outcome),
+    Data(fn(&FunctionContext, &Call) -> CallResult),
     /// Works on the values of the template themselves.
     Live(Live),
 }
@@ -118,14 +118,14 @@ impl Call {
         self.get(name).map_or(default, Value::truthy)
     }
 
-    pub fn int(&self, name: &str, default: i64) -> Result<i64, Fault> {
+    pub fn int(&self, name: &str, default: i64) -> Result<i64, CallError> {
         match self.some(name) {
             None => Ok(default),
             Some(Value::Int(i)) => Ok(*i),
             Some(Value::Str(text)) => text.trim().parse().map_err(|_| {
-                Fault::Other(format!("invalid literal for int() with base 10: '{text}'"))
+                CallError::Other(format!("invalid literal for int() with base 10: '{text}'"))
             }),
-            Some(_) => Err(Fault::Type(format!("{name} must be a whole number"))),
+            Some(_) => Err(CallError::Type(format!("{name} must be a whole number"))),
         }
     }
 }
@@ -175,7 +175,7 @@ fn find(name: &str) -> Option<&'static Function> {
 }
 
 /// Whether templates that the master renders can call a function.
-pub fn offered(name: &str) -> bool {
+pub fn exists(name: &str) -> bool {
     find(name).is_some()
 }
 
@@ -189,9 +189,9 @@ fn module_exists(module: &str) -> bool {
 }
 
 /// The functions of this table.
-pub struct Table(pub Rc<Scope>);
+pub struct BuiltinFunctions(pub Rc<FunctionContext>);
 
-impl Loader for Table {
+impl FunctionLoader for BuiltinFunctions {
     fn function(&self, name: &str) -> Option<Obj> {
         let scope = self.0.clone();
         if let Some(function) = find(name) {
@@ -231,7 +231,7 @@ impl Object for Refused {
 }
 
 struct Bound {
-    scope: Rc<Scope>,
+    scope: Rc<FunctionContext>,
     function: &'static Function,
 }
 
@@ -257,9 +257,9 @@ impl Object for Bound {
                 run(&self.scope, &call)
                     .map(Obj::from)
                     .map_err(|fault| match fault {
-                        Fault::Function(text) => Error::new(ErrorKind::Function, text),
-                        Fault::Type(text) => Error::type_error(text),
-                        Fault::Other(text) => Error::new(ErrorKind::Other, text),
+                        CallError::Function(text) => Error::new(ErrorKind::Function, text),
+                        CallError::Type(text) => Error::type_error(text),
+                        CallError::Other(text) => Error::new(ErrorKind::Other, text),
                     })
             }
         }

@@ -4,7 +4,7 @@
 //! Of the runners there are those that only read what lies on this host. They run within the
 //! compilation: no event tells of them, and they are not in the job cache.
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
 use halite_config::SaltSeries;
 use halite_store::keys::KeyState;
 use halite_store::mine::query::{self, Question};
@@ -45,7 +45,7 @@ struct Runner {
     params: &'static [&'static str],
     /// How many of them must be given.
     required: usize,
-    run: fn(&Scope, &Map) -> Result<Value, String>,
+    run: fn(&FunctionContext, &Map) -> Result<Value, String>,
 }
 
 const TGT: &[&str] = &["tgt", "tgt_type"];
@@ -92,7 +92,7 @@ const RUNNERS: &[Runner] = &[
 
 /// Where the options say `file_client: local`, as they do for pillars, it looks into the data
 /// store of the host itself, which has no mine.
-fn mine_get(scope: &Scope, _: &Call) -> Outcome {
+fn mine_get(scope: &FunctionContext, _: &Call) -> CallResult {
     log::info!(
         "the pillar of {} calls mine.get, which finds nothing there; the mine answers \
          salt['saltutil.runner']('mine.get', ...)",
@@ -101,20 +101,20 @@ fn mine_get(scope: &Scope, _: &Call) -> Outcome {
     Ok(Value::Map(Map::new()))
 }
 
-fn runner(scope: &Scope, call: &Call) -> Outcome {
+fn runner(scope: &FunctionContext, call: &Call) -> CallResult {
     let name = call.text("name");
     let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) else {
-        return Err(Fault::Function(format!(
+        return Err(CallError::Function(format!(
             "the function saltutil.runner {name} is not available in templates of this master"
         )));
     };
     if call.flag("full_return", false) {
-        return Err(Fault::Function(format!(
+        return Err(CallError::Function(format!(
             "saltutil.runner {name}: full_return is not available in templates of this master"
         )));
     }
-    let args = runner.bind(call).map_err(Fault::Type)?;
-    (runner.run)(scope, &args).map_err(|why| Fault::Function(format!("{name}: {why}")))
+    let args = runner.bind(call).map_err(CallError::Type)?;
+    (runner.run)(scope, &args).map_err(|why| CallError::Function(format!("{name}: {why}")))
 }
 
 impl Runner {
@@ -170,7 +170,7 @@ impl Runner {
 }
 
 /// Accepted minions and what is cached of them.
-fn fleet(scope: &Scope) -> Result<Known<'_>, String> {
+fn fleet(scope: &FunctionContext) -> Result<Known<'_>, String> {
     let ids = scope.keys.list(KeyState::Accepted);
     Ok(Known {
         ids: ids.map_err(|e| e.to_string())?,
@@ -187,7 +187,7 @@ fn kind(args: &Map) -> String {
 
 /// Who asks matters for values that minions keep for some. Before 3008 it is the minion of the
 /// pillar; since then it is the master, which is nobody's target.
-fn mine(scope: &Scope, args: &Map) -> Result<Value, String> {
+fn mine(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
     let asker = match scope.config.salt_series {
         SaltSeries::S3006 | SaltSeries::S3007 => scope.id.as_str(),
         SaltSeries::S3008 => scope.config.id.as_str(),
@@ -203,14 +203,14 @@ fn mine(scope: &Scope, args: &Map) -> Result<Value, String> {
     Ok(query::get(config, &mines, &fleet(scope)?, &question).into())
 }
 
-fn cache(scope: &Scope, args: &Map, part: Part) -> Result<Value, String> {
+fn cache(scope: &FunctionContext, args: &Map, part: Part) -> Result<Value, String> {
     let kind = kind(args);
     let tgt = args.get("tgt").filter(|tgt| !tgt.is_nil());
     let tgt = tgt.map(|tgt| (tgt, kind.as_str()));
     remembered(&scope.config, &fleet(scope)?, part, tgt).map(Value::Map)
 }
 
-fn present(scope: &Scope, args: &Map) -> Result<Value, String> {
+fn present(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
     let subset = args.get("subset").map(Value::str_list);
     let subset: Option<Vec<_>> =
         subset.map(|ids| ids.iter().filter_map(|id| id.parse().ok()).collect());
@@ -223,7 +223,7 @@ fn present(scope: &Scope, args: &Map) -> Result<Value, String> {
     })
 }
 
-fn not_present(scope: &Scope, args: &Map) -> Result<Value, String> {
+fn not_present(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
     let subset = args.get("subset").map(Value::str_list);
     let connected = connected_ids(&scope.config, None).map_err(|e| e.to_string())?;
     let fleet = fleet(scope)?;

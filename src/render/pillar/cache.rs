@@ -19,17 +19,17 @@ const TIME: &str = "CacheDisk_cachetime";
 type Memory = HashMap<(MinionId, Option<String>), (Instant, Map)>;
 
 /// Compiled pillars.
-pub(super) struct Cache {
+pub(super) struct PillarCache {
     /// Directory of the files; without it, memory.
     dir: Option<PathBuf>,
     ttl: Duration,
     memory: RefCell<Memory>,
 }
 
-impl Cache {
-    pub(super) fn new(config: &MasterConfig) -> Cache {
+impl PillarCache {
+    pub(super) fn new(config: &MasterConfig) -> PillarCache {
         let on_disk = config.pillar_cache_backend != "memory";
-        Cache {
+        PillarCache {
             dir: on_disk.then(|| config.pillar_cache()),
             ttl: Duration::from_secs(config.pillar_cache_ttl),
             memory: RefCell::default(),
@@ -79,7 +79,7 @@ impl Cache {
     }
 
     /// Forgets everything about a minion.
-    pub(super) fn forget(&self, id: &MinionId) {
+    pub(super) fn remove(&self, id: &MinionId) {
         self.memory.borrow_mut().retain(|(known, _), _| known != id);
         if let Some(dir) = &self.dir {
             // What is not there need not be removed.

@@ -2,10 +2,10 @@
 //! from (`Pillar.decrypt_pillar`, `salt/utils/crypt.py decrypt`).
 
 use super::super::functions::text_of;
-use super::Compile;
+use super::Compilation;
 use halite_wire::{Map, Value, yaml};
 
-impl Compile<'_> {
+impl Compilation<'_> {
     /// Decrypts what the option names; what went wrong stands under `_errors`.
     pub(super) fn decrypt(&self, pillar: &mut Map) {
         let wanted = &self.config().decrypt_pillar.0;

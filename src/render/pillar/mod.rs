@@ -1,7 +1,7 @@
 //! The pillar of a minion: top files, SLS files, external pillars
 //! (`salt/pillar/__init__.py Pillar`).
 //!
-//! [`PillarMaster`] is what a worker keeps between requests; `Compile` is one request.
+//! [`PillarCompiler`] is what a worker keeps between requests; `Compilation` is one request.
 //! Errors that Salt puts into the pillar stand there under `_errors`, in its words. What makes
 //! stock Salt give up on the whole pillar is a [`PillarError`] here where the pillar could not
 //! be trusted, else one more entry of `_errors`.
@@ -16,9 +16,9 @@ mod top;
 mod tests;
 
 use super::RenderError;
-use super::files::{Below, FileCache, Tree};
-use super::functions::Loader;
-use super::merge::{Merger, Strategy};
+use super::files::{FileCache, FileTree, RootsTree};
+use super::functions::FunctionLoader;
+use super::merge::{MergeStrategy, Merger};
 use super::pipeline::{Pipeline, Source};
 use super::variables::{Given, Shared, Variables};
 use halite_config::{MasterConfig, SaltSeries};
@@ -83,29 +83,33 @@ impl PillarRequest {
 }
 
 /// Configuration, stores and what was read before: one per worker, for all its requests.
-pub struct PillarMaster {
+pub struct PillarCompiler {
     config: Rc<MasterConfig>,
     shared: Rc<Shared>,
     files: Rc<FileCache>,
-    cache: cache::Cache,
+    cache: cache::PillarCache,
 }
 
-impl PillarMaster {
+impl PillarCompiler {
     /// Opens what `config` names; nothing is read yet.
-    pub fn new(config: &MasterConfig) -> PillarMaster {
+    pub fn new(config: &MasterConfig) -> PillarCompiler {
         let shared = Rc::new(Shared::new(config));
-        PillarMaster {
+        PillarCompiler {
             config: shared.config.clone(),
             shared,
             files: Rc::default(),
-            cache: cache::Cache::new(config),
+            cache: cache::PillarCache::new(config),
         }
     }
 
-    /// As [`PillarMaster::new`] for a minion that compiles its own pillar: templates see `opts`, its options, and
+    /// As [`PillarCompiler::new`] for a minion that compiles its own pillar: templates see `opts`, its options, and
     /// have `functions`, its execution functions.
-    pub fn standalone(config: &MasterConfig, opts: Map, functions: Rc<dyn Loader>) -> PillarMaster {
-        let mut master = PillarMaster::new(config);
+    pub fn standalone(
+        config: &MasterConfig,
+        opts: Map,
+        functions: Rc<dyn FunctionLoader>,
+    ) -> PillarCompiler {
+        let mut master = PillarCompiler::new(config);
         let mut shared = Shared::new(config);
         shared.opts = Rc::new(opts);
         shared.functions = Some(functions);
@@ -120,12 +124,12 @@ impl PillarMaster {
     /// See [`PillarError`].
     pub fn pillar(&self, request: &PillarRequest, limit: Duration) -> Result<Map, PillarError> {
         if request.clean_cache {
-            self.cache.forget(&request.id);
+            self.cache.remove(&request.id);
         }
         if !self.config.pillar_cache {
             return self.compile(request, limit);
         }
-        let compile = Compile::new(self, request, limit);
+        let compile = Compilation::new(self, request, limit);
         let env = compile.settings.pillarenv.clone();
         let pillar = match self.cache.get(&request.id, env.as_deref()) {
             Some(pillar) => pillar,
@@ -149,7 +153,7 @@ impl PillarMaster {
     /// See [`PillarError`].
     pub fn compile(&self, request: &PillarRequest, limit: Duration) -> Result<Map, PillarError> {
         let began = Instant::now();
-        let pillar = Compile::new(self, request, limit).run(true);
+        let pillar = Compilation::new(self, request, limit).run(true);
         log::debug!("pillar of {} compiled in {:?}", request.id, began.elapsed());
         pillar
     }
@@ -159,7 +163,7 @@ impl PillarMaster {
     /// # Errors
     /// See [`PillarError`].
     pub fn top(&self, request: &PillarRequest) -> Result<(Top, Vec<String>), PillarError> {
-        Compile::new(
+        Compilation::new(
             self,
             request,
             Duration::from_secs(self.config.request_timeout),
@@ -170,7 +174,7 @@ impl PillarMaster {
 
 /// What one request changes in the options of the master (`Pillar.__gen_opts`).
 #[derive(Clone, Debug)]
-struct Settings {
+struct PillarSettings {
     roots: Vec<(String, Vec<String>)>,
     saltenv: Option<String>,
     pillarenv: Option<String>,
@@ -179,8 +183,8 @@ struct Settings {
     git: bool,
 }
 
-impl Settings {
-    fn of(config: &MasterConfig, request: &PillarRequest) -> Settings {
+impl PillarSettings {
+    fn of(config: &MasterConfig, request: &PillarRequest) -> PillarSettings {
         let mut pillarenv = request.pillarenv.clone();
         if pillarenv.is_none() && config.pillarenv_from_saltenv {
             pillarenv = request.saltenv.clone();
@@ -194,7 +198,7 @@ impl Settings {
             &mut roots,
             wanted.filter(|env| !env.is_empty()).unwrap_or("base"),
         );
-        Settings {
+        PillarSettings {
             roots,
             saltenv: request.saltenv.clone(),
             pillarenv,
@@ -282,10 +286,10 @@ fn salt_version(series: SaltSeries) -> &'static str {
 }
 
 /// One compilation.
-struct Compile<'a> {
-    master: &'a PillarMaster,
+struct Compilation<'a> {
+    master: &'a PillarCompiler,
     request: &'a PillarRequest,
-    settings: Settings,
+    settings: PillarSettings,
     pipeline: Pipeline,
     merger: Merger,
     /// SLS files whose absence is no error, per environment.
@@ -297,20 +301,24 @@ struct Compile<'a> {
     deadline: Instant,
 }
 
-impl<'a> Compile<'a> {
-    fn new(master: &'a PillarMaster, request: &'a PillarRequest, limit: Duration) -> Compile<'a> {
-        let settings = Settings::of(&master.config, request);
-        Compile::with(master, request, settings, Instant::now() + limit)
+impl<'a> Compilation<'a> {
+    fn new(
+        master: &'a PillarCompiler,
+        request: &'a PillarRequest,
+        limit: Duration,
+    ) -> Compilation<'a> {
+        let settings = PillarSettings::of(&master.config, request);
+        Compilation::with(master, request, settings, Instant::now() + limit)
     }
 
     fn with(
-        master: &'a PillarMaster,
+        master: &'a PillarCompiler,
         request: &'a PillarRequest,
-        settings: Settings,
+        settings: PillarSettings,
         deadline: Instant,
-    ) -> Compile<'a> {
+    ) -> Compilation<'a> {
         let config = &master.config;
-        Compile {
+        Compilation {
             master,
             request,
             settings,
@@ -320,7 +328,10 @@ impl<'a> Compile<'a> {
                 whitelist: config.renderer_whitelist.clone(),
             },
             merger: Merger {
-                strategy: Strategy::of(&config.pillar_source_merging_strategy, &config.renderer),
+                strategy: MergeStrategy::of(
+                    &config.pillar_source_merging_strategy,
+                    &config.renderer,
+                ),
                 lists: config.pillar_merge_lists,
             },
             ignored: RefCell::default(),
@@ -393,11 +404,11 @@ impl<'a> Compile<'a> {
 
     fn given(&self) -> Given {
         let (files, roots) = (self.master.files.clone(), self.settings.roots.clone());
-        let tree = move |env: &str| -> Rc<dyn Tree> {
+        let tree = move |env: &str| -> Rc<dyn FileTree> {
             let found = roots.iter().find(|(name, _)| name == env);
             let roots = found.map(|(_, dirs)| dirs.clone()).unwrap_or_default();
             let files = files.clone();
-            Rc::new(Below { files, roots })
+            Rc::new(RootsTree { files, roots })
         };
         let opts = self.master.shared.opts.clone();
         let (request, settings) = (self.request.clone(), self.settings.clone());
@@ -415,7 +426,7 @@ impl<'a> Compile<'a> {
 }
 
 /// The options as `Pillar.__gen_opts` changes them; the grains follow.
-fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
+fn options(opts: &Map, request: &PillarRequest, settings: &PillarSettings) -> Map {
     let mut opts = opts.clone();
     let roots: Map = settings
         .roots

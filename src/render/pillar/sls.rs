@@ -1,8 +1,8 @@
 //! SLS files of the pillar and what they include (`Pillar.render_pillar`, `render_pstate`).
 
-use super::super::merge::Strategy;
+use super::super::merge::MergeStrategy;
 use super::super::pipeline::Source;
-use super::{Compile, Matches, PillarError};
+use super::{Compilation, Matches, PillarError};
 use halite_target::Glob;
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ struct Include {
     defaults: Option<Map>,
 }
 
-impl Compile<'_> {
+impl Compilation<'_> {
     /// Renders all files a minion gets into one map.
     pub(super) fn render(
         &self,
@@ -243,7 +243,7 @@ impl Compile<'_> {
         parts.push((state, None));
         let mut parts = parts.into_iter();
         let (first, name) = parts.next().unwrap_or_default();
-        if self.merger.strategy == Strategy::Overwrite
+        if self.merger.strategy == MergeStrategy::Overwrite
             && let Some(second) = parts.as_slice().first()
             && let Some(Value::Map(held)) = name.and_then(|name| mods.get_mut(&name))
             && *held == first

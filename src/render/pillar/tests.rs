@@ -8,7 +8,7 @@ use std::process::Command;
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn master(dir: &Path, options: &str) -> PillarMaster {
+fn master(dir: &Path, options: &str) -> PillarCompiler {
     let conf = dir.join("conf");
     fs::create_dir_all(&conf).unwrap();
     let text = format!(
@@ -16,7 +16,7 @@ fn master(dir: &Path, options: &str) -> PillarMaster {
         dir.display()
     );
     fs::write(conf.join("master"), text).unwrap();
-    PillarMaster::new(&MasterConfig::load(&conf, Flavour::Halite).unwrap())
+    PillarCompiler::new(&MasterConfig::load(&conf, Flavour::Halite).unwrap())
 }
 
 fn write(dir: &Path, files: &[(&str, &str)]) {

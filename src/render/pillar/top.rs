@@ -1,7 +1,7 @@
 //! Top files: which SLS files a minion gets (`Pillar.get_tops`, `merge_tops`, `top_matches`).
 
 use super::super::pipeline::Source;
-use super::{Compile, PillarError, PillarRequest};
+use super::{Compilation, PillarError, PillarRequest};
 use halite_target::{Subject, Target, TargetError};
 use halite_wire::{Map, Value};
 
@@ -40,7 +40,7 @@ pub(super) type Matches = Vec<(String, Vec<String>)>;
 /// Something in a top file has a form that cannot be merged; no top file counts then.
 struct Malformed;
 
-impl Compile<'_> {
+impl Compilation<'_> {
     /// The merged top files of the environments that count, and what went wrong.
     pub(super) fn top(&self) -> Result<(Top, Vec<String>), PillarError> {
         let (tops, mut errors) = self.tops()?;
@@ -335,7 +335,7 @@ impl About<'_> {
             return Ok(false);
         }
         match Target::parse(target, kind, None) {
-            Ok(parsed) => Ok(parsed.verdict(self).unwrap_or_else(|e| {
+            Ok(parsed) => Ok(parsed.try_matches(self).unwrap_or_else(|e| {
                 log::error!("pillar top file: the target {target:?} matches nobody: {e}");
                 false
             })),

@@ -40,7 +40,7 @@ pub trait Functions: Sync {
 
 /// Calls until the result is as wanted or the attempts are used up (`retry`); the result, and
 /// how many attempts came after the first.
-pub(super) fn attempts(functions: &dyn Functions, low: &Map, test: bool) -> (Map, i64) {
+pub(super) fn call_with_retries(functions: &dyn Functions, low: &Map, test: bool) -> (Map, i64) {
     let mut result = timed(functions, low, test);
     let Some(retry) = low.get("retry").map(Retry::new) else {
         return (result, 0);
@@ -135,7 +135,7 @@ impl Retry {
 fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     let began = Instant::now();
     let start = time_of_day();
-    let mut result = once(functions, low, test);
+    let mut result = call_once(functions, low, test);
     result.set("__sls__", low.get("__sls__").cloned());
     result.set("start_time", start);
     // Milliseconds with the microseconds behind the point.
@@ -145,7 +145,7 @@ fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     result
 }
 
-pub(super) fn once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+pub(super) fn call_once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     let function = format!(
         "{}.{}",
         low.str("state").unwrap_or_default(),

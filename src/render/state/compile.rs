@@ -31,7 +31,7 @@ impl Compiled {
 
 /// What the compiler wants to know of its surroundings.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct CompileOptions {
     /// `disabled_requisites`.
     pub disabled_requisites: Vec<String>,
     /// State modules with a `mod_watch`; in others `watch` means `require`.
@@ -41,7 +41,7 @@ pub struct Rules {
 }
 
 /// Merges `extend`, the `*_in` requisites and `exclude` into `high` and checks its form.
-pub fn resolve(high: &mut Map, rules: &Rules) -> Result<(), Vec<String>> {
+pub fn resolve(high: &mut Map, rules: &CompileOptions) -> Result<(), Vec<String>> {
     let mut errors = extend::reconcile(high, false);
     errors.extend(verify::verify(high));
     if !errors.is_empty() {
@@ -57,7 +57,7 @@ pub fn resolve(high: &mut Map, rules: &Rules) -> Result<(), Vec<String>> {
 }
 
 /// The calls of high data that [`resolve`] has been over.
-pub fn compile(high: &Map, rules: &Rules) -> Result<Compiled, Vec<String>> {
+pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
     let mut graph = Graph::default();
     for (id, body) in high.iter().filter(|(id, _)| !internal(id)) {
         let (Some(id), Some(body)) = (id.as_str(), body.as_map()) else {
@@ -90,7 +90,7 @@ pub fn compile(high: &Map, rules: &Rules) -> Result<Compiled, Vec<String>> {
 }
 
 /// The calls of one declaration: one, or one per entry of `names`.
-fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Vec<Map> {
+fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptions) -> Vec<Map> {
     let mut chunk = halite_wire::map! {"state" => state, "name" => id};
     if let Some(jid) = &rules.orchestration_jid {
         chunk.set("__orchestration_jid__", jid.as_str());
@@ -157,7 +157,7 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Ve
 }
 
 /// A module that cannot react to changes only waits for them (`_reconcile_watch_req`).
-fn watch_or_require(chunk: &mut Map, rules: &Rules) {
+fn watch_or_require(chunk: &mut Map, rules: &CompileOptions) {
     let watches = chunk
         .str("state")
         .is_some_and(|s| rules.watching.iter().any(|w| w == s));

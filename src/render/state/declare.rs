@@ -9,9 +9,9 @@ pub(super) const FIRST_ORDER: i64 = 10_000;
 
 /// Writes out `state.function: [...]` keys and `id: state.function` entries, and notes file and
 /// environment of each id (`_handle_state_decls`).
-pub(super) fn pad(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<String>) {
+pub(super) fn pad_funcs(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<String>) {
     for (id, body) in &mut state.0 {
-        let id = shown(id);
+        let id = id_text(id);
         if id == "__extend__" || id == "__exclude__" {
             continue;
         }
@@ -79,12 +79,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
 }
 
 /// Moves `extend` to the list `__extend__` (`_handle_extend`).
-pub(super) fn set_extend_aside(
-    state: &mut Map,
-    sls: &str,
-    saltenv: &str,
-    errors: &mut Vec<String>,
-) {
+pub(super) fn split_extends(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<String>) {
     let Some(extend) = state.remove("extend") else {
         return;
     };
@@ -98,7 +93,7 @@ pub(super) fn set_extend_aside(
         let Value::Map(body) = body else {
             errors.push(format!(
                 "Extension name '{}' in SLS '{sls}' is not a dictionary",
-                shown(id)
+                id_text(id)
             ));
             continue;
         };
@@ -127,7 +122,7 @@ pub(super) fn set_extend_aside(
 }
 
 /// Moves `exclude` to the list `__exclude__` (`_handle_exclude`).
-pub(super) fn set_exclude_aside(state: &mut Map, sls: &str, errors: &mut Vec<String>) {
+pub(super) fn split_excludes(state: &mut Map, sls: &str, errors: &mut Vec<String>) {
     let Some(exclude) = state.remove("exclude") else {
         return;
     };
@@ -151,7 +146,7 @@ fn push_to(map: &mut Map, key: &str, item: Value) {
 }
 
 /// Gives every declaration without an `order` its place in the files (`_handle_iorder`).
-pub(super) fn number(state: &mut Map, next: &mut i64) {
+pub(super) fn assign_order(state: &mut Map, next: &mut i64) {
     for (_, body) in &mut state.0 {
         let Value::Map(body) = body else { continue };
         for (key, declaration) in &mut body.0 {
@@ -172,7 +167,7 @@ pub(super) fn number(state: &mut Map, next: &mut i64) {
     }
 }
 
-pub(super) fn shown(id: &Value) -> String {
+pub(super) fn id_text(id: &Value) -> String {
     match id {
         Value::Str(s) => s.clone(),
         Value::Int(i) => i.to_string(),

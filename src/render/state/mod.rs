@@ -5,14 +5,14 @@
 //! (ids with declarations); [`compile`] merges `extend`, the `*_in` requisites and `exclude` and
 //! checks the form; the result is *low data*, one map per call, in the order of the
 //! [`graph`] of requisites; [`run`] calls them and decides by requisites which.
-//! No IO: files come from a [`gather::Source`], calls go to [`run::Functions`].
+//! No IO: files come from a [`highstate::SlsSource`], calls go to [`run::Functions`].
 
 mod call;
 pub mod compile;
 mod declare;
 mod extend;
-pub mod gather;
 pub mod graph;
+pub mod highstate;
 mod listen;
 pub mod reaction;
 mod requisite_in;

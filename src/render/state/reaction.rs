@@ -1,7 +1,7 @@
 //! Reactions: the same declarations, each a call of a client instead of a state
 //! (`salt/state.py Compiler`, `salt/utils/reactor.py`).
 
-use super::compile::{Rules, compile};
+use super::compile::{CompileOptions, compile};
 use super::verify;
 use halite_wire::{Map, Value};
 
@@ -16,7 +16,7 @@ pub fn compile_reactions(mut high: Map) -> Result<Vec<Map>, Vec<String>> {
         return Err(errors);
     }
     high.0.retain(|(_, body)| body.as_map().is_some());
-    let compiled = compile(&high, &Rules::default())?;
+    let compiled = compile(&high, &CompileOptions::default())?;
     Ok(compiled.low())
 }
 

@@ -4,7 +4,7 @@ use halite_wire::{Map, Value};
 
 /// Whether a run went well: a map of results none of which is false, whole runs per id
 /// included (`check_result`). With `nested` other values may stand among the results.
-pub fn good(running: &Value, nested: bool) -> bool {
+pub fn check_result(running: &Value, nested: bool) -> bool {
     let Some(map) = running.as_map().filter(|m| !m.is_empty()) else {
         return false;
     };
@@ -13,7 +13,7 @@ pub fn good(running: &Value, nested: bool) -> bool {
         match result {
             Value::Map(state) => match state.get("result") {
                 Some(result) => result.as_bool() != Some(false),
-                None => good(result, true),
+                None => check_result(result, true),
             },
             Value::Array(_) if list => true,
             _ => nested,

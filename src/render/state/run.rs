@@ -4,7 +4,7 @@
 //! Calls go to a [`Functions`]; those marked `parallel` run in threads of their own.
 
 pub use super::call::Functions;
-use super::call::{attempts, once, time_of_day};
+use super::call::{call_once, call_with_retries, time_of_day};
 use super::compile::Compiled;
 use super::graph::flag;
 use super::{Requisite, tag};
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 20;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RunOptions {
     /// Say what would be done only.
     pub test: bool,
     /// Stop at the first failure.
@@ -29,7 +29,7 @@ pub struct Options {
 
 /// Runs all calls and then those that listen. The results stand under their tags, in the
 /// order in which calls were made.
-pub fn run(functions: &dyn Functions, compiled: Compiled, options: &Options) -> Map {
+pub fn run(functions: &dyn Functions, compiled: Compiled, options: &RunOptions) -> Map {
     std::thread::scope(|scope| {
         let mut run = Run {
             functions,
@@ -79,7 +79,7 @@ struct Started<'s> {
 
 pub(super) struct Run<'s, 'e: 's> {
     pub(super) functions: &'e dyn Functions,
-    options: &'e Options,
+    options: &'e RunOptions,
     scope: &'s Scope<'s, 'e>,
     pub(super) compiled: Compiled,
     results: Results,
@@ -528,7 +528,10 @@ impl<'s, 'e> Run<'s, 'e> {
         let queued = self.started.iter_mut().filter(|s| s.handle.is_none());
         for started in queued.take(places) {
             let (functions, low, test) = (self.functions, started.low.clone(), self.options.test);
-            started.handle = Some(self.scope.spawn(move || attempts(functions, &low, test).0));
+            started.handle = Some(
+                self.scope
+                    .spawn(move || call_with_retries(functions, &low, test).0),
+            );
         }
     }
 
@@ -558,7 +561,7 @@ impl<'s, 'e> Run<'s, 'e> {
             self.start_queued();
             return result;
         }
-        let (mut result, more) = attempts(self.functions, low, self.options.test);
+        let (mut result, more) = call_with_retries(self.functions, low, self.options.test);
         // Each attempt takes a number; the last one shows.
         self.number += more;
         result.set("__run_num__", number + more);
@@ -566,7 +569,7 @@ impl<'s, 'e> Run<'s, 'e> {
     }
 
     fn trial(&mut self, low: &Map) -> Map {
-        once(self.functions, low, true)
+        call_once(self.functions, low, true)
     }
 
     pub(super) fn result(&self, tag: &str) -> Option<&Map> {

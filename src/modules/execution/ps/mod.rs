@@ -6,7 +6,7 @@ mod sockets;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, Fault, python, shell};
-use halite_target::{PyRegex, RegexMode};
+use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::sys::signal::{Signal, kill};
@@ -212,7 +212,7 @@ fn pattern(call: &Call<'_>) -> std::result::Result<String, Fault> {
 }
 
 fn regex(pattern: &str) -> std::result::Result<PyRegex, Fault> {
-    PyRegex::with_mode(pattern, RegexMode::default()).map_err(|e| Fault::raised("re.error", e))
+    PyRegex::with_flags(pattern, RegexFlags::default()).map_err(|e| Fault::raised("re.error", e))
 }
 
 fn pgrep(call: &mut Call<'_>) -> Result {

@@ -2,10 +2,10 @@
 //! (`salt/pillar/file_tree.py`).
 
 use super::super::super::merge::update;
-use super::super::super::pipeline::{Pipeline, Source};
-use super::super::Compile;
+use super::super::super::pipeline::{ExtPillar, Pipeline};
+use super::super::Compilation;
 use super::nodegroups::member;
-use super::{Args, Given};
+use super::{ExtArgs, ExtResult};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::fs;
@@ -28,7 +28,7 @@ const MAX_DEPTH: usize = 64;
 /// Most octets of all files together.
 const MAX_OCTETS: u64 = 64 << 20;
 
-pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
+pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let mut pillar = Map::new();
     for dir in dirs(compile, args)? {
         update(&mut pillar, &of_dir(compile, args, &dir)?, false);
@@ -37,7 +37,7 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
 }
 
 /// `root_dir`, or with a relative one its place below each root of the environment.
-fn dirs(compile: &Compile, args: &Args) -> Result<Vec<PathBuf>, String> {
+fn dirs(compile: &Compilation, args: &ExtArgs) -> Result<Vec<PathBuf>, String> {
     let Some(root) = args.text("root_dir")?.filter(|root| !root.is_empty()) else {
         log::error!("file_tree: no root_dir specified");
         return Ok(Vec::new());
@@ -60,7 +60,7 @@ fn dirs(compile: &Compile, args: &Args) -> Result<Vec<PathBuf>, String> {
     Ok(dirs)
 }
 
-fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
+fn of_dir(compile: &Compilation, args: &ExtArgs, root: &Path) -> Result<Map, String> {
     let mut pillar = Map::new();
     if !root.is_dir() {
         log::error!(
@@ -106,7 +106,7 @@ fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
 }
 
 struct Tree<'a, 'b> {
-    compile: &'a Compile<'b>,
+    compile: &'a Compilation<'b>,
     follow: bool,
     /// Globs of files whose last newline stays; `None` keeps all.
     keep: Option<Vec<String>>,
@@ -115,7 +115,7 @@ struct Tree<'a, 'b> {
 }
 
 impl<'a, 'b> Tree<'a, 'b> {
-    fn new(compile: &'a Compile<'b>, args: &Args) -> Tree<'a, 'b> {
+    fn new(compile: &'a Compilation<'b>, args: &ExtArgs) -> Tree<'a, 'b> {
         let keep = args.0.get("keep_newline");
         let template = args.0.get("template").and_then(Value::as_bool) == Some(true);
         let default = args.0.str("render_default").unwrap_or_default();
@@ -220,7 +220,7 @@ impl<'a, 'b> Tree<'a, 'b> {
             return Ok(Value::Str(text));
         };
         let none = Map::new();
-        let source = Source {
+        let source = ExtPillar {
             text: &text,
             path: &path.to_string_lossy(),
             saltenv: "base",

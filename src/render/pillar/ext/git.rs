@@ -3,10 +3,10 @@
 //! Each branch is a root of its own with its own top file; the environment is `base` for the base
 //! branch, else the name of the branch, unless `env` says otherwise.
 
-use super::super::{Compile, Settings};
-use super::{Args, Given};
+use super::super::{Compilation, PillarSettings};
+use super::{ExtArgs, ExtResult};
 use crate::functions::text_of;
-use crate::merge::{Merger, Strategy};
+use crate::merge::{MergeStrategy, Merger};
 use halite_config::MasterConfig;
 use halite_crypto::HashType;
 use halite_store::git::{Access, Bare, Checkout, check_url, refspec_fault, shown};
@@ -126,7 +126,7 @@ impl Remote {
     }
 
     /// The branch for this minion (`get_checkout_target`).
-    fn target(&self, settings: &Settings) -> String {
+    fn target(&self, settings: &PillarSettings) -> String {
         if self.branch != "__env__" {
             return self.branch.clone();
         }
@@ -138,7 +138,7 @@ impl Remote {
     }
 
     /// The environment that a branch is (`GitPillar.checkout`).
-    fn env(&self, settings: &Settings, target: &str) -> String {
+    fn env(&self, settings: &PillarSettings, target: &str) -> String {
         let wanted = || wanted_env(settings).unwrap_or("base").to_owned();
         match self.env.as_str() {
             _ if self.branch == "__env__" && self.all_saltenvs.is_some() => wanted(),
@@ -203,7 +203,7 @@ impl Remote {
 }
 
 /// The environment that the minion or the configuration asks for.
-fn wanted_env(settings: &Settings) -> Option<&str> {
+fn wanted_env(settings: &PillarSettings) -> Option<&str> {
     let some = |env: &&str| !env.is_empty();
     let pillarenv = settings.pillarenv.as_deref().filter(some);
     pillarenv.or(settings.saltenv.as_deref().filter(some))
@@ -234,7 +234,7 @@ struct Root {
     mounted: bool,
 }
 
-fn roots(compile: &Compile, entries: &[Value]) -> Result<Vec<Root>, String> {
+fn roots(compile: &Compilation, entries: &[Value]) -> Result<Vec<Root>, String> {
     let (config, settings) = (compile.config(), &compile.settings);
     let mut roots = Vec::new();
     for entry in entries {
@@ -258,12 +258,12 @@ fn roots(compile: &Compile, entries: &[Value]) -> Result<Vec<Root>, String> {
     Ok(roots)
 }
 
-pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
+pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let config = compile.config();
     let entries = args.0.get("*").and_then(Value::as_array);
     let roots = roots(compile, entries.unwrap_or_default())?;
     let merger = Merger {
-        strategy: Strategy::of(&config.pillar_source_merging_strategy, "yaml"),
+        strategy: MergeStrategy::of(&config.pillar_source_merging_strategy, "yaml"),
         lists: config.pillar_merge_lists,
     };
     let only = compile.settings.pillarenv.as_ref();
@@ -278,14 +278,14 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
             let others = others.filter(|(n, other)| *n != at && other.env == root.env);
             dirs.extend(others.map(|(_, other)| other.dir.clone()));
         }
-        let settings = Settings {
+        let settings = PillarSettings {
             roots: vec![(root.env.clone(), dirs)],
             saltenv: Some(root.env.clone()),
             ext_pillar: Value::Nil,
             git: true,
             ..compile.settings.clone()
         };
-        let own = Compile::with(compile.master, compile.request, settings, compile.deadline);
+        let own = Compilation::with(compile.master, compile.request, settings, compile.deadline);
         let own = own.run(false).map_err(|e| e.to_string())?;
         pillar = merger.merge(pillar, &own);
     }

@@ -1,14 +1,14 @@
 //! `nodegroups`: the names of the groups a minion is in (`salt/pillar/nodegroups.py`).
 
-use super::super::Compile;
-use super::{Args, Given};
+use super::super::Compilation;
+use super::{ExtArgs, ExtResult};
 use halite_store::keys::KeyState;
 use halite_store::minions::Known;
 use halite_target::Target;
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 
-pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
+pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let name = args
         .text("pillar_name")?
         .filter(|n| !n.is_empty())
@@ -24,7 +24,7 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
 
 /// Whether the minion is in a group, by its accepted key and the data that were last cached of
 /// it, as `CkMinions.check_minions` sees it.
-pub(super) fn member(compile: &Compile, group: &str) -> bool {
+pub(super) fn member(compile: &Compilation, group: &str) -> bool {
     let groups = &compile.config().nodegroups;
     let Some(definition) = groups.get(group) else {
         return false;

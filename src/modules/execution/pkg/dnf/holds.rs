@@ -5,7 +5,7 @@ use crate::execution::declare::Result;
 use crate::execution::pkg::common::Did;
 use crate::execution::pkg::rpm::installed;
 use crate::execution::{Call, Fault, python, step};
-use halite_target::{PyRegex, RegexMode as Mode, fnmatch};
+use halite_target::{PyRegex, RegexFlags as Mode, fnmatch};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -99,7 +99,7 @@ impl Lock {
             (true, true) => format!(r"(\d+:{pattern}-\S+)"),
             (true, false) => format!(r"\d+:({pattern}-\S+)"),
         };
-        let regex = PyRegex::with_mode(&text, EXACT).map_err(|e| Fault::raised("re.error", e))?;
+        let regex = PyRegex::with_flags(&text, EXACT).map_err(|e| Fault::raised("re.error", e))?;
         Ok(Lock { regex, full })
     }
 
@@ -348,7 +348,7 @@ mod tests {
                 (true, true) => format!(r"(\d+:{PATTERN}-\S+)"),
                 (true, false) => format!(r"\d+:({PATTERN}-\S+)"),
             };
-            let regex = PyRegex::with_mode(&text, EXACT).unwrap();
+            let regex = PyRegex::with_flags(&text, EXACT).unwrap();
             Lock { regex, full }.find(line)
         };
         let line = "vim-enhanced-2:7.4.827-1.fc22.*";

@@ -4,7 +4,7 @@ use super::{list, program, stdout, words};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::Did;
 use crate::execution::{Call, Fault, program as programs, step, systemd};
-use halite_target::{PyRegex, RegexMode as Mode};
+use halite_target::{PyRegex, RegexFlags as Mode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -45,7 +45,7 @@ fn read(text: &str) -> Map {
         ..Mode::default()
     };
     let mut all = Map::new();
-    let Ok(line) = PyRegex::with_mode(LINE, mode) else {
+    let Ok(line) = PyRegex::with_flags(LINE, mode) else {
         return all;
     };
     for text in text.split('\n') {

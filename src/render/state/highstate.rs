@@ -1,7 +1,9 @@
 //! SLS files and what they include, as one piece of high data
 //! (`salt/state.py BaseHighState.render_highstate`, `render_state`).
 
-use super::declare::{FIRST_ORDER, number, pad, set_exclude_aside, set_extend_aside, shown};
+use super::declare::{
+    FIRST_ORDER, assign_order, id_text, pad_funcs, split_excludes, split_extends,
+};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
@@ -11,7 +13,7 @@ const MAX_DEPTH: usize = 64;
 
 /// One rendered SLS file.
 #[derive(Clone, Debug, Default)]
-pub struct Rendered {
+pub struct RenderedSls {
     /// What the pipeline gave.
     pub data: Value,
     /// Whether the file is an `init.sls`, from which relative includes count one level less.
@@ -19,7 +21,7 @@ pub struct Rendered {
 }
 
 /// Where SLS files come from.
-pub trait Source {
+pub trait SlsSource {
     /// The SLS names of an environment; `None` if there is no such environment.
     fn available(&self, saltenv: &str) -> Option<Vec<String>>;
 
@@ -27,12 +29,12 @@ pub trait Source {
     ///
     /// # Errors
     /// What is wrong with the file, for the user.
-    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<Rendered>, String>;
+    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String>;
 }
 
 /// High data with everything that went wrong on the way.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct HighData {
     /// The high data, before [`super::compile::resolve`].
     pub high: Map,
     /// Messages for the user; a run with errors is not started.
@@ -41,24 +43,24 @@ pub struct Gathered {
 
 /// Renders the SLS files of `matches` (environment, names or globs) and all they include.
 /// `auto_order` numbers declarations in the order of the files (`state_auto_order`).
-pub fn gather(
-    source: &mut dyn Source,
+pub fn render_highstate(
+    source: &mut dyn SlsSource,
     matches: &[(String, Vec<String>)],
     auto_order: bool,
-) -> Gathered {
-    let mut gatherer = Gatherer {
+) -> HighData {
+    let mut renderer = HighstateRenderer {
         source,
         matches,
         auto_order,
         next_order: FIRST_ORDER,
         done: HashSet::new(),
     };
-    let mut all = Gathered::default();
+    let mut all = HighData::default();
     // As with stock, an environment that does not exist leaves the files of the glob before.
     let mut files: Vec<String> = Vec::new();
     for (saltenv, wanted) in matches {
         for glob in wanted {
-            match gatherer.available(saltenv) {
+            match renderer.available(saltenv) {
                 Some(available) => files = matching(&available, glob),
                 None => all.errors.push(format!(
                     "No matching salt environment for environment '{saltenv}' found"
@@ -68,10 +70,10 @@ pub fn gather(
                 files.push(glob.clone());
             }
             for sls in &files {
-                if gatherer.done.contains(&key(saltenv, sls)) {
+                if renderer.done.contains(&key(saltenv, sls)) {
                     continue;
                 }
-                let (state, mut errors) = gatherer.file(sls, saltenv, 0);
+                let (state, mut errors) = renderer.file(sls, saltenv, 0);
                 for error in &mut errors {
                     let missing = format!("SLS {glob} in saltenv");
                     if error.contains("is not available") && error.contains(&missing) {
@@ -96,15 +98,15 @@ fn matching(available: &[String], glob: &str) -> Vec<String> {
     matching.cloned().collect()
 }
 
-struct Gatherer<'a> {
-    source: &'a mut dyn Source,
+struct HighstateRenderer<'a> {
+    source: &'a mut dyn SlsSource,
     matches: &'a [(String, Vec<String>)],
     auto_order: bool,
     next_order: i64,
     done: HashSet<String>,
 }
 
-impl Gatherer<'_> {
+impl HighstateRenderer<'_> {
     fn available(&self, saltenv: &str) -> Option<Vec<String>> {
         self.source
             .available(saltenv)
@@ -155,9 +157,9 @@ impl Gatherer<'_> {
                 Vec::new()
             }
         };
-        set_extend_aside(&mut state, sls, saltenv, &mut errors);
-        set_exclude_aside(&mut state, sls, &mut errors);
-        pad(&mut state, sls, saltenv, &mut errors);
+        split_extends(&mut state, sls, saltenv, &mut errors);
+        split_excludes(&mut state, sls, &mut errors);
+        pad_funcs(&mut state, sls, saltenv, &mut errors);
         let here = Here {
             sls,
             saltenv,
@@ -167,7 +169,7 @@ impl Gatherer<'_> {
             self.include(&here, &wanted, depth, &mut state, &mut errors);
         }
         if self.auto_order {
-            number(&mut state, &mut self.next_order);
+            assign_order(&mut state, &mut self.next_order);
         }
         (state, errors)
     }
@@ -324,7 +326,7 @@ fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
             };
             errors.push(format!(
                 "Detected conflicting IDs, SLS IDs need to be globally unique.\n    The conflicting ID is '{}' and is found in SLS '{}' and SLS '{}'",
-                shown(&id),
+                id_text(&id),
                 from(&have.1),
                 from(&body)
             ));

@@ -1,13 +1,13 @@
 //! Choices by targets (`salt/modules/match.py filter_by, search_by`).
 
-use super::merge::{NotMaps, update};
+use super::merge::{MergeError, update};
 use halite_wire::{Map, Value};
 
 /// The value of the first key that is meant, with `over` merged into it; else that of `default`.
 ///
 /// # Errors
 /// What `meant` says, and what is no map although `over` should be merged into it.
-pub fn filter_by<E: From<NotMaps>>(
+pub fn filter_by<E: From<MergeError>>(
     lookup: &Map,
     default: &Value,
     over: Option<(&Map, bool)>,
@@ -24,7 +24,7 @@ pub fn filter_by<E: From<NotMaps>>(
                 update(&mut own, over, lists);
                 Ok(Some(own.into()))
             }
-            (_, Some(_)) => Err(NotMaps.into()),
+            (_, Some(_)) => Err(MergeError.into()),
             (value, None) => Ok(Some(value.clone())),
         };
     }

@@ -3,9 +3,9 @@
 //! import, come from the file server with all its backends. Repositories are read as they were
 //! fetched last (`salt/config/__init__.py master_config` sets `__fs_update`).
 
-use super::files::{FileCache, SourceFile, Tree, state_files, state_of, text_of};
+use super::files::{FileCache, FileTree, SourceFile, sls_files, sls_name, text_of};
 use super::pipeline::{Pipeline, Source};
-use super::state::gather::{Rendered, Source as Sls};
+use super::state::highstate::{RenderedSls, SlsSource};
 use super::variables::{Given, Shared, Variables};
 use halite_config::{FileServerOptions, MasterConfig};
 use halite_store::files::{FileServer, Opened};
@@ -61,14 +61,14 @@ struct Environment {
     env: String,
 }
 
-impl Tree for Environment {
+impl FileTree for Environment {
     fn find(&self, name: &str) -> Option<SourceFile> {
         self.served.open(name, &self.env)
     }
 }
 
 /// Renders SLS files of the file server.
-pub struct LocalSls {
+pub struct MasterSls {
     shared: Rc<Shared>,
     served: Rc<Served>,
     /// Files outside of the file server.
@@ -81,13 +81,13 @@ pub struct LocalSls {
     pillar: Rc<Map>,
     pipeline: Pipeline,
     /// Whether the variables are built once and not for each file.
-    keep: bool,
-    kept: RefCell<Option<(Instant, Rc<Variables>)>>,
+    cache_variables: bool,
+    cached: RefCell<Option<(Instant, Rc<Variables>)>>,
 }
 
-impl LocalSls {
+impl MasterSls {
     /// For the master's own id, with its grains and the pillar that templates see.
-    pub fn new(config: &MasterConfig, id: MinionId, grains: Map, pillar: Map) -> LocalSls {
+    pub fn new(config: &MasterConfig, id: MinionId, grains: Map, pillar: Map) -> MasterSls {
         let shared = Shared::new(config);
         let mut opts = (*shared.opts).clone();
         opts.set("file_client", "local");
@@ -95,7 +95,7 @@ impl LocalSls {
         opts.set("grains", grains.clone());
         // A cached list may be older than what was just written.
         let served = FileServerOptions::from(config).uncached();
-        LocalSls {
+        MasterSls {
             shared: Rc::new(shared),
             served: Rc::new(Served {
                 server: RefCell::new(FileServer::new(&served)),
@@ -112,15 +112,15 @@ impl LocalSls {
                 blacklist: config.renderer_blacklist.clone(),
                 whitelist: config.renderer_whitelist.clone(),
             },
-            keep: false,
-            kept: RefCell::default(),
+            cache_variables: false,
+            cached: RefCell::default(),
         }
     }
 
     /// Builds grains, options and pillar once for all files, not for each. What a template
     /// changes in them, the next one sees, as in stock Salt.
-    pub fn keeping(mut self) -> LocalSls {
-        self.keep = true;
+    pub fn caching_variables(mut self) -> MasterSls {
+        self.cache_variables = true;
         self
     }
 
@@ -158,15 +158,15 @@ impl LocalSls {
     }
 
     fn variables(&self) -> Rc<Variables> {
-        let mut kept = self.kept.borrow_mut();
+        let mut cached = self.cached.borrow_mut();
         // Programs of templates always have half of their time at least.
-        if let Some((built, variables)) = &*kept
+        if let Some((built, variables)) = &*cached
             && built.elapsed() < PATIENCE / 2
         {
             return variables.clone();
         }
         let served = self.served.clone();
-        let tree = move |env: &str| -> Rc<dyn Tree> {
+        let tree = move |env: &str| -> Rc<dyn FileTree> {
             Rc::new(Environment {
                 served: served.clone(),
                 env: env.to_owned(),
@@ -183,8 +183,8 @@ impl LocalSls {
             deadline: Instant::now() + PATIENCE,
         };
         let variables = Variables::new(&self.shared, given);
-        if self.keep {
-            *kept = Some((Instant::now(), variables.clone()));
+        if self.cache_variables {
+            *cached = Some((Instant::now(), variables.clone()));
         }
         variables
     }
@@ -196,14 +196,14 @@ impl LocalSls {
             return None;
         }
         let files = server.files(saltenv);
-        let mut states: Vec<String> = files.iter().filter_map(|file| state_of(file)).collect();
+        let mut states: Vec<String> = files.iter().filter_map(|file| sls_name(file)).collect();
         states.sort_unstable();
         states.dedup();
         Some(states)
     }
 }
 
-impl Sls for LocalSls {
+impl SlsSource for MasterSls {
     fn available(&self, saltenv: &str) -> Option<Vec<String>> {
         if let Some(states) = self.listed.borrow().get(saltenv) {
             return states.clone();
@@ -214,8 +214,8 @@ impl Sls for LocalSls {
         states
     }
 
-    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<Rendered>, String> {
-        let mut names = state_files(sls).into_iter();
+    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String> {
+        let mut names = sls_files(sls).into_iter();
         let found = names.find_map(|(name, init)| Some((self.served.open(&name, saltenv)?, init)));
         let Some((file, init)) = found else {
             return Ok(None);
@@ -227,6 +227,6 @@ impl Sls for LocalSls {
             sls,
             defaults: &Map::new(),
         })?;
-        Ok(Some(Rendered { data, init }))
+        Ok(Some(RenderedSls { data, init }))
     }
 }

@@ -2,29 +2,29 @@
 
 use super::pipeline::{Pipeline, Stages};
 use super::{error::RenderError, pipeline::render_json, pipeline::render_yaml};
-use halite_jinja::survey::{Used, survey};
+use halite_jinja::usage::{self, UsedName};
 
 /// What a file asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlsSurvey {
+pub struct SlsUsage {
     /// Renderers that are not here, such as `py`.
     pub absent_renderers: Vec<String>,
     /// Filters that are not here.
-    pub absent_filters: Vec<Used>,
+    pub absent_filters: Vec<UsedName>,
     /// Execution functions that its templates call by name.
-    pub functions: Vec<Used>,
+    pub functions: Vec<UsedName>,
     /// Functions of states, as far as lines tell them: `file.managed`.
-    pub states: Vec<Used>,
+    pub states: Vec<UsedName>,
     /// What is wrong with it, and the line (0: unknown).
-    pub fault: Option<Used>,
+    pub fault: Option<UsedName>,
 }
 
 /// Looks through a file of `file_roots` or `pillar_roots`.
-pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsSurvey {
+pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
     let Stages { here, absent } = pipeline.stages(text);
-    let mut out = SlsSurvey {
+    let mut out = SlsUsage {
         absent_renderers: absent,
-        ..SlsSurvey::default()
+        ..SlsUsage::default()
     };
     if !out.absent_renderers.is_empty() {
         return out;
@@ -58,7 +58,7 @@ pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsSurvey {
     out
 }
 
-fn fault(e: &RenderError) -> Used {
+fn fault(e: &RenderError) -> UsedName {
     let text = e.to_string();
     let first = text.lines().next().unwrap_or_default().to_owned();
     (first, e.line())
@@ -66,7 +66,7 @@ fn fault(e: &RenderError) -> Used {
 
 /// Functions of states by the look of lines: the first level below a name that stands at the margin, or
 /// behind that name on its line.
-fn states(text: &str) -> Vec<Used> {
+fn states(text: &str) -> Vec<UsedName> {
     let mut out = Vec::new();
     let mut level = None;
     for (at, line) in text.lines().enumerate() {
@@ -110,7 +110,7 @@ fn function_name(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn seen(text: &str) -> SlsSurvey {
+    fn seen(text: &str) -> SlsUsage {
         let pipeline = Pipeline {
             default: "jinja|yaml".into(),
             blacklist: Vec::new(),
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(seen("a: {{ x | which }}\n").absent_filters.len(), 1);
         assert_eq!(seen("a:\n  b: 1\n   c: 2\n").fault.map(|f| f.1), Some(3));
         assert_eq!(seen("a: 1\n{% endif %}\n").fault.map(|f| f.1), Some(2));
-        assert_eq!(seen("#!jinja|gpg|yaml\na: {\n"), SlsSurvey::default());
-        assert_eq!(seen(""), SlsSurvey::default());
+        assert_eq!(seen("#!jinja|gpg|yaml\na: {\n"), SlsUsage::default());
+        assert_eq!(seen(""), SlsUsage::default());
     }
 }

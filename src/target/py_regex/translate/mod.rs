@@ -10,7 +10,7 @@ const MAX_GROUPS_DEEP: usize = 50;
 
 /// What a pattern is for, and the flags that hold for all of it.
 #[derive(Clone, Copy, Default)]
-pub struct Mode {
+pub struct RegexFlags {
     /// `re.I`.
     pub ignore_case: bool,
     /// `re.M`.
@@ -77,7 +77,7 @@ struct Translator {
 type Done<T = ()> = Result<T, String>;
 
 /// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
-pub fn translate(pattern: &str, how: &Mode) -> Done<Translated> {
+pub fn translate(pattern: &str, how: &RegexFlags) -> Done<Translated> {
     let mut t = Translator {
         chars: pattern.chars().collect(),
         at: 0,
