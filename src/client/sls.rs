@@ -2,14 +2,13 @@
 
 use halite_config::MasterConfig;
 use halite_modules::grains;
-use halite_render::MasterSls;
 use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use std::time::Duration;
 
 /// The renderer of orchestration and reactions.
-pub type MasterSls = MasterSls;
+pub use halite_render::MasterSls;
 
 /// A renderer for the master's own id. `given` is pillar data of the caller, laid over the pillar
 /// that the master's id has.

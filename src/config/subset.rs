@@ -115,7 +115,6 @@ subset! {
         request_timeout: u64,
         nodegroups: Map,
         env_order: Vec<String>,
-        minion_data_cache: bool,
         pillar_cache: bool,
         pillar_cache_ttl: u64,
         pillar_cache_backend: String,

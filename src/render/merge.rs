@@ -1,5 +1,4 @@
-//! How data of several sources become one (`salt/utils/dictupdate.py merge`,
-//! `salt/utils/aggregation.py aggregate`).
+//! Merging data of several sources (`salt/utils/dictupdate.py merge`, `salt/utils/aggregation.py aggregate`).
 
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -7,19 +6,19 @@ use std::fmt;
 /// What happens to keys that both sides have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeStrategy {
-    /// Maps are merged at every level, the rest is replaced.
+    /// Maps are merged recursively, other values replaced.
     Recurse,
-    /// Values that the renderer `yamlex` marked are joined, all others replaced.
+    /// Values that the renderer `yamlex` marked are joined, others replaced.
     Aggregate,
-    /// The first level is replaced.
+    /// Values of the first level are replaced.
     Overwrite,
-    /// Both values are kept in a list; keys that only the right side has are dropped.
+    /// Both values end up in a list. Keys that only the right side has are dropped.
     List,
 }
 
 impl MergeStrategy {
-    /// Reads `pillar_source_merging_strategy`. `smart` depends on the last part of `renderer`;
-    /// `none` means that there is one source, and unknown words mean `recurse`.
+    /// Parses `pillar_source_merging_strategy`. `smart` depends on the last part of `renderer`; `none` means
+    /// that there is one source; unknown words mean `recurse`.
     pub fn of(word: &str, renderer: &str) -> MergeStrategy {
         let yamlex =
             || renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_");
@@ -37,7 +36,7 @@ impl MergeStrategy {
     }
 }
 
-/// Something other than maps was to be merged.
+/// Merging something other than maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeError;
 
@@ -49,7 +48,7 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// A strategy with its setting for lists.
+/// A strategy and its setting for lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merger {
     /// The strategy.
@@ -59,7 +58,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// Merges `upd` into `dest`; keys of `dest` keep their place, new ones follow.
+    /// Merges `upd` into `dest`. Keys of `dest` keep their place, new ones follow.
     pub fn merge(&self, mut dest: Map, upd: &Map) -> Map {
         match self.strategy {
             MergeStrategy::Recurse => update(&mut dest, upd, self.lists),
@@ -75,10 +74,10 @@ impl Merger {
         dest
     }
 
-    /// As [`Merger::merge`] for a value that should be a map.
+    /// Like [`Merger::merge`], for a value that should be a map.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not a map.
     pub fn merge_value(&self, dest: Map, upd: &Value) -> Result<Map, MergeError> {
         upd.as_map()
             .map(|upd| self.merge(dest, upd))
@@ -111,8 +110,7 @@ pub fn update(dest: &mut Map, upd: &Map, merge_lists: bool) {
     }
 }
 
-/// Keys that both have are replaced. So does `aggregate`: only values that the renderer `yamlex`
-/// marked would be joined.
+/// Replaces keys that both have. `aggregate` does the same unless the renderer `yamlex` marked a value.
 fn replace(dest: &mut Map, upd: &Map) {
     for (key, value) in upd.iter() {
         match find(dest, key) {

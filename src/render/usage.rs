@@ -1,26 +1,26 @@
-//! What a source file needs of whoever renders it, without a minion and without rendering.
+//! What a source file needs from its renderer, found without rendering it.
 
 use super::pipeline::{Pipeline, Stages};
 use super::{error::RenderError, pipeline::render_json, pipeline::render_yaml};
 use halite_jinja::usage::{self, UsedName};
 
-/// What a file asks for.
+/// What a file uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlsUsage {
-    /// Renderers that are not here, such as `py`.
+    /// Renderers that do not exist here, such as `py`.
     pub absent_renderers: Vec<String>,
-    /// Filters that are not here.
+    /// Filters that do not exist here.
     pub absent_filters: Vec<UsedName>,
     /// Execution functions that its templates call by name.
     pub functions: Vec<UsedName>,
-    /// Functions of states, as far as lines tell them: `file.managed`.
+    /// State functions, as far as lines show them: `file.managed`.
     pub states: Vec<UsedName>,
-    /// What is wrong with it, and the line (0: unknown).
+    /// The first error, with its line (0 if unknown).
     pub fault: Option<UsedName>,
 }
 
-/// Looks through a file of `file_roots` or `pillar_roots`.
-pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
+/// Scans a file of `file_roots` or `pillar_roots`.
+pub fn scan(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
     let Stages { here, absent } = pipeline.stages(text);
     let mut out = SlsUsage {
         absent_renderers: absent,
@@ -31,7 +31,7 @@ pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
     }
     let templated = here.contains(&"jinja") && text.contains(['{', '#']);
     if templated {
-        match survey(text, name) {
+        match usage::scan(text, name) {
             Ok(uses) => {
                 out.absent_filters = uses.absent_filters;
                 out.functions = uses.functions;
@@ -44,7 +44,7 @@ pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
         }
     }
     let has_tags = ["{{", "{%", "{#"].iter().any(|tag| text.contains(tag));
-    // What gpg leaves, and what a template leaves, is only known when they have run.
+    // The output of gpg and of templates is only known after rendering.
     let known_later = (templated && has_tags) || here.contains(&"gpg");
     if !known_later {
         let read = match here.last() {
@@ -64,8 +64,8 @@ fn fault(e: &RenderError) -> UsedName {
     (first, e.line())
 }
 
-/// Functions of states by the look of lines: the first level below a name that stands at the margin, or
-/// behind that name on its line.
+/// State functions, guessed from lines: the keys below a name without indentation, or after that name on its
+/// line.
 fn states(text: &str) -> Vec<UsedName> {
     let mut out = Vec::new();
     let mut level = None;
@@ -94,7 +94,7 @@ fn states(text: &str) -> Vec<UsedName> {
     out
 }
 
-/// `module.function`, with or without a colon and more behind.
+/// `module.function`, with or without a colon and more after it.
 fn function_name(text: &str) -> Option<&str> {
     let name = text.split(':').next().unwrap_or_default().trim_end();
     let (module, function) = name.split_once('.')?;
@@ -116,7 +116,7 @@ mod tests {
             blacklist: Vec::new(),
             whitelist: Vec::new(),
         };
-        look(text, "t", &pipeline)
+        scan(text, "t", &pipeline)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use halite_config::{MasterConfig, Roots};
 use halite_modules::execution;
 use halite_render::functions::exists;
 use halite_render::pipeline::Pipeline;
-use halite_render::usage::{SlsUsage, look as survey};
+use halite_render::usage::{self, SlsUsage};
 use halite_store::files::backend_names;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -99,7 +99,7 @@ impl Eyes {
                     continue;
                 }
             };
-            let seen = survey(&text, &file.to_string_lossy(), &self.pipeline);
+            let seen = usage::scan(&text, &file.to_string_lossy(), &self.pipeline);
             self.file(tree, file, &seen, report);
             for (name, line) in &seen.states {
                 count(&mut states, name, file, *line);

@@ -137,7 +137,11 @@ fn gathered(context: &mut RunContext, args: &Args) -> Result<Result<Map, Vec<Str
     let pillarenv = args.text(5, "pillarenv");
     let mut given = Value::Map(pillar(args, 4)?);
     if let Some(renderer) = args.text(6, "pillar_enc")
-        && let Err(why) = decrypt_given(&context.config, &mut given, &renderer.to_lowercase())
+        && let Err(why) = decrypt_given(
+            &(&context.config).into(),
+            &mut given,
+            &renderer.to_lowercase(),
+        )
     {
         // As in stock, it goes on with what is there.
         log::error!("pillar_enc: the pillar data of the call is not decrypted: {why}");

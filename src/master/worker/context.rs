@@ -128,7 +128,7 @@ impl Context {
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
-            files: FileServer::new(&(&config).into()),
+            files: FileServer::new(&(&*config).into()),
             mine: open::mine_store(&config),
             bus: Bus::new(&config),
             batch: super::batch::Batch::default(),

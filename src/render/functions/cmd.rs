@@ -1,7 +1,7 @@
 //! `cmd.*` on the master, and where programs are (`salt/modules/cmdmod.py`).
 //!
-//! Templates are files of the administrator, who may run what he likes. Commands run as the
-//! account of the master, without a shell unless one is asked for, until the pillar's deadline.
+//! Templates are the operator's own files, so commands are not restricted. They run under the master's
+//! account, without a shell unless one is asked for, and are killed at the pillar's deadline.
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
 use halite_sys::command::{Helper, LOCALE, Output};
@@ -157,7 +157,7 @@ fn start(
     Ok(output)
 }
 
-/// The program in `PATH`.
+/// Finds a program in `PATH`.
 fn which(program: &str) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;
     let runs = |path: &std::path::Path| {

@@ -105,7 +105,7 @@ fn truthy(value: Option<&Obj>, default: bool) -> Result<bool, Error> {
     value.map_or(Ok(default), Obj::truthy)
 }
 
-/// Puts `merged` into the dict that the template holds, and gives it back.
+/// Replaces the content of the template's own dict with `merged` and returns the dict.
 fn put_back(dest: Option<&Obj>, merged: &Map) -> Result<Obj, Error> {
     let Some(Obj::Dict(dict)) = dest else {
         return Ok(Obj::from(merged));
@@ -133,7 +133,7 @@ fn update_live(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<
     put_back(args[0].as_ref(), &dest)
 }
 
-/// `None` counts as an empty dict unless `convert_none` says no.
+/// `None` counts as an empty dict unless `convert_none` is false.
 fn defaults_merge(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
     let convert = truthy(args[4].as_ref(), true)?;
     let read = |value: &Option<Obj>| match value {

@@ -1,4 +1,4 @@
-//! `file.*`, `environ.*`, `dnsutil.*`, `network.*`: a look at the master's host
+//! `file.*`, `environ.*`, `dnsutil.*`, `network.*`: read-only functions about the master's host
 //! (`salt/modules/file.py`, `environ.py`, `dnsutil.py`).
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// Most octets that a template reads from one file.
+/// Bytes that a template can read from one file.
 const MAX_READ: u64 = 16 << 20;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -113,7 +113,7 @@ fn dir(path: &str) -> &str {
     }
 }
 
-/// `os.path.join`: an absolute part starts anew.
+/// `os.path.join`: an absolute part discards those before it.
 fn join(_: &FunctionContext, call: &Call) -> CallResult {
     let mut out = String::new();
     for part in call.rest.iter().map(text_of) {
@@ -184,7 +184,7 @@ fn environ_has(_: &FunctionContext, call: &Call) -> CallResult {
     })
 }
 
-/// Addresses by the resolver of the system; its own limits of time apply.
+/// Addresses from the system's resolver, which has its own timeouts.
 fn lookup(call: &Call, kind: fn(&IpAddr) -> bool) -> CallResult {
     if call.some("nameserver").is_some() {
         return Err(CallError::Function(

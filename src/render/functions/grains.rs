@@ -1,4 +1,4 @@
-//! `grains.*`, `pillar.*`, `config.*`: what is known of the minion
+//! `grains.*`, `pillar.*`, `config.*`: data of the minion
 //! (`salt/modules/grains.py`, `pillar.py`, `config.py`).
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of, traverse_map};
@@ -332,7 +332,7 @@ fn pillar_raw(scope: &FunctionContext, call: &Call) -> CallResult {
         .unwrap_or_else(|| Value::Map(Map::new())))
 }
 
-/// Options of the master, grains, pillar, in this order.
+/// Looks in the options of the master, the grains and the pillar, in this order.
 fn config_get(scope: &FunctionContext, call: &Call) -> CallResult {
     let from = |data: &Map, omit: &str| {
         if call.flag(omit, false) {

@@ -1,11 +1,11 @@
-//! The variable `salt` of templates, whoever has the functions behind it.
+//! The variable `salt` of templates and the trait behind it.
 
 use halite_jinja::{Cx, Error, Obj, Object};
 use std::rc::Rc;
 
-/// Who has functions for templates.
+/// Finds the functions that templates call.
 pub trait FunctionLoader {
-    /// The function of a full name, `module.function`, as templates call it.
+    /// The function of a full name, `module.function`, as an object for templates.
     fn function(&self, name: &str) -> Option<Obj>;
 
     /// Whether there is such a module.
@@ -17,7 +17,7 @@ pub trait FunctionLoader {
     }
 }
 
-/// The functions of two: where both have one, the first's.
+/// Two loaders; the first one takes precedence.
 pub struct ChainedLoader(pub Rc<dyn FunctionLoader>, pub Rc<dyn FunctionLoader>);
 
 impl FunctionLoader for ChainedLoader {

@@ -7,7 +7,7 @@ use halite_wire::pyrandom::Mersenne;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-/// Longest text.
+/// Longest text, in characters.
 const MAX_LENGTH: i64 = 100_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -103,13 +103,13 @@ fn rand_int(_: &FunctionContext, call: &Call) -> CallResult {
     }
 }
 
-/// A number below `range` that depends on `hash`, by default the id of the minion.
+/// A number below `range` derived from `hash`, by default the minion's id.
 fn seed(scope: &FunctionContext, call: &Call) -> CallResult {
     let own = Value::from(scope.id.as_str());
     Ok(below(call.some("hash").unwrap_or(&own), call.int("range", 10)?)?.into())
 }
 
-/// What Python's generator gives first after this seed.
+/// The first number of Python's generator after this seed.
 fn below(seed: &Value, range: i64) -> Result<i64, CallError> {
     let Some(mut numbers) = Mersenne::from_value(seed) else {
         return Err(CallError::Type("a seed must be text or a number".into()));

@@ -1,7 +1,7 @@
 //! `slsutil.*` (`salt/modules/slsutil.py`).
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
-use crate::merge::{Merger, Strategy};
+use crate::merge::{MergeStrategy, Merger};
 use crate::pipeline::{render_json, render_yaml};
 use halite_wire::{Map, Value, yaml};
 
@@ -56,7 +56,7 @@ fn merger(call: &Call) -> Merger {
         Some(value) => text_of(value),
     };
     Merger {
-        strategy: Strategy::of(&word("strategy", "smart"), &word("renderer", "yaml")),
+        strategy: MergeStrategy::of(&word("strategy", "smart"), &word("renderer", "yaml")),
         lists: call.flag("merge_lists", false),
     }
 }
@@ -85,7 +85,7 @@ fn merge_all(_: &FunctionContext, call: &Call) -> CallResult {
     Ok(Value::Map(out))
 }
 
-/// A text or a file of the pillar roots through a render pipeline.
+/// Renders a text, or a file of the pillar roots.
 fn renderer(scope: &FunctionContext, call: &Call) -> CallResult {
     let pipe = match call.some("default_renderer") {
         None => "jinja|yaml".to_owned(),

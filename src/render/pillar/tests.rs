@@ -1,7 +1,7 @@
-//! What needs no stock Salt to be told right from wrong.
+//! Tests that do not compare with stock Salt.
 
 use super::*;
-use halite_config::Flavour;
+use halite_config::{Flavour, MasterConfig};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -248,7 +248,7 @@ fn urls_that_run_programs_are_refused() {
     }
 }
 
-/// Fifty items through Jinja and YAML; prints what one pillar costs.
+/// Fifty items through Jinja and YAML; prints the time for one pillar.
 #[test]
 #[ignore = "a measurement: cargo test --lib -- --ignored --nocapture cost_of_fifty"]
 fn cost_of_fifty_items() {

@@ -1,5 +1,5 @@
-//! From high data to the ordered list of calls (`salt/state.py State.call_high`,
-//! `compile_high_data`, `order_chunks`).
+//! Compiles high data to an ordered list of calls (`salt/state.py State.call_high`, `compile_high_data`,
+//! `order_chunks`).
 
 use super::graph::Graph;
 use super::{extend, internal, requisite_in, verify};
@@ -10,12 +10,12 @@ use halite_wire::{Map, Value};
 pub struct Compiled {
     /// Calls and requisites.
     pub graph: Graph,
-    /// Indices into the graph's calls, in order; one that a `prereq` tries stands there twice.
+    /// Indices into the graph's calls, in order. A call that a `prereq` tries is there twice.
     pub order: Vec<usize>,
 }
 
 impl Compiled {
-    /// The calls in their order, each once, as `state.show_low_sls` lists them.
+    /// The calls in order, each once, as in `state.show_low_sls`.
     pub fn low(&self) -> Vec<Map> {
         let mut seen = vec![false; self.graph.chunks.len()];
         let calls = self.order.iter().rev().filter(|&&at| {
@@ -29,18 +29,18 @@ impl Compiled {
     }
 }
 
-/// What the compiler wants to know of its surroundings.
+/// Settings of the compiler.
 #[derive(Clone, Debug, Default)]
 pub struct CompileOptions {
     /// `disabled_requisites`.
     pub disabled_requisites: Vec<String>,
     /// State modules with a `mod_watch`; in others `watch` means `require`.
     pub watching: Vec<String>,
-    /// Written into each call, if given.
+    /// Written into each call, if set.
     pub orchestration_jid: Option<String>,
 }
 
-/// Merges `extend`, the `*_in` requisites and `exclude` into `high` and checks its form.
+/// Merges `extend`, the `*_in` requisites and `exclude` into `high`, and checks its form.
 pub fn resolve(high: &mut Map, rules: &CompileOptions) -> Result<(), Vec<String>> {
     let mut errors = extend::reconcile(high, false);
     errors.extend(verify::verify(high));
@@ -56,7 +56,7 @@ pub fn resolve(high: &mut Map, rules: &CompileOptions) -> Result<(), Vec<String>
     }
 }
 
-/// The calls of high data that [`resolve`] has been over.
+/// The calls of high data, after [`resolve`].
 pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
     let mut graph = Graph::default();
     for (id, body) in high.iter().filter(|(id, _)| !internal(id)) {
@@ -142,7 +142,7 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptio
                     live.set("name", name.clone());
                     for arg in args.as_array().unwrap_or_default() {
                         for (k, v) in arg.as_map().map(Map::iter).into_iter().flatten() {
-                            live.set(super::declare::shown(k), v.clone());
+                            live.set(super::declare::id_text(k), v.clone());
                         }
                     }
                 }
@@ -156,7 +156,7 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptio
     named.collect()
 }
 
-/// A module that cannot react to changes only waits for them (`_reconcile_watch_req`).
+/// A module that cannot react to changes treats `watch` as `require` (`_reconcile_watch_req`).
 fn watch_or_require(chunk: &mut Map, rules: &CompileOptions) {
     let watches = chunk
         .str("state")

@@ -1,5 +1,5 @@
-//! SLS files and what they include, as one piece of high data
-//! (`salt/state.py BaseHighState.render_highstate`, `render_state`).
+//! SLS files and their includes, as one piece of high data (`salt/state.py BaseHighState.render_highstate`,
+//! `render_state`).
 
 use super::declare::{
     FIRST_ORDER, assign_order, id_text, pad_funcs, split_excludes, split_extends,
@@ -8,15 +8,15 @@ use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
 
-/// Files within files that `include` may follow.
+/// Longest chain of includes.
 const MAX_DEPTH: usize = 64;
 
 /// One rendered SLS file.
 #[derive(Clone, Debug, Default)]
 pub struct RenderedSls {
-    /// What the pipeline gave.
+    /// The output of the pipeline.
     pub data: Value,
-    /// Whether the file is an `init.sls`, from which relative includes count one level less.
+    /// Whether the file is an `init.sls`; its relative includes start one level lower.
     pub init: bool,
 }
 
@@ -25,24 +25,24 @@ pub trait SlsSource {
     /// The SLS names of an environment; `None` if there is no such environment.
     fn available(&self, saltenv: &str) -> Option<Vec<String>>;
 
-    /// Renders a file; `Ok(None)` if there is no such file.
+    /// Renders a file; `Ok(None)` if it does not exist.
     ///
     /// # Errors
-    /// What is wrong with the file, for the user.
+    /// Why it cannot be rendered, for the user.
     fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String>;
 }
 
-/// High data with everything that went wrong on the way.
+/// High data, and all errors in them.
 #[derive(Clone, Debug, Default)]
 pub struct HighData {
     /// The high data, before [`super::compile::resolve`].
     pub high: Map,
-    /// Messages for the user; a run with errors is not started.
+    /// Messages for the user. With errors, a run must not start.
     pub errors: Vec<String>,
 }
 
-/// Renders the SLS files of `matches` (environment, names or globs) and all they include.
-/// `auto_order` numbers declarations in the order of the files (`state_auto_order`).
+/// Renders the SLS files of `matches` (environment, names or globs) and their includes. With `auto_order`,
+/// declarations are numbered in the order of the files (`state_auto_order`).
 pub fn render_highstate(
     source: &mut dyn SlsSource,
     matches: &[(String, Vec<String>)],
@@ -56,7 +56,7 @@ pub fn render_highstate(
         done: HashSet::new(),
     };
     let mut all = HighData::default();
-    // As with stock, an environment that does not exist leaves the files of the glob before.
+    // As in stock, a missing environment keeps the files of the glob before.
     let mut files: Vec<String> = Vec::new();
     for (saltenv, wanted) in matches {
         for glob in wanted {
@@ -123,7 +123,7 @@ impl HighstateRenderer<'_> {
         }
         let rendered = self.source.render(saltenv, sls);
         if !matches!(rendered, Ok(None)) {
-            // What is not there is looked for, and missed, each time.
+            // A missing file is looked for, and reported, each time.
             self.done.insert(key(saltenv, sls));
         }
         let rendered = match rendered {
@@ -279,7 +279,7 @@ impl Here<'_> {
         )
     }
 
-    /// `..name` counts levels up from this file.
+    /// `..name` goes up from the directory of this file, one level per dot.
     fn absolute(&self, name: &str) -> Result<String, String> {
         let rest = name.trim_start_matches('.');
         let levels = name.len() - rest.len();
@@ -302,7 +302,7 @@ impl Here<'_> {
     }
 }
 
-/// Adds the ids of `state`; an id that two files declare differently is an error
+/// Adds the ids of `state`. Conflicting declarations of an id in two files are an error
 /// (`merge_included_states`).
 fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
     for list in ["__extend__", "__exclude__"] {
@@ -335,7 +335,7 @@ fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
     }
 }
 
-/// The same extension, come by two ways, counts once (`clean_duplicate_extends`).
+/// An extension that was included twice counts once (`clean_duplicate_extends`).
 fn drop_repeated_extensions(high: &mut Map) {
     let Some(Value::Array(list)) = high.get_mut("__extend__") else {
         return;

@@ -1,15 +1,14 @@
-//! The state trees of `tests/corpus/state`, beside what stock Salt made of them
-//! (`scripts/corpus-states`).
+//! The state trees of `tests/corpus/state` with the results of stock Salt (`scripts/corpus-states`).
 
 use super::compile::{CompileOptions, compile, resolve};
-use super::highstate::{RenderedSls, SlsSource, gather};
+use super::highstate::{RenderedSls, SlsSource, render_highstate};
 use super::run::{Functions, RunOptions, run};
 use super::*;
 use halite_wire::yaml;
 use std::path::Path;
 use std::time::Duration;
 
-/// Cases whose messages say the same in other words.
+/// Cases with the same messages in other words.
 const OTHER_WORDS: [&str; 2] = ["extend nothing", "colon too much"];
 
 struct Tree(Map);
@@ -191,7 +190,7 @@ fn compare(name: &str, results: &Map, want: &Map, wrong: &mut Vec<String>) {
         for (key, value) in stock.iter() {
             let key = key.as_str().unwrap();
             let watch = stock.str("comment") == Some("Watch statement fired.");
-            // What mod_watch changed is its own affair.
+            // Changes of `mod_watch` do not count here.
             let same = ours.get(key) == Some(value) || key == "changes" && watch;
             if !same {
                 wrong.push(format!(
@@ -215,7 +214,7 @@ fn parallel_states_run_at_once_and_are_waited_for() {
             None
         }
         fn call(&self, low: &Map, _: bool) -> Map {
-            // Two that wait for each other can only end if both run.
+            // Two states that wait for each other only end if they run in parallel.
             if low.get("parallel").is_some() {
                 self.0.wait();
             }

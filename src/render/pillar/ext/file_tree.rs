@@ -2,7 +2,7 @@
 //! (`salt/pillar/file_tree.py`).
 
 use super::super::super::merge::update;
-use super::super::super::pipeline::{ExtPillar, Pipeline};
+use super::super::super::pipeline::{Pipeline, Source};
 use super::super::Compilation;
 use super::nodegroups::member;
 use super::{ExtArgs, ExtResult};
@@ -23,9 +23,9 @@ pub(super) const ARGS: &[&str] = &[
     "template",
 ];
 
-/// Deepest directory.
+/// Deepest directory level.
 const MAX_DEPTH: usize = 64;
-/// Most octets of all files together.
+/// Total size of all files, in bytes.
 const MAX_OCTETS: u64 = 64 << 20;
 
 pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
@@ -36,7 +36,7 @@ pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     Ok(Value::Map(pillar))
 }
 
-/// `root_dir`, or with a relative one its place below each root of the environment.
+/// `root_dir`; a relative one is looked for below each root of the environment.
 fn dirs(compile: &Compilation, args: &ExtArgs) -> Result<Vec<PathBuf>, String> {
     let Some(root) = args.text("root_dir")?.filter(|root| !root.is_empty()) else {
         log::error!("file_tree: no root_dir specified");
@@ -78,7 +78,7 @@ fn of_dir(compile: &Compilation, args: &ExtArgs, root: &Path) -> Result<Map, Str
     }
     let groups = root.join("nodegroups");
     if let Ok(entries) = fs::read_dir(&groups)
-        && !compile.config().nodegroups.is_empty()
+        && !compile.options().nodegroups.is_empty()
     {
         for name in entries
             .flatten()
@@ -108,7 +108,7 @@ fn of_dir(compile: &Compilation, args: &ExtArgs, root: &Path) -> Result<Map, Str
 struct Tree<'a, 'b> {
     compile: &'a Compilation<'b>,
     follow: bool,
-    /// Globs of files whose last newline stays; `None` keeps all.
+    /// Globs of files that keep their last newline; `None` for all files.
     keep: Option<Vec<String>>,
     template: Option<Pipeline>,
     octets: u64,
@@ -139,7 +139,7 @@ impl<'a, 'b> Tree<'a, 'b> {
         self.dir(dir, ".", 0)
     }
 
-    /// Directories come first, then files, each in the order of the file system.
+    /// Directories, then files, each in the order of the file system.
     fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) -> Result<Map, String> {
         if depth > MAX_DEPTH {
             return Err(format!(
@@ -220,7 +220,7 @@ impl<'a, 'b> Tree<'a, 'b> {
             return Ok(Value::Str(text));
         };
         let none = Map::new();
-        let source = ExtPillar {
+        let source = Source {
             text: &text,
             path: &path.to_string_lossy(),
             saltenv: "base",
@@ -228,7 +228,7 @@ impl<'a, 'b> Tree<'a, 'b> {
             defaults: &none,
         };
         pipeline
-            .compile(&source, &*self.compile.variables())
+            .compile(&source, &*self.compile.renderer())
             .map_err(|e| e.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! External pillars: a closed table of sources beside the files of `pillar_roots`
+//! External pillars: a closed table of sources in addition to the files of `pillar_roots`
 //! (`Pillar.ext_pillar`, `_external_pillar_data`).
 
 mod commands;
@@ -10,7 +10,7 @@ use super::{Compilation, PillarError};
 use halite_config::SaltSeries;
 use halite_wire::{Map, Value};
 
-/// What an external pillar gives: a map, or nothing worth merging.
+/// Data of an external pillar. Anything but a map is ignored if it is empty, else an error.
 type ExtResult = Result<Value, String>;
 
 /// One external pillar.
@@ -49,16 +49,16 @@ const EXT_PILLARS: &[ExtPillar] = &[
     },
 ];
 
-/// The names of the external pillars that are here.
+/// The names of the external pillars that exist here.
 pub fn names() -> impl Iterator<Item = &'static str> {
     EXT_PILLARS.iter().map(|s| s.name)
 }
 
-/// The arguments of one entry, under their names.
+/// The arguments of one entry, by name.
 struct ExtArgs(Map);
 
 impl ExtArgs {
-    /// A map gives arguments by name, a list in order, anything else is the first.
+    /// A map has named arguments, a list positional ones; any other value is the first argument.
     fn read(names: &[&str], given: &Value) -> Result<ExtArgs, String> {
         let mut args = Map::new();
         let list = match given {
@@ -109,7 +109,7 @@ impl ExtArgs {
 }
 
 impl Compilation<'_> {
-    /// Merges what the external pillars give into `pillar`.
+    /// Merges the data of the external pillars into `pillar`.
     pub(super) fn ext_pillar(
         &self,
         pillar: Map,
@@ -128,13 +128,13 @@ impl Compilation<'_> {
         for entry in entries {
             let Value::Map(entry) = entry else {
                 errors.push(MALFORMED.to_owned());
-                // Before 3008 nothing else is left then.
-                return Ok(match self.config().salt_series {
+                // Before 3008, the whole pillar is lost then.
+                return Ok(match self.options().salt_series {
                     SaltSeries::S3008 => pillar,
                     SaltSeries::S3006 | SaltSeries::S3007 => Map::new(),
                 });
             };
-            // Of an entry with several names the last one that gives anything counts.
+            // If an entry has several names, the last one that returns data wins.
             let mut given = None;
             for (name, args) in entry.iter() {
                 let name = name.as_str().unwrap_or("?");
