@@ -6,8 +6,8 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use halite::arena::runtime::engine::{End, Host, Limits, Running, Spec, interpreter};
 use halite::arena::wire::{Channel, Mode, Stream, Uuid};
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
-use halite::jinja::{Environment, Obj, Options};
-use halite::store::minions::{Layout, MinionCache, MinionInventory};
+use halite::jinja::{Environment, EnvironmentOptions, Obj};
+use halite::store::minions::{Known, Layout, MinionCache};
 use halite::target::{Inventory, Target};
 use halite::wire::ids::MinionId;
 use halite::wire::msgpack::{self, Profile};
@@ -224,7 +224,7 @@ fn templates(c: &mut Criterion) {
         Value::Map(halite::map! {"name" => format!("n{n}"), "on" => n % 2 == 0, "hosts" => hosts})
     };
     let items = Value::Array((0..50).map(item).collect());
-    let environment = Environment::new(Options::default());
+    let environment = Environment::new(EnvironmentOptions::default());
     let variables = || {
         vec![
             ("items".to_owned(), Obj::from(&items)),

@@ -19,12 +19,12 @@ use halite::collective::wire::core::{self, CoreReply, CoreRequest, Sealed};
 use halite::collective::wire::subjects::Bus;
 use halite::collective::wire::{Form, Packet, RpcReply, RpcRequest};
 use halite::crypto::{Crypticle, KeyString};
-use halite::jinja::{Environment, Loaded, Loader, Obj, Options};
+use halite::jinja::{Environment, EnvironmentOptions, LoadedTemplate, Obj, TemplateLoader};
 use halite::sysinspect::target::{Minion, Query};
 use halite::sysinspect::wire::{
     self as sysinspect, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
 };
-use halite::target::{Kind, Subject, Target};
+use halite::target::{Subject, Target, TargetType};
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
@@ -168,13 +168,13 @@ pub fn target_compound(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(rest) else {
         return;
     };
-    let kind = Kind::ALL[usize::from(*kind) % Kind::ALL.len()];
+    let kind = TargetType::ALL[usize::from(*kind) % TargetType::ALL.len()];
     let facts = Facts(halite::map! {
         "os" => "Debian", "ipv4" => vec![Value::from("10.0.0.1")], "a" => halite::map! {"b" => "c", "n" => 5},
     });
     for kind in [kind.name(), "compound"] {
         if let Ok(target) = Target::parse(&text.into(), kind, None) {
-            let _ = target.verdict(&facts);
+            let _ = target.try_matches(&facts);
         }
     }
 }
@@ -215,12 +215,12 @@ pub fn return_load(data: &[u8]) {
 /// Templates of the fuzz target: those after the first zero octet, by number.
 struct Parts(Vec<String>);
 
-impl Loader for Parts {
-    fn load(&self, name: &str, _from: Option<&str>) -> Result<Option<Loaded>, String> {
+impl TemplateLoader for Parts {
+    fn load(&self, name: &str, _from: Option<&str>) -> Result<Option<LoadedTemplate>, String> {
         let index: usize = name.parse().unwrap_or(usize::MAX);
-        Ok(self.0.get(index).map(|source| Loaded {
+        Ok(self.0.get(index).map(|source| LoadedTemplate {
             source: source.clone(),
-            ..Loaded::default()
+            ..LoadedTemplate::default()
         }))
     }
 }
@@ -239,7 +239,7 @@ pub fn jinja(data: &[u8]) {
         ]
     };
     for strict in [true, false] {
-        let options = Options {
+        let options = EnvironmentOptions {
             strict_undefined: strict,
             trim_blocks: !strict,
             lstrip_blocks: !strict,
@@ -249,7 +249,7 @@ pub fn jinja(data: &[u8]) {
             fuel: 4000,
             max_output: 1 << 16,
             max_size: 1 << 14,
-            ..Options::default()
+            ..EnvironmentOptions::default()
         };
         let loader = std::rc::Rc::new(Parts(parts.clone()));
         let environment = Environment::new(options).with_loader(loader);

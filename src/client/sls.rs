@@ -2,14 +2,13 @@
 
 use halite_config::MasterConfig;
 use halite_modules::grains;
-use halite_render::LocalSls;
-use halite_render::pillar::{PillarMaster, PillarRequest};
+use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use std::time::Duration;
 
 /// The renderer of orchestration and reactions.
-pub type MasterSls = LocalSls;
+pub use halite_render::MasterSls;
 
 /// A renderer for the master's own id. `given` is pillar data of the caller, laid over the pillar
 /// that the master's id has.
@@ -25,7 +24,7 @@ pub fn of_master(
     let mut request = PillarRequest::new(id.clone(), own.clone());
     request.pillar_override = given;
     request.pillarenv = pillarenv.map(str::to_owned);
-    let pillar = PillarMaster::new(config)
+    let pillar = PillarCompiler::new(config)
         .compile(&request, Duration::from_secs(config.request_timeout.max(1)))
         .map_err(|e| e.to_string())?;
     if let Some(errors) = pillar.get("_errors") {
@@ -34,7 +33,7 @@ pub fn of_master(
             errors.str_list().join("; ")
         ));
     }
-    Ok(LocalSls::new(config, id, own, pillar))
+    Ok(MasterSls::new(config, id, own, pillar))
 }
 
 /// A renderer without a pillar.
@@ -42,8 +41,8 @@ pub fn of_master(
 /// # Errors
 /// The master's id is none.
 pub fn without_pillar(config: &MasterConfig) -> Result<MasterSls, String> {
-    let (id, own) = master_identity(config)?;
-    Ok(LocalSls::new(config, id, own, Map::new()))
+    let (id, own) = own(config)?;
+    Ok(MasterSls::new(config, id, own, Map::new()))
 }
 
 /// Id and grains of the master itself.

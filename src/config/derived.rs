@@ -18,11 +18,4 @@ impl MasterConfig {
     pub fn bus_prefixed(&self) -> bool {
         finish::prefixed(self.event_bus_framing, self.salt_series)
     }
-
-    /// Whether everything encrypted must be decrypted: `gpg_decrypt_must_succeed`, else the
-    /// default of the series.
-    pub fn secrets_must_open(&self) -> bool {
-        self.gpg_decrypt_must_succeed
-            .unwrap_or(self.salt_series != SaltSeries::S3006)
-    }
 }

@@ -25,6 +25,7 @@ mod pools;
 mod returners;
 mod runtime;
 mod source;
+mod subset;
 mod table;
 mod value;
 
@@ -49,6 +50,7 @@ pub use paths::{Flavour, MAX_SOCKET_PATH, default_dir};
 pub use pools::WorkerPool;
 pub use returners::{Returner, Settings};
 pub use runtime::{ModuleLimits, OfferedRuntime, RUNTIME_OPTIONS, RuntimeConfig};
+pub use subset::{FileServerOptions, JinjaOptions, RenderOptions};
 pub use table::{OptionGroup, OptionInfo, Role};
 pub use value::{Converted, OptionValue};
 

@@ -4,7 +4,7 @@ use super::ast::Template;
 use super::env::Inner;
 use super::error::Error;
 use super::run::{Base, Context, Frame, ModuleObject, Vars};
-use super::value::{Args, Missing, Obj, What};
+use super::value::{Args, Obj, Undefined, UndefinedKind};
 use super::{filters, methods, stack, tests};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -46,7 +46,7 @@ impl Cx {
         Cx {
             autoescape: env.options.autoescape,
             captured: None,
-            stack: stack::here(),
+            stack: stack::pointer(),
             run: Run::default(),
             fuel: env.options.fuel,
             depth: 0,
@@ -55,7 +55,7 @@ impl Cx {
     }
 
     /// The environment's options.
-    pub fn options(&self) -> &super::Options {
+    pub fn options(&self) -> &super::EnvironmentOptions {
         &self.env.options
     }
 
@@ -95,24 +95,24 @@ impl Cx {
 
     /// An undefined value with its own explanation.
     pub fn undefined(&self, hint: impl Into<String>) -> Obj {
-        self.missing(What::Hint(hint.into()))
+        self.missing(UndefinedKind::Hint(hint.into()))
     }
 
     /// The undefined value of a name.
     pub fn undefined_name(&self, name: &str) -> Obj {
-        self.missing(What::Name(Rc::from(name)))
+        self.missing(UndefinedKind::Name(Rc::from(name)))
     }
 
     /// The undefined value of an attribute or an element of `owner`.
     pub fn undefined_element(&self, owner: &Obj, key: &Obj) -> Obj {
-        self.missing(What::Element {
+        self.missing(UndefinedKind::Element {
             owner: owner.described(),
             key: key.clone(),
         })
     }
 
-    pub(super) fn missing(&self, what: What) -> Obj {
-        Obj::Undefined(Rc::new(Missing {
+    pub(super) fn missing(&self, what: UndefinedKind) -> Obj {
+        Obj::Undefined(Rc::new(Undefined {
             strict: self.env.options.strict_undefined,
             what,
         }))

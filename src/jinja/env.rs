@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// How templates are read and run; the defaults are those of Jinja under Salt.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EnvironmentOptions {
     /// `{%`
     pub block_start: String,
     /// `%}`
@@ -54,9 +54,9 @@ pub struct Options {
     pub max_size: usize,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for EnvironmentOptions {
+    fn default() -> EnvironmentOptions {
+        EnvironmentOptions {
             block_start: "{%".into(),
             block_end: "%}".into(),
             variable_start: "{{".into(),
@@ -80,9 +80,9 @@ impl Default for Options {
     }
 }
 
-/// A template as a [`Loader`] finds it.
+/// A template as a [`TemplateLoader`] finds it.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct LoadedTemplate {
     /// Its text.
     pub source: String,
     /// Its name in messages; the name asked for if empty.
@@ -93,12 +93,12 @@ pub struct Loaded {
 }
 
 /// Where included, imported and extended templates come from.
-pub trait Loader {
+pub trait TemplateLoader {
     /// The template of a name, asked for by the template `from`; nothing if there is none.
     ///
     /// # Errors
     /// It exists but cannot be read.
-    fn load(&self, name: &str, from: Option<&str>) -> Result<Option<Loaded>, String>;
+    fn load(&self, name: &str, from: Option<&str>) -> Result<Option<LoadedTemplate>, String>;
 }
 
 /// Sources of templates that stay parsed; beyond, they are forgotten.
@@ -108,8 +108,8 @@ const CACHED: usize = 256;
 type CacheKey = (Rc<str>, Rc<str>, bool);
 
 pub(super) struct Inner {
-    pub(super) options: Options,
-    pub(super) loader: Option<Rc<dyn Loader>>,
+    pub(super) options: EnvironmentOptions,
+    pub(super) loader: Option<Rc<dyn TemplateLoader>>,
     pub(super) builtins: Rc<Base>,
     parsed: RefCell<HashMap<CacheKey, Rc<Template>>>,
 }
@@ -145,7 +145,7 @@ pub struct Environment {
 
 impl Environment {
     /// An environment without a loader.
-    pub fn new(options: Options) -> Environment {
+    pub fn new(options: EnvironmentOptions) -> Environment {
         Environment {
             inner: Rc::new(Inner {
                 options,
@@ -158,7 +158,7 @@ impl Environment {
 
     /// The same environment with a loader.
     #[must_use]
-    pub fn with_loader(self, loader: Rc<dyn Loader>) -> Environment {
+    pub fn with_loader(self, loader: Rc<dyn TemplateLoader>) -> Environment {
         Environment {
             inner: Rc::new(Inner {
                 options: self.inner.options.clone(),

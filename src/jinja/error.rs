@@ -43,7 +43,7 @@ pub enum ErrorKind {
 
 /// A place in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The name of the template.
     pub template: Rc<str>,
     /// Line, from 1.
@@ -63,7 +63,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     /// Where, the innermost place first.
-    places: Vec<Place>,
+    places: Vec<Location>,
 }
 
 /// Places kept of one error.
@@ -106,7 +106,7 @@ impl Error {
 
     /// A syntax error at a line.
     pub(super) fn syntax(message: impl Into<String>, template: &Rc<str>, line: usize) -> Error {
-        Error::new(ErrorKind::Syntax, message).at(Place {
+        Error::new(ErrorKind::Syntax, message).at(Location {
             template: template.clone(),
             line,
             source: "".into(),
@@ -124,7 +124,7 @@ impl Error {
 
     /// Adds a place in a template, further out than those it has.
     pub(super) fn within(self, template: &Rc<Template>, line: usize) -> Error {
-        self.at(Place {
+        self.at(Location {
             template: template.name.clone(),
             line,
             source: template.source.clone(),
@@ -140,7 +140,7 @@ impl Error {
         self
     }
 
-    fn at(mut self, place: Place) -> Error {
+    fn at(mut self, place: Location) -> Error {
         if self.0.places.len() < PLACES && self.0.places.last() != Some(&place) {
             self.0.places.push(place);
         }
@@ -158,12 +158,12 @@ impl Error {
     }
 
     /// The innermost place.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&Location> {
         self.0.places.first()
     }
 
     /// All places, the innermost first.
-    pub fn places(&self) -> &[Place] {
+    pub fn places(&self) -> &[Location] {
         &self.0.places
     }
 

@@ -1,6 +1,6 @@
 //! Text into tokens (`jinja2/lexer.py`): what is data, what is a tag, and which white space goes.
 
-use super::env::Options;
+use super::env::EnvironmentOptions;
 use super::error::Error;
 use super::unescape::unescape;
 use num_bigint::BigInt;
@@ -90,7 +90,7 @@ fn is_word(c: char) -> bool {
 }
 
 struct Lexer<'a> {
-    options: &'a Options,
+    options: &'a EnvironmentOptions,
     source: &'a str,
     name: &'a Rc<str>,
     pos: usize,
@@ -118,7 +118,11 @@ fn normalized(source: &str, keep_last: bool) -> String {
 ///
 /// # Errors
 /// An open comment or raw block, an unknown character, brackets that do not match.
-pub fn tokenize(source: &str, name: &Rc<str>, options: &Options) -> Result<Vec<Token>, Error> {
+pub fn tokenize(
+    source: &str,
+    name: &Rc<str>,
+    options: &EnvironmentOptions,
+) -> Result<Vec<Token>, Error> {
     let text = normalized(source, options.keep_trailing_newline);
     let mut lexer = Lexer {
         options,
@@ -141,7 +145,7 @@ pub fn tokenize(source: &str, name: &Rc<str>, options: &Options) -> Result<Vec<T
 }
 
 /// What begins a tag, in the order it is tried in: longer beginnings first.
-fn rules(options: &Options) -> Vec<(Begin, &str)> {
+fn rules(options: &EnvironmentOptions) -> Vec<(Begin, &str)> {
     let mut rules = vec![
         (options.comment_start.as_str(), 0, Begin::Comment),
         (options.block_start.as_str(), 1, Begin::Block),

@@ -17,13 +17,13 @@ mod ops;
 mod parser;
 mod run;
 mod stack;
-pub mod survey;
 pub mod tests;
 mod unescape;
+pub mod usage;
 pub mod value;
 
 pub use cx::Cx;
-pub use env::{Environment, Loaded, Loader, Options};
+pub use env::{Environment, EnvironmentOptions, LoadedTemplate, TemplateLoader};
 pub use error::{Error, ErrorKind};
 pub use value::{Args, Dict, Obj, Object};
 

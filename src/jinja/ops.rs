@@ -3,7 +3,7 @@
 use super::cx::Cx;
 use super::error::Error;
 use super::run::bound_method;
-use super::value::{Obj, Range, What, quote};
+use super::value::{Obj, Range, UndefinedKind, quote};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -43,7 +43,7 @@ fn forbidden(cx: &Cx, value: &Obj, name: &str) -> Option<Obj> {
     let container = || PRIVATE_OF_CONTAINERS.contains(&name) && value.length().is_ok();
     let exists = PRIVATE.contains(&name) || name.starts_with("__") && container();
     exists.then(|| {
-        cx.missing(What::Unsafe(format!(
+        cx.missing(UndefinedKind::Unsafe(format!(
             "access to attribute {} of {} object is unsafe.",
             quote(name),
             quote(value.type_name())

@@ -36,7 +36,7 @@ impl Updates {
     fn new(config: MasterConfig) -> Updates {
         let names = backend_names(&config);
         let git = names.contains(&"gitfs").then(|| {
-            let fs = GitFs::new(&config);
+            let fs = GitFs::new(&(&config).into());
             let intervals = fs.intervals().into_iter();
             let clock = intervals.map(|n| (Duration::from_secs(n), None)).collect();
             Git { fs, clock }

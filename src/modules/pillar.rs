@@ -6,12 +6,11 @@ use crate::render::{CallerFactory, SaltFunctions};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
-use halite_channel::pillar_request::PillarQuery;
-use halite_config::{ConfigError, MASTER_OPTIONS, MasterConfig};
-use halite_render::pillar::{PillarMaster, PillarRequest};
+use halite_channel::pillar_request::Wish;
+use halite_config::RenderOptions;
+use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,30 +19,6 @@ use std::time::Duration;
 const LONGEST: Duration = Duration::from_secs(300);
 /// Stack size of the compiling thread.
 const STACK: usize = 8 << 20;
-
-/// Minion options used to compile its own pillar, in addition to those only external pillars know.
-const OPTIONS: &[&str] = &[
-    "cachedir",
-    "ext_pillar",
-    "ext_pillar_first",
-    "file_roots",
-    "hash_type",
-    "on_demand_ext_pillar",
-    "pillar_includes_override_sls",
-    "pillar_merge_lists",
-    "pillar_opts",
-    "pillar_roots",
-    "pillar_safe_render_error",
-    "pillar_source_merging_strategy",
-    "pillarenv",
-    "pillarenv_from_saltenv",
-    "renderer",
-    "renderer_blacklist",
-    "renderer_whitelist",
-    "state_top",
-];
-/// Prefixes of more such options.
-const FAMILIES: &[&str] = &["decrypt_pillar", "git_pillar_", "gpg_", "jinja_"];
 
 /// Whether the pillar is compiled here.
 pub fn is_local(opts: &Map) -> bool {
@@ -89,7 +64,7 @@ fn compile(
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
     let id = opts.str("id").unwrap_or_default();
     let id: MinionId = id.parse().map_err(|e| bad(&e))?;
-    let config = as_master(opts).map_err(|e| bad(&e))?;
+    let options = RenderOptions::of_minion(opts).map_err(|e| bad(&e))?;
     let mut request = PillarRequest::new(id, Map::new());
     request.grains = Rc::new(grains.clone());
     request.saltenv = query.saltenv.clone();
@@ -100,11 +75,11 @@ fn compile(
         id: request.id.as_str().to_owned(),
         grains: Arc::new(grains.clone()),
         opts: opts.clone(),
-        cachedir: config.cachedir.clone(),
+        cachedir: options.cachedir.clone(),
         ..Context::default()
     };
-    let functions = SaltFunctions(functions(ctx));
-    PillarMaster::standalone(&config, opts.clone(), Rc::new(functions))
+    let functions = Called(functions(ctx));
+    PillarCompiler::of_minion(options, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))
 }
@@ -114,32 +89,8 @@ fn compile(
 /// # Errors
 /// Invalid data or renderer.
 pub fn decrypt_given(opts: &Map, given: &mut Value, pillar_enc: &str) -> Result<(), String> {
-    let config = as_master(opts).map_err(|e| e.to_string())?;
-    halite_render::gpg::decrypt_given(&config, given, pillar_enc)
-}
-
-/// The options in a master's form; `gpg` keys are beside the minion's configuration.
-fn as_master(opts: &Map) -> Result<MasterConfig, ConfigError> {
-    let conf_file = Path::new(opts.str("conf_file").unwrap_or("/"));
-    let dir = conf_file.parent().unwrap_or(conf_file);
-    MasterConfig::from_map(master_options(opts), dir)
-}
-
-/// The options in a master's form: those on pillars, and those only external pillars know.
-fn master_options(opts: &Map) -> Map {
-    let fits = |key: &str| {
-        OPTIONS.contains(&key)
-            || FAMILIES.iter().any(|family| key.starts_with(family))
-            || !MASTER_OPTIONS.iter().any(|option| option.name == key)
-    };
-    let known = |key: &Value| key.as_str().is_some_and(fits);
-    let mut out: Map = opts.iter().filter(|(key, _)| known(key)).cloned().collect();
-    for key in ["conf_file", "__role", "grains", "id", "pillar"] {
-        out.remove(key);
-    }
-    // Unused here, but a path that is too long would be an error.
-    out.set("sock_dir", "/");
-    out
+    let options = RenderOptions::of_minion(opts).map_err(|e| e.to_string())?;
+    halite_render::gpg::decrypt_given(&options, given, pillar_enc)
 }
 
 /// Fetches the pillar through `channel`, or compiles it here; `None` if the process is to end.

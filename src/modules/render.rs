@@ -4,29 +4,20 @@
 //! A [`FunctionCaller`] gives templates access to execution functions. Managed files and states use the same one.
 
 use super::files::{self, FileClient};
-use crate::context::{CallError, Context};
-use halite_config::MasterConfig;
+use crate::context::{Context, Fault};
+use halite_config::JinjaOptions;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
-use halite_render::files::{SourceFile, Tree};
-use halite_render::functions::{Loader, Salt};
-use halite_render::template::{Engine, sls_context};
-use halite_wire::map;
+use halite_render::files::{FileTree, SourceFile};
+use halite_render::functions::FunctionLoader;
+use halite_render::scene::{Scene, SceneRenderer, SceneTemplate};
+use halite_render::template::TemplateEngine;
 use halite_wire::{Map, Value};
-use std::cell::Cell;
-use std::path::Path;
+use std::cell::{Cell, LazyCell};
 use std::rc::Rc;
 
 /// Stock's template engines (`TEMPLATE_REGISTRY`); only the first is supported, the others need Python.
 const FORMATS: [&str; 6] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah"];
-/// Minion options that affect Jinja.
-const OPTIONS: [&str; 5] = [
-    "jinja_env",
-    "jinja_sls_env",
-    "jinja_trim_blocks",
-    "jinja_lstrip_blocks",
-    "allow_undefined",
-];
-/// Maximum nesting of templates that render templates.
+/// Templates that render templates, and so on.
 const MAX_DEPTH: u32 = 8;
 
 thread_local! {
@@ -54,7 +45,7 @@ pub type CallerFactory = fn(Context) -> Rc<dyn FunctionCaller>;
 /// The functions of a [`FunctionCaller`] as seen by templates.
 pub struct SaltFunctions(pub Rc<dyn FunctionCaller>);
 
-impl Loader for SaltFunctions {
+impl FunctionLoader for Called {
     fn function(&self, name: &str) -> Option<Obj> {
         let function = || Function {
             caller: self.0.clone(),
@@ -114,7 +105,7 @@ struct Fetched {
     saltenv: String,
 }
 
-impl Tree for Fetched {
+impl FileTree for Fetched {
     fn find(&self, name: &str) -> Option<SourceFile> {
         if self.saltenv.is_empty() {
             return None;
@@ -179,37 +170,18 @@ pub fn render(
             "templates render templates {MAX_DEPTH} times over"
         )));
     }
-    let engine = engine(ctx)?;
-    let mut context: Vec<(String, Obj)> = variables(ctx, caller, template.saltenv);
-    for (name, value) in template.variables.iter() {
-        let Some(name) = name.as_str() else { continue };
-        context.retain(|(known, _)| known != name);
-        context.push((name.to_owned(), Obj::from(value)));
-    }
-    let text_of = |name: &str| {
-        let found = context.iter().find(|(known, _)| known == name);
-        found.and_then(|(_, v)| v.as_str().map(str::to_owned))
-    };
+    let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
+    let renderer = SceneRenderer::new(scene(ctx, caller, TemplateEngine::new(&jinja)));
+    let text_of = |name: &str| template.variables.str(name);
     let sls = text_of("sls");
-    if let Some(sls) = &sls {
-        let path = text_of("tplpath").unwrap_or_default();
-        for (name, value) in sls_context(&path, sls) {
-            if !context.iter().any(|(known, _)| *known == name) {
-                context.push((name, value));
-            }
-        }
-    }
-    let tree = Fetched {
-        ctx: Rc::new(ctx.clone()),
-        saltenv: template.saltenv.to_owned(),
+    let template = SceneTemplate {
+        text: template.text,
+        saltenv: template.saltenv,
+        place: sls.map(|sls| (text_of("tplpath").unwrap_or_default(), sls)),
+        variables: template.variables,
     };
     DEPTH.set(depth + 1);
-    let text = engine.render(
-        template.text,
-        sls.as_deref().unwrap_or_default(),
-        Rc::new(tree),
-        context,
-    );
+    let text = renderer.render(&template, Vec::new());
     DEPTH.set(depth);
     text.map(Ok).map_err(|e| fault(e.to_string()))
 }
@@ -218,43 +190,21 @@ fn fault(text: String) -> CallError {
     CallError::raised("salt.exceptions.SaltRenderError", text)
 }
 
-/// An engine with the minion's options.
-///
-/// # Errors
-/// `SaltRenderError`: invalid options.
-pub fn engine(ctx: &Context) -> Result<Engine, CallError> {
-    let mut options = Map::new();
-    for (key, value) in ctx.opts.iter() {
-        if OPTIONS.iter().any(|name| key.is_str(name)) {
-            options.0.push((key.clone(), value.clone()));
-        }
+/// What every template of this minion sees.
+fn scene(ctx: &Context, caller: &Rc<dyn Caller>, engine: TemplateEngine) -> Scene {
+    let opts = ctx.opts.clone();
+    let ctx = Rc::new(ctx.clone());
+    Scene {
+        engine: Rc::new(engine),
+        opts: Rc::new(LazyCell::new(Box::new(move || opts))),
+        grains: Rc::new((*ctx.grains).clone()),
+        pillar: Rc::new((*ctx.pillar).clone()),
+        functions: Rc::new(Called(caller.clone())),
+        trees: Rc::new(move |saltenv| {
+            Rc::new(Fetched {
+                ctx: ctx.clone(),
+                saltenv: saltenv.to_owned(),
+            })
+        }),
     }
-    let config =
-        MasterConfig::from_map(options, Path::new("/")).map_err(|e| fault(e.to_string()))?;
-    Ok(Engine::new(&config))
-}
-
-/// The variables every template has.
-pub fn variables(
-    ctx: &Context,
-    caller: &Rc<dyn FunctionCaller>,
-    saltenv: &str,
-) -> Vec<(String, Obj)> {
-    let mut opts = ctx.opts.clone();
-    if !opts.contains("grains") {
-        opts.set("grains", (*ctx.grains).clone());
-    }
-    let more = map! {
-        "grains" => (*ctx.grains).clone(), "pillar" => (*ctx.pillar).clone(),
-        "opts" => opts, "saltenv" => saltenv,
-    };
-    let salt = Salt(Rc::new(SaltFunctions(caller.clone())));
-    let mut all = vec![("salt".to_owned(), Obj::native(salt))];
-    for (name, value) in more.iter() {
-        all.push((
-            halite_wire::pytext::str(name).into_owned(),
-            Obj::from(value),
-        ));
-    }
-    all
 }

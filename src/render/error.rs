@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Lines shown before and after the one that is wrong.
+/// Lines of context shown before and after the faulty line.
 const AROUND: usize = 5;
 const MARKER: &str = "    <======================";
 
@@ -15,7 +15,7 @@ pub struct RenderError {
 }
 
 impl RenderError {
-    /// An error without a place.
+    /// An error without a location.
     pub fn new(message: impl Into<String>) -> RenderError {
         RenderError {
             message: message.into(),
@@ -24,12 +24,12 @@ impl RenderError {
         }
     }
 
-    /// The line, from 1; 0 is no place.
+    /// The line, from 1; 0 if unknown.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// An error at a line, counted from 1, of `source`; 0 is no place.
+    /// An error at a line (from 1) of `source`; 0 if the line is unknown.
     pub fn at(message: impl Into<String>, line: usize, source: &str) -> RenderError {
         let context = if line == 0 || source.is_empty() {
             String::new()
@@ -56,7 +56,7 @@ impl fmt::Display for RenderError {
 
 impl std::error::Error for RenderError {}
 
-/// The lines around one, which gets a mark (`salt/utils/stringutils.py get_context`).
+/// The lines around `line`, which is marked (`salt/utils/stringutils.py get_context`).
 pub fn context(source: &str, line: usize) -> String {
     let lines: Vec<&str> = source.lines().collect();
     if line == 0 || line > lines.len() {

@@ -1,8 +1,8 @@
-//! Source files: what templates of an environment find, and the files of `pillar_roots`, read
-//! again only when they change (`salt/fileclient.py PillarClient`).
+//! Source files: templates of an environment and the files of `pillar_roots`, cached until they change
+//! (`salt/fileclient.py PillarClient`).
 //!
-//! Names come from files that the administrator wrote; they stay below their root all the
-//! same. Symbolic links inside a root are followed, as stock Salt does.
+//! File names come from templates, which the operator wrote; they are confined to their root all the same.
+//! Symbolic links inside a root are followed, as in stock Salt.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-/// Most bytes of one source file.
+/// Largest source file, in bytes.
 pub const MAX_SOURCE: u64 = 16 << 20;
-/// Files held in memory; beyond this all are forgotten and read again.
+/// Files in the cache; it is cleared when there are more.
 const FILES_HELD: usize = 20_000;
-/// Deepest directory that is looked into, against links in circles.
+/// Deepest directory to descend into, in case links form a cycle.
 const MAX_DEPTH: usize = 32;
-/// A change within this time of the last one may leave the time stamp as it was.
+/// Two changes within this time may leave the same time stamp.
 const UNSURE: Duration = Duration::from_millis(50);
 
 /// A source file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// Its name below the root, with slashes.
     pub name: String,
@@ -34,27 +34,26 @@ pub struct SourceFile {
 }
 
 /// The files of one environment, as templates find them.
-pub trait Tree {
-    /// The file of a name with slashes; `None` for what is not there, cannot be read, or would lie
-    /// elsewhere.
+pub trait FileTree {
+    /// The file of that name; `None` if it is missing, unreadable, or outside of the environment.
     fn find(&self, name: &str) -> Option<SourceFile>;
 }
 
-/// The files below some directories; the first that has a name counts.
-pub struct Below {
-    /// Files that were read before.
+/// The files below some directories. The first directory that has a name wins.
+pub struct RootsTree {
+    /// Cache.
     pub files: Rc<FileCache>,
     /// The directories.
     pub roots: Vec<String>,
 }
 
-impl Tree for Below {
+impl FileTree for RootsTree {
     fn find(&self, name: &str) -> Option<SourceFile> {
         self.files.find(&self.roots, name)
     }
 }
 
-/// What changes when a file changes.
+/// What identifies one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Stamp {
     inode: u64,
@@ -74,7 +73,7 @@ impl Stamp {
     }
 }
 
-/// Whether a time stamp is so fresh that the next change may not show in it.
+/// Whether the time stamp is so recent that another change could leave it as it is.
 fn fresh(meta: &fs::Metadata) -> bool {
     let age = |at: SystemTime| SystemTime::now().duration_since(at).unwrap_or_default();
     meta.modified().is_ok_and(|at| age(at) < UNSURE)
@@ -91,7 +90,7 @@ struct Listing {
     states: Rc<BTreeSet<String>>,
 }
 
-/// Files and listings that were read before.
+/// A cache of files and directory listings.
 #[derive(Default)]
 pub struct FileCache {
     files: RefCell<HashMap<PathBuf, Held>>,
@@ -99,8 +98,8 @@ pub struct FileCache {
 }
 
 impl FileCache {
-    /// Finds `name` in the first of `roots` that has it. A name that would leave its root, or
-    /// a file that cannot be read, is not found.
+    /// Finds `name` in the first of `roots` that has it. Names that would leave their root and unreadable
+    /// files are not found.
     pub fn find(&self, roots: &[String], name: &str) -> Option<SourceFile> {
         let name = inside(name)?;
         roots
@@ -145,10 +144,10 @@ impl FileCache {
         Some(found(text))
     }
 
-    /// The file of an SLS: `a.b` is `a/b.sls` or `a/b/init.sls` (`Client.get_state`). The flag
-    /// says that it is the latter.
+    /// The file of an SLS: `a.b` is `a/b.sls` or `a/b/init.sls` (`Client.get_state`). The flag is true for
+    /// the latter.
     pub fn state(&self, roots: &[String], sls: &str) -> Option<(SourceFile, bool)> {
-        let mut names = state_files(sls).into_iter();
+        let mut names = sls_files(sls).into_iter();
         names.find_map(|(name, init)| Some((self.find(roots, &name)?, init)))
     }
 
@@ -214,13 +213,13 @@ impl Walk {
                 }
                 continue;
             }
-            self.states.extend(state_of(&format!("{prefix}{name}")));
+            self.states.extend(sls_name(&format!("{prefix}{name}")));
         }
     }
 }
 
-/// The names of the files that an SLS may have, and whether the name is that of an `init.sls`.
-pub fn state_files(sls: &str) -> [(String, bool); 2] {
+/// The files an SLS may be in; the flag is true for `init.sls`.
+pub fn sls_files(sls: &str) -> [(String, bool); 2] {
     let base = sls.replace('.', "/");
     [
         (format!("{base}.sls"), false),
@@ -228,14 +227,14 @@ pub fn state_files(sls: &str) -> [(String, bool); 2] {
     ]
 }
 
-/// The SLS that a file is (`Client.list_states`).
-pub fn state_of(file: &str) -> Option<String> {
+/// The SLS name of a file (`Client.list_states`).
+pub fn sls_name(file: &str) -> Option<String> {
     let state = file.strip_suffix(".sls")?;
     let state = state.strip_suffix("/init").unwrap_or(state);
     Some(state.replace('/', "."))
 }
 
-/// A name without a way out of its root; leading slashes are dropped, as in `salt://` URLs.
+/// A name that cannot leave its root. Leading slashes are dropped, as in `salt://` URLs.
 pub fn inside(name: &str) -> Option<&str> {
     let name = name.trim_start_matches('/');
     let plain = !name.is_empty() && !name.contains('\0') && !name.split('/').any(|p| p == "..");
@@ -246,10 +245,10 @@ fn read_text(path: &Path) -> Result<String, String> {
     text_of(fs::File::open(path).map_err(|e| e.to_string())?)
 }
 
-/// The text of an open file.
+/// Reads a file as UTF-8.
 ///
 /// # Errors
-/// It cannot be read, is longer than [`MAX_SOURCE`], or no text.
+/// It cannot be read, is longer than [`MAX_SOURCE`], or is not UTF-8.
 pub fn text_of(file: fs::File) -> Result<String, String> {
     let mut bytes = Vec::new();
     file.take(MAX_SOURCE + 1)

@@ -1,10 +1,10 @@
-//! The renderer `gpg`: texts with encrypted blocks in them (`salt/renderers/gpg.py`).
+//! The renderer `gpg`: decrypts blocks in texts (`salt/renderers/gpg.py`).
 //!
-//! The program `gpg` decrypts, with the key ring in `gpg_keydir`. It gets the block by standard
-//! input, and its answer goes nowhere but into the data: neither appears in the log.
+//! The program `gpg` decrypts, with the key ring in `gpg_keydir`. Ciphertext goes in and plain text comes out
+//! through pipes; neither is logged.
 
 use super::functions::text_of;
-use halite_config::MasterConfig;
+use halite_config::RenderOptions;
 use halite_crypto::HashType;
 use halite_jinja::Obj;
 use halite_sys::command::{Helper, HelperError, Output};
@@ -19,60 +19,55 @@ use std::time::{Duration, Instant};
 
 const BEGIN: &[u8] = b"-----BEGIN PGP MESSAGE-----";
 const END: &[u8] = b"-----END PGP MESSAGE-----";
-/// How long one block may take at most; an agent that waits for a pass phrase waits for ever.
+/// Timeout for one block: an agent that waits for a pass phrase would wait forever.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Plain texts held; beyond this all are forgotten.
+/// Plain texts in the cache; it is cleared when there are more.
 const HELD: usize = 10_000;
 
-/// Plain texts and when they were made, by the digest of their block.
+/// Plain texts with the time of decryption, by the digest of their block.
 type Known = HashMap<String, (Instant, Vec<u8>)>;
 
-/// Pillar data of a caller, decrypted by the renderer in `pillar_enc`.
+/// Decrypts pillar data from the command line with the renderer `pillar_enc`.
 ///
 /// # Errors
-/// As [`Gpg::decrypt_by`].
+/// See [`Gpg::decrypt_by`].
 pub fn decrypt_given(
-    config: &MasterConfig,
+    options: &RenderOptions,
     given: &mut Value,
     pillar_enc: &str,
 ) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
-    let allowed = &config.decrypt_pillar_renderers;
-    Gpg::new(config).decrypt_by(pillar_enc, allowed, given, true, deadline)
+    let allowed = &options.decrypt_pillar_renderers;
+    Gpg::new(options).decrypt_by(pillar_enc, allowed, given, true, deadline)
 }
 
-/// A key ring, and what was decrypted with it.
+/// A key ring, and a cache of decrypted texts.
 pub struct Gpg {
     homedir: PathBuf,
     must_succeed: bool,
-    /// How long plain texts are held; without it, not at all.
+    /// How long plain texts are cached; `None` disables the cache.
     ttl: Option<Duration>,
     known: RefCell<Known>,
 }
 
 impl Gpg {
-    /// As `config` says; nothing is run yet.
-    pub fn new(config: &MasterConfig) -> Gpg {
-        let beside = || {
-            let dir = config.conf_file.parent().unwrap_or(Path::new("."));
-            dir.join("gpgkeys")
-        };
-        let given = Some(&config.gpg_keydir).filter(|dir| !dir.is_empty());
+    /// With the key ring of `options`. Nothing is run yet.
+    pub fn new(options: &RenderOptions) -> Gpg {
         Gpg {
-            homedir: given.map_or_else(beside, PathBuf::from),
-            must_succeed: config.secrets_must_open(),
-            ttl: config
+            homedir: options.gpg_home(),
+            must_succeed: options.must_decrypt(),
+            ttl: options
                 .gpg_cache
-                .then(|| Duration::from_secs(config.gpg_cache_ttl)),
+                .then(|| Duration::from_secs(options.gpg_cache_ttl)),
             known: RefCell::default(),
         }
     }
 
-    /// Decrypts `value` by a renderer's name, if it is one of the `allowed` (all, if there are none)
+    /// Decrypts `value` with the named renderer, which must be one of `allowed` unless that is empty
     /// (`salt/utils/crypt.py decrypt`).
     ///
     /// # Errors
-    /// The renderer is not allowed or does not decrypt, and as [`Self::decrypt`].
+    /// The renderer is not allowed or cannot decrypt, or see [`Self::decrypt`].
     pub fn decrypt_by(
         &self,
         renderer: &str,
@@ -93,12 +88,12 @@ impl Gpg {
         self.decrypt(value, newlines, deadline)
     }
 
-    /// Decrypts all texts in `value` where they stand; keys of maps stay as they are. With
-    /// `newlines`, the two letters `\n` stand for the end of a line.
+    /// Decrypts all texts in `value` in place, except keys of maps. With `newlines`, a literal `\n` is a line
+    /// break.
     ///
     /// # Errors
-    /// A block cannot be decrypted and `gpg_decrypt_must_succeed` is on, or there is no `gpg`.
-    /// What was decrypted by then stays so.
+    /// A block cannot be decrypted and `gpg_decrypt_must_succeed` is on, or `gpg` is not installed. Values
+    /// before it stay decrypted.
     pub fn decrypt(
         &self,
         value: &mut Value,
@@ -127,8 +122,8 @@ impl Gpg {
         }
     }
 
-    /// A text with its blocks decrypted. Line ends behind it go if there was any block; what is
-    /// then no UTF-8 stays bytes.
+    /// Decrypts the blocks of a text. If there are any, trailing line breaks are removed; a result that is
+    /// not UTF-8 stays bytes.
     fn texts(&self, given: &[u8], newlines: bool, deadline: Instant) -> Result<Value, String> {
         let unfolded = if newlines {
             unfold(given)
@@ -220,8 +215,8 @@ impl Gpg {
     }
 }
 
-/// Whether `gpg` gave a plain text. It ends badly for a signature that it cannot check as well,
-/// which does not matter, but a text that somebody changed on its way must not be taken.
+/// Whether `gpg` produced a plain text. Its exit code is also bad for a signature that it cannot check, which
+/// is fine, but a message that was tampered with must be refused.
 fn usable(output: &Output) -> bool {
     const BROKEN: &[u8] = b"[GNUPG:] DECRYPTION_FAILED";
     !output.stdout.is_empty() && find(&output.stderr, BROKEN).is_none()
@@ -237,7 +232,7 @@ fn find(text: &[u8], word: &[u8]) -> Option<usize> {
     text.windows(word.len()).position(|part| part == word)
 }
 
-/// What is before the first block, the block, and what is behind it.
+/// The text before the first block, the block, and the text after it.
 fn next_block(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let begin = find(text, BEGIN)?;
     let inside = begin + BEGIN.len();
@@ -245,7 +240,7 @@ fn next_block(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&text[..begin], &text[begin..end], &text[end..]))
 }
 
-/// Ends of lines for the two letters `\n`.
+/// Replaces literal `\n` by line breaks.
 fn unfold(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -258,8 +253,8 @@ fn unfold(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Removes what a `gpg` left in its directory that was killed while it took a lock: files
-/// `.#lk<address>.<host>.<process>` (`_cleanup_stale_lockfiles`).
+/// Removes stale lock files, `.#lk<address>.<host>.<process>`, of a `gpg` that was killed
+/// (`_cleanup_stale_lockfiles`).
 fn remove_stale_locks(homedir: &Path) {
     let Ok(entries) = std::fs::read_dir(homedir) else {
         return;
@@ -316,7 +311,7 @@ mod tests {
     fn stale_locks_go() {
         let dir = tempfile::tempdir().unwrap();
         let own = format!(".#lk0x12.host.{}", std::process::id());
-        // No process has this number.
+        // No process has this id.
         let stale = format!(".#lk0x12.host.name.{}", i32::MAX);
         for name in [own.as_str(), stale.as_str(), "pubring.kbx", ".#lkx"] {
             std::fs::write(dir.path().join(name), "").unwrap();

@@ -1,19 +1,21 @@
-//! From sources to data: YAML, JSON and Jinja through Salt's render pipeline, and the pillar
-//! that is made with it.
+//! Turns source files into data: YAML, JSON and Jinja through Salt's render pipeline, pillars, and the
+//! compiler of states.
 
-pub mod choose;
 pub mod error;
 pub mod files;
+pub mod filter_by;
+pub mod fleet;
 pub mod functions;
 pub mod gpg;
-pub mod local;
+pub mod master_sls;
 pub mod merge;
 pub mod pillar;
 pub mod pipeline;
+pub mod scene;
+mod sls_renderer;
 pub mod state;
-pub mod survey;
 pub mod template;
-mod variables;
+pub mod usage;
 
 pub use error::RenderError;
-pub use local::LocalSls;
+pub use master_sls::MasterSls;

@@ -1,70 +1,69 @@
-//! How data of several sources become one (`salt/utils/dictupdate.py merge`,
-//! `salt/utils/aggregation.py aggregate`).
+//! Merging data of several sources (`salt/utils/dictupdate.py merge`, `salt/utils/aggregation.py aggregate`).
 
 use halite_wire::{Map, Value};
 use std::fmt;
 
 /// What happens to keys that both sides have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// Maps are merged at every level, the rest is replaced.
+pub enum MergeStrategy {
+    /// Maps are merged recursively, other values replaced.
     Recurse,
-    /// Values that the renderer `yamlex` marked are joined, all others replaced.
+    /// Values that the renderer `yamlex` marked are joined, others replaced.
     Aggregate,
-    /// The first level is replaced.
+    /// Values of the first level are replaced.
     Overwrite,
-    /// Both values are kept in a list; keys that only the right side has are dropped.
+    /// Both values end up in a list. Keys that only the right side has are dropped.
     List,
 }
 
-impl Strategy {
-    /// Reads `pillar_source_merging_strategy`. `smart` depends on the last part of `renderer`;
-    /// `none` means that there is one source, and unknown words mean `recurse`.
-    pub fn of(word: &str, renderer: &str) -> Strategy {
+impl MergeStrategy {
+    /// Parses `pillar_source_merging_strategy`. `smart` depends on the last part of `renderer`; `none` means
+    /// that there is one source; unknown words mean `recurse`.
+    pub fn of(word: &str, renderer: &str) -> MergeStrategy {
         let yamlex =
             || renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_");
         match word {
-            "smart" if yamlex() => Strategy::Aggregate,
-            "aggregate" => Strategy::Aggregate,
-            "overwrite" => Strategy::Overwrite,
-            "list" => Strategy::List,
-            "smart" | "recurse" | "none" => Strategy::Recurse,
+            "smart" if yamlex() => MergeStrategy::Aggregate,
+            "aggregate" => MergeStrategy::Aggregate,
+            "overwrite" => MergeStrategy::Overwrite,
+            "list" => MergeStrategy::List,
+            "smart" | "recurse" | "none" => MergeStrategy::Recurse,
             other => {
                 log::warn!("Unknown merging strategy '{other}', fallback to recurse");
-                Strategy::Recurse
+                MergeStrategy::Recurse
             }
         }
     }
 }
 
-/// Something other than maps was to be merged.
+/// Merging something other than maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotMaps;
+pub struct MergeError;
 
-impl fmt::Display for NotMaps {
+impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("Cannot update using non-dict types in dictupdate.update()")
     }
 }
 
-impl std::error::Error for NotMaps {}
+impl std::error::Error for MergeError {}
 
-/// A strategy with its setting for lists.
+/// A strategy and its setting for lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merger {
     /// The strategy.
-    pub strategy: Strategy,
+    pub strategy: MergeStrategy,
     /// `pillar_merge_lists`.
     pub lists: bool,
 }
 
 impl Merger {
-    /// Merges `upd` into `dest`; keys of `dest` keep their place, new ones follow.
+    /// Merges `upd` into `dest`. Keys of `dest` keep their place, new ones follow.
     pub fn merge(&self, mut dest: Map, upd: &Map) -> Map {
         match self.strategy {
-            Strategy::Recurse => update(&mut dest, upd, self.lists),
-            Strategy::Overwrite | Strategy::Aggregate => replace(&mut dest, upd),
-            Strategy::List => {
+            MergeStrategy::Recurse => update(&mut dest, upd, self.lists),
+            MergeStrategy::Overwrite | MergeStrategy::Aggregate => replace(&mut dest, upd),
+            MergeStrategy::List => {
                 for (key, own) in &mut dest.0 {
                     if let Some(value) = upd.iter().find(|(k, _)| k == key).map(|(_, v)| v) {
                         *own = Value::Array(vec![std::mem::take(own), value.clone()]);
@@ -75,12 +74,14 @@ impl Merger {
         dest
     }
 
-    /// As [`Merger::merge`] for a value that should be a map.
+    /// Like [`Merger::merge`], for a value that should be a map.
     ///
     /// # Errors
-    /// It is none.
-    pub fn merge_value(&self, dest: Map, upd: &Value) -> Result<Map, NotMaps> {
-        upd.as_map().map(|upd| self.merge(dest, upd)).ok_or(NotMaps)
+    /// It is not a map.
+    pub fn merge_value(&self, dest: Map, upd: &Value) -> Result<Map, MergeError> {
+        upd.as_map()
+            .map(|upd| self.merge(dest, upd))
+            .ok_or(MergeError)
     }
 }
 
@@ -109,8 +110,7 @@ pub fn update(dest: &mut Map, upd: &Map, merge_lists: bool) {
     }
 }
 
-/// Keys that both have are replaced. So does `aggregate`: only values that the renderer `yamlex`
-/// marked would be joined.
+/// Replaces keys that both have. `aggregate` does the same unless the renderer `yamlex` marked a value.
 fn replace(dest: &mut Map, upd: &Map) {
     for (key, value) in upd.iter() {
         match find(dest, key) {
@@ -128,7 +128,7 @@ mod tests {
     fn merged(strategy: &str, lists: bool, a: &str, b: &str) -> String {
         let read = |text| yaml::parse(text).unwrap().into_map().unwrap();
         let merger = Merger {
-            strategy: Strategy::of(strategy, "jinja|yaml"),
+            strategy: MergeStrategy::of(strategy, "jinja|yaml"),
             lists,
         };
         let map = merger.merge(read(a), &read(b));

@@ -1,9 +1,9 @@
-//! The render pipeline of a source file (`salt/template.py compile_template`).
+//! The render pipeline (`salt/template.py compile_template`).
 
 use super::RenderError;
 use halite_wire::{Map, Value, yaml};
 
-/// Renderers of Salt that would run code or programs of their own and are not here.
+/// Renderers of Salt that run code or other programs and do not exist here.
 const ABSENT: &[&str] = &[
     "aws_kms",
     "cheetah",
@@ -25,7 +25,7 @@ const ABSENT: &[&str] = &[
     "yamlex",
 ];
 
-/// The renderers that are here, and what they do.
+/// The renderers that exist, with a description.
 pub const RENDERERS: &[(&str, &str)] = &[
     (
         "gpg",
@@ -43,7 +43,7 @@ pub const RENDERERS: &[(&str, &str)] = &[
 /// Which renderers apply.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// Option `renderer`: what applies to files without a line of their own.
+    /// Option `renderer`: for files whose first line names none.
     pub default: String,
     /// Option `renderer_blacklist`.
     pub blacklist: Vec<String>,
@@ -51,68 +51,68 @@ pub struct Pipeline {
     pub whitelist: Vec<String>,
 }
 
-/// The names in a pipe.
+/// The renderers of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
     /// Renderers of [`RENDERERS`].
     pub here: Vec<&'static str>,
-    /// Names that are no renderers here: those of stock Salt, and somebody's own.
+    /// Unknown names: renderers of stock Salt that do not exist here, and custom ones.
     pub absent: Vec<String>,
 }
 
-/// A source on its way to data.
+/// A source to render.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The text.
     pub text: &'a str,
-    /// The file it came from.
+    /// Its path.
     pub path: &'a str,
     /// Its environment.
     pub saltenv: &'a str,
-    /// Its name as an SLS; empty for a top file.
+    /// Its SLS name; empty for a top file.
     pub sls: &'a str,
-    /// Further variables of templates (`defaults` of an include).
+    /// Additional variables for templates (`defaults` of an include).
     pub defaults: &'a Map,
 }
 
-/// Who renders templates.
+/// The renderers that need a context.
 pub trait Templates {
-    /// Renders Jinja; `text` stands for the text of `source`.
+    /// Renders Jinja. `text` is `source.text` after the renderers before.
     ///
     /// # Errors
     /// The template is wrong, or something in it failed.
     fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError>;
 
-    /// Reads YAML; whoever renders often may remember the data of a text.
+    /// Parses YAML; implementations may cache the result.
     ///
     /// # Errors
-    /// The text is no YAML.
+    /// The text is not YAML.
     fn yaml(&self, text: &str) -> Result<Value, RenderError> {
         render_yaml(text)
     }
 
-    /// Decrypts texts in data where they stand.
+    /// Decrypts texts in place.
     ///
     /// # Errors
-    /// Something cannot be decrypted that must be.
+    /// Something that must be decrypted cannot be.
     fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
         let _ = (source, data);
         Err(RenderError::new("the renderer \"gpg\" has no keys here"))
     }
 }
 
-/// What is between two renderers.
+/// What one renderer hands to the next.
 enum Stage {
     Text(String),
     Data(Value),
 }
 
 impl Pipeline {
-    /// Renders a source to data. An empty source and one whose renderers are all unknown or
-    /// forbidden give an empty map. A pipe without a renderer for data gives text.
+    /// Renders a source. An empty source gives an empty map, and so does one whose renderers are all unknown
+    /// or forbidden. Without a renderer that returns data, the result is text.
     ///
     /// # Errors
-    /// A renderer failed, or is one that only stock Salt has.
+    /// A renderer failed, or only stock Salt has it.
     pub fn compile(
         &self,
         source: &Source,
@@ -142,7 +142,7 @@ impl Pipeline {
         })
     }
 
-    /// The names in the pipe of a text: which renderers are here, and which are not.
+    /// The renderers that a text names, known and unknown.
     pub fn stages(&self, text: &str) -> Stages {
         let mut stages = Stages::default();
         for part in self.pipe(text).1 {
@@ -155,7 +155,7 @@ impl Pipeline {
         stages
     }
 
-    /// The pipe of a text (`template_shebang`), whole and in parts.
+    /// The pipe of a text (`template_shebang`): the whole, and its parts.
     fn pipe<'a>(&'a self, text: &'a str) -> (&'a str, Vec<&'a str>) {
         let first = text.lines().next().unwrap_or_default();
         let pipe = match first.strip_prefix("#!") {
@@ -170,8 +170,7 @@ impl Pipeline {
         (pipe, parts)
     }
 
-    /// The renderers of the first line, or of the option (`template_shebang`,
-    /// `check_render_pipe_str`).
+    /// The renderers of the first line, else of the option (`template_shebang`, `check_render_pipe_str`).
     fn renderers<'a>(
         &'a self,
         source: &Source<'a>,
@@ -214,7 +213,7 @@ enum Renderer {
     Yaml,
     Json,
     Text,
-    /// Decrypts text, or the texts in data.
+    /// Decrypts a text, or the texts in data.
     Gpg,
 }
 
@@ -267,7 +266,7 @@ fn decrypted(
     }
 }
 
-/// `salt/renderers/yaml.py`: what is empty or false gives an empty map.
+/// `salt/renderers/yaml.py`: empty or false data become an empty map.
 pub fn render_yaml(text: &str) -> Result<Value, RenderError> {
     let data = yaml::parse(text).map_err(|e| {
         let message = if e

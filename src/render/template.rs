@@ -1,69 +1,71 @@
-//! Jinja as Salt sets it up: options, variables of an SLS, and the loader of `salt://`
+//! Jinja as Salt configures it: options, variables of an SLS, and the loader of `salt://`
 //! (`salt/utils/templates.py render_jinja_tmpl`, `salt/utils/jinja.py SaltCacheLoader`).
 
 use super::RenderError;
-use super::files::Tree;
-use halite_config::MasterConfig;
-use halite_jinja::{Environment, ErrorKind, Loaded, Loader, Obj, Options};
-use halite_wire::{Map, Value};
+use super::files::FileTree;
+use halite_config::JinjaOptions;
+use halite_jinja::{
+    Environment, EnvironmentOptions, ErrorKind, LoadedTemplate, Obj, TemplateLoader,
+};
+use halite_wire::Map;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Where templates of the running render come from.
+/// Where the running template finds others.
 #[derive(Default)]
 struct Place {
-    files: Option<Rc<dyn Tree>>,
-    /// Directory that relative names start from; each loaded template moves it.
+    files: Option<Rc<dyn FileTree>>,
+    /// Base of relative names. Loading a template changes it.
     tpldir: String,
 }
 
-/// Environments for SLS files and for all else, with the templates that they have parsed.
-pub struct Engine {
+/// Jinja environments for SLS files and for all else, with caches of parsed templates.
+pub struct TemplateEngine {
     sls: Environment,
     other: Environment,
-    /// What a text must hold for Jinja to change anything.
-    signs: Vec<String>,
+    /// Jinja changes only texts that contain one of these.
+    markers: Vec<String>,
     place: Rc<RefCell<Place>>,
 }
 
-impl Engine {
-    /// Environments with the options of `config`.
-    pub fn new(config: &MasterConfig) -> Engine {
+impl TemplateEngine {
+    /// Environments with these options.
+    pub fn new(jinja: &JinjaOptions) -> TemplateEngine {
         let place = Rc::new(RefCell::new(Place::default()));
         let environment = |settings: &Map| {
             let loader = SaltLoader {
                 place: place.clone(),
             };
-            Environment::new(options(config, settings)).with_loader(Rc::new(loader))
+            Environment::new(environment_options(jinja, settings)).with_loader(Rc::new(loader))
         };
-        let mut signs = vec!["\r".to_owned()];
-        for settings in [&config.jinja_sls_env, &config.jinja_env] {
-            let o = options(config, settings);
-            signs.extend([o.block_start, o.variable_start, o.comment_start]);
-            signs.extend(o.line_statement_prefix);
-            signs.extend(o.line_comment_prefix);
+        let mut markers = vec!["\r".to_owned()];
+        for settings in [&jinja.jinja_sls_env, &jinja.jinja_env] {
+            let o = environment_options(jinja, settings);
+            markers.extend([o.block_start, o.variable_start, o.comment_start]);
+            markers.extend(o.line_statement_prefix);
+            markers.extend(o.line_comment_prefix);
             if o.newline_sequence != "\n" {
-                // Every line end changes.
-                signs.push(String::new());
+                // Every line break changes.
+                markers.push(String::new());
             }
         }
-        signs.sort();
-        signs.dedup();
-        Engine {
-            signs,
-            sls: environment(&config.jinja_sls_env),
-            other: environment(&config.jinja_env),
+        markers.sort();
+        markers.dedup();
+        TemplateEngine {
+            markers,
+            sls: environment(&jinja.jinja_sls_env),
+            other: environment(&jinja.jinja_env),
             place,
         }
     }
 
-    /// Whether Jinja would leave a text as it is: there is no sign of Jinja in it.
+    /// Whether Jinja would leave a text unchanged, because it contains no markup.
     pub fn is_plain(&self, text: &str) -> bool {
-        !self.signs.iter().any(|sign| text.contains(sign.as_str()))
+        !self.markers.iter().any(|sign| text.contains(sign.as_str()))
     }
 
-    /// Renders `text`. `context` has the variables, those of [`sls_context`] among them; other
-    /// templates are loaded from `files`.
+    /// Renders `text`. `context` has all variables, including those of [`sls_context`]; other templates are
+    /// loaded from `files`.
     ///
     /// # Errors
     /// In Salt's words, with the lines around the place.
@@ -71,7 +73,7 @@ impl Engine {
         &self,
         text: &str,
         sls: &str,
-        files: Rc<dyn Tree>,
+        files: Rc<dyn FileTree>,
         context: Vec<(String, Obj)>,
     ) -> Result<String, RenderError> {
         let tpldir = context.iter().find(|(name, _)| name == "tpldir");
@@ -102,14 +104,11 @@ impl Engine {
     }
 }
 
-/// Options of Jinja by their names there; unknown ones are ignored with a warning.
-fn options(config: &MasterConfig, settings: &Map) -> Options {
-    let mut o = Options {
-        strict_undefined: !config
-            .extra
-            .get("allow_undefined")
-            .is_some_and(Value::truthy),
-        ..Options::default()
+/// Jinja options by name. Unknown ones are logged and ignored.
+fn environment_options(jinja: &JinjaOptions, settings: &Map) -> EnvironmentOptions {
+    let mut o = EnvironmentOptions {
+        strict_undefined: !jinja.allow_undefined,
+        ..EnvironmentOptions::default()
     };
     for (name, value) in settings.iter() {
         let name = name.as_str().unwrap_or_default().to_lowercase();
@@ -151,12 +150,12 @@ fn options(config: &MasterConfig, settings: &Map) -> Options {
             *slot = text;
         }
     }
-    o.trim_blocks |= config.jinja_trim_blocks;
-    o.lstrip_blocks |= config.jinja_lstrip_blocks;
+    o.trim_blocks |= jinja.jinja_trim_blocks;
+    o.lstrip_blocks |= jinja.jinja_lstrip_blocks;
     o
 }
 
-/// The variables that tell a template where it lies (`generate_sls_context`).
+/// The variables that tell a template its location (`generate_sls_context`).
 pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
     let mut slspath = sls.replace('.', "/");
     slspath.truncate(slspath.trim_end_matches('/').len());
@@ -190,14 +189,14 @@ pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
     context
 }
 
-/// Finds templates among the files; a name that starts with `./` or `../` is relative to the
-/// template that was loaded last, and stays among them.
+/// Loads other templates. Names that start with `./` or `../` are relative to the template loaded last, and
+/// cannot leave the root.
 struct SaltLoader {
     place: Rc<RefCell<Place>>,
 }
 
-impl Loader for SaltLoader {
-    fn load(&self, name: &str, _: Option<&str>) -> Result<Option<Loaded>, String> {
+impl TemplateLoader for SaltLoader {
+    fn load(&self, name: &str, _: Option<&str>) -> Result<Option<LoadedTemplate>, String> {
         let name = name.strip_prefix("salt://").unwrap_or(name);
         let mut place = self.place.borrow_mut();
         let relative = matches!(name.split('/').next(), Some("." | ".."));
@@ -230,7 +229,7 @@ impl Loader for SaltLoader {
         ];
         place.tpldir = shown.to_owned();
         let found = place.files.as_ref().and_then(|files| files.find(&full));
-        Ok(found.map(|file| Loaded {
+        Ok(found.map(|file| LoadedTemplate {
             source: file.text.to_string(),
             name: file.path.to_string_lossy().into_owned(),
             globals,
@@ -238,7 +237,7 @@ impl Loader for SaltLoader {
     }
 }
 
-/// A path without `.` and `..`; `None` if it leads out.
+/// A path without `.` and `..`; `None` if it leaves the root.
 fn normal(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

@@ -1,7 +1,7 @@
 //! Targets by grain or pillar: `salt/utils/data.py subdict_match`.
 
 use super::error::TargetError;
-use super::pyre::PyRegex;
+use super::py_regex::PyRegex;
 use super::pytext;
 use halite_wire::fnmatch::Glob;
 use halite_wire::{Map, Value};
@@ -34,9 +34,9 @@ pub struct DataExpr {
     text: String,
     compare: Compare,
     /// The delimiters at the top level.
-    top: Cuts,
+    top: Delimiters,
     /// The colons: below the first map Salt always splits there, whatever the delimiter.
-    colons: Cuts,
+    colons: Delimiters,
     patterns: Vec<(usize, OnceLock<Pattern>)>,
     /// Globs over names with dots, with the position of their values' pattern.
     dotted: Vec<(Glob, usize)>,
@@ -50,7 +50,7 @@ pub struct DataExpr {
 /// Salt takes a name in a path as it stands, so that it matches nothing with such an expression. Grains with dots in
 /// their names are those of sysinspect minions, whose traits are flat (`system.net.eth0.ipv4`) and meant by globs over the
 /// whole name: `system.net.*.ipv4:192.168.*`.
-fn dotted(expr: &str, top: &Cuts) -> Vec<(Glob, usize)> {
+fn dotted(expr: &str, top: &Delimiters) -> Vec<(Glob, usize)> {
     let heads = top.at.iter().map(|at| (&expr[..*at], at + top.width));
     heads
         .filter(|(head, _)| head.contains('.') && head.contains(['*', '?', '[']))
@@ -59,7 +59,7 @@ fn dotted(expr: &str, top: &Cuts) -> Vec<(Glob, usize)> {
 }
 
 #[derive(Debug)]
-struct Cuts {
+struct Delimiters {
     at: Vec<usize>,
     width: usize,
 }
@@ -102,8 +102,8 @@ impl DataExpr {
         if delimiter.is_empty() {
             return Err(TargetError::Delimiter(String::new()));
         }
-        let top = Cuts::new(expr, delimiter);
-        let colons = Cuts::new(expr, ":");
+        let top = Delimiters::new(expr, delimiter);
+        let colons = Delimiters::new(expr, ":");
         if top.at.len() > MAX_LEVELS || colons.at.len() > MAX_LEVELS {
             return Err(TargetError::TooMany {
                 what: "delimiters in one expression",
@@ -131,14 +131,14 @@ impl DataExpr {
     /// The one name at the top level of the data that decides, if all names there are texts: where the
     /// first word is a plain name, every path begins with it. Without a delimiter nothing matches, which
     /// any name may decide.
-    pub(super) fn only_name(&self) -> Option<&str> {
+    pub(super) fn single_key(&self) -> Option<&str> {
         let first = &self.text[..self.top.at.first().copied().unwrap_or(0)];
         (first != "*" && self.dotted.is_empty()).then_some(first)
     }
 
     /// All that makes two expressions the same.
-    pub(super) fn spelled(&self) -> String {
-        let Cuts { at, width } = &self.top;
+    pub(super) fn canonical(&self) -> String {
+        let Delimiters { at, width } = &self.top;
         format!("{:?} {width} {at:?} {}", self.compare, self.text)
     }
 
@@ -196,10 +196,10 @@ impl DataExpr {
     }
 }
 
-impl Cuts {
-    fn new(text: &str, delimiter: &str) -> Cuts {
+impl Delimiters {
+    fn new(text: &str, delimiter: &str) -> Delimiters {
         let at = text.match_indices(delimiter).map(|(at, _)| at);
-        Cuts {
+        Delimiters {
             // One more than is allowed is enough to know.
             at: at.take(MAX_LEVELS + 1).collect(),
             width: delimiter.len(),
@@ -250,7 +250,7 @@ struct Search<'e> {
 
 impl Search<'_> {
     /// Tries every split of the tail into a path and a pattern, the longest path first.
-    fn below(&mut self, data: &Map, start: usize, cuts: &Cuts) -> bool {
+    fn below(&mut self, data: &Map, start: usize, cuts: &Delimiters) -> bool {
         let here = cuts.from(start);
         (0..here.len()).rev().any(|n| {
             let key = &self.expr.text[start..here[n]];

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetError {
     /// A target type that is not known.
-    UnknownKind(String),
+    UnknownType(String),
     /// A target, or an element of its list, that is not text.
     NotText {
         /// The target type.
@@ -56,7 +56,7 @@ pub enum TargetError {
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            TargetError::UnknownKind(name) => write!(
+            TargetError::UnknownType(name) => write!(
                 f,
                 "unknown target type {:?}; use glob, pcre, list, grain, grain_pcre, pillar, \
                  pillar_pcre, compound, nodegroup or ipcidr",

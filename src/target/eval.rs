@@ -4,11 +4,11 @@ use super::compound::{Node, operand, parse};
 use super::data::{Compare, DataExpr};
 use super::error::TargetError;
 use super::ip::IpTest;
-use super::pyre::PyRegex;
-use super::question::{Answers, Question};
+use super::py_regex::PyRegex;
+use super::query::{DataQuery, QueryResults};
 use super::{
-    Expr, Groups, Kind, MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId,
-    Target, nodegroup, pytext,
+    MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId, Nodegroups, Target,
+    TargetExpr, TargetType, nodegroup, pytext,
 };
 use halite_wire::Map;
 use halite_wire::fnmatch::Glob;
@@ -47,7 +47,7 @@ pub trait Inventory {
         true
     }
     /// The answers of all minions to a question, where there is an index; else data are fetched minion by minion.
-    fn answers<'a>(&'a self, question: Question<'a>) -> Option<Box<dyn Answers + 'a>> {
+    fn query<'a>(&'a self, question: DataQuery<'a>) -> Option<Box<dyn QueryResults + 'a>> {
         let _ = question;
         None
     }
@@ -66,37 +66,37 @@ pub struct Expected {
 }
 
 impl Target {
-    /// Whether a minion is meant. What cannot be evaluated means no one; see [`Target::verdict`].
+    /// Whether a minion is meant. What cannot be evaluated means no one; see [`Target::try_matches`].
     ///
     /// `pillar_pcre` and `pillar_exact` heed the delimiter, as the master does when it predicts who
     /// answers. Stock minions forget it there (`minion.py Minion._target_load`).
     pub fn matches(&self, subject: &dyn Subject) -> bool {
-        self.verdict(subject).unwrap_or(false)
+        self.try_matches(subject).unwrap_or(false)
     }
 
     /// As [`Target::matches`], with the reason why a target cannot be evaluated.
-    pub fn verdict(&self, subject: &dyn Subject) -> Result<bool, TargetError> {
-        if self.kind == Kind::List {
+    pub fn try_matches(&self, subject: &dyn Subject) -> Result<bool, TargetError> {
+        if self.kind == TargetType::List {
             return Ok(self.lists(subject.id()));
         }
-        if self.kind == Kind::CompoundPillarExact {
+        if self.kind == TargetType::CompoundPillarExact {
             return Err(TargetError::Unsupported("compound_pillar_exact"));
         }
         let none = Map::new();
         let groups = subject.nodegroups().unwrap_or(&none);
-        let plan = Plan::new(self, Side::Minion, groups.into())?;
-        let facts = MinionFacts(subject);
+        let plan = Plan::new(self, Evaluator::Minion, groups.into())?;
+        let facts = OwnData(subject);
         Ok(plan.node.holds(&mut |test| test.holds(&facts)))
     }
 
     /// `salt/matchers/list_match.py`: in a text the id must stand between commas or ends.
     fn lists(&self, id: &str) -> bool {
         match &self.expr {
-            Expr::List(ids) => ids.iter().any(|own| own == id),
-            Expr::Text(text) if id.contains(',') => {
+            TargetExpr::List(ids) => ids.iter().any(|own| own == id),
+            TargetExpr::Text(text) if id.contains(',') => {
                 format!(",{text},").contains(&format!(",{id},"))
             }
-            Expr::Text(text) => text.split(',').any(|own| own == id),
+            TargetExpr::Text(text) => text.split(',').any(|own| own == id),
         }
     }
 
@@ -109,7 +109,7 @@ impl Target {
     pub fn expected<'a>(
         &self,
         inventory: &dyn Inventory,
-        nodegroups: impl Into<Groups<'a>>,
+        nodegroups: impl Into<Nodegroups<'a>>,
     ) -> Expected {
         match self.try_expected(inventory, nodegroups.into()) {
             Ok(expected) => expected,
@@ -123,19 +123,19 @@ impl Target {
     fn try_expected(
         &self,
         inventory: &dyn Inventory,
-        nodegroups: Groups,
+        nodegroups: Nodegroups,
     ) -> Result<Expected, TargetError> {
-        if self.kind == Kind::List {
+        if self.kind == TargetType::List {
             return Ok(self.expected_of_list(inventory));
         }
-        let mut plan = Plan::new(self, Side::Master, nodegroups)?;
+        let mut plan = Plan::new(self, Evaluator::Master, nodegroups)?;
         if self.needs_data() && !inventory.caches_data() {
             return Ok(Expected {
                 minions: inventory.ids().to_vec(),
                 ..Expected::default()
             });
         }
-        let only = plan.only_name().map(|name| known(inventory, name));
+        let only = plan.single_key().map(|name| known(inventory, name));
         let minions = match only {
             Some(only) => only.into_iter().collect(),
             None => plan.select(inventory),
@@ -150,7 +150,7 @@ impl Target {
     fn needs_data(&self) -> bool {
         !matches!(
             self.kind,
-            Kind::Glob | Kind::Pcre | Kind::List | Kind::Range
+            TargetType::Glob | TargetType::Pcre | TargetType::List | TargetType::Range
         )
     }
 
@@ -171,8 +171,8 @@ impl Target {
 
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         match &self.expr {
-            Expr::Text(text) => Box::new(text.split(',')),
-            Expr::List(items) => Box::new(items.iter().map(String::as_str)),
+            TargetExpr::Text(text) => Box::new(text.split(',')),
+            TargetExpr::List(items) => Box::new(items.iter().map(String::as_str)),
         }
     }
 }
@@ -195,7 +195,7 @@ fn missing(inventory: &dyn Inventory, listed: Vec<String>) -> Vec<String> {
 
 /// Who evaluates.
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+enum Evaluator {
     Minion,
     Master,
 }
@@ -218,50 +218,50 @@ enum Test {
 /// A test of a minion's data, with its number among those of the plan.
 struct DataTest {
     number: usize,
-    what: What,
+    what: DataTestKind,
 }
 
-enum What {
+enum DataTestKind {
     Grains(DataExpr),
     Pillar(DataExpr),
     Ip(IpTest),
 }
 
 impl DataTest {
-    fn question(&self) -> Question<'_> {
+    fn question(&self) -> DataQuery<'_> {
         match &self.what {
-            What::Grains(expr) => Question::Grains(expr),
-            What::Pillar(expr) => Question::Pillar(expr),
-            What::Ip(test) => Question::Address(test),
+            DataTestKind::Grains(expr) => DataQuery::Grains(expr),
+            DataTestKind::Pillar(expr) => DataQuery::Pillar(expr),
+            DataTestKind::Ip(test) => DataQuery::Address(test),
         }
     }
 }
 
 impl Plan {
-    fn new(target: &Target, side: Side, nodegroups: Groups) -> Result<Plan, TargetError> {
+    fn new(target: &Target, side: Evaluator, nodegroups: Nodegroups) -> Result<Plan, TargetError> {
         let delimiter = &target.delimiter;
         match (&target.expr, target.kind) {
-            (Expr::Text(text), Kind::Nodegroup) => {
+            (TargetExpr::Text(text), TargetType::Nodegroup) => {
                 let words = nodegroup::expand_words(vec![format!("N@{text}")], nodegroups)?;
-                Plan::compound(&words, side, Kind::Compound)
+                Plan::compound(&words, side, TargetType::Compound)
             }
-            (Expr::Text(text), Kind::Compound | Kind::CompoundPillarExact) => {
+            (TargetExpr::Text(text), TargetType::Compound | TargetType::CompoundPillarExact) => {
                 let words = pytext::words(text).map(str::to_owned).collect();
                 let words = nodegroup::expand_words(words, nodegroups)?;
                 Plan::compound(&words, side, target.kind)
             }
-            (Expr::List(words), kind) => {
+            (TargetExpr::List(words), kind) => {
                 let words = nodegroup::expand_words(words.clone(), nodegroups)?;
                 Plan::compound(&words, side, kind)
             }
-            (Expr::Text(text), kind) => Ok(Plan {
+            (TargetExpr::Text(text), kind) => Ok(Plan {
                 node: Node::Test(Test::new(kind, text, delimiter)?),
                 listed: Vec::new(),
             }),
         }
     }
 
-    fn compound(words: &[String], side: Side, kind: Kind) -> Result<Plan, TargetError> {
+    fn compound(words: &[String], side: Evaluator, kind: TargetType) -> Result<Plan, TargetError> {
         if words.len() > MAX_WORDS {
             return Err(TargetError::TooMany {
                 what: "words",
@@ -280,7 +280,7 @@ impl Plan {
                 count(&mut regexes, 1, "regular expressions", MAX_REGEXES)?;
             }
             // The names after a `not` need not exist.
-            if side == Side::Master && !negated && operand(word).engine == Some('L') {
+            if side == Evaluator::Master && !negated && operand(word).engine == Some('L') {
                 listed.extend(split_list(operand(word).pattern));
             }
             Ok(test)
@@ -301,21 +301,21 @@ impl Plan {
             }
         });
         // What an index has to say to each of them, once it is asked.
-        let ready: Vec<OnceCell<Option<Box<dyn Answers + '_>>>> =
+        let ready: Vec<OnceCell<Option<Box<dyn QueryResults + '_>>>> =
             (0..tests).map(|_| OnceCell::new()).collect();
         let mut chosen = Vec::new();
         for (at, id) in inventory.ids().iter().enumerate() {
-            let facts = MasterFacts::new(inventory, id);
+            let facts = CachedData::new(inventory, id);
             let holds = self.node.holds(&mut |test| {
                 let Test::Data(data) = test else {
                     return test.holds(&facts);
                 };
-                let ask = || inventory.answers(data.question());
+                let ask = || inventory.query(data.question());
                 match ready
                     .get(data.number)
                     .and_then(|r| r.get_or_init(ask).as_ref())
                 {
-                    Some(answers) => answers.of(at).unwrap_or(data.question().in_doubt()),
+                    Some(answers) => answers.get(at).unwrap_or(data.question().default_match()),
                     None => test.holds(&facts),
                 }
             });
@@ -327,7 +327,7 @@ impl Plan {
     }
 
     /// The name, if one minion at most can match.
-    fn only_name(&self) -> Option<&str> {
+    fn single_key(&self) -> Option<&str> {
         match &self.node {
             Node::Test(Test::Names(names)) if names.len() == 1 => {
                 names.iter().next().map(String::as_str)
@@ -381,8 +381,8 @@ fn split_list(text: &str) -> impl Iterator<Item = String> {
 }
 
 impl Test {
-    fn new(kind: Kind, text: &str, delimiter: &str) -> Result<Test, TargetError> {
-        if kind != Kind::List && text.len() > MAX_PATTERN {
+    fn new(kind: TargetType, text: &str, delimiter: &str) -> Result<Test, TargetError> {
+        if kind != TargetType::List && text.len() > MAX_PATTERN {
             return Err(TargetError::TooLong {
                 what: "pattern",
                 limit: MAX_PATTERN,
@@ -391,21 +391,21 @@ impl Test {
         let data = |compare| DataExpr::new(text, delimiter, compare);
         let of = |what| Test::Data(DataTest { number: 0, what });
         Ok(match kind {
-            Kind::Glob => Test::glob(text),
-            Kind::Pcre => Test::pcre(text)?,
-            Kind::List => Test::Names(split_list(text).collect()),
-            Kind::Grain => of(What::Grains(data(Compare::Glob)?)),
-            Kind::GrainPcre => of(What::Grains(data(Compare::Regex)?)),
-            Kind::Pillar => of(What::Pillar(data(Compare::Glob)?)),
-            Kind::PillarPcre => of(What::Pillar(data(Compare::Regex)?)),
-            Kind::PillarExact => of(What::Pillar(data(Compare::Exact)?)),
+            TargetType::Glob => Test::glob(text),
+            TargetType::Pcre => Test::pcre(text)?,
+            TargetType::List => Test::Names(split_list(text).collect()),
+            TargetType::Grain => of(DataTestKind::Grains(data(Compare::Glob)?)),
+            TargetType::GrainPcre => of(DataTestKind::Grains(data(Compare::Regex)?)),
+            TargetType::Pillar => of(DataTestKind::Pillar(data(Compare::Glob)?)),
+            TargetType::PillarPcre => of(DataTestKind::Pillar(data(Compare::Regex)?)),
+            TargetType::PillarExact => of(DataTestKind::Pillar(data(Compare::Exact)?)),
             // Neither address nor network: Salt logs it and takes it for a test that fails, on
             // both sides, so `not S@typo` is everyone.
-            Kind::Ipcidr => {
-                IpTest::parse(text).map_or(Test::Constant(false), |test| of(What::Ip(test)))
+            TargetType::Ipcidr => {
+                IpTest::parse(text).map_or(Test::Constant(false), |test| of(DataTestKind::Ip(test)))
             }
-            Kind::Range => return Err(TargetError::Unsupported("a target of type range")),
-            Kind::Compound | Kind::CompoundPillarExact | Kind::Nodegroup => {
+            TargetType::Range => return Err(TargetError::Unsupported("a target of type range")),
+            TargetType::Compound | TargetType::CompoundPillarExact | TargetType::Nodegroup => {
                 return Err(TargetError::NotText { kind: kind.name() });
             }
         })
@@ -428,24 +428,24 @@ impl Test {
     }
 
     /// One operand of a compound (`_check_compound_minions` and `compound_match`).
-    fn of_word(word: &str, kind: Kind) -> Result<Test, TargetError> {
+    fn of_word(word: &str, kind: TargetType) -> Result<Test, TargetError> {
         let operand = operand(word);
         let mut buffer = [0; 4];
         let delimiter = match operand.delimiter {
             Some(c) => c.encode_utf8(&mut buffer),
             None => super::DEFAULT_DELIMITER,
         };
-        let exact = kind == Kind::CompoundPillarExact;
+        let exact = kind == TargetType::CompoundPillarExact;
         let kind = match operand.engine {
-            None => Kind::Glob,
-            Some('E') => Kind::Pcre,
-            Some('L') => Kind::List,
-            Some('G') => Kind::Grain,
-            Some('P') => Kind::GrainPcre,
-            Some('I' | 'J') if exact => Kind::PillarExact,
-            Some('I') => Kind::Pillar,
-            Some('J') => Kind::PillarPcre,
-            Some('S') => Kind::Ipcidr,
+            None => TargetType::Glob,
+            Some('E') => TargetType::Pcre,
+            Some('L') => TargetType::List,
+            Some('G') => TargetType::Grain,
+            Some('P') => TargetType::GrainPcre,
+            Some('I' | 'J') if exact => TargetType::PillarExact,
+            Some('I') => TargetType::Pillar,
+            Some('J') => TargetType::PillarPcre,
+            Some('S') => TargetType::Ipcidr,
             // Neither side of Salt evaluates it: the minion lacks the Python module, and the master
             // calls `_all_minions` with an argument too many.
             Some('R') => return Err(TargetError::Unsupported("R@")),
@@ -459,19 +459,19 @@ impl Test {
         Test::new(kind, operand.pattern, delimiter)
     }
 
-    fn holds(&self, facts: &impl Facts) -> bool {
+    fn holds(&self, facts: &impl MinionData) -> bool {
         match self {
             Test::Names(names) => names.contains(facts.id()),
             Test::Glob(glob) => glob.matches(facts.id()),
             Test::Pcre(regex) => regex.matches(facts.id()),
             Test::Data(test) => {
                 let question = test.question();
-                let data = if question.of_pillar() {
+                let data = if question.is_pillar() {
                     facts.pillar()
                 } else {
                     facts.grains()
                 };
-                data.map_or(question.in_doubt(), |data| question.holds(data))
+                data.map_or(question.default_match(), |data| question.matches(data))
             }
             Test::Constant(value) => *value,
         }
@@ -479,15 +479,15 @@ impl Test {
 }
 
 /// What tests ask of one minion.
-trait Facts {
+trait MinionData {
     fn id(&self) -> &str;
     fn grains(&self) -> Option<&Map>;
     fn pillar(&self) -> Option<&Map>;
 }
 
-struct MinionFacts<'a>(&'a dyn Subject);
+struct OwnData<'a>(&'a dyn Subject);
 
-impl Facts for MinionFacts<'_> {
+impl MinionData for OwnData<'_> {
     fn id(&self) -> &str {
         self.0.id()
     }
@@ -502,16 +502,16 @@ impl Facts for MinionFacts<'_> {
 }
 
 /// Data are fetched when a test asks for them, once per minion.
-struct MasterFacts<'a> {
+struct CachedData<'a> {
     inventory: &'a dyn Inventory,
     id: &'a MinionId,
     grains: OnceCell<Option<Arc<Map>>>,
     pillar: OnceCell<Option<Arc<Map>>>,
 }
 
-impl<'a> MasterFacts<'a> {
+impl<'a> CachedData<'a> {
     fn new(inventory: &'a dyn Inventory, id: &'a MinionId) -> Self {
-        MasterFacts {
+        CachedData {
             inventory,
             id,
             grains: OnceCell::new(),
@@ -520,7 +520,7 @@ impl<'a> MasterFacts<'a> {
     }
 }
 
-impl Facts for MasterFacts<'_> {
+impl MinionData for CachedData<'_> {
     fn id(&self) -> &str {
         self.id.as_str()
     }

@@ -10,9 +10,9 @@ mod error;
 mod eval;
 mod ip;
 mod nodegroup;
-mod pyre;
+mod py_regex;
 mod pytext;
-mod question;
+mod query;
 
 pub use data::{Compare, DataExpr, subdict_match};
 pub use error::TargetError;
@@ -20,13 +20,10 @@ pub use eval::{Expected, Inventory, Subject};
 pub use halite_wire::fnmatch::{Glob, fnmatch};
 pub use halite_wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use ip::IpTest;
-pub use nodegroup::{Groups, expand_compound, expand_nodegroup};
-pub use pyre::{
-    Mode as RegexMode, PyRegex, Replaced as RegexReplaced, Template as RegexTemplate,
-    escape as regex_escape,
-};
+pub use nodegroup::{Nodegroups, expand_compound, expand_nodegroup};
+pub use py_regex::{PyRegex, RegexFlags, RegexReplaced, RegexTemplate, escape as regex_escape};
 pub use pytext::str as python_str;
-pub use question::{Answers, Question};
+pub use query::{DataQuery, QueryResults};
 
 use halite_wire::Value;
 use std::fmt;
@@ -54,29 +51,29 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $text:literal)*) => {
         /// How a target is read: Salt's `tgt_type`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Kind {
+        pub enum TargetType {
             $($(#[$doc])* $name,)*
         }
 
-        impl Kind {
+        impl TargetType {
             /// Every type.
-            pub const ALL: &[Kind] = &[$(Kind::$name),*];
+            pub const ALL: &[TargetType] = &[$(TargetType::$name),*];
 
             /// Its name in loads.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Kind::$name => $text,)*
+                    $(TargetType::$name => $text,)*
                 }
             }
         }
 
-        impl FromStr for Kind {
+        impl FromStr for TargetType {
             type Err = TargetError;
 
-            fn from_str(text: &str) -> Result<Kind, TargetError> {
+            fn from_str(text: &str) -> Result<TargetType, TargetError> {
                 match text {
-                    $($text => Ok(Kind::$name),)*
-                    _ => Err(TargetError::UnknownKind(text.to_owned())),
+                    $($text => Ok(TargetType::$name),)*
+                    _ => Err(TargetError::UnknownType(text.to_owned())),
                 }
             }
         }
@@ -113,7 +110,7 @@ kinds! {
     Range "range"
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for TargetType {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.pad(self.name())
     }
@@ -121,18 +118,18 @@ impl fmt::Display for Kind {
 
 /// The expression of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expr {
+pub enum TargetExpr {
     /// One text.
     Text(String),
     /// Several: the ids of a list or the words of a compound.
     List(Vec<String>),
 }
 
-impl From<&Expr> for Value {
-    fn from(expr: &Expr) -> Value {
+impl From<&TargetExpr> for Value {
+    fn from(expr: &TargetExpr) -> Value {
         match expr {
-            Expr::Text(text) => Value::from(text),
-            Expr::List(items) => Value::from(items.clone()),
+            TargetExpr::Text(text) => Value::from(text),
+            TargetExpr::List(items) => Value::from(items.clone()),
         }
     }
 }
@@ -140,8 +137,8 @@ impl From<&Expr> for Value {
 /// Which minions a job is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    kind: Kind,
-    expr: Expr,
+    kind: TargetType,
+    expr: TargetExpr,
     delimiter: String,
 }
 
@@ -157,7 +154,7 @@ impl Target {
         delimiter: Option<&str>,
     ) -> Result<Target, TargetError> {
         let kind = match tgt_type {
-            "" => Kind::Glob,
+            "" => TargetType::Glob,
             name => name.parse()?,
         };
         let delimiter = delimiter.unwrap_or(DEFAULT_DELIMITER);
@@ -174,19 +171,19 @@ impl Target {
     /// The target that is exactly these minions.
     pub fn list<'a>(ids: impl IntoIterator<Item = &'a MinionId>) -> Target {
         Target {
-            kind: Kind::List,
-            expr: Expr::List(ids.into_iter().map(ToString::to_string).collect()),
+            kind: TargetType::List,
+            expr: TargetExpr::List(ids.into_iter().map(ToString::to_string).collect()),
             delimiter: DEFAULT_DELIMITER.to_owned(),
         }
     }
 
     /// The type.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TargetType {
         self.kind
     }
 
     /// The expression.
-    pub fn expr(&self) -> &Expr {
+    pub fn expr(&self) -> &TargetExpr {
         &self.expr
     }
 
@@ -196,10 +193,10 @@ impl Target {
     }
 }
 
-fn expr(tgt: &Value, kind: Kind) -> Result<Expr, TargetError> {
+fn expr(tgt: &Value, kind: TargetType) -> Result<TargetExpr, TargetError> {
     let lists = matches!(
         kind,
-        Kind::List | Kind::Compound | Kind::CompoundPillarExact
+        TargetType::List | TargetType::Compound | TargetType::CompoundPillarExact
     );
     let limit = if lists { MAX_TARGET } else { MAX_PATTERN };
     let too_long = TargetError::TooLong {
@@ -208,8 +205,8 @@ fn expr(tgt: &Value, kind: Kind) -> Result<Expr, TargetError> {
     };
     match tgt {
         // `CkMinions.check_minions` takes None for an empty text.
-        Value::Nil => Ok(Expr::Text(String::new())),
-        Value::Str(text) if text.len() <= limit => Ok(Expr::Text(text.clone())),
+        Value::Nil => Ok(TargetExpr::Text(String::new())),
+        Value::Str(text) if text.len() <= limit => Ok(TargetExpr::Text(text.clone())),
         Value::Str(_) => Err(too_long),
         Value::Array(items) if lists => {
             if items.len() > MAX_NAMES {
@@ -224,7 +221,9 @@ fn expr(tgt: &Value, kind: Kind) -> Result<Expr, TargetError> {
             if texts.iter().map(|text| text.len()).sum::<usize>() > limit {
                 return Err(too_long);
             }
-            Ok(Expr::List(texts.into_iter().map(str::to_owned).collect()))
+            Ok(TargetExpr::List(
+                texts.into_iter().map(str::to_owned).collect(),
+            ))
         }
         _ => Err(TargetError::NotText { kind: kind.name() }),
     }

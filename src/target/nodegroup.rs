@@ -9,23 +9,23 @@ use halite_wire::{Map, Value};
 /// The groups that a name may mean: those of the option `nodegroups`, and where the gateway for collectives finds nodes, the
 /// classes of these. A defined group hides a class of its name.
 #[derive(Clone, Copy, Debug)]
-pub struct Groups<'a> {
+pub struct Nodegroups<'a> {
     defined: &'a Map,
     classes: bool,
 }
 
-impl<'a> From<&'a Map> for Groups<'a> {
-    fn from(defined: &'a Map) -> Groups<'a> {
-        Groups {
+impl<'a> From<&'a Map> for Nodegroups<'a> {
+    fn from(defined: &'a Map) -> Nodegroups<'a> {
+        Nodegroups {
             defined,
             classes: false,
         }
     }
 }
 
-impl<'a> From<&'a MasterConfig> for Groups<'a> {
-    fn from(config: &'a MasterConfig) -> Groups<'a> {
-        Groups {
+impl<'a> From<&'a MasterConfig> for Nodegroups<'a> {
+    fn from(config: &'a MasterConfig) -> Nodegroups<'a> {
+        Nodegroups {
             defined: &config.nodegroups,
             classes: config.finds_collective_nodes(),
         }
@@ -54,7 +54,7 @@ const LONGEST_CLASS: usize = 255;
 /// on expansions of more than 100 000 words.
 pub fn expand_nodegroup<'a>(
     name: &str,
-    nodegroups: impl Into<Groups<'a>>,
+    nodegroups: impl Into<Nodegroups<'a>>,
 ) -> Result<String, TargetError> {
     Ok(expand(name, nodegroups.into())?.join(" "))
 }
@@ -63,7 +63,7 @@ pub fn expand_nodegroup<'a>(
 /// know the groups. Fails as [`expand_nodegroup`] does.
 pub fn expand_compound<'a>(
     expr: &str,
-    nodegroups: impl Into<Groups<'a>>,
+    nodegroups: impl Into<Nodegroups<'a>>,
 ) -> Result<String, TargetError> {
     let words: Vec<String> = pytext::words(expr).map(str::to_owned).collect();
     Ok(expand_words(words, nodegroups.into())?.join(" "))
@@ -73,7 +73,10 @@ pub fn expand_compound<'a>(
 ///
 /// An expansion of several words gets parentheses. Salt adds them only to groups within groups,
 /// so that with it `not N@g` excludes no more than the first word of `g`.
-pub(super) fn expand_words(words: Vec<String>, groups: Groups) -> Result<Vec<String>, TargetError> {
+pub(super) fn expand_words(
+    words: Vec<String>,
+    groups: Nodegroups,
+) -> Result<Vec<String>, TargetError> {
     if !words.iter().any(|word| group_name(word).is_some()) {
         return Ok(words);
     }
@@ -95,7 +98,7 @@ pub(super) fn expand_words(words: Vec<String>, groups: Groups) -> Result<Vec<Str
     Ok(out)
 }
 
-fn expand(name: &str, groups: Groups) -> Result<Vec<String>, TargetError> {
+fn expand(name: &str, groups: Nodegroups) -> Result<Vec<String>, TargetError> {
     Expansion {
         groups,
         open: Vec::new(),
@@ -141,7 +144,7 @@ fn is_closed(words: &[String]) -> bool {
 }
 
 struct Expansion<'a> {
-    groups: Groups<'a>,
+    groups: Nodegroups<'a>,
     /// The groups that are being expanded, outermost first.
     open: Vec<String>,
     produced: usize,
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn classes_of_collective_nodes() {
         let groups = map! { "web" => "web1 or web2", "both" => "N@web or N@role::db" };
-        let with = Groups {
+        let with = Nodegroups {
             defined: &groups,
             classes: true,
         };

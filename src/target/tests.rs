@@ -459,7 +459,7 @@ fn form_and_size() {
     let fails = |tgt: Value, kind, delimiter| Target::parse(&tgt, kind, delimiter).unwrap_err();
     assert!(matches!(
         fails("x".into(), "sql", None),
-        TargetError::UnknownKind(_)
+        TargetError::UnknownType(_)
     ));
     assert!(matches!(
         fails(5.into(), "glob", None),
@@ -482,9 +482,12 @@ fn form_and_size() {
         fails(long.as_str().into(), "glob", None),
         TargetError::TooLong { .. }
     ));
-    assert_eq!(parse(Value::Nil, "").expr(), &Expr::Text(String::new()));
-    for kind in Kind::ALL {
-        assert_eq!(kind.to_string().parse::<Kind>().unwrap(), *kind);
+    assert_eq!(
+        parse(Value::Nil, "").expr(),
+        &TargetExpr::Text(String::new())
+    );
+    for kind in TargetType::ALL {
+        assert_eq!(kind.to_string().parse::<TargetType>().unwrap(), *kind);
     }
     let found = parse(long, "compound").expected(&crowd(1), &Map::new());
     assert!(
@@ -506,19 +509,19 @@ fn form_and_size() {
 
 proptest! {
     #[test]
-    fn nothing_panics(tgt in ".*", kind in 0..Kind::ALL.len(), delimiter in ".{0,2}") {
-        any_target(&tgt, Kind::ALL[kind], &delimiter);
+    fn nothing_panics(tgt in ".*", kind in 0..TargetType::ALL.len(), delimiter in ".{0,2}") {
+        any_target(&tgt, TargetType::ALL[kind], &delimiter);
     }
 
     #[test]
     fn likely_compounds(
         tgt in "(and |or |not |\\( |\\) |web\\* |[GPIJLNSERTM]\\|?@[a-z0-9:.*|/]{0,6} ){0,9}"
     ) {
-        any_target(&tgt, Kind::Compound, ":");
+        any_target(&tgt, TargetType::Compound, ":");
     }
 }
 
-fn any_target(tgt: &str, kind: Kind, delimiter: &str) {
+fn any_target(tgt: &str, kind: TargetType, delimiter: &str) {
     let master = crowd(2);
     let groups = map! { "a" => "web* or N@b", "b" => "N@a", "c" => tgt };
     let minion = Minion {
@@ -529,7 +532,7 @@ fn any_target(tgt: &str, kind: Kind, delimiter: &str) {
     };
     for tgt in [Value::from(tgt), Value::from(vec![Value::from(tgt)])] {
         if let Ok(target) = Target::parse(&tgt, kind.name(), Some(delimiter)) {
-            let _ = target.verdict(&minion);
+            let _ = target.try_matches(&minion);
             let _ = target.expected(&master, &groups);
         }
     }

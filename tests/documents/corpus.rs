@@ -5,8 +5,8 @@
 //! `HALITE_CORPUS=text` in the environment shows the cases whose names hold that text.
 
 use halite::jinja::{
-    Args, Cx, Dict, Environment, Error, ErrorKind, Loaded, Loader, Obj, Object, Options, filters,
-    methods, tests,
+    Args, Cx, Dict, Environment, EnvironmentOptions, Error, ErrorKind, LoadedTemplate, Obj, Object,
+    TemplateLoader, filters, methods, tests,
 };
 use halite::wire::{Map, Value, yaml};
 use serde_json::Value as Json;
@@ -58,8 +58,8 @@ struct Files {
     tpldir: Option<String>,
 }
 
-impl Loader for Files {
-    fn load(&self, name: &str, _from: Option<&str>) -> Result<Option<Loaded>, String> {
+impl TemplateLoader for Files {
+    fn load(&self, name: &str, _from: Option<&str>) -> Result<Option<LoadedTemplate>, String> {
         let relative = matches!(name.split('/').next(), Some("." | ".."));
         let found = match (&self.tpldir, relative) {
             (None, true) => return Ok(None),
@@ -87,7 +87,7 @@ impl Loader for Files {
         };
         let shown = if dir.is_empty() { "." } else { &dir };
         let file = if relative { name } else { &found };
-        Ok(Some(Loaded {
+        Ok(Some(LoadedTemplate {
             source: source.clone(),
             name: name.to_owned(),
             globals: vec![
@@ -162,7 +162,7 @@ fn dict(case: &Json, key: &str) -> Obj {
         .map_or_else(|| Dict::new().into(), |json| Obj::from(value(json)))
 }
 
-fn set_option(options: &mut Options, name: &str, value: &Json) {
+fn set_option(options: &mut EnvironmentOptions, name: &str, value: &Json) {
     let flag = value.as_bool().unwrap_or(false);
     let text = value.as_str().unwrap_or_default().to_owned();
     match name.to_lowercase().as_str() {
@@ -185,8 +185,8 @@ fn set_option(options: &mut Options, name: &str, value: &Json) {
 }
 
 /// The options of a case, and its template without the line that sets some.
-fn options(case: &Json) -> (Options, String) {
-    let mut options = Options::default();
+fn options(case: &Json) -> (EnvironmentOptions, String) {
+    let mut options = EnvironmentOptions::default();
     let given = case.get("opts").cloned().unwrap_or(Json::Null);
     options.strict_undefined = given.get("allow_undefined") != Some(&Json::Bool(true));
     let table = match text(case, "sls") {
@@ -443,11 +443,11 @@ const ANYTHING: [&str; 18] = [
 /// Whatever a template gives to whatever there is: an answer or an error, soon.
 #[test]
 fn nothing_panics() {
-    let options = Options {
+    let options = EnvironmentOptions {
         fuel: 200_000,
         max_size: 100_000,
         strict_undefined: false,
-        ..Options::default()
+        ..EnvironmentOptions::default()
     };
     let environment = Environment::new(options);
     let try_all = |call: &str| {

@@ -4,9 +4,9 @@ use super::finding::{Finding, Report, Verdict};
 use halite_client::runner;
 use halite_config::{MasterConfig, Roots};
 use halite_modules::execution;
-use halite_render::functions::offered;
+use halite_render::functions::exists;
 use halite_render::pipeline::Pipeline;
-use halite_render::survey::{SlsSurvey, look as survey};
+use halite_render::usage::{self, SlsUsage};
 use halite_store::files::backend_names;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -99,7 +99,7 @@ impl TreeChecker {
                     continue;
                 }
             };
-            let seen = survey(&text, &file.to_string_lossy(), &self.pipeline);
+            let seen = usage::scan(&text, &file.to_string_lossy(), &self.pipeline);
             self.file(tree, file, &seen, report);
             for (name, line) in &seen.states {
                 count(&mut states, name, file, *line);
@@ -134,7 +134,7 @@ impl TreeChecker {
         report.findings.push(found);
     }
 
-    fn file(&self, tree: Tree, file: &Path, seen: &SlsSurvey, report: &mut Report) {
+    fn file(&self, tree: Tree, file: &Path, seen: &SlsUsage, report: &mut Report) {
         let mut tell = |verdict, line, what: &str, note: String| {
             let found = Finding::about(verdict, file, what, note).at(line);
             report.findings.push(found);

@@ -3,7 +3,7 @@
 use super::{MasterStates, result};
 use crate::command::{self, CmdJob, CmdReturns};
 use crate::local::Job;
-use halite_render::state::result::good;
+use halite_render::state::result::check_result;
 use halite_wire::{Map, Value};
 
 /// `salt.state`: `state.sls`, `state.highstate` or `state.top` on a target.
@@ -88,7 +88,7 @@ fn summary(low: &Map, returns: &CmdReturns, allow_fail: i64) -> Map {
     let mut details = Vec::new();
     for (id, entry) in &returns.minions {
         let ret = entry.get("ret");
-        if !ret.is_some_and(|ret| good(ret, true)) {
+        if !ret.is_some_and(|ret| check_result(ret, true)) {
             if !forgiven.contains(id) {
                 failed.push(id.as_str());
                 details.extend(detail(id, ret));

@@ -1,6 +1,7 @@
 //! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
 
-use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use super::{Args, Function, Ran, RunContext, RunError};
+use halite_config::FileServerOptions;
 use halite_store::files::git::{self, GitFs};
 use halite_store::files::{FileServer, Form, backend_names, clear_lists};
 use halite_wire::{Map, Value};
@@ -83,11 +84,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// A file server that looks itself: nothing is kept under the account of whoever runs this.
+/// A file server without cached lists: none may belong to the account of the caller.
 fn server(context: &RunContext) -> FileServer {
-    let mut config = context.config.clone();
-    config.fileserver_list_cache_time = 0;
-    FileServer::new(&config)
+    FileServer::new(&FileServerOptions::from(&context.config).uncached())
 }
 
 fn backend(args: &Args, at: usize) -> Value {
@@ -122,7 +121,7 @@ fn with_git(context: &RunContext, args: &Args) -> bool {
 
 fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     if with_git(context, args) {
-        let mut git = GitFs::new(&context.config);
+        let mut git = GitFs::new(&(&context.config).into());
         let wanted = texts(args.get(1, "remotes"));
         let which = git.select(&wanted);
         git.update(&which, Some(&context.stop));
@@ -138,7 +137,7 @@ fn clear_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
     if !with_git(context, args) {
         return Ok(Value::from("No cache was cleared").into());
     }
-    let mut errors = git::clear_cache(&context.config);
+    let mut errors = git::clear_cache(&context.config.cachedir);
     if let Err(e) = clear_lists(&context.config.cachedir, &["gitfs".into()], None) {
         errors.push(e.to_string());
     }
@@ -167,7 +166,8 @@ fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<Runner
 fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<RunnerOutput, RunError> {
     let (mut done, mut errors) = (Vec::new(), Vec::new());
     if with_git(context, args) {
-        (done, errors) = GitFs::new(&context.config).mark(args.text(1, "remote").as_deref(), set);
+        (done, errors) =
+            GitFs::new(&(&context.config).into()).mark(args.text(1, "remote").as_deref(), set);
     }
     let (key, nothing) = if set {
         ("locked", "No locks were set")

@@ -5,7 +5,7 @@ use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::call::{RunEvents, keep};
 use crate::local::calling_user;
 use halite_config::MasterConfig;
-use halite_render::state::result::good;
+use halite_render::state::result::check_result;
 use halite_sys::daemon::write_atomic;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::msgpack::{self, Profile};
@@ -163,7 +163,7 @@ fn execute(
 /// A map with states below `data` succeeds if they do (`salt/utils/state.py check_result`).
 fn looks_successful(value: &Value) -> bool {
     match value.as_map().and_then(|m| m.get("data")) {
-        Some(data) => good(data, false),
+        Some(data) => check_result(data, false),
         None => true,
     }
 }

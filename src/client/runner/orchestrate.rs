@@ -7,8 +7,8 @@ use crate::sls;
 use halite_config::MasterConfig;
 use halite_master::functions::Call;
 use halite_render::gpg::decrypt_given;
-use halite_render::state::compile::{Compiled, Rules, compile, resolve};
-use halite_render::state::gather::gather;
+use halite_render::state::compile::{CompileOptions, Compiled, compile, resolve};
+use halite_render::state::highstate::render_highstate;
 use halite_render::state::{result, run};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
@@ -144,7 +144,11 @@ fn collect_high(
     let pillarenv = args.text(5, "pillarenv");
     let mut given = Value::Map(pillar(args, 4)?);
     if let Some(renderer) = args.text(6, "pillar_enc")
-        && let Err(why) = decrypt_given(&context.config, &mut given, &renderer.to_lowercase())
+        && let Err(why) = decrypt_given(
+            &(&context.config).into(),
+            &mut given,
+            &renderer.to_lowercase(),
+        )
     {
         // As in stock, it goes on with what is there.
         log::error!("pillar_enc: the pillar data of the call is not decrypted: {why}");
@@ -152,8 +156,8 @@ fn collect_high(
     let given = given.into_map().unwrap_or_default();
     let mut source =
         sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
-    let matches = [(saltenv, sls_names(args)?)];
-    let found = gather(&mut source, &matches, context.config.state_auto_order);
+    let matches = [(saltenv, wanted(args)?)];
+    let found = render_highstate(&mut source, &matches, context.config.state_auto_order);
     Ok(if found.errors.is_empty() {
         Ok(found.high)
     } else {
@@ -168,9 +172,9 @@ struct OrchestrationResult {
     good: bool,
 }
 
-impl OrchestrationResult {
-    fn new(config: &MasterConfig, results: Value) -> OrchestrationResult {
-        let good = result::good(&results, false);
+impl Came {
+    fn new(config: &MasterConfig, results: Value) -> Came {
+        let good = result::check_result(&results, false);
         let value = Value::Map(halite_wire::map! {config.id.as_str() => results});
         OrchestrationResult { value, good }
     }
@@ -197,13 +201,8 @@ impl OrchestrationResult {
     }
 }
 
-fn run_high(
-    context: &mut RunContext,
-    mut high: Map,
-    test: bool,
-    jid: String,
-) -> OrchestrationResult {
-    let rules = Rules {
+fn run_high(context: &mut RunContext, mut high: Map, test: bool, jid: String) -> Came {
+    let rules = CompileOptions {
         disabled_requisites: Vec::new(),
         watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
         orchestration_jid: Some(jid.clone()),
@@ -254,7 +253,7 @@ fn execute(
         runner: &runner,
         wheel: &wheel,
     };
-    let options = run::Options {
+    let options = run::RunOptions {
         test,
         failhard: config.failhard,
         max_parallel: 0,
@@ -317,9 +316,9 @@ fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
 }
 
 /// Data of a caller in the form of a file.
-fn normalize_high(data: Map) -> Result<Map, RunError> {
-    struct SingleSls(Option<Value>);
-    impl halite_render::state::gather::Source for SingleSls {
+fn padded(data: Map) -> Result<Map, RunError> {
+    struct Given(Option<Value>);
+    impl halite_render::state::highstate::SlsSource for Given {
         fn available(&self, _: &str) -> Option<Vec<String>> {
             Some(Vec::new())
         }
@@ -327,13 +326,13 @@ fn normalize_high(data: Map) -> Result<Map, RunError> {
             &mut self,
             _: &str,
             _: &str,
-        ) -> Result<Option<halite_render::state::gather::Rendered>, String> {
+        ) -> Result<Option<halite_render::state::highstate::RenderedSls>, String> {
             let data = self.0.take();
-            Ok(data.map(|data| halite_render::state::gather::Rendered { data, init: false }))
+            Ok(data.map(|data| halite_render::state::highstate::RenderedSls { data, init: false }))
         }
     }
     let matches = [("base".to_owned(), vec!["data".to_owned()])];
-    let found = gather(&mut SingleSls(Some(Value::Map(data))), &matches, true);
+    let found = render_highstate(&mut Given(Some(Value::Map(data))), &matches, true);
     if found.errors.is_empty() {
         Ok(found.high)
     } else {
@@ -341,9 +340,9 @@ fn normalize_high(data: Map) -> Result<Map, RunError> {
     }
 }
 
-fn show_sls(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
-    let value = match collect_high(context, args)? {
-        Ok(mut high) => match resolve(&mut high, &Rules::default()) {
+fn show_sls(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
+    let value = match gathered(context, args)? {
+        Ok(mut high) => match resolve(&mut high, &CompileOptions::default()) {
             Ok(()) => Value::Map(high),
             Err(errors) => Value::from(errors),
         },

@@ -1,8 +1,8 @@
 //! `pillar.show_pillar` and `pillar.show_top`: the pillar as the master compiles it
 //! (`salt/runners/pillar.py`).
 
-use super::{Args, Function, RunContext, RunError, RunnerOutput};
-use halite_render::pillar::{PillarMaster, PillarRequest};
+use super::{Args, Function, Ran, RunContext, RunError};
+use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_store::open;
 use halite_wire::Value;
 use halite_wire::ids::MinionId;
@@ -47,7 +47,7 @@ fn show_top(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunEr
 }
 
 /// The minion that is meant, with what was last cached of it.
-fn prepare(context: &RunContext, args: &Args) -> Result<(PillarMaster, PillarRequest), RunError> {
+fn prepare(context: &RunContext, args: &Args) -> Result<(PillarCompiler, PillarRequest), RunError> {
     let name = args.text(0, "minion").unwrap_or_else(|| "*".into());
     let id: MinionId = name
         .parse()
@@ -59,5 +59,5 @@ fn prepare(context: &RunContext, args: &Args) -> Result<(PillarMaster, PillarReq
     };
     let mut request = PillarRequest::new(id, grains);
     request.saltenv = Some(args.text(1, "saltenv").unwrap_or_else(|| "base".into()));
-    Ok((PillarMaster::new(&context.config), request))
+    Ok((PillarCompiler::new(&context.config), request))
 }

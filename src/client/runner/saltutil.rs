@@ -1,8 +1,8 @@
 //! `saltutil.sync_*`: modules in Python that administrators write, copied for stock's tools
 //! (`salt/runners/saltutil.py`). The master itself runs none of them.
 
-use super::{Args, Function, RunContext, RunError, RunnerOutput, not_available};
-use halite_config::SaltSeries;
+use super::{Args, Function, Ran, RunContext, RunError, not_available};
+use halite_config::{FileServerOptions, SaltSeries};
 use halite_store::files::FileServer;
 use halite_store::files::extmods::{Lists, sync};
 use halite_wire::{Map, Value};
@@ -127,10 +127,9 @@ fn one(context: &RunContext, args: &Args, form: &str) -> Value {
         white: list(args, 1, "extmod_whitelist", form, &config.extmod_whitelist),
         black: list(args, 2, "extmod_blacklist", form, &config.extmod_blacklist),
     };
-    // A list of files that is kept may be older than the files.
-    let mut fresh = config.clone();
-    fresh.fileserver_list_cache_time = 0;
-    sync(&mut FileServer::new(&fresh), config, form, &envs, &lists).into()
+    // A cached list may be older than the files.
+    let options = FileServerOptions::from(config).uncached();
+    sync(&mut FileServer::new(&options), config, form, &envs, &lists).into()
 }
 
 fn text(value: &Value) -> Option<String> {

@@ -127,11 +127,6 @@ impl MasterConfig {
         self.cachedir.join("pillar")
     }
 
-    /// Compiled pillars (`pillar_cache`).
-    pub fn pillar_cache(&self) -> PathBuf {
-        self.cachedir.join("pillar_cache")
-    }
-
     /// Runners that execute, one file for each.
     pub fn runner_jobs(&self) -> PathBuf {
         self.cachedir.join("proc")
@@ -165,11 +160,6 @@ impl MasterConfig {
     /// Mirrors of the file server's repositories.
     pub fn gitfs(&self) -> PathBuf {
         self.cachedir.join("gitfs")
-    }
-
-    /// Mirrors of the pillar's repositories.
-    pub fn git_pillar(&self) -> PathBuf {
-        self.cachedir.join("git_pillar")
     }
 
     /// What the returner role has copied already.

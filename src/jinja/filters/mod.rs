@@ -89,7 +89,7 @@ pub fn find(name: &str) -> Option<FilterFn> {
 }
 
 /// Whether a filter can be used: it is here, and is none of those that look at the disk or the network.
-pub fn offered(name: &str) -> bool {
+pub fn exists(name: &str) -> bool {
     find(name).is_some() && !refused::TABLE.iter().any(|(known, _)| *known == name)
 }
 

@@ -4,7 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, must, text_of};
-use halite_target::{PyRegex, RegexMode, RegexTemplate as Template};
+use halite_target::{PyRegex, RegexFlags, RegexTemplate as Template};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("regex_escape", regex_escape),
@@ -27,14 +27,14 @@ fn compiled(
     multiline: bool,
     anchored: bool,
 ) -> Result<PyRegex, Error> {
-    let mode = RegexMode {
+    let mode = RegexFlags {
         ignore_case,
         multiline,
         anchored,
         exact: true,
-        ..RegexMode::default()
+        ..RegexFlags::default()
     };
-    PyRegex::with_mode(text_of(pattern)?, mode).map_err(|why| Error::new(ErrorKind::Other, why))
+    PyRegex::with_flags(text_of(pattern)?, mode).map_err(|why| Error::new(ErrorKind::Other, why))
 }
 
 /// Whether a pattern matches at the start of a text.

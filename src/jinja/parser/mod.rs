@@ -5,7 +5,7 @@ mod stmt;
 mod templates;
 
 use super::ast::{Block, Expr, ExprKind, Template};
-use super::env::Options;
+use super::env::EnvironmentOptions;
 use super::error::Error;
 use super::lexer::{Tok, Token, tokenize};
 use super::stack;
@@ -56,7 +56,7 @@ pub fn parse(
     source: &str,
     name: &Rc<str>,
     anonymous: bool,
-    options: &Options,
+    options: &EnvironmentOptions,
 ) -> Result<Template, Error> {
     let tokens = tokenize(source, name, options)?;
     let mut parser = Parser {
@@ -71,7 +71,7 @@ pub fn parse(
         soft: false,
         inner: 0,
         loops: 0,
-        stack: stack::here(),
+        stack: stack::pointer(),
     };
     let body = parser.subparse(None)?;
     Ok(Template {

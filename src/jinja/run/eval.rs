@@ -4,7 +4,7 @@ use super::Scope;
 use crate::ast::{CallArgs, Comparison, Cond, Expr, ExprKind, Filter, Test};
 use crate::cx::Cx;
 use crate::error::Error;
-use crate::value::{Args, Dict, Obj, What, quote};
+use crate::value::{Args, Dict, Obj, UndefinedKind, quote};
 use crate::{arith, escape, ops, stack};
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ impl Cx {
             ExprKind::Const(value) => Ok(value.clone()),
             ExprKind::Name(name) => Ok(match scope.lookup(name) {
                 Some(value) => value,
-                None => self.missing(What::Name(name.clone())),
+                None => self.missing(UndefinedKind::Name(name.clone())),
             }),
             ExprKind::Attr(value, name) => {
                 let value = self.eval(scope, value)?;
@@ -163,9 +163,9 @@ impl Cx {
         }
         let position = scope.template.position(line);
         // Lenient even where undefined values are strict.
-        Ok(Obj::Undefined(Rc::new(crate::value::Missing {
+        Ok(Obj::Undefined(Rc::new(crate::value::Undefined {
             strict: false,
-            what: What::Hint(format!(
+            what: UndefinedKind::Hint(format!(
                 "the inline if-expression on {position} evaluated to false and no else \
                      section was defined."
             )),

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 fn environment() -> Environment {
-    Environment::new(Options::default())
+    Environment::new(EnvironmentOptions::default())
 }
 
 fn render(source: &str) -> Result<String, Error> {
@@ -25,14 +25,14 @@ struct Files(
     RefCell<Vec<Option<String>>>,
 );
 
-impl Loader for Files {
-    fn load(&self, name: &str, from: Option<&str>) -> Result<Option<Loaded>, String> {
+impl TemplateLoader for Files {
+    fn load(&self, name: &str, from: Option<&str>) -> Result<Option<LoadedTemplate>, String> {
         self.1.borrow_mut().push(from.map(str::to_owned));
         if name == "broken" {
             return Err("the disk is gone".to_owned());
         }
         let found = self.0.iter().find(|(known, _)| *known == name);
-        Ok(found.map(|(_, source)| Loaded {
+        Ok(found.map(|(_, source)| LoadedTemplate {
             source: (*source).to_owned(),
             name: format!("salt://{name}"),
             globals: vec![("tplfile".to_owned(), Obj::from(name))],
@@ -79,9 +79,9 @@ fn limits_end_a_template_and_nothing_else() {
             .to_owned(),
     ];
     for case in cases {
-        let options = Options {
+        let options = EnvironmentOptions {
             fuel: 1_000_000,
-            ..Options::default()
+            ..EnvironmentOptions::default()
         };
         let result = Environment::new(options).render(&case, "top.sls", Vec::new());
         let error = result.expect_err(case.get(..40).unwrap_or(&case));
@@ -140,9 +140,9 @@ fn variables_and_the_loader_are_seen_by_imported_templates() {
 
 #[test]
 fn lenient_undefined_prints_nothing() {
-    let options = Options {
+    let options = EnvironmentOptions {
         strict_undefined: false,
-        ..Options::default()
+        ..EnvironmentOptions::default()
     };
     let environment = Environment::new(options);
     let run = |source: &str| environment.render(source, "top.sls", Vec::new());

@@ -25,7 +25,7 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub enum Obj {
     /// A name, attribute or element that does not exist (`jinja2.Undefined`, `StrictUndefined`).
-    Undefined(Rc<Missing>),
+    Undefined(Rc<Undefined>),
     /// `None`.
     None,
     /// `True` or `False`; a number too.
@@ -66,15 +66,15 @@ pub type PyDict = Rc<std::cell::RefCell<Dict>>;
 pub type PySet = Rc<std::cell::RefCell<Set>>;
 
 /// Why a value is missing, and how it behaves.
-pub struct Missing {
+pub struct Undefined {
     /// Whether printing, comparing, testing and iterating fail too (`StrictUndefined`).
     pub strict: bool,
     /// What is missing.
-    pub what: What,
+    pub what: UndefinedKind,
 }
 
 /// What is missing.
-pub enum What {
+pub enum UndefinedKind {
     /// A variable.
     Name(Rc<str>),
     /// An attribute or an element of an object that Jinja calls `owner`
@@ -91,26 +91,26 @@ pub enum What {
     Unsafe(String),
 }
 
-impl Missing {
+impl Undefined {
     /// The sentence Jinja gives.
     pub fn message(&self) -> String {
         match &self.what {
-            What::Name(name) => format!("{} is undefined", quote(name)),
-            What::Element { owner, key } => match key.as_str() {
+            UndefinedKind::Name(name) => format!("{} is undefined", quote(name)),
+            UndefinedKind::Element { owner, key } => match key.as_str() {
                 Some(name) => format!("{} has no attribute {}", quote(owner), quote(name)),
                 None => {
                     let key = key.repr().unwrap_or_else(|_| "?".to_owned());
                     format!("{owner} has no element {key}")
                 }
             },
-            What::Hint(text) | What::Unsafe(text) => text.clone(),
+            UndefinedKind::Hint(text) | UndefinedKind::Unsafe(text) => text.clone(),
         }
     }
 
     /// The error of using it.
     pub fn error(&self) -> Error {
         let kind = match self.what {
-            What::Unsafe(_) => ErrorKind::Security,
+            UndefinedKind::Unsafe(_) => ErrorKind::Security,
             _ => ErrorKind::Undefined,
         };
         Error::new(kind, self.message())

@@ -1,6 +1,6 @@
 //! Whether all minions of a job belong to a target for which a user has permissions.
 
-use halite_target::{Answers, Inventory, MinionId, Question, Target};
+use halite_target::{DataQuery, Inventory, MinionId, QueryResults, Target};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -63,12 +63,12 @@ impl Strict<'_> {
 /// Answers, while it is noted of which minions nothing is known.
 struct Noted<'a> {
     strict: &'a Strict<'a>,
-    inner: Box<dyn Answers + 'a>,
+    inner: Box<dyn QueryResults + 'a>,
 }
 
-impl Answers for Noted<'_> {
-    fn of(&self, at: usize) -> Option<bool> {
-        let found = self.inner.of(at);
+impl QueryResults for Noted<'_> {
+    fn get(&self, at: usize) -> Option<bool> {
+        let found = self.inner.get(at);
         if found.is_none()
             && let Some(id) = self.strict.ids().get(at)
         {
@@ -105,11 +105,11 @@ impl Inventory for Strict<'_> {
         self.note(id, found)
     }
 
-    fn answers<'b>(&'b self, question: Question<'b>) -> Option<Box<dyn Answers + 'b>> {
+    fn query<'b>(&'b self, question: DataQuery<'b>) -> Option<Box<dyn QueryResults + 'b>> {
         if !self.inner.caches_data() {
             return None;
         }
-        let inner = self.inner.answers(question)?;
+        let inner = self.inner.query(question)?;
         Some(Box::new(Noted {
             strict: self,
             inner,

@@ -7,7 +7,7 @@ use crate::functions::WheelHook;
 use crate::roles::RoleError;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
-use halite_render::pillar::PillarMaster;
+use halite_render::pillar::PillarCompiler;
 use halite_store::files::FileServer;
 use halite_store::jobs::JobStore;
 use halite_store::keys::{KeyState, KeyStore};
@@ -56,7 +56,7 @@ pub(crate) struct Context {
     next_aes: Option<AesKey>,
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
-    pillar: Option<Rc<PillarMaster>>,
+    pillar: Option<Rc<PillarCompiler>>,
     /// What this worker has done.
     pub stats: Stats,
 }
@@ -128,7 +128,7 @@ impl Context {
             sessions: open::session_store(&config),
             jobs: Box::new(open::job_store(&config)),
             minions: open::minion_cache(&config),
-            files: FileServer::new(&config),
+            files: FileServer::new(&(&*config).into()),
             mine: open::mine_store(&config),
             bus: Bus::new(&config),
             batch: super::batch::Batch::default(),
@@ -167,10 +167,10 @@ impl Context {
     }
 
     /// The compiler of pillars; made when it is first needed.
-    pub fn pillar(&mut self) -> Rc<PillarMaster> {
+    pub fn pillar(&mut self) -> Rc<PillarCompiler> {
         let config = &self.config;
         self.pillar
-            .get_or_insert_with(|| Rc::new(PillarMaster::new(config)))
+            .get_or_insert_with(|| Rc::new(PillarCompiler::new(config)))
             .clone()
     }
 

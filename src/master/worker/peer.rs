@@ -14,7 +14,7 @@ use halite_store::jobs::StoredReturn;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::safe_open::open_no_follow;
 use halite_target::{
-    Inventory, Kind, MinionId, PyRegex, Target, expand_compound, expand_nodegroup,
+    Inventory, MinionId, PyRegex, Target, TargetType, expand_compound, expand_nodegroup,
 };
 use halite_wire::ids::Jid;
 use halite_wire::yaml::wire_input;
@@ -242,8 +242,8 @@ fn guesses(
     found: &[String],
 ) -> bool {
     let exact = match target.kind() {
-        Kind::Pillar | Kind::PillarPcre => "pillar_exact",
-        Kind::Compound => "compound_pillar_exact",
+        TargetType::Pillar | TargetType::PillarPcre => "pillar_exact",
+        TargetType::Compound => "compound_pillar_exact",
         _ => return false,
     };
     let Ok(exact) = Target::parse(tgt, exact, None) else {

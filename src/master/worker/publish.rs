@@ -8,8 +8,8 @@ use crate::roles::RoleError;
 use halite_config::SaltSeries;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
-use halite_store::minions::MinionInventory;
-use halite_target::{Kind, Target, TargetError};
+use halite_store::minions::Known;
+use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
@@ -181,7 +181,10 @@ fn shown(job: &Map) -> String {
 }
 
 fn by_id(target: &Target) -> bool {
-    matches!(target.kind(), Kind::Glob | Kind::Pcre | Kind::List)
+    matches!(
+        target.kind(),
+        TargetType::Glob | TargetType::Pcre | TargetType::List
+    )
 }
 
 fn strip_secrets(load: &mut Map) {

@@ -4,7 +4,7 @@ use super::declare::{Function, Module, Result, args};
 use super::nested::{DELIMITER, traverse};
 use super::{Call, CallError, python};
 use crate::files::FileClient;
-use halite_render::merge::{NotMaps, update as merge_into};
+use halite_render::merge::{MergeError, update as merge_into};
 use halite_wire::{Map, Value, yaml};
 
 pub(super) const MODULE: Module = Module {
@@ -85,8 +85,8 @@ fn get(call: &mut Call<'_>) -> Result {
         .unwrap_or_else(|| call.arg("default").clone()))
 }
 
-fn not_maps() -> CallError {
-    CallError::Type(NotMaps.to_string())
+fn not_maps() -> Fault {
+    Fault::Type(MergeError.to_string())
 }
 
 fn merged(dest: &Value, src: &Value, lists: bool) -> Result<Map> {

@@ -1,9 +1,9 @@
 //! `match`: whether a target matches this minion.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, CallError, Context, python};
-use halite_render::choose;
-use halite_render::merge::NotMaps;
+use super::{Call, Context, Fault, python};
+use halite_render::filter_by;
+use halite_render::merge::MergeError;
 use halite_target::{IpTest, Subject, Target};
 use halite_wire::{Map, Value};
 
@@ -108,14 +108,14 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
         ctx: call.ctx,
     };
     let meant = Target::parse(tgt, kind, delimiter.as_deref())
-        .and_then(|target| target.verdict(&about))
+        .and_then(|target| target.try_matches(&about))
         .inspect_err(|e| log::error!("{e}"));
     Ok(meant.unwrap_or(false).into())
 }
 
-impl From<NotMaps> for CallError {
-    fn from(e: NotMaps) -> CallError {
-        CallError::Type(e.to_string())
+impl From<MergeError> for Fault {
+    fn from(e: MergeError) -> Fault {
+        Fault::Type(e.to_string())
     }
 }
 
@@ -145,8 +145,8 @@ fn filter_by_match(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
         Value::Map(map) if !map.is_empty() => Some((map, call.flag("merge_lists"))),
         _ => None,
     };
-    let found = choose::filter_by(lookup, default, over, |key| {
-        let meant = target_matches(call, key)?;
+    let found = filter_by::filter_by(lookup, default, over, |key| {
+        let meant = meant(call, key)?;
         if meant && over.is_none() && call.flag("merge") {
             Err(CallError::raised(
                 "salt.exceptions.SaltException",
@@ -164,7 +164,7 @@ fn filter_by(call: &mut Call<'_>) -> Result {
 }
 
 fn search_by(call: &mut Call<'_>) -> Result {
-    choose::search_by(&lookup(call)?, |tgt| target_matches(call, tgt))
+    filter_by::search_by(&lookup(call)?, |tgt| meant(call, tgt))
 }
 
 fn ifelse(call: &mut Call<'_>) -> Result {

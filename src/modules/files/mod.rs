@@ -19,7 +19,7 @@ pub use web::{Downloaded, GetUrl};
 use crate::context::{CallError, Context};
 use halite_channel::link::{Link, LinkError};
 use halite_channel::session::lock;
-use halite_config::MasterConfig;
+use halite_config::FileServerOptions;
 use halite_crypto::HashType;
 use halite_store::files::{FileServer, Form, stat_list};
 use halite_wire::{Map, Value};
@@ -29,19 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Options the local file server shares with the master's.
-const SERVER_OPTIONS: &[&str] = &[
-    "file_roots",
-    "fileserver_backend",
-    "file_ignore_regex",
-    "file_ignore_glob",
-    "fileserver_followsymlinks",
-    "fileserver_ignoresymlinks",
-    "hash_type",
-    "file_buffer_size",
-];
-
-/// Why a file is not available, although it may exist.
+/// Why there is no file, although the file server may have it.
 #[derive(Debug)]
 pub enum FileError {
     /// The master is unreachable.
@@ -294,23 +282,10 @@ pub fn hash_file(path: &Path, kind: HashType) -> io::Result<String> {
 /// A file server for this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).
 fn local_server(ctx: &Context) -> Result<FileServer> {
     let bad = |e: &dyn fmt::Display| FileError::Answer(e.to_string());
-    let text = |path: &Path| Value::Str(path.to_string_lossy().into_owned());
-    let mut options = halite_wire::map! {
-        "cachedir" => text(&ctx.cachedir),
-        "sock_dir" => "/",
-        // After an edit, the next state run must see the current files.
-        "fileserver_list_cache_time" => 0,
-    };
-    for (key, value) in ctx.opts.iter() {
-        let Some(key) = key.as_str() else {
-            continue;
-        };
-        if SERVER_OPTIONS.contains(&key) || key.starts_with("gitfs_") {
-            options.set(key, value.clone());
-        }
-    }
-    let config = MasterConfig::from_map(options, Path::new("/")).map_err(|e| bad(&e))?;
-    Ok(FileServer::new(&config))
+    let mut options = FileServerOptions::of_minion(&ctx.opts).map_err(|e| bad(&e))?;
+    options.cachedir.clone_from(&ctx.cachedir);
+    // A state applied right after an edit must see the new file.
+    Ok(FileServer::new(&options.uncached()))
 }
 
 fn serve(server: &mut FileServer, load: &Map) -> io::Result<Value> {

@@ -1,9 +1,9 @@
 //! `cmd.*` on the master, and where programs are (`salt/modules/cmdmod.py`).
 //!
-//! Templates are files of the administrator, who may run what he likes. Commands run as the
-//! account of the master, without a shell unless one is asked for, until the pillar's deadline.
+//! Templates are the operator's own files, so commands are not restricted. They run under the master's
+//! account, without a shell unless one is asked for, and are killed at the pillar's deadline.
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
 use halite_sys::command::{Helper, LOCALE, Output};
 use halite_wire::{Value, shlex};
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ fn text(bytes: &[u8], call: &Call) -> Value {
     }
 }
 
-fn run_all(scope: &Scope, call: &Call) -> Outcome {
+fn run_all(scope: &FunctionContext, call: &Call) -> CallResult {
     let output = start(scope, call, false, false)?;
     Ok(Value::Map(halite_wire::map! {
         "pid" => output.pid, "retcode" => output.code,
@@ -92,9 +92,14 @@ fn run_all(scope: &Scope, call: &Call) -> Outcome {
     }))
 }
 
-fn start(scope: &Scope, call: &Call, shell: bool, merge: bool) -> Result<Output, Fault> {
+fn start(
+    scope: &FunctionContext,
+    call: &Call,
+    shell: bool,
+    merge: bool,
+) -> Result<Output, CallError> {
     if call.some("runas").is_some() {
-        return Err(Fault::Function(
+        return Err(CallError::Function(
             "runas is not available in templates of this master".into(),
         ));
     }
@@ -110,7 +115,7 @@ fn start(scope: &Scope, call: &Call, shell: bool, merge: bool) -> Result<Output,
     } else {
         match &given {
             Value::Array(items) => items.iter().map(text_of).collect(),
-            other => shlex::split(&text_of(other)).map_err(|e| Fault::Other(e.to_owned()))?,
+            other => shlex::split(&text_of(other)).map_err(|e| CallError::Other(e.to_owned()))?,
         }
     };
     let mut env: Vec<(String, Option<String>)> = LOCALE
@@ -141,18 +146,18 @@ fn start(scope: &Scope, call: &Call, shell: bool, merge: bool) -> Result<Output,
         left.min(Duration::from_secs(own))
     };
     let output = helper.run(limit).map_err(|e| {
-        Fault::Function(format!(
+        CallError::Function(format!(
             "Unable to run command '{}', reason: {e}",
             text_of(&given)
         ))
     })?;
     if output.code != 0 && call.flag("raise_err", false) {
-        return Err(Fault::Function(text_of(&text(&output.stdout, call))));
+        return Err(CallError::Function(text_of(&text(&output.stdout, call))));
     }
     Ok(output)
 }
 
-/// The program in `PATH`.
+/// Finds a program in `PATH`.
 fn which(program: &str) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;
     let runs = |path: &std::path::Path| {

@@ -1,7 +1,7 @@
 //! `test.*`, `defaults.*` and functions that change their arguments in place
 //! (`salt/modules/test.py`, `defaults.py`, `slsutil.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run};
 use crate::merge::update;
 use halite_jinja::{Cx, Error, Obj};
 use halite_wire::{Map, Value};
@@ -81,14 +81,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-fn arg(_: &Scope, call: &Call) -> Outcome {
+fn arg(_: &FunctionContext, call: &Call) -> CallResult {
     Ok(Value::Map(
         halite_wire::map! {"args" => call.rest.clone(), "kwargs" => call.more.clone()},
     ))
 }
 
-fn exception(_: &Scope, call: &Call) -> Outcome {
-    Err(Fault::Other(match call.some("message") {
+fn exception(_: &FunctionContext, call: &Call) -> CallResult {
+    Err(CallError::Other(match call.some("message") {
         None => "Test Exception".to_owned(),
         Some(_) => call.text("message"),
     }))
@@ -105,7 +105,7 @@ fn truthy(value: Option<&Obj>, default: bool) -> Result<bool, Error> {
     value.map_or(Ok(default), Obj::truthy)
 }
 
-/// Puts `merged` into the dict that the template holds, and gives it back.
+/// Replaces the content of the template's own dict with `merged` and returns the dict.
 fn put_back(dest: Option<&Obj>, merged: &Map) -> Result<Obj, Error> {
     let Some(Obj::Dict(dict)) = dest else {
         return Ok(Obj::from(merged));
@@ -118,7 +118,7 @@ fn put_back(dest: Option<&Obj>, merged: &Map) -> Result<Obj, Error> {
     Ok(Obj::Dict(dict.clone()))
 }
 
-fn update_live(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
+fn update_live(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
     let (mut dest, upd) = (as_map(args[0].as_ref())?, as_map(args[1].as_ref())?);
     if truthy(args[2].as_ref(), true)? {
         update(&mut dest, &upd, truthy(args[3].as_ref(), false)?)
@@ -133,8 +133,8 @@ fn update_live(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error
     put_back(args[0].as_ref(), &dest)
 }
 
-/// `None` counts as an empty dict unless `convert_none` says no.
-fn defaults_merge(_: &Scope, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
+/// `None` counts as an empty dict unless `convert_none` is false.
+fn defaults_merge(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
     let convert = truthy(args[4].as_ref(), true)?;
     let read = |value: &Option<Obj>| match value {
         Some(Obj::None) if convert => Ok(Map::new()),

@@ -1,13 +1,13 @@
-//! `file.*`, `environ.*`, `dnsutil.*`, `network.*`: a look at the master's host
+//! `file.*`, `environ.*`, `dnsutil.*`, `network.*`: read-only functions about the master's host
 //! (`salt/modules/file.py`, `environ.py`, `dnsutil.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
 use halite_wire::Value;
 use std::io::Read;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// Most bytes that a template reads from one file.
+/// Bytes that a template can read from one file.
 const MAX_READ: u64 = 16 << 20;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -113,8 +113,8 @@ fn dir(path: &str) -> &str {
     }
 }
 
-/// `os.path.join`: an absolute part starts anew.
-fn join(_: &Scope, call: &Call) -> Outcome {
+/// `os.path.join`: an absolute part discards those before it.
+fn join(_: &FunctionContext, call: &Call) -> CallResult {
     let mut out = String::new();
     for part in call.rest.iter().map(text_of) {
         if part.starts_with('/') {
@@ -129,15 +129,15 @@ fn join(_: &Scope, call: &Call) -> Outcome {
     Ok(out.into())
 }
 
-fn io_fault(path: &Path, e: &std::io::Error) -> Fault {
-    Fault::Other(format!("{}: {e}", path.display()))
+fn io_fault(path: &Path, e: &std::io::Error) -> CallError {
+    CallError::Other(format!("{}: {e}", path.display()))
 }
 
-fn read(_: &Scope, call: &Call) -> Outcome {
+fn read(_: &FunctionContext, call: &Call) -> CallResult {
     let path = path(call);
     let file = std::fs::File::open(&path).map_err(|e| io_fault(&path, &e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(Fault::Other(format!(
+        return Err(CallError::Other(format!(
             "{} is no regular file",
             path.display()
         )));
@@ -145,7 +145,7 @@ fn read(_: &Scope, call: &Call) -> Outcome {
     let mut bytes = Vec::new();
     let read = file.take(MAX_READ + 1).read_to_end(&mut bytes);
     if read.map_err(|e| io_fault(&path, &e))? as u64 > MAX_READ {
-        Err(Fault::Other(format!(
+        Err(CallError::Other(format!(
             "{} is longer than {MAX_READ} octets",
             path.display()
         )))
@@ -157,10 +157,10 @@ fn read(_: &Scope, call: &Call) -> Outcome {
     }
 }
 
-fn readdir(_: &Scope, call: &Call) -> Outcome {
+fn readdir(_: &FunctionContext, call: &Call) -> CallResult {
     let path = path(call);
     let entries = std::fs::read_dir(&path)
-        .map_err(|_| Fault::Function("A valid directory was not specified.".into()))?;
+        .map_err(|_| CallError::Function("A valid directory was not specified.".into()))?;
     let names = entries
         .flatten()
         .map(|e| Value::from(e.file_name().to_string_lossy().as_ref()));
@@ -169,14 +169,14 @@ fn readdir(_: &Scope, call: &Call) -> Outcome {
     ))
 }
 
-fn environ(_: &Scope, call: &Call) -> Outcome {
+fn environ(_: &FunctionContext, call: &Call) -> CallResult {
     let found = std::env::var(call.text("key")).ok().map(Value::from);
     Ok(found
         .or_else(|| call.get("default").cloned())
         .unwrap_or_else(|| "".into()))
 }
 
-fn environ_has(_: &Scope, call: &Call) -> Outcome {
+fn environ_has(_: &FunctionContext, call: &Call) -> CallResult {
     let found = std::env::var(call.text("key")).ok();
     Ok(match call.some("value") {
         None => found.is_some().into(),
@@ -184,10 +184,10 @@ fn environ_has(_: &Scope, call: &Call) -> Outcome {
     })
 }
 
-/// Addresses by the resolver of the system; its own limits of time apply.
-fn lookup(call: &Call, kind: fn(&IpAddr) -> bool) -> Outcome {
+/// Addresses from the system's resolver, which has its own timeouts.
+fn lookup(call: &Call, kind: fn(&IpAddr) -> bool) -> CallResult {
     if call.some("nameserver").is_some() {
-        return Err(Fault::Function(
+        return Err(CallError::Function(
             "nameserver is not available in templates of this master".into(),
         ));
     }

@@ -1,7 +1,7 @@
-//! `grains.*`, `pillar.*`, `config.*`: what is known of the minion
+//! `grains.*`, `pillar.*`, `config.*`: data of the minion
 //! (`salt/modules/grains.py`, `pillar.py`, `config.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of, traverse_map};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of, traverse_map};
 use crate::merge::update;
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
@@ -180,21 +180,21 @@ fn look(data: &Map, call: &Call) -> Option<Value> {
     traverse_map(data, &call.text("key"), &delimiter(call))
 }
 
-fn grains_get(scope: &Scope, call: &Call) -> Outcome {
+fn grains_get(scope: &FunctionContext, call: &Call) -> CallResult {
     let default = || call.get("default").cloned().unwrap_or_else(|| "".into());
     Ok(look(&scope.grains, call).unwrap_or_else(default))
 }
 
-fn grains_item(scope: &Scope, call: &Call) -> Outcome {
+fn grains_item(scope: &FunctionContext, call: &Call) -> CallResult {
     item(&scope.grains, call)
 }
 
-fn pillar_item(scope: &Scope, call: &Call) -> Outcome {
+fn pillar_item(scope: &FunctionContext, call: &Call) -> CallResult {
     item(&scope.pillar, call)
 }
 
 /// Each key with its value.
-fn item(data: &Map, call: &Call) -> Outcome {
+fn item(data: &Map, call: &Call) -> CallResult {
     let default = call
         .more
         .get("default")
@@ -209,18 +209,18 @@ fn item(data: &Map, call: &Call) -> Outcome {
     Ok(Value::Map(found.collect()))
 }
 
-fn has_value(scope: &Scope, call: &Call) -> Outcome {
+fn has_value(scope: &FunctionContext, call: &Call) -> CallResult {
     Ok(traverse_map(&scope.grains, &call.text("key"), ":")
         .is_some_and(|v| v.truthy())
         .into())
 }
 
-fn equals(scope: &Scope, call: &Call) -> Outcome {
+fn equals(scope: &FunctionContext, call: &Call) -> CallResult {
     let own = traverse_map(&scope.grains, &call.text("key"), ":").unwrap_or_else(|| "".into());
     Ok((text_of(&own) == call.text("value")).into())
 }
 
-fn filter_by(scope: &Scope, call: &Call) -> Outcome {
+fn filter_by(scope: &FunctionContext, call: &Call) -> CallResult {
     let grain = match call.some("grain") {
         None => "os_family".to_owned(),
         Some(_) => call.text("grain"),
@@ -228,14 +228,14 @@ fn filter_by(scope: &Scope, call: &Call) -> Outcome {
     filter(&scope.grains, &grain, call)
 }
 
-fn pillar_filter_by(scope: &Scope, call: &Call) -> Outcome {
+fn pillar_filter_by(scope: &FunctionContext, call: &Call) -> CallResult {
     filter(&scope.pillar, &call.text("pillar"), call)
 }
 
 /// `salt/utils/data.py filter_by`.
-fn filter(data: &Map, lookup: &str, call: &Call) -> Outcome {
+fn filter(data: &Map, lookup: &str, call: &Call) -> CallResult {
     let Some(Value::Map(table)) = call.get("lookup_dict") else {
-        return Err(Fault::Type("filter_by needs a dictionary".into()));
+        return Err(CallError::Type("filter_by needs a dictionary".into()));
     };
     let found = traverse_map(data, lookup, ":").unwrap_or_else(|| Value::Array(Vec::new()));
     let values = match &found {
@@ -272,7 +272,7 @@ fn filter(data: &Map, lookup: &str, call: &Call) -> Outcome {
                 Value::Map(base)
             }
             (_, Value::Map(_)) => {
-                return Err(Fault::Other(
+                return Err(CallError::Other(
                     "filter_by default and look-up values must both be dictionaries.".into(),
                 ));
             }
@@ -286,16 +286,16 @@ fn filter(data: &Map, lookup: &str, call: &Call) -> Outcome {
             update(&mut own, merge, false);
             Ok(Value::Map(own))
         }
-        (Some(Value::Map(_)), _) => Err(Fault::Type(
+        (Some(Value::Map(_)), _) => Err(CallError::Type(
             "Cannot update using non-dict types in dictupdate.update()".into(),
         )),
-        (Some(_), _) => Err(Fault::Other(
+        (Some(_), _) => Err(CallError::Other(
             "filter_by merge argument must be a dictionary.".into(),
         )),
     }
 }
 
-fn pillar_get(scope: &Scope, call: &Call) -> Outcome {
+fn pillar_get(scope: &FunctionContext, call: &Call) -> CallResult {
     let found = look(&scope.pillar, call);
     let default = call.get("default");
     if call.flag("merge", false) {
@@ -321,7 +321,7 @@ fn pillar_get(scope: &Scope, call: &Call) -> Outcome {
         .unwrap_or_else(|| "".into()))
 }
 
-fn pillar_raw(scope: &Scope, call: &Call) -> Outcome {
+fn pillar_raw(scope: &FunctionContext, call: &Call) -> CallResult {
     let Some(key) = call.some("key") else {
         return Ok(map(&scope.pillar));
     };
@@ -332,8 +332,8 @@ fn pillar_raw(scope: &Scope, call: &Call) -> Outcome {
         .unwrap_or_else(|| Value::Map(Map::new())))
 }
 
-/// Options of the master, grains, pillar, in this order.
-fn config_get(scope: &Scope, call: &Call) -> Outcome {
+/// Looks in the options of the master, the grains and the pillar, in this order.
+fn config_get(scope: &FunctionContext, call: &Call) -> CallResult {
     let from = |data: &Map, omit: &str| {
         if call.flag(omit, false) {
             None
@@ -349,7 +349,7 @@ fn config_get(scope: &Scope, call: &Call) -> Outcome {
         .unwrap_or_else(|| "".into()))
 }
 
-fn config_option(scope: &Scope, call: &Call) -> Outcome {
+fn config_option(scope: &FunctionContext, call: &Call) -> CallResult {
     let name = call.text("value");
     let found = scope.opts.get(&name).or_else(|| scope.pillar.get(&name));
     Ok(found

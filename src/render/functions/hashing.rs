@@ -1,6 +1,6 @@
 //! `hashutil.*` (`salt/modules/hashutil.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run};
 use halite_crypto::HashType;
 use halite_wire::{Value, base64};
 
@@ -55,21 +55,21 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-fn digest(_: &Scope, call: &Call) -> Outcome {
+fn digest(_: &FunctionContext, call: &Call) -> CallResult {
     let name = match call.some("checksum") {
         None => "md5".to_owned(),
         Some(_) => call.text("checksum"),
     };
     match name.parse::<HashType>() {
         Ok(hash) => Ok(hash.hex(call.text("instr").as_bytes()).into()),
-        Err(_) => Err(Fault::Function(format!(
+        Err(_) => Err(CallError::Function(format!(
             "Hash func '{name}' is not supported."
         ))),
     }
 }
 
-fn decode(_: &Scope, call: &Call) -> Outcome {
-    let octets = base64::decode(call.text("instr").as_bytes()).map_err(Fault::Other)?;
+fn decode(_: &FunctionContext, call: &Call) -> CallResult {
+    let octets = base64::decode(call.text("instr").as_bytes()).map_err(CallError::Other)?;
     Ok(match String::from_utf8(octets) {
         Ok(text) => text.into(),
         Err(e) => Value::Bytes(e.into_bytes()),

@@ -1,11 +1,11 @@
-//! The variable `salt` of templates, whoever has the functions behind it.
+//! The variable `salt` of templates and the trait behind it.
 
 use halite_jinja::{Cx, Error, Obj, Object};
 use std::rc::Rc;
 
-/// Who has functions for templates.
-pub trait Loader {
-    /// The function of a full name, `module.function`, as templates call it.
+/// Finds the functions that templates call.
+pub trait FunctionLoader {
+    /// The function of a full name, `module.function`, as an object for templates.
     fn function(&self, name: &str) -> Option<Obj>;
 
     /// Whether there is such a module.
@@ -17,10 +17,10 @@ pub trait Loader {
     }
 }
 
-/// The functions of two: where both have one, the first's.
-pub struct Both(pub Rc<dyn Loader>, pub Rc<dyn Loader>);
+/// Two loaders; the first one takes precedence.
+pub struct ChainedLoader(pub Rc<dyn FunctionLoader>, pub Rc<dyn FunctionLoader>);
 
-impl Loader for Both {
+impl FunctionLoader for ChainedLoader {
     fn function(&self, name: &str) -> Option<Obj> {
         self.0.function(name).or_else(|| self.1.function(name))
     }
@@ -31,9 +31,9 @@ impl Loader for Both {
 }
 
 /// The variable: `salt['module.function']`, and `salt.module.function`.
-pub struct Salt(pub Rc<dyn Loader>);
+pub struct SaltVariable(pub Rc<dyn FunctionLoader>);
 
-impl Object for Salt {
+impl Object for SaltVariable {
     fn type_name(&self) -> &str {
         "AliasedLoader"
     }
@@ -63,7 +63,7 @@ impl Object for Salt {
 
 /// `salt.module`.
 struct Module {
-    loader: Rc<dyn Loader>,
+    loader: Rc<dyn FunctionLoader>,
     name: String,
 }
 

@@ -1,7 +1,7 @@
-//! `salt[...]` of templates that the master renders: a closed table of execution functions.
+//! `salt[...]` in templates that the master renders: a closed table of execution functions.
 //!
-//! As with stock Salt they see the grains of the minion and run on the master. A name that is not
-//! in the table does not exist, and the error is the one of a name that stock Salt does not know.
+//! As in stock Salt, they see the minion's grains and run on the master. Other names fail with the error for
+//! functions that do not exist.
 
 mod cmd;
 mod data;
@@ -14,87 +14,84 @@ mod random;
 mod runner;
 mod slsutil;
 
-pub use loader::{Both, Loader, Salt};
+pub use loader::{ChainedLoader, FunctionLoader, SaltVariable};
 
-use halite_config::MasterConfig;
+use super::fleet::Fleet;
+use halite_config::RenderOptions;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
-use halite_store::keys::KeyStore;
-use halite_store::minions::MinionCache;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::cell::LazyCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What functions work with: one per pillar.
-pub struct Scope {
+/// What functions work with; one per pillar.
+pub struct FunctionContext {
     /// The minion.
     pub id: MinionId,
     /// Its grains.
     pub grains: Rc<Map>,
     /// The pillar as far as templates may see it.
     pub pillar: Rc<Map>,
-    /// The options of the master as the functions see them.
-    pub opts: Rc<Late>,
-    /// The configuration.
-    pub config: Rc<MasterConfig>,
-    /// Keys of the minions.
-    pub keys: Rc<KeyStore>,
-    /// Grains and pillar of the minions.
-    pub minions: Rc<MinionCache>,
-    /// When whatever is started must be done.
+    /// The options of the master, as templates see them.
+    pub opts: Rc<LazyMap>,
+    /// Options of renderers.
+    pub options: Rc<RenderOptions>,
+    /// The minions of the master; `None` on a minion that renders for itself.
+    pub fleet: Option<Rc<Fleet>>,
+    /// When child processes are killed.
     pub deadline: Instant,
     /// Renders a text with a pipeline, for `slsutil.renderer`.
-    pub render: Rc<Renderer>,
-    /// Finds a file of the pillar roots of the running environment.
-    pub find: Rc<Finder>,
+    pub render: Rc<RenderFn>,
+    /// Finds a file in the roots of the current environment.
+    pub find: Rc<FindFn>,
 }
 
-/// Data that are put together when they are first looked at.
-pub type Late = LazyCell<Map, Box<dyn FnOnce() -> Map>>;
+/// A map that is built on first use.
+pub type LazyMap = LazyCell<Map, Box<dyn FnOnce() -> Map>>;
 
-/// A name below the roots in, its file out.
-pub type Finder = dyn Fn(&str) -> Option<super::files::SourceFile>;
+/// Takes a name below the roots, returns its file.
+pub type FindFn = dyn Fn(&str) -> Option<super::files::SourceFile>;
 
-/// Text, its name and a pipeline in; data out.
-pub type Renderer = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
+/// Takes a text, its name, a pipeline and variables; returns data.
+pub type RenderFn = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
 
 /// How a function fails.
-pub(super) enum Fault {
+pub(super) enum CallError {
     /// `CommandExecutionError`, `SaltInvocationError`.
     Function(String),
     /// `TypeError`.
     Type(String),
-    /// `KeyError` and all other exceptions, with the text they have in templates.
+    /// `KeyError` and all other exceptions, with the text that templates see.
     Other(String),
 }
 
-pub(super) type Outcome = Result<Value, Fault>;
+pub(super) type CallResult = Result<Value, CallError>;
 
 pub(super) struct Function {
     name: &'static str,
-    /// Parameters in order; `*` takes any further ones by position, `**` any by name.
+    /// Parameters in order; `*` takes further positional arguments, `**` further named ones.
     params: &'static [&'static str],
-    /// How many of them must be given.
+    /// How many of them are required.
     required: usize,
     run: Run,
 }
 
-type Live = fn(&Scope, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>;
+type Live = fn(&FunctionContext, &mut Cx, &[Option<Obj>]) -> Result<Obj, Error>;
 
 pub(super) enum Run {
-    /// Works on copies.
-    Data(fn(&Scope, &Call) -> Outcome),
-    /// Works on the values of the template themselves.
+    /// Gets copies of its arguments.
+    Data(fn(&FunctionContext, &Call) -> CallResult),
+    /// Gets the template's own values, and may change them.
     Live(Live),
 }
 
 /// A call of a function: its arguments bound to its parameters.
 pub(super) struct Call {
     bound: Vec<(&'static str, Option<Value>)>,
-    /// Further arguments by position.
+    /// Further positional arguments.
     pub rest: Vec<Value>,
-    /// Further arguments by name.
+    /// Further named arguments.
     pub more: Map,
 }
 
@@ -104,12 +101,12 @@ impl Call {
         found.and_then(|(_, value)| value.as_ref())
     }
 
-    /// The argument unless it is absent or `None`.
+    /// The argument, unless it is missing or `None`.
     pub fn some(&self, name: &str) -> Option<&Value> {
         self.get(name).filter(|v| !v.is_nil())
     }
 
-    /// The argument as `str()` prints it; empty if absent.
+    /// The argument as `str()` prints it; empty if missing.
     pub fn text(&self, name: &str) -> String {
         self.some(name).map(text_of).unwrap_or_default()
     }
@@ -118,14 +115,14 @@ impl Call {
         self.get(name).map_or(default, Value::truthy)
     }
 
-    pub fn int(&self, name: &str, default: i64) -> Result<i64, Fault> {
+    pub fn int(&self, name: &str, default: i64) -> Result<i64, CallError> {
         match self.some(name) {
             None => Ok(default),
             Some(Value::Int(i)) => Ok(*i),
             Some(Value::Str(text)) => text.trim().parse().map_err(|_| {
-                Fault::Other(format!("invalid literal for int() with base 10: '{text}'"))
+                CallError::Other(format!("invalid literal for int() with base 10: '{text}'"))
             }),
-            Some(_) => Err(Fault::Type(format!("{name} must be a whole number"))),
+            Some(_) => Err(CallError::Type(format!("{name} must be a whole number"))),
         }
     }
 }
@@ -151,7 +148,7 @@ const TABLES: &[&[Function]] = &[
     slsutil::FUNCTIONS,
 ];
 
-/// Functions of stock Salt that reach further than rendering should, or need what is not here.
+/// Functions of stock Salt that are refused: they have side effects, or need something that is missing here.
 const REFUSED: &[&str] = &[
     "cp.get_file_str",
     "event.fire",
@@ -175,7 +172,7 @@ fn find(name: &str) -> Option<&'static Function> {
 }
 
 /// Whether templates that the master renders can call a function.
-pub fn offered(name: &str) -> bool {
+pub fn exists(name: &str) -> bool {
     find(name).is_some()
 }
 
@@ -188,10 +185,10 @@ fn module_exists(module: &str) -> bool {
         || REFUSED.iter().any(|name| inside(name))
 }
 
-/// The functions of this table.
-pub struct Table(pub Rc<Scope>);
+/// The functions of these tables.
+pub struct BuiltinFunctions(pub Rc<FunctionContext>);
 
-impl Loader for Table {
+impl FunctionLoader for BuiltinFunctions {
     fn function(&self, name: &str) -> Option<Obj> {
         let scope = self.0.clone();
         if let Some(function) = find(name) {
@@ -231,7 +228,7 @@ impl Object for Refused {
 }
 
 struct Bound {
-    scope: Rc<Scope>,
+    scope: Rc<FunctionContext>,
     function: &'static Function,
 }
 
@@ -257,9 +254,9 @@ impl Object for Bound {
                 run(&self.scope, &call)
                     .map(Obj::from)
                     .map_err(|fault| match fault {
-                        Fault::Function(text) => Error::new(ErrorKind::Function, text),
-                        Fault::Type(text) => Error::type_error(text),
-                        Fault::Other(text) => Error::new(ErrorKind::Other, text),
+                        CallError::Function(text) => Error::new(ErrorKind::Function, text),
+                        CallError::Type(text) => Error::type_error(text),
+                        CallError::Other(text) => Error::new(ErrorKind::Other, text),
                     })
             }
         }
@@ -306,8 +303,8 @@ impl Function {
     }
 }
 
-/// `salt/utils/data.py traverse_dict_and_list`: follows the words of `key`. Words lead into maps;
-/// into lists by number, else through the maps in them.
+/// `salt/utils/data.py traverse_dict_and_list`: looks up the words of `key` in nested maps. In lists, numbers
+/// are indices and other words are looked up in the elements.
 pub(super) fn traverse<'a>(data: &'a Value, key: &str, delimiter: &str) -> Option<&'a Value> {
     let words: Vec<&str> = if delimiter.is_empty() {
         vec![key]
@@ -335,7 +332,7 @@ pub(super) fn traverse<'a>(data: &'a Value, key: &str, delimiter: &str) -> Optio
     Some(at)
 }
 
-/// As [`traverse`], at the top of a map.
+/// Like [`traverse`], starting in a map.
 pub(super) fn traverse_map(map: &Map, key: &str, delimiter: &str) -> Option<Value> {
     if let Some(value) = map
         .get(key)

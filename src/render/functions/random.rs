@@ -1,13 +1,13 @@
 //! `random.*` (`salt/modules/mod_random.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
 use halite_crypto::{Alphabet, HashType};
 use halite_wire::Value;
 use halite_wire::pyrandom::Mersenne;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-/// Longest text.
+/// Longest text, in characters.
 const MAX_LENGTH: i64 = 100_000;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -52,10 +52,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-fn get_str(_: &Scope, call: &Call) -> Outcome {
+fn get_str(_: &FunctionContext, call: &Call) -> CallResult {
     let length = call.int("length", 20)?;
     if !(1..=MAX_LENGTH).contains(&length) {
-        return Err(Fault::Function(format!(
+        return Err(CallError::Function(format!(
             "length must be from 1 to {MAX_LENGTH}"
         )));
     }
@@ -71,24 +71,24 @@ fn get_str(_: &Scope, call: &Call) -> Outcome {
     let length = usize::try_from(length).unwrap_or_default();
     match alphabet.password(length) {
         Some(text) => Ok(text.into()),
-        None => Err(Fault::Function("no characters to choose from".into())),
+        None => Err(CallError::Function("no characters to choose from".into())),
     }
 }
 
-fn hash(_: &Scope, call: &Call) -> Outcome {
+fn hash(_: &FunctionContext, call: &Call) -> CallResult {
     let name = match call.some("algorithm") {
         None => "sha512".to_owned(),
         Some(_) => call.text("algorithm"),
     };
     match name.parse::<HashType>() {
         Ok(hash) => Ok(hash.hex(call.text("value").as_bytes()).into()),
-        Err(_) => Err(Fault::Function(
+        Err(_) => Err(CallError::Function(
             "You must specify a valid algorithm.".into(),
         )),
     }
 }
 
-fn rand_int(_: &Scope, call: &Call) -> Outcome {
+fn rand_int(_: &FunctionContext, call: &Call) -> CallResult {
     let (start, end) = (call.int("start", 1)?, call.int("end", 10)?);
     if let Some(seed) = call.some("seed") {
         return Ok((start + below(seed, end.saturating_sub(start).saturating_add(1))?).into());
@@ -96,38 +96,38 @@ fn rand_int(_: &Scope, call: &Call) -> Outcome {
     if start <= end {
         Ok(rand::rngs::OsRng.gen_range(start..=end).into())
     } else {
-        Err(Fault::Other(format!(
+        Err(CallError::Other(format!(
             "empty range for randrange() ({start}, {}, 1)",
             end.saturating_add(1)
         )))
     }
 }
 
-/// A number below `range` that depends on `hash`, by default the id of the minion.
-fn seed(scope: &Scope, call: &Call) -> Outcome {
+/// A number below `range` derived from `hash`, by default the minion's id.
+fn seed(scope: &FunctionContext, call: &Call) -> CallResult {
     let own = Value::from(scope.id.as_str());
     Ok(below(call.some("hash").unwrap_or(&own), call.int("range", 10)?)?.into())
 }
 
-/// What Python's generator gives first after this seed.
-fn below(seed: &Value, range: i64) -> Result<i64, Fault> {
+/// The first number of Python's generator after this seed.
+fn below(seed: &Value, range: i64) -> Result<i64, CallError> {
     let Some(mut numbers) = Mersenne::from_value(seed) else {
-        return Err(Fault::Type("a seed must be text or a number".into()));
+        return Err(CallError::Type("a seed must be text or a number".into()));
     };
     match u64::try_from(range) {
         Ok(range) if range > 0 => Ok(i64::try_from(numbers.below(range)).unwrap_or_default()),
-        _ => Err(Fault::Other("empty range for randrange()".into())),
+        _ => Err(CallError::Other("empty range for randrange()".into())),
     }
 }
 
-fn sample(_: &Scope, call: &Call) -> Outcome {
+fn sample(_: &FunctionContext, call: &Call) -> CallResult {
     let size = usize::try_from(call.int("size", 1)?).unwrap_or(0);
     let items = call
         .get("value")
         .and_then(|v| v.as_array())
         .unwrap_or_default();
     if size > items.len() {
-        return Err(Fault::Other(
+        return Err(CallError::Other(
             "Sample larger than population or is negative".into(),
         ));
     }

@@ -1,20 +1,14 @@
-//! `saltutil.runner` and `mine.get`: what the master remembers of other minions
-//! (`salt/modules/saltutil.py runner`, `salt/modules/mine.py`).
+//! `saltutil.runner` and `mine.get`: cached data of other minions (`salt/modules/saltutil.py runner`,
+//! `salt/modules/mine.py`).
 //!
-//! Of the runners there are those that only read what lies on this host. They run within the
-//! compilation: no event tells of them, and they are not in the job cache.
+//! Only runner functions that read local data exist here. They run in this process: they fire no events and
+//! leave nothing in the job cache.
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use halite_config::SaltSeries;
-use halite_store::cached_data::{CachedPart, cached_data};
-use halite_store::keys::KeyState;
-use halite_store::mine::query::{self, Question};
-use halite_store::minions::MinionInventory;
-use halite_store::open;
-use halite_store::presence::connected_ids;
-use halite_target::Inventory;
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
+use halite_store::remembered::Part;
 use halite_wire::yaml::parse_input;
 use halite_wire::{Map, Value};
+use std::collections::BTreeMap;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -43,9 +37,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
 struct Runner {
     name: &'static str,
     params: &'static [&'static str],
-    /// How many of them must be given.
+    /// How many of them are required.
     required: usize,
-    run: fn(&Scope, &Map) -> Result<Value, String>,
+    run: fn(&FunctionContext, &Map) -> Result<Value, String>,
 }
 
 const TGT: &[&str] = &["tgt", "tgt_type"];
@@ -90,9 +84,9 @@ const RUNNERS: &[Runner] = &[
     },
 ];
 
-/// Where the options say `file_client: local`, as they do for pillars, it looks into the data
-/// store of the host itself, which has no mine.
-fn mine_get(scope: &Scope, _: &Call) -> Outcome {
+/// With `file_client: local`, which is set for pillars, `mine.get` reads the data store of the host itself,
+/// which has no mine.
+fn mine_get(scope: &FunctionContext, _: &Call) -> CallResult {
     log::info!(
         "the pillar of {} calls mine.get, which finds nothing there; the mine answers \
          salt['saltutil.runner']('mine.get', ...)",
@@ -101,24 +95,24 @@ fn mine_get(scope: &Scope, _: &Call) -> Outcome {
     Ok(Value::Map(Map::new()))
 }
 
-fn runner(scope: &Scope, call: &Call) -> Outcome {
+fn runner(scope: &FunctionContext, call: &Call) -> CallResult {
     let name = call.text("name");
     let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) else {
-        return Err(Fault::Function(format!(
+        return Err(CallError::Function(format!(
             "the function saltutil.runner {name} is not available in templates of this master"
         )));
     };
     if call.flag("full_return", false) {
-        return Err(Fault::Function(format!(
+        return Err(CallError::Function(format!(
             "saltutil.runner {name}: full_return is not available in templates of this master"
         )));
     }
-    let args = runner.bind(call).map_err(Fault::Type)?;
-    (runner.run)(scope, &args).map_err(|why| Fault::Function(format!("{name}: {why}")))
+    let args = runner.bind(call).map_err(CallError::Type)?;
+    (runner.run)(scope, &args).map_err(|why| CallError::Function(format!("{name}: {why}")))
 }
 
 impl Runner {
-    /// Arguments by the names of parameters. Texts by position are read as on a command line.
+    /// Binds arguments to parameters. Positional texts are parsed as on a command line.
     fn bind(&self, call: &Call) -> Result<Map, String> {
         let given = match call.some("arg") {
             None => &[][..],
@@ -169,52 +163,40 @@ impl Runner {
     }
 }
 
-/// Accepted minions and what is cached of them.
-fn fleet(scope: &Scope) -> Result<MinionInventory<'_>, String> {
-    let ids = scope.keys.list(KeyState::Accepted);
-    Ok(MinionInventory {
-        ids: ids.map_err(|e| e.to_string())?,
-        cache: &scope.minions,
-        caches_data: scope.config.minion_data_cache,
-    })
-}
-
 fn kind(args: &Map) -> String {
     let kind = args.get("tgt_type").map(text_of);
     kind.filter(|kind| !kind.is_empty())
         .unwrap_or_else(|| "glob".to_owned())
 }
 
-/// Who asks matters for values that minions keep for some. Before 3008 it is the minion of the
-/// pillar; since then it is the master, which is nobody's target.
-fn mine(scope: &Scope, args: &Map) -> Result<Value, String> {
-    let asker = match scope.config.salt_series {
-        SaltSeries::S3006 | SaltSeries::S3007 => scope.id.as_str(),
-        SaltSeries::S3008 => scope.config.id.as_str(),
+fn mine(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
+    let Some(fleet) = &scope.fleet else {
+        return Ok(Map::new().into());
     };
-    let question = Question {
-        asker,
-        tgt: args.get("tgt").unwrap_or(&Value::Nil),
-        tgt_type: &kind(args).to_lowercase(),
-        fun: args.get("fun").unwrap_or(&Value::Nil),
-    };
-    let config = &scope.config;
-    let mines = open::mine_store(config);
-    Ok(query::get(config, &mines, &fleet(scope)?, &question).into())
+    let (tgt, fun) = (args.get("tgt"), args.get("fun"));
+    let (tgt, fun) = (tgt.unwrap_or(&Value::Nil), fun.unwrap_or(&Value::Nil));
+    let found = fleet.mine(&scope.id, tgt, &kind(args).to_lowercase(), fun);
+    found.map(Value::Map)
 }
 
-fn cache(scope: &Scope, args: &Map, part: CachedPart) -> Result<Value, String> {
+fn cache(scope: &FunctionContext, args: &Map, part: Part) -> Result<Value, String> {
+    let Some(fleet) = &scope.fleet else {
+        return Ok(Map::new().into());
+    };
     let kind = kind(args);
     let tgt = args.get("tgt").filter(|tgt| !tgt.is_nil());
     let tgt = tgt.map(|tgt| (tgt, kind.as_str()));
-    cached_data(&scope.config, &fleet(scope)?, part, tgt).map(Value::Map)
+    fleet.cached(part, tgt).map(Value::Map)
 }
 
-fn present(scope: &Scope, args: &Map) -> Result<Value, String> {
+fn present(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
     let subset = args.get("subset").map(Value::str_list);
     let subset: Option<Vec<_>> =
         subset.map(|ids| ids.iter().filter_map(|id| id.parse().ok()).collect());
-    let connected = connected_ids(&scope.config, subset.as_deref()).map_err(|e| e.to_string())?;
+    let connected = match &scope.fleet {
+        Some(fleet) => fleet.connected(subset.as_deref())?,
+        None => BTreeMap::new(),
+    };
     let ids = connected.iter();
     Ok(if args.get("show_ip").is_some_and(Value::truthy) {
         Value::Map(ids.map(|(id, ip)| (id.as_str(), ip.to_string())).collect())
@@ -223,14 +205,16 @@ fn present(scope: &Scope, args: &Map) -> Result<Value, String> {
     })
 }
 
-fn not_present(scope: &Scope, args: &Map) -> Result<Value, String> {
+fn not_present(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
     let subset = args.get("subset").map(Value::str_list);
-    let connected = connected_ids(&scope.config, None).map_err(|e| e.to_string())?;
-    let fleet = fleet(scope)?;
-    let absent = fleet.ids().iter().filter(|id| {
-        let meant = subset.as_ref();
-        !connected.contains_key(*id)
-            && meant.is_none_or(|ids| ids.iter().any(|wanted| wanted == id.as_str()))
-    });
+    let absent = match &scope.fleet {
+        Some(fleet) => fleet.disconnected()?,
+        None => Vec::new(),
+    };
+    let wanted = |id: &str| {
+        let subset = subset.as_ref();
+        subset.is_none_or(|ids| ids.iter().any(|wanted| wanted == id))
+    };
+    let absent = absent.iter().filter(|id| wanted(id.as_str()));
     Ok(Value::Array(absent.map(|id| id.as_str().into()).collect()))
 }

@@ -1,7 +1,7 @@
 //! `slsutil.*` (`salt/modules/slsutil.py`).
 
-use super::{Call, Fault, Function, Outcome, Run, Scope, text_of};
-use crate::merge::{Merger, Strategy};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
+use crate::merge::{MergeStrategy, Merger};
 use crate::pipeline::{render_json, render_yaml};
 use halite_wire::{Map, Value, yaml};
 
@@ -56,23 +56,23 @@ fn merger(call: &Call) -> Merger {
         Some(value) => text_of(value),
     };
     Merger {
-        strategy: Strategy::of(&word("strategy", "smart"), &word("renderer", "yaml")),
+        strategy: MergeStrategy::of(&word("strategy", "smart"), &word("renderer", "yaml")),
         lists: call.flag("merge_lists", false),
     }
 }
 
-fn not_maps() -> Fault {
-    Fault::Type("Cannot update using non-dict types in dictupdate.update()".into())
+fn not_maps() -> CallError {
+    CallError::Type("Cannot update using non-dict types in dictupdate.update()".into())
 }
 
-fn merge(_: &Scope, call: &Call) -> Outcome {
+fn merge(_: &FunctionContext, call: &Call) -> CallResult {
     let (Some(Value::Map(a)), Some(Value::Map(b))) = (call.get("obj_a"), call.get("obj_b")) else {
         return Err(not_maps());
     };
     Ok(Value::Map(merger(call).merge(a.clone(), b)))
 }
 
-fn merge_all(_: &Scope, call: &Call) -> Outcome {
+fn merge_all(_: &FunctionContext, call: &Call) -> CallResult {
     let merger = merger(call);
     let mut out = Map::new();
     for item in call
@@ -85,8 +85,8 @@ fn merge_all(_: &Scope, call: &Call) -> Outcome {
     Ok(Value::Map(out))
 }
 
-/// A text or a file of the pillar roots through a render pipeline.
-fn renderer(scope: &Scope, call: &Call) -> Outcome {
+/// Renders a text, or a file of the pillar roots.
+fn renderer(scope: &FunctionContext, call: &Call) -> CallResult {
     let pipe = match call.some("default_renderer") {
         None => "jinja|yaml".to_owned(),
         Some(_) => call.text("default_renderer"),
@@ -96,8 +96,9 @@ fn renderer(scope: &Scope, call: &Call) -> Outcome {
             let path = text_of(path);
             let name = path.strip_prefix("salt://").unwrap_or(&path);
             let file = (scope.find)(name);
-            let file = file
-                .ok_or_else(|| Fault::Other(format!("{path} is not found in the pillar roots")))?;
+            let file = file.ok_or_else(|| {
+                CallError::Other(format!("{path} is not found in the pillar roots"))
+            })?;
             (
                 file.text.to_string(),
                 file.path.to_string_lossy().into_owned(),
@@ -105,42 +106,42 @@ fn renderer(scope: &Scope, call: &Call) -> Outcome {
         }
         (None, Some(string)) => (text_of(string), ":string:".to_owned()),
         (None, None) => {
-            return Err(Fault::Function(
+            return Err(CallError::Function(
                 "either path or string must be given".into(),
             ));
         }
     };
-    (scope.render)(&text, &name, &pipe, &call.more).map_err(Fault::Other)
+    (scope.render)(&text, &name, &pipe, &call.more).map_err(CallError::Other)
 }
 
-fn serialize(_: &Scope, call: &Call) -> Outcome {
+fn serialize(_: &FunctionContext, call: &Call) -> CallResult {
     let obj = call.get("obj").cloned().unwrap_or_default();
     match call.text("serializer").as_str() {
         "json" => serde_json::to_string(&obj)
             .map(Value::from)
-            .map_err(|e| Fault::Other(e.to_string())),
+            .map_err(|e| CallError::Other(e.to_string())),
         "yaml" => Ok(yaml::emit(&obj, true).into()),
-        other => Err(Fault::Function(format!(
+        other => Err(CallError::Function(format!(
             "Serializer '{other}' is not available on this master"
         ))),
     }
 }
 
-fn deserialize(_: &Scope, call: &Call) -> Outcome {
+fn deserialize(_: &FunctionContext, call: &Call) -> CallResult {
     let text = call.text("stream_or_string");
     let result = match call.text("serializer").as_str() {
         "json" => render_json(&text),
         "yaml" => render_yaml(&text),
         other => {
-            return Err(Fault::Function(format!(
+            return Err(CallError::Function(format!(
                 "Serializer '{other}' is not available on this master"
             )));
         }
     };
-    result.map_err(|e| Fault::Other(e.to_string()))
+    result.map_err(|e| CallError::Other(e.to_string()))
 }
 
-fn boolstr(_: &Scope, call: &Call) -> Outcome {
+fn boolstr(_: &FunctionContext, call: &Call) -> CallResult {
     let word = |name: &str| call.get(name).cloned().unwrap_or_else(|| name.into());
     let yes = match call.get("value") {
         Some(Value::Str(text)) => {

@@ -1,7 +1,7 @@
-//! `pillar_cache`: compiled pillars kept for `pillar_cache_ttl` seconds, on disk or in the
-//! memory of a worker (`salt/pillar/__init__.py PillarCache`, `salt/utils/cache.py CacheDisk`).
+//! `pillar_cache`: compiled pillars, valid for `pillar_cache_ttl` seconds, on disk or in the memory of a
+//! worker (`salt/pillar/__init__.py PillarCache`, `salt/utils/cache.py CacheDisk`).
 
-use halite_config::MasterConfig;
+use halite_config::RenderOptions;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::time::unix_now_f64;
 use halite_wire::ids::MinionId;
@@ -12,31 +12,31 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Keys of the file, as stock 3006 has them.
+/// Keys of the file, as in stock 3006.
 const DATA: &str = "CacheDisk_data";
 const TIME: &str = "CacheDisk_cachetime";
 
 type Memory = HashMap<(MinionId, Option<String>), (Instant, Map)>;
 
 /// Compiled pillars.
-pub(super) struct Cache {
-    /// Directory of the files; without it, memory.
+pub(super) struct PillarCache {
+    /// Directory of the files; `None` keeps pillars in memory.
     dir: Option<PathBuf>,
     ttl: Duration,
     memory: RefCell<Memory>,
 }
 
-impl Cache {
-    pub(super) fn new(config: &MasterConfig) -> Cache {
-        let on_disk = config.pillar_cache_backend != "memory";
-        Cache {
-            dir: on_disk.then(|| config.pillar_cache()),
-            ttl: Duration::from_secs(config.pillar_cache_ttl),
+impl PillarCache {
+    pub(super) fn new(options: &RenderOptions) -> PillarCache {
+        let on_disk = options.pillar_cache_backend != "memory";
+        PillarCache {
+            dir: on_disk.then(|| options.pillar_cache_dir()),
+            ttl: Duration::from_secs(options.pillar_cache_ttl),
             memory: RefCell::default(),
         }
     }
 
-    /// The pillar of a minion in an environment, if it is not too old.
+    /// The pillar of a minion in an environment, unless it has expired.
     pub(super) fn get(&self, id: &MinionId, env: Option<&str>) -> Option<Map> {
         if self.dir.is_none() {
             let memory = self.memory.borrow();
@@ -49,7 +49,7 @@ impl Cache {
         found.and_then(|(_, pillar)| pillar.into_map())
     }
 
-    /// Keeps a pillar. What fails is logged: the next request compiles afresh.
+    /// Stores a pillar. Errors are logged: the next request compiles again.
     pub(super) fn put(&self, id: &MinionId, env: Option<&str>, pillar: &Map) {
         let Some(dir) = &self.dir else {
             let key = (id.clone(), env.map(str::to_owned));
@@ -78,11 +78,11 @@ impl Cache {
         }
     }
 
-    /// Forgets everything about a minion.
-    pub(super) fn forget(&self, id: &MinionId) {
+    /// Removes all pillars of a minion.
+    pub(super) fn remove(&self, id: &MinionId) {
         self.memory.borrow_mut().retain(|(known, _), _| known != id);
         if let Some(dir) = &self.dir {
-            // What is not there need not be removed.
+            // It may not exist.
             let _ = std::fs::remove_file(dir.join(id.as_str()));
         }
     }

@@ -1,14 +1,14 @@
-//! `decrypt_pillar`: parts of the compiled pillar that are decrypted last, wherever they came
-//! from (`Pillar.decrypt_pillar`, `salt/utils/crypt.py decrypt`).
+//! `decrypt_pillar`: decrypts parts of the compiled pillar as the last step, whatever their source
+//! (`Pillar.decrypt_pillar`, `salt/utils/crypt.py decrypt`).
 
 use super::super::functions::text_of;
-use super::Compile;
+use super::Compilation;
 use halite_wire::{Map, Value, yaml};
 
-impl Compile<'_> {
-    /// Decrypts what the option names; what went wrong stands under `_errors`.
+impl Compilation<'_> {
+    /// Decrypts what the option names. Errors are added to `_errors`.
     pub(super) fn decrypt(&self, pillar: &mut Map) {
-        let wanted = &self.config().decrypt_pillar.0;
+        let wanted = &self.options().decrypt_pillar.0;
         if !wanted.truthy() {
             return;
         }
@@ -35,24 +35,24 @@ impl Compile<'_> {
     }
 
     fn decrypt_key(&self, pillar: &mut Map, key: &str, renderer: &Value) -> Result<(), String> {
-        let config = self.config();
-        let Some(value) = part(pillar, key, &config.decrypt_pillar_delimiter) else {
+        let options = self.options();
+        let Some(value) = part(pillar, key, &options.decrypt_pillar_delimiter) else {
             log::debug!("Pillar key {key} not present");
             return Ok(());
         };
         let renderer = if renderer.truthy() {
             text_of(renderer)
         } else {
-            config.decrypt_pillar_default.clone()
+            options.decrypt_pillar_default.clone()
         };
-        let allowed = &config.decrypt_pillar_renderers;
-        let gpg = &self.master.shared.gpg;
+        let allowed = &options.decrypt_pillar_renderers;
+        let gpg = &self.master.context.gpg;
         gpg.decrypt_by(&renderer, allowed, value, false, self.deadline)
     }
 }
 
-/// Keys with their renderers, from a map or a list of keys and maps of one key each
-/// (`repack_dictlist`); none if it is neither.
+/// Keys with their renderers, from a map, or from a list of keys and maps of one key each
+/// (`repack_dictlist`); empty for anything else.
 fn keys(wanted: &Value) -> Vec<(String, Value)> {
     let parsed;
     let wanted = match wanted {
@@ -89,7 +89,7 @@ fn keys(wanted: &Value) -> Vec<(String, Value)> {
     out
 }
 
-/// The value at the end of a path through maps, unless that is `None` (`traverse_dict`).
+/// The value at a path through maps, unless it is `None` (`traverse_dict`).
 fn part<'a>(pillar: &'a mut Map, key: &str, delimiter: &str) -> Option<&'a mut Value> {
     let mut words = match delimiter {
         "" => vec![key],

@@ -1,10 +1,9 @@
 //! The pillar of a minion: top files, SLS files, external pillars
 //! (`salt/pillar/__init__.py Pillar`).
 //!
-//! [`PillarMaster`] is what a worker keeps between requests; `Compile` is one request.
-//! Errors that Salt puts into the pillar stand there under `_errors`, in its words. What makes
-//! stock Salt give up on the whole pillar is a [`PillarError`] here where the pillar could not
-//! be trusted, else one more entry of `_errors`.
+//! [`PillarCompiler`] outlives requests; `Compilation` is one request. Errors go into the pillar, under
+//! `_errors` and in Salt's words. Where stock Salt fails to return a pillar at all, there is a
+//! [`PillarError`] if the pillar could not be trusted, else an entry of `_errors`.
 
 mod cache;
 mod decrypt;
@@ -16,12 +15,12 @@ mod top;
 mod tests;
 
 use super::RenderError;
-use super::files::{Below, FileCache, Tree};
-use super::functions::Loader;
-use super::merge::{Merger, Strategy};
+use super::files::{FileCache, FileTree, RootsTree};
+use super::functions::FunctionLoader;
+use super::merge::{MergeStrategy, Merger};
 use super::pipeline::{Pipeline, Source};
-use super::variables::{Given, Shared, Variables};
-use halite_config::{MasterConfig, SaltSeries};
+use super::sls_renderer::{RenderContext, SlsRenderer, Subject};
+use halite_config::{MasterConfig, RenderOptions, SaltSeries};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::cell::{Cell, LazyCell, RefCell};
@@ -45,7 +44,7 @@ impl fmt::Display for PillarError {
 
 impl std::error::Error for PillarError {}
 
-/// For whom a pillar is compiled, and how.
+/// Which pillar to compile, and how.
 #[derive(Clone, Debug)]
 pub struct PillarRequest {
     /// The minion.
@@ -54,20 +53,20 @@ pub struct PillarRequest {
     pub grains: Rc<Map>,
     /// The environment of its states.
     pub saltenv: Option<String>,
-    /// The one environment of the pillar that counts.
+    /// The only environment of the pillar to use.
     pub pillarenv: Option<String>,
-    /// An external pillar it asks for (`on_demand_ext_pillar`).
+    /// An external pillar that the minion asks for (`on_demand_ext_pillar`).
     pub ext: Option<Value>,
-    /// Pillar data given on the command line.
+    /// Pillar data from the command line.
     pub pillar_override: Map,
-    /// Parts of its configuration that external pillars get (`pass_to_ext_pillars`).
+    /// Parts of its configuration for external pillars (`pass_to_ext_pillars`).
     pub extra_minion_data: Map,
-    /// Forget what `pillar_cache` holds of it.
+    /// Drop what `pillar_cache` has of this minion first.
     pub clean_cache: bool,
 }
 
 impl PillarRequest {
-    /// A request without any wishes.
+    /// A request with defaults.
     pub fn new(id: MinionId, grains: Map) -> PillarRequest {
         PillarRequest {
             id,
@@ -82,55 +81,59 @@ impl PillarRequest {
     }
 }
 
-/// Configuration, stores and what was read before: one per worker, for all its requests.
-pub struct PillarMaster {
-    config: Rc<MasterConfig>,
-    shared: Rc<Shared>,
+/// Compiles pillars. Holds options, stores and caches; a worker has one for all requests.
+pub struct PillarCompiler {
+    context: Rc<RenderContext>,
     files: Rc<FileCache>,
-    cache: cache::Cache,
+    cache: cache::PillarCache,
 }
 
-impl PillarMaster {
-    /// Opens what `config` names; nothing is read yet.
-    pub fn new(config: &MasterConfig) -> PillarMaster {
-        let shared = Rc::new(Shared::new(config));
-        PillarMaster {
-            config: shared.config.clone(),
-            shared,
+impl PillarCompiler {
+    /// For a master. Nothing is read yet.
+    pub fn new(config: &MasterConfig) -> PillarCompiler {
+        PillarCompiler::of(RenderContext::of_master(config))
+    }
+
+    fn of(context: RenderContext) -> PillarCompiler {
+        PillarCompiler {
             files: Rc::default(),
-            cache: cache::Cache::new(config),
+            cache: cache::PillarCache::new(&context.options),
+            context: Rc::new(context),
         }
     }
 
-    /// As [`PillarMaster::new`] for a minion that compiles its own pillar: templates see `opts`, its options, and
-    /// have `functions`, its execution functions.
-    pub fn standalone(config: &MasterConfig, opts: Map, functions: Rc<dyn Loader>) -> PillarMaster {
-        let mut master = PillarMaster::new(config);
-        let mut shared = Shared::new(config);
-        shared.opts = Rc::new(opts);
-        shared.functions = Some(functions);
-        master.shared = Rc::new(shared);
-        master
+    fn options(&self) -> &RenderOptions {
+        &self.context.options
     }
 
-    /// The pillar of one minion, from the cache if `pillar_cache` is on. `limit` is the time it
-    /// may take; child processes are killed when it has passed.
+    /// For a minion that compiles its own pillar. Templates see its options `opts` and call its execution
+    /// functions.
+    pub fn of_minion(
+        options: RenderOptions,
+        opts: Map,
+        functions: Rc<dyn FunctionLoader>,
+    ) -> PillarCompiler {
+        PillarCompiler::of(RenderContext::of_minion(options, opts, functions))
+    }
+
+    /// The pillar of a minion, from the cache if `pillar_cache` is on. Child processes are killed after
+    /// `limit`.
     ///
     /// # Errors
     /// See [`PillarError`].
     pub fn pillar(&self, request: &PillarRequest, limit: Duration) -> Result<Map, PillarError> {
         if request.clean_cache {
-            self.cache.forget(&request.id);
+            self.cache.remove(&request.id);
         }
-        if !self.config.pillar_cache {
+        if !self.options().pillar_cache {
             return self.compile(request, limit);
         }
-        let compile = Compile::new(self, request, limit);
+        let compile = Compilation::new(self, request, limit);
         let env = compile.settings.pillarenv.clone();
         let pillar = match self.cache.get(&request.id, env.as_deref()) {
             Some(pillar) => pillar,
             None => {
-                // What is given on the command line belongs to one request only.
+                // Data from the command line must not get into the cache.
                 let plain = PillarRequest {
                     pillar_override: Map::new(),
                     ..request.clone()
@@ -143,34 +146,34 @@ impl PillarMaster {
         Ok(compile.merger.merge(pillar, &request.pillar_override))
     }
 
-    /// The pillar of one minion, made afresh.
+    /// Compiles the pillar of a minion.
     ///
     /// # Errors
     /// See [`PillarError`].
     pub fn compile(&self, request: &PillarRequest, limit: Duration) -> Result<Map, PillarError> {
         let began = Instant::now();
-        let pillar = Compile::new(self, request, limit).run(true);
+        let pillar = Compilation::new(self, request, limit).run(true);
         log::debug!("pillar of {} compiled in {:?}", request.id, began.elapsed());
         pillar
     }
 
-    /// The merged top files, with the errors on the way.
+    /// The merged top files, and errors in them.
     ///
     /// # Errors
     /// See [`PillarError`].
     pub fn top(&self, request: &PillarRequest) -> Result<(Top, Vec<String>), PillarError> {
-        Compile::new(
+        Compilation::new(
             self,
             request,
-            Duration::from_secs(self.config.request_timeout),
+            Duration::from_secs(self.options().request_timeout),
         )
         .top()
     }
 }
 
-/// What one request changes in the options of the master (`Pillar.__gen_opts`).
+/// The options of the master as a request changes them (`Pillar.__gen_opts`).
 #[derive(Clone, Debug)]
-struct Settings {
+struct PillarSettings {
     roots: Vec<(String, Vec<String>)>,
     saltenv: Option<String>,
     pillarenv: Option<String>,
@@ -179,26 +182,26 @@ struct Settings {
     git: bool,
 }
 
-impl Settings {
-    fn of(config: &MasterConfig, request: &PillarRequest) -> Settings {
+impl PillarSettings {
+    fn of(options: &RenderOptions, request: &PillarRequest) -> PillarSettings {
         let mut pillarenv = request.pillarenv.clone();
-        if pillarenv.is_none() && config.pillarenv_from_saltenv {
+        if pillarenv.is_none() && options.pillarenv_from_saltenv {
             pillarenv = request.saltenv.clone();
         }
         let pillarenv = pillarenv
-            .or_else(|| config.pillarenv.clone())
+            .or_else(|| options.pillarenv.clone())
             .filter(|env| !env.is_empty());
-        let mut roots = config.pillar_roots.0.clone();
+        let mut roots = options.pillar_roots.0.clone();
         let wanted = pillarenv.as_deref().or(request.saltenv.as_deref());
         dynamic_env(
             &mut roots,
             wanted.filter(|env| !env.is_empty()).unwrap_or("base"),
         );
-        Settings {
+        PillarSettings {
             roots,
             saltenv: request.saltenv.clone(),
             pillarenv,
-            ext_pillar: with_on_demand(config, request.ext.as_ref()),
+            ext_pillar: with_on_demand(options, request.ext.as_ref()),
             git: false,
         }
     }
@@ -221,7 +224,7 @@ impl Settings {
     }
 }
 
-/// Lets the roots of `__env__` stand for `env`, unless that has roots of its own.
+/// Makes the roots of `__env__` those of `env`, unless `env` has its own.
 fn dynamic_env(roots: &mut Vec<(String, Vec<String>)>, env: &str) {
     let Some(at) = roots.iter().position(|(name, _)| name == "__env__") else {
         return;
@@ -235,9 +238,9 @@ fn dynamic_env(roots: &mut Vec<(String, Vec<String>)>, env: &str) {
     }
 }
 
-/// `ext_pillar` with what the minion asks for, if `on_demand_ext_pillar` allows all of it.
-fn with_on_demand(config: &MasterConfig, ext: Option<&Value>) -> Value {
-    let mut entries = config.ext_pillar.0.clone();
+/// `ext_pillar` plus what the minion asks for, if `on_demand_ext_pillar` allows all of it.
+fn with_on_demand(options: &RenderOptions, ext: Option<&Value>) -> Value {
+    let mut entries = options.ext_pillar.0.clone();
     let Some(ext) = ext.filter(|ext| ext.truthy()) else {
         return entries;
     };
@@ -245,7 +248,7 @@ fn with_on_demand(config: &MasterConfig, ext: Option<&Value>) -> Value {
         log::error!("On-demand pillar {ext:?} is not formatted as a dictionary");
         return entries;
     };
-    let allowed = &config.on_demand_ext_pillar;
+    let allowed = &options.on_demand_ext_pillar;
     let known = |name: &Value| {
         name.as_str()
             .is_some_and(|n| allowed.iter().any(|a| a == n))
@@ -272,7 +275,7 @@ fn with_on_demand(config: &MasterConfig, ext: Option<&Value>) -> Value {
     entries
 }
 
-/// The release of Salt that templates are told.
+/// The release of Salt that templates see.
 fn salt_version(series: SaltSeries) -> &'static str {
     match series {
         SaltSeries::S3006 => "3006.28",
@@ -282,57 +285,60 @@ fn salt_version(series: SaltSeries) -> &'static str {
 }
 
 /// One compilation.
-struct Compile<'a> {
-    master: &'a PillarMaster,
+struct Compilation<'a> {
+    master: &'a PillarCompiler,
     request: &'a PillarRequest,
-    settings: Settings,
+    settings: PillarSettings,
     pipeline: Pipeline,
     merger: Merger,
-    /// SLS files whose absence is no error, per environment.
+    /// Missing SLS files that are not an error, by environment.
     ignored: RefCell<Vec<(String, String)>>,
     /// The pillar as templates and targets see it.
     pillar: RefCell<Rc<Map>>,
-    variables: RefCell<Option<Rc<Variables>>>,
+    renderer: RefCell<Option<Rc<SlsRenderer>>>,
     depth: Cell<usize>,
     deadline: Instant,
 }
 
-impl<'a> Compile<'a> {
-    fn new(master: &'a PillarMaster, request: &'a PillarRequest, limit: Duration) -> Compile<'a> {
-        let settings = Settings::of(&master.config, request);
-        Compile::with(master, request, settings, Instant::now() + limit)
+impl<'a> Compilation<'a> {
+    fn new(
+        master: &'a PillarCompiler,
+        request: &'a PillarRequest,
+        limit: Duration,
+    ) -> Compilation<'a> {
+        let settings = PillarSettings::of(master.options(), request);
+        Compilation::with(master, request, settings, Instant::now() + limit)
     }
 
     fn with(
-        master: &'a PillarMaster,
+        master: &'a PillarCompiler,
         request: &'a PillarRequest,
-        settings: Settings,
+        settings: PillarSettings,
         deadline: Instant,
-    ) -> Compile<'a> {
-        let config = &master.config;
-        Compile {
+    ) -> Compilation<'a> {
+        let options = master.options();
+        Compilation {
             master,
             request,
             settings,
-            pipeline: Pipeline {
-                default: config.renderer.clone(),
-                blacklist: config.renderer_blacklist.clone(),
-                whitelist: config.renderer_whitelist.clone(),
-            },
+            pipeline: master.context.pipeline(&options.renderer),
             merger: Merger {
-                strategy: Strategy::of(&config.pillar_source_merging_strategy, &config.renderer),
-                lists: config.pillar_merge_lists,
+                strategy: MergeStrategy::of(
+                    &options.pillar_source_merging_strategy,
+                    &options.renderer,
+                ),
+                lists: options.pillar_merge_lists,
             },
             ignored: RefCell::default(),
             pillar: RefCell::default(),
-            variables: RefCell::default(),
+            renderer: RefCell::default(),
             depth: Cell::new(0),
             deadline,
         }
     }
 
-    fn config(&self) -> &MasterConfig {
-        &self.master.config
+    fn options(&self) -> &RenderOptions {
+        self.master.options()
     }
 
     fn left(&self) -> Duration {
@@ -343,10 +349,10 @@ impl<'a> Compile<'a> {
     fn run(&self, ext: bool) -> Result<Map, PillarError> {
         let (top, top_errors) = self.top()?;
         let mut errors = Vec::new();
-        let mut pillar = if ext && self.config().ext_pillar_first {
+        let mut pillar = if ext && self.options().ext_pillar_first {
             let first = self.ext_pillar(self.request.pillar_override.clone(), &mut errors)?;
             *self.pillar.borrow_mut() = Rc::new(first.clone());
-            self.variables.replace(None);
+            self.renderer.replace(None);
             let rendered = self.render(&self.matches(&top)?, &mut errors)?;
             self.merger.merge(first, &rendered)
         } else {
@@ -358,7 +364,7 @@ impl<'a> Compile<'a> {
             }
         };
         errors.extend(top_errors);
-        if self.config().pillar_opts {
+        if self.options().pillar_opts {
             pillar.set("master", self.master_opts());
         }
         if !errors.is_empty() {
@@ -372,37 +378,38 @@ impl<'a> Compile<'a> {
         Ok(pillar)
     }
 
-    /// The options of the master as `pillar_opts` shows them to minions.
+    /// The options as `pillar_opts` shows them to minions.
     fn master_opts(&self) -> Map {
-        let mut opts = self.config().as_map();
-        opts.set("saltversion", salt_version(self.config().salt_series));
+        let mut opts = (*self.master.context.opts).clone();
+        opts.remove("grains");
+        opts.set("saltversion", salt_version(self.options().salt_series));
         opts
     }
 
     /// Renders one source to data.
     fn compile_source(&self, source: &Source) -> Result<Value, RenderError> {
-        self.pipeline.compile(source, &*self.variables())
+        self.pipeline.compile(source, &*self.renderer())
     }
 
-    /// What templates see; made when the first source is rendered.
-    fn variables(&self) -> Rc<Variables> {
-        let mut held = self.variables.borrow_mut();
-        let make = || Variables::new(&self.master.shared, self.given());
-        held.get_or_insert_with(make).clone()
+    /// The renderer of templates, created with the first source.
+    fn renderer(&self) -> Rc<SlsRenderer> {
+        let mut renderer = self.renderer.borrow_mut();
+        let make = || SlsRenderer::new(&self.master.context, self.subject());
+        renderer.get_or_insert_with(make).clone()
     }
 
-    fn given(&self) -> Given {
+    fn subject(&self) -> Subject {
         let (files, roots) = (self.master.files.clone(), self.settings.roots.clone());
-        let tree = move |env: &str| -> Rc<dyn Tree> {
+        let tree = move |env: &str| -> Rc<dyn FileTree> {
             let found = roots.iter().find(|(name, _)| name == env);
             let roots = found.map(|(_, dirs)| dirs.clone()).unwrap_or_default();
             let files = files.clone();
-            Rc::new(Below { files, roots })
+            Rc::new(RootsTree { files, roots })
         };
-        let opts = self.master.shared.opts.clone();
+        let opts = self.master.context.opts.clone();
         let (request, settings) = (self.request.clone(), self.settings.clone());
-        let make = move || options(&opts, &request, &settings);
-        Given {
+        let make = move || pillar_opts(&opts, &request, &settings);
+        Subject {
             id: self.request.id.clone(),
             grains: self.request.grains.clone(),
             pillar: self.pillar.borrow().clone(),
@@ -414,8 +421,8 @@ impl<'a> Compile<'a> {
     }
 }
 
-/// The options as `Pillar.__gen_opts` changes them; the grains follow.
-fn options(opts: &Map, request: &PillarRequest, settings: &Settings) -> Map {
+/// The options as `Pillar.__gen_opts` changes them. Grains are added later.
+fn pillar_opts(opts: &Map, request: &PillarRequest, settings: &PillarSettings) -> Map {
     let mut opts = opts.clone();
     let roots: Map = settings
         .roots

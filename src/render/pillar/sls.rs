@@ -1,40 +1,39 @@
 //! SLS files of the pillar and what they include (`Pillar.render_pillar`, `render_pstate`).
 
-use super::super::merge::Strategy;
+use super::super::merge::MergeStrategy;
 use super::super::pipeline::Source;
-use super::{Compile, Matches, PillarError};
+use super::{Compilation, Matches, PillarError};
 use halite_target::Glob;
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 
-/// Deepest chain of includes.
+/// Longest chain of includes.
 const MAX_DEPTH: usize = 100;
 
-/// What was rendered before in one environment, without what it includes.
+/// SLS files of one environment that were rendered before, without their includes.
 type Mods = HashMap<String, Value>;
 
-/// No environment of this name is configured.
+/// The environment does not exist.
 struct NoEnv;
 
 /// One line of an `include`.
 struct Include {
     sls: String,
-    /// Where what it gives is put; levels are separated by colons.
+    /// The key to put the data under; levels are separated by colons.
     key: Option<String>,
-    /// Variables for its templates. They stay in force for the lines that follow, unless these
-    /// have their own.
+    /// Variables for its templates. They apply to the following lines, too, unless these have their own.
     defaults: Option<Map>,
 }
 
-impl Compile<'_> {
-    /// Renders all files a minion gets into one map.
+impl Compilation<'_> {
+    /// Renders all files of a minion into one map.
     pub(super) fn render(
         &self,
         matches: &Matches,
         errors: &mut Vec<String>,
     ) -> Result<Map, PillarError> {
         let mut pillar = self.request.pillar_override.clone();
-        for (env, names) in in_order(matches, &self.config().env_order) {
+        for (env, names) in in_order(matches, &self.options().env_order) {
             let mut mods = Mods::new();
             let mut files = Vec::new();
             for name in names {
@@ -63,7 +62,7 @@ impl Compile<'_> {
         Ok(pillar)
     }
 
-    /// The SLS files that a name or pattern means, sorted.
+    /// The SLS files that match a name or pattern, sorted.
     fn available(&self, env: &str, pattern: &str) -> Result<Vec<String>, NoEnv> {
         let roots = match self.settings.roots_of(env) {
             Some(roots) => roots,
@@ -82,7 +81,7 @@ impl Compile<'_> {
         })
     }
 
-    /// Renders one SLS with what it includes; `None` if it is left out.
+    /// Renders an SLS and its includes; `None` if it is skipped.
     fn sls(
         &self,
         sls: &str,
@@ -112,7 +111,7 @@ impl Compile<'_> {
         let state = self.compile_source(&source).map(Some).unwrap_or_else(|e| {
             let full = format!("Rendering SLS '{sls}' failed, render error:\n{e}");
             log::error!("{full}");
-            errors.push(if self.config().pillar_safe_render_error {
+            errors.push(if self.options().pillar_safe_render_error {
                 format!("Rendering SLS '{sls}' failed. Please see master log for details.")
             } else {
                 full
@@ -161,7 +160,7 @@ impl Compile<'_> {
         (Some(Value::Map(state)), errors)
     }
 
-    /// The error for an SLS that is not there, if it is one.
+    /// The error for a missing SLS, if that is an error.
     fn missing(&self, sls: &str, env: &str, has_roots: bool) -> Option<String> {
         if self
             .ignored
@@ -186,8 +185,8 @@ impl Compile<'_> {
         None
     }
 
-    /// Merges what an SLS includes with its own data, which win unless
-    /// `pillar_includes_override_sls` says otherwise.
+    /// Merges the includes of an SLS with its own data, which take precedence unless
+    /// `pillar_includes_override_sls` is set.
     fn included(
         &self,
         place: &Place,
@@ -198,11 +197,10 @@ impl Compile<'_> {
         errors: &mut Vec<String>,
     ) -> Map {
         let mut defaults = defaults.clone();
-        let includes_win = self.config().pillar_includes_override_sls;
+        let includes_win = self.options().pillar_includes_override_sls;
         let mut parts: Vec<(Map, Option<String>)> = Vec::new();
         let mut state = own;
-        // Errors of an include are reported again for each further match that needs no
-        // rendering, as Salt does.
+        // As in Salt, errors of an include are repeated for each further match that needs no rendering.
         let mut last: Vec<String> = Vec::new();
         for line in include {
             let line = match Include::read(line) {
@@ -224,7 +222,7 @@ impl Compile<'_> {
                         part
                     }
                 };
-                // What is no map has an error of its own.
+                // Anything but a map is reported elsewhere.
                 if let Some(Value::Map(part)) = part.filter(Value::truthy) {
                     let part = nest(part, line.key.as_deref());
                     let whole = line.key.is_none().then(|| name.clone());
@@ -243,7 +241,7 @@ impl Compile<'_> {
         parts.push((state, None));
         let mut parts = parts.into_iter();
         let (first, name) = parts.next().unwrap_or_default();
-        if self.merger.strategy == Strategy::Overwrite
+        if self.merger.strategy == MergeStrategy::Overwrite
             && let Some(second) = parts.as_slice().first()
             && let Some(Value::Map(held)) = name.and_then(|name| mods.get_mut(&name))
             && *held == first
@@ -253,8 +251,8 @@ impl Compile<'_> {
         parts.fold(first, |merged, (part, _)| self.merger.merge(merged, &part))
     }
 
-    /// The SLS files that a line of an `include` means. A relative name is looked for without
-    /// its dots first, and a name found both ways counts twice, as in Salt.
+    /// The SLS files of a line of `include`. A relative name is first looked for without its dots; a name
+    /// found both ways counts twice, as in Salt.
     fn include_names(&self, place: &Place, sls: &str, errors: &mut Vec<String>) -> Vec<String> {
         let plain = sls.trim_start_matches('.').replace('/', ".");
         let mut found = match self.available(place.env, &plain) {
@@ -276,7 +274,7 @@ impl Compile<'_> {
     }
 }
 
-/// The SLS that includes others.
+/// The including SLS.
 struct Place<'a> {
     sls: &'a str,
     env: &'a str,
@@ -336,8 +334,8 @@ fn nest(part: Map, key: Option<&str>) -> Map {
         .fold(part, |inner, key| halite_wire::map! { key => inner })
 }
 
-/// Stock Salt's strategy `overwrite` writes into the first of the maps that it merges, which an
-/// SLS that is included once more is taken from.
+/// With the strategy `overwrite`, stock Salt writes into the first map that it merges, which later includes
+/// of the same SLS then see.
 fn overwrite_held(held: &mut Map, with: &Map) {
     for (key, value) in &mut held.0 {
         if let Some((_, new)) = with.iter().find(|(k, _)| k == key) {

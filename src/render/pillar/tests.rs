@@ -1,14 +1,14 @@
-//! What needs no stock Salt to be told right from wrong.
+//! Tests that do not compare with stock Salt.
 
 use super::*;
-use halite_config::Flavour;
+use halite_config::{Flavour, MasterConfig};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn master(dir: &Path, options: &str) -> PillarMaster {
+fn master(dir: &Path, options: &str) -> PillarCompiler {
     let conf = dir.join("conf");
     fs::create_dir_all(&conf).unwrap();
     let text = format!(
@@ -16,7 +16,7 @@ fn master(dir: &Path, options: &str) -> PillarMaster {
         dir.display()
     );
     fs::write(conf.join("master"), text).unwrap();
-    PillarMaster::new(&MasterConfig::load(&conf, Flavour::Halite).unwrap())
+    PillarCompiler::new(&MasterConfig::load(&conf, Flavour::Halite).unwrap())
 }
 
 fn write(dir: &Path, files: &[(&str, &str)]) {
@@ -248,7 +248,7 @@ fn urls_that_run_programs_are_refused() {
     }
 }
 
-/// Fifty items through Jinja and YAML; prints what one pillar costs.
+/// Fifty items through Jinja and YAML; prints the time for one pillar.
 #[test]
 #[ignore = "a measurement: cargo test --lib -- --ignored --nocapture cost_of_fifty"]
 fn cost_of_fifty_items() {

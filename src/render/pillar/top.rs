@@ -1,20 +1,20 @@
 //! Top files: which SLS files a minion gets (`Pillar.get_tops`, `merge_tops`, `top_matches`).
 
 use super::super::pipeline::Source;
-use super::{Compile, PillarError, PillarRequest};
+use super::{Compilation, PillarError, PillarRequest};
 use halite_target::{Subject, Target, TargetError};
 use halite_wire::{Map, Value};
 
-/// What a top file says of one target, in order: maps such as `match: grain`, then SLS names.
+/// The entries of one target in a top file, in order: maps such as `match: grain`, then SLS names.
 type Entries = Vec<Value>;
 
-/// Per environment its top file and those that it includes.
+/// By environment, its top file and the files it includes.
 type Tops = Vec<(String, Vec<Map>)>;
 
 /// A target, its `order` and its entries.
 type Ordered = (Value, i64, Entries);
 
-/// The merged top files: per environment its targets with their entries.
+/// The merged top files: by environment, targets with their entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Top(pub Vec<(String, Vec<(Value, Entries)>)>);
 
@@ -34,14 +34,14 @@ impl From<Top> for Map {
     }
 }
 
-/// Per environment the SLS names that a minion gets, in order.
+/// By environment, the SLS names for a minion, in order.
 pub(super) type Matches = Vec<(String, Vec<String>)>;
 
-/// Something in a top file has a form that cannot be merged; no top file counts then.
+/// A top file cannot be merged, so none counts.
 struct Malformed;
 
-impl Compile<'_> {
-    /// The merged top files of the environments that count, and what went wrong.
+impl Compilation<'_> {
+    /// The merged top files of the environments in use, and errors in them.
     pub(super) fn top(&self) -> Result<(Top, Vec<String>), PillarError> {
         let (tops, mut errors) = self.tops()?;
         let top = self.merge_tops(&tops).unwrap_or_else(|Malformed| {
@@ -57,7 +57,7 @@ impl Compile<'_> {
             return settings.roots_of(env).iter().map(|_| env.clone()).collect();
         }
         let envs: Vec<String> = settings.envs().into_iter().map(str::to_owned).collect();
-        if self.config().pillar_source_merging_strategy != "none" {
+        if self.options().pillar_source_merging_strategy != "none" {
             return envs;
         }
         let only = settings
@@ -68,11 +68,11 @@ impl Compile<'_> {
         envs.into_iter().filter(|env| env == only).collect()
     }
 
-    /// The top files and those that they include.
+    /// The top files, with the files they include.
     fn tops(&self) -> Result<(Tops, Vec<String>), PillarError> {
         let mut errors = Vec::new();
         let mut tops = Tops::new();
-        let name = self.config().state_top.trim_start_matches("salt://");
+        let name = self.options().state_top.trim_start_matches("salt://");
         for env in self.top_envs() {
             let roots = self.settings.roots_of(&env).unwrap_or_default();
             let Some(file) = self.master.files.find(roots, name) else {
@@ -163,7 +163,7 @@ impl Compile<'_> {
                 }
                 let targets = match targets {
                     Value::Map(targets) => targets,
-                    // An empty list or text has no targets, as a loop over it has no turns.
+                    // Python's loop over an empty list or text does nothing.
                     Value::Array(list) if list.is_empty() => continue,
                     Value::Str(text) if text.is_empty() => continue,
                     _ => return Err(Malformed),
@@ -201,7 +201,7 @@ impl Compile<'_> {
         let letters: Vec<Value>;
         let entries = match entries {
             Value::Array(list) => list.as_slice(),
-            // A text instead of a list is taken letter by letter, as Python does.
+            // Python iterates over the characters of a text.
             Value::Str(text) => {
                 letters = text.chars().map(|c| c.to_string().into()).collect();
                 &letters
@@ -238,13 +238,13 @@ impl Compile<'_> {
         Ok((order, options))
     }
 
-    /// The SLS names of the targets that mean this minion.
+    /// The SLS names of the targets that match this minion.
     pub(super) fn matches(&self, top: &Top) -> Result<Matches, PillarError> {
         let mut matches: Matches = Vec::new();
-        let about = About {
+        let about = TopSubject {
             request: self.request,
             pillar: &self.pillar.borrow(),
-            groups: &self.config().nodegroups,
+            groups: &self.options().nodegroups,
         };
         for (env, body) in &top.0 {
             if self
@@ -286,7 +286,7 @@ fn top_map(top: Value, path: &std::path::Path) -> Result<Map, PillarError> {
     })
 }
 
-/// `int(value)`; what is text but no number is 0, what is neither is refused.
+/// `int(value)`, but 0 for text that is not a number; other types are refused.
 fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Int(i) => Some(*i),
@@ -297,14 +297,14 @@ fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// The minion as targets see it.
-struct About<'a> {
+/// The minion, for targets.
+struct TopSubject<'a> {
     request: &'a PillarRequest,
     pillar: &'a Map,
     groups: &'a Map,
 }
 
-impl Subject for About<'_> {
+impl Subject for TopSubject<'_> {
     fn id(&self) -> &str {
         self.request.id.as_str()
     }
@@ -322,24 +322,24 @@ impl Subject for About<'_> {
     }
 }
 
-impl About<'_> {
-    /// `salt/matchers/confirm_top.py`: the last `match` counts, compound without one.
+impl TopSubject<'_> {
+    /// `salt/matchers/confirm_top.py`: the last `match` counts; the default is compound.
     fn meant(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
         let mut newest = entries.iter().rev();
         let kind = newest
             .find_map(|entry| entry.as_map()?.get("match"))
             .map_or(Some("compound"), Value::as_str)
             .unwrap_or("?");
-        // Masters hold no such data of minions.
+        // Masters do not have this data of minions.
         if kind == "data" {
             return Ok(false);
         }
         match Target::parse(target, kind, None) {
-            Ok(parsed) => Ok(parsed.verdict(self).unwrap_or_else(|e| {
+            Ok(parsed) => Ok(parsed.try_matches(self).unwrap_or_else(|e| {
                 log::error!("pillar top file: the target {target:?} matches nobody: {e}");
                 false
             })),
-            Err(e @ TargetError::UnknownKind(_)) => Err(PillarError(format!(
+            Err(e @ TargetError::UnknownType(_)) => Err(PillarError(format!(
                 "pillar top file: the target {target:?} cannot be matched: {e}"
             ))),
             Err(e) => {

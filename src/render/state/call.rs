@@ -1,34 +1,33 @@
-//! One call: whether it is needed, how often it is tried, what its result says
-//! (`salt/state.py State.call`, `_run_check*`).
+//! One call: whether it is needed, how often to retry, and its result (`salt/state.py State.call`,
+//! `_run_check*`).
 
 use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
-/// The functions that states call, and the clock by which they wait.
-pub trait StateModules: Sync {
+/// The functions that states call, and a clock.
+pub trait Functions: Sync {
     /// Whether `module.function` exists.
     fn has(&self, function: &str) -> bool;
 
-    /// Why a call cannot be made (a missing argument, for example).
-    fn missing_argument(&self, low: &Map) -> Option<String>;
+    /// Why a call cannot be made, such as a missing argument.
+    fn refuse(&self, low: &Map) -> Option<String>;
 
-    /// Calls a state function: a map with `name`, `changes`, `result`, `comment`. With `test`
-    /// it only says what it would do.
+    /// Calls a state function, which returns a map with `name`, `changes`, `result`, `comment`. With `test`
+    /// it only reports what it would do.
     fn call(&self, low: &Map, test: bool) -> Map;
 
-    /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds: a command that succeeds,
-    /// a map with `fun` and arguments whose result is true, a boolean.
-    fn condition_holds(&self, low: &Map, condition: &Value) -> bool;
+    /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds. It is a command that must succeed, a
+    /// map with `fun` and arguments whose result must be true, or a boolean.
+    fn holds(&self, low: &Map, condition: &Value) -> bool;
 
     /// Whether a path exists (`creates`).
     fn exists(&self, path: &str) -> bool;
 
-    /// Hears of each result (`state_events`, `fire_event`).
+    /// Called with each result (`state_events`, `fire_event`).
     fn finished(&self, _low: &Map, _result: &Map, _number: usize) {}
 
-    /// Asked before each call; `false` ends the run (`state.soft_kill`), after as long a
-    /// wait as a pause lasts.
-    fn may_continue(&self, _low: &Map) -> bool {
+    /// Called before each state. `false` ends the run (`state.soft_kill`); blocks while the run is paused.
+    fn may_go_on(&self, _low: &Map) -> bool {
         true
     }
 
@@ -38,9 +37,9 @@ pub trait StateModules: Sync {
     }
 }
 
-/// Calls until the result is as wanted or the attempts are used up (`retry`); the result, and
-/// how many attempts came after the first.
-pub(super) fn attempts(functions: &dyn StateModules, low: &Map, test: bool) -> (Map, i64) {
+/// Calls a state until the result is as wanted or attempts are used up (`retry`). Returns the result and the
+/// number of retries.
+pub(super) fn call_with_retries(functions: &dyn Functions, low: &Map, test: bool) -> (Map, i64) {
     let mut result = timed(functions, low, test);
     let Some(retry) = low.get("retry").map(Retry::new) else {
         return (result, 0);
@@ -106,8 +105,7 @@ struct Retry {
 }
 
 impl Retry {
-    /// `retry: True` or a map; what has the wrong type counts as not given
-    /// (`verify_retry_data`).
+    /// `retry: True` or a map. Values of the wrong type are ignored (`verify_retry_data`).
     fn new(value: &Value) -> Retry {
         let map = value.as_map();
         let int = |key: &str, default| map.and_then(|m| m.int(key)).unwrap_or(default).max(0);
@@ -131,21 +129,21 @@ impl Retry {
     }
 }
 
-/// One call with its times, and what stands in every result.
-fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
+/// One call, with its duration and the keys that every result has.
+fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     let began = Instant::now();
     let start = time_of_day();
-    let mut result = once(functions, low, test);
+    let mut result = call_once(functions, low, test);
     result.set("__sls__", low.get("__sls__").cloned());
     result.set("start_time", start);
-    // Milliseconds with the microseconds behind the point.
+    // Milliseconds with three decimals.
     let micros = began.elapsed().as_micros() as f64;
     result.set("duration", micros / 1000.0);
     result.set("__id__", low.get("__id__").cloned());
     result
 }
 
-pub(super) fn once(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
+pub(super) fn call_once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     let function = format!(
         "{}.{}",
         low.str("state").unwrap_or_default(),
@@ -231,7 +229,7 @@ fn condition(functions: &dyn StateModules, low: &Map) -> Option<Map> {
     None
 }
 
-/// The time of day as Python's `time().isoformat()` writes it.
+/// The time of day, like Python's `time().isoformat()`.
 pub(super) fn time_of_day() -> String {
     let now = jiff::Zoned::now().time();
     let micros = now.subsec_nanosecond() / 1000;

@@ -1,5 +1,5 @@
-//! From high data to the ordered list of calls (`salt/state.py State.call_high`,
-//! `compile_high_data`, `order_chunks`).
+//! Compiles high data to an ordered list of calls (`salt/state.py State.call_high`, `compile_high_data`,
+//! `order_chunks`).
 
 use super::graph::Graph;
 use super::{extend, internal, requisite_in, verify};
@@ -10,12 +10,12 @@ use halite_wire::{Map, Value};
 pub struct Compiled {
     /// Calls and requisites.
     pub graph: Graph,
-    /// Indices into the graph's calls, in order; one that a `prereq` tries stands there twice.
+    /// Indices into the graph's calls, in order. A call that a `prereq` tries is there twice.
     pub order: Vec<usize>,
 }
 
 impl Compiled {
-    /// The calls in their order, each once, as `state.show_low_sls` lists them.
+    /// The calls in order, each once, as in `state.show_low_sls`.
     pub fn low(&self) -> Vec<Map> {
         let mut seen = vec![false; self.graph.chunks.len()];
         let calls = self.order.iter().rev().filter(|&&at| {
@@ -29,19 +29,19 @@ impl Compiled {
     }
 }
 
-/// What the compiler wants to know of its surroundings.
+/// Settings of the compiler.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct CompileOptions {
     /// `disabled_requisites`.
     pub disabled_requisites: Vec<String>,
     /// State modules with a `mod_watch`; in others `watch` means `require`.
     pub watching: Vec<String>,
-    /// Written into each call, if given.
+    /// Written into each call, if set.
     pub orchestration_jid: Option<String>,
 }
 
-/// Merges `extend`, the `*_in` requisites and `exclude` into `high` and checks its form.
-pub fn resolve(high: &mut Map, rules: &Rules) -> Result<(), Vec<String>> {
+/// Merges `extend`, the `*_in` requisites and `exclude` into `high`, and checks its form.
+pub fn resolve(high: &mut Map, rules: &CompileOptions) -> Result<(), Vec<String>> {
     let mut errors = extend::reconcile(high, false);
     errors.extend(verify::verify(high));
     if !errors.is_empty() {
@@ -56,8 +56,8 @@ pub fn resolve(high: &mut Map, rules: &Rules) -> Result<(), Vec<String>> {
     }
 }
 
-/// The calls of high data that [`resolve`] has been over.
-pub fn compile(high: &Map, rules: &Rules) -> Result<Compiled, Vec<String>> {
+/// The calls of high data, after [`resolve`].
+pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
     let mut graph = Graph::default();
     for (id, body) in high.iter().filter(|(id, _)| !internal(id)) {
         let (Some(id), Some(body)) = (id.as_str(), body.as_map()) else {
@@ -90,7 +90,7 @@ pub fn compile(high: &Map, rules: &Rules) -> Result<Compiled, Vec<String>> {
 }
 
 /// The calls of one declaration: one, or one per entry of `names`.
-fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Vec<Map> {
+fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptions) -> Vec<Map> {
     let mut chunk = halite_wire::map! {"state" => state, "name" => id};
     if let Some(jid) = &rules.orchestration_jid {
         chunk.set("__orchestration_jid__", jid.as_str());
@@ -142,7 +142,7 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Ve
                     live.set("name", name.clone());
                     for arg in args.as_array().unwrap_or_default() {
                         for (k, v) in arg.as_map().map(Map::iter).into_iter().flatten() {
-                            live.set(super::declare::shown(k), v.clone());
+                            live.set(super::declare::id_text(k), v.clone());
                         }
                     }
                 }
@@ -156,8 +156,8 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &Rules) -> Ve
     named.collect()
 }
 
-/// A module that cannot react to changes only waits for them (`_reconcile_watch_req`).
-fn watch_or_require(chunk: &mut Map, rules: &Rules) {
+/// A module that cannot react to changes treats `watch` as `require` (`_reconcile_watch_req`).
+fn watch_or_require(chunk: &mut Map, rules: &CompileOptions) {
     let watches = chunk
         .str("state")
         .is_some_and(|s| rules.watching.iter().any(|w| w == s));

@@ -1,17 +1,17 @@
-//! What one rendered SLS file declares: short forms written out, `extend` and `exclude` set
-//! aside, the place in the file remembered (`salt/state.py BaseHighState._handle_*`).
+//! The declarations of one rendered SLS file: expands short forms, splits off `extend` and `exclude`, and
+//! records the order in the file (`salt/state.py BaseHighState._handle_*`).
 
 use super::first_key;
 use halite_wire::{Map, Value};
 
-/// The order of the first declaration of a run without an `order` of its own.
+/// The order of the first declaration that has no `order`.
 pub(super) const FIRST_ORDER: i64 = 10_000;
 
-/// Writes out `state.function: [...]` keys and `id: state.function` entries, and notes file and
-/// environment of each id (`_handle_state_decls`).
-pub(super) fn pad(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<String>) {
+/// Expands `state.function: [...]` keys and `id: state.function` entries, and records SLS and environment of
+/// each id (`_handle_state_decls`).
+pub(super) fn pad_funcs(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<String>) {
     for (id, body) in &mut state.0 {
-        let id = shown(id);
+        let id = id_text(id);
         if id == "__extend__" || id == "__exclude__" {
             continue;
         }
@@ -63,8 +63,8 @@ fn pad_body(body: &mut Map, id: &str, sls: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// Moves `module.function: [...]` to the end as `module: [..., function]`, as Python's
-/// `d[new] = d.pop(old)` does.
+/// Moves `module.function: [...]` to the end as `module: [..., function]`, like Python's `d[new] =
+/// d.pop(old)`.
 fn rename(body: &mut Map, key: &str, module: &str, function: &str) {
     if let Some(Value::Array(mut list)) = body.remove(key) {
         list.push(function.into());
@@ -72,19 +72,14 @@ fn rename(body: &mut Map, key: &str, module: &str, function: &str) {
     }
 }
 
-/// `module` and `function` of a dotted name; what follows a second dot is dropped, as Salt does.
+/// `module` and `function` of a dotted name. Like Salt, drops anything after a second dot.
 fn split(name: &str) -> Option<(&str, &str)> {
     let (module, rest) = name.split_once('.')?;
     Some((module, rest.split('.').next().unwrap_or(rest)))
 }
 
 /// Moves `extend` to the list `__extend__` (`_handle_extend`).
-pub(super) fn set_extend_aside(
-    state: &mut Map,
-    sls: &str,
-    saltenv: &str,
-    errors: &mut Vec<String>,
-) {
+pub(super) fn split_extends(state: &mut Map, sls: &str, saltenv: &str, errors: &mut Vec<String>) {
     let Some(extend) = state.remove("extend") else {
         return;
     };
@@ -98,7 +93,7 @@ pub(super) fn set_extend_aside(
         let Value::Map(body) = body else {
             errors.push(format!(
                 "Extension name '{}' in SLS '{sls}' is not a dictionary",
-                shown(id)
+                id_text(id)
             ));
             continue;
         };
@@ -127,7 +122,7 @@ pub(super) fn set_extend_aside(
 }
 
 /// Moves `exclude` to the list `__exclude__` (`_handle_exclude`).
-pub(super) fn set_exclude_aside(state: &mut Map, sls: &str, errors: &mut Vec<String>) {
+pub(super) fn split_excludes(state: &mut Map, sls: &str, errors: &mut Vec<String>) {
     let Some(exclude) = state.remove("exclude") else {
         return;
     };
@@ -150,8 +145,8 @@ fn push_to(map: &mut Map, key: &str, item: Value) {
     map.set(key, vec![item]);
 }
 
-/// Gives every declaration without an `order` its place in the files (`_handle_iorder`).
-pub(super) fn number(state: &mut Map, next: &mut i64) {
+/// Sets `order` where it is missing, by position in the files (`_handle_iorder`).
+pub(super) fn assign_order(state: &mut Map, next: &mut i64) {
     for (_, body) in &mut state.0 {
         let Value::Map(body) = body else { continue };
         for (key, declaration) in &mut body.0 {
@@ -172,7 +167,7 @@ pub(super) fn number(state: &mut Map, next: &mut i64) {
     }
 }
 
-pub(super) fn shown(id: &Value) -> String {
+pub(super) fn id_text(id: &Value) -> String {
     match id {
         Value::Str(s) => s.clone(),
         Value::Int(i) => i.to_string(),

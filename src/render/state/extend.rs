@@ -4,8 +4,8 @@ use super::{first_key, internal, is_requisite};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 
-/// Merges `__extend__` into the declarations that it extends. `strict` asks that an id found
-/// by its name has the state type as well.
+/// Merges `__extend__` into the declarations that it extends. With `strict`, an id found by name must also
+/// have the state type.
 pub(super) fn reconcile(high: &mut Map, strict: bool) -> Vec<String> {
     let mut errors = Vec::new();
     let Some(Value::Array(extend)) = high.remove("__extend__") else {
@@ -90,8 +90,8 @@ fn extend_one(
     Ok(())
 }
 
-/// Puts one argument of an extension into a declaration: a function replaces the function, a
-/// requisite is added to, anything else replaces the argument of that name.
+/// Applies one argument of an extension: it replaces the function, adds to a requisite, or replaces the
+/// argument of that name.
 fn merge(list: &mut Vec<Value>, arg: Value) {
     let mut done = false;
     for slot in list.iter_mut() {
@@ -127,8 +127,8 @@ fn merge(list: &mut Vec<Value>, arg: Value) {
     }
 }
 
-/// Ids that a name means: the id itself, all ids of an SLS, or the ids with a matching `name`
-/// (`salt/state.py find_name`).
+/// Ids that match a name: the id itself, all ids of an SLS, or ids with that `name` (`salt/state.py
+/// find_name`).
 pub(super) fn find_name(
     name: &str,
     state: &str,
@@ -162,7 +162,7 @@ pub(super) fn find_name(
         .collect()
 }
 
-/// Takes out what `__exclude__` names, by id or by glob of SLS names.
+/// Removes what `__exclude__` names, by id or by glob of SLS names.
 pub(super) fn exclude(high: &mut Map) {
     let Some(Value::Array(list)) = high.remove("__exclude__") else {
         return;

@@ -1,21 +1,20 @@
-//! The graph of requisites and the order that follows from it
-//! (`salt/utils/requisite.py DependencyGraph`; Salt 3006's order differs where `order` and
-//! requisites contradict each other).
+//! The graph of requisites, and the order of calls (`salt/utils/requisite.py DependencyGraph`; Salt 3006
+//! differs where `order` and requisites contradict each other).
 
 use super::{Requisite, reference, tag};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
 
-/// What stands behind `order: last`, and what a negative order counts back from.
+/// The number of `order: last`; negative orders count back from it.
 const LAST: f64 = 1_000_000.0;
 
-/// A node: one call, or the trial of a call that a `prereq` asks for.
+/// A call, or the trial of a call that a `prereq` asks for.
 #[derive(Clone, Debug)]
 struct Node {
     name: String,
     chunk: usize,
-    /// Edges as (other node, requisite), in the order in which they were made.
+    /// Edges as (other node, requisite), in the order of creation.
     out: Vec<(usize, Requisite)>,
     into: Vec<(usize, Requisite)>,
     child_min: Option<f64>,
@@ -98,7 +97,7 @@ impl Graph {
 
     /// Adds the requisites of a call. An error names a requisite without a target.
     pub fn require(&mut self, chunk: usize, disabled: &[String]) -> Result<(), String> {
-        // Listen is looked at after the run; prerequired is no declaration of its own.
+        // `listen` is handled after the run; `prerequired` is not a declaration.
         const ORDER: [Requisite; 10] = [
             Requisite::Require,
             Requisite::RequireAny,
@@ -153,8 +152,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The nodes that a requisite means; `None` if there are none. A glob of SLS names may
-    /// match nothing.
+    /// The nodes that match a requisite; `None` if there are none. A glob of SLS names may match nothing.
     fn find(&self, key: &str, value: &str) -> Option<Vec<usize>> {
         let glob = value.contains(['*', '?', '[', ']']);
         let mut found: Vec<usize> = Vec::new();
@@ -200,8 +198,8 @@ impl Graph {
         }
     }
 
-    /// `node` wants to know whether `target` would change something: a trial of the target
-    /// comes first, then `node`, then the target itself (`DependencyGraph._add_prereq`).
+    /// `node` depends on whether `target` would change something: a trial of the target runs first, then
+    /// `node`, then the target itself (`DependencyGraph._add_prereq`).
     fn add_prereq(&mut self, node: usize, target: usize) {
         let (asking, asked) = (self.nodes[node].chunk, self.nodes[target].chunk);
         self.chunks[asking].set("__prerequiring__", true);
@@ -229,8 +227,7 @@ impl Graph {
         self.node(name, self.nodes[node].chunk)
     }
 
-    /// The calls in their order; a call that a `prereq` tries stands there twice. An error
-    /// names a cycle.
+    /// The calls in order. A call that a `prereq` tries is there twice. The error names a cycle.
     pub fn order(&mut self) -> Result<Vec<usize>, String> {
         let cap = self.cap();
         let mut waiting: Vec<usize> = self.nodes.iter().map(|n| n.into.len()).collect();
@@ -255,7 +252,7 @@ impl Graph {
         Err(format!("Recursive requisites were found: {}", self.cycle()))
     }
 
-    /// One above what declarations ask for, so that those without an order come after.
+    /// One more than the highest declared order, so that calls without an order come later.
     fn cap(&self) -> f64 {
         let mut cap = 1;
         for order in self.chunks.iter().filter_map(|c| c.int("order")) {
@@ -274,7 +271,7 @@ impl Graph {
         ready.insert((key, label, self.nodes[at].name.clone(), at));
     }
 
-    /// The order of a node, lowered to that of what waits for it
+    /// The order of a node, lowered to that of the nodes that wait for it
     /// (`DependencyGraph._get_chunk_order`).
     fn key(&mut self, at: usize, cap: f64) -> Key {
         let chunk = self.nodes[at].chunk;
@@ -304,7 +301,7 @@ impl Graph {
         Key(order, own)
     }
 
-    /// A cycle in words: what requires what.
+    /// Describes a cycle: what requires what.
     fn cycle(&self) -> String {
         let mut state = vec![0u8; self.nodes.len()];
         let mut path: Vec<(usize, usize)> = Vec::new();
@@ -343,7 +340,7 @@ impl Graph {
             let &(to, kind) = self.nodes[at].out.get(next.checked_sub(1)?)?;
             let dependent = &self.chunks[self.nodes[to].chunk];
             let kind = match kind {
-                // The second half of a prereq shows as what was declared.
+                // The second half of a `prereq` is shown as it was declared.
                 Requisite::Require if !dependent.contains("require") => Requisite::Prereq,
                 other => other,
             };
@@ -353,8 +350,8 @@ impl Graph {
         edges.collect::<Vec<_>>().join(", ")
     }
 
-    /// What a call waits for: requisite and call, in the order of declaration. The trial of a
-    /// call has its own list.
+    /// What a call waits for: requisites and calls, in the order of declaration. Its trial has a list of its
+    /// own.
     pub fn dependencies(&self, low: &Map) -> Vec<(Requisite, usize)> {
         let own = tag(low);
         let name = if flag(low, "__prereq__") {
@@ -389,7 +386,7 @@ pub(super) fn flag(low: &Map, key: &str) -> bool {
     low.get(key).is_some_and(Value::truthy)
 }
 
-/// An order as a number: `first`, `last`, a number, or where everything without one stands.
+/// `order` as a number: `first`, `last`, a number, or the default.
 fn number(order: Option<&Value>, cap: f64) -> f64 {
     match order {
         Some(Value::Int(i)) => *i as f64,
@@ -408,7 +405,7 @@ fn as_value(order: f64) -> Value {
     }
 }
 
-/// A pair of orders, total because neither is NaN.
+/// Two orders. `Ord` is safe because neither is NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Key(f64, f64);
 

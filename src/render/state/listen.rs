@@ -1,11 +1,10 @@
-//! `listen` and `listen_in`: `mod_watch` after everything else has run
-//! (`salt/state.py State.call_listen`).
+//! `listen` and `listen_in`: call `mod_watch` at the end of the run (`salt/state.py State.call_listen`).
 
 use super::run::Run;
 use super::{Requisite, tag};
 use halite_wire::{Map, Value};
 
-/// Who listens: state type, and id or name.
+/// The listening state: state type, and id or name.
 struct Listener {
     state: String,
     who: String,
@@ -13,7 +12,7 @@ struct Listener {
 }
 
 impl Run<'_, '_> {
-    /// Calls `mod_watch` of each state that listens to one that changed.
+    /// Calls `mod_watch` of each state that listens to a changed one.
     pub(super) fn listeners(&mut self, order: &[usize]) {
         let mut seen = Vec::new();
         let chunks: Vec<Map> = order
@@ -99,7 +98,7 @@ fn listeners(chunks: &[Map]) -> Vec<Listener> {
     all
 }
 
-/// State and id that an entry of `listen` means; a bare text is an id or a name.
+/// State and id of an entry of `listen`; text is an id or a name.
 fn heard(to: &Value, chunks: &[Map]) -> Option<(String, String)> {
     match to {
         Value::Map(map) => {

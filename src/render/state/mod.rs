@@ -1,18 +1,17 @@
-//! States: from SLS files to calls in their order, and the rules by which they run
-//! (`salt/state.py`, `salt/utils/requisite.py`).
+//! States: compiling SLS files to an ordered list of calls, and running them (`salt/state.py`,
+//! `salt/utils/requisite.py`).
 //!
-//! The way of a state tree: [`gather`] renders SLS files and what they include into *high data*
-//! (ids with declarations); [`compile`] merges `extend`, the `*_in` requisites and `exclude` and
-//! checks the form; the result is *low data*, one map per call, in the order of the
-//! [`graph`] of requisites; [`run`] calls them and decides by requisites which.
-//! No IO: files come from a [`gather::Source`], calls go to [`run::StateModules`].
+//! [`highstate`] renders SLS files and their includes into *high data* (ids with declarations). [`compile`]
+//! merges `extend`, the `*_in` requisites and `exclude`, and checks the form. The result is *low data*, one
+//! map per call, in the order of the [`graph`] of requisites. [`run`] makes the calls, as far as requisites
+//! permit. There is no IO: files come from a [`highstate::SlsSource`], calls go to [`run::Functions`].
 
 mod call;
 pub mod compile;
 mod declare;
 mod extend;
-pub mod gather;
 pub mod graph;
+pub mod highstate;
 mod listen;
 pub mod reaction;
 mod requisite_in;
@@ -25,8 +24,8 @@ mod tests;
 
 use halite_wire::{Map, Value};
 
-/// Requisites as they stand in a declaration, in the order of their weight
-/// (`salt/utils/requisite.py RequisiteType`): of two reasons to run early, the later one counts.
+/// The requisites of a declaration, by weight (`salt/utils/requisite.py RequisiteType`): of two reasons to
+/// run early, the later one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum Requisite {
@@ -80,13 +79,12 @@ impl Requisite {
     }
 }
 
-/// Whether a key of a declaration holds a list of requisites
-/// (`STATE_REQUISITE_KEYWORDS`).
+/// Whether a key of a declaration holds requisites (`STATE_REQUISITE_KEYWORDS`).
 fn is_requisite(key: &str) -> bool {
     key == "onfail_stop" || Requisite::ALL.iter().any(|r| r.name() == key)
 }
 
-/// The name of a call in results: `state_|-id_|-name_|-function` (`salt/state.py _gen_tag`).
+/// The key of a call in results: `state_|-id_|-name_|-function` (`salt/state.py _gen_tag`).
 pub fn tag(low: &Map) -> String {
     let part = |key| match low.get(key) {
         Some(Value::Str(s)) => s.clone(),
@@ -107,7 +105,7 @@ fn first_key(map: &Map) -> Option<&str> {
     map.iter().next().and_then(|(k, _)| k.as_str())
 }
 
-/// The one-entry map of a requisite: `{state: id}`; a bare text means `{id: text}`.
+/// The one-entry map of a requisite, `{state: id}`. Text means `{id: text}`.
 fn reference(item: &Value) -> Option<(String, Value)> {
     match item {
         Value::Str(id) => Some(("id".to_owned(), id.as_str().into())),
@@ -119,7 +117,7 @@ fn reference(item: &Value) -> Option<(String, Value)> {
     }
 }
 
-/// Whether a key is one of the compiler's own (`__sls__`, `__env__`, ...).
+/// Whether a key is internal to the compiler (`__sls__`, `__env__`, ...).
 fn internal(key: &Value) -> bool {
     key.as_str().is_none_or(|k| k.starts_with("__"))
 }

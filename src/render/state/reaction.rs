@@ -1,27 +1,26 @@
-//! Reactions: the same declarations, each a call of a client instead of a state
-//! (`salt/state.py Compiler`, `salt/utils/reactor.py`).
+//! Reactions: like states, but each declaration is a call of a client (`salt/state.py Compiler`,
+//! `salt/utils/reactor.py`).
 
-use super::compile::{Rules, compile};
+use super::compile::{CompileOptions, compile};
 use super::verify;
 use halite_wire::{Map, Value};
 
-/// The calls of rendered reaction files, in order. Each has `state` (`local`, `runner`,
-/// `wheel`, `caller`), `fun`, `__id__`, `name`, `__sls__`, and its arguments.
+/// The calls of rendered reaction files, in order. Each has `state` (`local`, `runner`, `wheel`, `caller`),
+/// `fun`, `__id__`, `name`, `__sls__`, and its arguments.
 ///
 /// # Errors
-/// What is wrong with the form of the files.
+/// Errors in the form of the files.
 pub fn compile_reactions(mut high: Map) -> Result<Vec<Map>, Vec<String>> {
     let errors = verify::verify(&high);
     if !errors.is_empty() {
         return Err(errors);
     }
     high.0.retain(|(_, body)| body.as_map().is_some());
-    let compiled = compile(&high, &Rules::default())?;
+    let compiled = compile(&high, &CompileOptions::default())?;
     Ok(compiled.low())
 }
 
-/// Writes out `client.module.function` keys of one rendered file and notes the file
-/// (`Compiler.pad_funcs`).
+/// Expands `client.module.function` keys of one rendered file, and records the file (`Compiler.pad_funcs`).
 pub fn pad_reactions(high: &mut Map, file: &str) {
     for (_, body) in &mut high.0 {
         if let Value::Str(short) = body
@@ -76,7 +75,7 @@ mod tests {
             .iter()
             .map(|c| format!("{} {}", c.str("state").unwrap(), c.str("fun").unwrap()))
             .collect();
-        // Without an order the client, then the id decide, as in Salt.
+        // As in Salt, calls without an order are sorted by client, then id.
         assert_eq!(
             shown,
             [

@@ -1,5 +1,5 @@
-//! `require_in`, `watch_in`, ..., `use` and `use_in`: requisites declared at the other end
-//! (`salt/state.py State.requisite_in`).
+//! `require_in`, `watch_in`, ..., `use` and `use_in`: requisites declared by the other state (`salt/state.py
+//! State.requisite_in`).
 
 use super::extend::{find_name, reconcile};
 use super::{first_key, internal};
@@ -26,7 +26,7 @@ const NOT_USED: [&str; 8] = [
     "names",
 ];
 
-/// Turns them into requisites of the states they name.
+/// Turns them into requisites of the states that they name.
 pub(super) fn apply(high: &mut Map, disabled: &[String]) -> Vec<String> {
     let mut more = Extensions::default();
     for (id, body) in high.iter() {
@@ -69,7 +69,7 @@ struct From<'a> {
     body: &'a Map,
 }
 
-/// The states that the value of a key names, as `(id or name, state type)`.
+/// The states in the value of a key, as `(id or name, state type)`.
 fn targets(items: Option<&Value>, high: &Map) -> Vec<(String, String)> {
     match items {
         Some(Value::Map(single)) => single
@@ -201,7 +201,7 @@ impl Extensions {
         args.push(Value::Map(halite_wire::map! {requisite => vec![new]}));
     }
 
-    /// Adds those of `args` that the state `id`, `state` has not got itself.
+    /// Adds those of `args` that the state does not set itself.
     fn copy(&mut self, source: &[Map], high: &Map, id: &str, state: &str) {
         let own = args(high, id, state);
         let has = |key: &str| own.iter().any(|a| first_key(a) == Some(key));
@@ -231,7 +231,7 @@ impl Extensions {
     }
 }
 
-/// The one-key arguments of a declaration.
+/// The arguments with one key of a declaration.
 fn args(high: &Map, id: &str, state: &str) -> Vec<Map> {
     let list = high
         .get(id)

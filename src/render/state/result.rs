@@ -1,10 +1,10 @@
-//! What a run came to (`salt/utils/state.py`).
+//! Results of a run (`salt/utils/state.py`).
 
 use halite_wire::{Map, Value};
 
-/// Whether a run went well: a map of results none of which is false, whole runs per id
-/// included (`check_result`). With `nested` other values may stand among the results.
-pub fn good(running: &Value, nested: bool) -> bool {
+/// Whether a run succeeded: it has results, and none is false, including results of nested runs
+/// (`check_result`). With `nested`, other values among the results are fine.
+pub fn check_result(running: &Value, nested: bool) -> bool {
     let Some(map) = running.as_map().filter(|m| !m.is_empty()) else {
         return false;
     };
@@ -13,7 +13,7 @@ pub fn good(running: &Value, nested: bool) -> bool {
         match result {
             Value::Map(state) => match state.get("result") {
                 Some(result) => result.as_bool() != Some(false),
-                None => good(result, true),
+                None => check_result(result, true),
             },
             Value::Array(_) if list => true,
             _ => nested,
@@ -21,7 +21,7 @@ pub fn good(running: &Value, nested: bool) -> bool {
     })
 }
 
-/// Whether a return has the form of a state run: results under tags of four parts.
+/// Whether a return looks like a state run: results under tags of four parts.
 pub fn is_state_return(value: &Value) -> bool {
     value.as_map().is_some_and(|m: &Map| {
         !m.is_empty()

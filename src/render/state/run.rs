@@ -1,10 +1,10 @@
-//! Runs compiled calls: who waits for whom, who is skipped, what a result says
-//! (`salt/state.py State.call_chunks`, `call_chunk`, `_check_requisites`, `call`).
+//! Runs compiled calls: order, requisites and results (`salt/state.py State.call_chunks`, `call_chunk`,
+//! `_check_requisites`, `call`).
 //!
-//! Calls go to a [`StateModules`]; those marked `parallel` run in threads of their own.
+//! Calls go to a [`Functions`]; `parallel` ones run in threads of their own.
 
-pub use super::call::StateModules;
-use super::call::{attempts, once, time_of_day};
+pub use super::call::Functions;
+use super::call::{call_once, call_with_retries, time_of_day};
 use super::compile::Compiled;
 use super::graph::flag;
 use super::{Requisite, tag};
@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// A state that hangs on itself through requisites ends here.
+/// Deepest recursion: a state may depend on itself through requisites.
 const MAX_DEPTH: usize = 20;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Say what would be done only.
+pub struct RunOptions {
+    /// Only report what would be done.
     pub test: bool,
     /// Stop at the first failure.
     pub failhard: bool,
@@ -27,9 +27,8 @@ pub struct Options {
     pub max_parallel: usize,
 }
 
-/// Runs all calls and then those that listen. The results stand under their tags, in the
-/// order in which calls were made.
-pub fn run(functions: &dyn StateModules, compiled: Compiled, options: &Options) -> Map {
+/// Makes all calls, then those of `listen`. Results are in the order of calls, by tag.
+pub fn run(functions: &dyn Functions, compiled: Compiled, options: &RunOptions) -> Map {
     std::thread::scope(|scope| {
         let mut run = Run {
             functions,
@@ -78,24 +77,24 @@ struct Started<'s> {
 }
 
 pub(super) struct Run<'s, 'e: 's> {
-    pub(super) functions: &'e dyn StateModules,
-    options: &'e Options,
+    pub(super) functions: &'e dyn Functions,
+    options: &'e RunOptions,
     scope: &'s Scope<'s, 'e>,
     pub(super) compiled: Compiled,
     results: Results,
-    /// Results of trials that a `prereq` asked for.
+    /// Results of trials for a `prereq`.
     trials: HashMap<String, Map>,
     started: Vec<Started<'s>>,
     number: i64,
 }
 
-/// What a call's requisites say.
+/// The state of a call's requisites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Met,
     /// A required call has not been made yet.
     Unmet,
-    /// A required call runs in parallel still.
+    /// A required call is still running in parallel.
     Pending,
     Fail,
     Change,
@@ -122,7 +121,7 @@ enum Found {
 }
 
 impl<'s, 'e> Run<'s, 'e> {
-    /// Runs the calls; `false` if a failure that stops all came.
+    /// Makes the calls; `false` if a failure ended the run.
     pub(super) fn all(&mut self, order: &[usize]) -> bool {
         let mut pending: Vec<usize> = Vec::new();
         for &at in order {
@@ -232,7 +231,7 @@ impl<'s, 'e> Run<'s, 'e> {
         Step::Done
     }
 
-    /// Makes the call: as a trial if a `prereq` asks, which is over with that.
+    /// Makes the call; as a trial if a `prereq` asks for one.
     fn make(&mut self, at: usize, low: &Map) {
         if flag(low, "__prereq__") {
             let result = self.trial(low);
@@ -248,7 +247,7 @@ impl<'s, 'e> Run<'s, 'e> {
         self.results.set(name, result);
     }
 
-    /// A watched state has changed: the function itself, then `mod_watch` if that changed nothing.
+    /// A watched state has changed: calls the function, then `mod_watch` if that changed nothing.
     fn changed(&mut self, low: &Map) -> Map {
         let result = self.call(low);
         let idle = result.get("changes").is_none_or(|c| !c.truthy());
@@ -262,7 +261,7 @@ impl<'s, 'e> Run<'s, 'e> {
         self.call(&watch)
     }
 
-    /// The calls behind each requisite, as `mod_watch` gets them.
+    /// The calls of each requisite, in the form that `mod_watch` gets.
     fn requisites(&self, low: &Map) -> Map {
         let graph = &self.compiled.graph;
         let mut all = Map::new();
@@ -315,7 +314,7 @@ impl<'s, 'e> Run<'s, 'e> {
 
     fn required_failed(&mut self, low: &Map, name: &str) {
         if let Some(mut result) = self.trials.get(name).cloned() {
-            // The failed state is the one that asked; what this one would have changed, it did not.
+            // The failed state is the one with the `prereq`; this one was not applied.
             result.set("changes", Map::new());
             self.stamp(low, &mut result);
             self.keep(name.to_owned(), result);
@@ -367,7 +366,7 @@ impl<'s, 'e> Run<'s, 'e> {
         }
     }
 
-    /// What the requisites of a call say (`_check_requisites`).
+    /// Checks the requisites of a call (`_check_requisites`).
     fn verdict(&mut self, low: &Map) -> Verdict {
         let needed = self.compiled.graph.dependencies(low);
         let mut kinds: Vec<(Requisite, Vec<String>)> = Vec::new();
@@ -416,7 +415,7 @@ impl<'s, 'e> Run<'s, 'e> {
         }
     }
 
-    /// What the calls under one requisite have come to.
+    /// Checks the calls of one requisite.
     fn look(&self, kind: Requisite, names: &[String]) -> BTreeSet<Found> {
         use Requisite::*;
         let mut found = BTreeSet::new();
@@ -468,8 +467,8 @@ impl<'s, 'e> Run<'s, 'e> {
         found
     }
 
-    /// Takes in the results of parallel states that have ended, among `names` or among all;
-    /// with `wait` of all of them. Whether none is left.
+    /// Collects results of finished parallel states, among `names` or all; with `wait`, of unfinished ones,
+    /// too. Returns whether none is left.
     fn reconcile(&mut self, names: Option<&[&String]>, wait: bool) -> bool {
         let mut none_left = true;
         let mut at = 0;
@@ -491,7 +490,7 @@ impl<'s, 'e> Run<'s, 'e> {
                 continue;
             }
             if self.started[at].handle.is_none() {
-                // Queued behind others, which must end first.
+                // Waits for others, which must end first.
                 self.wait_for_one();
                 continue;
             }
@@ -528,7 +527,10 @@ impl<'s, 'e> Run<'s, 'e> {
         let queued = self.started.iter_mut().filter(|s| s.handle.is_none());
         for started in queued.take(places) {
             let (functions, low, test) = (self.functions, started.low.clone(), self.options.test);
-            started.handle = Some(self.scope.spawn(move || attempts(functions, &low, test).0));
+            started.handle = Some(
+                self.scope
+                    .spawn(move || call_with_retries(functions, &low, test).0),
+            );
         }
     }
 
@@ -540,7 +542,7 @@ impl<'s, 'e> Run<'s, 'e> {
         }
     }
 
-    /// Calls now, or in a thread if the state is parallel.
+    /// Makes the call now, or in a thread if the state is parallel.
     fn call(&mut self, low: &Map) -> Map {
         let number = self.number;
         self.number += 1;
@@ -558,15 +560,15 @@ impl<'s, 'e> Run<'s, 'e> {
             self.start_queued();
             return result;
         }
-        let (mut result, more) = attempts(self.functions, low, self.options.test);
-        // Each attempt takes a number; the last one shows.
+        let (mut result, more) = call_with_retries(self.functions, low, self.options.test);
+        // Each attempt takes a number; the last one is shown.
         self.number += more;
         result.set("__run_num__", number + more);
         result
     }
 
     fn trial(&mut self, low: &Map) -> Map {
-        once(self.functions, low, true)
+        call_once(self.functions, low, true)
     }
 
     pub(super) fn result(&self, tag: &str) -> Option<&Map> {

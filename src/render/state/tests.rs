@@ -1,15 +1,14 @@
-//! The state trees of `tests/corpus/state`, beside what stock Salt made of them
-//! (`scripts/corpus-states`).
+//! The state trees of `tests/corpus/state` with the results of stock Salt (`scripts/corpus-states`).
 
-use super::compile::{Rules, compile, resolve};
-use super::gather::{Rendered, Source, gather};
-use super::run::{Options, StateModules, run};
+use super::compile::{CompileOptions, compile, resolve};
+use super::highstate::{RenderedSls, SlsSource, render_highstate};
+use super::run::{Functions, RunOptions, run};
 use super::*;
 use halite_wire::yaml;
 use std::path::Path;
 use std::time::Duration;
 
-/// Cases whose messages say the same in other words.
+/// Cases with the same messages in other words.
 const OTHER_WORDS: [&str; 2] = ["extend nothing", "colon too much"];
 
 struct Tree(Map);
@@ -26,7 +25,7 @@ impl Tree {
     }
 }
 
-impl Source for Tree {
+impl SlsSource for Tree {
     fn available(&self, saltenv: &str) -> Option<Vec<String>> {
         let env = self.0.get(saltenv)?.as_map()?;
         let files = env.iter().filter_map(|(k, _)| k.as_str());
@@ -37,12 +36,12 @@ impl Source for Tree {
         Some(files.map(name).collect())
     }
 
-    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<Rendered>, String> {
+    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String> {
         let Some((text, init)) = self.file(saltenv, sls) else {
             return Ok(None);
         };
         let data = yaml::parse(text).map_err(|e| e.to_string())?;
-        Ok(Some(Rendered { data, init }))
+        Ok(Some(RenderedSls { data, init }))
     }
 }
 
@@ -119,20 +118,20 @@ fn run_case(case: &Map) -> Result<Map, Vec<String>> {
         .iter()
         .map(|(env, list)| (env.as_str().unwrap().to_owned(), list.str_list()))
         .collect();
-    let gathered = gather(&mut Tree(files), &matches, true);
+    let gathered = render_highstate(&mut Tree(files), &matches, true);
     let mut high = gathered.high;
     if !gathered.errors.is_empty() {
         return Err(gathered.errors);
     }
-    let rules = Rules {
+    let rules = CompileOptions {
         watching: vec!["test".to_owned()],
-        ..Rules::default()
+        ..CompileOptions::default()
     };
     resolve(&mut high, &rules)?;
     let compiled = compile(&high, &rules)?;
-    let options = Options {
+    let options = RunOptions {
         test: case.get("test").is_some_and(Value::truthy),
-        ..Options::default()
+        ..RunOptions::default()
     };
     Ok(run(&TestStates, compiled, &options))
 }
@@ -191,7 +190,7 @@ fn compare(name: &str, results: &Map, want: &Map, wrong: &mut Vec<String>) {
         for (key, value) in stock.iter() {
             let key = key.as_str().unwrap();
             let watch = stock.str("comment") == Some("Watch statement fired.");
-            // What mod_watch changed is its own affair.
+            // Changes of `mod_watch` do not count here.
             let same = ours.get(key) == Some(value) || key == "changes" && watch;
             if !same {
                 wrong.push(format!(
@@ -215,7 +214,7 @@ fn parallel_states_run_at_once_and_are_waited_for() {
             None
         }
         fn call(&self, low: &Map, _: bool) -> Map {
-            // Two that wait for each other can only end if both run.
+            // Two states that wait for each other only end if they run in parallel.
             if low.get("parallel").is_some() {
                 self.0.wait();
             }
@@ -231,40 +230,43 @@ fn parallel_states_run_at_once_and_are_waited_for() {
     let text = "a:\n  t.x:\n    - parallel: True\nb:\n  t.x:\n    - parallel: True\n\
                 c:\n  t.x:\n    - require:\n      - t: a\n";
     let tree = halite_wire::map! {"base" => halite_wire::map! {"main.sls" => text}};
-    let gathered = gather(
+    let gathered = render_highstate(
         &mut Tree(tree),
         &[("base".into(), vec!["main".into()])],
         true,
     );
     let mut high = gathered.high;
-    resolve(&mut high, &Rules::default()).unwrap();
-    let compiled = compile(&high, &Rules::default()).unwrap();
-    let results = run(&Both(Barrier::new(2)), compiled, &Options::default());
+    resolve(&mut high, &CompileOptions::default()).unwrap();
+    let compiled = compile(&high, &CompileOptions::default()).unwrap();
+    let results = run(&Both(Barrier::new(2)), compiled, &RunOptions::default());
     assert_eq!(results.len(), 3);
     for (tag, result) in results.iter() {
         let result = result.as_map().unwrap();
         assert_eq!(result.str("comment"), Some("done"), "{tag:?}");
     }
-    assert!(result::good(&Value::Map(results), false));
+    assert!(result::check_result(&Value::Map(results), false));
 }
 
 #[test]
 fn a_run_is_good_if_nothing_in_it_is_false() {
     let state = |result: Value| Value::Map(halite_wire::map! {"result" => result});
     let run = |result: Value| Value::Map(halite_wire::map! {"a_|-b_|-c_|-d" => state(result)});
-    assert!(result::good(&run(true.into()), false));
-    assert!(result::good(&run(Value::Nil), false));
-    assert!(!result::good(&run(false.into()), false));
-    assert!(result::good(
+    assert!(result::check_result(&run(true.into()), false));
+    assert!(result::check_result(&run(Value::Nil), false));
+    assert!(!result::check_result(&run(false.into()), false));
+    assert!(result::check_result(
         &Value::Map(halite_wire::map! {"m" => run(true.into())}),
         false
     ));
-    assert!(!result::good(
+    assert!(!result::check_result(
         &Value::Map(halite_wire::map! {"m" => run(false.into())}),
         false
     ));
-    assert!(!result::good(&Value::Array(vec!["an error".into()]), false));
-    assert!(!result::good(&Value::Map(Map::new()), false));
+    assert!(!result::check_result(
+        &Value::Array(vec!["an error".into()]),
+        false
+    ));
+    assert!(!result::check_result(&Value::Map(Map::new()), false));
     assert!(result::is_state_return(&run(true.into())));
     assert!(!result::is_state_return(&Value::Map(
         halite_wire::map! {"a" => 1}

@@ -1,14 +1,14 @@
 //! The form of high data (`salt/state.py _verify_high`).
 
-use super::declare::shown;
+use super::declare::id_text;
 use super::{first_key, internal, is_requisite, reference};
 use halite_wire::{Map, Value};
 
-/// Everything wrong with the form of `high`; nothing if it is good.
+/// All errors in the form of `high`; empty if it is fine.
 pub(super) fn verify(high: &Map) -> Vec<String> {
     let mut errors = Vec::new();
     for (id, body) in high.iter() {
-        let name = shown(id);
+        let name = id_text(id);
         let sls = body
             .as_map()
             .and_then(|b| b.str("__sls__"))

@@ -233,7 +233,7 @@ mod tests {
 
         fn sync(&self, envs: &[&str], lists: &Lists) -> Vec<String> {
             let envs: Vec<String> = envs.iter().map(|e| (*e).to_owned()).collect();
-            let mut server = FileServer::new(&self.config);
+            let mut server = FileServer::new(&(&self.config).into());
             sync(&mut server, &self.config, "modules", &envs, lists)
         }
 

@@ -7,7 +7,7 @@ use super::ignore::Ignore;
 use super::lists::Lists;
 use super::names::{self, strip_proto};
 use super::{Found, exposed, stat_list};
-use halite_config::MasterConfig;
+use halite_config::FileServerOptions;
 use std::path::{Path, PathBuf};
 
 /// `minionfs` with its options.
@@ -21,13 +21,13 @@ pub struct MinionFs {
 
 impl MinionFs {
     /// The backend of a configuration.
-    pub fn new(config: &MasterConfig) -> MinionFs {
+    pub fn new(options: &FileServerOptions) -> MinionFs {
         MinionFs {
-            dir: config.cachedir.join("minions"),
-            env: config.minionfs_env.clone(),
-            mountpoint: strip_proto(&config.minionfs_mountpoint).to_owned(),
-            whitelist: config.minionfs_whitelist.clone(),
-            blacklist: config.minionfs_blacklist.clone(),
+            dir: options.cachedir.join("minions"),
+            env: options.minionfs_env.clone(),
+            mountpoint: strip_proto(&options.minionfs_mountpoint).to_owned(),
+            whitelist: options.minionfs_whitelist.clone(),
+            blacklist: options.minionfs_blacklist.clone(),
         }
     }
 

@@ -28,7 +28,8 @@ pub use roots_events::Watch;
 
 use confined::ConfinedPath;
 use git::GitFs;
-use halite_config::MasterConfig;
+use halite_config::{FileServerOptions, MasterConfig};
+use halite_crypto::HashType;
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use ignore::Ignore;
@@ -138,17 +139,22 @@ fn backend_name(name: &str) -> Option<&'static str> {
     }
 }
 
+/// The digest of files and of URLs.
+fn hash_type(options: &FileServerOptions) -> HashType {
+    options.hash_type.parse().unwrap_or(HashType::Sha256)
+}
+
 impl FileServer {
-    /// The file server of a configuration. Backends that do not exist are named in the log.
-    pub fn new(config: &MasterConfig) -> FileServer {
+    /// A file server with the backends of `options`; unknown ones are logged and skipped.
+    pub fn new(options: &FileServerOptions) -> FileServer {
         let mut backends = Vec::new();
-        for name in &config.fileserver_backend {
+        for name in &options.fileserver_backend {
             match backend_name(name) {
-                Some("roots") => backends.push(Backend::Roots(RootsBackend::new(config))),
-                Some("gitfs") => backends.push(Backend::Git(Box::new(GitFs::new(config)))),
+                Some("roots") => backends.push(Backend::Roots(RootsBackend::new(options))),
+                Some("gitfs") => backends.push(Backend::Git(Box::new(GitFs::new(options)))),
                 // As with Salt, it is there only when files can be received.
-                Some("minionfs") if config.file_recv => {
-                    backends.push(Backend::MinionFs(MinionFs::new(config)));
+                Some("minionfs") if options.file_recv => {
+                    backends.push(Backend::MinionFs(MinionFs::new(options)));
                 }
                 Some("minionfs") => {
                     log::warn!("the backend minionfs serves nothing while file_recv is false");
@@ -156,13 +162,13 @@ impl FileServer {
                 _ => log::error!("fileserver_backend: there is no backend {name:?}; it is skipped"),
             }
         }
-        let kind = crate::open::hash_type(config);
+        let hash_type = hash_type(options);
         FileServer {
             backends,
-            ignore: Ignore::new(&config.file_ignore_regex, &config.file_ignore_glob),
-            hashes: hashes::Hashes::new(kind, config.cachedir.join("file_hashes")),
-            hash_type: config.hash_type.clone(),
-            chunk: usize::try_from(config.file_buffer_size.min(LARGEST_CHUNK)).unwrap_or(1 << 20),
+            ignore: Ignore::new(&options.file_ignore_regex, &options.file_ignore_glob),
+            hashes: hashes::Hashes::new(hash_type, options.cachedir.join("file_hashes")),
+            hash_type: options.hash_type.clone(),
+            piece: usize::try_from(options.file_buffer_size.min(LARGEST_PIECE)).unwrap_or(1 << 20),
         }
     }
 

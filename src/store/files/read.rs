@@ -93,7 +93,7 @@ mod tests {
             "root_dir" => top, "file_roots" => roots, "fileserver_list_cache_time" => 0,
         };
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
-        let mut server = FileServer::new(&config);
+        let mut server = FileServer::new(&(&config).into());
         let text = |opened: io::Result<Option<Opened>>| {
             let mut text = String::new();
             opened.unwrap()?.file.read_to_string(&mut text).unwrap();

@@ -5,7 +5,7 @@ use super::ignore::Ignore;
 use super::lists::{ListCache, Lists};
 use super::names;
 use super::{Found, stat_list};
-use halite_config::{MasterConfig, Roots};
+use halite_config::{FileServerOptions, Roots};
 use std::collections::BTreeSet;
 use std::fs::{FileType, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -26,13 +26,13 @@ pub struct RootsBackend {
 
 impl RootsBackend {
     /// The backend of a configuration.
-    pub fn new(config: &MasterConfig) -> RootsBackend {
-        let kept = Duration::from_secs(config.fileserver_list_cache_time);
+    pub fn new(options: &FileServerOptions) -> RootsBackend {
+        let kept = Duration::from_secs(options.fileserver_list_cache_time);
         RootsBackend {
-            roots: config.file_roots.clone(),
-            follow: config.fileserver_followsymlinks,
-            ignore_links: config.fileserver_ignoresymlinks,
-            cache: ListCache::new(&config.cachedir, "roots", kept),
+            roots: options.file_roots.clone(),
+            follow: options.fileserver_followsymlinks,
+            ignore_links: options.fileserver_ignoresymlinks,
+            cache: ListCache::new(&options.cachedir, "roots", kept),
         }
     }
 

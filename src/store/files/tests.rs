@@ -38,7 +38,7 @@ fn server(options: Map) -> Fixture {
         all.set(key.as_str().unwrap(), value);
     }
     let config = MasterConfig::from_map(all, dir.path()).unwrap();
-    let server = FileServer::new(&config);
+    let server = FileServer::new(&(&config).into());
     Fixture { dir, server }
 }
 

@@ -4,7 +4,7 @@
 use super::MineStore;
 use crate::minions::MinionInventory;
 use halite_config::MasterConfig;
-use halite_target::{Answers, Inventory, MinionId, PyRegex, Target};
+use halite_target::{Inventory, MinionId, PyRegex, QueryResults, Target};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -215,28 +215,28 @@ impl Inventory for Cached<'_> {
         Some(known.flatten().unwrap_or_default())
     }
 
-    fn answers<'b>(
+    fn query<'b>(
         &'b self,
-        question: halite_target::Question<'b>,
-    ) -> Option<Box<dyn Answers + 'b>> {
+        question: halite_target::DataQuery<'b>,
+    ) -> Option<Box<dyn QueryResults + 'b>> {
         if self.only.is_some() || !self.fleet.caches_data() {
             return None;
         }
-        let bare = question.holds(&Map::new());
-        let inner = self.fleet.answers(question)?;
+        let bare = question.matches(&Map::new());
+        let inner = self.fleet.query(question)?;
         Some(Box::new(Certain { inner, bare }))
     }
 }
 
 /// Answers, with that of somebody who has no data for those of whom nothing is known.
 struct Certain<'a> {
-    inner: Box<dyn Answers + 'a>,
+    inner: Box<dyn QueryResults + 'a>,
     bare: bool,
 }
 
-impl Answers for Certain<'_> {
-    fn of(&self, at: usize) -> Option<bool> {
-        Some(self.inner.of(at).unwrap_or(self.bare))
+impl QueryResults for Certain<'_> {
+    fn get(&self, at: usize) -> Option<bool> {
+        Some(self.inner.get(at).unwrap_or(self.bare))
     }
 }
 

@@ -11,7 +11,7 @@
 use super::watch::{Changes, Watch};
 use super::{Layout, MinionCache, read_map, stamp};
 use crate::keys::IdList;
-use halite_target::{Answers, Question};
+use halite_target::{DataQuery, QueryResults};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Item, Reader};
 use halite_wire::{Map, Value};
@@ -126,13 +126,13 @@ impl From<bool> for CachedAnswer {
 pub(super) struct Found<'a> {
     cache: &'a MinionCache,
     ids: IdList,
-    question: Question<'a>,
+    question: DataQuery<'a>,
     text: String,
     said: Vec<Cell<CachedAnswer>>,
 }
 
-impl Answers for Found<'_> {
-    fn of(&self, at: usize) -> Option<bool> {
+impl QueryResults for Found<'_> {
+    fn get(&self, at: usize) -> Option<bool> {
         let (cell, id) = (self.said.get(at)?, self.ids.get(at)?);
         if cell.get() == CachedAnswer::Unknown {
             let mut inner = self.cache.index.lock();
@@ -161,7 +161,7 @@ impl Index {
         &self,
         cache: &'a MinionCache,
         ids: &IdList,
-        question: Question<'a>,
+        question: DataQuery<'a>,
     ) -> Found<'a> {
         let mut inner = self.lock();
         inner.look(cache);
@@ -245,7 +245,7 @@ impl Inner {
     }
 
     /// The column that a question is answered from; an empty one for a grain that nobody has.
-    fn column(&self, question: &Question) -> Option<Option<&Column>> {
+    fn column(&self, question: &DataQuery) -> Option<Option<&Column>> {
         match self.columns.get(question.grain()?) {
             Some(column) if column.full => None,
             None if self.crowded => None,
@@ -254,12 +254,12 @@ impl Inner {
     }
 
     /// The answers that need no file to be looked at.
-    fn known(&self, slots: &[usize], question: &Question, text: &str) -> Vec<Cell<CachedAnswer>> {
+    fn known(&self, slots: &[usize], question: &DataQuery, text: &str) -> Vec<Cell<Said>> {
         let column = self.column(question);
         let judged = column.map(|column| {
             let values = column.iter().flat_map(|column| &column.values);
             let by_value = values.map(|value| judge(question, value));
-            let none = question.holds(&Map::new());
+            let none = question.matches(&Map::new());
             std::iter::once(none).chain(by_value).collect::<Vec<bool>>()
         });
         let by_code = |code| {
@@ -313,7 +313,7 @@ impl Inner {
         cache: &MinionCache,
         slot: usize,
         id: &MinionId,
-        question: &Question,
+        question: &DataQuery,
         text: &str,
     ) -> CachedAnswer {
         self.refresh(cache, slot, id);
@@ -325,7 +325,7 @@ impl Inner {
                 .and_then(|at| values?.get_index(at));
             Some(CachedAnswer::from(match value {
                 Some(value) => judge(question, value),
-                None => question.holds(&Map::new()),
+                None => question.matches(&Map::new()),
             }))
         };
         let known = self.said(slot, column.flatten(), self.kept(text), &by_code);
@@ -337,7 +337,7 @@ impl Inner {
                 let octets = std::fs::read(&cache.paths(id)[0]).unwrap_or_default();
                 match part(grains_of(&octets, cache.layout), name.as_bytes()) {
                     Some(value) => judge(question, value),
-                    None => question.holds(&Map::new()),
+                    None => question.matches(&Map::new()),
                 }
             }
             _ => asked(cache, id, question),
@@ -457,31 +457,31 @@ impl Column {
 }
 
 /// The answer of a minion whose grain has that value, msgpack.
-fn judge(question: &Question, value: &[u8]) -> bool {
+fn judge(question: &DataQuery, value: &[u8]) -> bool {
     let name = question.grain().unwrap_or_default();
     let value = msgpack::decode(value);
-    value.is_ok_and(|value| question.holds(&halite_wire::map! {name => value}))
+    value.is_ok_and(|value| question.matches(&halite_wire::map! {name => value}))
 }
 
 /// The answer of a minion, from all of its grains or pillar.
-fn asked(cache: &MinionCache, id: &MinionId, question: &Question) -> bool {
+fn asked(cache: &MinionCache, id: &MinionId, question: &DataQuery) -> bool {
     let [grains, pillar] = cache.paths(id);
-    let path = if question.of_pillar() {
+    let path = if question.is_pillar() {
         &pillar
     } else {
         &grains
     };
     let data = read_map(path).unwrap_or_default();
     match cache.layout {
-        Layout::Split => question.holds(&data),
+        Layout::Split => question.matches(&data),
         Layout::Combined => {
-            let part = if question.of_pillar() {
+            let part = if question.is_pillar() {
                 "pillar"
             } else {
                 "grains"
             };
             let part = data.get(part).and_then(Value::as_map);
-            question.holds(part.unwrap_or(&Map::new()))
+            question.matches(part.unwrap_or(&Map::new()))
         }
     }
 }

@@ -6,7 +6,7 @@ mod watch;
 
 use super::keys::IdList;
 use halite_sys::daemon::{make_dir, write_atomic};
-use halite_target::{Answers, Inventory, Question};
+use halite_target::{DataQuery, Inventory, QueryResults};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -70,7 +70,7 @@ impl MinionCache {
     }
 
     /// What the minions of a list, the accepted ones, say to a question of a target.
-    pub fn ask<'a>(&'a self, ids: &IdList, question: Question<'a>) -> Box<dyn Answers + 'a> {
+    pub fn ask<'a>(&'a self, ids: &IdList, question: DataQuery<'a>) -> Box<dyn QueryResults + 'a> {
         Box::new(self.index.ask(self, ids, question))
     }
 
@@ -241,7 +241,7 @@ impl Inventory for MinionInventory<'_> {
         self.caches_data
     }
 
-    fn answers<'b>(&'b self, question: Question<'b>) -> Option<Box<dyn Answers + 'b>> {
+    fn query<'b>(&'b self, question: DataQuery<'b>) -> Option<Box<dyn QueryResults + 'b>> {
         Some(self.cache.ask(&self.ids, question))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::{KeyState, KeyStore};
-use halite_target::{Kind, Target};
+use halite_target::{Target, TargetType};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -33,17 +33,17 @@ impl Inventory for Plain<'_> {
 }
 
 /// Targets of all kinds; `n` makes some of them new at each step.
-fn targets(n: u32) -> Vec<(Kind, String)> {
-    let own = |kind, texts: &[&str]| -> Vec<(Kind, String)> {
+fn targets(n: u32) -> Vec<(TargetType, String)> {
+    let own = |kind, texts: &[&str]| -> Vec<(TargetType, String)> {
         let texts = texts.iter().map(|text| (kind, (*text).to_owned()));
         texts.collect()
     };
     let mut all = [
-        own(Kind::Glob, &["*", "m[0-3]", "m1"]),
-        own(Kind::Pcre, &["m(1|4)", "("]),
-        own(Kind::List, &["m1,m3,gone", "m2"]),
+        own(TargetType::Glob, &["*", "m[0-3]", "m1"]),
+        own(TargetType::Pcre, &["m(1|4)", "("]),
+        own(TargetType::List, &["m1,m3,gone", "m2"]),
         own(
-            Kind::Grain,
+            TargetType::Grain,
             &[
                 "os:Deb*",
                 "os:*",
@@ -63,14 +63,17 @@ fn targets(n: u32) -> Vec<(Kind, String)> {
             ],
         ),
         own(
-            Kind::GrainPcre,
+            TargetType::GrainPcre,
             &["os:(Debian|SUSE)$", "num:[0-3]", "*:.*b"],
         ),
-        own(Kind::Pillar, &["role:x1", "role:*", "deep:a:*", "*:x1"]),
-        own(Kind::PillarPcre, &["role:x[12]"]),
-        own(Kind::PillarExact, &["role:x1", "role:x*"]),
         own(
-            Kind::Compound,
+            TargetType::Pillar,
+            &["role:x1", "role:*", "deep:a:*", "*:x1"],
+        ),
+        own(TargetType::PillarPcre, &["role:x[12]"]),
+        own(TargetType::PillarExact, &["role:x1", "role:x*"]),
+        own(
+            TargetType::Compound,
             &[
                 "G@os:Debian and not S@10.0.0.0/30 or I@role:x1",
                 "not S@typo",
@@ -79,22 +82,22 @@ fn targets(n: u32) -> Vec<(Kind, String)> {
                 "not ( G@os:Debian or J@role:x2 ) and m*",
             ],
         ),
-        own(Kind::CompoundPillarExact, &["I@role:x1 or J@role:x2"]),
-        own(Kind::Nodegroup, &["group", "none"]),
+        own(TargetType::CompoundPillarExact, &["I@role:x1 or J@role:x2"]),
+        own(TargetType::Nodegroup, &["group", "none"]),
         own(
-            Kind::Ipcidr,
+            TargetType::Ipcidr,
             &["10.0.0.0/30", "10.0.0.2", "::1", "fe80::/10", "typo"],
         ),
-        own(Kind::Range, &["%x"]),
+        own(TargetType::Range, &["%x"]),
     ]
     .concat();
     assert!(
-        Kind::ALL
+        TargetType::ALL
             .iter()
             .all(|kind| all.iter().any(|(k, _)| k == kind))
     );
-    all.push((Kind::Pillar, format!("role:x{n}")));
-    all.push((Kind::PillarExact, format!("deep:a:{n}")));
+    all.push((TargetType::Pillar, format!("role:x{n}")));
+    all.push((TargetType::PillarExact, format!("deep:a:{n}")));
     all
 }
 

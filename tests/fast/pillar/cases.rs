@@ -2,7 +2,7 @@
 
 use halite::config::{Flavour, MasterConfig};
 use halite::map;
-use halite::render::pillar::{PillarMaster, PillarRequest};
+use halite::render::pillar::{PillarCompiler, PillarRequest};
 use halite::store::open;
 use halite::wire::{Map, Value, yaml};
 use std::fs;
@@ -100,7 +100,7 @@ impl Case {
     /// The pillars that halite compiles, as JSON.
     pub fn halite(&self) -> Vec<String> {
         let config = MasterConfig::load(&self.dir(), Flavour::Salt).unwrap();
-        let master = PillarMaster::new(&config);
+        let master = PillarCompiler::new(&config);
         let pillar = |request: &Map| match master.compile(&read_request(request), LONG) {
             Ok(pillar) => serde_json::to_string(&pillar).unwrap(),
             Err(e) => serde_json::to_string(&halite::map! {"_raised" => e.to_string()}).unwrap(),

@@ -1,9 +1,8 @@
 //! Python's regular expressions on files: flags, bytes and errors.
 
-use super::super::{CallError, python};
-use super::os;
-use crate::execution::declare::Result;
-use halite_target::{PyRegex, RegexMode};
+use super::super::{Fault, python};
+use super::os::{self, Done};
+use halite_target::{PyRegex, RegexFlags};
 use halite_wire::{Value, pylines};
 
 /// `re.IGNORECASE`.
@@ -61,8 +60,8 @@ pub fn flags(value: &Value) -> Result<i64> {
     Ok(bits)
 }
 
-fn mode(bits: i64, anchored: bool, ascii: bool) -> RegexMode {
-    RegexMode {
+fn mode(bits: i64, anchored: bool, ascii: bool) -> RegexFlags {
+    RegexFlags {
         ignore_case: bits & IGNORECASE != 0,
         multiline: bits & MULTILINE != 0,
         dot_all: bits & DOTALL != 0,
@@ -73,8 +72,8 @@ fn mode(bits: i64, anchored: bool, ascii: bool) -> RegexMode {
     }
 }
 
-fn compiled(pattern: &str, mode: RegexMode) -> Result<PyRegex> {
-    PyRegex::with_mode(pattern, mode).map_err(error)
+fn compiled(pattern: &str, mode: RegexFlags) -> Done<PyRegex> {
+    PyRegex::with_flags(pattern, mode).map_err(error)
 }
 
 /// `re.error`.

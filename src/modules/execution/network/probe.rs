@@ -1,8 +1,8 @@
 //! Probing other hosts: ping, traceroute, dig, connections, wake on LAN.
 
 use super::super::declare::Result;
-use super::super::{Call, CallError, python, shell};
-use halite_target::{PyRegex, RegexMode};
+use super::super::{Call, Fault, python, shell};
+use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -55,9 +55,9 @@ pub(super) fn dig(call: &mut Call<'_>) -> Result {
 
 /// The three parts of a version: `2.1.2` is 2, 1, 2. Later parts may be words.
 fn version(text: &str) -> (i64, i64, i64) {
-    let regex = PyRegex::with_mode(
+    let regex = PyRegex::with_flags(
         r".*[Vv]ersion (\d+)\.([\w\+]+)\.*(\w*)",
-        RegexMode::default(),
+        RegexFlags::default(),
     );
     let Some(found) = regex.ok().and_then(|r| r.captures(text, 0)) else {
         return (0, 0, 0);

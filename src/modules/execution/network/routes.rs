@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, CallError, python, shell, which};
 use super::addresses::converted;
-use halite_target::{PyRegex, RegexMode};
+use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -147,9 +147,9 @@ pub(super) fn get_route(call: &mut Call<'_>) -> Result {
     const PATTERN: &str = r"(via\s+(?P<gateway>[\w\.:]+))?\s+dev\s+(?P<interface>[\w\.\:\-]+)\s+.*src\s+(?P<source>[\w\.:]+)";
     let ip = call.arg("ip").clone();
     let text = shell::run(call, &["ip", "route", "get", &python::str(&ip)])?;
-    let regex = PyRegex::with_mode(PATTERN, RegexMode::default())
-        .map_err(|e| CallError::raised("re.error", e))?;
-    let line = text.lines().next().ok_or_else(unexpected_output)?;
+    let regex = PyRegex::with_flags(PATTERN, RegexFlags::default())
+        .map_err(|e| Fault::raised("re.error", e))?;
+    let line = text.lines().next().ok_or_else(short)?;
     let Some(found) = regex.captures(line, 0) else {
         return Err(CallError::raised(
             "AttributeError",

@@ -5,8 +5,8 @@ mod process;
 mod sockets;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, CallError, python, shell};
-use halite_target::{PyRegex, RegexMode};
+use super::{Call, Fault, python, shell};
+use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::sys::signal::{Signal, kill};
@@ -211,8 +211,8 @@ fn pattern(call: &Call<'_>) -> Result<String> {
     })
 }
 
-fn regex(pattern: &str) -> Result<PyRegex> {
-    PyRegex::with_mode(pattern, RegexMode::default()).map_err(|e| CallError::raised("re.error", e))
+fn regex(pattern: &str) -> std::result::Result<PyRegex, Fault> {
+    PyRegex::with_flags(pattern, RegexFlags::default()).map_err(|e| Fault::raised("re.error", e))
 }
 
 fn pgrep(call: &mut Call<'_>) -> Result {

@@ -6,7 +6,7 @@ mod serial;
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
 use crate::files::FileClient;
-use halite_render::merge::{Merger, NotMaps, Strategy, update as merge_into};
+use halite_render::merge::{MergeError, MergeStrategy, Merger, update as merge_into};
 use halite_wire::textwrap::Wrapper;
 use halite_wire::{Map, Value};
 
@@ -119,8 +119,8 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn not_maps() -> CallError {
-    CallError::Type(NotMaps.to_string())
+fn not_maps() -> Fault {
+    Fault::Type(MergeError.to_string())
 }
 
 fn update(call: &mut Call<'_>) -> Result {
@@ -144,7 +144,7 @@ fn update(call: &mut Call<'_>) -> Result {
 fn merger(call: &Call<'_>) -> Merger {
     let word = |name: &str| python::str(call.arg(name));
     Merger {
-        strategy: Strategy::of(&word("strategy"), &word("renderer")),
+        strategy: MergeStrategy::of(&word("strategy"), &word("renderer")),
         lists: call.flag("merge_lists"),
     }
 }

@@ -1,8 +1,8 @@
 //! Serializers (`salt/serializers`).
 
 use super::super::declare::Result;
-use super::super::{Call, CallError, python};
-use halite_jinja::{Environment, Obj, Options};
+use super::super::{Call, Fault, python};
+use halite_jinja::{Environment, EnvironmentOptions, Obj};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value, yaml};
 
@@ -48,7 +48,7 @@ fn json(call: &Call<'_>, obj: &Value) -> Result {
         ("indent".to_owned(), Obj::from(option(call, "indent"))),
     ];
     let template = "{{ obj | json(sort_keys=sort, indent=indent) }}";
-    Environment::new(Options::default())
+    Environment::new(EnvironmentOptions::default())
         .render(template, "json", variables)
         .map(Value::from)
         .map_err(|e| wrong("SerializationError", e.message()))

@@ -1,17 +1,17 @@
-//! `cmd_yaml` and `cmd_json`: a command whose output is the pillar
-//! (`salt/pillar/cmd_yaml.py`, `cmd_json.py`).
+//! `cmd_yaml` and `cmd_json`: the output of a command is the pillar (`salt/pillar/cmd_yaml.py`,
+//! `cmd_json.py`).
 //!
-//! The command comes from the master's configuration. `%s` in it is the minion's id; as ids may
-//! hold characters that mean something to a shell, an id with any of them gets no such pillar.
+//! The command comes from the master's configuration, with `%s` for the minion's id. Ids may contain
+//! characters that are special to a shell; minions with such an id get no pillar from here.
 
 use super::super::super::pipeline::render_json;
-use super::super::Compile;
-use super::{Args, Given};
+use super::super::Compilation;
+use super::{ExtArgs, ExtResult};
 use halite_sys::command::{Helper, LOCALE, Output};
 use halite_wire::{Map, Value, shlex, yaml};
 
-/// Runs in a shell; standard output is YAML.
-pub(super) fn yaml(compile: &Compile, _: &Map, args: &Args) -> Given {
+/// Runs in a shell. Standard output is YAML.
+pub(super) fn yaml(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let command = command(compile, args)?;
     let shell = std::env::var("SHELL").ok().filter(|s| s.starts_with('/'));
     let shell = shell.as_deref().unwrap_or("/bin/sh");
@@ -23,8 +23,8 @@ pub(super) fn yaml(compile: &Compile, _: &Map, args: &Args) -> Given {
     }))
 }
 
-/// Runs without a shell; standard output and error together are JSON.
-pub(super) fn json(compile: &Compile, _: &Map, args: &Args) -> Given {
+/// Runs without a shell. Standard output and standard error together are JSON.
+pub(super) fn json(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let command = command(compile, args)?;
     let argv = shlex::split(&command)?;
     let output = run(
@@ -41,7 +41,7 @@ pub(super) fn json(compile: &Compile, _: &Map, args: &Args) -> Given {
     }))
 }
 
-fn command(compile: &Compile, args: &Args) -> Result<String, String> {
+fn command(compile: &Compilation, args: &ExtArgs) -> Result<String, String> {
     let command = args.text("command")?.ok_or("it needs a command")?;
     if !command.contains("%s") {
         return Ok(command.to_owned());
@@ -54,7 +54,7 @@ fn command(compile: &Compile, args: &Args) -> Result<String, String> {
     Ok(command.replace("%s", id))
 }
 
-fn run(compile: &Compile, helper: Helper) -> Result<Output, String> {
+fn run(compile: &Compilation, helper: Helper) -> Result<Output, String> {
     let c = || Some("C".to_owned());
     let helper = Helper {
         env: LOCALE

@@ -3,9 +3,9 @@
 
 use super::super::super::merge::update;
 use super::super::super::pipeline::{Pipeline, Source};
-use super::super::Compile;
+use super::super::Compilation;
 use super::nodegroups::member;
-use super::{Args, Given};
+use super::{ExtArgs, ExtResult};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::fs;
@@ -23,12 +23,12 @@ pub(super) const ARGS: &[&str] = &[
     "template",
 ];
 
-/// Deepest directory.
+/// Deepest directory level.
 const MAX_DEPTH: usize = 64;
-/// Most bytes of all files together.
+/// Total size of all files, in bytes.
 const MAX_OCTETS: u64 = 64 << 20;
 
-pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
+pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let mut pillar = Map::new();
     for dir in dirs(compile, args)? {
         update(&mut pillar, &of_dir(compile, args, &dir)?, false);
@@ -36,8 +36,8 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
     Ok(Value::Map(pillar))
 }
 
-/// `root_dir`, or with a relative one its place below each root of the environment.
-fn dirs(compile: &Compile, args: &Args) -> Result<Vec<PathBuf>, String> {
+/// `root_dir`; a relative one is looked for below each root of the environment.
+fn dirs(compile: &Compilation, args: &ExtArgs) -> Result<Vec<PathBuf>, String> {
     let Some(root) = args.text("root_dir")?.filter(|root| !root.is_empty()) else {
         log::error!("file_tree: no root_dir specified");
         return Ok(Vec::new());
@@ -60,7 +60,7 @@ fn dirs(compile: &Compile, args: &Args) -> Result<Vec<PathBuf>, String> {
     Ok(dirs)
 }
 
-fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
+fn of_dir(compile: &Compilation, args: &ExtArgs, root: &Path) -> Result<Map, String> {
     let mut pillar = Map::new();
     if !root.is_dir() {
         log::error!(
@@ -78,7 +78,7 @@ fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
     }
     let groups = root.join("nodegroups");
     if let Ok(entries) = fs::read_dir(&groups)
-        && !compile.config().nodegroups.is_empty()
+        && !compile.options().nodegroups.is_empty()
     {
         for name in entries
             .flatten()
@@ -106,16 +106,16 @@ fn of_dir(compile: &Compile, args: &Args, root: &Path) -> Result<Map, String> {
 }
 
 struct Tree<'a, 'b> {
-    compile: &'a Compile<'b>,
+    compile: &'a Compilation<'b>,
     follow: bool,
-    /// Globs of files whose last newline stays; `None` keeps all.
+    /// Globs of files that keep their last newline; `None` for all files.
     keep: Option<Vec<String>>,
     template: Option<Pipeline>,
     octets: u64,
 }
 
 impl<'a, 'b> Tree<'a, 'b> {
-    fn new(compile: &'a Compile<'b>, args: &Args) -> Tree<'a, 'b> {
+    fn new(compile: &'a Compilation<'b>, args: &ExtArgs) -> Tree<'a, 'b> {
         let keep = args.0.get("keep_newline");
         let template = args.0.get("template").and_then(Value::as_bool) == Some(true);
         let default = args.0.str("render_default").unwrap_or_default();
@@ -139,7 +139,7 @@ impl<'a, 'b> Tree<'a, 'b> {
         self.dir(dir, ".", 0)
     }
 
-    /// Directories come first, then files, each in the order of the file system.
+    /// Directories, then files, each in the order of the file system.
     fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) -> Result<Map, String> {
         if depth > MAX_DEPTH {
             return Err(format!(
@@ -228,7 +228,7 @@ impl<'a, 'b> Tree<'a, 'b> {
             defaults: &none,
         };
         pipeline
-            .compile(&source, &*self.compile.variables())
+            .compile(&source, &*self.compile.renderer())
             .map_err(|e| e.to_string())
     }
 }

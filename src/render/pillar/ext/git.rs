@@ -1,13 +1,13 @@
 //! `git`: pillar files from branches of git repositories (`salt/pillar/git_pillar.py`).
 //!
-//! Each branch is a root of its own with its own top file; the environment is `base` for the base
-//! branch, else the name of the branch, unless `env` says otherwise.
+//! Each branch is a root with its own top file. Its environment is `env` if set, `base` for the base branch,
+//! else the name of the branch.
 
-use super::super::{Compile, Settings};
-use super::{Args, Given};
+use super::super::{Compilation, PillarSettings};
+use super::{ExtArgs, ExtResult};
 use crate::functions::text_of;
-use crate::merge::{Merger, Strategy};
-use halite_config::MasterConfig;
+use crate::merge::{MergeStrategy, Merger};
+use halite_config::RenderOptions;
 use halite_crypto::HashType;
 use halite_store::git::{Access, Bare, Checkout, check_url, refspec_fault, shown};
 use halite_wire::{Map, Value};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(super) const ARGS: &[&str] = &["*"];
 
-/// One entry: `branch url`, perhaps with options of its own.
+/// One entry: `branch url`, with options of its own.
 struct Remote {
     url: String,
     branch: String,
@@ -31,10 +31,10 @@ struct Remote {
 }
 
 impl Remote {
-    fn new(config: &MasterConfig, name: &str) -> Result<Remote, String> {
+    fn new(options: &RenderOptions, name: &str) -> Result<Remote, String> {
         let (branch, url) = name.split_once(char::is_whitespace).unwrap_or(("", name));
         let url = url.trim();
-        // Unlike a file server, a pillar may come from a repository on this host.
+        // Unlike with the file server, local repositories are allowed.
         if !url.starts_with('/') {
             check_url(url)
                 .map_err(|why| format!("the URL {} is not allowed: {why}", shown(url)))?;
@@ -42,38 +42,38 @@ impl Remote {
         Ok(Remote {
             url: url.to_owned(),
             branch: if branch.is_empty() {
-                config.git_pillar_branch.clone()
+                options.git_pillar_branch.clone()
             } else {
                 branch.to_owned()
             },
-            base: config.git_pillar_base.clone(),
-            env: config.git_pillar_env.clone(),
-            root: config.git_pillar_root.clone(),
+            base: options.git_pillar_base.clone(),
+            env: options.git_pillar_env.clone(),
+            root: options.git_pillar_root.clone(),
             mountpoint: String::new(),
-            fallback: config.git_pillar_fallback.clone(),
+            fallback: options.git_pillar_fallback.clone(),
             all_saltenvs: None,
-            refspecs: config.git_pillar_refspecs.clone(),
+            refspecs: options.git_pillar_refspecs.clone(),
             access: Access {
-                ssl_verify: config.git_pillar_ssl_verify,
-                user: config.git_pillar_user.clone(),
-                password: config.git_pillar_password.clone(),
-                privkey: config.git_pillar_privkey.clone(),
-                proxy: config.git_pillar_proxy.clone(),
+                ssl_verify: options.git_pillar_ssl_verify,
+                user: options.git_pillar_user.clone(),
+                password: options.git_pillar_password.clone(),
+                privkey: options.git_pillar_privkey.clone(),
+                proxy: options.git_pillar_proxy.clone(),
             },
         })
     }
 
-    fn read(config: &MasterConfig, entry: &Value) -> Result<Remote, String> {
-        let (name, options) = match entry {
+    fn read(options: &RenderOptions, entry: &Value) -> Result<Remote, String> {
+        let (name, own) = match entry {
             Value::Str(name) => (name.as_str(), Map::new()),
             Value::Map(map) => match map.0.as_slice() {
-                [(Value::Str(name), options)] => (name.as_str(), flat(options)?),
+                [(Value::Str(name), own)] => (name.as_str(), flat(own)?),
                 _ => return Err("a repository is a map of one name to its options".into()),
             },
             _ => return Err("a repository is text or a map".into()),
         };
-        let mut remote = Remote::new(config, name)?;
-        for (key, value) in options.iter() {
+        let mut remote = Remote::new(options, name)?;
+        for (key, value) in own.iter() {
             let key = key.as_str().unwrap_or_default();
             remote
                 .set(key, value)
@@ -105,7 +105,8 @@ impl Remote {
             "password" => self.access.password = text_of(value),
             "privkey" => self.access.privkey = text_of(value),
             "proxy" => self.access.proxy = text_of(value),
-            // A name for the directory, which has one anyway; what only the file server heeds.
+            // `name` would name the directory, which has a name already; the others only concern the file
+            // server.
             "name" | "ref_types" | "disable_saltenv_mapping" | "depth" => {}
             _ => return Err("it is not available on this master".into()),
         }
@@ -126,7 +127,7 @@ impl Remote {
     }
 
     /// The branch for this minion (`get_checkout_target`).
-    fn target(&self, settings: &Settings) -> String {
+    fn target(&self, settings: &PillarSettings) -> String {
         if self.branch != "__env__" {
             return self.branch.clone();
         }
@@ -137,8 +138,8 @@ impl Remote {
         }
     }
 
-    /// The environment that a branch is (`GitPillar.checkout`).
-    fn env(&self, settings: &Settings, target: &str) -> String {
+    /// The environment of a branch (`GitPillar.checkout`).
+    fn env(&self, settings: &PillarSettings, target: &str) -> String {
         let wanted = || wanted_env(settings).unwrap_or("base").to_owned();
         match self.env.as_str() {
             _ if self.branch == "__env__" && self.all_saltenvs.is_some() => wanted(),
@@ -148,16 +149,15 @@ impl Remote {
         }
     }
 
-    /// A mirror of its own for every way to reach the repository: who may not read it gets
-    /// nothing that somebody else has fetched.
-    fn repository(&self, config: &MasterConfig) -> Checkout {
+    /// One mirror per URL and credentials: a user without access must not see what another user has fetched.
+    fn repository(&self, options: &RenderOptions) -> Checkout {
         let a = &self.access;
         let mut words = vec![&self.url, &a.user, &a.password, &a.privkey, &a.proxy];
         words.extend(&self.refspecs);
         let words = words.iter().map(|word| word.as_str());
         let words = words.collect::<Vec<_>>().join("\n");
         let name = HashType::Sha256.hex(words.as_bytes());
-        let dir = config.git_pillar().join(name);
+        let dir = options.git_pillar_dir().join(name);
         let bare = Bare::new(
             Checkout::mirror(&dir),
             &self.url,
@@ -167,15 +167,15 @@ impl Remote {
         Checkout::new(dir, bare)
     }
 
-    /// The directory that is the root of the pillar; `None` if there is no such branch or root.
+    /// The directory that is the root of the pillar; `None` if the branch or the directory does not exist.
     fn directory(
         &self,
-        config: &MasterConfig,
+        options: &RenderOptions,
         target: &str,
         left: Duration,
     ) -> std::io::Result<Option<PathBuf>> {
-        let mut repository = self.repository(config);
-        let interval = Duration::from_secs(config.git_pillar_update_interval);
+        let mut repository = self.repository(options);
+        let interval = Duration::from_secs(options.git_pillar_update_interval);
         repository.bare.refresh(interval, left)?;
         let names = [target, self.fallback.as_str()].into_iter();
         let mut names = names.filter(|name| !name.is_empty());
@@ -203,13 +203,13 @@ impl Remote {
 }
 
 /// The environment that the minion or the configuration asks for.
-fn wanted_env(settings: &Settings) -> Option<&str> {
+fn wanted_env(settings: &PillarSettings) -> Option<&str> {
     let some = |env: &&str| !env.is_empty();
     let pillarenv = settings.pillarenv.as_deref().filter(some);
     pillarenv.or(settings.saltenv.as_deref().filter(some))
 }
 
-/// Options as a map, or as a list of maps.
+/// Options given as a map, or as a list of maps.
 fn flat(options: &Value) -> Result<Map, String> {
     match options {
         Value::Map(map) => Ok(map.clone()),
@@ -230,23 +230,23 @@ fn flat(options: &Value) -> Result<Map, String> {
 struct Root {
     dir: String,
     env: String,
-    /// It is there for others to include from.
+    /// Only for includes of other roots.
     mounted: bool,
 }
 
-fn roots(compile: &Compile, entries: &[Value]) -> Result<Vec<Root>, String> {
-    let (config, settings) = (compile.config(), &compile.settings);
+fn roots(compile: &Compilation, entries: &[Value]) -> Result<Vec<Root>, String> {
+    let (options, settings) = (compile.options(), &compile.settings);
     let mut roots = Vec::new();
     for entry in entries {
-        let remote = Remote::read(config, entry)?;
+        let remote = Remote::read(options, entry)?;
         let target = remote.target(settings);
-        let found = remote.directory(config, &target, compile.left());
+        let found = remote.directory(options, &target, compile.left());
         let Some(dir) = found.map_err(|e| format!("{}: {e}", shown(&remote.url)))? else {
             continue;
         };
         let mut env = remote.env(settings, &target);
         if env == "__env__" {
-            let wanted = wanted_env(settings).unwrap_or(&config.git_pillar_base);
+            let wanted = wanted_env(settings).unwrap_or(&options.git_pillar_base);
             env = wanted.to_owned();
         }
         roots.push(Root {
@@ -258,13 +258,13 @@ fn roots(compile: &Compile, entries: &[Value]) -> Result<Vec<Root>, String> {
     Ok(roots)
 }
 
-pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
-    let config = compile.config();
+pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
+    let options = compile.options();
     let entries = args.0.get("*").and_then(Value::as_array);
     let roots = roots(compile, entries.unwrap_or_default())?;
     let merger = Merger {
-        strategy: Strategy::of(&config.pillar_source_merging_strategy, "yaml"),
-        lists: config.pillar_merge_lists,
+        strategy: MergeStrategy::of(&options.pillar_source_merging_strategy, "yaml"),
+        lists: options.pillar_merge_lists,
     };
     let only = compile.settings.pillarenv.as_ref();
     let mut pillar = Map::new();
@@ -273,19 +273,19 @@ pub(super) fn run(compile: &Compile, _: &Map, args: &Args) -> Given {
             continue;
         }
         let mut dirs = vec![root.dir.clone()];
-        if config.git_pillar_includes {
+        if options.git_pillar_includes {
             let others = roots.iter().enumerate();
             let others = others.filter(|(n, other)| *n != at && other.env == root.env);
             dirs.extend(others.map(|(_, other)| other.dir.clone()));
         }
-        let settings = Settings {
+        let settings = PillarSettings {
             roots: vec![(root.env.clone(), dirs)],
             saltenv: Some(root.env.clone()),
             ext_pillar: Value::Nil,
             git: true,
             ..compile.settings.clone()
         };
-        let own = Compile::with(compile.master, compile.request, settings, compile.deadline);
+        let own = Compilation::with(compile.master, compile.request, settings, compile.deadline);
         let own = own.run(false).map_err(|e| e.to_string())?;
         pillar = merger.merge(pillar, &own);
     }

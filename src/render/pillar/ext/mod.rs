@@ -1,4 +1,4 @@
-//! External pillars: a closed table of sources beside the files of `pillar_roots`
+//! External pillars: a closed table of sources in addition to the files of `pillar_roots`
 //! (`Pillar.ext_pillar`, `_external_pillar_data`).
 
 mod commands;
@@ -6,60 +6,60 @@ mod file_tree;
 mod git;
 mod nodegroups;
 
-use super::{Compile, PillarError};
+use super::{Compilation, PillarError};
 use halite_config::SaltSeries;
 use halite_wire::{Map, Value};
 
-/// What an external pillar gives: a map, or nothing worth merging.
-type Given = Result<Value, String>;
+/// Data of an external pillar. Anything but a map is ignored if it is empty, else an error.
+type ExtResult = Result<Value, String>;
 
 /// One external pillar.
-struct Source {
+struct ExtPillar {
     name: &'static str,
     /// Names of its arguments, in order.
     args: &'static [&'static str],
-    run: fn(&Compile, &Map, &Args) -> Given,
+    run: fn(&Compilation, &Map, &ExtArgs) -> ExtResult,
 }
 
-const SOURCES: &[Source] = &[
-    Source {
+const EXT_PILLARS: &[ExtPillar] = &[
+    ExtPillar {
         name: "cmd_json",
         args: &["command"],
         run: commands::json,
     },
-    Source {
+    ExtPillar {
         name: "cmd_yaml",
         args: &["command"],
         run: commands::yaml,
     },
-    Source {
+    ExtPillar {
         name: "file_tree",
         args: file_tree::ARGS,
         run: file_tree::run,
     },
-    Source {
+    ExtPillar {
         name: "git",
         args: git::ARGS,
         run: git::run,
     },
-    Source {
+    ExtPillar {
         name: "nodegroups",
         args: &["pillar_name"],
         run: nodegroups::run,
     },
 ];
 
-/// The names of the external pillars that are here.
+/// The names of the external pillars that exist here.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    SOURCES.iter().map(|s| s.name)
+    EXT_PILLARS.iter().map(|s| s.name)
 }
 
-/// The arguments of one entry, under their names.
-struct Args(Map);
+/// The arguments of one entry, by name.
+struct ExtArgs(Map);
 
-impl Args {
-    /// A map gives arguments by name, a list in order, anything else is the first.
-    fn read(names: &[&str], given: &Value) -> Result<Args, String> {
+impl ExtArgs {
+    /// A map has named arguments, a list positional ones; any other value is the first argument.
+    fn read(names: &[&str], given: &Value) -> Result<ExtArgs, String> {
         let mut args = Map::new();
         let list = match given {
             Value::Map(map) => {
@@ -69,11 +69,11 @@ impl Args {
                         None => return Err(format!("there is no argument {name:?}")),
                     }
                 }
-                return Ok(Args(args));
+                return Ok(ExtArgs(args));
             }
             Value::Array(list) if names == ["*"] => {
                 args.set("*", list.clone());
-                return Ok(Args(args));
+                return Ok(ExtArgs(args));
             }
             Value::Array(list) => list.as_slice(),
             single => std::slice::from_ref(single),
@@ -88,7 +88,7 @@ impl Args {
         for (name, value) in names.iter().zip(list) {
             args.set(*name, value.clone());
         }
-        Ok(Args(args))
+        Ok(ExtArgs(args))
     }
 
     fn text(&self, name: &str) -> Result<Option<&str>, String> {
@@ -108,8 +108,8 @@ impl Args {
     }
 }
 
-impl Compile<'_> {
-    /// Merges what the external pillars give into `pillar`.
+impl Compilation<'_> {
+    /// Merges the data of the external pillars into `pillar`.
     pub(super) fn ext_pillar(
         &self,
         pillar: Map,
@@ -128,13 +128,13 @@ impl Compile<'_> {
         for entry in entries {
             let Value::Map(entry) = entry else {
                 errors.push(MALFORMED.to_owned());
-                // Before 3008 nothing else is left then.
-                return Ok(match self.config().salt_series {
+                // Before 3008, the whole pillar is lost then.
+                return Ok(match self.options().salt_series {
                     SaltSeries::S3008 => pillar,
                     SaltSeries::S3006 | SaltSeries::S3007 => Map::new(),
                 });
             };
-            // Of an entry with several names the last one that gives anything counts.
+            // If an entry has several names, the last one that returns data wins.
             let mut given = None;
             for (name, args) in entry.iter() {
                 let name = name.as_str().unwrap_or("?");
@@ -159,15 +159,15 @@ impl Compile<'_> {
         Ok(pillar)
     }
 
-    fn external(&self, name: &str, given: &Value, pillar: &Map) -> Given {
-        let Some(source) = SOURCES.iter().find(|s| s.name == name) else {
-            let known: Vec<_> = SOURCES.iter().map(|s| s.name).collect();
+    fn external(&self, name: &str, given: &Value, pillar: &Map) -> ExtResult {
+        let Some(source) = EXT_PILLARS.iter().find(|s| s.name == name) else {
+            let known: Vec<_> = EXT_PILLARS.iter().map(|s| s.name).collect();
             return Err(format!(
                 "it is not available on this master, which has {}",
                 known.join(", ")
             ));
         };
-        let args = Args::read(source.args, given)?;
+        let args = ExtArgs::read(source.args, given)?;
         (source.run)(self, pillar, &args)
     }
 }

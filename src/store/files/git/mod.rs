@@ -10,7 +10,7 @@ mod remote;
 use super::Found;
 use super::lists::Lists;
 use crate::git::{is_hex, shown};
-use halite_config::MasterConfig;
+use halite_config::FileServerOptions;
 use halite_sys::signals::StopFlag;
 use halite_target::fnmatch;
 use mirror::Mirror;
@@ -32,9 +32,9 @@ pub struct GitFs {
 
 impl GitFs {
     /// Reads the remotes; nothing is run.
-    pub fn new(config: &MasterConfig) -> GitFs {
-        let top = config.cachedir.join("gitfs");
-        let remotes = Remote::all(config).into_iter();
+    pub fn new(options: &FileServerOptions) -> GitFs {
+        let top = options.cachedir.join("gitfs");
+        let remotes = Remote::all(options).into_iter();
         GitFs {
             mirrors: remotes.map(|remote| Mirror::new(remote, &top)).collect(),
             top,
@@ -206,8 +206,8 @@ fn make_mark(path: &Path) -> io::Result<()> {
 }
 
 /// Removes mirrors and content (`GitBase.clear_cache`); messages of what went wrong.
-pub fn clear_cache(config: &MasterConfig) -> Vec<String> {
-    let dir = config.cachedir.join("gitfs");
+pub fn clear_cache(cachedir: &Path) -> Vec<String> {
+    let dir = cachedir.join("gitfs");
     match std::fs::remove_dir_all(&dir) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
             vec![format!("Unable to delete {}: {e}", dir.display())]

@@ -2,7 +2,7 @@
 
 use crate::files::{exposed, names};
 use crate::git::{Access, check_url, is_hex, refspec_fault, shown};
-use halite_config::MasterConfig;
+use halite_config::FileServerOptions;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -33,15 +33,15 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Reads all remotes; one that cannot be used is named in the log and left out.
-    pub fn all(config: &MasterConfig) -> Vec<Remote> {
+    pub fn all(options: &FileServerOptions) -> Vec<Remote> {
         let mut remotes: Vec<Remote> = Vec::new();
-        for item in &config.gitfs_remotes.0 {
+        for item in &options.gitfs_remotes.0 {
             let read = match item {
                 Value::Map(map) => map.iter().map(|(url, own)| (url, Some(own))).collect(),
                 url => vec![(url, None)],
             };
             for (url, own) in read {
-                match Remote::read(config, url, own) {
+                match Remote::read(options, url, own) {
                     Ok(remote) if remotes.iter().any(|r| r.name == remote.name) => log::error!(
                         "gitfs_remotes: {} is there twice; give one of them a 'name'",
                         shown(&remote.url)
@@ -57,10 +57,10 @@ impl Remote {
         remotes
     }
 
-    fn read(c: &MasterConfig, url: &Value, own: Option<&Value>) -> Result<Remote, String> {
+    fn read(c: &FileServerOptions, url: &Value, own: Option<&Value>) -> Result<Remote, String> {
         let url = url.as_str().ok_or("a remote is a URL in quotes")?;
         check_url(url)?;
-        let digest = crate::open::hash_type(c).hex(url.as_bytes());
+        let digest = crate::files::hash_type(c).hex(url.as_bytes());
         let mut r = Remote {
             url: url.into(),
             name: format!("{digest:.40}"),

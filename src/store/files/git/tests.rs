@@ -1,9 +1,10 @@
 use super::remote::Remote;
 use super::*;
+use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 use std::process::Command;
 
-fn config(dir: &Path, options: Map) -> MasterConfig {
+fn config(dir: &Path, options: Map) -> FileServerOptions {
     let mut all = halite_wire::map! {
         "cachedir" => dir.join("cache").to_string_lossy().as_ref(), "sock_dir" => "/s", "root_dir" => "/",
         "fileserver_backend" => "git", "gitfs_base" => "main",
@@ -11,7 +12,7 @@ fn config(dir: &Path, options: Map) -> MasterConfig {
     for (key, value) in options.0 {
         all.set(key.as_str().unwrap(), value);
     }
-    MasterConfig::from_map(all, dir).unwrap()
+    (&MasterConfig::from_map(all, dir).unwrap()).into()
 }
 
 fn git(dir: &Path, args: &[&str]) {
@@ -183,7 +184,7 @@ fn options_of_a_remote() {
     assert_eq!(fs.mark(Some("file://*"), false).0.len(), 1);
     let gone = self::config(top.path(), Map::new());
     assert!(GitFs::new(&gone).tidy() && !top.path().join("cache/gitfs/mirrors/mine").exists());
-    assert!(clear_cache(&gone).is_empty() && !top.path().join("cache/gitfs").exists());
+    assert!(clear_cache(&gone.cachedir).is_empty() && !top.path().join("cache/gitfs").exists());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::{is_dnf, program, run, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::rpm::installed;
-use crate::execution::{Call, CallError, command_helpers, python};
-use halite_target::{PyRegex, RegexMode as Mode, fnmatch};
+use crate::execution::{Call, Fault, python, step};
+use halite_target::{PyRegex, RegexFlags as Mode, fnmatch};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -98,8 +98,7 @@ impl Lock {
             (true, true) => format!(r"(\d+:{pattern}-\S+)"),
             (true, false) => format!(r"\d+:({pattern}-\S+)"),
         };
-        let regex =
-            PyRegex::with_mode(&text, EXACT).map_err(|e| CallError::raised("re.error", e))?;
+        let regex = PyRegex::with_flags(&text, EXACT).map_err(|e| Fault::raised("re.error", e))?;
         Ok(Lock { regex, full })
     }
 
@@ -348,7 +347,7 @@ mod tests {
                 (true, true) => format!(r"(\d+:{PATTERN}-\S+)"),
                 (true, false) => format!(r"\d+:({PATTERN}-\S+)"),
             };
-            let regex = PyRegex::with_mode(&text, EXACT).unwrap();
+            let regex = PyRegex::with_flags(&text, EXACT).unwrap();
             Lock { regex, full }.find(line)
         };
         let line = "vim-enhanced-2:7.4.827-1.fc22.*";

@@ -2,8 +2,9 @@
 
 use super::{list, program, stdout, to_args};
 use crate::execution::declare::Result;
-use crate::execution::{Call, CallError, command_helpers, program as programs, systemd};
-use halite_target::{PyRegex, RegexMode as Mode};
+use crate::execution::pkg::common::Did;
+use crate::execution::{Call, Fault, program as programs, step, systemd};
+use halite_target::{PyRegex, RegexFlags as Mode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -44,7 +45,7 @@ fn read(text: &str) -> Map {
         ..Mode::default()
     };
     let mut all = Map::new();
-    let Ok(line) = PyRegex::with_mode(LINE, mode) else {
+    let Ok(line) = PyRegex::with_flags(LINE, mode) else {
         return all;
     };
     for text in text.split('\n') {

@@ -1,64 +1,66 @@
-//! SLS files and what they include, as one piece of high data
-//! (`salt/state.py BaseHighState.render_highstate`, `render_state`).
+//! SLS files and their includes, as one piece of high data (`salt/state.py BaseHighState.render_highstate`,
+//! `render_state`).
 
-use super::declare::{FIRST_ORDER, number, pad, set_exclude_aside, set_extend_aside, shown};
+use super::declare::{
+    FIRST_ORDER, assign_order, id_text, pad_funcs, split_excludes, split_extends,
+};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
 
-/// Files within files that `include` may follow.
+/// Longest chain of includes.
 const MAX_DEPTH: usize = 64;
 
 /// One rendered SLS file.
 #[derive(Clone, Debug, Default)]
-pub struct Rendered {
-    /// What the pipeline gave.
+pub struct RenderedSls {
+    /// The output of the pipeline.
     pub data: Value,
-    /// Whether the file is an `init.sls`, from which relative includes count one level less.
+    /// Whether the file is an `init.sls`; its relative includes start one level lower.
     pub init: bool,
 }
 
 /// Where SLS files come from.
-pub trait Source {
+pub trait SlsSource {
     /// The SLS names of an environment; `None` if there is no such environment.
     fn available(&self, saltenv: &str) -> Option<Vec<String>>;
 
-    /// Renders a file; `Ok(None)` if there is no such file.
+    /// Renders a file; `Ok(None)` if it does not exist.
     ///
     /// # Errors
-    /// What is wrong with the file, for the user.
-    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<Rendered>, String>;
+    /// Why it cannot be rendered, for the user.
+    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String>;
 }
 
-/// High data with everything that went wrong on the way.
+/// High data, and all errors in them.
 #[derive(Clone, Debug, Default)]
-pub struct Gathered {
+pub struct HighData {
     /// The high data, before [`super::compile::resolve`].
     pub high: Map,
-    /// Messages for the user; a run with errors is not started.
+    /// Messages for the user. With errors, a run must not start.
     pub errors: Vec<String>,
 }
 
-/// Renders the SLS files of `matches` (environment, names or globs) and all they include.
-/// `auto_order` numbers declarations in the order of the files (`state_auto_order`).
-pub fn gather(
-    source: &mut dyn Source,
+/// Renders the SLS files of `matches` (environment, names or globs) and their includes. With `auto_order`,
+/// declarations are numbered in the order of the files (`state_auto_order`).
+pub fn render_highstate(
+    source: &mut dyn SlsSource,
     matches: &[(String, Vec<String>)],
     auto_order: bool,
-) -> Gathered {
-    let mut gatherer = Gatherer {
+) -> HighData {
+    let mut renderer = HighstateRenderer {
         source,
         matches,
         auto_order,
         next_order: FIRST_ORDER,
         done: HashSet::new(),
     };
-    let mut all = Gathered::default();
-    // As with stock, an environment that does not exist leaves the files of the glob before.
+    let mut all = HighData::default();
+    // As in stock, a missing environment keeps the files of the glob before.
     let mut files: Vec<String> = Vec::new();
     for (saltenv, wanted) in matches {
         for glob in wanted {
-            match gatherer.available(saltenv) {
+            match renderer.available(saltenv) {
                 Some(available) => files = matching(&available, glob),
                 None => all.errors.push(format!(
                     "No matching salt environment for environment '{saltenv}' found"
@@ -68,10 +70,10 @@ pub fn gather(
                 files.push(glob.clone());
             }
             for sls in &files {
-                if gatherer.done.contains(&key(saltenv, sls)) {
+                if renderer.done.contains(&key(saltenv, sls)) {
                     continue;
                 }
-                let (state, mut errors) = gatherer.file(sls, saltenv, 0);
+                let (state, mut errors) = renderer.file(sls, saltenv, 0);
                 for error in &mut errors {
                     let missing = format!("SLS {glob} in saltenv");
                     if error.contains("is not available") && error.contains(&missing) {
@@ -96,15 +98,15 @@ fn matching(available: &[String], glob: &str) -> Vec<String> {
     matching.cloned().collect()
 }
 
-struct Gatherer<'a> {
-    source: &'a mut dyn Source,
+struct HighstateRenderer<'a> {
+    source: &'a mut dyn SlsSource,
     matches: &'a [(String, Vec<String>)],
     auto_order: bool,
     next_order: i64,
     done: HashSet<String>,
 }
 
-impl Gatherer<'_> {
+impl HighstateRenderer<'_> {
     fn available(&self, saltenv: &str) -> Option<Vec<String>> {
         self.source
             .available(saltenv)
@@ -121,7 +123,7 @@ impl Gatherer<'_> {
         }
         let rendered = self.source.render(saltenv, sls);
         if !matches!(rendered, Ok(None)) {
-            // What is not there is looked for, and missed, each time.
+            // A missing file is looked for, and reported, each time.
             self.done.insert(key(saltenv, sls));
         }
         let rendered = match rendered {
@@ -155,9 +157,9 @@ impl Gatherer<'_> {
                 Vec::new()
             }
         };
-        set_extend_aside(&mut state, sls, saltenv, &mut errors);
-        set_exclude_aside(&mut state, sls, &mut errors);
-        pad(&mut state, sls, saltenv, &mut errors);
+        split_extends(&mut state, sls, saltenv, &mut errors);
+        split_excludes(&mut state, sls, &mut errors);
+        pad_funcs(&mut state, sls, saltenv, &mut errors);
         let here = Here {
             sls,
             saltenv,
@@ -167,7 +169,7 @@ impl Gatherer<'_> {
             self.include(&here, &wanted, depth, &mut state, &mut errors);
         }
         if self.auto_order {
-            number(&mut state, &mut self.next_order);
+            assign_order(&mut state, &mut self.next_order);
         }
         (state, errors)
     }
@@ -277,7 +279,7 @@ impl Here<'_> {
         )
     }
 
-    /// `..name` counts levels up from this file.
+    /// `..name` goes up from the directory of this file, one level per dot.
     fn absolute(&self, name: &str) -> Result<String, String> {
         let rest = name.trim_start_matches('.');
         let levels = name.len() - rest.len();
@@ -300,7 +302,7 @@ impl Here<'_> {
     }
 }
 
-/// Adds the ids of `state`; an id that two files declare differently is an error
+/// Adds the ids of `state`. Conflicting declarations of an id in two files are an error
 /// (`merge_included_states`).
 fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
     for list in ["__extend__", "__exclude__"] {
@@ -324,7 +326,7 @@ fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
             };
             errors.push(format!(
                 "Detected conflicting IDs, SLS IDs need to be globally unique.\n    The conflicting ID is '{}' and is found in SLS '{}' and SLS '{}'",
-                shown(&id),
+                id_text(&id),
                 from(&have.1),
                 from(&body)
             ));
@@ -333,7 +335,7 @@ fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
     }
 }
 
-/// The same extension, come by two ways, counts once (`clean_duplicate_extends`).
+/// An extension that was included twice counts once (`clean_duplicate_extends`).
 fn drop_repeated_extensions(high: &mut Map) {
     let Some(Value::Array(list)) = high.get_mut("__extend__") else {
         return;

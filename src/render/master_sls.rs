@@ -1,13 +1,12 @@
-//! SLS files that the master renders for itself, for orchestration and reactions
-//! (`salt/minion.py MasterMinion` with `file_client: local`): they, and what they include and
-//! import, come from the file server with all its backends. Repositories are read as they were
-//! fetched last (`salt/config/__init__.py master_config` sets `__fs_update`).
+//! SLS files that the master renders for itself, for orchestration and reactions (`salt/minion.py
+//! MasterMinion` with `file_client: local`). They come from the file server, from all its backends. Git
+//! repositories are not fetched first (`salt/config/__init__.py master_config` sets `__fs_update`).
 
-use super::files::{FileCache, SourceFile, Tree, state_files, state_of, text_of};
+use super::files::{FileCache, FileTree, SourceFile, sls_files, sls_name, text_of};
 use super::pipeline::{Pipeline, Source};
-use super::state::gather::{Rendered, Source as Sls};
-use super::variables::{Given, Shared, Variables};
-use halite_config::MasterConfig;
+use super::sls_renderer::{RenderContext, SlsRenderer, Subject};
+use super::state::highstate::{RenderedSls, SlsSource};
+use halite_config::{FileServerOptions, MasterConfig};
 use halite_store::files::{FileServer, Opened};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -17,19 +16,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long a program that a template starts may take at most. What runs here answers nobody
-/// who waits.
+/// Timeout for programs that templates start. Nobody waits for an answer here.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// The file server, shared by all environments.
 struct Served {
     server: RefCell<FileServer>,
-    /// Where stock keeps its copies of files; only the names are used.
+    /// Where stock keeps copies of files. Only the names are used.
     copies: PathBuf,
 }
 
 impl Served {
-    /// A file with its text; one that cannot be read is told of in the log.
+    /// Reads a file; errors are logged.
     fn read(&self, opened: std::io::Result<Option<Opened>>, env: &str) -> Option<SourceFile> {
         let why = match opened {
             Ok(None) => return None,
@@ -49,7 +47,7 @@ impl Served {
     }
 
     fn open(&self, name: &str, env: &str) -> Option<SourceFile> {
-        // Borrowed for this statement only: who reads may render another file.
+        // Borrowed for this statement only: the caller may render another file meanwhile.
         let opened = self.server.borrow_mut().open(name, env);
         self.read(opened, env)
     }
@@ -61,45 +59,45 @@ struct Environment {
     env: String,
 }
 
-impl Tree for Environment {
+impl FileTree for Environment {
     fn find(&self, name: &str) -> Option<SourceFile> {
         self.served.open(name, &self.env)
     }
 }
 
 /// Renders SLS files of the file server.
-pub struct LocalSls {
-    shared: Rc<Shared>,
+pub struct MasterSls {
+    context: Rc<RenderContext>,
     served: Rc<Served>,
     /// Files outside of the file server.
     files: FileCache,
-    /// The SLS names of the environments that were asked for.
+    /// SLS names by environment.
     listed: RefCell<HashMap<String, Option<Vec<String>>>>,
     id: MinionId,
     grains: Rc<Map>,
     opts: Rc<Map>,
     pillar: Rc<Map>,
     pipeline: Pipeline,
-    /// Whether the variables are built once and not for each file.
-    keep: bool,
-    kept: RefCell<Option<(Instant, Rc<Variables>)>>,
+    /// Whether variables are built once for all files.
+    reuse_variables: bool,
+    cached: RefCell<Option<(Instant, Rc<SlsRenderer>)>>,
 }
 
-impl LocalSls {
-    /// For the master's own id, with its grains and the pillar that templates see.
-    pub fn new(config: &MasterConfig, id: MinionId, grains: Map, pillar: Map) -> LocalSls {
-        let shared = Shared::new(config);
-        let mut opts = (*shared.opts).clone();
+impl MasterSls {
+    /// A renderer for the master's own id, with its grains and the pillar that templates see.
+    pub fn new(config: &MasterConfig, id: MinionId, grains: Map, pillar: Map) -> MasterSls {
+        let context = RenderContext::of_master(config);
+        let mut opts = (*context.opts).clone();
         opts.set("file_client", "local");
         opts.set("id", id.as_str());
         opts.set("grains", grains.clone());
-        // A list that is kept may be older than what was just written.
-        let mut fresh = config.clone();
-        fresh.fileserver_list_cache_time = 0;
-        LocalSls {
-            shared: Rc::new(shared),
+        // A cached list may be older than what was just written.
+        let served = FileServerOptions::from(config).uncached();
+        MasterSls {
+            pipeline: context.pipeline(&config.renderer),
+            context: Rc::new(context),
             served: Rc::new(Served {
-                server: RefCell::new(FileServer::new(&fresh)),
+                server: RefCell::new(FileServer::new(&served)),
                 copies: config.file_copies(),
             }),
             files: FileCache::default(),
@@ -108,40 +106,35 @@ impl LocalSls {
             grains: Rc::new(grains),
             opts: Rc::new(opts),
             pillar: Rc::new(pillar),
-            pipeline: Pipeline {
-                default: config.renderer.clone(),
-                blacklist: config.renderer_blacklist.clone(),
-                whitelist: config.renderer_whitelist.clone(),
-            },
-            keep: false,
-            kept: RefCell::default(),
+            reuse_variables: false,
+            cached: RefCell::default(),
         }
     }
 
-    /// Builds grains, options and pillar once for all files, not for each. What a template
-    /// changes in them, the next one sees, as in stock Salt.
-    pub fn keeping(mut self) -> LocalSls {
-        self.keep = true;
+    /// Builds grains, options and pillar once for all files instead of for each. As in stock Salt, changes
+    /// that a template makes to them are visible to the next.
+    pub fn reusing_variables(mut self) -> MasterSls {
+        self.reuse_variables = true;
         self
     }
 
-    /// Finds a file anywhere on this host.
+    /// Reads a file of this host.
     pub fn host_file(&self, path: &Path) -> Option<SourceFile> {
         let root = path.parent()?.to_str()?.to_owned();
         self.files.find(&[root], path.file_name()?.to_str()?)
     }
 
-    /// Finds a file of the file server by its URL without `salt://`.
+    /// Reads a file of the file server. `url` has no `salt://`.
     pub fn served_file(&self, url: &str) -> Option<SourceFile> {
         let opened = self.served.server.borrow_mut().open_url(url);
         self.served.read(opened, "base")
     }
 
-    /// Renders a file that is no SLS of an environment; `context` are further variables. What it
-    /// imports comes from the environment `base`.
+    /// Renders a file outside of any environment with additional variables; its imports come from the
+    /// environment `base`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be rendered, for the user.
     pub fn render_file(&self, file: &SourceFile, context: &Map) -> Result<Value, String> {
         self.compile(&Source {
             text: &file.text,
@@ -154,27 +147,27 @@ impl LocalSls {
 
     fn compile(&self, source: &Source) -> Result<Value, String> {
         self.pipeline
-            .compile(source, &*self.variables())
+            .compile(source, &*self.renderer())
             .map_err(|e| e.to_string())
     }
 
-    fn variables(&self) -> Rc<Variables> {
-        let mut kept = self.kept.borrow_mut();
-        // Programs of templates always have half of their time at least.
-        if let Some((built, variables)) = &*kept
+    fn renderer(&self) -> Rc<SlsRenderer> {
+        let mut cached = self.cached.borrow_mut();
+        // Programs of templates get at least half of their time.
+        if let Some((built, renderer)) = &*cached
             && built.elapsed() < PATIENCE / 2
         {
-            return variables.clone();
+            return renderer.clone();
         }
         let served = self.served.clone();
-        let tree = move |env: &str| -> Rc<dyn Tree> {
+        let tree = move |env: &str| -> Rc<dyn FileTree> {
             Rc::new(Environment {
                 served: served.clone(),
                 env: env.to_owned(),
             })
         };
         let opts = self.opts.clone();
-        let given = Given {
+        let subject = Subject {
             id: self.id.clone(),
             grains: self.grains.clone(),
             pillar: self.pillar.clone(),
@@ -183,28 +176,28 @@ impl LocalSls {
             pillar_rend: false,
             deadline: Instant::now() + PATIENCE,
         };
-        let variables = Variables::new(&self.shared, given);
-        if self.keep {
-            *kept = Some((Instant::now(), variables.clone()));
+        let renderer = SlsRenderer::new(&self.context, subject);
+        if self.reuse_variables {
+            *cached = Some((Instant::now(), renderer.clone()));
         }
-        variables
+        renderer
     }
 
     fn list(&self, saltenv: &str) -> Option<Vec<String>> {
         let mut server = self.served.server.borrow_mut();
-        // As with stock there always is a base (`LazyAvailStates`).
+        // As in stock, `base` always exists (`LazyAvailStates`).
         if saltenv != "base" && !server.environments().iter().any(|env| env == saltenv) {
             return None;
         }
         let files = server.files(saltenv);
-        let mut states: Vec<String> = files.iter().filter_map(|file| state_of(file)).collect();
+        let mut states: Vec<String> = files.iter().filter_map(|file| sls_name(file)).collect();
         states.sort_unstable();
         states.dedup();
         Some(states)
     }
 }
 
-impl Sls for LocalSls {
+impl SlsSource for MasterSls {
     fn available(&self, saltenv: &str) -> Option<Vec<String>> {
         if let Some(states) = self.listed.borrow().get(saltenv) {
             return states.clone();
@@ -215,8 +208,8 @@ impl Sls for LocalSls {
         states
     }
 
-    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<Rendered>, String> {
-        let mut names = state_files(sls).into_iter();
+    fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String> {
+        let mut names = sls_files(sls).into_iter();
         let found = names.find_map(|(name, init)| Some((self.served.open(&name, saltenv)?, init)));
         let Some((file, init)) = found else {
             return Ok(None);
@@ -228,6 +221,6 @@ impl Sls for LocalSls {
             sls,
             defaults: &Map::new(),
         })?;
-        Ok(Some(Rendered { data, init }))
+        Ok(Some(RenderedSls { data, init }))
     }
 }

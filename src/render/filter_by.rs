@@ -1,20 +1,20 @@
-//! Choices by targets (`salt/modules/match.py filter_by, search_by`).
+//! Choosing values by target (`salt/modules/match.py filter_by, search_by`).
 
-use super::merge::{NotMaps, update};
+use super::merge::{MergeError, update};
 use halite_wire::{Map, Value};
 
-/// The value of the first key that is meant, with `over` merged into it; else that of `default`.
+/// The value of the first key that `matches`, with `over` merged into it; else the value of `default`.
 ///
 /// # Errors
-/// What `meant` says, and what is no map although `over` should be merged into it.
-pub fn filter_by<E: From<NotMaps>>(
+/// Errors of `matches`, and a merge into something other than a map.
+pub fn filter_by<E: From<MergeError>>(
     lookup: &Map,
     default: &Value,
     over: Option<(&Map, bool)>,
-    mut meant: impl FnMut(&Value) -> Result<bool, E>,
+    mut matches: impl FnMut(&Value) -> Result<bool, E>,
 ) -> Result<Option<Value>, E> {
     for (key, value) in lookup.iter() {
-        if !meant(key)? {
+        if !matches(key)? {
             continue;
         }
         return match (value, over) {
@@ -24,7 +24,7 @@ pub fn filter_by<E: From<NotMaps>>(
                 update(&mut own, over, lists);
                 Ok(Some(own.into()))
             }
-            (_, Some(_)) => Err(NotMaps.into()),
+            (_, Some(_)) => Err(MergeError.into()),
             (value, None) => Ok(Some(value.clone())),
         };
     }
@@ -32,18 +32,18 @@ pub fn filter_by<E: From<NotMaps>>(
     Ok(fallback.map(|(_, value)| value.clone()))
 }
 
-/// The keys of the targets that are meant, once for each of them; `None` without any.
+/// The keys whose targets match, once per target; `None` if none does.
 ///
 /// # Errors
-/// What `meant` says.
+/// Errors of `matches`.
 pub fn search_by<E>(
     lookup: &Map,
-    mut meant: impl FnMut(&Value) -> Result<bool, E>,
+    mut matches: impl FnMut(&Value) -> Result<bool, E>,
 ) -> Result<Value, E> {
     let mut names = Vec::new();
     for (key, targets) in lookup.iter() {
         for target in members(targets) {
-            if meant(&target)? {
+            if matches(&target)? {
                 names.push(key.clone());
             }
         }
@@ -55,7 +55,7 @@ pub fn search_by<E>(
     })
 }
 
-/// What Python meets when it walks over a value: the letters of a text.
+/// What Python gets when it iterates over a value: for text, its characters.
 fn members(targets: &Value) -> Vec<Value> {
     match targets {
         Value::Array(list) => list.clone(),

@@ -7,8 +7,8 @@
 mod replace;
 mod translate;
 
-pub use replace::{Replaced, Template, escape};
-pub use translate::Mode;
+pub use replace::{RegexReplaced, RegexTemplate, escape};
+pub use translate::RegexFlags;
 
 use regex::RegexBuilder;
 use std::collections::HashMap;
@@ -36,11 +36,11 @@ enum Engine {
 impl PyRegex {
     /// Compiles a pattern that must match at the start; the error says why it cannot be used.
     pub fn new(pattern: &str) -> Result<PyRegex, String> {
-        PyRegex::with_mode(
+        PyRegex::with_flags(
             pattern,
-            Mode {
+            RegexFlags {
                 anchored: true,
-                ..Mode::default()
+                ..RegexFlags::default()
             },
         )
     }
@@ -49,7 +49,7 @@ impl PyRegex {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn with_mode(pattern: &str, mode: Mode) -> Result<PyRegex, String> {
+    pub fn with_flags(pattern: &str, mode: RegexFlags) -> Result<PyRegex, String> {
         if pattern.len() > MAX_REGEX {
             return Err(format!("the pattern is longer than {MAX_REGEX} bytes"));
         }

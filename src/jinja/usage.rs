@@ -1,6 +1,6 @@
-//! What a template uses, without rendering it.
+//! Which filters and functions a template uses, without rendering it.
 
-use super::env::Options;
+use super::env::EnvironmentOptions;
 use super::error::Error;
 use super::filters;
 use super::lexer::{Tok, Token, tokenize};
@@ -8,45 +8,45 @@ use super::parser;
 use std::rc::Rc;
 
 /// A name and its line, from 1.
-pub type Used = (String, usize);
+pub type UsedName = (String, usize);
 
-/// The names that a template uses.
+/// Names that a template uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Uses {
+pub struct TemplateUsage {
     /// Filters that do not exist here, or are refused because they would look at the disk or the network.
-    pub absent_filters: Vec<Used>,
+    pub absent_filters: Vec<UsedName>,
     /// Functions: `salt['module.function']`, `salt.module.function` and `salt["..."]`.
-    pub functions: Vec<Used>,
+    pub functions: Vec<UsedName>,
 }
 
 /// Looks through a template. Names that are put together when it runs are not seen.
 ///
 /// # Errors
 /// The first syntax error, with its line.
-pub fn survey(source: &str, name: &str) -> Result<Uses, Error> {
-    let options = Options::default();
+pub fn scan(source: &str, name: &str) -> Result<TemplateUsage, Error> {
+    let options = EnvironmentOptions::default();
     let name = Rc::from(name);
     let tokens = tokenize(source, &name, &options)?;
-    let mut uses = Uses::default();
+    let mut usage = TemplateUsage::default();
     for at in 0..tokens.len() {
         if let Some(function) = function(&tokens[at..]) {
-            uses.functions.push(function);
+            usage.functions.push(function);
         }
         if let Some((filter, line)) = filter(&tokens[at..])
-            && !filters::offered(&filter)
+            && !filters::exists(&filter)
         {
-            uses.absent_filters.push((filter, line));
+            usage.absent_filters.push((filter, line));
         }
     }
     // An unknown filter is a syntax error too; it is told above, with a name that can be counted.
     match parser::parse(source, &name, true, &options) {
-        Err(error) if uses.absent_filters.is_empty() => Err(error),
-        _ => Ok(uses),
+        Err(error) if usage.absent_filters.is_empty() => Err(error),
+        _ => Ok(usage),
     }
 }
 
 /// `| name`
-fn filter(tokens: &[Token]) -> Option<Used> {
+fn filter(tokens: &[Token]) -> Option<UsedName> {
     match tokens {
         [
             Token {
@@ -62,7 +62,7 @@ fn filter(tokens: &[Token]) -> Option<Used> {
     }
 }
 
-fn function(tokens: &[Token]) -> Option<Used> {
+fn function(tokens: &[Token]) -> Option<UsedName> {
     let [first, rest @ ..] = tokens else {
         return None;
     };
@@ -90,16 +90,19 @@ mod tests {
     fn names_are_found_with_their_lines() {
         let text = "a: {{ salt['grains.get']('os') | upper }}\nb: {{ 'x' | which }}\n\
                     {% set c = salt.cmd.run('id') | nonsense(1) %}\n{# salt['no.no'] #}\n";
-        let uses = survey(text, "t").unwrap();
+        let usage = scan(text, "t").unwrap();
         assert_eq!(
-            uses.functions,
+            usage.functions,
             [("grains.get".into(), 1), ("cmd.run".into(), 3)]
         );
         assert_eq!(
-            uses.absent_filters,
+            usage.absent_filters,
             [("which".into(), 2), ("nonsense".into(), 3)]
         );
-        assert_eq!(survey("plain: salt['a.b']\n", "t"), Ok(Uses::default()));
-        assert!(survey("{% if %}", "t").is_err());
+        assert_eq!(
+            scan("plain: salt['a.b']\n", "t"),
+            Ok(TemplateUsage::default())
+        );
+        assert!(scan("{% if %}", "t").is_err());
     }
 }

@@ -1,37 +1,37 @@
-//! What a source file needs of whoever renders it, without a minion and without rendering.
+//! What a source file needs from its renderer, found without rendering it.
 
 use super::pipeline::{Pipeline, Stages};
 use super::{error::RenderError, pipeline::render_json, pipeline::render_yaml};
-use halite_jinja::survey::{Used, survey};
+use halite_jinja::usage::{self, UsedName};
 
-/// What a file asks for.
+/// What a file uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlsSurvey {
-    /// Renderers that are not here, such as `py`.
+pub struct SlsUsage {
+    /// Renderers that do not exist here, such as `py`.
     pub absent_renderers: Vec<String>,
-    /// Filters that are not here.
-    pub absent_filters: Vec<Used>,
+    /// Filters that do not exist here.
+    pub absent_filters: Vec<UsedName>,
     /// Execution functions that its templates call by name.
-    pub functions: Vec<Used>,
-    /// Functions of states, as far as lines tell them: `file.managed`.
-    pub states: Vec<Used>,
-    /// What is wrong with it, and the line (0: unknown).
-    pub fault: Option<Used>,
+    pub functions: Vec<UsedName>,
+    /// State functions, as far as lines show them: `file.managed`.
+    pub states: Vec<UsedName>,
+    /// The first error, with its line (0 if unknown).
+    pub fault: Option<UsedName>,
 }
 
-/// Looks through a file of `file_roots` or `pillar_roots`.
-pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsSurvey {
+/// Scans a file of `file_roots` or `pillar_roots`.
+pub fn scan(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
     let Stages { here, absent } = pipeline.stages(text);
-    let mut out = SlsSurvey {
+    let mut out = SlsUsage {
         absent_renderers: absent,
-        ..SlsSurvey::default()
+        ..SlsUsage::default()
     };
     if !out.absent_renderers.is_empty() {
         return out;
     }
     let templated = here.contains(&"jinja") && text.contains(['{', '#']);
     if templated {
-        match survey(text, name) {
+        match usage::scan(text, name) {
             Ok(uses) => {
                 out.absent_filters = uses.absent_filters;
                 out.functions = uses.functions;
@@ -44,7 +44,7 @@ pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsSurvey {
         }
     }
     let has_tags = ["{{", "{%", "{#"].iter().any(|tag| text.contains(tag));
-    // What gpg leaves, and what a template leaves, is only known when they have run.
+    // The output of gpg and of templates is only known after rendering.
     let known_later = (templated && has_tags) || here.contains(&"gpg");
     if !known_later {
         let read = match here.last() {
@@ -58,15 +58,15 @@ pub fn look(text: &str, name: &str, pipeline: &Pipeline) -> SlsSurvey {
     out
 }
 
-fn fault(e: &RenderError) -> Used {
+fn fault(e: &RenderError) -> UsedName {
     let text = e.to_string();
     let first = text.lines().next().unwrap_or_default().to_owned();
     (first, e.line())
 }
 
-/// Functions of states by the look of lines: the first level below a name that stands at the margin, or
-/// behind that name on its line.
-fn states(text: &str) -> Vec<Used> {
+/// State functions, guessed from lines: the keys below a name without indentation, or after that name on its
+/// line.
+fn states(text: &str) -> Vec<UsedName> {
     let mut out = Vec::new();
     let mut level = None;
     for (at, line) in text.lines().enumerate() {
@@ -94,7 +94,7 @@ fn states(text: &str) -> Vec<Used> {
     out
 }
 
-/// `module.function`, with or without a colon and more behind.
+/// `module.function`, with or without a colon and more after it.
 fn function_name(text: &str) -> Option<&str> {
     let name = text.split(':').next().unwrap_or_default().trim_end();
     let (module, function) = name.split_once('.')?;
@@ -110,13 +110,13 @@ fn function_name(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn seen(text: &str) -> SlsSurvey {
+    fn seen(text: &str) -> SlsUsage {
         let pipeline = Pipeline {
             default: "jinja|yaml".into(),
             blacklist: Vec::new(),
             whitelist: Vec::new(),
         };
-        look(text, "t", &pipeline)
+        scan(text, "t", &pipeline)
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(seen("a: {{ x | which }}\n").absent_filters.len(), 1);
         assert_eq!(seen("a:\n  b: 1\n   c: 2\n").fault.map(|f| f.1), Some(3));
         assert_eq!(seen("a: 1\n{% endif %}\n").fault.map(|f| f.1), Some(2));
-        assert_eq!(seen("#!jinja|gpg|yaml\na: {\n"), SlsSurvey::default());
-        assert_eq!(seen(""), SlsSurvey::default());
+        assert_eq!(seen("#!jinja|gpg|yaml\na: {\n"), SlsUsage::default());
+        assert_eq!(seen(""), SlsUsage::default());
     }
 }

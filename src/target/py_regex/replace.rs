@@ -9,10 +9,10 @@ enum Piece {
 }
 
 /// The template of a replacement: `\1`, `\g<name>`, and the escapes of control characters.
-pub struct Template(Vec<Piece>);
+pub struct RegexTemplate(Vec<Piece>);
 
 /// What a replacement came to.
-pub struct Replaced {
+pub struct RegexReplaced {
     /// The new text.
     pub text: String,
     /// How many places were replaced.
@@ -28,10 +28,10 @@ impl PyRegex {
     pub fn replace<E>(
         &self,
         text: &str,
-        template: &Template,
+        template: &RegexTemplate,
         limit: usize,
         mut watch: impl FnMut(usize) -> Result<(), E>,
-    ) -> Result<Replaced, E> {
+    ) -> Result<RegexReplaced, E> {
         let mut out = String::new();
         let (mut at, mut copied, mut count) = (0, 0, 0);
         while at <= text.len() && (limit == 0 || count < limit) {
@@ -57,7 +57,7 @@ impl PyRegex {
             };
         }
         out.push_str(text.get(copied..).unwrap_or_default());
-        Ok(Replaced { text: out, count })
+        Ok(RegexReplaced { text: out, count })
     }
 
     /// `re.search(...) is not None`.
@@ -78,7 +78,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-impl Template {
+impl RegexTemplate {
     fn expand(&self, text: &str, found: &[Option<(usize, usize)>], out: &mut String) {
         for piece in &self.0 {
             match piece {
@@ -96,7 +96,7 @@ impl Template {
     ///
     /// # Errors
     /// Why Python refuses it.
-    pub fn new(template: &str, regex: &PyRegex) -> Result<Template, String> {
+    pub fn new(template: &str, regex: &PyRegex) -> Result<RegexTemplate, String> {
         let fail = |why: String| Err(why);
         let mut pieces = Vec::new();
         let mut text = String::new();
@@ -200,22 +200,22 @@ impl Template {
             pieces.push(Piece::Group(group));
         }
         pieces.push(Piece::Text(text));
-        Ok(Template(pieces))
+        Ok(RegexTemplate(pieces))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RegexMode;
+    use crate::RegexFlags;
 
     fn sub(pattern: &str, template: &str, text: &str, limit: usize) -> Result<String, String> {
-        let mode = RegexMode {
+        let mode = RegexFlags {
             exact: true,
-            ..RegexMode::default()
+            ..RegexFlags::default()
         };
-        let regex = PyRegex::with_mode(pattern, mode)?;
-        let template = Template::new(template, &regex)?;
+        let regex = PyRegex::with_flags(pattern, mode)?;
+        let template = RegexTemplate::new(template, &regex)?;
         let done = regex.replace(text, &template, limit, |_| Ok::<(), String>(()))?;
         Ok(done.text)
     }

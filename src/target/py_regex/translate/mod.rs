@@ -10,7 +10,7 @@ const MAX_GROUPS_DEEP: usize = 50;
 
 /// What a pattern is for, and the flags that hold for all of it.
 #[derive(Clone, Copy, Default)]
-pub struct Mode {
+pub struct RegexFlags {
     /// `re.I`.
     pub ignore_case: bool,
     /// `re.M`.
@@ -19,7 +19,7 @@ pub struct Mode {
     pub dot_all: bool,
     /// `re.X`.
     pub verbose: bool,
-    /// `re.A`, and what patterns of bytes always are.
+    /// `re.A`, and what patterns of octets always are.
     pub ascii: bool,
     /// It must match at the start of the text.
     pub anchored: bool,
@@ -77,7 +77,7 @@ struct Translator {
 type Done<T = ()> = Result<T, String>;
 
 /// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
-pub fn translate(pattern: &str, how: &Mode) -> Done<Translated> {
+pub fn translate(pattern: &str, how: &RegexFlags) -> Done<Translated> {
     let mut t = Translator {
         chars: pattern.chars().collect(),
         at: 0,

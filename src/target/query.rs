@@ -7,7 +7,7 @@ use std::fmt;
 
 /// One test of a target. Shown as text, questions are equal where they mean the same.
 #[derive(Clone, Copy, Debug)]
-pub enum Question<'a> {
+pub enum DataQuery<'a> {
     /// Whether the grains match.
     Grains(&'a DataExpr),
     /// Whether the pillar matches.
@@ -17,47 +17,47 @@ pub enum Question<'a> {
 }
 
 /// The answers of minions to one question.
-pub trait Answers {
+pub trait QueryResults {
     /// The answer of the minion at that place among the ids of the inventory; `None` if nothing is known of it.
-    fn of(&self, at: usize) -> Option<bool>;
+    fn get(&self, at: usize) -> Option<bool>;
 }
 
-impl Question<'_> {
+impl DataQuery<'_> {
     /// Whether it is about the pillar, not the grains.
-    pub fn of_pillar(&self) -> bool {
-        matches!(self, Question::Pillar(_))
+    pub fn is_pillar(&self) -> bool {
+        matches!(self, DataQuery::Pillar(_))
     }
 
     /// The one grain that the answer depends on, provided that all names of grains are texts; `None` if it
     /// depends on more.
     pub fn grain(&self) -> Option<&str> {
         match self {
-            Question::Grains(expr) => expr.only_name(),
-            Question::Pillar(_) => None,
-            Question::Address(test) => Some(test.grain()),
+            DataQuery::Grains(expr) => expr.single_key(),
+            DataQuery::Pillar(_) => None,
+            DataQuery::Address(test) => Some(test.grain()),
         }
     }
 
     /// The answer of a minion with these data.
-    pub fn holds(&self, data: &Map) -> bool {
+    pub fn matches(&self, data: &Map) -> bool {
         match self {
-            Question::Grains(expr) | Question::Pillar(expr) => expr.matches(data),
-            Question::Address(test) => test.matches(data),
+            DataQuery::Grains(expr) | DataQuery::Pillar(expr) => expr.matches(data),
+            DataQuery::Address(test) => test.matches(data),
         }
     }
 
     /// What counts for a minion of which nothing is known: an address cannot be ruled out.
-    pub(super) fn in_doubt(&self) -> bool {
-        matches!(self, Question::Address(_))
+    pub(super) fn default_match(&self) -> bool {
+        matches!(self, DataQuery::Address(_))
     }
 }
 
-impl fmt::Display for Question<'_> {
+impl fmt::Display for DataQuery<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Question::Grains(expr) => write!(f, "grains {}", expr.spelled()),
-            Question::Pillar(expr) => write!(f, "pillar {}", expr.spelled()),
-            Question::Address(test) => write!(f, "address {test:?}"),
+            DataQuery::Grains(expr) => write!(f, "grains {}", expr.canonical()),
+            DataQuery::Pillar(expr) => write!(f, "pillar {}", expr.canonical()),
+            DataQuery::Address(test) => write!(f, "address {test:?}"),
         }
     }
 }

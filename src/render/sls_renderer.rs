@@ -1,0 +1,227 @@
+//! Renders SLS files on behalf of a minion: its variables, `salt[...]`, and the renderers `yaml` and `gpg`.
+
+use super::RenderError;
+use super::fleet::Fleet;
+use super::functions::{BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap};
+use super::gpg::Gpg;
+use super::pipeline::{Pipeline, Source, Templates, render_yaml};
+use super::scene::{Scene, SceneRenderer, SceneTemplate, Trees};
+use super::template::TemplateEngine;
+use halite_config::{MasterConfig, RenderOptions};
+use halite_jinja::Obj;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+/// Bytes of rendered texts whose data are cached; the cache is cleared when there are more. Data take about ten
+/// times as much memory.
+const PARSED_HELD: usize = 4 << 20;
+
+/// Data of texts that were parsed before. Most minions get the same pillar again, and parsing its YAML is most of
+/// the work.
+#[derive(Default)]
+pub(super) struct ParsedCache(RefCell<ParsedTexts>);
+
+#[derive(Default)]
+struct ParsedTexts {
+    data: HashMap<Box<str>, Value>,
+    bytes: usize,
+}
+
+impl ParsedCache {
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        if let Some(data) = self.0.borrow().data.get(text) {
+            return Ok(data.clone());
+        }
+        let data = render_yaml(text)?;
+        let mut cache = self.0.borrow_mut();
+        cache.bytes += text.len();
+        if cache.bytes > PARSED_HELD {
+            *cache = ParsedTexts {
+                bytes: text.len(),
+                ..ParsedTexts::default()
+            };
+        }
+        cache.data.insert(text.into(), data.clone());
+        Ok(data)
+    }
+}
+
+/// Options and caches that outlive one rendering. A worker has one.
+pub(super) struct RenderContext {
+    pub options: Rc<RenderOptions>,
+    /// The options of the master, or of the minion that renders for itself, as templates see them.
+    pub opts: Rc<Map>,
+    pub engine: Rc<TemplateEngine>,
+    pub parsed: ParsedCache,
+    pub gpg: Gpg,
+    /// The minions of a master; a minion knows none.
+    pub fleet: Option<Rc<Fleet>>,
+    /// Functions of the minion that renders for itself.
+    pub functions: Option<Rc<dyn FunctionLoader>>,
+}
+
+impl RenderContext {
+    /// For a master.
+    pub fn of_master(config: &MasterConfig) -> RenderContext {
+        RenderContext {
+            fleet: Some(Rc::new(Fleet::new(config))),
+            ..RenderContext::new(config.into(), config.as_map())
+        }
+    }
+
+    /// For a minion that renders for itself.
+    pub fn of_minion(
+        options: RenderOptions,
+        opts: Map,
+        functions: Rc<dyn FunctionLoader>,
+    ) -> RenderContext {
+        RenderContext {
+            functions: Some(functions),
+            ..RenderContext::new(options, opts)
+        }
+    }
+
+    fn new(options: RenderOptions, opts: Map) -> RenderContext {
+        RenderContext {
+            engine: Rc::new(TemplateEngine::new(&options.jinja)),
+            parsed: ParsedCache::default(),
+            gpg: Gpg::new(&options),
+            fleet: None,
+            functions: None,
+            opts: Rc::new(opts),
+            options: Rc::new(options),
+        }
+    }
+
+    /// A pipeline with the renderers that the options allow.
+    pub fn pipeline(&self, default: &str) -> Pipeline {
+        Pipeline {
+            default: default.to_owned(),
+            blacklist: self.options.renderer_blacklist.clone(),
+            whitelist: self.options.renderer_whitelist.clone(),
+        }
+    }
+}
+
+/// For which minion SLS files are rendered, and with what.
+pub(super) struct Subject {
+    pub id: MinionId,
+    pub grains: Rc<Map>,
+    /// The pillar as far as templates may see it.
+    pub pillar: Rc<Map>,
+    /// The options as templates see them.
+    pub opts: Rc<LazyMap>,
+    /// Where templates find others.
+    pub trees: Rc<Trees>,
+    /// Whether the files are those of a pillar.
+    pub pillar_rend: bool,
+    /// When child processes are killed.
+    pub deadline: Instant,
+}
+
+/// Renders the files of one compilation.
+pub(super) struct SlsRenderer {
+    context: Rc<RenderContext>,
+    renderer: SceneRenderer,
+    pillar_rend: bool,
+    /// The environment of the running template.
+    saltenv: RefCell<String>,
+    deadline: Instant,
+}
+
+impl SlsRenderer {
+    pub fn new(context: &Rc<RenderContext>, subject: Subject) -> Rc<SlsRenderer> {
+        Rc::new_cyclic(|own: &Weak<SlsRenderer>| {
+            let (render, find) = (own.clone(), own.clone());
+            let builtin: Rc<dyn FunctionLoader> =
+                Rc::new(BuiltinFunctions(Rc::new(FunctionContext {
+                    id: subject.id,
+                    grains: subject.grains.clone(),
+                    pillar: subject.pillar.clone(),
+                    opts: subject.opts.clone(),
+                    options: context.options.clone(),
+                    fleet: context.fleet.clone(),
+                    deadline: subject.deadline,
+                    render: Rc::new(move |text, path, pipe, more| {
+                        let own = render.upgrade().ok_or("the compilation is over")?;
+                        own.pipe(text, path, pipe, more).map_err(|e| e.to_string())
+                    }),
+                    find: Rc::new(move |name| {
+                        let own = find.upgrade()?;
+                        let saltenv = own.saltenv.borrow().clone();
+                        (own.renderer.scene().trees)(&saltenv).find(name)
+                    }),
+                })));
+            let functions = match &context.functions {
+                None => builtin,
+                Some(functions) => Rc::new(ChainedLoader(builtin, functions.clone())),
+            };
+            SlsRenderer {
+                context: context.clone(),
+                renderer: SceneRenderer::new(Scene {
+                    engine: context.engine.clone(),
+                    opts: subject.opts,
+                    grains: subject.grains,
+                    pillar: subject.pillar,
+                    functions,
+                    trees: subject.trees,
+                }),
+                pillar_rend: subject.pillar_rend,
+                saltenv: RefCell::default(),
+                deadline: subject.deadline,
+            }
+        })
+    }
+
+    fn pipe(&self, text: &str, path: &str, pipe: &str, more: &Map) -> Result<Value, RenderError> {
+        let saltenv = self.saltenv.borrow().clone();
+        let source = Source {
+            text,
+            path,
+            saltenv: &saltenv,
+            sls: "",
+            defaults: more,
+        };
+        self.context.pipeline(pipe).compile(&source, self)
+    }
+}
+
+impl Templates for SlsRenderer {
+    fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError> {
+        if self.context.engine.is_plain(text) {
+            return Ok(text.to_owned());
+        }
+        let mut more = vec![
+            ("sls", Obj::str_from(source.sls)),
+            ("proxy", Obj::from(Map::new())),
+        ];
+        if self.pillar_rend {
+            more.push(("_pillar_rend", Obj::Bool(true)));
+        }
+        let template = SceneTemplate {
+            text,
+            saltenv: source.saltenv,
+            place: Some((source.path, source.sls)),
+            variables: source.defaults,
+        };
+        let before = self.saltenv.replace(source.saltenv.to_owned());
+        let result = self.renderer.render(&template, more);
+        self.saltenv.replace(before);
+        result
+    }
+
+    fn yaml(&self, text: &str) -> Result<Value, RenderError> {
+        self.context.parsed.yaml(text)
+    }
+
+    fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
+        let newlines = source.defaults.get("translate_newlines");
+        let newlines = newlines.is_some_and(Value::truthy);
+        let done = self.context.gpg.decrypt(data, newlines, self.deadline);
+        done.map_err(RenderError::new)
+    }
+}
