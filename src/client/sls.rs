@@ -41,7 +41,7 @@ pub fn of_master(
 /// # Errors
 /// The master's id is none.
 pub fn without_pillar(config: &MasterConfig) -> Result<MasterSls, String> {
-    let (id, own) = own(config)?;
+    let (id, own) = master_identity(config)?;
     Ok(MasterSls::new(config, id, own, Map::new()))
 }
 

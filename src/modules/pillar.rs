@@ -6,7 +6,7 @@ use crate::render::{CallerFactory, SaltFunctions};
 use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
-use halite_channel::pillar_request::Wish;
+use halite_channel::pillar_request::PillarQuery;
 use halite_config::RenderOptions;
 use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_wire::ids::MinionId;
@@ -78,7 +78,7 @@ fn compile(
         cachedir: options.cachedir.clone(),
         ..Context::default()
     };
-    let functions = Called(functions(ctx));
+    let functions = SaltFunctions(functions(ctx));
     PillarCompiler::of_minion(options, opts.clone(), Rc::new(functions))
         .compile(&request, LONGEST)
         .map_err(|e| bad(&e))

@@ -4,7 +4,7 @@
 //! A [`FunctionCaller`] gives templates access to execution functions. Managed files and states use the same one.
 
 use super::files::{self, FileClient};
-use crate::context::{Context, Fault};
+use crate::context::{CallError, Context};
 use halite_config::JinjaOptions;
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
 use halite_render::files::{FileTree, SourceFile};
@@ -45,7 +45,7 @@ pub type CallerFactory = fn(Context) -> Rc<dyn FunctionCaller>;
 /// The functions of a [`FunctionCaller`] as seen by templates.
 pub struct SaltFunctions(pub Rc<dyn FunctionCaller>);
 
-impl FunctionLoader for Called {
+impl FunctionLoader for SaltFunctions {
     fn function(&self, name: &str) -> Option<Obj> {
         let function = || Function {
             caller: self.0.clone(),
@@ -191,7 +191,7 @@ fn fault(text: String) -> CallError {
 }
 
 /// What every template of this minion sees.
-fn scene(ctx: &Context, caller: &Rc<dyn Caller>, engine: TemplateEngine) -> Scene {
+fn scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
     let opts = ctx.opts.clone();
     let ctx = Rc::new(ctx.clone());
     Scene {
@@ -199,7 +199,7 @@ fn scene(ctx: &Context, caller: &Rc<dyn Caller>, engine: TemplateEngine) -> Scen
         opts: Rc::new(LazyCell::new(Box::new(move || opts))),
         grains: Rc::new((*ctx.grains).clone()),
         pillar: Rc::new((*ctx.pillar).clone()),
-        functions: Rc::new(Called(caller.clone())),
+        functions: Rc::new(SaltFunctions(caller.clone())),
         trees: Rc::new(move |saltenv| {
             Rc::new(Fetched {
                 ctx: ctx.clone(),

@@ -2,12 +2,12 @@
 //! itself has no fleet.
 
 use halite_config::{MasterConfig, SaltSeries};
+use halite_store::cached_data::{CachedPart, cached_data};
 use halite_store::keys::{IdList, KeyState, KeyStore};
 use halite_store::mine::query::{self, Question};
-use halite_store::minions::{Known, MinionCache};
+use halite_store::minions::{MinionCache, MinionInventory};
 use halite_store::open;
 use halite_store::presence::connected_ids;
-use halite_store::remembered::{Part, remembered};
 use halite_target::{Inventory, Target};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -32,13 +32,13 @@ impl Fleet {
         }
     }
 
-    fn accepted(&self) -> Result<Known<'_>, String> {
+    fn accepted(&self) -> Result<MinionInventory<'_>, String> {
         let ids = self.keys.list(KeyState::Accepted);
         Ok(self.known(ids.map_err(|e| e.to_string())?))
     }
 
-    fn known(&self, ids: IdList) -> Known<'_> {
-        Known {
+    fn known(&self, ids: IdList) -> MinionInventory<'_> {
+        MinionInventory {
             ids,
             cache: &self.minions,
             caches_data: self.config.minion_data_cache,
@@ -84,8 +84,12 @@ impl Fleet {
     }
 
     /// Cached data of the minions of a target, or of all.
-    pub(super) fn cached(&self, part: Part, tgt: Option<(&Value, &str)>) -> Result<Map, String> {
-        remembered(&self.config, &self.accepted()?, part, tgt)
+    pub(super) fn cached(
+        &self,
+        part: CachedPart,
+        tgt: Option<(&Value, &str)>,
+    ) -> Result<Map, String> {
+        cached_data(&self.config, &self.accepted()?, part, tgt)
     }
 
     /// Connected minions with their addresses; with `subset`, only these.

@@ -107,7 +107,7 @@ impl TreeChecker {
             for (name, line) in &seen.functions {
                 let here = match tree {
                     Tree::States => self.functions.contains(name),
-                    Tree::Pillar => offered(name),
+                    Tree::Pillar => exists(name),
                 };
                 if !here {
                     count(&mut functions, name, file, *line);

@@ -1,6 +1,6 @@
 //! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_config::FileServerOptions;
 use halite_store::files::git::{self, GitFs};
 use halite_store::files::{FileServer, Form, backend_names, clear_lists};

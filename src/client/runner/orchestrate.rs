@@ -156,7 +156,7 @@ fn collect_high(
     let given = given.into_map().unwrap_or_default();
     let mut source =
         sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
-    let matches = [(saltenv, wanted(args)?)];
+    let matches = [(saltenv, sls_names(args)?)];
     let found = render_highstate(&mut source, &matches, context.config.state_auto_order);
     Ok(if found.errors.is_empty() {
         Ok(found.high)
@@ -172,8 +172,8 @@ struct OrchestrationResult {
     good: bool,
 }
 
-impl Came {
-    fn new(config: &MasterConfig, results: Value) -> Came {
+impl OrchestrationResult {
+    fn new(config: &MasterConfig, results: Value) -> OrchestrationResult {
         let good = result::check_result(&results, false);
         let value = Value::Map(halite_wire::map! {config.id.as_str() => results});
         OrchestrationResult { value, good }
@@ -201,7 +201,12 @@ impl Came {
     }
 }
 
-fn run_high(context: &mut RunContext, mut high: Map, test: bool, jid: String) -> Came {
+fn run_high(
+    context: &mut RunContext,
+    mut high: Map,
+    test: bool,
+    jid: String,
+) -> OrchestrationResult {
     let rules = CompileOptions {
         disabled_requisites: Vec::new(),
         watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
@@ -316,7 +321,7 @@ fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
 }
 
 /// Data of a caller in the form of a file.
-fn padded(data: Map) -> Result<Map, RunError> {
+fn normalize_high(data: Map) -> Result<Map, RunError> {
     struct Given(Option<Value>);
     impl halite_render::state::highstate::SlsSource for Given {
         fn available(&self, _: &str) -> Option<Vec<String>> {
@@ -340,8 +345,8 @@ fn padded(data: Map) -> Result<Map, RunError> {
     }
 }
 
-fn show_sls(context: &mut RunContext, args: &Args) -> Result<Ran, RunError> {
-    let value = match gathered(context, args)? {
+fn show_sls(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    let value = match collect_high(context, args)? {
         Ok(mut high) => match resolve(&mut high, &CompileOptions::default()) {
             Ok(()) => Value::Map(high),
             Err(errors) => Value::from(errors),

@@ -1,7 +1,7 @@
 //! `pillar.show_pillar` and `pillar.show_top`: the pillar as the master compiles it
 //! (`salt/runners/pillar.py`).
 
-use super::{Args, Function, Ran, RunContext, RunError};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_render::pillar::{PillarCompiler, PillarRequest};
 use halite_store::open;
 use halite_wire::Value;

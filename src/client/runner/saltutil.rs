@@ -1,7 +1,7 @@
 //! `saltutil.sync_*`: modules in Python that administrators write, copied for stock's tools
 //! (`salt/runners/saltutil.py`). The master itself runs none of them.
 
-use super::{Args, Function, Ran, RunContext, RunError, not_available};
+use super::{Args, Function, RunContext, RunError, RunnerOutput, not_available};
 use halite_config::{FileServerOptions, SaltSeries};
 use halite_store::files::FileServer;
 use halite_store::files::extmods::{Lists, sync};

@@ -62,7 +62,7 @@ fn source(config: &MasterConfig) -> Result<MasterSls, String> {
         log::error!("{why}; reactions are rendered without a pillar");
         sls::without_pillar(config)
     });
-    made.map(MasterSls::keeping)
+    made.map(MasterSls::reusing_variables)
 }
 
 /// Before any thread is started, as it counts for the calling one and its descendants

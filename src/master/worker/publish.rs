@@ -8,7 +8,7 @@ use crate::roles::RoleError;
 use halite_config::SaltSeries;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
-use halite_store::minions::Known;
+use halite_store::minions::MinionInventory;
 use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};

@@ -85,8 +85,8 @@ fn get(call: &mut Call<'_>) -> Result {
         .unwrap_or_else(|| call.arg("default").clone()))
 }
 
-fn not_maps() -> Fault {
-    Fault::Type(MergeError.to_string())
+fn not_maps() -> CallError {
+    CallError::Type(MergeError.to_string())
 }
 
 fn merged(dest: &Value, src: &Value, lists: bool) -> Result<Map> {

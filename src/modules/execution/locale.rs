@@ -1,8 +1,8 @@
 //! `locale`: available locales and the system's locale.
 
 use super::declare::{Function, Module, Result, req};
-use super::{Call, Fault, python, shell, which};
-use crate::execution::step;
+use super::{Call, CallError, python, shell, which};
+use crate::execution::command_helpers;
 use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -335,9 +335,9 @@ fn is_known(call: &Call<'_>, locale: &str, name: &str, listed: bool) -> Result<b
         let path = "/usr/share/i18n/SUPPORTED";
         let pattern = format!("^(?:{locale})$");
         let regex = PyRegex::with_flags(&pattern, RegexFlags::default())
-            .map_err(|e| Fault::raised("re.error", e))?;
-        let text = step::read_file(path)
-            .map_err(|_| Fault::Invocation(format!("File not found: {path}")))?;
+            .map_err(|e| CallError::raised("re.error", e))?;
+        let text = command_helpers::read_file(path)
+            .map_err(|_| CallError::Invocation(format!("File not found: {path}")))?;
         return Ok(text.lines().any(|line| regex.captures(line, 0).is_some()));
     }
     let dir = match family(call).as_str() {

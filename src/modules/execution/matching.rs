@@ -1,7 +1,7 @@
 //! `match`: whether a target matches this minion.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, Context, Fault, python};
+use super::{Call, CallError, Context, python};
 use halite_render::filter_by;
 use halite_render::merge::MergeError;
 use halite_target::{IpTest, Subject, Target};
@@ -113,9 +113,9 @@ fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> 
     Ok(meant.unwrap_or(false).into())
 }
 
-impl From<MergeError> for Fault {
-    fn from(e: MergeError) -> Fault {
-        Fault::Type(e.to_string())
+impl From<MergeError> for CallError {
+    fn from(e: MergeError) -> CallError {
+        CallError::Type(e.to_string())
     }
 }
 
@@ -146,14 +146,14 @@ fn filter_by_match(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
         _ => None,
     };
     let found = filter_by::filter_by(lookup, default, over, |key| {
-        let meant = meant(call, key)?;
-        if meant && over.is_none() && call.flag("merge") {
+        let matches = target_matches(call, key)?;
+        if matches && over.is_none() && call.flag("merge") {
             Err(CallError::raised(
                 "salt.exceptions.SaltException",
                 "filter_by merge argument must be a dictionary.",
             ))
         } else {
-            Ok(meant)
+            Ok(matches)
         }
     })?;
     Ok(found.unwrap_or_default())
@@ -164,7 +164,7 @@ fn filter_by(call: &mut Call<'_>) -> Result {
 }
 
 fn search_by(call: &mut Call<'_>) -> Result {
-    filter_by::search_by(&lookup(call)?, |tgt| meant(call, tgt))
+    filter_by::search_by(&lookup(call)?, |tgt| target_matches(call, tgt))
 }
 
 fn ifelse(call: &mut Call<'_>) -> Result {

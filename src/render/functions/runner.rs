@@ -5,7 +5,7 @@
 //! leave nothing in the job cache.
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
-use halite_store::remembered::Part;
+use halite_store::cached_data::CachedPart;
 use halite_wire::yaml::parse_input;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
@@ -179,7 +179,7 @@ fn mine(scope: &FunctionContext, args: &Map) -> Result<Value, String> {
     found.map(Value::Map)
 }
 
-fn cache(scope: &FunctionContext, args: &Map, part: Part) -> Result<Value, String> {
+fn cache(scope: &FunctionContext, args: &Map, part: CachedPart) -> Result<Value, String> {
     let Some(fleet) = &scope.fleet else {
         return Ok(Map::new().into());
     };

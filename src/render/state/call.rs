@@ -5,12 +5,12 @@ use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
 /// The functions that states call, and a clock.
-pub trait Functions: Sync {
+pub trait StateModules: Sync {
     /// Whether `module.function` exists.
     fn has(&self, function: &str) -> bool;
 
     /// Why a call cannot be made, such as a missing argument.
-    fn refuse(&self, low: &Map) -> Option<String>;
+    fn missing_argument(&self, low: &Map) -> Option<String>;
 
     /// Calls a state function, which returns a map with `name`, `changes`, `result`, `comment`. With `test`
     /// it only reports what it would do.
@@ -18,7 +18,7 @@ pub trait Functions: Sync {
 
     /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds. It is a command that must succeed, a
     /// map with `fun` and arguments whose result must be true, or a boolean.
-    fn holds(&self, low: &Map, condition: &Value) -> bool;
+    fn condition_holds(&self, low: &Map, condition: &Value) -> bool;
 
     /// Whether a path exists (`creates`).
     fn exists(&self, path: &str) -> bool;
@@ -27,7 +27,7 @@ pub trait Functions: Sync {
     fn finished(&self, _low: &Map, _result: &Map, _number: usize) {}
 
     /// Called before each state. `false` ends the run (`state.soft_kill`); blocks while the run is paused.
-    fn may_go_on(&self, _low: &Map) -> bool {
+    fn may_continue(&self, _low: &Map) -> bool {
         true
     }
 
@@ -39,7 +39,7 @@ pub trait Functions: Sync {
 
 /// Calls a state until the result is as wanted or attempts are used up (`retry`). Returns the result and the
 /// number of retries.
-pub(super) fn call_with_retries(functions: &dyn Functions, low: &Map, test: bool) -> (Map, i64) {
+pub(super) fn call_with_retries(functions: &dyn StateModules, low: &Map, test: bool) -> (Map, i64) {
     let mut result = timed(functions, low, test);
     let Some(retry) = low.get("retry").map(Retry::new) else {
         return (result, 0);
@@ -130,7 +130,7 @@ impl Retry {
 }
 
 /// One call, with its duration and the keys that every result has.
-fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     let began = Instant::now();
     let start = time_of_day();
     let mut result = call_once(functions, low, test);
@@ -143,7 +143,7 @@ fn timed(functions: &dyn Functions, low: &Map, test: bool) -> Map {
     result
 }
 
-pub(super) fn call_once(functions: &dyn Functions, low: &Map, test: bool) -> Map {
+pub(super) fn call_once(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     let function = format!(
         "{}.{}",
         low.str("state").unwrap_or_default(),

@@ -4,7 +4,7 @@
 //! [`highstate`] renders SLS files and their includes into *high data* (ids with declarations). [`compile`]
 //! merges `extend`, the `*_in` requisites and `exclude`, and checks the form. The result is *low data*, one
 //! map per call, in the order of the [`graph`] of requisites. [`run`] makes the calls, as far as requisites
-//! permit. There is no IO: files come from a [`highstate::SlsSource`], calls go to [`run::Functions`].
+//! permit. There is no IO: files come from a [`highstate::SlsSource`], calls go to [`run::StateModules`].
 
 mod call;
 pub mod compile;

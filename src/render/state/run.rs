@@ -1,9 +1,9 @@
 //! Runs compiled calls: order, requisites and results (`salt/state.py State.call_chunks`, `call_chunk`,
 //! `_check_requisites`, `call`).
 //!
-//! Calls go to a [`Functions`]; `parallel` ones run in threads of their own.
+//! Calls go to a [`StateModules`]; `parallel` ones run in threads of their own.
 
-pub use super::call::Functions;
+pub use super::call::StateModules;
 use super::call::{call_once, call_with_retries, time_of_day};
 use super::compile::Compiled;
 use super::graph::flag;
@@ -28,7 +28,7 @@ pub struct RunOptions {
 }
 
 /// Makes all calls, then those of `listen`. Results are in the order of calls, by tag.
-pub fn run(functions: &dyn Functions, compiled: Compiled, options: &RunOptions) -> Map {
+pub fn run(functions: &dyn StateModules, compiled: Compiled, options: &RunOptions) -> Map {
     std::thread::scope(|scope| {
         let mut run = Run {
             functions,
@@ -77,7 +77,7 @@ struct Started<'s> {
 }
 
 pub(super) struct Run<'s, 'e: 's> {
-    pub(super) functions: &'e dyn Functions,
+    pub(super) functions: &'e dyn StateModules,
     options: &'e RunOptions,
     scope: &'s Scope<'s, 'e>,
     pub(super) compiled: Compiled,

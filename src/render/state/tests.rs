@@ -2,7 +2,7 @@
 
 use super::compile::{CompileOptions, compile, resolve};
 use super::highstate::{RenderedSls, SlsSource, render_highstate};
-use super::run::{Functions, RunOptions, run};
+use super::run::{RunOptions, StateModules, run};
 use super::*;
 use halite_wire::yaml;
 use std::path::Path;

@@ -168,7 +168,7 @@ impl FileServer {
             ignore: Ignore::new(&options.file_ignore_regex, &options.file_ignore_glob),
             hashes: hashes::Hashes::new(hash_type, options.cachedir.join("file_hashes")),
             hash_type: options.hash_type.clone(),
-            piece: usize::try_from(options.file_buffer_size.min(LARGEST_PIECE)).unwrap_or(1 << 20),
+            chunk: usize::try_from(options.file_buffer_size.min(LARGEST_CHUNK)).unwrap_or(1 << 20),
         }
     }
 

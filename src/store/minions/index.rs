@@ -254,7 +254,7 @@ impl Inner {
     }
 
     /// The answers that need no file to be looked at.
-    fn known(&self, slots: &[usize], question: &DataQuery, text: &str) -> Vec<Cell<Said>> {
+    fn known(&self, slots: &[usize], question: &DataQuery, text: &str) -> Vec<Cell<CachedAnswer>> {
         let column = self.column(question);
         let judged = column.map(|column| {
             let values = column.iter().flat_map(|column| &column.values);

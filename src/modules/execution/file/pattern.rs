@@ -1,7 +1,8 @@
 //! Python's regular expressions on files: flags, bytes and errors.
 
-use super::super::{Fault, python};
-use super::os::{self, Done};
+use super::super::{CallError, python};
+use super::os;
+use crate::execution::declare::Result;
 use halite_target::{PyRegex, RegexFlags};
 use halite_wire::{Value, pylines};
 
@@ -72,7 +73,7 @@ fn mode(bits: i64, anchored: bool, ascii: bool) -> RegexFlags {
     }
 }
 
-fn compiled(pattern: &str, mode: RegexFlags) -> Done<PyRegex> {
+fn compiled(pattern: &str, mode: RegexFlags) -> Result<PyRegex> {
     PyRegex::with_flags(pattern, mode).map_err(error)
 }
 

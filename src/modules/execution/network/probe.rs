@@ -1,7 +1,7 @@
 //! Probing other hosts: ping, traceroute, dig, connections, wake on LAN.
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python, shell};
+use super::super::{Call, CallError, python, shell};
 use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};

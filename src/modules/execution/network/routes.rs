@@ -148,8 +148,8 @@ pub(super) fn get_route(call: &mut Call<'_>) -> Result {
     let ip = call.arg("ip").clone();
     let text = shell::run(call, &["ip", "route", "get", &python::str(&ip)])?;
     let regex = PyRegex::with_flags(PATTERN, RegexFlags::default())
-        .map_err(|e| Fault::raised("re.error", e))?;
-    let line = text.lines().next().ok_or_else(short)?;
+        .map_err(|e| CallError::raised("re.error", e))?;
+    let line = text.lines().next().ok_or_else(unexpected_output)?;
     let Some(found) = regex.captures(line, 0) else {
         return Err(CallError::raised(
             "AttributeError",

@@ -5,7 +5,7 @@ mod process;
 mod sockets;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell};
+use super::{Call, CallError, python, shell};
 use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -211,8 +211,9 @@ fn pattern(call: &Call<'_>) -> Result<String> {
     })
 }
 
-fn regex(pattern: &str) -> std::result::Result<PyRegex, Fault> {
-    PyRegex::with_flags(pattern, RegexFlags::default()).map_err(|e| Fault::raised("re.error", e))
+fn regex(pattern: &str) -> std::result::Result<PyRegex, CallError> {
+    PyRegex::with_flags(pattern, RegexFlags::default())
+        .map_err(|e| CallError::raised("re.error", e))
 }
 
 fn pgrep(call: &mut Call<'_>) -> Result {

@@ -119,8 +119,8 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn not_maps() -> Fault {
-    Fault::Type(MergeError.to_string())
+fn not_maps() -> CallError {
+    CallError::Type(MergeError.to_string())
 }
 
 fn update(call: &mut Call<'_>) -> Result {

@@ -1,7 +1,7 @@
 //! Serializers (`salt/serializers`).
 
 use super::super::declare::Result;
-use super::super::{Call, Fault, python};
+use super::super::{Call, CallError, python};
 use halite_jinja::{Environment, EnvironmentOptions, Obj};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value, yaml};

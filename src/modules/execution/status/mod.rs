@@ -3,7 +3,7 @@
 mod tables;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::{Call, Fault, python, shell};
+use super::{Call, CallError, python, shell};
 use halite_target::{PyRegex, RegexFlags};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -203,7 +203,7 @@ fn procs(call: &mut Call<'_>) -> Result {
 fn pid(call: &mut Call<'_>) -> Result {
     let pattern = call.text("sig").unwrap_or_default();
     let regex = PyRegex::with_flags(&pattern, RegexFlags::default())
-        .map_err(|e| Fault::raised("re.error", e))?;
+        .map_err(|e| CallError::raised("re.error", e))?;
     let own = std::process::id().to_string();
     let text = process_list(call)?;
     let pids: Vec<&str> = text

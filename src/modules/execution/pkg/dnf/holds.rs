@@ -3,7 +3,7 @@
 use super::{is_dnf, program, run, to_args};
 use crate::execution::declare::Result;
 use crate::execution::pkg::rpm::installed;
-use crate::execution::{Call, Fault, python, step};
+use crate::execution::{Call, CallError, command_helpers, python};
 use halite_target::{PyRegex, RegexFlags as Mode, fnmatch};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -98,7 +98,8 @@ impl Lock {
             (true, true) => format!(r"(\d+:{pattern}-\S+)"),
             (true, false) => format!(r"\d+:({pattern}-\S+)"),
         };
-        let regex = PyRegex::with_flags(&text, EXACT).map_err(|e| Fault::raised("re.error", e))?;
+        let regex =
+            PyRegex::with_flags(&text, EXACT).map_err(|e| CallError::raised("re.error", e))?;
         Ok(Lock { regex, full })
     }
 

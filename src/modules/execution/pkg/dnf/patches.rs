@@ -2,8 +2,7 @@
 
 use super::{list, program, stdout, to_args};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::Did;
-use crate::execution::{Call, Fault, program as programs, step, systemd};
+use crate::execution::{Call, CallError, command_helpers, program as programs, systemd};
 use halite_target::{PyRegex, RegexFlags as Mode};
 use halite_wire::map;
 use halite_wire::{Map, Value};
