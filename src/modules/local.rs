@@ -65,7 +65,7 @@ pub fn fire(ctx: &Context, tag: &str, data: &Map) -> bool {
     match bus::fire(&ctx.opts, tag, data) {
         Ok(()) => true,
         Err(e) => {
-            log::debug!("the event {tag:.100} is not fired: {e}");
+            log::debug!("cannot fire event {tag:.100}: {e}");
             false
         }
     }
@@ -88,7 +88,7 @@ pub fn fire_and_wait(
     let socket = bus::socket(Path::new(text("sock_dir")), text("hash_type"), id, "pub");
     let mut bus = Subscriber::connect(socket)
         .map_err(|e| {
-            log::debug!("the minion's event bus cannot be heard: {e}");
+            log::debug!("cannot subscribe to the minion's event bus: {e}");
             false
         })?
         .with_prefix(answer);
@@ -106,7 +106,7 @@ pub fn fire_and_wait(
             Ok(None) => return Err(true),
             Err(halite_ipc::Error::Event(_)) => {}
             Err(e) => {
-                log::debug!("the minion's event bus went away: {e}");
+                log::debug!("lost the minion's event bus: {e}");
                 return Err(true);
             }
         }

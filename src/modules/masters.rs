@@ -17,7 +17,8 @@ pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Resul
         return Ok(());
     }
     let wrong = |why: String| {
-        let what = "`master_type: func` wants `master: module.function`, a function of this minion";
+        let what =
+            "`master_type: func` requires `master: module.function`, a function of this minion";
         Err(MinionError::new(1, format!("{what}: {why}")))
     };
     let [fun] = config.master.as_slice() else {
@@ -43,9 +44,11 @@ pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Resul
     };
     if masters.is_empty() || masters.iter().any(|m| m.trim().is_empty()) {
         let shown = python::repr(&outcome.ret);
-        return wrong(format!("{fun} gave {shown:.200}, which names no master"));
+        return wrong(format!(
+            "{fun} returned {shown:.200}, which is not a master"
+        ));
     }
-    log::info!("{fun} says that the master is {}", masters.join(", "));
+    log::info!("{fun} returned the master {}", masters.join(", "));
     if grains.str("master") == Some(&fun) {
         grains.set("master", masters[0].as_str());
     }
@@ -74,7 +77,7 @@ mod tests {
         assert_eq!(masters[0], grains.str("master").unwrap());
         assert_ne!(masters[0], "test.version");
         for (fun, why) in [
-            ("test.ping", "test.ping gave True"),
+            ("test.ping", "test.ping returned True"),
             ("no.such", "'no.such' is not available."),
             ("test.echo", "Passed invalid arguments"),
         ] {

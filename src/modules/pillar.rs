@@ -112,7 +112,7 @@ pub fn of_minion(
         Reply::Value(_) | Reply::Stopped => Ok(None),
         Reply::Refused(why) => Err(MinionError::new(
             1,
-            format!("the master gave no pillar: {why}"),
+            format!("the master returned no pillar: {why}"),
         )),
         Reply::Silence => Err(MinionError::new(
             1,
@@ -140,7 +140,7 @@ pub fn compile_fresh(
         .map_err(|e| match e {
             LinkError::Silence => failed("Pillar timed out".to_owned()),
             other => {
-                log::error!("the master gave no pillar: {other}");
+                log::error!("the master returned no pillar: {other}");
                 failed("Exception getting pillar.".to_owned())
             }
         })

@@ -77,7 +77,10 @@ pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
             let own = [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid());
             let safe = own && meta.mode() & 0o022 == 0;
             if !safe {
-                log::warn!("{}: not used, for others may write it", path.display());
+                log::warn!(
+                    "{}: not used, because another user owns it or can write to it",
+                    path.display()
+                );
             }
             safe
         })
@@ -100,7 +103,7 @@ fn make_executable(path: &Path, meta: &Metadata) {
     if meta.mode() & 0o100 == 0 {
         let mode = PermissionsExt::from_mode(meta.mode() & 0o7777 | 0o100);
         if let Err(e) = std::fs::set_permissions(path, mode) {
-            log::warn!("{}: cannot be made executable: {e}", path.display());
+            log::warn!("cannot make {} executable: {e}", path.display());
         }
     }
 }

@@ -42,19 +42,19 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "remove",
             |c| change(c, "--remove", true),
-            "Takes a path from those a name can stand for.",
+            "Removes a path from the alternatives of a name.",
         )
         .args(&[req("name"), req("path")]),
         Function::new(
             "auto",
             |c| change(c, "--auto", false),
-            "Lets priorities decide what a name stands for.",
+            "Selects the alternative of a name by priority.",
         )
         .args(&[req("name")]),
         Function::new(
             "set",
             |c| change(c, "--set", true),
-            "Makes a name stand for a path.",
+            "Selects a path as the alternative of a name.",
         )
         .inner("set_")
         .args(&[req("name"), req("path")]),

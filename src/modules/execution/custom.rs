@@ -99,19 +99,21 @@ fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
         .map_err(|e| e.to_string())
         .and_then(|done| match done.code {
             0 => serde_json::from_slice::<Value>(&done.stdout)
-                .map_err(|e| format!("`describe` prints no JSON: {e}")),
+                .map_err(|e| format!("`describe` printed invalid JSON: {e}")),
             code => Err(format!(
-                "`describe` ended with {code}: {}",
+                "`describe` exited with {code}: {}",
                 String::from_utf8_lossy(&done.stderr).trim_end()
             )),
         });
     let functions = told.and_then(|value| {
-        let map = value.into_map().ok_or("`describe` prints no JSON object")?;
+        let map = value
+            .into_map()
+            .ok_or("`describe` printed no JSON object")?;
         if let Some(name) = map.str("module") {
             out.module = leak(name);
         }
         let functions = map.get("functions").and_then(Value::as_map);
-        let functions = functions.ok_or("`describe` prints no `functions`")?;
+        let functions = functions.ok_or("`describe` printed no `functions`")?;
         functions
             .iter()
             .map(|(k, v)| declared(k, v))
@@ -119,7 +121,7 @@ fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
     });
     match functions {
         Ok(functions) => out.functions = Vec::leak(functions),
-        Err(why) => log::error!("{file}: no module: {why}"),
+        Err(why) => log::error!("{file}: not used as a module: {why}"),
     }
     out
 }
@@ -135,7 +137,7 @@ fn declared(name: &Value, spec: &Value) -> Result<Function, String> {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     if !fits(name) {
-        return Err(format!("{name:?} is no name of a function"));
+        return Err(format!("{name:?} is not a function name"));
     }
     let empty = Map::new();
     let spec = spec.as_map().unwrap_or(&empty);
@@ -150,7 +152,7 @@ fn declared(name: &Value, spec: &Value) -> Result<Function, String> {
         };
         let name = name.filter(|n| fits(n));
         let name = name
-            .ok_or_else(|| format!("{name:?}: its arguments are names, or names with defaults"))?;
+            .ok_or_else(|| format!("{name:?}: arguments must be names, or names with defaults"))?;
         Ok(Arg {
             name: leak(name),
             default,
@@ -173,7 +175,9 @@ fn literal(value: &Value) -> Result<Lit, String> {
         Value::Float(f) => Lit::Float(*f),
         Value::Str(text) => Lit::Str(leak(text)),
         Value::Array(list) if list.is_empty() => Lit::Empty,
-        _ => return Err("a default is nothing, true, false, a number, a text or []".to_owned()),
+        _ => {
+            return Err("a default must be null, true, false, a number, a string or []".to_owned());
+        }
     })
 }
 
@@ -186,8 +190,7 @@ fn run(call: &mut Call<'_>) -> Result {
         .find(|d| d.functions.iter().any(|f| std::ptr::eq(f, function)))
         .map(|d| d.path.to_string_lossy().into_owned());
     drop(known);
-    let file =
-        file.ok_or_else(|| CallError::Command("the module has been taken away".to_owned()))?;
+    let file = file.ok_or_else(|| CallError::Command("the module no longer exists".to_owned()))?;
     let args: Map = call
         .function
         .args
@@ -216,7 +219,7 @@ fn run(call: &mut Call<'_>) -> Result {
         Ok(Value::Map(answer)) => answer,
         _ if done.code != 0 => {
             return Err(CallError::Command(format!(
-                "{file} ended with {}: {said}",
+                "{file} exited with {}: {said}",
                 done.code
             )));
         }
@@ -289,7 +292,7 @@ esac
         );
         let failed = call(&ctx, "test.bad", &[]).ret;
         assert!(
-            failed.as_str().unwrap().ends_with("ended with 4: wrong"),
+            failed.as_str().unwrap().ends_with("exited with 4: wrong"),
             "{failed:?}"
         );
     }

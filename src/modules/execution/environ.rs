@@ -41,7 +41,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "setval",
             |c| Ok(set(c.arg("key"), c.arg("val"), is_true(c, "false_unsets"))),
-            "Sets a variable; false takes it out or empties it.",
+            "Sets a variable; false removes or empties it.",
         )
         .args(&[
             req("key"),

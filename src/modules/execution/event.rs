@@ -38,7 +38,7 @@ fn is_masterless(call: &Call<'_>) -> bool {
 fn fire(call: &mut Call<'_>) -> Result {
     let tag = call.text("tag").unwrap_or_default();
     let Some(data) = call.arg("data").as_map() else {
-        log::debug!("event.fire: the data of an event are a map");
+        log::debug!("event.fire: event data must be a map");
         return Ok(false.into());
     };
     Ok(on_own_bus(call, &tag, data).into())
@@ -77,7 +77,7 @@ fn at_master(call: &Call<'_>, tag: &str, data: Value, preload: &Value) -> bool {
     match call.ctx.master.call(&load) {
         Ok(_) => true,
         Err(e) => {
-            log::error!("event {tag} has not reached the master: {e}");
+            log::error!("cannot send event {tag} to the master: {e}");
             false
         }
     }

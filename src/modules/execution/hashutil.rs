@@ -25,14 +25,14 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "base64_b64encode",
             |c| Ok(base64::encode(&bytes(c, "instr")?).into()),
-            "A text in base64, in one line.",
+            "Encodes text in base64, on one line.",
         )
         .args(args![instr]),
         Function::new("base64_b64decode", decode, "Decodes base64 text.").args(args![instr]),
         Function::new(
             "base64_encodestring",
             |c| Ok(base64::encode_lines(&bytes(c, "instr")?).into()),
-            "A text in base64, in lines of 76 characters.",
+            "Encodes text in base64, in lines of 76 characters.",
         )
         .args(args![instr]),
         Function::new(

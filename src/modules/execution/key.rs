@@ -19,7 +19,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "finger_master",
             |c| key_fingerprint(c, "minion_master.pub"),
-            "The fingerprint of the master's public key as this minion knows it.",
+            "The fingerprint of the master's public key known to this minion.",
         )
         .args(HASH),
     ],

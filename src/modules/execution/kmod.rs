@@ -19,7 +19,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "check_available",
             |c| Ok(available().contains(&python::str(c.arg("mod"))).into()),
-            "Whether a module can be loaded or is built in.",
+            "Whether a module is available or built in.",
         )
         .args(&[req("mod")]),
         Function::new(

@@ -13,26 +13,26 @@ const ELSE: &str = "SALT_IFELSE_FUNCTION_DEFAULT";
 pub(super) const MODULE: Module = Module {
     name: "match",
     functions: &[
-        Function::new("compound", |c| named(c, "compound"), "Whether a compound target means this minion.")
+        Function::new("compound", |c| named(c, "compound"), "Whether a compound target matches this minion.")
             .args(args![tgt, minion_id = None]),
-        Function::new("glob", |c| named(c, "glob"), "Whether a glob fits the minion's id.")
+        Function::new("glob", |c| named(c, "glob"), "Whether a glob matches the minion's id.")
             .args(args![tgt, minion_id = None]),
-        Function::new("pcre", |c| named(c, "pcre"), "Whether a regular expression fits the minion's id.")
+        Function::new("pcre", |c| named(c, "pcre"), "Whether a regular expression matches the minion's id.")
             .args(args![tgt, minion_id = None]),
         Function::new("list", |c| named(c, "list_"), "Whether the minion's id is in a list.")
             .inner("list_")
             .args(args![tgt, minion_id = None]),
-        Function::new("ipcidr", |c| of_kind(c, "ipcidr", c.arg("tgt"), None), "Whether the minion has an address, or one in a network.")
+        Function::new("ipcidr", |c| of_kind(c, "ipcidr", c.arg("tgt"), None), "Whether the minion has an address, or an address in a network.")
             .args(args![tgt]),
-        Function::new("data", |c| of_kind(c, "data", c.arg("tgt"), None), "Whether the data store fits; nothing does, as in stock.")
+        Function::new("data", |c| of_kind(c, "data", c.arg("tgt"), None), "Whether the data store matches; always false, as in stock.")
             .args(args![tgt]),
-        Function::new("grain", |c| delimited(c, "grain"), "Whether a glob fits a grain.")
+        Function::new("grain", |c| delimited(c, "grain"), "Whether a glob matches a grain.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("grain_pcre", |c| delimited(c, "grain_pcre"), "Whether a regular expression fits a grain.")
+        Function::new("grain_pcre", |c| delimited(c, "grain_pcre"), "Whether a regular expression matches a grain.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("pillar", |c| delimited(c, "pillar"), "Whether a glob fits a value of the pillar.")
+        Function::new("pillar", |c| delimited(c, "pillar"), "Whether a glob matches a pillar value.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("pillar_pcre", |c| delimited(c, "pillar_pcre"), "Whether a regular expression fits a value of the pillar.")
+        Function::new("pillar_pcre", |c| delimited(c, "pillar_pcre"), "Whether a regular expression matches a pillar value.")
             .args(args![tgt, delimiter = ":"]),
         Function::new("filter_by", filter_by, "The value of the first map key that matches this minion, or of the default.")
             .args(args![

@@ -29,7 +29,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "kill",
             |c| Ok(stop_daemon(c, python::int(c.arg("timeout"))?).into()),
-            "Ends the minion, and waits so many seconds for it.",
+            "Stops the minion and waits for it up to a number of seconds.",
         )
         .args(args![timeout = { 15 }]),
         Function::new(

@@ -108,7 +108,7 @@ fn load(cachedir: &Path, jid: &Jid) -> Option<Map> {
     };
     let pid = pid_of(&map);
     if process_of(&map).is_none() {
-        log::debug!("Job {jid} has no process any more");
+        log::debug!("Job {jid} no longer has a process");
         let _ = fs::remove_file(&path);
         return None;
     }

@@ -68,7 +68,7 @@ fn seconds(call: &Call<'_>) -> Result<f64> {
         other => python::str(other).parse().map_err(|_| {
             CallError::raised(
                 "TypeError",
-                format!("the timeout {} is no number", python::repr(other)),
+                format!("the timeout {} is not a number", python::repr(other)),
             )
         }),
     }
@@ -97,7 +97,7 @@ fn publish(call: &mut Call<'_>, full: bool) -> Result {
     let master = &call.ctx.master;
     let fun = python::str(call.arg("fun"));
     if !master.is_there() {
-        log::error!("publish needs a master, and there is none; nothing is published");
+        log::error!("nothing is published: there is no master");
         return Ok(Map::new().into());
     }
     if fun.starts_with("publish.") {

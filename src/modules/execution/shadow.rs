@@ -17,7 +17,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "default_hash",
             |_| Ok("!".into()),
-            "What stands in place of a password that nobody knows.",
+            "The placeholder for a disabled password.",
         ),
         Function::new(
             "info",
@@ -65,37 +65,37 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "set_inactdays",
             |c| attribute(c, "inactdays", "inact", "-I", true),
-            "Days after expiry until a password locks the account.",
+            "Sets the days after password expiry until the account is locked.",
         )
         .args(&[req("name"), req("inactdays"), opt("root", Lit::Nil)]),
         Function::new(
             "set_maxdays",
             |c| attribute(c, "maxdays", "max", "-M", true),
-            "Most days that a password may be used.",
+            "Sets the maximum age of a password in days.",
         )
         .args(&[req("name"), req("maxdays"), opt("root", Lit::Nil)]),
         Function::new(
             "set_mindays",
             |c| attribute(c, "mindays", "min", "-m", true),
-            "Least days between two changes of a password.",
+            "Sets the minimum days between password changes.",
         )
         .args(&[req("name"), req("mindays"), opt("root", Lit::Nil)]),
         Function::new(
             "set_warndays",
             |c| attribute(c, "warndays", "warn", "-W", true),
-            "Days of warning before a password expires.",
+            "Sets the days of warning before a password expires.",
         )
         .args(&[req("name"), req("warndays"), opt("root", Lit::Nil)]),
         Function::new(
             "set_date",
             |c| attribute(c, "date", "lstchg", "-d", false),
-            "The day on which a password was last changed.",
+            "Sets the day of the last password change.",
         )
         .args(&[req("name"), req("date"), opt("root", Lit::Nil)]),
         Function::new(
             "set_expire",
             |c| attribute(c, "expire", "expire", "-E", false),
-            "The day on which an account ends.",
+            "Sets the day on which an account expires.",
         )
         .args(&[req("name"), req("expire"), opt("root", Lit::Nil)]),
     ],

@@ -160,7 +160,7 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
 /// The pause file of a job. The jid becomes part of a path.
 fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
     if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
-        Err(CallError::Invocation(format!("'{jid}' is no jid")))
+        Err(CallError::Invocation(format!("'{jid}' is not a jid")))
     } else {
         Ok(cache::state_pause(&call.ctx.cachedir).join(jid))
     }

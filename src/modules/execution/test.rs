@@ -21,8 +21,8 @@ pub(super) const MODULE: Module = Module {
         Function::new("ping", |_| Ok(true.into()), "Returns true: the minion is up and accepts jobs. Not an ICMP ping."),
         Function::new("true", |_| Ok(true.into()), "Always returns true.").inner("true_"),
         Function::new("false", |_| Ok(false.into()), "Always returns false.").inner("false_"),
-        Function::new("echo", |c| Ok(c.arg("text").clone()), "Gives back its argument.").args(&[req("text")]),
-        Function::new("outputter", |c| Ok(c.arg("data").clone()), "Gives back its argument, to try an outputter with.")
+        Function::new("echo", |c| Ok(c.arg("text").clone()), "Returns its argument.").args(&[req("text")]),
+        Function::new("outputter", |c| Ok(c.arg("data").clone()), "Returns its argument, to try an outputter.")
             .args(&[req("data")]),
         Function::new("arg", arg, "Returns its positional arguments and keywords, including those the job adds.")
             .varargs()
@@ -56,7 +56,7 @@ pub(super) const MODULE: Module = Module {
         Function::new("not_loaded", |_| Ok(Value::Array(Vec::new())), "Modules that could not be loaded: none, because all are built in."),
         Function::new("cross_test", cross_test, "Runs another function through the function table.")
             .args(&[req("func"), opt("args", Lit::Nil)]),
-        Function::new("attr_call", |c| c.salt("grains.items", Vec::new(), Map::new()), "Runs grains.items through the table of functions."),
+        Function::new("attr_call", |c| c.salt("grains.items", Vec::new(), Map::new()), "Runs grains.items through the function table."),
         Function::new("try", try_, "Runs another function; returns nothing if it fails, or the error text with return_try_exception.")
             .args(&[req("module"), opt("return_try_exception", Lit::Bool(false))])
             .keywords()
@@ -68,9 +68,9 @@ pub(super) const MODULE: Module = Module {
         Function::new("exception", exception, "Raises an exception with the given message.")
             .args(&[opt("message", Lit::Str("Test Exception"))]),
         Function::new("assertion", assertion, "Fails unless its argument is true.").args(&[req("assertion")]),
-        Function::new("stack", |_| Ok("  halite::minion::modules::call\n    test.stack\n".into()), "The stack of the call; this minion has only one frame to show."),
+        Function::new("stack", |_| Ok("  halite::minion::modules::call\n    test.stack\n".into()), "The call stack, here always a single frame."),
         Function::new("deprecation_warning", |_| Ok(true.into()), "Returns true; nothing here is deprecated."),
-        Function::new("tty", |_| Ok("ERROR: This function has been moved to cmd.tty".into()), "Older name of cmd.tty, which it only names.")
+        Function::new("tty", |_| Ok("ERROR: This function has been moved to cmd.tty".into()), "Old name of cmd.tty, to which it only refers.")
             .varargs()
             .keywords(),
         Function::new("opts_pkg", opts_pkg, "The minion's configuration with its grains."),

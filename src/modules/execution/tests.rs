@@ -85,12 +85,7 @@ fn argument_errors_read_as_stock() {
 #[test]
 fn a_wrong_call_shows_the_documentation() {
     let got = run("test.echo", &[]);
-    assert!(
-        got.ret
-            .as_str()
-            .unwrap()
-            .ends_with("Gives back its argument.")
-    );
+    assert!(got.ret.as_str().unwrap().ends_with("Returns its argument."));
     let got = run("test.pin", &[]);
     let docs = got.ret.as_map().unwrap();
     assert!(docs.str("test.ping").is_some());

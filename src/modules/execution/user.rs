@@ -80,19 +80,19 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "chuid",
             |c| attribute(c, "uid", "uid", "-u", false),
-            "Gives a user another user id.",
+            "Changes a user's id.",
         )
         .args(&[req("name"), req("uid"), opt("root", Lit::Nil)]),
         Function::new(
             "chgid",
             |c| attribute(c, "gid", "gid", "-g", false),
-            "Gives a user another primary group, by its id.",
+            "Changes a user's primary group, by id.",
         )
         .args(&[req("name"), req("gid"), opt("root", Lit::Nil)]),
         Function::new(
             "chshell",
             |c| attribute(c, "shell", "shell", "-s", false),
-            "Gives a user another login shell.",
+            "Changes a user's login shell.",
         )
         .args(&[req("name"), req("shell"), opt("root", Lit::Nil)]),
         Function::new(
@@ -120,31 +120,31 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "chfullname",
             |c| gecos(c, "fullname"),
-            "Sets the full name of a user.",
+            "Sets a user's full name.",
         )
         .args(&[req("name"), req("fullname"), opt("root", Lit::Nil)]),
         Function::new(
             "chroomnumber",
             |c| gecos(c, "roomnumber"),
-            "Sets the room number of a user.",
+            "Sets a user's room number.",
         )
         .args(&[req("name"), req("roomnumber"), opt("root", Lit::Nil)]),
         Function::new(
             "chworkphone",
             |c| gecos(c, "workphone"),
-            "Sets the telephone number of a user at work.",
+            "Sets a user's work phone number.",
         )
         .args(&[req("name"), req("workphone"), opt("root", Lit::Nil)]),
         Function::new(
             "chhomephone",
             |c| gecos(c, "homephone"),
-            "Sets the telephone number of a user at home.",
+            "Sets a user's home phone number.",
         )
         .args(&[req("name"), req("homephone"), opt("root", Lit::Nil)]),
         Function::new(
             "chother",
             |c| gecos(c, "other"),
-            "Sets the last part of the comment field of a user.",
+            "Sets the last field of a user's comment field.",
         )
         .args(&[req("name"), req("other"), opt("root", Lit::Nil)]),
         Function::new(

@@ -57,7 +57,7 @@ impl FileClient {
         let saltenv = env.unwrap_or(get.saltenv);
         let address = url::create(path, None);
         let Some(there) = self.hash(&address, saltenv)? else {
-            log::debug!("the file server has no {path} in {saltenv}");
+            log::debug!("{path} does not exist on the file server in {saltenv}");
             return Ok(None);
         };
         let Some(dest) = self.destination(get, path, saltenv)? else {
@@ -79,9 +79,7 @@ impl FileClient {
                 break;
             }
             // It may have changed on the server meanwhile.
-            log::warn!(
-                "{path} came with another digest than announced, attempt {attempt} of {TRIES}"
-            );
+            log::warn!("{path}: hash differs from the file server's, attempt {attempt} of {TRIES}");
         }
         Ok(Some(dest))
     }

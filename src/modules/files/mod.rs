@@ -55,7 +55,7 @@ impl fmt::Display for FileError {
             FileError::Link(e) => e.fmt(f),
             FileError::Io(path, e) => write!(f, "{}: {e}", path.display()),
             FileError::Unsupported(path) => write!(f, "Unsupported path: {path}"),
-            FileError::Answer(what) => write!(f, "the file server gave no usable answer: {what}"),
+            FileError::Answer(what) => write!(f, "invalid answer from the file server: {what}"),
             FileError::Web(what) => f.write_str(what),
             FileError::Relative(path) => write!(f, "Path '{path}' is not absolute"),
             FileError::Unchanged => f.write_str("the file is the same as before"),

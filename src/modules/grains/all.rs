@@ -46,7 +46,7 @@ fn grains_file(path: &std::path::Path) -> Map {
         Ok(text) => text,
         Err(e) => {
             if e.kind() != std::io::ErrorKind::NotFound {
-                log::warn!("{}: {e}; its grains are left out", path.display());
+                log::warn!("{}: {e}; ignoring its grains", path.display());
             }
             return Map::new();
         }
@@ -55,11 +55,11 @@ fn grains_file(path: &std::path::Path) -> Map {
         Ok(halite_wire::Value::Map(map)) => map,
         Ok(other) if other.is_nil() => Map::new(),
         Ok(_) => {
-            log::warn!("{}: no map of grains; they are left out", path.display());
+            log::warn!("{}: not a map; ignoring its grains", path.display());
             Map::new()
         }
         Err(e) => {
-            log::warn!("{}: {e}; its grains are left out", path.display());
+            log::warn!("{}: {e}; ignoring its grains", path.display());
             Map::new()
         }
     }

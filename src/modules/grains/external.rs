@@ -22,7 +22,7 @@ pub fn collect(opts: &Map) -> Map {
                 Ok(found) => found.iter().for_each(|(key, value)| {
                     grains.set(halite_wire::pytext::str(key), value.clone());
                 }),
-                Err(why) => log::error!("{}: its grains are left out: {why}", path.display()),
+                Err(why) => log::error!("{}: ignoring its grains: {why}", path.display()),
             }
         }
     }

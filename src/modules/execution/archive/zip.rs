@@ -296,7 +296,7 @@ impl Unpacker {
             at.push(part);
             if at.is_symlink() {
                 return Err(io::Error::other(format!(
-                    "{} is a symbolic link, which the archive must not write through",
+                    "{} is a symbolic link; the archive must not write through it",
                     at.display()
                 )));
             }

@@ -134,7 +134,7 @@ fn end_processes(root: &Path) {
     }
     if !processes(root).is_empty() {
         log::error!(
-            "processes in {} could not be ended; it remains mounted",
+            "cannot terminate processes in {}; it remains mounted",
             root.display()
         );
     }

@@ -61,7 +61,7 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("shell"), opt("list_modules", Lit::Bool(false))]),
         Function::new("tty", shells::tty, "Writes text to a terminal.")
             .args(&[req("device"), opt("echo", Lit::Str(""))]),
-        Function::new("has_exec", |c| Ok(which_arg(c.arg("cmd")).is_some().into()), "Whether a program can be found and run.")
+        Function::new("has_exec", |c| Ok(which_arg(c.arg("cmd")).is_some().into()), "Whether a program is installed and executable.")
             .args(&[req("cmd")]),
         Function::new("which", |c| Ok(which_arg(c.arg("cmd")).into()), "The path of a program, or nothing.").args(&[req("cmd")]),
         Function::new("which_bin", which_bin, "The path of the first installed program of a list, or nothing.")
@@ -243,7 +243,7 @@ fn decode(ready: &PreparedCommand, raw: &[u8]) -> Result<String> {
         _ => {
             return Err(CallError::raised(
                 "LookupError",
-                format!("unknown encoding: {name}; this minion knows utf-8 and latin-1"),
+                format!("unknown encoding: {name}; this minion supports utf-8 and latin-1"),
             ));
         }
     };

@@ -27,7 +27,7 @@ pub(super) const MODULE: Module = Module {
                 opt("fat", Lit::Nil),
                 opt("force", Lit::Bool(false)),
             ]),
-        Function::new("fstype", |c| { let device = python::str(c.arg("device")); fstype(c, &device) }, "The kind of file system on a device.")
+        Function::new("fstype", |c| { let device = python::str(c.arg("device")); fstype(c, &device) }, "The file system type of a device.")
             .args(&[req("device")]),
         Function::new("get_fstype_from_path", get_fstype_from_path, "The file system type of a path.").args(&[req("path")]),
         Function::new("hdparms", drives::hdparms, "The hdparm parameters of disks.")

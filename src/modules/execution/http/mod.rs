@@ -136,7 +136,7 @@ fn update_ca_bundle(call: &mut Call<'_>) -> Result {
     for file in files {
         match std::fs::read_to_string(&file) {
             Ok(text) => more.push_str(&format!("\n{text}")),
-            Err(e) => log::error!("{file} is not appended to {target}: {e}"),
+            Err(e) => log::error!("cannot append {file} to {target}: {e}"),
         }
     }
     if !more.is_empty() {

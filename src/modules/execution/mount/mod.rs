@@ -63,7 +63,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_mount_from_path",
             |c| Ok(mount_point(&python::str(c.arg("path"))).into()),
-            "The mount point that a path is below.",
+            "The mount point of a path.",
         )
         .args(&[req("path")]),
         Function::new("is_fuse_exec", is_fuse_exec, "Whether a program uses FUSE.")

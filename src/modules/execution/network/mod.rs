@@ -80,7 +80,7 @@ pub(super) const MODULE: Module = Module {
         Function::new("netstat", peers::netstat, "The sockets of this host."),
         Function::new("ping", probe::ping, "Pings a host four times; returns the output, or whether it answers.")
             .args(&[req("host"), opt("timeout", Lit::Bool(false)), opt("return_boolean", Lit::Bool(false))]),
-        Function::new("reverse_ip", |c| Ok(ipaddress::reverse_pointer(ipaddress::address(c.arg("ip_addr"))?).into()), "The name under which the DNS knows an address.")
+        Function::new("reverse_ip", |c| Ok(ipaddress::reverse_pointer(ipaddress::address(c.arg("ip_addr"))?).into()), "The reverse DNS name of an address.")
             .args(IP),
         Function::new("routes", routes::routes, "The routes, optionally of the family inet or inet6.").args(FAMILY),
         Function::new("subnets", |c| addresses::subnets(c, true), "The IPv4 networks of the host or of some interfaces.")

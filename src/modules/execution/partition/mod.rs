@@ -48,7 +48,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "exists",
             |c| Ok(check::is_block(c.arg("device")).into()),
-            "Whether a block device is there.",
+            "Whether a block device exists.",
         )
         .args(&[opt("device", Lit::Str(""))]),
         Function::new(

@@ -34,7 +34,7 @@ pub(super) const MODULE: Module = Module {
         Function::new("kill_pid", kill_pid, "Sends a signal to a process; false if there is none.")
             .args(&[req("pid"), opt("signal", Lit::Int(15))]),
         Function::new("lsof", lsof, "The files that a command's processes have open, by lsof.").args(&[req("name")]),
-        Function::new("netstat", |c| lines_with(c, &["netstat", "-nap"]), "The lines of netstat in which a text stands.")
+        Function::new("netstat", |c| lines_with(c, &["netstat", "-nap"]), "The lines of netstat that contain a text.")
             .args(&[req("name")]),
         Function::new("network_io_counters", host::network_io_counters, "Traffic counters of all network interfaces or of one.")
             .args(&[opt("interface", Lit::Nil)]),
@@ -56,7 +56,7 @@ pub(super) const MODULE: Module = Module {
         Function::new("proc_info", proc_info, "All attributes of a process, or the given ones.")
             .args(&[req("pid"), opt("attrs", Lit::Nil)]),
         Function::new("psaux", psaux, "The lines of ps aux that match a regular expression, and their number.").args(&[req("name")]),
-        Function::new("ss", |c| lines_with(c, &["ss", "-neap"]), "The lines of ss in which a text stands.").args(&[req("name")]),
+        Function::new("ss", |c| lines_with(c, &["ss", "-neap"]), "The lines of ss that contain a text.").args(&[req("name")]),
         Function::new("status", status, "Id and name of the processes in a state such as running or sleeping.").args(&[req("status")]),
         Function::new("swap_memory", host::swap_memory, "Size and usage of the swap space."),
         Function::new("top", top, "The processes with the highest CPU usage during an interval in seconds.")

@@ -68,7 +68,7 @@ pub(super) fn signal_job(call: &mut Call<'_>) -> Result {
         Some(signal) => Ok(send(call, &job, signal).into()),
         None => Err(CallError::raised(
             "ValueError",
-            format!("{number} is no signal"),
+            format!("{number} is not a signal"),
         )),
     }
 }
@@ -195,7 +195,7 @@ mod tests {
             got.ret
                 .as_str()
                 .unwrap()
-                .contains("ValueError: 999 is no signal")
+                .contains("ValueError: 999 is not a signal")
         );
         call(&ctx, "saltutil.signal_job", &[JOB.into(), 15.into()]);
         assert_eq!(child.wait().unwrap().signal(), Some(15));

@@ -111,13 +111,13 @@ pub(super) fn cmd(call: &mut Call<'_>) -> Result {
     for what in ["batch", "subset"] {
         if kwarg.get(what).is_some_and(Value::truthy) {
             return Err(CallError::Invocation(format!(
-                "{what} is not to be had here"
+                "{what} is not supported here"
             )));
         }
     }
     if call.flag("ssh") {
         return Err(CallError::Invocation(
-            "ssh is not to be had here".to_owned(),
+            "ssh is not supported here".to_owned(),
         ));
     }
     for key in ["tgt", "fun", "timeout", "tgt_type", "ret", "kwarg"] {

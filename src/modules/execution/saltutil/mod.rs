@@ -208,7 +208,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "refresh_beacons",
             |c| refresh::fire_refresh(c, "beacons_refresh"),
-            "Tells the minion that its beacons have changed.",
+            "Has the minion refresh its beacons.",
         ),
         Function::new(
             "refresh_matchers",

@@ -30,7 +30,7 @@ fn await_event(call: &Call<'_>, tag: &str, data: &Map, answer: &str, timeout: Du
         Ok(_) => true,
         Err(fired) => {
             if fired {
-                log::warn!("{tag} was not done within {} s", timeout.as_secs());
+                log::warn!("no answer to {tag} within {} s", timeout.as_secs());
             }
             fired
         }

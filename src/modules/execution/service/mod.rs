@@ -46,7 +46,7 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "reload",
             |c| change::act(c, "reload"),
-            "Lets a service read its configuration again.",
+            "Has a service reload its configuration.",
         )
         .inner("reload_")
         .args(START),
@@ -124,19 +124,19 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "get_enabled",
             |c| units::with_state(c, "enabled"),
-            "The services that start with the host.",
+            "The services enabled at boot.",
         )
         .args(&[opt("root", NIL)]),
         Function::new(
             "get_disabled",
             |c| units::with_state(c, "disabled"),
-            "The services that do not start with the host.",
+            "The services disabled at boot.",
         )
         .args(&[opt("root", NIL)]),
         Function::new(
             "get_static",
             |c| units::with_state(c, "static"),
-            "The services that start only for others.",
+            "The services that are only started by others.",
         )
         .args(&[opt("root", NIL)]),
         Function::new(

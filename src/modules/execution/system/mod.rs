@@ -63,12 +63,12 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "poweroff",
             |c| Ok(shell::run(c, &["poweroff"])?.into()),
-            "Turns the host off.",
+            "Powers the host off.",
         ),
         Function::new(
             "reboot",
             |c| down(c, "-r"),
-            "Starts the host again, now or at a time.",
+            "Reboots the host, now or at a time.",
         )
         .args(&[opt("at_time", Lit::Nil)]),
         Function::new(

@@ -114,14 +114,14 @@ pub const MODULE: Module = Module {
         Function::new(
             "remove",
             |c| install::uninstall(c, "remove"),
-            "Removes packages; what changed.",
+            "Removes packages; returns the changes.",
         )
         .args(TARGETS)
         .keywords(),
         Function::new(
             "purge",
             |c| install::uninstall(c, "purge"),
-            "Removes packages with their configuration; what changed.",
+            "Removes packages with their configuration; returns the changes.",
         )
         .args(TARGETS)
         .keywords(),

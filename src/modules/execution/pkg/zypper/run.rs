@@ -221,7 +221,7 @@ fn fire_event(call: &mut Call<'_>, data: Map, tag: &str) {
         Map::new(),
     );
     if let Err(fault) = sent {
-        log::debug!("event {tag} was not sent: {fault}");
+        log::debug!("cannot send event {tag}: {fault}");
     }
 }
 
