@@ -7,7 +7,7 @@ use halite::arena::runtime::engine::{End, Host, Limits, Running, Spec, interpret
 use halite::arena::wire::{Channel, Mode, Stream, Uuid};
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
 use halite::jinja::{Environment, EnvironmentOptions, Obj};
-use halite::store::minions::{Known, Layout, MinionCache};
+use halite::store::minions::{Layout, MinionCache, MinionInventory};
 use halite::target::{Inventory, Target};
 use halite::wire::ids::MinionId;
 use halite::wire::msgpack::{self, Profile};
