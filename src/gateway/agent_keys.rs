@@ -1,7 +1,6 @@
 //! Keys and records of a gateway's agents: the key store that all minions share, seen from one gateway.
 
-use super::writer::{self, Task};
-use crossbeam_channel::Sender;
+use super::writer::{Task, WriteQueue};
 use halite_config::MasterConfig;
 use halite_crypto::{PublicKey, clean_key};
 use halite_master::admission::{Candidate, Verdict};
@@ -65,27 +64,27 @@ pub struct Newcomer<'a> {
 }
 
 /// The key store as one gateway sees it.
-pub struct Ledger {
+pub struct AgentKeys {
     config: MasterConfig,
     name: &'static str,
     keys: KeyStore,
     records: GatewayStore,
-    clerk: Sender<Task>,
+    writer: WriteQueue,
     seen: HashMap<MinionId, ([Stamp; 4], Standing)>,
     waiting: Option<(Instant, usize)>,
     /// Times that there was no room.
     full: u64,
 }
 
-impl Ledger {
+impl AgentKeys {
     /// The key store that a configuration names, for the gateway `name`.
-    pub fn new(config: &MasterConfig, name: &'static str, clerk: Sender<Task>) -> Ledger {
-        Ledger {
+    pub fn new(config: &MasterConfig, name: &'static str, writer: WriteQueue) -> AgentKeys {
+        AgentKeys {
             config: config.clone(),
             name,
             keys: open::key_store(config),
             records: GatewayStore::new(&config.cachedir, name),
-            clerk,
+            writer,
             seen: HashMap::new(),
             waiting: None,
             full: 0,
@@ -257,7 +256,7 @@ impl Ledger {
         if self.config.auth_events {
             let (result, act) = verdict.told();
             let event = Task::Fire("salt/auth".to_owned(), candidate.event(result, act));
-            writer::give(&self.clerk, event);
+            self.writer.push(event);
         }
     }
 }

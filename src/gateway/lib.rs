@@ -1,17 +1,21 @@
 //! Gateways: agents of other protocols under the same master.
 //!
-//! A gateway is a listener of the event bus and a client, as an engine is: it hears `salt/job/<jid>/new`, picks
-//! the ids that are its own, speaks their protocol to them, and hands in returns as any minion's. The
-//! core knows no foreign protocol. Agents have minion ids, keys in the one key store and grains in the
-//! one cache, so that targets, `halite-key`, the job cache and access control need no second version.
+//! A gateway is a listener of the event bus and a client, as an engine is: it receives `salt/job/<jid>/new`, picks the
+//! ids that are its own, speaks their protocol to them, and hands in returns like those of any minion. The core knows no
+//! foreign protocol. Agents have minion ids, keys in the one key store and grains in the one cache, so targets,
+//! `halite-key`, the job cache and access control work on them unchanged.
+//!
+//! A gateway is a row [`Gateway`] and a [`frame::Protocol`]; [`frame`] does the rest.
 
 pub mod agent_keys;
 pub mod answer;
 pub mod clock;
+pub mod frame;
 pub mod key_files;
-pub mod news;
+pub mod master_events;
 pub mod writer;
 
+use frame::{Frame, Protocol};
 use halite_client::runner::Function;
 use halite_config::MasterConfig;
 use halite_master::roles::{RoleError, Roles};
@@ -20,30 +24,36 @@ use halite_sys::signals::StopFlag;
 
 /// A gateway: a role of the master that speaks a foreign protocol.
 pub struct Gateway {
-    /// Name of its role.
+    /// Its name in the option `gateways` and below `cachedir/gateways`.
+    pub name: &'static str,
+    /// The name of its role.
     pub role: &'static str,
-    /// Runs the role until it is told to stop.
-    pub run: fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>,
-    /// What is wrong with what it is to read; the master serves all the same, without it.
+    /// Builds what serves the protocol: binds its port or connects to its broker.
+    pub start: Start,
+    /// What is wrong with the files it needs; the master runs all the same, without this gateway.
     pub fault: fn(&MasterConfig) -> Option<String>,
     /// Runner functions that come with it.
     pub runners: &'static [Function],
 }
 
-/// What is wrong with what gateways are to read.
+/// How a gateway starts.
+pub type Start =
+    for<'scope, 'env> fn(&Frame<'scope, 'env>) -> Result<Box<dyn Protocol + 'scope>, RoleError>;
+
+/// What is wrong with the files that gateways need.
 pub fn faults(gateways: &[Gateway], config: &MasterConfig) -> Vec<String> {
     gateways.iter().filter_map(|g| (g.fault)(config)).collect()
 }
 
-/// Runs a gateway's role; `None` if `role` is none.
+/// Runs the role of a gateway; `None` if no gateway has this role.
 pub fn run_role(
     gateways: &[Gateway],
     role: &str,
     config: &MasterConfig,
 ) -> Option<Result<(), RoleError>> {
     let gateway = gateways.iter().find(|g| g.role == role)?;
-    // The key of publications is no business of a gateway.
+    // A gateway has no use for the key of publications.
     drop(SharedSecret::inherited());
     let stop = StopFlag::install().map_err(RoleError::from);
-    Some(stop.and_then(|stop| (gateway.run)(config, &Roles::inherited(), &stop)))
+    Some(stop.and_then(|stop| frame::run(gateway, config, &Roles::inherited(), &stop)))
 }

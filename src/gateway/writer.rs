@@ -1,5 +1,5 @@
-//! The thread of a gateway that writes: returns, grains and events. The loop that serves connections never waits for a
-//! disk or for a bus that restarts, unless very much waits to be written already.
+//! The thread of a gateway that writes returns, grains and events, so that its loop does not wait for a disk or for a
+//! restarting bus. Only when the queue is full does the loop wait.
 
 use crossbeam_channel::{Receiver, Sender};
 use halite_client::keys as operator;
@@ -18,62 +18,72 @@ use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Shortest time between two lists of who is connected.
-const TELL: Duration = Duration::from_secs(1);
+/// Shortest time between two lists of connected minions.
+const PRESENCE: Duration = Duration::from_secs(1);
 /// Tasks that may wait; then the loop waits.
-const WAITING: usize = 20_000;
+const QUEUE: usize = 20_000;
 
-/// What is to be written.
+/// Something to write.
 #[derive(Debug)]
 pub enum Task {
     /// A return of a job.
     Return(MinionId, Jid, Map),
     /// Grains of a minion.
     Grains(MinionId, Map),
-    /// An event.
+    /// An event: its tag and data.
     Fire(String, Map),
-    /// A minion is to be forgotten.
+    /// Deletes key, record and data of a minion.
     Unregister(MinionId),
-    /// Who is connected, and from where.
+    /// The connected minions and their addresses.
     Connected(BTreeMap<MinionId, IpAddr>),
 }
 
-/// When the list of who is connected is written anew: not at once with every change, and now and then without any.
+/// When the list of connected minions is written again: [`PRESENCE`] after the last one if it has changed, else every
+/// [`REFRESH`].
 #[derive(Debug, Default)]
-pub struct Telling {
-    told: Option<Instant>,
-    /// Whether it is another list than the last one.
-    pub changed: bool,
+pub(crate) struct Presence {
+    written: Option<Instant>,
+    /// Whether it differs from the one written last.
+    pub(crate) changed: bool,
 }
 
-impl Telling {
-    /// Whether it is time; then what was told counts as told.
-    pub fn is_due(&mut self, now: Instant) -> bool {
-        let since = self.told.map(|at| now.duration_since(at));
-        let due = since.is_none_or(|s| s >= REFRESH || (self.changed && s >= TELL));
+impl Presence {
+    /// Whether the list is due; if so, it counts as written.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let since = self.written.map(|at| now.duration_since(at));
+        let due = since.is_none_or(|s| s >= REFRESH || (self.changed && s >= PRESENCE));
         if due {
-            self.told = Some(now);
+            self.written = Some(now);
             self.changed = false;
         }
         due
     }
 }
 
-/// The queue of tasks.
-pub fn queue() -> (Sender<Task>, Receiver<Task>) {
-    crossbeam_channel::bounded(WAITING)
+/// The queue to the thread that writes.
+#[derive(Clone)]
+pub struct WriteQueue(Sender<Task>);
+
+/// An empty queue, and the end that [`run`] works on.
+pub fn queue() -> (WriteQueue, Receiver<Task>) {
+    let (sender, receiver) = crossbeam_channel::bounded(QUEUE);
+    (WriteQueue(sender), receiver)
 }
 
-/// Puts a task into the queue.
-pub fn give(clerk: &Sender<Task>, task: Task) {
-    if clerk.send(task).is_err() {
-        log::error!("the thread that writes has ended; what a minion said is lost");
+impl WriteQueue {
+    /// Queues a task; blocks while the queue is full.
+    pub fn push(&self, task: Task) {
+        if self.0.send(task).is_err() {
+            log::error!(
+                "the gateway's writer thread has ended; a return, event or grains are lost"
+            );
+        }
     }
 }
 
-/// Works for the gateway `name` until the queue's other end is gone.
+/// Writes for the gateway `name` until every [`WriteQueue`] is dropped.
 pub fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
-    let mut clerk = Clerk {
+    let mut writer = Writer {
         config,
         name,
         jobs: Box::new(open::job_store(config)),
@@ -82,11 +92,11 @@ pub fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
         records: GatewayStore::new(&config.cachedir, name),
     };
     for task in tasks {
-        clerk.work(task);
+        writer.work(task);
     }
 }
 
-struct Clerk<'a> {
+struct Writer<'a> {
     config: &'a MasterConfig,
     name: &'static str,
     jobs: Box<dyn JobStore>,
@@ -95,7 +105,7 @@ struct Clerk<'a> {
     records: GatewayStore,
 }
 
-impl Clerk<'_> {
+impl Writer<'_> {
     fn work(&mut self, task: Task) {
         match task {
             Task::Return(id, jid, load) => self.hand_in(&id, &jid, load),
@@ -108,7 +118,7 @@ impl Clerk<'_> {
             }
             Task::Connected(who) => {
                 if let Err(e) = self.records.put_connected(&who) {
-                    log::error!("who is connected cannot be written: {e}");
+                    log::error!("the list of connected minions cannot be written: {e}");
                 }
             }
         }
@@ -119,7 +129,7 @@ impl Clerk<'_> {
         load.set("_stamp", stamp);
         let store = self.config.job_cache;
         if let Err(e) = returns::hand_in(&*self.jobs, &mut self.bus, store, jid, id, load) {
-            log::error!("the return of {id} for the job {jid} could not be kept: {e}");
+            log::error!("the return of {id} for the job {jid} cannot be stored: {e}");
         }
     }
 
@@ -127,13 +137,13 @@ impl Clerk<'_> {
         if !self.config.minion_data_cache {
             return;
         }
-        // Minions tell their traits with every hello, often twice.
+        // Minions send their traits with every hello, often twice.
         let held = self.minions.get(id);
         if held.is_some_and(|data| *data.grains == *grains) {
             return;
         }
         if let Err(e) = self.minions.store(id, grains, &Map::new()) {
-            log::error!("the grains of {id} could not be kept: {e}");
+            log::error!("the grains of {id} cannot be stored: {e}");
             return;
         }
         if self.config.minion_data_cache_events {

@@ -1,18 +1,19 @@
 //! Gateway: ARENA. This master is the orchestrator of runtimes that execute WASM modules, over MQTT.
 //!
 //! `fleet` decides about runtimes and modules, `jobs` about what the master asks of them; both know neither sockets nor
-//! disks: messages, orders and the time come in, acts go out. One thread asks them and does what they say (`serve.rs`): it
-//! hears the broker, the bus and the clock. One thread writes returns, grains and events (`clerk.rs` of all gateways), one keeps the
-//! fleet over restarts (`keeper.rs`), one hears the bus, and the connection to the broker has its own.
+//! disks: messages, jobs and the time come in, actions come out. `serve.rs` asks them and carries out their actions in the
+//! loop of all gateways (`halite_gateway::frame`). One more thread saves the fleet for the next start (`keeper.rs`), and
+//! the connection to the broker has its own.
 //!
-//! Runtimes are minions: `admission.rs` gives each an id and a key that the operator accepts, `grains.rs` tells what it is,
-//! `events.rs` what happens to it and its modules, `output.rs` what they write.
+//! Runtimes are minions: `admission` gives each an id and a key that the operator accepts, `grains` describes it,
+//! `events.rs` reports what happens to it and its modules, `output` what they write.
 //!
-//! Hears `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the cache, keys to
-//! the key store; below `cachedir/gateways/arena` it notes which ids came in here, whose they are, and the fleet.
+//! Listens to `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the
+//! cache, keys to the key store. Below `cachedir/gateways/arena` it records the ids that registered here, their owners and
+//! the fleet.
 //!
-//! When it fails: jobs that wait are forgotten, and clients call them lost. Modules run on; its successor knows them from the
-//! store and learns by the next keepalives what has changed.
+//! When it fails: waiting jobs are forgotten, and clients report them as lost. Modules go on running; the next process
+//! knows them from the store and learns from their keepalives what has changed.
 
 mod admission;
 mod events;
@@ -27,52 +28,43 @@ mod serve;
 use crate::mqtt::Mqtt;
 use crate::registry::ArenaStore;
 use crate::wire::Topics;
-use admission::Door;
+use admission::KeyAdmission;
 use fleet::{Fleet, Rules};
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_gateway::Gateway;
 use halite_gateway::clock::Clock;
-use halite_gateway::{news, writer};
-use halite_master::roles::{RoleError, Roles};
-use halite_store::gateways::GatewayStore;
-use halite_sys::signals::StopFlag;
+use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
+use halite_master::roles::RoleError;
 use jobs::Jobs;
 use output::Output;
 use serve::{Links, Parts, Server};
 
-/// Its name in the table of roles.
-pub const ROLE: &str = "gateway-arena";
-
 /// This gateway.
 pub const GATEWAY: Gateway = Gateway {
-    role: ROLE,
-    run,
+    name: NAME,
+    role: "gateway-arena",
+    start,
     fault,
     runners: crate::runner::FUNCTIONS,
 };
-/// Its name in the configuration and below `cachedir`.
 const NAME: &str = "arena";
-/// Jobs that may wait for the loop; then the bus waits, and drops for this listener.
-const WAITING: usize = 10_000;
 /// Messages of the broker that may wait for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
 /// Bytes that records of modules take at most: a quarter of what a role may use.
 const MAX_OCTETS: usize = 256 << 20;
-/// `EX_USAGE`: the configuration is not one to work with.
-const EXIT_CONFIG: i32 = 64;
 
-/// What the gateway cannot work with: a key or certificate that cannot be read, or a key that others can.
-pub fn fault(config: &MasterConfig) -> Option<String> {
+/// A key or certificate that cannot be read, or a key that other accounts can read.
+fn fault(config: &MasterConfig) -> Option<String> {
     let wrong = secure::check(&config.arena_gateway()?).err()?;
     Some(format!("{wrong}; runtimes of ARENA are not reached"))
 }
 
-/// Runs the role until it is told to stop.
+/// Opens the store and connects to the broker. A broker that is away is not an error: it is tried again for ever.
 ///
 /// # Errors
-/// A key or the store cannot be read, a setting is such that no broker can be reached, or a thread has ended. Brokers that are
-/// away are no error; they are tried again for ever.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+/// A key or the store cannot be read, or no broker can be reached with these settings.
+fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
+    let config = frame.config;
     let settings = config
         .arena_gateway()
         .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no arena"))?;
@@ -81,51 +73,33 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let topics = settings
         .topics()
         .map_err(|e| bad(format!("gateways:arena: {e}")))?;
-    let (clerk, tasks) = writer::queue();
-    let (keeper, changes) = keeper::queue();
-    let (news, told) = crossbeam_channel::bounded(WAITING);
-    let (says, heard) = crossbeam_channel::bounded(HEARD);
-    GatewayStore::new(&config.cachedir, NAME).create_dirs()?;
     let mut store = ArenaStore::new(&config.cachedir);
     let kept = store.open()?;
     let key = halite_master::master_key(config)?.public();
-    let door = Door::new(config, &settings, key, clerk.clone())?;
+    let admission = KeyAdmission::new(config, &settings, key, frame.writer.clone())?;
     let parts = Parts {
         fleet: Fleet::new(rules(&settings, &topics), kept, Clock::now()),
-        door,
+        admission,
         jobs: Jobs::new(&settings, topics.clone()),
         output: Output::new(&settings),
         realm: settings.realm.clone(),
     };
-    // Answers go where the request came from, which is heard as well: without what this connection says itself.
+    // Runtimes answer on the topic of the request, so the gateway subscribes to that as well, without its own messages.
     let filters = topics.orchestrator_filters();
     let filters: Vec<(&str, bool)> = filters.iter().map(|f| (f.as_str(), true)).collect();
+    let (says, heard) = crossbeam_channel::bounded(HEARD);
     let mqtt = Mqtt::open_hearing(&secure::connection(&settings), &filters, says)
         .map_err(|e| bad(format!("gateways:arena: {e}")))?;
+    let (keeper, changes) = keeper::queue();
+    let keeping = frame.scope.spawn(move || keeper::run(&mut store, &changes));
     let links = Links {
         mqtt,
         heard,
-        news: told,
-        clerk,
+        writer: frame.writer.clone(),
         keeper,
+        keeping,
     };
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| writer::run(config, NAME, &tasks));
-        let archive = scope.spawn(|| keeper::run(&mut store, &changes));
-        let listener = scope.spawn(move || {
-            news::hear(config, roles, stop, &mut |item| {
-                // The loop has ended; so does the role.
-                let _ = news.send(item);
-            });
-        });
-        let threads = [&writer, &archive, &listener];
-        let alive = || threads.iter().all(|thread| !thread.is_finished());
-        let server = Server::new(links, parts);
-        let done = server.run(stop, &alive);
-        // The other threads end as well.
-        stop.set();
-        done
-    })
+    Ok(Box::new(Server::new(links, parts)))
 }
 
 fn rules(settings: &ArenaGateway, topics: &Topics) -> Rules {

@@ -1,7 +1,7 @@
-//! The loop that decides everything: it hears the broker, the bus and the clock, asks the fleet and the jobs, and does what they
-//! say.
+//! The gateway in its loop: passes messages of the broker, jobs and the time to the fleet and the jobs, and carries out
+//! what they decide.
 
-use super::admission::Door;
+use super::admission::KeyAdmission;
 use super::events;
 use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
@@ -11,44 +11,40 @@ use super::output::Output;
 use crate::mqtt::{Heard, Mqtt, Publication, Unsent};
 use crate::registry::{Change, KeptRuntime};
 use crate::wire::Fault;
-use crossbeam_channel::{Receiver, Sender, select};
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 use halite_gateway::clock::Clock;
-use halite_gateway::news::News;
-use halite_gateway::writer::{Task, Telling, give};
-use halite_master::roles::{RoleError, exit_if_oversized};
-use halite_master::score::Score;
-use halite_sys::signals::StopFlag;
+use halite_gateway::frame::{BATCH, Protocol, thread_ended};
+use halite_gateway::master_events::{MasterEvent, MasterEvents};
+use halite_gateway::writer::{Task, WriteQueue};
+use halite_master::roles::RoleError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the clock is looked at.
-const TURN: Duration = Duration::from_millis(100);
-/// How often what modules wrote becomes events.
-const BATCHES: Duration = Duration::from_millis(250);
-/// How often output of modules that are forgotten is thrown away.
+/// Time between two events with output of the same modules.
+const OUTPUT: Duration = Duration::from_millis(250);
+/// How often output of forgotten modules is dropped.
 const PRUNE: Duration = Duration::from_secs(10);
-/// How often keys are looked at of which nothing was heard.
+/// How often all keys are checked, for changes that came without an event.
 const RECHECK: Duration = Duration::from_secs(60);
-/// Messages that are taken before something else gets its turn.
-const BATCH: usize = 256;
-/// How long the last messages may take at the end.
+/// Longest time for sending the last messages.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// What the loop is connected to.
-pub(super) struct Links {
-    /// The broker.
+pub(super) struct Links<'scope> {
+    /// The connection to the broker.
     pub mqtt: Mqtt,
-    /// What it tells.
+    /// Messages of the broker.
     pub heard: Receiver<Heard>,
-    /// What the bus tells.
-    pub news: Receiver<News>,
-    /// Who writes.
-    pub clerk: Sender<Task>,
-    /// Who keeps the fleet.
+    /// Returns, grains and events to write.
+    pub writer: WriteQueue,
+    /// Changes of the fleet to save.
     pub keeper: Sender<Change>,
+    /// The thread that saves them.
+    pub keeping: ScopedJoinHandle<'scope, ()>,
 }
 
 /// What decides.
@@ -56,123 +52,54 @@ pub(super) struct Parts {
     /// Runtimes and modules.
     pub fleet: Fleet,
     /// Who may be a runtime.
-    pub door: Door,
-    /// What the master asks.
+    pub admission: KeyAdmission,
+    /// Jobs of the master.
     pub jobs: Jobs,
-    /// What modules write.
+    /// Output of modules.
     pub output: Output,
-    /// The realm, as grains tell it.
+    /// The realm, for grains.
     pub realm: String,
 }
 
 /// The gateway at work.
-pub(super) struct Server {
-    links: Links,
+pub(super) struct Server<'scope> {
+    links: Links<'scope>,
     parts: Parts,
     up: bool,
-    telling: Telling,
-    looked: Instant,
-    batched: Instant,
+    presence_changed: bool,
+    wrote_output: Instant,
     pruned: Instant,
     rechecked: Instant,
     faults: u64,
     unsent: u64,
-    /// Messages that the broker had and that found no room here, when that was looked at last.
+    /// Messages of the broker dropped for lack of room, as of the last tick.
     dropped: u64,
 }
 
-impl Server {
-    /// The gateway; nothing is subscribed yet.
-    pub fn new(links: Links, parts: Parts) -> Server {
-        let now = Instant::now();
-        Server {
-            links,
-            parts,
-            up: false,
-            telling: Telling::default(),
-            looked: now,
-            batched: now,
-            pruned: now,
-            rechecked: now,
-            faults: 0,
-            unsent: 0,
-            dropped: 0,
-        }
-    }
-
-    /// Serves until the role is told to stop, or another thread has ended.
-    ///
-    /// # Errors
-    /// A thread has ended, or too much memory is used.
-    pub fn run(mut self, stop: &StopFlag, alive: &dyn Fn() -> bool) -> Result<(), RoleError> {
-        let mut score = Score::inherited(super::ROLE);
-        let heard = self.links.heard.clone();
-        let news = self.links.news.clone();
-        self.recheck(Clock::now());
-        while !stop.is_set() {
-            select! {
-                recv(heard) -> item => self.heard(item.map_err(|_| ended())?),
-                recv(news) -> item => self.news(item.map_err(|_| ended())?),
-                default(TURN) => {}
-            }
-            for _ in 0..BATCH {
-                let Ok(item) = heard.try_recv() else { break };
-                self.heard(item);
-            }
-            self.tick()?;
-            score.tick(|| self.counters());
-            if !(stop.is_set() || alive()) {
-                return Err(ended());
-            }
-        }
-        // The list must not outlive the gateway.
-        give(&self.links.clerk, Task::Connected(Default::default()));
-        self.links.mqtt.close(GOODBYE);
+impl Protocol for Server<'_> {
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+        let mut select = Select::new();
+        select.recv(&self.links.heard);
+        select.recv(events.receiver());
+        // Only a timeout is an error here.
+        let _ = select.ready_timeout(limit);
         Ok(())
     }
 
-    fn counters(&self) -> Map {
-        let mut out = self.parts.fleet.counters();
-        let own = halite_wire::map! {
-            "up" => i64::from(self.up), "unsent" => self.unsent, "dropped" => self.links.mqtt.dropped(),
-            "refused" => self.links.mqtt.refused(),
-            "jobs" => self.parts.jobs.count(), "full" => self.parts.door.full,
-            "lines_dropped" => self.parts.output.dropped,
-        };
-        out.0.extend(own.0);
-        out
+    fn receive(&mut self) -> Result<bool, RoleError> {
+        for _ in 0..BATCH {
+            match self.links.heard.try_recv() {
+                Ok(item) => self.heard(item),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(thread_ended()),
+            }
+        }
+        Ok(false)
     }
 
-    fn heard(&mut self, heard: Heard) {
-        let now = Clock::now();
-        let acts = match heard {
-            Heard::Message(message) => self.parts.fleet.hear(&message, &mut self.parts.door, now),
-            Heard::Up(server) => {
-                log::info!("runtimes of ARENA are reached through {server}");
-                self.up = true;
-                self.telling.changed = true;
-                self.parts.fleet.connected(true, now)
-            }
-            Heard::Down(why) => {
-                log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
-                self.up = false;
-                self.telling.changed = true;
-                self.parts.fleet.connected(false, now)
-            }
-            Heard::Denied(filter, why) => {
-                log::error!(
-                    "the broker of ARENA does not let {filter:?} be heard: {why}; allow this master to read it"
-                );
-                Vec::new()
-            }
-        };
-        self.perform(acts);
-    }
-
-    fn news(&mut self, news: News) {
-        let now = Clock::now();
-        match news {
-            News::Job(order) => {
+    fn master_event(&mut self, event: MasterEvent, now: Clock) {
+        match event {
+            MasterEvent::Job(order) => {
                 let mut desk = Desk {
                     fleet: &mut self.parts.fleet,
                     output: &self.parts.output,
@@ -182,51 +109,23 @@ impl Server {
                 let steps = self.parts.jobs.order(&order, &mut desk);
                 self.follow(steps);
             }
-            News::Key { id, .. } => self.judge(&id, now),
+            MasterEvent::Key { id, .. } => self.key_changed(&id, now),
         }
     }
 
-    /// The key of an id has changed, or is gone.
-    fn judge(&mut self, id: &str, now: Clock) {
-        if let Ok(id) = id.parse::<MinionId>() {
-            self.parts.door.forget(&id);
-        }
-        let acts = self.parts.fleet.decided(id, &mut self.parts.door, now);
-        self.parts.door.unbar();
-        self.perform(acts);
-    }
-
-    /// Keys can change while nobody hears of it: without a gateway, or in the directory itself.
-    fn recheck(&mut self, now: Clock) {
-        let mut out = Vec::new();
-        for kept in self.parts.fleet.alive() {
-            if !self.parts.door.keeps(&kept.runtime.uuid, &kept.id) {
-                out.push(kept.id.clone());
-            }
-        }
-        for id in out {
-            self.judge(&id, now);
-        }
-    }
-
-    fn tick(&mut self) -> Result<(), RoleError> {
-        let now = Clock::now();
-        if !now.is_past(self.looked, TURN) {
-            return Ok(());
-        }
-        self.looked = now.at;
+    fn tick(&mut self, now: Clock) {
         let dropped = self.links.mqtt.dropped();
         if dropped != self.dropped {
             self.dropped = dropped;
             self.parts.fleet.deaf(now);
         }
-        let acts = self.parts.fleet.tick(&mut self.parts.door, now);
+        let acts = self.parts.fleet.tick(&mut self.parts.admission, now);
         self.perform(acts);
         let steps = self.parts.jobs.tick(&self.parts.fleet, now);
         self.follow(steps);
-        if now.is_past(self.batched, BATCHES) {
-            self.batched = now.at;
-            self.written(now);
+        if now.is_past(self.wrote_output, OUTPUT) {
+            self.wrote_output = now.at;
+            self.write_output(now);
         }
         if now.is_past(self.pruned, PRUNE) {
             self.pruned = now.at;
@@ -237,28 +136,119 @@ impl Server {
             self.rechecked = now.at;
             self.recheck(now);
         }
-        self.tell(now)
     }
 
-    /// Says who is connected, for `manage.*` and presence events.
-    fn tell(&mut self, now: Clock) -> Result<(), RoleError> {
-        if !self.telling.is_due(now.at) {
-            return Ok(());
-        }
-        // Where a runtime is nobody knows: the broker is between.
-        let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let alive = if self.up {
-            self.parts.fleet.alive()
-        } else {
-            Vec::new()
+    fn counters(&self) -> Map {
+        let mut out = self.parts.fleet.counters();
+        let own = halite_wire::map! {
+            "up" => i64::from(self.up), "unsent" => self.unsent, "dropped" => self.links.mqtt.dropped(),
+            "refused" => self.links.mqtt.refused(),
+            "jobs" => self.parts.jobs.count(), "full" => self.parts.admission.full,
+            "lines_dropped" => self.parts.output.dropped,
         };
-        let alive = alive.into_iter();
-        let who = alive.filter_map(|kept| Some((kept.id.parse().ok()?, unknown)));
-        give(&self.links.clerk, Task::Connected(who.collect()));
-        exit_if_oversized()
+        out.0.extend(own.0);
+        out
     }
 
-    /// Does what jobs ask for.
+    fn presence_changed(&mut self) -> bool {
+        std::mem::take(&mut self.presence_changed)
+    }
+
+    fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
+        if !self.up {
+            return BTreeMap::new();
+        }
+        // The broker is between: nobody knows the address of a runtime.
+        let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let alive = self.parts.fleet.alive().into_iter();
+        alive
+            .filter_map(|kept| Some((kept.id.parse().ok()?, unknown)))
+            .collect()
+    }
+
+    fn alive(&self) -> bool {
+        !self.links.keeping.is_finished()
+    }
+
+    fn close(self: Box<Self>) {
+        self.links.mqtt.close(GOODBYE);
+    }
+}
+
+impl<'scope> Server<'scope> {
+    /// The gateway; nothing is subscribed yet.
+    pub fn new(links: Links<'scope>, parts: Parts) -> Server<'scope> {
+        let now = Clock::now();
+        let mut server = Server {
+            links,
+            parts,
+            up: false,
+            presence_changed: false,
+            wrote_output: now.at,
+            pruned: now.at,
+            rechecked: now.at,
+            faults: 0,
+            unsent: 0,
+            dropped: 0,
+        };
+        server.recheck(now);
+        server
+    }
+
+    fn heard(&mut self, heard: Heard) {
+        let now = Clock::now();
+        let acts = match heard {
+            Heard::Message(message) => {
+                self.parts
+                    .fleet
+                    .hear(&message, &mut self.parts.admission, now)
+            }
+            Heard::Up(server) => {
+                log::info!("connected to the broker of ARENA, {server}");
+                self.up = true;
+                self.presence_changed = true;
+                self.parts.fleet.connected(true, now)
+            }
+            Heard::Down(why) => {
+                log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
+                self.up = false;
+                self.presence_changed = true;
+                self.parts.fleet.connected(false, now)
+            }
+            Heard::Denied(filter, why) => {
+                log::error!(
+                    "the broker of ARENA refuses the subscription {filter:?}: {why}; allow this master to read it"
+                );
+                Vec::new()
+            }
+        };
+        self.perform(acts);
+    }
+
+    /// The key of an id has changed, or is gone.
+    fn key_changed(&mut self, id: &str, now: Clock) {
+        if let Ok(id) = id.parse::<MinionId>() {
+            self.parts.admission.forget(&id);
+        }
+        let acts = self.parts.fleet.decided(id, &mut self.parts.admission, now);
+        self.parts.admission.unbar();
+        self.perform(acts);
+    }
+
+    /// Checks all keys: they can change without an event, while no gateway runs or in the directory itself.
+    fn recheck(&mut self, now: Clock) {
+        let mut out = Vec::new();
+        for kept in self.parts.fleet.alive() {
+            if !self.parts.admission.keeps(&kept.runtime.uuid, &kept.id) {
+                out.push(kept.id.clone());
+            }
+        }
+        for id in out {
+            self.key_changed(&id, now);
+        }
+    }
+
+    /// Carries out what jobs ask for.
     fn follow(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
@@ -271,22 +261,22 @@ impl Server {
                     self.follow(vec![step]);
                 }
                 Step::Return(id, jid, load) => {
-                    give(&self.links.clerk, Task::Return(id, jid, load));
+                    self.links.writer.push(Task::Return(id, jid, load));
                 }
-                Step::Grains(id, grains) => give(&self.links.clerk, Task::Grains(id, grains)),
+                Step::Grains(id, grains) => self.links.writer.push(Task::Grains(id, grains)),
             }
         }
     }
 
-    /// Does what the fleet has decided. What jobs make of it follows after it.
+    /// Carries out what the fleet has decided, then what follows from it.
     fn perform(&mut self, acts: Vec<Act>) {
         let mut acts = VecDeque::from(acts);
         while let Some(act) = acts.pop_front() {
             match act {
                 Act::Publish(publication) => acts.extend(self.publish(publication)),
                 Act::Keep(change) => keeper::give(&self.links.keeper, change),
-                Act::Tell(happening) => {
-                    for step in self.happened(happening) {
+                Act::Tell(event) => {
+                    for step in self.happened(event) {
                         match step {
                             Step::Act(act) => acts.push_back(act),
                             other => self.follow(vec![other]),
@@ -297,7 +287,8 @@ impl Server {
         }
     }
 
-    /// Publishes a message: what follows if it never can be. Where only too much waits already, keepalives tell later what is missing.
+    /// Publishes a message; returns what follows if it can never be sent. Where only the queue is full, later keepalives
+    /// show what is missing.
     fn publish(&mut self, publication: Publication) -> Vec<Act> {
         let payload = publication.payload.clone();
         match self.send(publication) {
@@ -325,25 +316,25 @@ impl Server {
         sent
     }
 
-    /// Something has happened: events, grains, presence, and what jobs make of it.
-    fn happened(&mut self, happening: FleetEvent) -> Vec<Step> {
+    /// Updates events, grains and presence; returns what follows for jobs.
+    fn happened(&mut self, event: FleetEvent) -> Vec<Step> {
         let now = Instant::now();
         let id = |kept: &KeptRuntime| kept.id.parse::<MinionId>().ok();
-        match &happening {
+        match &event {
             FleetEvent::Arrived(kept) => {
-                self.telling.changed = true;
+                self.presence_changed = true;
                 self.keep(kept);
-                log::info!("the runtime {} of ARENA is here", kept.id);
+                log::info!("the runtime {} of ARENA is connected", kept.id);
                 for (tag, data) in id(kept).iter().flat_map(events::came) {
                     self.fire(tag, data);
                 }
             }
             FleetEvent::Changed(kept) => {
-                self.telling.changed = true;
+                self.presence_changed = true;
                 self.keep(kept);
             }
             FleetEvent::Left(kept, why) => {
-                self.telling.changed = true;
+                self.presence_changed = true;
                 log::info!(
                     "the runtime {} of ARENA is gone: {}",
                     kept.id,
@@ -360,18 +351,18 @@ impl Server {
             FleetEvent::Fault(fault) => self.fault(fault),
             _ => {}
         }
-        if let FleetEvent::Ended(..) | FleetEvent::Lost(..) = &happening {
-            // What it wrote comes before its end.
-            self.written(Clock::now());
+        if let FleetEvent::Ended(..) | FleetEvent::Lost(..) = &event {
+            // Its output comes before its end.
+            self.write_output(Clock::now());
         }
-        if let Some((tag, data)) = events::of(&happening, &self.parts.fleet) {
+        if let Some((tag, data)) = events::of(&event, &self.parts.fleet) {
             self.fire(tag, data);
         }
-        self.parts.jobs.happened(&happening, &self.parts.fleet)
+        self.parts.jobs.happened(&event, &self.parts.fleet)
     }
 
-    /// What modules wrote becomes events.
-    fn written(&mut self, now: Clock) {
+    /// Fires output of modules as events.
+    fn write_output(&mut self, now: Clock) {
         for batch in self.parts.output.take(now.at) {
             if let Some(kept) = self.parts.fleet.module(&batch.uuid) {
                 let (tag, data) = events::output(batch, kept, &self.parts.fleet);
@@ -383,18 +374,18 @@ impl Server {
     fn keep(&self, kept: &KeptRuntime) {
         if let Ok(id) = kept.id.parse() {
             let grains = grains(kept, &self.parts.realm);
-            give(&self.links.clerk, Task::Grains(id, grains));
+            self.links.writer.push(Task::Grains(id, grains));
         }
     }
 
     fn fire(&self, tag: String, data: Map) {
-        give(&self.links.clerk, Task::Fire(tag, data));
+        self.links.writer.push(Task::Fire(tag, data));
     }
 
     fn fault(&mut self, fault: &Fault) {
         self.faults += 1;
         let text = described_fault(fault);
-        // A flood is told a few times, not a million.
+        // A flood makes a few lines, not a million.
         if self.faults.is_power_of_two() {
             log::warn!(
                 "a message in the realm {} cannot be followed: {text:.200}; {} so far",
@@ -405,8 +396,4 @@ impl Server {
             log::debug!("a message cannot be followed: {text:.200}");
         }
     }
-}
-
-fn ended() -> RoleError {
-    RoleError::new(1, "a thread of the gateway has ended")
 }

@@ -68,7 +68,7 @@ impl ReplyCheck {
 
 /// What a minion waits for on its request connection.
 pub(super) enum InFlight {
-    SignIn(SignIn),
+    SignIn(Box<SignIn>),
     Request(Box<Request>, String),
 }
 

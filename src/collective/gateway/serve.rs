@@ -1,7 +1,8 @@
-//! The loop that decides everything: it hears the connector, the bus and the clock, asks the halves, and does what they say.
+//! The gateway in its loop: passes messages of the connector, jobs and the time to the two halves, and carries out what
+//! they decide.
 //!
-//! What comes in as a reply is for `outward`; what comes in as a request is for `inward`, except registrations, from which
-//! `outward` learns that a node lives. Messages that are not genuine are counted by their reason and go no further.
+//! Replies go to `outward`. Requests go to `inward`, except registrations, from which `outward` learns that a node is
+//! alive. Messages that are not genuine are counted by reason and go no further.
 
 use super::act::{Act, Clock};
 use super::echoes::Echoes;
@@ -11,43 +12,37 @@ use super::secure::RefusedCounters;
 use crate::broker::{Connector, Heard, Place, To, Unsent};
 use crate::security::{Security, check_age};
 use crate::wire::{Form, Packet, PacketForm, Refused, Request};
-use crossbeam_channel::{Receiver, Sender, never, select};
+use crossbeam_channel::{Receiver, Select, TryRecvError};
 use halite_config::CollectiveGateway;
-use halite_gateway::news::News;
-use halite_gateway::writer::{Task, Telling, give};
-use halite_master::roles::{RoleError, exit_if_oversized};
-use halite_master::score::Score;
-use halite_sys::signals::StopFlag;
+use halite_gateway::frame::{BATCH, Protocol, thread_ended};
+use halite_gateway::master_events::{MasterEvent, MasterEvents};
+use halite_gateway::writer::WriteQueue;
+use halite_master::roles::RoleError;
 use halite_wire::Map;
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
-
-/// How often the clock is looked at.
-const TURN: Duration = Duration::from_millis(100);
-/// Messages that are taken, and answers that are sent, before something else gets its turn.
-const BATCH: usize = 256;
+use halite_wire::ids::MinionId;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
 
 /// What the loop is connected to.
 pub(super) struct Links {
     /// The broker.
     pub connector: Box<dyn Connector>,
-    /// What it hears.
+    /// Messages of the broker.
     pub heard: Receiver<Heard>,
-    /// What the bus tells.
-    pub news: Receiver<News>,
-    /// Who writes.
-    pub clerk: Sender<Task>,
-    /// What makes messages genuine.
+    /// Returns, grains and events to write.
+    pub writer: WriteQueue,
+    /// Seals and opens messages.
     pub security: Box<dyn Security>,
 }
 
-/// The inward half with its hands.
+/// The inward half with its workers.
 pub(super) struct Inner<'scope> {
     /// What decides.
     pub half: Inward,
-    /// What asks disks, bus and master.
+    /// The threads that use disks, bus and master.
     pub hands: Hands<'scope>,
-    /// What they tell.
+    /// Their results.
     pub news: Receiver<inward::News>,
 }
 
@@ -64,77 +59,63 @@ pub(super) struct Server<'scope> {
     warned: u64,
     unsent: u64,
     up: bool,
-    busy: bool,
-    telling: Telling,
-    looked: Instant,
 }
 
-impl<'scope> Server<'scope> {
-    /// The gateway with its halves; nothing is subscribed yet.
-    pub fn new(
-        settings: &CollectiveGateway,
-        links: Links,
-        outward: Option<Outward>,
-        inward: Option<Inner<'scope>>,
-    ) -> Server<'scope> {
-        Server {
-            settings: settings.clone(),
-            links,
-            outward,
-            inward,
-            held: None,
-            echoes: Echoes::default(),
-            refused: RefusedCounters::default(),
-            warned: 0,
-            unsent: 0,
-            up: false,
-            busy: false,
-            telling: Telling::default(),
-            looked: Instant::now(),
+impl Protocol for Server<'_> {
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+        let mut select = Select::new();
+        select.recv(&self.links.heard);
+        select.recv(events.receiver());
+        if let Some(inner) = &self.inward {
+            select.recv(&inner.news);
         }
+        // Only a timeout is an error here.
+        let _ = select.ready_timeout(limit);
+        Ok(())
     }
 
-    /// Serves until the role is told to stop, or another thread has ended.
-    ///
-    /// # Errors
-    /// A thread has ended, or too much memory is used.
-    pub fn run(mut self, stop: &StopFlag, alive: &dyn Fn() -> bool) -> Result<(), RoleError> {
-        let mut score = Score::inherited(super::ROLE);
-        let heard = self.links.heard.clone();
-        let news = self.links.news.clone();
-        let told = self
-            .inward
-            .as_ref()
-            .map_or_else(never, |inner| inner.news.clone());
-        let outward = self.outward.as_ref().map(Outward::places);
-        let inward = self.inward.as_ref().map(|inner| inner.half.places());
-        for place in outward.into_iter().chain(inward).flatten() {
-            self.links.connector.subscribe(&place);
-        }
-        while !stop.is_set() {
-            // Answers that wait are sent before anybody sleeps.
-            let nap = if self.busy { Duration::ZERO } else { TURN };
-            select! {
-                recv(heard) -> item => self.heard(item.map_err(|_| ended())?),
-                recv(news) -> item => self.news(item.map_err(|_| ended())?),
-                recv(told) -> item => self.told(item.map_err(|_| ended())?),
-                default(nap) => {}
-            }
-            for _ in 0..BATCH {
-                let Ok(item) = heard.try_recv() else { break };
-                self.heard(item);
-            }
-            self.busy = self.answers();
-            self.tick()?;
-            score.tick(|| self.counters());
-            let hands = self.inward.as_ref().is_none_or(|inner| inner.hands.alive());
-            if !(stop.is_set() || alive() && hands) {
-                return Err(ended());
+    fn receive(&mut self) -> Result<bool, RoleError> {
+        for _ in 0..BATCH {
+            match self.links.heard.try_recv() {
+                Ok(item) => self.heard(item),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(thread_ended()),
             }
         }
-        // The list must not outlive the gateway.
-        give(&self.links.clerk, Task::Connected(Default::default()));
-        Ok(())
+        for _ in 0..BATCH {
+            let Some(inner) = &mut self.inward else { break };
+            match inner.news.try_recv() {
+                Ok(news) => {
+                    let acts = inner.half.news(news);
+                    self.perform_inward(acts);
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(thread_ended()),
+            }
+        }
+        Ok(self.answers())
+    }
+
+    fn master_event(&mut self, event: MasterEvent, now: Clock) {
+        let Some(outward) = &mut self.outward else {
+            return;
+        };
+        let acts = match event {
+            MasterEvent::Job(order) => outward.order(&order, now),
+            MasterEvent::Key { id, deleted } => outward.key(&id, deleted, now),
+        };
+        self.perform(acts);
+    }
+
+    fn tick(&mut self, now: Clock) {
+        if let Some(outward) = &mut self.outward {
+            let acts = outward.tick(now);
+            self.perform(acts);
+        }
+        if let Some(inner) = &mut self.inward {
+            let acts = inner.half.tick(now);
+            self.perform_inward(acts);
+        }
     }
 
     fn counters(&self) -> Map {
@@ -150,6 +131,50 @@ impl<'scope> Server<'scope> {
             out.0.extend(inner.half.counters().0);
         }
         out
+    }
+
+    fn presence_changed(&mut self) -> bool {
+        self.outward.as_mut().is_some_and(Outward::changed)
+    }
+
+    fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
+        self.outward
+            .as_ref()
+            .map(Outward::connected)
+            .unwrap_or_default()
+    }
+
+    fn alive(&self) -> bool {
+        self.inward.as_ref().is_none_or(|inner| inner.hands.alive())
+    }
+}
+
+impl<'scope> Server<'scope> {
+    /// The gateway with its halves, which subscribes to what they need.
+    pub fn new(
+        settings: &CollectiveGateway,
+        links: Links,
+        outward: Option<Outward>,
+        inward: Option<Inner<'scope>>,
+    ) -> Server<'scope> {
+        let server = Server {
+            settings: settings.clone(),
+            links,
+            outward,
+            inward,
+            held: None,
+            echoes: Echoes::default(),
+            refused: RefusedCounters::default(),
+            warned: 0,
+            unsent: 0,
+            up: false,
+        };
+        let outward = server.outward.as_ref().map(Outward::places);
+        let inward = server.inward.as_ref().map(|inner| inner.half.places());
+        for place in outward.into_iter().chain(inward).flatten() {
+            server.links.connector.subscribe(&place);
+        }
+        server
     }
 
     fn heard(&mut self, heard: Heard) {
@@ -175,7 +200,7 @@ impl<'scope> Server<'scope> {
 
     fn packet(&mut self, place: Option<&Place>, packet: &Packet, now: Clock) {
         let sender = packet.sender.as_deref().unwrap_or("somebody");
-        // Whoever waits for an answer has asked; queues of STOMP do not always tell where a message came in.
+        // Only requests name a reply address; queues of STOMP do not always say where a message came in.
         let reply = match place {
             Some(Place::Replies(_)) => true,
             Some(_) => false,
@@ -191,7 +216,7 @@ impl<'scope> Server<'scope> {
             }
             return;
         }
-        // A discovery of this very gateway reaches it as well; its minions are minions already.
+        // The gateway receives its own discovery, too; its minions are minions already.
         if self.echoes.hear(&packet.data) {
             return;
         }
@@ -210,7 +235,7 @@ impl<'scope> Server<'scope> {
         now: Clock,
     ) {
         if request.agent.as_str() == REGISTRATION {
-            // It could be one of yesterday.
+            // It could be a replay.
             if let Err(why) = check_age(request.time, request.ttl, now.unix) {
                 return self.refuse(request.sender.as_str(), None, &why);
             }
@@ -229,10 +254,10 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// A message that is not listened to. With its place, the nodes that would have heard it count it as well.
+    /// Counts a refused message. With its place, the nodes that would have received it count it as well.
     fn refuse(&mut self, sender: &str, place: Option<&Place>, why: &Refused) {
         self.refused.count(why);
-        // On a queue that clients share, most replies are for others.
+        // On a queue shared by clients, most replies are for others.
         if *why == Refused::NotForUs {
             return;
         }
@@ -242,78 +267,29 @@ impl<'scope> Server<'scope> {
             inner.half.refused(place, why);
         }
         self.warned += 1;
-        // A flood is told a few times, not a million.
+        // A flood makes a few lines, not a million.
         if self.warned.is_power_of_two() {
             log::warn!(
-                "a message of {sender:.80?} is not listened to: {why}; {} refused so far",
+                "a message of {sender:.80?} is refused: {why}; {} refused so far",
                 self.warned
             );
         } else {
-            log::debug!("a message of {sender:.80?} is not listened to: {why}");
+            log::debug!("a message of {sender:.80?} is refused: {why}");
         }
     }
 
-    fn news(&mut self, news: News) {
-        let now = Clock::now();
-        let Some(outward) = &mut self.outward else {
-            return;
-        };
-        let acts = match news {
-            News::Job(order) => outward.order(&order, now),
-            News::Key { id, deleted } => outward.key(&id, deleted, now),
-        };
-        self.perform(acts);
-    }
-
-    fn told(&mut self, news: inward::News) {
-        if let Some(inner) = &mut self.inward {
-            let acts = inner.half.news(news);
-            self.perform_inward(acts);
-        }
-    }
-
-    fn tick(&mut self) -> Result<(), RoleError> {
-        let now = Clock::now();
-        if !now.is_past(self.looked, TURN) {
-            return Ok(());
-        }
-        self.looked = now.at;
-        if let Some(outward) = &mut self.outward {
-            let acts = outward.tick(now);
-            self.perform(acts);
-        }
-        if let Some(inner) = &mut self.inward {
-            let acts = inner.half.tick(now);
-            self.perform_inward(acts);
-        }
-        self.tell(now)
-    }
-
-    /// Says who is connected, for `manage.*` and presence events.
-    fn tell(&mut self, now: Clock) -> Result<(), RoleError> {
-        let Some(outward) = &mut self.outward else {
-            return Ok(());
-        };
-        self.telling.changed |= outward.changed();
-        if !self.telling.is_due(now.at) {
-            return Ok(());
-        }
-        give(&self.links.clerk, Task::Connected(outward.connected()));
-        exit_if_oversized()
-    }
-
-    /// Does what outward has decided. What an act leads to follows after it.
+    /// Carries out what outward has decided, then what follows from it.
     fn perform(&mut self, acts: Vec<Act>) {
         let mut acts = VecDeque::from(acts);
         while let Some(act) = acts.pop_front() {
             match act {
                 Act::Ask(to, request) => acts.extend(self.ask(&to, &request)),
-                Act::Write(task) => give(&self.links.clerk, task),
+                Act::Write(task) => self.links.writer.push(task),
             }
         }
     }
 
-    /// Does what inward has decided.
+    /// Carries out what inward has decided.
     fn perform_inward(&mut self, acts: Vec<inward::Act>) {
         let Some(inner) = &mut self.inward else {
             return;
@@ -332,7 +308,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// Sends a request of ours; what follows if it cannot be sent.
+    /// Sends a request of this gateway; returns what follows if it cannot be sent.
     fn ask(&mut self, to: &To, request: &Request) -> Vec<Act> {
         let form = match self.links.security.form() {
             Form::Choria2 { .. } => PacketForm::Choria,
@@ -367,8 +343,7 @@ impl<'scope> Server<'scope> {
         failed.unwrap_or_default()
     }
 
-    /// Sends answers that wait, as long as the connector takes them and others may wait for their turn; whether there are
-    /// more that could be sent now.
+    /// Sends waiting answers, [`BATCH`] at most, while the connector has room. Returns whether more could be sent now.
     fn answers(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = Clock::now();
@@ -422,8 +397,4 @@ impl<'scope> Server<'scope> {
         let to = To::Reply(answer.to.clone());
         self.links.connector.publish(&to, packet, false, answer.ttl)
     }
-}
-
-fn ended() -> RoleError {
-    RoleError::new(1, "a thread of the gateway has ended")
 }

@@ -1,15 +1,14 @@
 //! Gateway: minions of sysinspect (the "Master/minion protocol" and what its programs made of it).
 //!
-//! Owns the port of the gateway (4200), connections, sessions and the jobs that run on sysinspect minions. Hears
-//! `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the cache,
-//! keys to the key store. Below `cachedir/gateways/sysinspect` it notes which ids came in here.
+//! Owns the port of the gateway (4200), connections, sessions and the jobs that run on sysinspect minions. Listens to
+//! `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the cache, keys to
+//! the key store. Below `cachedir/gateways/sysinspect` it records the ids that registered here.
 //!
-//! One thread serves all connections (`serve.rs`); what it decides stands in `session.rs` (who may stay) and `jobs`
-//! (what a function asks for and what ends it), which know neither sockets nor clocks. One thread hears
-//! the bus, one writes (`clerk.rs`).
+//! `serve` has the sockets, in the loop of all gateways (`halite_gateway::frame`). `session` (who may stay) and `jobs`
+//! (what a function asks for and what ends it) decide without sockets or clocks.
 //!
-//! When it fails: its minions connect again to its successor, which knows nothing of jobs that were running; clients call
-//! them lost.
+//! When it fails: its minions connect to the next process, which knows nothing of running jobs; clients report them as
+//! lost.
 
 mod dialect;
 mod grains;
@@ -20,57 +19,30 @@ mod registry;
 mod serve;
 mod session;
 
-use halite_config::{MasterConfig, SysinspectGateway};
 use halite_gateway::Gateway;
-use halite_gateway::{news, writer};
-use halite_master::roles::{RoleError, Roles};
-use halite_sys::signals::StopFlag;
+use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
+use halite_master::roles::RoleError;
 use serve::Server;
-use std::io::Write;
-use std::os::unix::net::UnixStream;
-
-/// Its name in the table of roles.
-pub const ROLE: &str = "gateway-sysinspect";
 
 /// This gateway.
 pub const GATEWAY: Gateway = Gateway {
-    role: ROLE,
-    run,
+    name: NAME,
+    role: "gateway-sysinspect",
+    start,
     fault: |_| None,
     runners: &[],
 };
-/// Its name in the configuration and below `cachedir`.
 const NAME: &str = "sysinspect";
-/// Jobs that may wait for the loop; then the bus waits, and drops for this listener.
-const WAITING: usize = 10_000;
 
-/// Runs the role until it is told to stop.
+/// Binds the port.
 ///
 /// # Errors
-/// The port cannot be had, the master's key cannot be read, or a thread has ended.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
-    let settings: SysinspectGateway = config
+/// The port cannot be bound, or the master's key cannot be read.
+fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
+    let settings = frame
+        .config
         .sysinspect_gateway()
-        .ok_or_else(|| RoleError::new(64, "the option gateways asks for no sysinspect"))?;
-    let (clerk, tasks) = writer::queue();
-    let (news, heard) = crossbeam_channel::bounded(WAITING);
-    let (ours, mut theirs) = UnixStream::pair()?;
-    theirs.set_nonblocking(true)?;
-    let server = Server::new(config, &settings, clerk, heard, ours)?;
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| writer::run(config, NAME, &tasks));
-        let listener = scope.spawn(move || {
-            news::hear(config, roles, stop, &mut |item| {
-                if news.send(item).is_ok() {
-                    // A bell that is full has been heard.
-                    let _ = theirs.write(&[1]);
-                }
-            });
-        });
-        let alive = || !writer.is_finished() && !listener.is_finished();
-        let done = server.run(stop, &alive);
-        // The other threads end as well.
-        stop.set();
-        done
-    })
+        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no sysinspect"))?;
+    let server = Server::new(frame.config, &settings, frame.writer.clone())?;
+    Ok(Box::new(server))
 }

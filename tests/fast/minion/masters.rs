@@ -7,7 +7,7 @@ use halite::wire::Value;
 use halite_ipc::Subscriber;
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
-use testing::harness::{LIMIT, Master, send};
+use testing::harness::{LIMIT, Master, eventually, send};
 
 /// Two masters with the same key, as minions of several masters need it.
 fn twins() -> [Master; 2] {
@@ -92,7 +92,7 @@ fn knows(master: &Master, jid: &str) -> bool {
 fn a_list_of_masters_is_heard_at_once() {
     let mut masters = twins();
     let [mut first, mut second] = masters.each_ref().map(listen);
-    let _minion = minion(&masters, "");
+    let minion = minion(&masters, "");
     started(&mut first);
     started(&mut second);
     let jid = answers(&masters[0], &mut first);
@@ -104,17 +104,16 @@ fn a_list_of_masters_is_heard_at_once() {
     assert!(!knows(&masters[0], &other));
     // One goes; the other one does not suffer, and the result waits for the one that is gone.
     let waiting = publish(&masters[1], "test.sleep", &[1.into()]);
-    wait(&mut second, |e, data| {
-        e.tag.ends_with("/new") && data.str("jid") == Some(&waiting)
-    });
+    let job = minion.path(&format!("var/cache/halite/minion/proc/{waiting}"));
+    eventually("the minion has the job", || job.exists());
     stop(&mut masters[1]);
     answers(&masters[0], &mut first);
-    std::thread::sleep(Duration::from_millis(1200));
+    eventually("the result waits", || minion.waiting_results() == 1);
     masters[1].restart();
     let mut second = listen(&masters[1]);
     answers(&masters[1], &mut second);
     let jobs = halite::store::open::job_store(&masters[1].config());
-    testing::harness::eventually("the result that waited", || {
+    eventually("the result that waited", || {
         let job = jobs.get(&waiting.parse().unwrap()).unwrap().unwrap();
         job.returns.iter().any(|ret| ret.id == "m1")
     });

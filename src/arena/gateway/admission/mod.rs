@@ -6,11 +6,10 @@
 
 use super::fleet::{Admission, Admitted};
 use crate::wire::Uuid;
-use crossbeam_channel::Sender;
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{Entered, Ledger, Newcomer, Standing};
-use halite_gateway::writer::Task;
+use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::writer::WriteQueue;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
 use std::collections::HashMap;
@@ -23,8 +22,8 @@ const LONGEST: usize = 128;
 const NO_ROOM: &str = "too many keys wait for the operator";
 
 /// Who may be a runtime.
-pub(super) struct Door {
-    ledger: Ledger,
+pub(super) struct KeyAdmission {
+    keys: AgentKeys,
     names: Names,
     key: PublicKey,
     from: String,
@@ -37,7 +36,7 @@ pub(super) struct Door {
     pub full: u64,
 }
 
-impl Door {
+impl KeyAdmission {
     /// The key store that a configuration names; `key` is the master's own. Records whose keys went away while nobody
     /// listened are forgotten.
     ///
@@ -47,19 +46,19 @@ impl Door {
         config: &MasterConfig,
         settings: &ArenaGateway,
         key: PublicKey,
-        clerk: Sender<Task>,
-    ) -> io::Result<Door> {
+        writer: WriteQueue,
+    ) -> io::Result<KeyAdmission> {
         let dir = config.gateway(super::NAME);
-        let mut ledger = Ledger::new(config, super::NAME, clerk);
-        let known = ledger.sweep()?;
+        let mut keys = AgentKeys::new(config, super::NAME, writer);
+        let known = keys.sweep()?;
         let mut names = Names::open(dir.join("uuids"))?;
         for id in names.ids() {
             if !known.contains(&id) {
                 names.forget(&id);
             }
         }
-        Ok(Door {
-            ledger,
+        Ok(KeyAdmission {
+            keys,
             names,
             key,
             from: format!("the realm {}", settings.realm),
@@ -75,7 +74,7 @@ impl Door {
     pub fn keeps(&mut self, uuid: &Uuid, id: &str) -> bool {
         let known = self.names.of(uuid).filter(|known| known.as_str() == id);
         known.cloned().is_some_and(|id| {
-            let standing = self.ledger.look(&id);
+            let standing = self.keys.look(&id);
             // What cannot be read now may well be as it was.
             standing.map_or(true, |standing| standing == Standing::Accepted)
         })
@@ -83,8 +82,8 @@ impl Door {
 
     /// If there is no key any more, its id is anybody's again. Until [`Door::unbar`], who had it is not let in.
     pub fn forget(&mut self, id: &MinionId) {
-        self.ledger.forget(id);
-        if self.ledger.standing(id) == Standing::Unknown {
+        self.keys.forget(id);
+        if self.keys.standing(id) == Standing::Unknown {
             self.barred = self.names.owner(id).cloned();
             self.names.forget(id);
         }
@@ -102,7 +101,7 @@ impl Door {
             Admitted::Unclear("its key cannot be read".to_owned())
         };
         if let Some(id) = self.names.of(uuid).cloned() {
-            let standing = self.ledger.look(&id).map_err(|e| unclear(&id, e))?;
+            let standing = self.keys.look(&id).map_err(|e| unclear(&id, e))?;
             if standing != Standing::Foreign {
                 return Ok((id, standing));
             }
@@ -114,7 +113,7 @@ impl Door {
                 continue;
             }
             // An id that anybody has, even one whose owner is not noted, is not given away.
-            if self.ledger.look(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
+            if self.keys.look(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
                 return Ok((id, Standing::Unknown));
             }
         }
@@ -123,7 +122,7 @@ impl Door {
     }
 }
 
-impl Admission for Door {
+impl Admission for KeyAdmission {
     fn admit(&mut self, uuid: &Uuid, name: &str) -> Admitted {
         if self.barred.as_ref() == Some(uuid) {
             return Admitted::No("its key was deleted".to_owned());
@@ -146,7 +145,7 @@ impl Admission for Door {
         };
         // Whether there is room is asked before anything is written: a flood is to cost as little as can be.
         let room = standing != Standing::Unknown
-            || self.ledger.has_room(&newcomer).unwrap_or_else(|e| {
+            || self.keys.has_room(&newcomer).unwrap_or_else(|e| {
                 log::error!("{id} cannot be registered: {e}");
                 false
             });
@@ -164,7 +163,7 @@ impl Admission for Door {
         }
         let standing = match standing {
             Standing::Unknown => {
-                let entered = self.ledger.enter(&newcomer).unwrap_or_else(|e| {
+                let entered = self.keys.enter(&newcomer).unwrap_or_else(|e| {
                     log::error!("{id} cannot be registered: {e}");
                     Entered::Full
                 });

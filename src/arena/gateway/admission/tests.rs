@@ -32,10 +32,10 @@ impl Place {
         }
     }
 
-    fn door(&self) -> Door {
+    fn admission(&self) -> KeyAdmission {
         let settings = self.config.arena_gateway().unwrap();
-        let (clerk, _nobody) = writer::queue();
-        Door::new(&self.config, &settings, self.key.clone(), clerk).unwrap()
+        let (writer, _nobody) = writer::queue();
+        KeyAdmission::new(&self.config, &settings, self.key.clone(), writer).unwrap()
     }
 
     fn accept(&self, id: &str) {
@@ -81,21 +81,21 @@ fn an_id_is_made_of_name_and_uuid() {
 #[test]
 fn the_operator_decides_and_ids_stay() {
     let place = Place::new("");
-    let mut door = place.door();
+    let mut admission = place.admission();
     let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
-    assert_eq!(door.admit(&a, "rt"), waiting("rt"));
-    assert_eq!(door.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
-    assert_eq!(door.admit(&a, "rt"), waiting("rt"));
-    assert!(!door.keeps(&a, "rt"));
+    assert_eq!(admission.admit(&a, "rt"), waiting("rt"));
+    assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
+    assert_eq!(admission.admit(&a, "rt"), waiting("rt"));
+    assert!(!admission.keeps(&a, "rt"));
     place.accept("rt");
-    assert!(door.keeps(&a, "rt") && !door.keeps(&b, "rt") && !door.keeps(&a, "rt2"));
-    door.forget(&"rt".parse().unwrap());
-    assert_eq!(door.admit(&a, "renamed"), yes("rt"));
-    assert_eq!(door.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
+    assert!(admission.keeps(&a, "rt") && !admission.keeps(&b, "rt") && !admission.keeps(&a, "rt2"));
+    admission.forget(&"rt".parse().unwrap());
+    assert_eq!(admission.admit(&a, "renamed"), yes("rt"));
+    assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
     // So it is after a restart.
-    let mut door = place.door();
-    assert_eq!(door.admit(&a, "rt"), yes("rt"));
-    assert_eq!(door.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
+    let mut admission = place.admission();
+    assert_eq!(admission.admit(&a, "rt"), yes("rt"));
+    assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn a_salt_minion_keeps_its_id() {
         .keys
         .put(KeyState::Accepted, &id, &other.to_pem())
         .unwrap();
-    let mut door = place.door();
+    let mut admission = place.admission();
     assert_eq!(
-        door.admit(&uuid("aaaaaaaa-1"), "web1"),
+        admission.admit(&uuid("aaaaaaaa-1"), "web1"),
         yes("web1.aaaaaaaa")
     );
     assert_eq!(
-        door.admit(&uuid("web1"), ""),
+        admission.admit(&uuid("web1"), ""),
         Admitted::No("neither its name nor its uuid makes a minion id that is free".to_owned(),)
     );
 }
@@ -121,71 +121,74 @@ fn a_salt_minion_keeps_its_id() {
 #[test]
 fn who_lost_its_key_may_come_again_but_not_at_once() {
     let place = Place::new("");
-    let mut door = place.door();
+    let mut admission = place.admission();
     let a = uuid("aaaaaaaa-1");
-    door.admit(&a, "rt");
+    admission.admit(&a, "rt");
     place.accept("rt");
-    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     let id = "rt".parse().unwrap();
     std::fs::remove_file(place.keys.path(KeyState::Accepted, &id)).unwrap();
-    assert!(!door.keeps(&a, "rt"));
-    door.forget(&id);
+    assert!(!admission.keeps(&a, "rt"));
+    admission.forget(&id);
     assert_eq!(
-        door.admit(&a, "rt"),
+        admission.admit(&a, "rt"),
         Admitted::No("its key was deleted".to_owned())
     );
-    door.unbar();
+    admission.unbar();
     // Its name is free, for itself or for another.
-    assert_eq!(door.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
-    assert_eq!(door.admit(&a, "rt"), waiting("rt.aaaaaaaa"));
+    assert_eq!(admission.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
+    assert_eq!(admission.admit(&a, "rt"), waiting("rt.aaaaaaaa"));
 }
 
 #[test]
 fn keys_that_vanish_meanwhile_free_the_name() {
     let place = Place::new("");
-    place.door().admit(&uuid("aaaaaaaa-1"), "rt");
+    place.admission().admit(&uuid("aaaaaaaa-1"), "rt");
     let id = "rt".parse().unwrap();
     std::fs::remove_file(place.keys.path(KeyState::Pending, &id)).unwrap();
-    let mut door = place.door();
-    assert_eq!(door.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
+    let mut admission = place.admission();
+    assert_eq!(admission.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
 }
 
 #[test]
 fn there_is_an_end() {
     let place = Place::new("max_pending: 1, max_runtimes: 2");
-    let mut door = place.door();
-    assert_eq!(door.admit(&uuid("a"), "rt1"), waiting("rt1"));
+    let mut admission = place.admission();
+    assert_eq!(admission.admit(&uuid("a"), "rt1"), waiting("rt1"));
     let full = Admitted::No("too many keys wait for the operator".to_owned());
-    assert_eq!(door.admit(&uuid("b"), "rt2"), full);
+    assert_eq!(admission.admit(&uuid("b"), "rt2"), full);
     place.accept("rt1");
-    let mut door = place.door();
-    assert_eq!(door.admit(&uuid("b"), "rt2"), waiting("rt2"));
+    let mut admission = place.admission();
+    assert_eq!(admission.admit(&uuid("b"), "rt2"), waiting("rt2"));
     let many = Admitted::No("2 runtimes are known already".to_owned());
-    assert_eq!(door.admit(&uuid("c"), "rt3"), many);
-    assert_eq!(door.full, 1);
+    assert_eq!(admission.admit(&uuid("c"), "rt3"), many);
+    assert_eq!(admission.full, 1);
 }
 
 #[test]
 fn what_cannot_be_read_is_not_given_away() {
     let place = Place::new("auto_accept: true");
-    let mut door = place.door();
+    let mut admission = place.admission();
     let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
-    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     // A folder in the place of the record: it cannot be read, by root neither.
     let record = GatewayStore::new(&place.config.cachedir, "arena").path(&"rt".parse().unwrap());
     let aside = record.with_extension("aside");
     std::fs::rename(&record, &aside).unwrap();
     std::fs::create_dir(&record).unwrap();
     let unclear = Admitted::Unclear("its key cannot be read".to_owned());
-    assert_eq!(door.admit(&a, "rt"), unclear);
-    assert!(door.keeps(&a, "rt"));
-    assert_eq!(door.admit(&b, "rt"), yes("rt.bbbbbbbb"));
+    assert_eq!(admission.admit(&a, "rt"), unclear);
+    assert!(admission.keeps(&a, "rt"));
+    assert_eq!(admission.admit(&b, "rt"), yes("rt.bbbbbbbb"));
     std::fs::remove_dir(&record).unwrap();
     std::fs::rename(&aside, &record).unwrap();
-    assert_eq!(door.admit(&a, "rt"), yes("rt"));
+    assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     // One whose owner nobody has noted is not given away either.
     std::fs::remove_file(place.config.cachedir.join("gateways/arena/uuids/rt")).unwrap();
-    let mut door = place.door();
-    assert_eq!(door.admit(&b, "rt"), yes("rt.bbbbbbbb"));
-    assert_eq!(door.admit(&uuid("cccccccc-1"), "rt"), yes("rt.cccccccc"));
+    let mut admission = place.admission();
+    assert_eq!(admission.admit(&b, "rt"), yes("rt.bbbbbbbb"));
+    assert_eq!(
+        admission.admit(&uuid("cccccccc-1"), "rt"),
+        yes("rt.cccccccc")
+    );
 }

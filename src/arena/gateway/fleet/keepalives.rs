@@ -69,7 +69,7 @@ impl Fleet {
         out: &mut Out,
     ) -> Result<bool, Fault> {
         let uuid = &keepalive.uuid;
-        if self.doors.hear(uuid, now) {
+        if self.waiting_room.hear(uuid, now) {
             return Ok(false);
         }
         let before = self.runtimes.get(uuid).map(|unit| unit.kept.clone());

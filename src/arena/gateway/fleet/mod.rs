@@ -28,7 +28,7 @@ use out::{Bucket, Out, OwnIds};
 use runtimes::Runtimes;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use waiting_room::Doors;
+use waiting_room::WaitingRoom;
 
 /// What the settings say about the fleet.
 #[derive(Clone, Debug)]
@@ -179,7 +179,7 @@ pub(super) struct Fleet {
     managers: HashMap<Uuid, (Manager, Instant)>,
     runtimes: Runtimes,
     modules: Modules,
-    doors: Doors,
+    waiting_room: WaitingRoom,
     /// Modules by the `object_id` that their runtimes may answer.
     asks: HashMap<String, Uuid>,
     /// Modules that a runtime was told to end although they are to run elsewhere, or are to run there again.
@@ -199,7 +199,7 @@ impl Fleet {
             managers: HashMap::new(),
             runtimes: Runtimes::default(),
             modules: Modules::default(),
-            doors: Doors::default(),
+            waiting_room: WaitingRoom::default(),
             asks: HashMap::new(),
             strays: HashMap::new(),
             next_index: kept.next_index,
@@ -394,7 +394,7 @@ impl Fleet {
             "managers" => self.managers.len() as u64,
             "runtimes_alive" => alive as u64,
             "runtimes_dead" => (runtimes - alive) as u64,
-            "runtimes_waiting" => self.doors.len() as u64,
+            "runtimes_waiting" => self.waiting_room.len() as u64,
             "modules_alive" => running,
             "modules_exiting" => exiting,
             "modules_killed" => killed,

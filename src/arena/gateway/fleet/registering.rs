@@ -108,7 +108,8 @@ impl Fleet {
         now: Clock,
     ) -> bool {
         let most = self.rules.max_waiting;
-        self.doors.wait(kept, ask.cloned(), pending, most, now)
+        self.waiting_room
+            .wait(kept, ask.cloned(), pending, most, now)
     }
 
     /// One that was let in and no longer is.
@@ -143,7 +144,7 @@ impl Fleet {
         out: &mut Out,
     ) -> bool {
         let uuid = runtime.uuid.clone();
-        self.doors.take(&uuid);
+        self.waiting_room.take(&uuid);
         let mut kept = self.kept(runtime, id, dialect, now);
         let before = self.runtimes.get(&uuid).filter(|unit| unit.alive());
         let before = before.map(|unit| unit.kept.clone());
@@ -218,7 +219,7 @@ impl Fleet {
             // It tells that runtime to end, which says so itself then (reference, section 4.1).
             return Ok(());
         }
-        if self.doors.take(uuid).is_some() {
+        if self.waiting_room.take(uuid).is_some() {
             return Ok(());
         }
         let unit = self.runtimes.get(uuid);
@@ -324,7 +325,7 @@ impl Fleet {
         now: Clock,
         out: &mut Out,
     ) {
-        for uuid in self.doors.with_id(id) {
+        for uuid in self.waiting_room.with_id(id) {
             self.ask_again(&uuid, admission, now, out);
         }
         let Some(unit) = self.runtimes.by_id(id) else {
@@ -361,7 +362,7 @@ impl Fleet {
         now: Clock,
         out: &mut Out,
     ) {
-        let Some(waiter) = self.doors.get(uuid) else {
+        let Some(waiter) = self.waiting_room.get(uuid) else {
             return;
         };
         let KeptRuntime {
@@ -370,7 +371,7 @@ impl Fleet {
         match admission.admit(uuid, &runtime.name) {
             Admitted::Yes(_) if self.room_for(uuid).is_err() => {}
             Admitted::Yes(id) => {
-                let ask = self.doors.take(uuid).and_then(|waiter| waiter.ask);
+                let ask = self.waiting_room.take(uuid).and_then(|waiter| waiter.ask);
                 let was_alive = self.join(runtime, id, dialect, now, out);
                 if let Some(ask) = &ask {
                     self.confirm(uuid, ask, out);
@@ -378,7 +379,7 @@ impl Fleet {
                 self.settle(uuid, was_alive, &HashSet::new(), now, out);
             }
             Admitted::Waiting(id) => {
-                if let Some(kept) = self.doors.pend(uuid, id) {
+                if let Some(kept) = self.waiting_room.pend(uuid, id) {
                     out.tell(FleetEvent::Waiting(Box::new(kept)));
                 }
             }

@@ -14,7 +14,7 @@ impl Fleet {
         if self.up {
             self.silence(now, out);
         }
-        for uuid in self.doors.due(self.rules.forget_after, now) {
+        for uuid in self.waiting_room.due(self.rules.forget_after, now) {
             self.ask_again(&uuid, admission, now, out);
         }
         self.forget(now, out);

@@ -28,12 +28,12 @@ pub(super) struct Waiter {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub(super) struct Doors {
+pub(super) struct WaitingRoom {
     waiting: HashMap<Uuid, Waiter>,
     octets: usize,
 }
 
-impl Doors {
+impl WaitingRoom {
     /// How many wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

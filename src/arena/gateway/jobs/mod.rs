@@ -21,7 +21,7 @@ use call::{Call, FUNCTIONS};
 use halite_config::ArenaGateway;
 use halite_gateway::answer::{self, Outcome};
 use halite_gateway::clock::Clock;
-use halite_gateway::news::Order;
+use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
 use std::time::Duration;

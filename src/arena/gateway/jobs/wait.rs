@@ -5,7 +5,7 @@ use super::described_exit;
 use crate::registry::KeptModule;
 use crate::wire::{ExitStatus, ModuleExit, State, Trouble, Uuid};
 use halite_gateway::answer::Outcome;
-use halite_gateway::news::Order;
+use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;

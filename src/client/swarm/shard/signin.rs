@@ -40,7 +40,7 @@ impl Shard {
         let (sign_in, request) = SignIn::begin(&minion.id, &minion.keys, minion.pinned.as_deref());
         minion.wants_sign_in = false;
         minion.sign_in_since.get_or_insert_with(Instant::now);
-        minion.task = Some(InFlight::SignIn(sign_in));
+        minion.task = Some(InFlight::SignIn(Box::new(sign_in)));
         self.signing_in += 1;
         self.send(n, &request);
     }

@@ -3,7 +3,7 @@
 //! A minion that is connected is a node under its id, with its grains as facts, the nodegroups that hold it as classes,
 //! and the agents `discovery`, `rpcutil` and `halite`. What is answered is decided here without IO: the loop of
 //! the gateway hands over requests that are genuine and does what comes back. Whatever asks disks, the bus or the master
-//! stands in [`hands`].
+//! stands in [`workers`].
 //!
 //! Order of checks (reference, section 10): genuine (by the loop), age, replay, filter, agent. Whoever fails one hears
 //! nothing, as from Ruby's servers; each reason is counted.
@@ -52,7 +52,7 @@ pub(super) enum Act {
     Do(Task),
 }
 
-/// What [`hands`] do.
+/// What [`workers`] do.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Task {
     /// Publish a job.
@@ -89,7 +89,7 @@ pub(super) struct Order {
     pub minions: Vec<String>,
 }
 
-/// What [`hands`] tell.
+/// What [`workers`] tell.
 #[derive(Clone, Debug)]
 pub(super) enum News {
     /// All nodes there are now.
@@ -179,7 +179,7 @@ impl Settings {
 }
 
 impl Inward {
-    /// Nobody is a node before [`hands`] have told who is there.
+    /// Nobody is a node before [`workers`] have told who is there.
     pub fn new(config: &MasterConfig, settings: &CollectiveGateway, now: Clock) -> Inward {
         let access = access::Access::new(config);
         let settings = Settings::new(config, settings, now);
@@ -227,7 +227,7 @@ impl Inward {
         }
     }
 
-    /// Takes what [`hands`] tell.
+    /// Takes what [`workers`] tell.
     pub fn news(&mut self, news: News) -> Vec<Act> {
         let mut acts = Vec::new();
         match news {

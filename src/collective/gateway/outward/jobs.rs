@@ -10,7 +10,7 @@ use super::{Outward, send};
 use crate::wire::{Identity, Reply};
 use halite_gateway::agent_keys::Standing;
 use halite_gateway::answer::{self, Outcome};
-use halite_gateway::news::Order;
+use halite_gateway::master_events::Order;
 use halite_gateway::writer::Task;
 use halite_wire::Value;
 use halite_wire::ids::MinionId;

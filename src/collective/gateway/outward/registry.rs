@@ -5,11 +5,10 @@
 //! could use its id at the ports of Salt; the key of a network, which every one of its servers holds, would let each of
 //! them sign in as any other.
 
-use crossbeam_channel::Sender;
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{Entered, Ledger, Newcomer, Standing};
-use halite_gateway::writer::Task;
+use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::writer::WriteQueue;
 use halite_wire::ids::MinionId;
 use std::io;
 
@@ -25,7 +24,7 @@ pub(in crate::gateway) trait Registry: Send {
 
 /// The key store of the master.
 pub(in crate::gateway) struct Keys {
-    ledger: Ledger,
+    agents: AgentKeys,
     key: PublicKey,
     from: String,
     auto_accept: bool,
@@ -38,10 +37,10 @@ impl Keys {
         config: &MasterConfig,
         settings: &CollectiveGateway,
         key: PublicKey,
-        clerk: Sender<Task>,
+        writer: WriteQueue,
     ) -> Keys {
         Keys {
-            ledger: Ledger::new(config, super::super::NAME, clerk),
+            agents: AgentKeys::new(config, super::super::NAME, writer),
             key,
             from: format!("the collective {}", settings.collectives.join(", ")),
             auto_accept: settings.auto_accept,
@@ -54,13 +53,13 @@ impl Keys {
     /// # Errors
     /// The records cannot be listed.
     pub fn sweep(&mut self) -> io::Result<Vec<MinionId>> {
-        self.ledger.sweep()
+        self.agents.sweep()
     }
 }
 
 impl Registry for Keys {
     fn standing(&mut self, id: &MinionId) -> Standing {
-        self.ledger.standing(id)
+        self.agents.standing(id)
     }
 
     fn enter(&mut self, id: &MinionId) -> Entered {
@@ -71,13 +70,13 @@ impl Registry for Keys {
             vouched: self.auto_accept,
             max_pending: self.max_pending,
         };
-        self.ledger.enter(&newcomer).unwrap_or_else(|e| {
+        self.agents.enter(&newcomer).unwrap_or_else(|e| {
             log::error!("{id} cannot be registered: {e}");
             Entered::Full
         })
     }
 
     fn forget(&mut self, id: &MinionId) {
-        self.ledger.forget(id);
+        self.agents.forget(id);
     }
 }

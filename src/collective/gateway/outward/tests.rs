@@ -2,7 +2,7 @@
 
 use super::*;
 use halite_gateway::agent_keys::Entered;
-use halite_gateway::news::Order;
+use halite_gateway::master_events::Order;
 use halite_gateway::writer::Task;
 use halite_wire::Value;
 use std::collections::HashMap;

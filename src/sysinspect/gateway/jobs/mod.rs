@@ -10,7 +10,7 @@ use super::grains::grains;
 use crate::wire::{Code, Dialect, MachineId};
 use halite_crypto::HashType;
 use halite_gateway::answer::{Args, Outcome, load, text, told};
-use halite_gateway::news::Order;
+use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, uuid};
 use halite_wire::{Map, Value};
 use running::{Kind, Running, described, pick, position, take};

@@ -2,11 +2,10 @@
 
 use super::session::{Registered, Registry};
 use crate::wire::MachineId;
-use crossbeam_channel::Sender;
 use halite_config::{MasterConfig, SysinspectGateway};
 use halite_crypto::{PrivateKey, PublicKey};
-use halite_gateway::agent_keys::{Entered, Ledger, Newcomer, Standing};
-use halite_gateway::writer::Task;
+use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::writer::WriteQueue;
 use halite_wire::ids::MinionId;
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +13,7 @@ use std::net::IpAddr;
 /// The key store as this gateway sees it.
 pub(super) struct Keys {
     settings: SysinspectGateway,
-    ledger: Ledger,
+    agents: AgentKeys,
     master: PrivateKey,
 }
 
@@ -24,11 +23,11 @@ impl Keys {
         config: &MasterConfig,
         settings: &SysinspectGateway,
         master: PrivateKey,
-        clerk: Sender<Task>,
+        writer: WriteQueue,
     ) -> Keys {
         Keys {
             settings: settings.clone(),
-            ledger: Ledger::new(config, super::NAME, clerk),
+            agents: AgentKeys::new(config, super::NAME, writer),
             master,
         }
     }
@@ -36,7 +35,7 @@ impl Keys {
     /// Forgets the record of a minion whose key is gone.
     pub fn forget(&mut self, id: &MachineId) {
         if let Ok(id) = id.as_str().parse() {
-            self.ledger.forget(&id);
+            self.agents.forget(&id);
         }
     }
 
@@ -45,14 +44,14 @@ impl Keys {
     /// # Errors
     /// The records cannot be listed.
     pub fn sweep(&mut self) -> io::Result<()> {
-        self.ledger.sweep().map(drop)
+        self.agents.sweep().map(drop)
     }
 
     fn enter(&mut self, machine: &MachineId, key: &str, from: IpAddr) -> io::Result<Registered> {
         let Ok(id) = machine.as_str().parse::<MinionId>() else {
             return Ok(Registered::BadKey);
         };
-        let known = self.ledger.look(&id)? != Standing::Unknown;
+        let known = self.agents.look(&id)? != Standing::Unknown;
         if known && key.is_empty() {
             return Ok(Registered::Taken);
         }
@@ -74,10 +73,10 @@ impl Keys {
             max_pending: self.settings.max_pending,
         };
         if known {
-            self.ledger.again(&newcomer)?;
+            self.agents.again(&newcomer)?;
             return Ok(Registered::Taken);
         }
-        Ok(match self.ledger.enter(&newcomer)? {
+        Ok(match self.agents.enter(&newcomer)? {
             Entered::Accepted => Registered::Accepted,
             Entered::Waiting => Registered::Waiting,
             Entered::Rejected => Registered::Rejected,
@@ -89,7 +88,7 @@ impl Keys {
 impl Registry for Keys {
     fn standing(&mut self, id: &MachineId) -> Standing {
         match id.as_str().parse::<MinionId>() {
-            Ok(id) => self.ledger.standing(&id),
+            Ok(id) => self.agents.standing(&id),
             Err(_) => Standing::Foreign,
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crossbeam_channel::Receiver;
 use halite_config::load_master;
 use halite_crypto::clean_key;
-use halite_gateway::writer;
+use halite_gateway::writer::{self, Task};
 use halite_store::gateways::GatewayStore;
 use halite_store::keys::{KeyState, KeyStore};
 use halite_store::open;
@@ -41,10 +41,10 @@ fn place(settings: &str) -> Place {
     store.create_dirs().unwrap();
     let records = GatewayStore::new(&config.cachedir, super::super::NAME);
     records.create_dirs().unwrap();
-    let (clerk, events) = writer::queue();
+    let (writer, events) = writer::queue();
     let settings = config.sysinspect_gateway().unwrap();
     Place {
-        keys: Keys::new(&config, &settings, pair(0), clerk),
+        keys: Keys::new(&config, &settings, pair(0), writer),
         store,
         events,
         records,

@@ -1,4 +1,4 @@
-//! Doing what was decided.
+//! Carries out what sessions and jobs have decided.
 
 use super::super::dialect::{NO_CYCLE, Outbound, To};
 use super::super::grains::grains;
@@ -6,7 +6,7 @@ use super::super::jobs::Step;
 use super::super::session::{Action, ConnId};
 use super::{Server, minion};
 use crate::wire::{MachineId, frame, unsupported_version};
-use halite_gateway::writer::{Task, give};
+use halite_gateway::writer::Task;
 use halite_wire::Value;
 use std::time::Instant;
 
@@ -30,8 +30,8 @@ impl Server {
                     self.flush(conn);
                 }
                 Action::Came(id, address) => {
-                    log::info!("the sysinspect minion {id} is here, from {address}");
-                    self.telling.changed = true;
+                    log::info!("the sysinspect minion {id} has connected from {address}");
+                    self.presence_changed = true;
                     let conn = self.sessions.find(id.as_str()).map(|(conn, ..)| conn);
                     if let Some(peer) = conn.and_then(|conn| self.peers.get_mut(&conn)) {
                         peer.allow(self.settings.max_frame);
@@ -40,7 +40,7 @@ impl Server {
                 }
                 Action::Left(id) => {
                     log::info!("the sysinspect minion {id} is gone");
-                    self.telling.changed = true;
+                    self.presence_changed = true;
                     self.jobs.left(&id);
                 }
                 Action::Heard(id, heard) => {
@@ -50,21 +50,21 @@ impl Server {
                 Action::Traits(id, traits) => {
                     if let Some(minion) = minion(&id) {
                         let grains = grains(id.as_str(), &traits);
-                        give(&self.clerk, Task::Grains(minion, grains));
+                        self.writer.push(Task::Grains(minion, grains));
                     }
                 }
             }
         }
     }
 
-    /// The events with which every minion says that it is there.
+    /// Fires the events of a minion that has started.
     fn started(&self, id: &MachineId) {
         for tag in ["minion_start".to_owned(), format!("salt/minion/{id}/start")] {
             let data = halite_wire::map! {
                 "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,
                 "data" => format!("Minion {id} started"), "tag" => tag.as_str(),
             };
-            give(&self.clerk, Task::Fire(tag, data));
+            self.writer.push(Task::Fire(tag, data));
         }
     }
 
@@ -78,13 +78,13 @@ impl Server {
                 }
                 Step::Return(id, jid, load) => {
                     if let Some(id) = minion(&id) {
-                        give(&self.clerk, Task::Return(id, jid, load));
+                        self.writer.push(Task::Return(id, jid, load));
                     }
                 }
                 Step::Unregister(id, jid, load) => {
                     if let Some(minion) = minion(&id) {
-                        give(&self.clerk, Task::Unregister(minion.clone()));
-                        give(&self.clerk, Task::Return(minion, jid, load));
+                        self.writer.push(Task::Unregister(minion.clone()));
+                        self.writer.push(Task::Return(minion, jid, load));
                     }
                     let actions = self.sessions.dismiss(&id);
                     self.perform(actions);
@@ -105,7 +105,7 @@ impl Server {
         };
         match say.frame(&to, cycle) {
             Ok(frame) => self.queue(conn, &frame),
-            Err(e) => log::error!("{id} cannot be told: {e}"),
+            Err(e) => log::error!("a message to {id} cannot be sent: {e}"),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The loop that serves all connections: a poll over sockets that never block. What is to be done is decided
-//! in [`super::session`] and [`super::jobs`].
+//! All connections: a poll over sockets that never block. [`super::session`] and [`super::jobs`] decide what to do.
 
 mod act;
 
@@ -9,35 +8,32 @@ use super::peer::{Input, Peer};
 use super::registry::Keys;
 use super::session::{ConnId, Frame, Rules, Sessions};
 use crate::wire::{First, MachineId, MinionMessage};
-use crossbeam_channel::{Receiver, Sender};
 use halite_config::{MasterConfig, SysinspectGateway};
-use halite_gateway::news::News;
-use halite_gateway::news::Order;
-use halite_gateway::writer::{Task, Telling, give};
+use halite_gateway::clock::Clock;
+use halite_gateway::frame::Protocol;
+use halite_gateway::master_events::{MasterEvent, MasterEvents, Order};
+use halite_gateway::writer::WriteQueue;
 use halite_master::EXIT_BIND;
-use halite_master::roles::{RoleError, exit_if_oversized};
-use halite_master::score::Score;
-use halite_store::gateways::GatewayStore;
-use halite_sys::signals::StopFlag;
+use halite_master::roles::RoleError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
-use std::net::TcpListener;
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 const LISTENER: u64 = 0;
-const BELL: u64 = 1;
+const MASTER: u64 = 1;
 const FIRST_PEER: u64 = 16;
 /// Bytes of the largest frame before a session has begun: enough for a key or many traits, and so little that
 /// all strangers together cannot fill the memory.
 const STRANGER_FRAME: usize = 128 << 10;
-/// How often the clock is looked at.
-const TURN: u16 = 100;
-/// Connections accepted before those that are there get their turn.
+/// Sockets that are served in one turn of the loop.
+const READY: usize = 256;
+/// Connections accepted before the open ones get their turn.
 const ACCEPTED: usize = 64;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -47,19 +43,100 @@ pub(super) struct Server {
     settings: SysinspectGateway,
     poll: Epoll,
     listener: TcpListener,
-    bell: UnixStream,
-    news: Receiver<News>,
+    /// Whether the queue of master events is in the poll.
+    hears_master: bool,
+    ready: [EpollEvent; READY],
+    ready_count: usize,
     peers: HashMap<ConnId, Peer>,
     next: ConnId,
     sessions: Sessions,
     jobs: Jobs,
     keys: Keys,
-    clerk: Sender<Task>,
+    writer: WriteQueue,
     master_key: String,
     buffer: Vec<u8>,
     dropped: u64,
-    telling: Telling,
-    looked: Instant,
+    presence_changed: bool,
+}
+
+impl Protocol for Server {
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+        if !self.hears_master {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, MASTER);
+            self.poll
+                .add(events.as_fd(), event)
+                .map_err(std::io::Error::from)?;
+            self.hears_master = true;
+        }
+        let limit = u16::try_from(limit.as_millis()).unwrap_or(u16::MAX);
+        self.ready_count = match self.poll.wait(&mut self.ready, EpollTimeout::from(limit)) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(e) => return Err(std::io::Error::from(e).into()),
+        };
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<bool, RoleError> {
+        for n in 0..std::mem::take(&mut self.ready_count) {
+            let event = self.ready[n];
+            match event.data() {
+                LISTENER => self.accept(),
+                // The frame empties the queue.
+                MASTER => {}
+                conn => self.serve(conn, event.events()),
+            }
+        }
+        Ok(false)
+    }
+
+    fn master_event(&mut self, event: MasterEvent, now: Clock) {
+        match event {
+            MasterEvent::Job(order) => self.order(&order, now.at),
+            MasterEvent::Key { id, deleted } => {
+                let Ok(id) = id.parse() else { return };
+                let actions = self.sessions.review(&id, &mut self.keys);
+                self.perform(actions);
+                if deleted {
+                    self.keys.forget(&id);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Clock) {
+        let now = now.at;
+        let actions = self.sessions.tick(now, &mut self.keys);
+        self.perform(actions);
+        let steps = self.jobs.tick(now);
+        self.go(steps);
+        let patience = self.settings.hello_timeout;
+        let overdue = |(conn, peer): (&ConnId, &Peer)| peer.overdue(now, patience).then_some(*conn);
+        let late: Vec<_> = self.peers.iter().filter_map(overdue).collect();
+        for conn in late {
+            self.remove(conn);
+        }
+    }
+
+    fn counters(&self) -> Map {
+        let stats = self.sessions.stats;
+        halite_wire::map! {
+            "connections" => self.sessions.connections(), "sessions" => self.sessions.sessions(),
+            "jobs" => self.jobs.count(), "dropped" => self.dropped, "refused" => stats.refused,
+            "registrations" => stats.registrations, "duplicates" => stats.duplicates,
+            "expired" => stats.expired, "garbage" => stats.garbage, "failures" => stats.failures,
+        }
+    }
+
+    fn presence_changed(&mut self) -> bool {
+        std::mem::take(&mut self.presence_changed)
+    }
+
+    fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
+        let who = self.sessions.connected();
+        who.filter_map(|(id, address)| Some((minion(id)?, address)))
+            .collect()
+    }
 }
 
 impl Server {
@@ -67,12 +144,9 @@ impl Server {
     pub fn new(
         config: &MasterConfig,
         settings: &SysinspectGateway,
-        clerk: Sender<Task>,
-        news: Receiver<News>,
-        bell: UnixStream,
+        writer: WriteQueue,
     ) -> Result<Server, RoleError> {
         let master = halite_master::master_key(config)?;
-        GatewayStore::new(&config.cachedir, super::NAME).create_dirs()?;
         let place = (settings.interface.as_str(), settings.port);
         let listener = TcpListener::bind(place).map_err(|e| {
             let place = format!("{}:{}", settings.interface, settings.port);
@@ -82,12 +156,9 @@ impl Server {
             nix::sys::socket::listen(&listener, backlog).map_err(std::io::Error::from)?;
         }
         listener.set_nonblocking(true)?;
-        bell.set_nonblocking(true)?;
         let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
-        for (fd, token) in [(listener.as_fd(), LISTENER), (bell.as_fd(), BELL)] {
-            poll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))
-                .map_err(std::io::Error::from)?;
-        }
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENER);
+        poll.add(&listener, event).map_err(std::io::Error::from)?;
         let rules = Rules {
             ping_interval: settings.ping_interval,
             session_timeout: settings.session_timeout,
@@ -104,7 +175,7 @@ impl Server {
             settings.port,
             master.public().pkcs1_fingerprint()
         );
-        let mut keys = Keys::new(config, settings, master, clerk.clone());
+        let mut keys = Keys::new(config, settings, master, writer.clone());
         keys.sweep()?;
         Ok(Server {
             master_key,
@@ -114,55 +185,16 @@ impl Server {
             settings: settings.clone(),
             poll,
             listener,
-            bell,
-            news,
+            hears_master: false,
+            ready: [EpollEvent::empty(); READY],
+            ready_count: 0,
             peers: HashMap::new(),
             next: FIRST_PEER,
-            clerk,
+            writer,
             buffer: vec![0; 64 << 10],
             dropped: 0,
-            telling: Telling::default(),
-            looked: now,
+            presence_changed: false,
         })
-    }
-
-    /// Serves until the role is told to stop, or another thread has ended.
-    pub fn run(mut self, stop: &StopFlag, alive: &dyn Fn() -> bool) -> Result<(), RoleError> {
-        let mut score = Score::inherited(super::ROLE);
-        let mut ready = [EpollEvent::empty(); 256];
-        while !stop.is_set() {
-            let count = match self.poll.wait(&mut ready, EpollTimeout::from(TURN)) {
-                Ok(count) => count,
-                Err(nix::errno::Errno::EINTR) => continue,
-                Err(e) => return Err(std::io::Error::from(e).into()),
-            };
-            for event in &ready[..count] {
-                match event.data() {
-                    LISTENER => self.accept(),
-                    BELL => self.silence(),
-                    conn => self.serve(conn, event.events()),
-                }
-            }
-            self.read_news();
-            self.tick()?;
-            score.tick(|| self.counters());
-            if !alive() {
-                return Err(RoleError::new(1, "a thread of the gateway has ended"));
-            }
-        }
-        // The list must not outlive the gateway.
-        give(&self.clerk, Task::Connected(Default::default()));
-        Ok(())
-    }
-
-    fn counters(&self) -> Map {
-        let stats = self.sessions.stats;
-        halite_wire::map! {
-            "connections" => self.sessions.connections(), "sessions" => self.sessions.sessions(),
-            "jobs" => self.jobs.count(), "dropped" => self.dropped, "refused" => stats.refused,
-            "registrations" => stats.registrations, "duplicates" => stats.duplicates,
-            "expired" => stats.expired, "garbage" => stats.garbage, "failures" => stats.failures,
-        }
     }
 
     fn accept(&mut self) {
@@ -198,11 +230,6 @@ impl Server {
             let peer = Peer::new(stream, address, limit);
             self.peers.insert(conn, peer);
         }
-    }
-
-    fn silence(&mut self) {
-        let mut buffer = [0; 4096];
-        while matches!(self.bell.read(&mut buffer), Ok(count) if count > 0) {}
     }
 
     fn serve(&mut self, conn: ConnId, what: EpollFlags) {
@@ -262,27 +289,7 @@ impl Server {
         }
     }
 
-    fn read_news(&mut self) {
-        let now = Instant::now();
-        for _ in 0..self.news.len() {
-            let Ok(news) = self.news.try_recv() else {
-                return;
-            };
-            match news {
-                News::Job(order) => self.order(&order, now),
-                News::Key { id, deleted } => {
-                    let Ok(id) = id.parse() else { continue };
-                    let actions = self.sessions.review(&id, &mut self.keys);
-                    self.perform(actions);
-                    if deleted {
-                        self.keys.forget(&id);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A job is begun on those that are here; the others count as not connected.
+    /// Begins a job on the minions that are connected; the others count as not connected.
     fn order(&mut self, order: &Order, now: Instant) {
         for id in &order.ids {
             let Some((_, id, dialect, _)) = self.sessions.find(id) else {
@@ -294,43 +301,13 @@ impl Server {
         }
     }
 
-    fn tick(&mut self) -> Result<(), RoleError> {
-        let now = Instant::now();
-        if now.duration_since(self.looked) < Duration::from_millis(TURN.into()) {
-            return Ok(());
-        }
-        self.looked = now;
-        let actions = self.sessions.tick(now, &mut self.keys);
-        self.perform(actions);
-        let steps = self.jobs.tick(now);
-        self.go(steps);
-        let patience = self.settings.hello_timeout;
-        let overdue = |(conn, peer): (&ConnId, &Peer)| peer.overdue(now, patience).then_some(*conn);
-        let late: Vec<_> = self.peers.iter().filter_map(overdue).collect();
-        for conn in late {
-            self.remove(conn);
-        }
-        self.tell(now)
-    }
-
-    /// Says who is connected, for `manage.*` and presence events.
-    fn tell(&mut self, now: Instant) -> Result<(), RoleError> {
-        if !self.telling.is_due(now) {
-            return Ok(());
-        }
-        let who = self.sessions.connected();
-        let who = who.filter_map(|(id, address)| Some((minion(id)?, address)));
-        give(&self.clerk, Task::Connected(who.collect()));
-        exit_if_oversized()
-    }
-
     fn queue(&mut self, conn: ConnId, frame: &[u8]) {
         let Some(peer) = self.peers.get_mut(&conn) else {
             return;
         };
         if !peer.queue(frame, self.settings.max_queue) {
             self.dropped += 1;
-            // A flood is told a few times, not a million.
+            // A flood makes a few lines, not a million.
             if self.dropped.is_power_of_two() {
                 log::warn!(
                     "{}: a message is dropped, as too many wait for this connection; {} so far",

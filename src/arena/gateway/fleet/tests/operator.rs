@@ -1,6 +1,6 @@
 //! Who may be a runtime: the operator's decisions.
 
-use super::super::waiting_room::Doors;
+use super::super::waiting_room::WaitingRoom;
 use super::*;
 use crate::wire::Runtime;
 
@@ -227,7 +227,7 @@ fn those_that_wait_take_no_room_from_others() {
 
 #[test]
 fn large_ones_that_wait_do_not_take_all_the_memory() {
-    let mut doors = Doors::default();
+    let mut waiting_room = WaitingRoom::default();
     let now = Clock::now();
     let json = json!({"uuid": "w", "name": "w", "metadata": "x".repeat(16_000)});
     let runtime = Runtime::from_json(json).unwrap();
@@ -242,13 +242,17 @@ fn large_ones_that_wait_do_not_take_all_the_memory() {
             speaks: false,
             dialect: Default::default(),
         };
-        assert!(doors.wait(kept, None, true, 1_000_000, now));
+        assert!(waiting_room.wait(kept, None, true, 1_000_000, now));
     }
-    assert!((3500..4200).contains(&doors.len()), "{}", doors.len());
+    assert!(
+        (3500..4200).contains(&waiting_room.len()),
+        "{}",
+        waiting_room.len()
+    );
     // What they took is free when they are gone.
     let later = now.after(Duration::from_secs(10));
-    doors.due(Duration::from_secs(10), later);
-    assert_eq!((doors.len(), doors.byte_len()), (0, 0));
+    waiting_room.due(Duration::from_secs(10), later);
+    assert_eq!((waiting_room.len(), waiting_room.byte_len()), (0, 0));
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl<'scope> Hands<'scope> {
     pub fn start<'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         config: &'env MasterConfig,
-        settings: &'env CollectiveGateway,
+        settings: &CollectiveGateway,
         stop: &'env StopFlag,
     ) -> (Hands<'scope>, Receiver<News>) {
         let (tasks, queue) = bounded(TASKS);
@@ -70,7 +70,10 @@ impl<'scope> Hands<'scope> {
                 let news = news.clone();
                 move || writer::run(config, stop, &queue, &news)
             }),
-            scope.spawn(move || survey::run(config, settings, stop, &rung, &news)),
+            scope.spawn({
+                let settings = settings.clone();
+                move || survey::run(config, &settings, stop, &rung, &news)
+            }),
         ];
         let hands = Hands {
             tasks,

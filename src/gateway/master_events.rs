@@ -1,5 +1,6 @@
-//! What the bus tells a gateway.
+//! The events of the master that concern a gateway: jobs and changes of keys.
 
+use crossbeam_channel::{Receiver, Sender};
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_ipc::Event;
@@ -10,10 +11,15 @@ use halite_store::open;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, msgpack};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a job is looked for in the job cache.
+/// Events that may wait for the loop; then the listener waits, and the bus drops events for it.
+const QUEUE: usize = 10_000;
+/// How long a job too large for the bus may take to appear in the job cache.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A published job (`salt/job/<jid>/new`).
@@ -53,26 +59,26 @@ impl Order {
     }
 }
 
-/// What the bus tells.
-pub enum News {
+/// An event of the master that concerns a gateway.
+pub enum MasterEvent {
     /// A job was published.
     Job(Order),
     /// A key has changed.
     Key {
-        /// Whose.
+        /// The id it belongs to.
         id: String,
-        /// Whether it was deleted.
+        /// Whether the key was deleted.
         deleted: bool,
     },
 }
 
-impl News {
-    /// What an event tells, if it concerns a gateway.
-    fn of(event: &Event, jobs: &dyn JobStore) -> Option<News> {
+impl MasterEvent {
+    /// Reads an event of the bus; `None` if it does not concern a gateway.
+    fn of(event: &Event, jobs: &dyn JobStore) -> Option<MasterEvent> {
         let data = || msgpack::decode(&event.payload).ok()?.into_map();
         if event.tag == "salt/key" {
             let data = data()?;
-            return Some(News::Key {
+            return Some(MasterEvent::Key {
                 id: data.str("id")?.to_owned(),
                 deleted: data.str("act") == Some("delete"),
             });
@@ -82,9 +88,9 @@ impl News {
         let data = data()?;
         let trimmed = data.iter().any(|(_, value)| value.is_str(TRIMMED));
         if trimmed {
-            looked_up(&jid, jobs, PATIENCE).map(News::Job)
+            looked_up(&jid, jobs, PATIENCE).map(MasterEvent::Job)
         } else {
-            Order::of(&data).map(News::Job)
+            Order::of(&data).map(MasterEvent::Job)
         }
     }
 }
@@ -111,13 +117,82 @@ fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order
     }
 }
 
-/// Hands jobs and changes of keys to `each` until the role is told to stop.
-pub fn hear(config: &MasterConfig, roles: &Roles, stop: &StopFlag, each: &mut dyn FnMut(News)) {
+/// The loop's end of the queue of events.
+pub struct MasterEvents {
+    queue: Receiver<MasterEvent>,
+    /// Readable while the queue may have something.
+    ready: Arc<EventFd>,
+}
+
+/// The listener's end.
+pub struct MasterEventSender {
+    queue: Sender<MasterEvent>,
+    ready: Arc<EventFd>,
+}
+
+/// An empty queue.
+///
+/// # Errors
+/// There are no more descriptors.
+pub fn queue() -> io::Result<(MasterEvents, MasterEventSender)> {
+    let (sender, receiver) = crossbeam_channel::bounded(QUEUE);
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let ready = Arc::new(EventFd::from_flags(flags)?);
+    let events = MasterEvents {
+        queue: receiver,
+        ready: Arc::clone(&ready),
+    };
+    let sender = MasterEventSender {
+        queue: sender,
+        ready,
+    };
+    Ok((events, sender))
+}
+
+impl MasterEvents {
+    /// For loops that wait on channels.
+    pub fn receiver(&self) -> &Receiver<MasterEvent> {
+        &self.queue
+    }
+
+    /// The events that wait now.
+    pub fn take(&self) -> impl Iterator<Item = MasterEvent> + '_ {
+        // An empty counter is no error: there was nothing.
+        let _ = self.ready.read();
+        self.queue.try_iter().take(self.queue.len())
+    }
+}
+
+/// For loops that wait on descriptors: readable when there are events.
+impl AsFd for MasterEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+}
+
+impl MasterEventSender {
+    /// Queues an event; blocks while the queue is full.
+    pub fn send(&self, event: MasterEvent) {
+        // Where the loop has ended, so does the role.
+        if self.queue.send(event).is_ok() {
+            // A full counter wakes as well.
+            let _ = self.ready.write(1);
+        }
+    }
+}
+
+/// Listens to the event bus until the role is told to stop. Says that the role is ready once it is connected.
+pub fn listen_to(
+    config: &MasterConfig,
+    roles: &Roles,
+    stop: &StopFlag,
+    events: &MasterEventSender,
+) {
     let path = config.event_pub();
     let jobs = open::job_store(config);
     let mut each = |event: Event| {
-        if let Some(item) = News::of(&event, &jobs) {
-            each(item);
+        if let Some(event) = MasterEvent::of(&event, &jobs) {
+            events.send(event);
         }
     };
     listen(path, stop, &mut || roles.ready(), &mut each);
@@ -138,9 +213,9 @@ mod tests {
         }
     }
 
-    fn ids(news: Option<News>) -> Vec<String> {
-        match news {
-            Some(News::Job(order)) => order.ids,
+    fn ids(event: Option<MasterEvent>) -> Vec<String> {
+        match event {
+            Some(MasterEvent::Job(order)) => order.ids,
             _ => panic!("no job"),
         }
     }
@@ -153,17 +228,23 @@ mod tests {
         let minions = vec!["a1".to_owned(), "a2".to_owned()];
         let data =
             halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => minions.clone()};
-        assert_eq!(ids(News::of(&event(&tag, data.clone()), &jobs)), minions);
+        assert_eq!(
+            ids(MasterEvent::of(&event(&tag, data.clone()), &jobs)),
+            minions
+        );
         for other in [
             "salt/job/x/new".to_owned(),
             format!("salt/job/{JID}/ret/a1"),
             format!("syndic/s/salt/job/{JID}/new"),
         ] {
-            assert!(News::of(&event(&other, data.clone()), &jobs).is_none());
+            assert!(MasterEvent::of(&event(&other, data.clone()), &jobs).is_none());
         }
         let key = halite_wire::map! {"id" => "a1", "act" => "delete"};
-        let news = News::of(&event("salt/key", key), &jobs);
-        assert!(matches!(news, Some(News::Key { deleted: true, .. })));
+        let found = MasterEvent::of(&event("salt/key", key), &jobs);
+        assert!(matches!(
+            found,
+            Some(MasterEvent::Key { deleted: true, .. })
+        ));
     }
 
     #[test]
@@ -178,6 +259,6 @@ mod tests {
         jobs.save_load(&jid, &load, &minions, &[]).unwrap();
         let data = halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => TRIMMED};
         let tag = format!("salt/job/{JID}/new");
-        assert_eq!(ids(News::of(&event(&tag, data), &jobs)), minions);
+        assert_eq!(ids(MasterEvent::of(&event(&tag, data), &jobs)), minions);
     }
 }

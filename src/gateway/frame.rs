@@ -1,0 +1,305 @@
+//! The frame that every gateway runs in: one loop, a thread that listens to the event bus, a thread that writes.
+//!
+//! A gateway brings a [`Protocol`], which knows its peers and decides what to do; the frame knows the master. The loop
+//! waits for both, hands over what has come, calls `tick`, publishes counters and writes the list of connected
+//! agents. It ends the role when a thread has ended or the role uses too much memory; the supervisor then starts it
+//! again.
+
+use super::Gateway;
+use super::clock::Clock;
+use super::master_events::{self, MasterEvent, MasterEvents};
+use super::writer::{self, Presence, Task, WriteQueue};
+use halite_config::MasterConfig;
+use halite_master::roles::{RoleError, Roles, exit_if_oversized};
+use halite_master::score::Score;
+use halite_store::gateways::GatewayStore;
+use halite_sys::signals::StopFlag;
+use halite_wire::Map;
+use halite_wire::ids::MinionId;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::thread::Scope;
+use std::time::Duration;
+
+/// Time between two calls of [`Protocol::tick`], and the longest wait.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Messages that [`Protocol::receive`] handles before the master and the clock get their turn.
+pub const BATCH: usize = 256;
+/// `EX_USAGE`: the role's configuration cannot work.
+pub const EXIT_CONFIG: i32 = 64;
+
+/// The side of a gateway that speaks the foreign protocol.
+///
+/// All methods run in one thread, and none may block: slow work belongs to the writer or to threads of the gateway's
+/// own, whose replies count as messages of peers.
+pub trait Protocol {
+    /// Sleeps until a peer has sent something, `events` is not empty, or `limit` is over.
+    ///
+    /// # Errors
+    /// Waiting is no longer possible; the role ends.
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError>;
+
+    /// Handles what peers have sent, about [`BATCH`] messages at most. Returns whether there is more to do at once.
+    ///
+    /// # Errors
+    /// A thread of the gateway has ended ([`thread_ended`]); the role ends.
+    fn receive(&mut self) -> Result<bool, RoleError>;
+
+    /// Handles a job or a change of keys.
+    fn master_event(&mut self, event: MasterEvent, now: Clock);
+
+    /// Does what is due; runs every [`TICK`].
+    fn tick(&mut self, now: Clock);
+
+    /// Counters of the role for metrics and `fleet.status`.
+    fn counters(&self) -> Map;
+
+    /// Whether agents have come or gone since the last call.
+    fn presence_changed(&mut self) -> bool;
+
+    /// The agents connected now and where from, for `manage.*` and presence events.
+    fn connected(&self) -> BTreeMap<MinionId, IpAddr>;
+
+    /// Whether the gateway's own threads are running.
+    fn alive(&self) -> bool {
+        true
+    }
+
+    /// Sends last messages; called once, when the role stops.
+    fn close(self: Box<Self>) {}
+}
+
+/// What a gateway builds its [`Protocol`] from.
+pub struct Frame<'scope, 'env> {
+    /// Where threads of the gateway's own are started; they have to end when `stop` is set or the protocol is dropped.
+    pub scope: &'scope Scope<'scope, 'env>,
+    /// The master's options.
+    pub config: &'env MasterConfig,
+    /// Set when the role has to stop.
+    pub stop: &'env StopFlag,
+    /// What is to be written: returns, grains, events.
+    pub writer: WriteQueue,
+}
+
+/// The error of a role one of whose threads has ended.
+pub fn thread_ended() -> RoleError {
+    RoleError::new(1, "a thread of the gateway has ended")
+}
+
+/// Runs the role of a gateway until it is told to stop.
+///
+/// # Errors
+/// The gateway cannot start ([`Gateway::start`] says why), a thread has ended, or too much memory is used.
+pub fn run(
+    gateway: &Gateway,
+    config: &MasterConfig,
+    roles: &Roles,
+    stop: &StopFlag,
+) -> Result<(), RoleError> {
+    GatewayStore::new(&config.cachedir, gateway.name).create_dirs()?;
+    let (writer, tasks) = writer::queue();
+    let (events, bus) = master_events::queue()?;
+    std::thread::scope(|scope| {
+        let frame = Frame {
+            scope,
+            config,
+            stop,
+            writer: writer.clone(),
+        };
+        let done = (gateway.start)(&frame).and_then(|protocol| {
+            let writing = scope.spawn(|| writer::run(config, gateway.name, &tasks));
+            let listening =
+                scope.spawn(move || master_events::listen_to(config, roles, stop, &bus));
+            let alive = || !writing.is_finished() && !listening.is_finished();
+            let score = Score::inherited(gateway.role);
+            serve(protocol, &events, &writer, stop, score, &alive)
+        });
+        // Other threads wait for it.
+        stop.set();
+        drop(writer);
+        done
+    })
+}
+
+/// The loop.
+fn serve(
+    mut protocol: Box<dyn Protocol + '_>,
+    events: &MasterEvents,
+    writer: &WriteQueue,
+    stop: &StopFlag,
+    mut score: Score,
+    alive: &dyn Fn() -> bool,
+) -> Result<(), RoleError> {
+    let mut presence = Presence::default();
+    let mut ticked = Clock::now();
+    let mut more = false;
+    while !stop.is_set() {
+        protocol.wait(events, if more { Duration::ZERO } else { TICK })?;
+        more = protocol.receive()?;
+        for event in events.take() {
+            protocol.master_event(event, Clock::now());
+        }
+        let now = Clock::now();
+        if now.is_past(ticked.at, TICK) {
+            ticked = now;
+            protocol.tick(now);
+            presence.changed |= protocol.presence_changed();
+            if presence.is_due(now.at) {
+                writer.push(Task::Connected(protocol.connected()));
+                exit_if_oversized()?;
+            }
+        }
+        score.tick(|| protocol.counters());
+        if !(stop.is_set() || alive() && protocol.alive()) {
+            return Err(thread_ended());
+        }
+    }
+    // The list must not outlive the gateway.
+    writer.push(Task::Connected(BTreeMap::new()));
+    protocol.close();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::{Receiver, Select, TryRecvError};
+    use std::net::Ipv4Addr;
+    use std::sync::{Arc, Mutex};
+
+    /// A gateway without sockets: its peers are a channel, and it writes down what it is asked to do.
+    struct Double {
+        peers: Receiver<&'static str>,
+        stop: StopFlag,
+        done: Arc<Mutex<Vec<String>>>,
+        connected: BTreeMap<MinionId, IpAddr>,
+        changed: bool,
+    }
+
+    impl Double {
+        fn note(&self, what: impl Into<String>) {
+            self.done.lock().unwrap().push(what.into());
+        }
+    }
+
+    impl Protocol for Double {
+        fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+            let mut select = Select::new();
+            select.recv(&self.peers);
+            select.recv(events.receiver());
+            let _ = select.ready_timeout(limit);
+            Ok(())
+        }
+
+        fn receive(&mut self) -> Result<bool, RoleError> {
+            match self.peers.try_recv() {
+                Ok("stop") => self.stop.set(),
+                Ok(id) => {
+                    self.note(id);
+                    let address = Ipv4Addr::LOCALHOST.into();
+                    self.connected.insert(id.parse().unwrap(), address);
+                    self.changed = true;
+                }
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return Err(thread_ended()),
+            }
+            Ok(!self.peers.is_empty())
+        }
+
+        fn master_event(&mut self, event: MasterEvent, _: Clock) {
+            match event {
+                MasterEvent::Job(order) => self.note(format!("job {}", order.jid)),
+                MasterEvent::Key { id, .. } => self.note(format!("key {id}")),
+            }
+        }
+
+        fn tick(&mut self, _: Clock) {}
+
+        fn counters(&self) -> Map {
+            Map::new()
+        }
+
+        fn presence_changed(&mut self) -> bool {
+            std::mem::take(&mut self.changed)
+        }
+
+        fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
+            self.connected.clone()
+        }
+
+        fn close(self: Box<Self>) {
+            self.note("closed");
+        }
+    }
+
+    struct Setup {
+        done: Arc<Mutex<Vec<String>>>,
+        tasks: Receiver<Task>,
+        result: Result<(), RoleError>,
+    }
+
+    fn serve_double(messages: &[&'static str], keys: &[&str], alive: bool) -> Setup {
+        let (says, peers) = crossbeam_channel::unbounded();
+        let (events, bus) = master_events::queue().unwrap();
+        let (writer, tasks) = writer::queue();
+        let stop = StopFlag::default();
+        let done = Arc::default();
+        let double = Double {
+            peers,
+            stop: stop.clone(),
+            done: Arc::clone(&done),
+            connected: BTreeMap::new(),
+            changed: false,
+        };
+        for id in keys {
+            bus.send(MasterEvent::Key {
+                id: (*id).to_owned(),
+                deleted: false,
+            });
+        }
+        messages.iter().for_each(|one| says.send(one).unwrap());
+        if messages.last() == Some(&"stop") {
+            std::mem::forget(says);
+        }
+        let score = Score::inherited("gateway-double");
+        let double = Box::new(double);
+        let result = serve(double, &events, &writer, &stop, score, &|| alive);
+        drop(writer);
+        Setup {
+            done,
+            tasks,
+            result,
+        }
+    }
+
+    #[test]
+    fn peers_and_the_master_get_their_turns() {
+        let setup = serve_double(&["a1", "a2", "stop"], &["k1", "k2"], true);
+        setup.result.unwrap();
+        let done = setup.done.lock().unwrap();
+        let mut sorted = done.clone();
+        sorted.sort();
+        assert_eq!(sorted, ["a1", "a2", "closed", "key k1", "key k2"]);
+        assert_eq!(done.last().unwrap(), "closed");
+        assert!(done.iter().position(|d| d == "a1") < done.iter().position(|d| d == "a2"));
+        // The last list is empty.
+        let lists: Vec<_> = setup.tasks.iter().collect();
+        assert!(matches!(lists.last(), Some(Task::Connected(who)) if who.is_empty()));
+    }
+
+    #[test]
+    fn a_thread_that_ends_ends_the_role() {
+        let setup = serve_double(&["a1"], &[], false);
+        assert!(setup.result.is_err());
+        // A peer's channel without a sender is a thread that has ended, too.
+        let setup = serve_double(&["a1"], &[], true);
+        assert!(setup.result.is_err());
+        assert_eq!(*setup.done.lock().unwrap(), ["a1"]);
+        assert!(
+            setup
+                .tasks
+                .iter()
+                .all(|task| matches!(task, Task::Connected(_)))
+        );
+    }
+}
