@@ -80,7 +80,7 @@ impl KeyAdmission {
         })
     }
 
-    /// If there is no key any more, its id is anybody's again. Until [`Door::unbar`], who had it is not let in.
+    /// If there is no key any more, its id is anybody's again. Until [`KeyAdmission::unbar`], who had it is not let in.
     pub fn forget(&mut self, id: &MinionId) {
         self.keys.forget(id);
         if self.keys.standing(id) == Standing::Unknown {
