@@ -108,7 +108,11 @@ fn a_list_of_masters_is_heard_at_once() {
     eventually("the minion has the job", || job.exists());
     stop(&mut masters[1]);
     answers(&masters[0], &mut first);
-    eventually("the result waits", || minion.waiting_results() == 1);
+    let returned = format!("job {waiting} has returned");
+    eventually("the job has ended", || {
+        let log = std::fs::read_to_string(minion.path("log"));
+        log.is_ok_and(|log| log.contains(&returned))
+    });
     masters[1].restart();
     let mut second = listen(&masters[1]);
     answers(&masters[1], &mut second);
