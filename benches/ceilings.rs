@@ -5,7 +5,8 @@
 //! the masters need. `--quick` does little of each; `--json` prints one object. Nothing fails for being
 //! slow.
 
-use halite::store::jobs::{JobStore, joblog::JobLog};
+use halite::store::jobs::JobStore;
+use halite::store::local::JobLog;
 use halite::sys::procs;
 use halite::wire::ids::{JidClock, MinionId};
 use halite::wire::{Map, Value};

@@ -7,7 +7,8 @@ use halite::arena::runtime::engine::{End, Host, Limits, Running, Spec, interpret
 use halite::arena::wire::{Channel, Mode, Stream, Uuid};
 use halite::crypto::{Backend, Crypticle, Encryption, KeyString, RsaPrivate, Signing};
 use halite::jinja::{Environment, EnvironmentOptions, Obj};
-use halite::store::minions::{Layout, MinionCache, MinionInventory};
+use halite::store::local::{Layout, LocalMinions};
+use halite::store::minions::{MinionCache, MinionInventory};
 use halite::target::{Inventory, Target};
 use halite::wire::ids::MinionId;
 use halite::wire::msgpack::{self, Profile};
@@ -187,7 +188,7 @@ fn targets(c: &mut Criterion) {
 /// The same minions in files, below the index of the master's cache.
 fn index(c: &mut Criterion) {
     let dir = tempfile::tempdir().expect("a directory");
-    let cache = MinionCache::new(dir.path(), Layout::Split);
+    let cache = LocalMinions::new(dir.path(), Layout::Split);
     let fleet = Fleet::new();
     for (id, grains) in fleet.ids.iter().zip(&fleet.grains) {
         cache

@@ -135,7 +135,7 @@ fn copy(options: &Options, config: MasterConfig) -> Result<CopyResults, CopyErro
     let sources: Vec<PathBuf> = sources.iter().map(real).collect();
     let target = resolve_target(options.kind(), &config, options.target.clone());
     let (tgt, tgt_type) = target.unwrap_or_else(|e| std::process::exit(fail(e, EXIT_USAGE)));
-    let jobs = halite_store::open::job_store(&config);
+    let jobs = halite_store::Stores::open(&config).jobs;
     let size = usize::try_from(config.salt_cp_chunk_size).unwrap_or(98_304);
     let patience = GatherTimeouts {
         timeout: Duration::from_secs(options.timeout.unwrap_or(config.timeout)),
@@ -148,7 +148,7 @@ fn copy(options: &Options, config: MasterConfig) -> Result<CopyResults, CopyErro
     let mut copy = FileCopy {
         client: &mut client,
         events: &mut events,
-        jobs: &jobs,
+        jobs: &*jobs,
         patience,
         target: Job {
             tgt,

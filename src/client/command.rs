@@ -43,13 +43,13 @@ pub fn run(
     command: CmdJob,
     stop: &StopFlag,
 ) -> Result<CmdReturns, ClientError> {
-    let jobs = halite_store::open::job_store(config);
+    let jobs = halite_store::Stores::open(config).jobs;
     let mut client = LocalClient::new(config.clone());
     let mut events = client.listen()?;
     let mut session = JobSession {
         client: &mut client,
         events: &mut events,
-        jobs: &jobs,
+        jobs: &*jobs,
         patience: GatherTimeouts {
             timeout: Duration::from_secs(command.timeout.unwrap_or(config.timeout)),
             find_job: Duration::from_secs(config.gather_job_timeout),

@@ -1,9 +1,9 @@
 //! What this host knows of the minions: accepted ids, cached grains and pillar.
 
 use halite_config::MasterConfig;
+use halite_store::Stores;
 use halite_store::keys::{IdList, KeyState};
 use halite_store::minions::{MinionCache, MinionInventory};
-use halite_store::open;
 use halite_target::MinionId;
 use halite_wire::Map;
 use std::io;
@@ -12,16 +12,17 @@ use std::sync::Arc;
 /// A look at the stores from outside the master's processes.
 pub struct Fleet {
     ids: IdList,
-    cache: MinionCache,
+    cache: Arc<dyn MinionCache>,
     caches_data: bool,
 }
 
 impl Fleet {
     /// Lists the accepted keys of the master that `config` describes.
     pub fn open(config: &MasterConfig) -> io::Result<Fleet> {
+        let stores = Stores::open(config);
         Ok(Fleet {
-            ids: open::key_store(config).list(KeyState::Accepted)?,
-            cache: open::minion_cache(config),
+            ids: stores.keys.list(KeyState::Accepted)?,
+            cache: stores.minions,
             caches_data: config.minion_data_cache,
         })
     }
@@ -30,7 +31,7 @@ impl Fleet {
     pub fn inventory(&self) -> MinionInventory<'_> {
         MinionInventory {
             ids: self.ids.clone(),
-            cache: &self.cache,
+            cache: &*self.cache,
             caches_data: self.caches_data,
         }
     }

@@ -9,6 +9,7 @@
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::{Event, Subscriber};
 use halite_master::events::TRIMMED;
+use halite_store::Stores;
 use halite_store::jobs::JobStore;
 use halite_wire::ids::{Jid, parse_return_tag};
 use halite_wire::{Map, Value};
@@ -144,7 +145,7 @@ impl<'a> Gather<'a> {
     /// Whether this is the id of a lower master's syndic, as the master has noted it.
     fn is_syndic(&self, id: &str) -> bool {
         let config = self.client.config();
-        config.order_masters && config.syndics().join(id).exists()
+        config.order_masters && Stores::open(config).syndics.contains(id)
     }
 
     /// Minions that are waited for.

@@ -4,22 +4,19 @@ use super::writer::{Task, WriteQueue};
 use halite_config::MasterConfig;
 use halite_crypto::{PublicKey, clean_key};
 use halite_master::admission::{Candidate, Verdict};
+use halite_store::Stores;
 use halite_store::gateways::GatewayStore;
-use halite_store::keys::{KeyState, KeyStore};
-use halite_store::open;
+use halite_store::keys::{KeyState, KeyStore, Version};
 use halite_wire::ids::MinionId;
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Ids whose standing is remembered; beyond this the table is emptied and fills again.
 const HELD: usize = 50_000;
 /// How long the number of keys that wait is believed.
 const COUNTED: Duration = Duration::from_secs(1);
-
-type Stamp = Option<(i64, i64, u64)>;
 
 /// What is known of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +64,10 @@ pub struct Newcomer<'a> {
 pub struct AgentKeys {
     config: MasterConfig,
     name: &'static str,
-    keys: KeyStore,
-    records: GatewayStore,
+    keys: Arc<dyn KeyStore>,
+    records: Arc<dyn GatewayStore>,
     writer: WriteQueue,
-    seen: HashMap<MinionId, ([Stamp; 4], Standing)>,
+    seen: HashMap<MinionId, ([Option<Version>; 4], Standing)>,
     waiting: Option<(Instant, usize)>,
     /// Times that there was no room.
     full: u64,
@@ -78,12 +75,17 @@ pub struct AgentKeys {
 
 impl AgentKeys {
     /// The key store that a configuration names, for the gateway `name`.
-    pub fn new(config: &MasterConfig, name: &'static str, writer: WriteQueue) -> AgentKeys {
+    pub fn new(
+        config: &MasterConfig,
+        stores: &Stores,
+        name: &'static str,
+        writer: WriteQueue,
+    ) -> AgentKeys {
         AgentKeys {
             config: config.clone(),
             name,
-            keys: open::key_store(config),
-            records: GatewayStore::new(&config.cachedir, name),
+            keys: stores.keys.clone(),
+            records: stores.gateways.of(name),
             writer,
             seen: HashMap::new(),
             waiting: None,
@@ -149,15 +151,15 @@ impl AgentKeys {
     /// # Errors
     /// Key or record cannot be read.
     pub fn look(&mut self, id: &MinionId) -> io::Result<Standing> {
-        let key = |state| self.keys.path(state, id);
-        let stamps = [
-            stamp(&key(KeyState::Rejected)),
-            stamp(&key(KeyState::Pending)),
-            stamp(&key(KeyState::Accepted)),
-            stamp(&self.records.path(id)),
+        let key = |state| self.keys.version(state, id);
+        let versions = [
+            key(KeyState::Rejected),
+            key(KeyState::Pending),
+            key(KeyState::Accepted),
+            self.records.version(id),
         ];
         if let Some((seen, standing)) = self.seen.get(id)
-            && *seen == stamps
+            && *seen == versions
         {
             return Ok(*standing);
         }
@@ -171,7 +173,7 @@ impl AgentKeys {
         if self.seen.len() >= HELD {
             self.seen.clear();
         }
-        self.seen.insert(id.clone(), (stamps, standing));
+        self.seen.insert(id.clone(), (versions, standing));
         Ok(standing)
     }
 
@@ -191,11 +193,11 @@ impl AgentKeys {
             grains: None,
             vouched: newcomer.vouched,
         };
-        let verdict = candidate.verdict(&self.config, &self.keys)?;
+        let verdict = candidate.verdict(&self.config, &*self.keys)?;
         // The record first: an accepted key without one would be nobody's.
         let fingerprint = newcomer.key.pkcs1_fingerprint();
         self.records.put(id, &fingerprint)?;
-        candidate.keep(&self.keys, verdict)?;
+        candidate.keep(&*self.keys, verdict)?;
         self.seen.remove(id);
         self.tell(&candidate, verdict);
         Ok(match verdict {
@@ -235,7 +237,7 @@ impl AgentKeys {
             grains: None,
             vouched: newcomer.vouched,
         };
-        candidate.keep(&self.keys, Verdict::Denied)?;
+        candidate.keep(&*self.keys, Verdict::Denied)?;
         self.tell(&candidate, Verdict::Denied);
         Ok(())
     }
@@ -259,9 +261,4 @@ impl AgentKeys {
             self.writer.push(event);
         }
     }
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    Some((meta.mtime(), meta.mtime_nsec(), meta.ino()))
 }

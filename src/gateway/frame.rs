@@ -12,7 +12,7 @@ use super::writer::{self, Presence, Task, WriteQueue};
 use halite_config::MasterConfig;
 use halite_master::roles::{RoleError, Roles, exit_if_oversized};
 use halite_master::score::Score;
-use halite_store::gateways::GatewayStore;
+use halite_store::Stores;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
@@ -75,6 +75,8 @@ pub struct Frame<'scope, 'env> {
     pub scope: &'scope Scope<'scope, 'env>,
     /// The master's options.
     pub config: &'env MasterConfig,
+    /// The master's stores.
+    pub stores: &'env Stores,
     /// Set when the role has to stop.
     pub stop: &'env StopFlag,
     /// What is to be written: returns, grains, events.
@@ -96,20 +98,23 @@ pub fn run(
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), RoleError> {
-    GatewayStore::new(&config.cachedir, gateway.name).create_dirs()?;
+    let stores = Stores::open(config);
+    stores.gateways.of(gateway.name).prepare()?;
     let (writer, tasks) = writer::queue();
     let (events, bus) = master_events::queue()?;
+    let stores = &stores;
     std::thread::scope(|scope| {
         let frame = Frame {
             scope,
             config,
+            stores,
             stop,
             writer: writer.clone(),
         };
         let done = (gateway.start)(&frame).and_then(|protocol| {
-            let writing = scope.spawn(|| writer::run(config, gateway.name, &tasks));
+            let writing = scope.spawn(|| writer::run(config, stores, gateway.name, &tasks));
             let listening =
-                scope.spawn(move || master_events::listen_to(config, roles, stop, &bus));
+                scope.spawn(move || master_events::listen_to(config, stores, roles, stop, &bus));
             let alive = || !writing.is_finished() && !listening.is_finished();
             let score = Score::inherited(gateway.role);
             serve(protocol, &events, &writer, stop, score, &alive)

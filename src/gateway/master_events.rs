@@ -6,8 +6,8 @@ use halite_config::MasterConfig;
 use halite_ipc::Event;
 use halite_master::events::TRIMMED;
 use halite_master::roles::Roles;
+use halite_store::Stores;
 use halite_store::jobs::JobStore;
-use halite_store::open;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, msgpack};
@@ -184,14 +184,14 @@ impl MasterEventSender {
 /// Listens to the event bus until the role is told to stop. Says that the role is ready once it is connected.
 pub fn listen_to(
     config: &MasterConfig,
+    stores: &Stores,
     roles: &Roles,
     stop: &StopFlag,
     events: &MasterEventSender,
 ) {
     let path = config.event_pub();
-    let jobs = open::job_store(config);
     let mut each = |event: Event| {
-        if let Some(event) = MasterEvent::of(&event, &jobs) {
+        if let Some(event) = MasterEvent::of(&event, &*stores.jobs) {
             events.send(event);
         }
     };
@@ -201,7 +201,6 @@ pub fn listen_to(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_store::jobs::joblog::JobLog;
     use halite_wire::msgpack::Profile;
 
     const JID: &str = "20261121092637195592";
@@ -222,14 +221,13 @@ mod tests {
 
     #[test]
     fn jobs_and_keys_are_heard() {
-        let dir = tempfile::tempdir().unwrap();
-        let jobs = JobLog::new(dir.path(), 86_400, None);
+        let jobs = &*halite_store::memory::stores().jobs;
         let tag = format!("salt/job/{JID}/new");
         let minions = vec!["a1".to_owned(), "a2".to_owned()];
         let data =
             halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => minions.clone()};
         assert_eq!(
-            ids(MasterEvent::of(&event(&tag, data.clone()), &jobs)),
+            ids(MasterEvent::of(&event(&tag, data.clone()), jobs)),
             minions
         );
         for other in [
@@ -237,10 +235,10 @@ mod tests {
             format!("salt/job/{JID}/ret/a1"),
             format!("syndic/s/salt/job/{JID}/new"),
         ] {
-            assert!(MasterEvent::of(&event(&other, data.clone()), &jobs).is_none());
+            assert!(MasterEvent::of(&event(&other, data.clone()), jobs).is_none());
         }
         let key = halite_wire::map! {"id" => "a1", "act" => "delete"};
-        let found = MasterEvent::of(&event("salt/key", key), &jobs);
+        let found = MasterEvent::of(&event("salt/key", key), jobs);
         assert!(matches!(
             found,
             Some(MasterEvent::Key { deleted: true, .. })
@@ -249,16 +247,15 @@ mod tests {
 
     #[test]
     fn a_job_too_large_for_the_bus_is_looked_up() {
-        let dir = tempfile::tempdir().unwrap();
-        let jobs = JobLog::new(dir.path(), 86_400, None);
+        let jobs = &*halite_store::memory::stores().jobs;
         let jid: Jid = JID.parse().unwrap();
-        assert!(looked_up(&jid, &jobs, Duration::ZERO).is_none());
+        assert!(looked_up(&jid, jobs, Duration::ZERO).is_none());
         let minions = vec!["a1".to_owned()];
         let load =
             halite_wire::map! {"jid" => JID, "fun" => "test.ping", "arg" => Vec::<Value>::new()};
         jobs.save_load(&jid, &load, &minions, &[]).unwrap();
         let data = halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => TRIMMED};
         let tag = format!("salt/job/{JID}/new");
-        assert_eq!(ids(MasterEvent::of(&event(&tag, data), &jobs)), minions);
+        assert_eq!(ids(MasterEvent::of(&event(&tag, data), jobs)), minions);
     }
 }

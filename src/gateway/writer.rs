@@ -6,16 +6,15 @@ use halite_client::keys as operator;
 use halite_config::MasterConfig;
 use halite_master::events::Bus;
 use halite_master::returns;
+use halite_store::Stores;
 use halite_store::gateways::{GatewayStore, REFRESH};
-use halite_store::jobs::JobStore;
 use halite_store::keys::KeyState;
-use halite_store::minions::MinionCache;
-use halite_store::open;
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Shortest time between two lists of connected minions.
@@ -82,14 +81,13 @@ impl WriteQueue {
 }
 
 /// Writes for the gateway `name` until every [`WriteQueue`] is dropped.
-pub fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
+pub fn run(config: &MasterConfig, stores: &Stores, name: &'static str, tasks: &Receiver<Task>) {
     let mut writer = Writer {
         config,
         name,
-        jobs: Box::new(open::job_store(config)),
-        minions: open::minion_cache(config),
+        stores: stores.clone(),
         bus: Bus::new(config),
-        records: GatewayStore::new(&config.cachedir, name),
+        records: stores.gateways.of(name),
     };
     for task in tasks {
         writer.work(task);
@@ -99,10 +97,9 @@ pub fn run(config: &MasterConfig, name: &'static str, tasks: &Receiver<Task>) {
 struct Writer<'a> {
     config: &'a MasterConfig,
     name: &'static str,
-    jobs: Box<dyn JobStore>,
-    minions: MinionCache,
+    stores: Stores,
     bus: Bus,
-    records: GatewayStore,
+    records: Arc<dyn GatewayStore>,
 }
 
 impl Writer<'_> {
@@ -128,7 +125,7 @@ impl Writer<'_> {
         let stamp = halite_ipc::stamp_now(self.config.salt_series.stamp_style());
         load.set("_stamp", stamp);
         let store = self.config.job_cache;
-        if let Err(e) = returns::hand_in(&*self.jobs, &mut self.bus, store, jid, id, load) {
+        if let Err(e) = returns::hand_in(&*self.stores.jobs, &mut self.bus, store, jid, id, load) {
             log::error!("the return of {id} for the job {jid} cannot be stored: {e}");
         }
     }
@@ -138,11 +135,11 @@ impl Writer<'_> {
             return;
         }
         // Minions send their traits with every hello, often twice.
-        let held = self.minions.get(id);
+        let held = self.stores.minions.get(id);
         if held.is_some_and(|data| *data.grains == *grains) {
             return;
         }
-        if let Err(e) = self.minions.store(id, grains, &Map::new()) {
+        if let Err(e) = self.stores.minions.store(id, grains, &Map::new()) {
             log::error!("the grains of {id} cannot be stored: {e}");
             return;
         }

@@ -101,7 +101,7 @@ impl Candidate<'_> {
     ///
     /// # Errors
     /// The key store cannot be read.
-    pub fn verdict(&self, config: &MasterConfig, keys: &KeyStore) -> io::Result<Verdict> {
+    pub fn verdict(&self, config: &MasterConfig, keys: &dyn KeyStore) -> io::Result<Verdict> {
         let stored = keys
             .state(self.id)?
             .map(|(state, key)| (state, key == self.presented));
@@ -118,7 +118,7 @@ impl Candidate<'_> {
     }
 
     /// `salt/daemons/masterapi.py AutoKey.check_autosign`: first match wins.
-    fn autosigned(&self, config: &MasterConfig, keys: &KeyStore) -> io::Result<bool> {
+    fn autosigned(&self, config: &MasterConfig, keys: &dyn KeyStore) -> io::Result<bool> {
         if self.vouched || config.auto_accept || listed(&config.autosign_file, self.id, config) {
             return Ok(true);
         }
@@ -135,7 +135,7 @@ impl Candidate<'_> {
     ///
     /// # Errors
     /// The key store cannot be written.
-    pub fn keep(&self, keys: &KeyStore, verdict: Verdict) -> io::Result<()> {
+    pub fn keep(&self, keys: &dyn KeyStore, verdict: Verdict) -> io::Result<()> {
         let id = self.id;
         match verdict {
             Verdict::Pending { store: true } => keys.put(KeyState::Pending, id, self.presented),

@@ -4,9 +4,9 @@ use super::roles::TOPOLOGY;
 use super::worker::tops::MODULE;
 use halite_config::MasterConfig;
 use halite_render::pillar::ext_pillar_names;
+use halite_store::Stores;
 use halite_store::files::absent_backends;
 use halite_store::keys::KeyState;
-use halite_store::open;
 use halite_sys::host::Host;
 use halite_wire::Value;
 use std::fmt::Write;
@@ -62,7 +62,7 @@ fn absent(config: &MasterConfig) -> Vec<String> {
 /// Where the configuration cannot serve the keys that are accepted, on this host.
 pub fn capacity(config: &MasterConfig) -> Vec<String> {
     // A directory that is not there yet has no keys.
-    let keys = open::key_store(config).list(KeyState::Accepted);
+    let keys = Stores::open(config).keys.list(KeyState::Accepted);
     let keys = keys.map_or(0, |ids| ids.len() as u64);
     super::capacity::warnings(config, keys, &Host::look())
 }

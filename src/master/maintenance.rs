@@ -13,8 +13,9 @@ use super::rotation::{Act, Rotation};
 use super::score::Score;
 use halite_config::MasterConfig;
 use halite_crypto::KeyString;
+use halite_store::Stores;
 use halite_store::jobs::JobStore;
-use halite_store::open;
+use halite_store::presence::connected_ids;
 use halite_store::tokens::TokenStore;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
@@ -24,7 +25,6 @@ use halite_wire::ids::JidClock;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often the rotation file is looked for. Salt does so every `loop_interval`, which
@@ -34,10 +34,8 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Runs the role until it is told to stop.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let shared = SharedSecret::inherited()?;
-    let jobs = open::job_store(config);
-    let tokens = TokenStore::new(&config.cachedir, open::hash_type(config));
+    let stores = Stores::open(config);
     let mut bus = Bus::new(config);
-    let dropfile = config.rotation_request();
     let files = super::fileserver_update::start(config, stop)?;
     let mut rotation = Rotation::new(
         Duration::from_secs(config.publish_session.max(1)),
@@ -51,8 +49,8 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut presence = Presence::default();
     roles.ready();
     while !stop.is_set() {
-        let deleted = take_dropfile(&dropfile, &config.id);
-        if let Some(act) = rotation.due(deleted, Instant::now())
+        let requested = stores.rotation.take();
+        if let Some(act) = rotation.due(requested, Instant::now())
             && rotate(act, &shared, &mut bus)?
         {
             (rotations, last) = (rotations + 1, unix_now());
@@ -63,12 +61,15 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         let interval = Duration::from_secs(config.loop_interval.max(1));
         if looped.is_none_or(|at| at.elapsed() >= interval) {
             looped = Some(Instant::now());
-            expire(&jobs, config.keep_jobs_seconds);
-            expire_owners(config);
-            if config.presence_events {
-                presence.look(config, &mut bus);
+            expire(&*stores.jobs, config.keep_jobs_seconds);
+            if config.keep_jobs_seconds > 0 {
+                let keep = Duration::from_secs(config.keep_jobs_seconds);
+                stores.owners.expire(keep);
             }
-            expire_tokens(&tokens);
+            if config.presence_events {
+                presence.look(config, &stores, &mut bus);
+            }
+            expire_tokens(&*stores.tokens);
         }
         score.tick(|| halite_wire::map! {"rotations" => rotations, "rotated" => last});
         pause(stop);
@@ -88,27 +89,6 @@ fn pause(stop: &StopFlag) {
     while Instant::now() < end && !stop.is_set() {
         std::thread::sleep(Duration::from_millis(100));
     }
-}
-
-/// Whether a rotation was asked for: a file of mode 0400 that is empty (3006) or holds the
-/// master's id (3007 and later; reference `salt-protocol.md` 4.4). It is removed.
-fn take_dropfile(path: &Path, id: &str) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let Ok(meta) = std::fs::symlink_metadata(path) else {
-        return false;
-    };
-    if !meta.is_file() || meta.permissions().mode() & 0o777 != 0o400 {
-        return false;
-    }
-    let asked = std::fs::read_to_string(path).is_ok_and(|text| text.is_empty() || text == id);
-    if let Err(e) = std::fs::remove_file(path) {
-        log::error!(
-            "{}: {e}; the AES key would be rotated again and again",
-            path.display()
-        );
-        return false;
-    }
-    asked
 }
 
 /// Does what the clock says; whether another key is in force now.
@@ -157,30 +137,11 @@ fn expire(jobs: &dyn JobStore, keep: u64) {
     }
 }
 
-fn expire_tokens(tokens: &TokenStore) {
+fn expire_tokens(tokens: &dyn TokenStore) {
     match tokens.expire(unix_now_f64()) {
         Ok(0) => {}
         Ok(n) => log::info!("{n} tokens have ended and were removed"),
         Err(e) => log::error!("ended tokens could not be removed: {e}"),
-    }
-}
-
-/// Removes the notes about who started a job, of jobs that are gone
-/// (`salt/daemons/masterapi.py clean_pub_auth`).
-fn expire_owners(config: &MasterConfig) {
-    if config.keep_jobs_seconds == 0 {
-        return;
-    }
-    let keep = Duration::from_secs(config.keep_jobs_seconds);
-    let Ok(entries) = std::fs::read_dir(config.job_owners()) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let age = entry.metadata().and_then(|m| m.modified());
-        let old = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > keep));
-        if old && let Err(e) = std::fs::remove_file(entry.path()) {
-            log::warn!("{}: {e}", entry.path().display());
-        }
     }
 }
 
@@ -189,8 +150,8 @@ fn expire_owners(config: &MasterConfig) {
 struct Presence(BTreeSet<String>);
 
 impl Presence {
-    fn look(&mut self, config: &MasterConfig, bus: &mut Bus) {
-        match halite_store::presence::connected_ids(config, None) {
+    fn look(&mut self, config: &MasterConfig, stores: &Stores, bus: &mut Bus) {
+        match connected_ids(config, stores, None) {
             Ok(found) => {
                 let ids = found.keys().map(ToString::to_string).collect();
                 for (tag, data) in self.events(ids) {
@@ -221,7 +182,6 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn presence_tells_who_came_and_went() {
@@ -244,25 +204,5 @@ mod tests {
         assert_eq!(p.events(set(&["a", "b"])), [present(&["a", "b"])]);
         let second = p.events(set(&["b", "c"]));
         assert_eq!(second, [change(&["c"], &["a"]), present(&["b", "c"])]);
-    }
-
-    #[test]
-    fn rotation_is_asked_for_by_mode_and_content() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".dfn");
-        let put = |text: &str, mode| {
-            let _ = std::fs::remove_file(&path);
-            std::fs::write(&path, text).unwrap();
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-        };
-        assert!(!take_dropfile(&path, "m"));
-        put("", 0o400);
-        assert!(take_dropfile(&path, "m") && !path.exists());
-        put("m", 0o400);
-        assert!(take_dropfile(&path, "m"));
-        put("other", 0o400);
-        assert!(!take_dropfile(&path, "m") && !path.exists());
-        put("", 0o644);
-        assert!(!take_dropfile(&path, "m"), "not written by a key tool");
     }
 }

@@ -18,7 +18,7 @@ use super::score;
 
 use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::KeyString;
-use halite_store::open;
+use halite_store::Stores;
 use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
 use halite_sys::fork::{self, RoleChild, fork_role};
 use halite_sys::memory::{IdleDetector, trim_memory};
@@ -146,10 +146,12 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
         make_dir(queues, 0o755).map_err(|e| named("sqlite_queue_dir", queues, e))?;
     }
     make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
-    let keys = open::key_store(config);
-    keys.create_dirs()
+    let stores = Stores::open(config);
+    stores
+        .keys
+        .prepare()
         .map_err(|e| named("pki_dir", &config.pki_dir, e))?;
-    open::session_store(config).create_dir()?;
+    stores.sessions.prepare()?;
     match raise_open_files(config.max_open_files) {
         Ok(limit) if limit < config.max_open_files => log::warn!(
             "the system allows {limit} open files, max_open_files asks for {}; each minion takes two",

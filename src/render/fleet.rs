@@ -2,11 +2,11 @@
 //! itself has no fleet.
 
 use halite_config::{MasterConfig, SaltSeries};
+use halite_store::Stores;
 use halite_store::cached_data::{CachedPart, cached_data};
-use halite_store::keys::{IdList, KeyState, KeyStore};
+use halite_store::keys::{IdList, KeyState};
 use halite_store::mine::query::{self, Question};
-use halite_store::minions::{MinionCache, MinionInventory};
-use halite_store::open;
+use halite_store::minions::MinionInventory;
 use halite_store::presence::connected_ids;
 use halite_target::{Inventory, Target};
 use halite_wire::ids::MinionId;
@@ -18,36 +18,34 @@ use std::sync::Arc;
 /// Accepted minions and their cached data.
 pub struct Fleet {
     config: MasterConfig,
-    keys: KeyStore,
-    minions: MinionCache,
+    stores: Stores,
 }
 
 impl Fleet {
     /// Opens the stores that `config` names; nothing is read yet.
     pub fn new(config: &MasterConfig) -> Fleet {
         Fleet {
-            keys: open::key_store(config),
-            minions: open::minion_cache(config),
+            stores: Stores::open(config),
             config: config.clone(),
         }
     }
 
     fn accepted(&self) -> Result<MinionInventory<'_>, String> {
-        let ids = self.keys.list(KeyState::Accepted);
+        let ids = self.stores.keys.list(KeyState::Accepted);
         Ok(self.known(ids.map_err(|e| e.to_string())?))
     }
 
     fn known(&self, ids: IdList) -> MinionInventory<'_> {
         MinionInventory {
             ids,
-            cache: &self.minions,
+            cache: &*self.stores.minions,
             caches_data: self.config.minion_data_cache,
         }
     }
 
     /// Whether a minion's key is accepted and its cached data match, as `CkMinions.check_minions` sees it.
     pub(super) fn matches(&self, id: &MinionId, target: &Target, nodegroups: &Map) -> bool {
-        let key = self.keys.get(KeyState::Accepted, id);
+        let key = self.stores.keys.get(KeyState::Accepted, id);
         let known = self.known(Arc::new(vec![id.clone()]));
         key.is_ok_and(|key| key.is_some())
             && !target.expected(&known, nodegroups).minions.is_empty()
@@ -74,10 +72,9 @@ impl Fleet {
             tgt_type,
             fun,
         };
-        let mines = open::mine_store(&self.config);
         Ok(query::get(
             &self.config,
-            &mines,
+            &*self.stores.mine,
             &self.accepted()?,
             &question,
         ))
@@ -89,7 +86,8 @@ impl Fleet {
         part: CachedPart,
         tgt: Option<(&Value, &str)>,
     ) -> Result<Map, String> {
-        cached_data(&self.config, &self.accepted()?, part, tgt)
+        let mine = &*self.stores.mine;
+        cached_data(&self.config, mine, &self.accepted()?, part, tgt)
     }
 
     /// Connected minions with their addresses; with `subset`, only these.
@@ -97,7 +95,7 @@ impl Fleet {
         &self,
         subset: Option<&[MinionId]>,
     ) -> Result<BTreeMap<MinionId, IpAddr>, String> {
-        connected_ids(&self.config, subset).map_err(|e| e.to_string())
+        connected_ids(&self.config, &self.stores, subset).map_err(|e| e.to_string())
     }
 
     /// Accepted minions that are not connected.

@@ -1,30 +1,31 @@
-//! What the master remembers of several minions at once: grains, pillar or mine
+//! What is cached of several minions at once: grains, pillar or mine
 //! (`salt/utils/master.py MasterPillarUtil`, as the runner `cache` asks it).
 
+use super::mine::MineStore;
 use super::minions::MinionInventory;
-use super::open;
 use halite_config::MasterConfig;
 use halite_target::Target;
 use halite_wire::{Map, Value};
 
-/// Which of it.
+/// Which part of the cached data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachedPart {
     /// Grains at the last refresh.
     Grains,
     /// Pillar at the last refresh.
     Pillar,
-    /// Values that the minion left.
+    /// Values of the mine.
     Mine,
 }
 
-/// Id -> data: of the minions that a target and its type mean, an empty map where there is
-/// nothing; without a target, of all of whom there is something.
+/// Id -> data: for the minions of a target (and its type), an empty map if nothing is cached; without a target, for all
+/// minions with cached data.
 ///
 /// # Errors
 /// The target is wrong, or something cannot be read.
 pub fn cached_data(
     config: &MasterConfig,
+    mine: &dyn MineStore,
     fleet: &MinionInventory,
     part: CachedPart,
     tgt: Option<(&Value, &str)>,
@@ -38,12 +39,11 @@ pub fn cached_data(
             expected.minions.to_vec()
         }
     };
-    let mines = open::mine_store(config);
     let mut out = Map::new();
     for id in ids {
         let data = match part {
             _ if !config.minion_data_cache => None,
-            CachedPart::Mine => mines.get(&id).map_err(text)?,
+            CachedPart::Mine => mine.get(&id).map_err(text)?,
             CachedPart::Grains => fleet.cache.get(&id).map(|data| (*data.grains).clone()),
             CachedPart::Pillar => fleet.cache.get(&id).map(|data| (*data.pillar).clone()),
         };

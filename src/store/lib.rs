@@ -1,4 +1,8 @@
-//! What the master keeps: keys, session keys, jobs, minion data, files.
+//! What a master stores: keys, session keys, jobs, data of minions, files.
+//!
+//! [`Stores`] is what the other rooms use: one trait per store, opened together, once per process. The stores of one master are files
+//! ([`local`]). [`memory`] is a second implementation, for tests of what uses stores; both pass the same tests.
+//! What belongs to one host is not behind a trait: the file server, mirrors of repositories, the audit log.
 
 pub mod audit;
 pub mod cached_data;
@@ -7,10 +11,65 @@ pub mod gateways;
 pub mod git;
 pub mod jobs;
 pub mod keys;
+pub mod local;
+pub mod memory;
 pub mod mine;
 pub mod minions;
-pub mod open;
 pub mod presence;
+pub mod records;
 pub mod sessions;
 pub mod tokens;
-pub mod transfer;
+
+use halite_config::MasterConfig;
+use halite_crypto::HashType;
+use std::io;
+use std::sync::Arc;
+
+/// All stores of one master. A clone is the same stores.
+#[derive(Clone)]
+pub struct Stores {
+    /// Keys of minions.
+    pub keys: Arc<dyn keys::KeyStore>,
+    /// Session keys.
+    pub sessions: Arc<dyn sessions::SessionStore>,
+    /// The job cache.
+    pub jobs: Arc<dyn jobs::JobStore>,
+    /// Grains and pillar of minions.
+    pub minions: Arc<dyn minions::MinionCache>,
+    /// The mine.
+    pub mine: Arc<dyn mine::MineStore>,
+    /// Tokens of external authentication.
+    pub tokens: Arc<dyn tokens::TokenStore>,
+    /// Which minion started a job.
+    pub owners: Arc<dyn records::JobOwners>,
+    /// Ids of syndics.
+    pub syndics: Arc<dyn records::Syndics>,
+    /// Records of gateways.
+    pub gateways: Arc<dyn gateways::GatewayStores>,
+    /// Requests for a new publication key.
+    pub rotation: Arc<dyn records::RotationRequests>,
+}
+
+impl Stores {
+    /// The stores that a configuration names. Nothing is read or made yet.
+    pub fn open(config: &MasterConfig) -> Stores {
+        local::open(config)
+    }
+
+    /// Prepares keys and session keys for their first write.
+    ///
+    /// # Errors
+    /// A directory cannot be made.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.keys.prepare()?;
+        self.sessions.prepare()
+    }
+}
+
+/// The hash of file names and fingerprints (option `hash_type`).
+pub fn hash_type(config: &MasterConfig) -> HashType {
+    config.hash_type.parse().unwrap_or(HashType::Sha256)
+}
+
+#[cfg(test)]
+mod tests;

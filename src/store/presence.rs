@@ -4,6 +4,7 @@
 //! As in Salt, minions behind one address cannot be told apart, and a minion whose grains are
 //! not cached is never seen. Agents of a gateway are connected where the gateway says so.
 
+use super::Stores;
 use super::gateways::GatewayStore;
 use halite_config::MasterConfig;
 use halite_sys::net;
@@ -20,13 +21,14 @@ use std::sync::Arc;
 /// The cache cannot be listed.
 pub fn connected_ids(
     config: &MasterConfig,
+    stores: &Stores,
     subset: Option<&[MinionId]>,
 ) -> io::Result<BTreeMap<MinionId, IpAddr>> {
     if !config.minion_data_cache {
         return Ok(BTreeMap::new());
     }
-    let cache = super::open::minion_cache(config);
-    let gateways = GatewayStore::all(&config.cachedir);
+    let cache = &stores.minions;
+    let gateways = stores.gateways.all();
     let mut found = of_gateways(&gateways, subset);
     let peers = peers(config);
     if peers.is_empty() {
@@ -36,14 +38,14 @@ pub fn connected_ids(
         Some(ids) => ids.to_vec(),
         None => cache.ids()?,
     };
-    // Their addresses may be those of a minion on the same host.
+    // Agents may have the address of a minion on the same host.
     ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
     let grains = |id: &MinionId| cache.get(id).map(|data| data.grains.clone());
     found.extend(among(&grains, ids, &peers));
     Ok(found)
 }
 
-/// Those of some minions that are connected, for somebody who holds their grains. Agents of gateways are not looked for.
+/// Which of some minions are connected, for callers that hold their grains. Agents of gateways are not looked for.
 pub fn connected_among(
     config: &MasterConfig,
     ids: &[MinionId],
@@ -65,7 +67,7 @@ fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
 }
 
 fn of_gateways(
-    gateways: &[GatewayStore],
+    gateways: &[Arc<dyn GatewayStore>],
     subset: Option<&[MinionId]>,
 ) -> BTreeMap<MinionId, IpAddr> {
     let mut found = BTreeMap::new();
@@ -100,12 +102,10 @@ fn among(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::minions::{Layout, MinionCache};
 
     #[test]
     fn an_address_of_the_grains_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = MinionCache::new(dir.path(), Layout::Split);
+        let cache = crate::memory::stores().minions;
         let list = |a: &str| Value::from(vec!["127.0.0.1".to_owned(), a.to_owned()]);
         for (id, grains) in [
             ("a", halite_wire::map! {"ipv4" => list("10.0.0.2")}),

@@ -1,149 +1,20 @@
-//! Session keys: one text per minion in `cachedir/sessions/<id>`, created at sign-in,
-//! kept across restarts (reference `salt-protocol.md` 4.3).
+//! Session keys of minions, made at sign-in and kept across restarts (reference `salt-protocol.md` 4.3).
 
 use halite_crypto::KeyString;
-use halite_sys::daemon::{make_dir, write_atomic, write_new};
 use halite_wire::ids::MinionId;
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
 
-/// The session key files of one master.
-#[derive(Clone, Debug)]
-pub struct SessionStore {
-    dir: PathBuf,
-    lifetime: Duration,
-}
+/// Where session keys are stored.
+pub trait SessionStore: Send + Sync {
+    /// Prepares the store for its first write.
+    fn prepare(&self) -> io::Result<()>;
 
-impl SessionStore {
-    /// Sessions below `cachedir` that live for `lifetime` (option `publish_session`).
-    pub fn new(cachedir: &std::path::Path, lifetime: Duration) -> SessionStore {
-        SessionStore {
-            dir: cachedir.join("sessions"),
-            lifetime,
-        }
-    }
+    /// The key of `id`; `None` if there is none, or it has expired.
+    fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>>;
 
-    /// Makes the directory, readable by its owner only.
-    pub fn create_dir(&self) -> io::Result<()> {
-        make_dir(&self.dir, 0o700)
-    }
+    /// The key of `id`, made now if there is none or it has expired. Several processes that ask at once get the same.
+    fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString>;
 
-    /// The key of `id` if there is one that has not expired.
-    pub fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>> {
-        let path = self.dir.join(id.as_str());
-        let meta = match std::fs::metadata(&path) {
-            Ok(meta) if meta.is_file() => meta,
-            Ok(_) => return Ok(None),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        if meta.modified()?.elapsed().unwrap_or_default() > self.lifetime_of(id) {
-            return Ok(None);
-        }
-        let text = std::fs::read_to_string(&path)?;
-        // A damaged file counts as none: the next sign-in writes a good one.
-        Ok(KeyString::from_text(text.trim()).ok())
-    }
-
-    /// The whole lifetime less up to an eighth, by the id: a fleet that signed in together, after a restart say, must not
-    /// have to do so together once a day.
-    fn lifetime_of(&self, id: &MinionId) -> Duration {
-        let share = crc32fast::hash(id.as_str().as_bytes()) % 1024;
-        self.lifetime - self.lifetime / 8 * share / 1024
-    }
-
-    /// The key of `id`, made now if there is none or it has expired.
-    pub fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString> {
-        if let Some(key) = self.get(id)? {
-            return Ok(key);
-        }
-        let key = KeyString::generate();
-        let path = self.dir.join(id.as_str());
-        match write_new(&path, key.as_str().as_bytes(), 0o600) {
-            Ok(()) => return Ok(key),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-        }
-        // Two workers may sign the same minion in at once; then the other's key, which was not there a moment ago, holds for both.
-        if let Some(other) = self.get(id)? {
-            return Ok(other);
-        }
-        // Expired or damaged.
-        write_atomic(&path, key.as_str().as_bytes(), 0o600)?;
-        Ok(key)
-    }
-
-    /// Forgets the key of `id`.
-    pub fn remove(&self, id: &MinionId) -> io::Result<()> {
-        match std::fs::remove_file(self.dir.join(id.as_str())) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workers_agree_on_a_new_key() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = SessionStore::new(dir.path(), Duration::from_secs(60));
-        store.create_dir().unwrap();
-        let id: MinionId = "m".parse().unwrap();
-        assert!(store.get(&id).unwrap().is_none());
-        // Often, since who comes between whom is chance.
-        for _ in 0..200 {
-            store.remove(&id).unwrap();
-            let keys: Vec<KeyString> = std::thread::scope(|s| {
-                let workers: Vec<_> = (0..8)
-                    .map(|_| s.spawn(|| store.get_or_create(&id).unwrap()))
-                    .collect();
-                workers.into_iter().map(|w| w.join().unwrap()).collect()
-            });
-            let kept = store.get(&id).unwrap().unwrap();
-            assert!(keys.iter().all(|k| *k == kept));
-        }
-        assert_eq!(
-            std::fs::read_dir(dir.path().join("sessions"))
-                .unwrap()
-                .count(),
-            1
-        );
-    }
-
-    #[test]
-    fn sessions_of_a_fleet_do_not_end_together() {
-        let day = Duration::from_secs(86_400);
-        let store = SessionStore::new(std::path::Path::new("/"), day);
-        let ids = (0..1000).map(|n| format!("web{n}").parse().unwrap());
-        let mut ends: Vec<Duration> = ids.map(|id| store.lifetime_of(&id)).collect();
-        ends.sort_unstable();
-        ends.dedup();
-        assert!(ends.len() > 500, "{}", ends.len());
-        assert!(ends[0] >= day / 8 * 7 && ends[ends.len() - 1] <= day);
-        assert!(ends[ends.len() - 1] - ends[0] > day / 9);
-    }
-
-    #[test]
-    fn old_and_damaged_keys_are_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = SessionStore::new(dir.path(), Duration::from_secs(60));
-        store.create_dir().unwrap();
-        let id: MinionId = "m".parse().unwrap();
-        let first = store.get_or_create(&id).unwrap();
-        let file = std::fs::File::open(dir.path().join("sessions/m")).unwrap();
-        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(61))
-            .unwrap();
-        assert!(store.get(&id).unwrap().is_none(), "it has lived its time");
-        assert!(store.get_or_create(&id).unwrap() != first);
-        std::fs::write(dir.path().join("sessions/m"), "junk").unwrap();
-        assert!(store.get(&id).unwrap().is_none());
-        let healed = store.get_or_create(&id).unwrap();
-        assert!(store.get(&id).unwrap() == Some(healed));
-        store.remove(&id).unwrap();
-        assert!(store.get(&id).unwrap().is_none());
-    }
+    /// Removes the key of `id`.
+    fn remove(&self, id: &MinionId) -> io::Result<()>;
 }

@@ -8,7 +8,6 @@ use halite_channel::channel::{Channel, Reply};
 use halite_channel::session::lock;
 use halite_config::MinionConfig;
 use halite_store::jobs::JobStore;
-use halite_store::jobs::joblog::JobLog;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 use rand::Rng;
@@ -25,7 +24,7 @@ pub(super) struct Carrier {
     pub master: usize,
     pub shared: Arc<Shared>,
     pub channel: Channel,
-    pub jobs: JobLog,
+    pub jobs: Arc<dyn JobStore>,
     pub upper: Arc<MinionConfig>,
     /// Between two messages.
     pub pause: Duration,

@@ -23,7 +23,7 @@ use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::session::{Session, lock};
 use halite_config::{MasterConfig, MinionConfig};
 use halite_ipc::Subscriber;
-use halite_store::open;
+use halite_store::Stores;
 use halite_sys::daemon::{PidFile, Report, make_dir};
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
@@ -300,7 +300,7 @@ fn carry(master: &MasterConfig, pause: Duration) -> Carry {
         master: plan.master,
         shared: plan.shared.clone(),
         channel,
-        jobs: open::job_store(&master),
+        jobs: Stores::open(&master).jobs,
         upper: plan.upper.clone(),
         pause,
         keep,

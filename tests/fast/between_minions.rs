@@ -178,8 +178,7 @@ fn returns_of_others_come_through_syndics_only() {
         map! {"load" => vec![Value::from(one)]}
     };
     let kept = |master: &Master| {
-        let jobs = halite::store::open::job_store(&master.config());
-        use halite::store::jobs::JobStore;
+        let jobs = halite::store::Stores::open(&master.config()).jobs;
         jobs.get(&jid.parse().unwrap())
             .unwrap()
             .map(|job| job.returns)

@@ -142,8 +142,8 @@ fn the_check_of_a_configuration_counts_keys() {
     };
     assert!(!check().contains("warning"), "{}", check());
     let config = halite::config::load_master(dir.path()).unwrap();
-    let keys = halite::store::open::key_store(&config);
-    keys.create_dirs().unwrap();
+    let keys = halite::store::Stores::open(&config).keys;
+    keys.prepare().unwrap();
     for id in ["a", "b"] {
         let accepted = halite::store::keys::KeyState::Accepted;
         keys.put(accepted, &id.parse().unwrap(), "key").unwrap();

@@ -2,7 +2,6 @@
 //! and what was acknowledged is in the job cache.
 
 use halite::client::swarm::Swarm;
-use halite::store::jobs::JobStore;
 use halite::sys::procs;
 use halite::wire::zmtp;
 use nix::sys::signal::Signal;
@@ -51,7 +50,7 @@ impl Fleet {
         );
         let published = self.master.publish_ping("*");
         assert_eq!(published.minions.len(), MINIONS);
-        let jobs = halite::store::open::job_store(&self.master.config());
+        let jobs = halite::store::Stores::open(&self.master.config()).jobs;
         let jid = published.jid.parse().unwrap();
         eventually(&format!("answers of all after {after}"), || {
             jobs.get(&jid)
@@ -100,7 +99,7 @@ fn compare(master: &Master, acknowledged: &[(String, String)]) {
     for (jid, id) in acknowledged {
         by_jid.entry(jid).or_default().insert(id);
     }
-    let jobs = halite::store::open::job_store(&master.config());
+    let jobs = halite::store::Stores::open(&master.config()).jobs;
     for (jid, ids) in by_jid {
         let job = jobs.get(&jid.parse().unwrap()).unwrap().unwrap_or_default();
         let kept: BTreeSet<&str> = job.returns.iter().map(|r| r.id.as_str()).collect();

@@ -6,7 +6,6 @@
 //! minion's (the CLI tells it as `[Lost]`, see tests/stock/interop/mod.rs).
 
 use halite::client::local::Job;
-use halite::store::jobs::JobStore;
 use halite::sys::procs;
 use halite::wire::ids::Jid;
 use rand::rngs::StdRng;
@@ -255,7 +254,7 @@ fn no_job_is_lost_or_done_twice() {
     let minion = Minion::start(&dir, heard.port, asked.port);
     let (mut client, store) = (
         master.client(),
-        halite::store::open::job_store(&master.config()),
+        halite::store::Stores::open(&master.config()).jobs,
     );
     let mut publish = |arg: Vec<halite::wire::Value>, fun: &str| {
         let job = Job {

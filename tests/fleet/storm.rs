@@ -7,7 +7,6 @@
 //!     HALITE_STORM=10000 cargo test --release --test fleet -- storm:: --nocapture --test-threads 1
 
 use halite::client::swarm::Swarm;
-use halite::store::jobs::JobStore;
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -71,7 +70,7 @@ impl Storm {
             self.swarm.answered(),
             self.swarm.signed_in_again()
         );
-        let jobs = halite::store::open::job_store(&self.master.config());
+        let jobs = halite::store::Stores::open(&self.master.config()).jobs;
         let job = jobs.get(&published.jid.parse().unwrap()).unwrap().unwrap();
         let kept: BTreeSet<String> = job.returns.into_iter().map(|r| r.id).collect();
         let all = (0..self.count).map(|n| format!("sw-{n}")).collect();

@@ -7,7 +7,6 @@ use halite::config::load_master;
 use testing::{Stock, halite_program};
 
 use halite::client::gather::{Gather, GatherTimeouts, MinionOutcome};
-use halite::store::jobs::JobStore;
 use halite::wire::Value;
 use halite::wire::msgpack;
 use halite_ipc::{Event, Subscriber};
@@ -92,7 +91,7 @@ fn a_thousand_minions_sign_in_and_answer() {
     }
     let answers = 3 * MINIONS as u64;
     assert!(swarm.wait(LIMIT, |s| s.answered() >= answers));
-    let jobs = halite::store::open::job_store(&master.config());
+    let jobs = halite::store::Stores::open(&master.config()).jobs;
     for jid in &jids {
         let job = jobs.get(&jid.parse().unwrap()).unwrap().unwrap();
         let kept: BTreeSet<String> = job.returns.iter().map(|r| r.id.clone()).collect();
@@ -114,14 +113,14 @@ fn the_client_accounts_for_every_minion() {
     let mut client = master.client();
     let mut events = client.listen().unwrap();
     let published = master.publish_ping("*");
-    let jobs = halite::store::open::job_store(&config);
+    let jobs = halite::store::Stores::open(&config).jobs;
     let patience = GatherTimeouts {
         timeout: LIMIT,
         find_job: Duration::from_secs(10),
         together: true,
     };
     let mut returned = BTreeSet::new();
-    let mut gather = Gather::new(&mut client, &mut events, Some(&jobs), patience);
+    let mut gather = Gather::new(&mut client, &mut events, Some(&*jobs), patience);
     gather.add_job(&published);
     gather
         .run(&|| false, &mut |id, outcome| {

@@ -76,7 +76,7 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
     let mut store = ArenaStore::new(&config.cachedir);
     let kept = store.open()?;
     let key = halite_master::master_key(config)?.public();
-    let admission = KeyAdmission::new(config, &settings, key, frame.writer.clone())?;
+    let admission = KeyAdmission::new(config, frame.stores, &settings, key, frame.writer.clone())?;
     let parts = Parts {
         fleet: Fleet::new(rules(&settings, &topics), kept, Clock::now()),
         admission,

@@ -4,8 +4,9 @@ use super::finding::{Finding, Report, Verdict};
 use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::{PrivateKey, PublicKey};
 use halite_store::keys::KeyState;
-use halite_store::minions::{Layout, MinionCache};
-use halite_store::open;
+use halite_store::keys::KeyStore;
+use halite_store::local::{self, Layout, LocalMinions};
+use halite_store::minions::MinionCache;
 use std::fs;
 use std::path::Path;
 
@@ -51,7 +52,7 @@ fn master_key(config: &MasterConfig, report: &mut Report) {
 }
 
 fn minion_keys(config: &MasterConfig, report: &mut Report) {
-    let keys = open::key_store(config);
+    let keys = local::key_files(config);
     let mut counts = Vec::new();
     for state in KeyState::ALL {
         let dir = config.minion_keys(state.dir());
@@ -92,7 +93,7 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
 
 fn jobs(config: &MasterConfig, report: &mut Report) {
     let dir = config.stock_job_cache();
-    match open::stock_jobs(config).jids() {
+    match local::stock_jobs(config).jids() {
         Ok(jids) if jids.is_empty() => {}
         Ok(jids) => {
             let note = format!("{}; halite lists and shows them as its own", jids.len());
@@ -106,9 +107,9 @@ fn jobs(config: &MasterConfig, report: &mut Report) {
 /// Where stock 3006 or 3007 has left grains and pillar, and halite would look for those of 3008.
 fn layout(config: &MasterConfig, report: &mut Report) {
     let minions = |layout| {
-        let cache = MinionCache::new(&config.cachedir, layout);
+        let cache = LocalMinions::new(&config.cachedir, layout);
         let ids = cache.ids().unwrap_or_default();
-        ids.iter().filter(|id| cache.stamp(id).is_some()).count()
+        ids.iter().filter(|id| cache.version(id).is_some()).count()
     };
     let (old, new) = (minions(Layout::Combined), minions(Layout::Split));
     if old > 0 && new == 0 && config.salt_series == SaltSeries::S3008 {

@@ -3,11 +3,11 @@
 use super::TransferOptions;
 use super::transfer_report::TransferReport;
 use halite_config::{MasterConfig, Role, carry, inspect, load_master};
-use halite_store::jobs::transfer as jobs;
 use halite_store::keys::KeyState;
-use halite_store::minions::Layout;
-use halite_store::open;
-use halite_store::transfer::{self, MasterKey};
+use halite_store::keys::KeyStore;
+use halite_store::local::jobs::transfer as jobs;
+use halite_store::local::transfer::{self, MasterKey};
+use halite_store::local::{self, Layout};
 use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
 use halite_sys::process::hand_over;
 use std::fs;
@@ -56,8 +56,8 @@ pub(super) fn import(
     let mut more = vec![format!("{sign}.pem"), format!("{sign}.pub")];
     more.extend(source.master_pubkey_signature.clone());
     transfer_all(&source, &target, &more, how, &mut done)?;
-    let log = open::job_store(&target);
-    done.jobs = jobs::import(&open::stock_jobs(&source), &log, how.dry_run)
+    let log = local::job_log(&target);
+    done.jobs = jobs::import(&local::stock_jobs(&source), &log, how.dry_run)
         .map_err(|e| with_path(&source.stock_job_cache(), &e))?;
     if !how.dry_run {
         gpg_keys(&source, &target).map_err(|e| with_path(&target.pki_dir, &e))?;
@@ -93,8 +93,8 @@ pub(super) fn export(
     } else {
         transfer_all(&source, &target, &[], how, &mut done)?
     }
-    let log = open::job_store(&source);
-    done.jobs = jobs::export(&log, &open::stock_jobs(&target), how.dry_run)
+    let log = local::job_log(&source);
+    done.jobs = jobs::export(&log, &local::stock_jobs(&target), how.dry_run)
         .map_err(|e| with_path(&source.job_log(), &e))?;
     if !how.dry_run {
         chown_all(&target)?;
@@ -110,7 +110,7 @@ fn transfer_all(
     how: TransferOptions,
     done: &mut TransferReport,
 ) -> Result<(), String> {
-    let (from, to) = (open::key_store(source), open::key_store(target));
+    let (from, to) = (local::key_files(source), local::key_files(target));
     let way = transfer_mode(how);
     done.master = transfer_master_key(source, target, more, how, false)?;
     done.keys = transfer::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
@@ -134,7 +134,7 @@ fn transfer_master_key(
         dry: how.dry_run || look,
         ..transfer_mode(how)
     };
-    let (from, to) = (open::key_store(source), open::key_store(target));
+    let (from, to) = (local::key_files(source), local::key_files(target));
     let key =
         transfer::master_key(&from, &to, more, way).map_err(|e| with_path(&target.pki_dir, &e))?;
     if key == MasterKey::Conflict {
@@ -173,7 +173,7 @@ fn layout_of(config: &MasterConfig) -> Layout {
     match (config.flavour, old, new) {
         (halite_config::Flavour::Salt, true, false) => Layout::Combined,
         (halite_config::Flavour::Salt, false, true) => Layout::Split,
-        _ => open::layout(config),
+        _ => local::layout(config),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What an import or export did, for people and for programs.
 
 use super::TransferOptions;
-use halite_store::jobs::transfer::JobTransfer;
 use halite_store::keys::KeyState;
-use halite_store::transfer::{DataTransfer, KeyTransfer, MasterKey};
+use halite_store::local::jobs::transfer::JobTransfer;
+use halite_store::local::transfer::{DataTransfer, KeyTransfer, MasterKey};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};

@@ -237,7 +237,7 @@ struct JobRun {
 
 impl JobRun {
     fn run(self, mut job: Job, config: MasterConfig) -> Result<i32, ClientError> {
-        let jobs = halite_store::open::job_store(&config);
+        let jobs = halite_store::Stores::open(&config).jobs;
         let patience = GatherTimeouts {
             timeout: Duration::from_secs(self.options.timeout.unwrap_or(config.timeout)),
             find_job: Duration::from_secs(config.gather_job_timeout),
@@ -263,7 +263,7 @@ impl JobRun {
         let mut session = JobSession {
             client: &mut client,
             events: &mut events,
-            jobs: &jobs,
+            jobs: &*jobs,
             patience,
             stop: &stop,
         };

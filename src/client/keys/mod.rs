@@ -11,8 +11,8 @@ pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature};
 use halite_config::{BusFraming, MasterConfig, SaltSeries};
 use halite_crypto::{HashType, PublicKey, clean_key, finger};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
-use halite_store::gateways::GatewayStore;
-use halite_store::keys::{KeyState, KeyStore, universal_newlines};
+use halite_store::Stores;
+use halite_store::keys::{KeyState, universal_newlines};
 use halite_target::Glob;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -54,7 +54,7 @@ pub struct KeyChanges {
 /// The keys of one master.
 pub struct Keys<'a> {
     config: &'a MasterConfig,
-    store: KeyStore,
+    stores: Stores,
     bus: KeyEventBus,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Keys<'a> {
     pub fn new(config: &'a MasterConfig) -> Keys<'a> {
         Keys {
             config,
-            store: KeyStore::new(&config.pki_dir),
+            stores: Stores::open(config),
             bus: KeyEventBus::Untried,
         }
     }
@@ -92,9 +92,9 @@ impl<'a> Keys<'a> {
             KeyState::Pending => &[KeyState::Rejected],
             KeyState::Rejected | KeyState::Denied => &[],
         };
-        let mut ids = self.store.list(state)?.to_vec();
+        let mut ids = self.stores.keys.list(state)?.to_vec();
         for state in over {
-            let stronger = self.store.list(*state)?;
+            let stronger = self.stores.keys.list(*state)?;
             if !stronger.is_empty() {
                 ids.retain(|id| stronger.binary_search(id).is_err());
             }
@@ -128,7 +128,7 @@ impl<'a> Keys<'a> {
         for (state, ids) in selection {
             let mut group = Vec::with_capacity(ids.len());
             for id in ids {
-                if let Some(text) = self.store.text(*state, id)? {
+                if let Some(text) = self.stores.keys.text(*state, id)? {
                     group.push((id.as_str().to_owned(), text));
                 }
             }
@@ -172,11 +172,11 @@ impl<'a> Keys<'a> {
 
     /// Fingerprints of minions that came in through the gateway of sysinspect, as its users see them.
     fn sysinspect_fingers(&self, selection: &Selection) -> io::Result<Vec<(String, String)>> {
-        let records = GatewayStore::new(&self.config.cachedir, SYSINSPECT);
+        let records = self.stores.gateways.of(SYSINSPECT);
         let mut out = Vec::new();
         for (state, ids) in selection {
             for id in ids.iter().filter(|id| records.knows(id)) {
-                let text = self.store.text(*state, id)?.unwrap_or_default();
+                let text = self.stores.keys.text(*state, id)?.unwrap_or_default();
                 let name = match state {
                     KeyState::Denied => format!("{id} (denied)"),
                     _ => id.to_string(),
@@ -237,7 +237,6 @@ impl<'a> Keys<'a> {
 
     fn change(&mut self, selection: &Selection, to: KeyState) -> io::Result<KeyChanges> {
         let mut out = KeyChanges::default();
-        self.store.create_dir(to)?;
         // As it stands before the change; every other copy of an id goes away with it, as
         // with 3008, so that the id is in one state afterwards.
         let before = self.listings()?;
@@ -269,7 +268,7 @@ impl<'a> Keys<'a> {
         let carries_key = self.config.salt_series == SaltSeries::S3008 && self.bus_is_open();
         let mut key = None;
         if verify || carries_key {
-            let Some(text) = self.store.text(from, id)? else {
+            let Some(text) = self.stores.keys.text(from, id)? else {
                 return Ok(ChangeResult::Gone);
             };
             if verify && let Err(why) = PublicKey::from_pem(&text) {
@@ -277,13 +276,13 @@ impl<'a> Keys<'a> {
             }
             key = carries_key.then(|| clean_key(&text));
         }
-        if !self.store.change(id, from, to)? {
+        if !self.stores.keys.change(id, from, to)? {
             return Ok(ChangeResult::Gone);
         }
         for (state, ids) in before {
             let other = *state != to && *state != from && *state != KeyState::Denied;
             if other && ids.binary_search(id).is_ok() {
-                self.store.delete(*state, id)?;
+                self.stores.keys.delete(*state, id)?;
             }
         }
         Ok(ChangeResult::Done(key))
@@ -292,7 +291,7 @@ impl<'a> Keys<'a> {
     fn listings(&self) -> io::Result<Vec<(KeyState, halite_store::keys::IdList)>> {
         KeyState::ALL
             .into_iter()
-            .map(|s| Ok((s, self.store.list(s)?)))
+            .map(|s| Ok((s, self.stores.keys.list(s)?)))
             .collect()
     }
 
@@ -323,7 +322,7 @@ impl<'a> Keys<'a> {
         before: &[(KeyState, halite_store::keys::IdList)],
     ) -> io::Result<bool> {
         if from == KeyState::Denied {
-            return self.store.delete(from, id);
+            return self.stores.keys.delete(from, id);
         }
         // A weaker copy must not come to life by the removal of the stronger one.
         let mut any = false;
@@ -332,7 +331,7 @@ impl<'a> Keys<'a> {
             .filter(|(state, _)| *state != KeyState::Denied)
         {
             if *state == from || ids.binary_search(id).is_ok() {
-                any |= self.store.delete(*state, id)?;
+                any |= self.stores.keys.delete(*state, id)?;
             }
         }
         Ok(any)

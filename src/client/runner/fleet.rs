@@ -2,8 +2,8 @@
 
 use super::{Function, RunContext, RunError, RunnerOutput};
 use halite_config::MasterConfig;
+use halite_store::Stores;
 use halite_store::keys::KeyState;
-use halite_store::open;
 use halite_wire::{Map, Value};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -38,7 +38,7 @@ fn read_metrics(path: &std::path::Path) -> io::Result<String> {
 }
 
 fn stopped_status(config: &MasterConfig, why: &str) -> io::Result<Map> {
-    let store = open::key_store(config);
+    let store = Stores::open(config).keys;
     let mut keys = Map::new();
     for state in [
         KeyState::Accepted,

@@ -4,7 +4,7 @@ use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::gather::MinionOutcome;
 use crate::local::Job;
-use halite_store::jobs::{JobStore, StoredJob, StoredReturn, description, metadata, stored_part};
+use halite_store::jobs::{StoredJob, StoredReturn, description, metadata, stored_part};
 use halite_target::fnmatch;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, msgpack};
@@ -159,7 +159,7 @@ fn check_ext_source(args: &Args, at: usize) -> Result<(), RunError> {
 
 /// A job; the exit status tells of one that is not kept.
 fn job(context: &mut RunContext, jid: &Jid) -> Result<Option<StoredJob>, RunError> {
-    let job = context.jobs.get(jid)?;
+    let job = context.stores.jobs.get(jid)?;
     if job.is_none() {
         context.run.retcode = 1;
         log::warn!(
@@ -337,6 +337,7 @@ fn list_jobs(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunE
     };
     report_query(context, args, 7);
     let out: Map = context
+        .stores
         .jobs
         .list()?
         .iter()
@@ -356,6 +357,7 @@ fn list_jobs_filter(context: &mut RunContext, args: &Args) -> Result<RunnerOutpu
     let without = args.flag_or_true(1, "filter_find_job");
     report_query(context, args, 4);
     let mut newest: Vec<Value> = context
+        .stores
         .jobs
         .list()?
         .iter()
@@ -386,7 +388,7 @@ fn last_run(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunEr
         ..Search::default()
     };
     report_query(context, args, 5);
-    let jobs = context.jobs.list()?;
+    let jobs = context.stores.jobs.list()?;
     let newest = jobs
         .iter()
         .rev()
@@ -394,7 +396,7 @@ fn last_run(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunEr
     let Some((jid, _)) = newest else {
         return Ok(Value::Bool(false).into());
     };
-    let job = context.jobs.get(jid)?.unwrap_or_default();
+    let job = context.stores.jobs.get(jid)?.unwrap_or_default();
     Ok(RunnerOutput {
         value: Value::Map(halite_wire::map! {jid => full(jid, &job)}),
         out: args.text(1, "outputter"),
@@ -437,6 +439,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
         let mut entry = describe(&jid, &load);
         entry.set("Running", pids);
         let returned: Vec<String> = context
+            .stores
             .jobs
             .get(&jid)?
             .map(|job| job.returns.into_iter().map(|r| r.id).collect())

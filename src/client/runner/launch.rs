@@ -136,7 +136,7 @@ pub fn run_as(
     }
     let data = context.run.fire("ret", data);
     if launch.keep {
-        keep(&context.config, &context.jobs, &launch.jid, data);
+        keep(&context.config, &*context.stores.jobs, &launch.jid, data);
     }
     let inner = std::mem::replace(&mut context.run, outer);
     context.run.printer = inner.printer;

@@ -133,7 +133,7 @@ fn subset(args: &Args) -> Option<Vec<MinionId>> {
 }
 
 fn present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
-    let connected = connected_ids(&context.config, subset(args).as_deref())?;
+    let connected = connected_ids(&context.config, &context.stores, subset(args).as_deref())?;
     if args.flag(1, "show_ip") {
         let out: Map = connected
             .iter()
@@ -145,7 +145,7 @@ fn present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErr
 }
 
 fn not_present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
-    let connected = connected_ids(&context.config, None)?;
+    let connected = connected_ids(&context.config, &context.stores, None)?;
     let subset = subset(args);
     let accepted = crate::keys::Keys::new(&context.config).list(KeyState::Accepted)?;
     let out: Vec<Value> = accepted

@@ -6,7 +6,6 @@ use crate::fleet::Fleet;
 use crate::gather::MinionOutcome;
 use crate::local::Job;
 use halite_store::mine::query::{self, Question};
-use halite_store::open;
 use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -40,12 +39,7 @@ fn get(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
         tgt_type: &kind(args, 2).to_lowercase(),
         fun: &part(1, "fun"),
     };
-    let found = query::get(
-        config,
-        &open::mine_store(config),
-        &fleet.inventory(),
-        &question,
-    );
+    let found = query::get(config, &*context.stores.mine, &fleet.inventory(), &question);
     Ok(Value::from(found).into())
 }
 

@@ -33,7 +33,7 @@ pub use salt::command;
 
 use super::local::LocalClient;
 use halite_config::MasterConfig;
-use halite_store::jobs::joblog::JobLog;
+use halite_store::Stores;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::sync::OnceLock;
@@ -71,8 +71,8 @@ impl RunnerOutput {
 pub struct RunContext<'a> {
     /// The master's configuration.
     pub config: MasterConfig,
-    /// The master's job cache.
-    pub jobs: JobLog,
+    /// The master's stores.
+    pub stores: Stores,
     /// Set by Ctrl-C.
     pub stop: StopFlag,
     /// Shows tag and data of an event at once, pretty or on one line.
@@ -90,7 +90,7 @@ impl<'a> RunContext<'a> {
         show: &'a mut dyn FnMut(&str, &Value, bool),
     ) -> RunContext<'a> {
         RunContext {
-            jobs: halite_store::open::job_store(&config),
+            stores: Stores::open(&config),
             config,
             stop,
             show,

@@ -3,7 +3,6 @@
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_render::pillar::{PillarCompiler, PillarRequest};
-use halite_store::open;
 use halite_wire::Value;
 use halite_wire::ids::MinionId;
 use std::time::Duration;
@@ -52,7 +51,7 @@ fn prepare(context: &RunContext, args: &Args) -> Result<(PillarCompiler, PillarR
     let id: MinionId = name
         .parse()
         .map_err(|e| RunError::Unknown(format!("{e}")))?;
-    let cached = open::minion_cache(&context.config).get(&id);
+    let cached = context.stores.minions.get(&id);
     let grains = match cached {
         Some(data) => (*data.grains).clone(),
         None => halite_wire::map! {"fqdn" => name},

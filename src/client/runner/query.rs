@@ -39,7 +39,12 @@ pub fn query(
     };
     let mut out = no_keys(&published);
     let stop = context.stop.clone();
-    let mut gather = Gather::new(&mut client, &mut events, Some(&context.jobs), patience);
+    let mut gather = Gather::new(
+        &mut client,
+        &mut events,
+        Some(&*context.stores.jobs),
+        patience,
+    );
     gather.add_job(&published);
     gather.run(&|| stop.is_set(), &mut |id, outcome| {
         out.push((id.to_owned(), outcome));

@@ -7,7 +7,8 @@ use crate::keys::{
 };
 use halite_config::MasterConfig;
 use halite_crypto::{HashType, PrivateKey, finger};
-use halite_store::keys::{KeyState, KeyStore, universal_newlines};
+use halite_store::Stores;
+use halite_store::keys::{KeyState, universal_newlines};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
@@ -352,12 +353,11 @@ fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
         .unwrap_or_default()
         .parse()
         .map_err(|e| invalid(format!("{e}")))?;
-    let store = KeyStore::new(&context.config.pki_dir);
+    let store = Stores::open(context.config).keys;
     if store.get(KeyState::Accepted, &id)?.is_some() && !args.flag(2, "force") {
         return Ok(Value::Map(Map::new()));
     }
     let pair = pair(args.int(1, "keysize"))?;
-    store.create_dir(KeyState::Accepted)?;
     store.put(KeyState::Accepted, &id, pair.str("pub").unwrap_or_default())?;
     Ok(Value::Map(pair))
 }

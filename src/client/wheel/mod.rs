@@ -106,8 +106,8 @@ pub fn answer(config: &MasterConfig, call: &Call) -> Map {
     if !newer {
         answer.set("_stamp", data.get("_stamp").cloned());
     }
-    let jobs = halite_store::open::job_store(config);
-    keep(config, &jobs, &call.jid, data);
+    let jobs = halite_store::Stores::open(config).jobs;
+    keep(config, &*jobs, &call.jid, data);
     answer
 }
 

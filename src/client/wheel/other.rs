@@ -2,6 +2,7 @@
 
 use super::{Function, WheelContext};
 use crate::call::{Args, RunError};
+use halite_store::Stores;
 use halite_store::presence::connected_ids;
 use halite_wire::{Map, Value};
 
@@ -21,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn connected(context: &WheelContext, _: &Args) -> Result<Value, RunError> {
-    let ids = connected_ids(context.config, None)?;
+    let ids = connected_ids(context.config, &Stores::open(context.config), None)?;
     Ok(ids.keys().map(Value::from).collect::<Vec<_>>().into())
 }
 

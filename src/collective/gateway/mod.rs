@@ -26,7 +26,6 @@ use act::Clock;
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_gateway::Gateway;
 use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
-use halite_gateway::writer::WriteQueue;
 use halite_master::roles::RoleError;
 use inward::Inward;
 use inward::workers::Hands;
@@ -68,7 +67,7 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
         secure.trusts
     );
     let outward = if settings.outward {
-        Some(outward(config, &settings, &secure, &frame.writer)?)
+        Some(outward(frame, &settings, &secure)?)
     } else {
         None
     };
@@ -82,7 +81,7 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
         security: secure.security,
     };
     let inward = settings.inward.then(|| {
-        let (hands, news) = Hands::start(frame.scope, config, &settings, frame.stop);
+        let (hands, news) = Hands::start(frame.scope, config, frame.stores, &settings, frame.stop);
         let half = Inward::new(config, &settings, Clock::now());
         Inner { half, hands, news }
     });
@@ -90,15 +89,15 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
 }
 
 fn outward(
-    config: &MasterConfig,
+    frame: &Frame,
     settings: &CollectiveGateway,
     secure: &secure::Secure,
-    writer: &WriteQueue,
 ) -> Result<Outward, RoleError> {
     let bad = |e: crate::wire::BadName| RoleError::new(EXIT_CONFIG, e.to_string());
     let rules = Rules::new(settings, secure.security.caller()).map_err(bad)?;
-    let key = halite_master::master_key(config)?.public();
-    let mut keys = Keys::new(config, settings, key, writer.clone());
+    let key = halite_master::master_key(frame.config)?.public();
+    let writer = frame.writer.clone();
+    let mut keys = Keys::new(frame.config, frame.stores, settings, key, writer);
     let known = keys.sweep()?;
     Ok(Outward::new(rules, Box::new(keys), &known, Clock::now()))
 }

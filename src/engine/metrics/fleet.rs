@@ -1,11 +1,9 @@
 //! Figures of the fleet: keys by state, who is connected, versions, jobs that miss returns.
 
 use halite_config::MasterConfig;
-use halite_store::jobs::JobStore;
-use halite_store::jobs::joblog::JobLog;
-use halite_store::keys::{KeyState, KeyStore};
-use halite_store::minions::{MinionCache, Stamp};
-use halite_store::open;
+use halite_store::Stores;
+use halite_store::keys::KeyState;
+use halite_store::minions::DataVersion;
 use halite_sys::net;
 use halite_wire::Value;
 use halite_wire::ids::{Jid, MinionId};
@@ -35,16 +33,14 @@ pub struct Figures {
 
 /// What is remembered of one minion's grains.
 struct Known {
-    stamp: Stamp,
+    stored: DataVersion,
     version: String,
     addresses: Vec<IpAddr>,
 }
 
 /// Figures that are made anew when they are old and asked for.
 pub struct FleetView {
-    keys: KeyStore,
-    cache: MinionCache,
-    jobs: JobLog,
+    stores: Stores,
     known: HashMap<MinionId, Known>,
     /// Jobs that have all their returns.
     complete: BTreeSet<Jid>,
@@ -54,11 +50,9 @@ pub struct FleetView {
 
 impl FleetView {
     /// A view; nothing is read yet.
-    pub fn new(config: &MasterConfig) -> FleetView {
+    pub fn new(stores: Stores) -> FleetView {
         FleetView {
-            keys: open::key_store(config),
-            cache: open::minion_cache(config),
-            jobs: open::job_store(config),
+            stores,
             known: HashMap::new(),
             complete: BTreeSet::new(),
             figures: Figures::default(),
@@ -85,7 +79,7 @@ impl FleetView {
             KeyState::Denied,
         ] {
             // A directory that cannot be read has no keys that anybody could use.
-            let ids = self.keys.list(state).unwrap_or_default();
+            let ids = self.stores.keys.list(state).unwrap_or_default();
             figures.keys.insert(state.name(), ids.len());
             if state == KeyState::Accepted {
                 accepted = ids.to_vec();
@@ -109,12 +103,12 @@ impl FleetView {
     }
 
     fn remember(&mut self, id: &MinionId) -> Option<&Known> {
-        let Some(stamp) = self.cache.stamp(id) else {
+        let Some(stored) = self.stores.minions.version(id) else {
             self.known.remove(id);
             return None;
         };
-        if self.known.get(id).is_none_or(|k| k.stamp != stamp) {
-            let grains = self.cache.peek(id)?.grains;
+        if self.known.get(id).is_none_or(|k| k.stored != stored) {
+            let grains = self.stores.minions.peek(id)?.grains;
             let addresses = ["ipv4", "ipv6"]
                 .iter()
                 .filter_map(|grain| grains.get(grain))
@@ -123,7 +117,7 @@ impl FleetView {
                 .collect();
             let version = grains.str("saltversion").unwrap_or_default().to_owned();
             let known = Known {
-                stamp,
+                stored,
                 version,
                 addresses,
             };
@@ -134,7 +128,7 @@ impl FleetView {
 
     fn waiting_jobs(&mut self) -> usize {
         let since = jiff::Timestamp::now().as_second() - RECENT;
-        let recent = self.jobs.begun_since(since).unwrap_or_default();
+        let recent = self.stores.jobs.started_since(since).unwrap_or_default();
         let mut complete = BTreeSet::new();
         let mut waiting = 0;
         for jid in recent {
@@ -150,7 +144,7 @@ impl FleetView {
     }
 
     fn is_complete(&self, jid: &Jid) -> bool {
-        let Ok(Some(job)) = self.jobs.get(jid) else {
+        let Ok(Some(job)) = self.stores.jobs.get(jid) else {
             return true;
         };
         let returned: BTreeSet<&str> = job.returns.iter().map(|r| r.id.as_str()).collect();
@@ -177,8 +171,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = halite_wire::map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
-        let keys = open::key_store(&config);
-        keys.create_dirs().unwrap();
+        let stores = halite_store::memory::stores();
+        let (keys, jobs) = (&stores.keys, &stores.jobs);
         let (a, b): (MinionId, MinionId) = ("a".parse().unwrap(), "b".parse().unwrap());
         for id in [&a, &b] {
             keys.put(KeyState::Accepted, id, "key").unwrap();
@@ -187,14 +181,11 @@ mod tests {
             .unwrap();
         let grains =
             halite_wire::map! {"saltversion" => "3008.3", "ipv4" => vec!["192.0.2.1".to_owned()]};
-        open::minion_cache(&config)
-            .store(&a, &grains, &Map::new())
-            .unwrap();
-        let jobs = open::job_store(&config);
+        stores.minions.store(&a, &grains, &Map::new()).unwrap();
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 1);
         jobs.save_load(&jid, &Map::new(), &["a".into()], &[])
             .unwrap();
-        let mut view = FleetView::new(&config);
+        let mut view = FleetView::new(stores.clone());
         let figures = view.look(&config);
         assert_eq!(figures.keys[KeyState::Accepted.name()], 2);
         assert_eq!(figures.keys[KeyState::Pending.name()], 1);

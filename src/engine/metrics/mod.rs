@@ -16,6 +16,7 @@ use fleet::FleetView;
 use halite_config::MasterConfig;
 use halite_master::roles::{RoleError, Roles};
 use halite_master::score;
+use halite_store::Stores;
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
@@ -43,7 +44,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         config: config.clone(),
         board,
         own,
-        fleet: Mutex::new(FleetView::new(config)),
+        fleet: Mutex::new(FleetView::new(Stores::open(config))),
         told: AtomicU64::new(0),
     });
     let status = bind_status(&config.master_status())?;

@@ -3,8 +3,8 @@
 use super::named;
 use super::sink::{Sink, nap};
 use halite_config::MasterConfig;
-use halite_store::jobs::{JobUpdate, joblog::JobLog};
-use halite_store::open;
+use halite_store::Stores;
+use halite_store::jobs::{JobStore, JobUpdate};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::signals::StopFlag;
 use halite_wire::Value;
@@ -126,7 +126,7 @@ pub fn start(
     let archived = config.extra.get("archive_jobs").is_some_and(Value::truthy);
     let mut copier = Copier {
         queue: queue.clone(),
-        log: open::job_store(config),
+        log: Stores::open(config).jobs,
         reached: Point::read(dir.join(format!("{}.reached", sink.returner.name()))),
         sink,
         returns,
@@ -146,7 +146,7 @@ pub fn start(
 
 struct Copier {
     queue: Arc<JobQueue>,
-    log: JobLog,
+    log: Arc<dyn JobStore>,
     sink: Sink,
     returns: bool,
     /// Bytes of each job's file that are copied.
@@ -209,7 +209,7 @@ impl Copier {
         let (mut rows, mut octets) = (0, 0);
         for jid in jobs {
             let from = self.places.get(&jid).copied().unwrap_or(0);
-            let Some(news) = self.log.news(&jid, from)? else {
+            let Some(news) = self.log.updates(&jid, from)? else {
                 continue;
             };
             rows += news.returns.len() + 1;

@@ -14,12 +14,14 @@ pub mod throttle;
 mod token;
 
 use halite_config::MasterConfig;
+use halite_store::Stores;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::tokens::TokenStore;
 use halite_wire::{Map, Value};
 use roles::Blacklist;
 use rules::{AuthList, Call, Reach};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 use throttle::Throttle;
 
@@ -136,18 +138,17 @@ pub struct Unproven {
 pub struct Access {
     config: MasterConfig,
     blacklist: Blacklist,
-    tokens: TokenStore,
+    tokens: Arc<dyn TokenStore>,
     throttle: Throttle,
     audit: AuditLog,
 }
 
 impl Access {
     /// As configured.
-    pub fn new(config: &MasterConfig) -> Access {
-        let hash = halite_store::open::hash_type(config);
+    pub fn new(config: &MasterConfig, stores: &Stores) -> Access {
         Access {
             blacklist: Blacklist::parse(&config.publisher_acl_blacklist),
-            tokens: TokenStore::new(&config.cachedir, hash),
+            tokens: stores.tokens.clone(),
             throttle: Throttle::default(),
             audit: AuditLog::new(Path::new(&config.audit_log)),
             config: config.clone(),

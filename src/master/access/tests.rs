@@ -178,7 +178,7 @@ fn access(options: Map, users: &[&str]) -> (tempfile::TempDir, Access, HashMap<S
         std::fs::write(config.client_key(user), &key).unwrap();
         keys.insert((*user).to_owned(), key);
     }
-    let access = Access::new(&config);
+    let access = Access::new(&config, &halite_store::Stores::open(&config));
     (dir, access, keys)
 }
 

@@ -20,6 +20,7 @@ use super::roles::{RoleError, Roles, exit_if_oversized};
 use super::score::Score;
 use halite_config::{MasterConfig, WorkerPool};
 use halite_crypto::Crypticle;
+use halite_store::Stores;
 use halite_store::sessions::SessionStore;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::keep_freed;
@@ -32,6 +33,7 @@ use halite_wire::envelope::{Body, Envelope, Refusal, envelope_id, peek_cmd, peek
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Exit status for an address that cannot be bound, as Salt's (`salt/cli/daemons.py`).
@@ -452,14 +454,14 @@ impl Seen {
 
 /// Session keys for peeking.
 struct Sessions {
-    store: SessionStore,
+    store: Arc<dyn SessionStore>,
     held: HashMap<MinionId, Crypticle>,
 }
 
 impl Sessions {
     fn new(config: &MasterConfig) -> Sessions {
         Sessions {
-            store: halite_store::open::session_store(config),
+            store: Stores::open(config).sessions,
             held: HashMap::new(),
         }
     }

@@ -252,7 +252,7 @@ pub(crate) fn minion_event(
     }
     if let Some(tag) = load.str("tag").map(str::to_owned) {
         if worker.config.order_masters && tag == format!("syndic/{id}/start") {
-            syndic::register(worker, id)?;
+            worker.stores.syndics.put(id)?;
             worker.batch.fire(&tag, load);
             return Ok(Value::Nil);
         }
@@ -343,10 +343,10 @@ pub(crate) fn revoke_auth(
         log::warn!(minion:% = id; "{id} asked for its key to be deleted, which allow_minion_key_revoke forbids");
         return Ok(Value::Map(load));
     }
-    worker.keys.delete(KeyState::Accepted, id)?;
-    worker.sessions.remove(id)?;
+    worker.stores.keys.delete(KeyState::Accepted, id)?;
+    worker.stores.sessions.remove(id)?;
     if !load.get("preserve_minion_cache").is_some_and(Value::truthy) {
-        worker.minions.remove(id)?;
+        worker.stores.minions.remove(id)?;
     }
     log::info!(minion:% = id; "{id} gave up its key");
     Ok(true.into())

@@ -64,7 +64,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         tell(worker, candidate.event(false, Some("full")));
         return Ok(answer(worker, "full".into()));
     }
-    let verdict = candidate.verdict(&worker.config, &worker.keys)?;
+    let verdict = candidate.verdict(&worker.config, &*worker.stores.keys)?;
     match verdict {
         Verdict::Pending { store: true } => {
             log::info!(minion:% = id, peer:% = peer; "new key of {id} from {peer}, waiting for `halite-key -a {id}`");
@@ -80,7 +80,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         Verdict::Accepted => log::debug!(minion:% = id, peer:% = peer; "{id} signs in from {peer}"),
         Verdict::Pending { store: false } => {}
     }
-    candidate.keep(&worker.keys, verdict)?;
+    candidate.keep(&*worker.stores.keys, verdict)?;
     let reply = match verdict {
         Verdict::Accepted => accepted(worker, &id, load, &key, sig_algo, nonce)?,
         Verdict::Pending { .. } => answer(worker, true.into()),
@@ -132,7 +132,7 @@ fn accepted(
         }
     }
     let aes = worker.aes_key()?;
-    let session = worker.sessions.get_or_create(id)?;
+    let session = worker.stores.sessions.get_or_create(id)?;
     reply.set(
         "aes",
         key.encrypt(enc_algo, aes.text.as_bytes()).map_err(crypto)?,
@@ -167,7 +167,7 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
         return false;
     }
     let connected = halite_sys::net::established(worker.config.publish_port);
-    connected >= max && !matches!(worker.sessions.get(id), Ok(Some(_)))
+    connected >= max && !matches!(worker.stores.sessions.get(id), Ok(Some(_)))
 }
 
 /// How the master's public key is signed for minions that verify it (`master_sign_pubkey`).

@@ -101,7 +101,7 @@ pub(super) fn flush(worker: &mut Context) {
             _ => None,
         })
         .collect();
-    let mut outcomes = worker.jobs.save_returns(&kept).into_iter();
+    let mut outcomes = worker.stores.jobs.save_returns(&kept).into_iter();
     let mut events = Vec::with_capacity(happened.len());
     for one in happened {
         let (request, keep, jid, id, load) = match one {

@@ -8,18 +8,13 @@ use crate::roles::RoleError;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use halite_render::pillar::PillarCompiler;
+use halite_store::Stores;
 use halite_store::files::FileServer;
-use halite_store::jobs::JobStore;
-use halite_store::keys::{KeyState, KeyStore};
-use halite_store::mine::MineStore;
-use halite_store::minions::MinionCache;
-use halite_store::open;
-use halite_store::sessions::SessionStore;
+use halite_store::keys::{KeyState, Version};
 use halite_sys::shared::SharedSecret;
 use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +26,8 @@ const PEERS_HELD: usize = 50_000;
 pub(crate) struct Context {
     pub config: Arc<MasterConfig>,
     pub access: Access,
-    pub keys: KeyStore,
-    pub sessions: SessionStore,
-    pub jobs: Box<dyn JobStore>,
-    pub minions: MinionCache,
+    pub stores: Stores,
     pub files: FileServer,
-    pub mine: MineStore,
     pub master: PrivateKey,
     /// The master's public key in clean form, as it goes into sign-in replies.
     pub master_pub: String,
@@ -100,7 +91,7 @@ pub(crate) struct AesKey {
 /// What is known of a minion with an accepted key. Each worker holds one for each minion, so that it is
 /// kept small: a [`Crypticle`] would take 2 KiB, and is made from its key in less than a microsecond.
 struct Peer {
-    stamp: (i64, i64, u64),
+    version: Version,
     /// The parsed key, of those for whom it is needed again and again; 3 KiB.
     key: Option<Box<PublicKey>>,
     token: Option<Vec<u8>>,
@@ -122,14 +113,11 @@ impl Context {
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
         let signing = super::auth::PubkeySignature::load(&config)?;
+        let stores = Stores::open(&config);
         Ok(Context {
-            access: Access::new(&config),
-            keys: open::key_store(&config),
-            sessions: open::session_store(&config),
-            jobs: Box::new(open::job_store(&config)),
-            minions: open::minion_cache(&config),
+            access: Access::new(&config, &stores),
+            stores,
             files: FileServer::new(&(&*config).into()),
-            mine: open::mine_store(&config),
             bus: Bus::new(&config),
             batch: super::batch::Batch::default(),
             shared: SharedSecret::inherited()?,
@@ -223,19 +211,15 @@ impl Context {
     }
 
     fn read_key(&self, id: &MinionId) -> Option<PublicKey> {
-        let text = self.keys.get(KeyState::Accepted, id).ok()??;
+        let text = self.stores.keys.get(KeyState::Accepted, id).ok()??;
         PublicKey::from_pem(&text)
             .inspect_err(|e| log::error!("the accepted key of {id} is unusable: {e}"))
             .ok()
     }
 
     fn peer(&mut self, id: &MinionId) -> Option<&mut Peer> {
-        let meta = std::fs::symlink_metadata(self.keys.path(KeyState::Accepted, id)).ok()?;
-        if !meta.is_file() {
-            return None;
-        }
-        let stamp = (meta.mtime(), meta.mtime_nsec(), meta.ino());
-        let fresh = self.peers.get(id).is_some_and(|p| p.stamp == stamp);
+        let version = self.stores.keys.version(KeyState::Accepted, id)?;
+        let fresh = self.peers.get(id).is_some_and(|p| p.version == version);
         if !fresh {
             if self.peers.len() >= PEERS_HELD {
                 self.peers.clear();
@@ -243,7 +227,7 @@ impl Context {
             self.peers.insert(
                 id.clone(),
                 Peer {
-                    stamp,
+                    version,
                     key: None,
                     token: None,
                     session: None,
@@ -282,7 +266,7 @@ impl Context {
                 return Some((crypticle, plain));
             }
         }
-        let key = self.sessions.get(id).ok()??;
+        let key = self.stores.sessions.get(id).ok()??;
         let crypticle = Crypticle::new(&key);
         let plain = crypticle.decrypt(load).ok()?;
         if let Some(peer) = self.peers.get_mut(id) {

@@ -23,8 +23,8 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
         Some(_) => return Ok(Map::new().into()),
     };
     let fleet = MinionInventory {
-        ids: worker.keys.list(KeyState::Accepted)?,
-        cache: &worker.minions,
+        ids: worker.stores.keys.list(KeyState::Accepted)?,
+        cache: &*worker.stores.minions,
         caches_data: worker.config.minion_data_cache,
     };
     let question = Question {
@@ -33,7 +33,7 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
         tgt_type: &kind.to_lowercase(),
         fun,
     };
-    Ok(query::get(&worker.config, &worker.mine, &fleet, &question).into())
+    Ok(query::get(&worker.config, &*worker.stores.mine, &fleet, &question).into())
 }
 
 /// Whether mines are kept.
@@ -55,7 +55,7 @@ pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Valu
         log::warn!(minion:% = id; "{id} sent mine data that are no map; not kept");
         return Ok(false.into());
     };
-    done(id, worker.mine.put(id, data, clear).map(|()| true))
+    done(id, worker.stores.mine.put(id, data, clear).map(|()| true))
 }
 
 /// `_mine_delete`: forgets one of the minion's own values.
@@ -68,7 +68,7 @@ pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     }
     match fun.as_str() {
         // Stock's cache answers an empty map for a mine that is not there, and that counts as done.
-        Some(fun) => done(id, worker.mine.delete(id, fun).map(|_| true)),
+        Some(fun) => done(id, worker.stores.mine.delete(id, fun).map(|_| true)),
         None => Ok(true.into()),
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError>
     if !kept(worker) {
         return Ok(true.into());
     }
-    done(id, worker.mine.flush(id))
+    done(id, worker.stores.mine.flush(id))
 }
 
 fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, RoleError> {

@@ -112,7 +112,7 @@ pub fn run(
             let _ = report();
             reported = Some(Instant::now());
             worker.runners.reap();
-            worker.minions.poll_changes();
+            worker.stores.minions.poll_changes();
         }
         let mut poller = Poller::new();
         poller.add(socket.source());

@@ -11,8 +11,6 @@ use crate::access::rules::{AuthList, Call, Reach};
 use crate::access::scope;
 use crate::roles::RoleError;
 use halite_store::jobs::StoredReturn;
-use halite_sys::daemon::{make_dir, write_atomic};
-use halite_sys::safe_open::open_no_follow;
 use halite_target::{
     Inventory, MinionId, PyRegex, Target, TargetType, expand_compound, expand_nodegroup,
 };
@@ -20,8 +18,6 @@ use halite_wire::ids::Jid;
 use halite_wire::yaml::wire_input;
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
-use std::io::Read;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How often the job log is looked at while somebody waits for returns.
@@ -270,33 +266,15 @@ fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Star
     publish::send_out(worker, &mut load, &kwargs, meant, permission)?;
     let jid = load.str("jid").and_then(|j| j.parse::<Jid>().ok());
     if let Some(jid) = &jid {
-        let path = owner_path(worker, jid);
-        if let Some(dir) = path.parent() {
-            make_dir(dir, 0o700)?;
-        }
-        write_atomic(&path, id.as_str().as_bytes(), 0o600)?;
+        worker.stores.owners.put(jid, id)?;
         publish::audit(worker, &load, (id.as_str(), "peer"), id.as_str(), Ok(()));
     }
     Ok(Started { jid, minions })
 }
 
-fn owner_path(worker: &Context, jid: &Jid) -> PathBuf {
-    worker.config.job_owners().join(jid.as_str())
-}
-
-/// Whether the minion has started the job: its id stands in `publish_auth/<jid>`.
-fn owns(worker: &Context, id: &MinionId, jid: &Jid) -> bool {
-    let opened = open_no_follow(&owner_path(worker, jid));
-    let mut text = String::new();
-    opened.is_ok_and(|file| {
-        file.metadata().is_ok_and(|m| m.is_file())
-            && file.take(1024).read_to_string(&mut text).is_ok()
-            && text == id.as_str()
-    })
-}
-
 fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, RoleError> {
     Ok(worker
+        .stores
         .jobs
         .get(jid)?
         .map(|job| job.returns)
@@ -308,7 +286,7 @@ pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value
     let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>) else {
         return Ok(nothing());
     };
-    if !owns(worker, id, &jid) {
+    if !worker.stores.owners.owns(id, &jid) {
         log::warn!(minion:% = id, jid:% = jid; "{id} asked for the returns of job {jid}, which it has not started; refused");
         return Ok(nothing());
     }

@@ -87,6 +87,7 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, RoleErr
         .map_err(|e| RoleError::new(1, e.to_string()))?;
     if worker.config.minion_data_cache {
         worker
+            .stores
             .minions
             .store(&request.id, &request.grains, &pillar)?;
         if worker.config.minion_data_cache_events {

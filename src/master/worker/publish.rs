@@ -149,7 +149,10 @@ pub(super) fn send_out(
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
-        worker.jobs.save_load(&jid, &kept, &minions, &missing)?;
+        worker
+            .stores
+            .jobs
+            .save_load(&jid, &kept, &minions, &missing)?;
     }
     announce(worker, load, &job, &jid, &minions, &missing);
     if let Err(e) = send(worker, &target, octets, &minions) {
@@ -251,8 +254,8 @@ fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
 
 pub(super) fn fleet(worker: &Context) -> Result<MinionInventory<'_>, RoleError> {
     Ok(MinionInventory {
-        ids: worker.keys.list(KeyState::Accepted)?,
-        cache: &worker.minions,
+        ids: worker.stores.keys.list(KeyState::Accepted)?,
+        cache: &*worker.stores.minions,
         caches_data: worker.config.minion_data_cache,
     })
 }

@@ -11,10 +11,8 @@ use super::context::Context;
 use crate::returns::hand_in;
 use crate::roles::RoleError;
 use halite_store::keys::KeyState;
-use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
-use std::path::PathBuf;
 
 /// Returns in one request.
 const MOST_RETURNS: usize = 100_000;
@@ -46,7 +44,7 @@ fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(),
         }
         None => vec![load.into()],
     };
-    register(worker, syndic)?;
+    worker.stores.syndics.put(syndic)?;
     let mut count = 0;
     for job in jobs.into_iter().filter_map(Value::into_map) {
         count += job
@@ -72,11 +70,12 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
     if let Some(Value::Map(load)) = job.remove("load")
         && !load.is_empty()
         && worker
+            .stores
             .jobs
             .get(&jid)?
             .is_none_or(|known| known.load.is_empty())
     {
-        worker.jobs.save_load(&jid, &load, &[], &[])?;
+        worker.stores.jobs.save_load(&jid, &load, &[], &[])?;
     }
     let Some(Value::Map(returns)) = job.remove("return") else {
         return Ok(());
@@ -94,7 +93,7 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
             log::warn!("{syndic} brought the return of a minion that cannot be");
             continue;
         };
-        if id != *syndic && worker.keys.get(KeyState::Accepted, &id)?.is_some() {
+        if id != *syndic && worker.stores.keys.get(KeyState::Accepted, &id)?.is_some() {
             log::warn!("{syndic} brought a return of {id}, which belongs to this master; refused");
             continue;
         }
@@ -122,25 +121,8 @@ fn one_return(
         }
     }
     let store = worker.config.job_cache;
-    hand_in(&*worker.jobs, &mut worker.bus, store, jid, id, load)?;
+    hand_in(&*worker.stores.jobs, &mut worker.bus, store, jid, id, load)?;
     Ok(())
-}
-
-/// Notes the id of a syndic: clients do not wait for returns of its own.
-pub(super) fn register(worker: &Context, syndic: &MinionId) -> Result<(), RoleError> {
-    let path = place(worker, syndic);
-    if std::fs::symlink_metadata(&path).is_ok() {
-        return Ok(());
-    }
-    if let Some(dir) = path.parent() {
-        make_dir(dir, 0o755)?;
-    }
-    Ok(write_atomic(&path, b"", 0o644)?)
-}
-
-/// The id is a plain file name by its type, so that it cannot lead elsewhere (CVE-2024-22231).
-fn place(worker: &Context, syndic: &MinionId) -> PathBuf {
-    worker.config.syndics().join(syndic.as_str())
 }
 
 /// Fires an event from below under the syndic's own tag, `syndic/<id>/<tag>`, and nowhere else; notes whom
@@ -165,7 +147,7 @@ pub(super) fn event(
 
 /// Adds minions below to those expected of a job (`salt/utils/job.py store_minions`).
 fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), RoleError> {
-    let Some(job) = worker.jobs.get(jid)? else {
+    let Some(job) = worker.stores.jobs.get(jid)? else {
         return Ok(());
     };
     let mut all = job.minions.clone();
@@ -175,7 +157,10 @@ fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), Role
         }
     }
     if all.len() > job.minions.len() && all.len() <= MOST_RETURNS {
-        worker.jobs.save_load(jid, &job.load, &all, &job.missing)?;
+        worker
+            .stores
+            .jobs
+            .save_load(jid, &job.load, &all, &job.missing)?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub struct Question<'a> {
 /// The answer: id -> value, or for several functions function -> id -> value.
 pub fn get(
     config: &MasterConfig,
-    mine: &MineStore,
+    mine: &dyn MineStore,
     fleet: &MinionInventory,
     question: &Question,
 ) -> Map {
@@ -243,28 +243,24 @@ impl QueryResults for Certain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::minions::{Layout, MinionCache};
-    use crate::open;
+    use crate::Stores;
     use halite_wire::map;
 
     struct World {
-        _dir: tempfile::TempDir,
         config: MasterConfig,
-        mine: MineStore,
-        cache: MinionCache,
+        stores: Stores,
     }
 
     fn world(extra: Map) -> World {
-        let dir = tempfile::tempdir().unwrap();
-        let mut options = map! {"root_dir" => dir.path().to_string_lossy().as_ref()};
-        options.0.extend(extra.0);
-        let config = MasterConfig::from_map(options, dir.path()).unwrap();
-        let cache = MinionCache::new(&config.cachedir, Layout::Split);
-        let mine = open::mine_store(&config);
+        let config = MasterConfig::from_map(extra, std::path::Path::new("/etc/halite")).unwrap();
+        let stores = crate::memory::stores();
         for (id, role) in [("web1", "web"), ("web2", "web"), ("db1", "db")] {
             let id: MinionId = id.parse().unwrap();
             let pillar = map! {"secret" => role};
-            cache.store(&id, &map! {"role" => role}, &pillar).unwrap();
+            stores
+                .minions
+                .store(&id, &map! {"role" => role}, &pillar)
+                .unwrap();
             let restricted = |tgt: &str, kind: &str| {
                 map! {ACL => 1, DATA => "private", "allow_tgt" => tgt, "allow_tgt_type" => kind}
             };
@@ -276,14 +272,9 @@ mod tests {
                 "odd" => map! {ACL => 1, DATA => "private", "allow_tgt" => 5},
                 "plain" => map! {ACL => 1, DATA => "public"},
             };
-            mine.put(&id, values, false).unwrap();
+            stores.mine.put(&id, values, false).unwrap();
         }
-        World {
-            _dir: dir,
-            config,
-            mine,
-            cache,
-        }
+        World { config, stores }
     }
 
     impl World {
@@ -295,7 +286,7 @@ mod tests {
             ids.sort();
             let fleet = MinionInventory {
                 ids: ids.into(),
-                cache: &self.cache,
+                cache: &*self.stores.minions,
                 caches_data: self.config.minion_data_cache,
             };
             let question = Question {
@@ -304,7 +295,7 @@ mod tests {
                 tgt_type,
                 fun: &fun.into(),
             };
-            get(&self.config, &self.mine, &fleet, &question)
+            get(&self.config, &*self.stores.mine, &fleet, &question)
         }
     }
 

@@ -43,6 +43,6 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
         .config
         .sysinspect_gateway()
         .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no sysinspect"))?;
-    let server = Server::new(frame.config, &settings, frame.writer.clone())?;
+    let server = Server::new(frame, &settings)?;
     Ok(Box::new(server))
 }

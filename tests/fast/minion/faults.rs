@@ -2,7 +2,6 @@
 //! job cache once. A master's restart and rotated keys are beside this.
 
 use super::pair::*;
-use halite::store::jobs::JobStore;
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,7 +35,7 @@ fn apart_by(prepare: impl FnOnce(&[Proxy; 2])) -> (Pair, [Proxy; 2]) {
 
 /// How often the job cache has the return of a job.
 fn kept(pair: &Pair, jid: &str) -> usize {
-    let jobs = halite::store::open::job_store(&pair.master.config());
+    let jobs = halite::store::Stores::open(&pair.master.config()).jobs;
     let job = jobs.get(&jid.parse().unwrap()).unwrap().unwrap();
     job.returns.iter().filter(|ret| ret.id == "m1").count()
 }

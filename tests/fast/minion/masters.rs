@@ -2,7 +2,6 @@
 
 use super::pair::*;
 use halite::client::local::Job;
-use halite::store::jobs::JobStore;
 use halite::wire::Value;
 use halite_ipc::Subscriber;
 use nix::sys::signal::Signal;
@@ -84,7 +83,7 @@ fn answers(master: &Master, bus: &mut Subscriber) -> String {
 }
 
 fn knows(master: &Master, jid: &str) -> bool {
-    let jobs = halite::store::open::job_store(&master.config());
+    let jobs = halite::store::Stores::open(&master.config()).jobs;
     jobs.get(&jid.parse().unwrap()).unwrap().is_some()
 }
 
@@ -116,7 +115,7 @@ fn a_list_of_masters_is_heard_at_once() {
     masters[1].restart();
     let mut second = listen(&masters[1]);
     answers(&masters[1], &mut second);
-    let jobs = halite::store::open::job_store(&masters[1].config());
+    let jobs = halite::store::Stores::open(&masters[1].config()).jobs;
     eventually("the result that waited", || {
         let job = jobs.get(&waiting.parse().unwrap()).unwrap().unwrap();
         job.returns.iter().any(|ret| ret.id == "m1")

@@ -10,7 +10,8 @@ mod returners;
 mod stock;
 
 use halite::client::local::Job;
-use halite::store::keys::{KeyState, KeyStore};
+use halite::store::Stores;
+use halite::store::keys::KeyState;
 use halite::wire::{Map, Value};
 use halite_ipc::Subscriber;
 use nix::sys::signal::Signal;
@@ -323,7 +324,7 @@ fn a_key_is_accepted_later() {
     wait(&mut pair.bus, |e, data| {
         e.tag == "salt/auth" && data.str("act") == Some("pend")
     });
-    let keys = KeyStore::new(pair.master.config().pki_dir);
+    let keys = Stores::open(&pair.master.config()).keys;
     let id = "m1".parse().unwrap();
     assert!(
         keys.change(&id, KeyState::Pending, KeyState::Accepted)
@@ -402,7 +403,7 @@ fn a_rejected_minion_ends() {
     wait(&mut bus, |e, data| {
         e.tag == "salt/auth" && data.str("act") == Some("pend")
     });
-    let keys = KeyStore::new(master.config().pki_dir);
+    let keys = Stores::open(&master.config()).keys;
     assert!(
         keys.change(
             &"m1".parse().unwrap(),

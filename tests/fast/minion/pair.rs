@@ -1,7 +1,6 @@
 //! A minion, alone or with its master.
 
 use halite::client::local::Job;
-use halite::store::jobs::JobStore;
 use halite::wire::{Map, Value};
 use halite_ipc::{Event, Subscriber};
 use nix::sys::signal::Signal;
@@ -179,7 +178,7 @@ impl Pair {
     }
 
     fn kept(&self, jid: &str) -> Option<Map> {
-        let jobs = halite::store::open::job_store(&self.master.config());
+        let jobs = halite::store::Stores::open(&self.master.config()).jobs;
         let job = jobs.get(&jid.parse().unwrap()).unwrap()?;
         let ret = job.returns.into_iter().find(|ret| ret.id == "m1");
         ret.map(|ret| ret.load)

@@ -3,7 +3,7 @@
 use halite::config::{Flavour, MasterConfig};
 use halite::map;
 use halite::render::pillar::{PillarCompiler, PillarRequest};
-use halite::store::open;
+use halite::store::Stores;
 use halite::wire::{Map, Value, yaml};
 use std::fs;
 use std::path::Path;
@@ -73,7 +73,8 @@ impl Case {
     /// Puts what minions left behind into the stores, as files that stock reads as well.
     pub fn fill_stores(&self) {
         let config = MasterConfig::load(&self.dir(), Flavour::Salt).unwrap();
-        let (minions, mines) = (open::minion_cache(&config), open::mine_store(&config));
+        let stores = Stores::open(&config);
+        let (minions, mines) = (stores.minions, stores.mine);
         let keys = config.pki_dir.join("minions");
         fs::create_dir_all(&keys).unwrap();
         fs::create_dir_all(config.cachedir.join("proc")).unwrap();

@@ -5,7 +5,6 @@ mod scripted;
 
 use halite::client::local::{Job, LocalClient};
 use halite::crypto::{PrivateKey, PublicKey};
-use halite::store::jobs::JobStore;
 use halite::sys::procs;
 use scripted::replay::{Stage, transcripts, whole};
 use scripted::swarm::{Swarm, id};
@@ -342,7 +341,7 @@ fn two_thousand_minions() {
     );
 
     let config = halite::config::load_master(&master.home.config_dir()).unwrap();
-    let jobs = halite::store::open::job_store(&config);
+    let jobs = halite::store::Stores::open(&config).jobs;
     for (fun, arg) in [
         ("test.ping", vec![]),
         ("sysinspect.call", vec!["do it".into()]),

@@ -5,7 +5,6 @@ use super::servers::{Postgres, Redis, output};
 use super::stock;
 use halite::client::local::Job;
 use halite::map;
-use halite::store::jobs::JobStore;
 use halite::wire::{Map, Value};
 use nix::sys::signal::Signal;
 use serde_json::Value as Json;
@@ -102,7 +101,7 @@ fn returns(master: &Master, jid: &str) -> usize {
     let Ok(jid) = jid.parse() else {
         return 0;
     };
-    let jobs = halite::store::open::job_store(&master.config());
+    let jobs = halite::store::Stores::open(&master.config()).jobs;
     let job = jobs.get(&jid).unwrap();
     job.map_or(0, |job| job.returns.len())
 }

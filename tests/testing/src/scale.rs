@@ -3,8 +3,7 @@
 use super::{LONG, Master, wait_for};
 use halite::client::local::{Job, LocalClient};
 use halite::config::MasterConfig;
-use halite::store::jobs::JobStore;
-use halite::store::open::job_store;
+use halite::store::Stores;
 use halite::sys::procs;
 use halite::wire::Value;
 use std::time::{Duration, Instant};
@@ -57,7 +56,7 @@ pub fn patiently(what: &str, mut done: impl FnMut() -> bool) {
 
 /// Runs a job and returns once all these ids have answered; each must have succeeded.
 pub fn run(config: &MasterConfig, job: &Job, ids: &[String]) -> Duration {
-    let jobs = job_store(config);
+    let jobs = Stores::open(config).jobs;
     let begin = Instant::now();
     let published = LocalClient::new(config.clone()).publish(job).unwrap();
     assert_eq!(published.minions.len(), ids.len());

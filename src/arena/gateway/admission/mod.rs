@@ -10,6 +10,7 @@ use halite_config::{ArenaGateway, MasterConfig};
 use halite_crypto::PublicKey;
 use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
 use halite_gateway::writer::WriteQueue;
+use halite_store::Stores;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
 use std::collections::HashMap;
@@ -44,12 +45,13 @@ impl KeyAdmission {
     /// Records cannot be listed or made.
     pub fn new(
         config: &MasterConfig,
+        stores: &Stores,
         settings: &ArenaGateway,
         key: PublicKey,
         writer: WriteQueue,
     ) -> io::Result<KeyAdmission> {
         let dir = config.gateway(super::NAME);
-        let mut keys = AgentKeys::new(config, super::NAME, writer);
+        let mut keys = AgentKeys::new(config, stores, super::NAME, writer);
         let known = keys.sweep()?;
         let mut names = Names::open(dir.join("uuids"))?;
         for id in names.ids() {

@@ -1,14 +1,12 @@
 use super::*;
 use halite_crypto::PrivateKey;
 use halite_gateway::writer;
-use halite_store::gateways::GatewayStore;
-use halite_store::keys::{KeyState, KeyStore};
-use halite_store::open;
+use halite_store::keys::KeyState;
 
 struct Place {
     config: MasterConfig,
     key: PublicKey,
-    keys: KeyStore,
+    stores: Stores,
     _dir: tempfile::TempDir,
 }
 
@@ -19,14 +17,12 @@ impl Place {
         let yaml = format!("root_dir: {root}\ngateways: {{arena: {{{more}}}}}\n");
         std::fs::write(dir.path().join("master"), yaml).unwrap();
         let config = halite_config::load_master(dir.path()).unwrap();
-        let keys = open::key_store(&config);
-        keys.create_dirs().unwrap();
-        GatewayStore::new(&config.cachedir, "arena")
-            .create_dirs()
-            .unwrap();
+        let stores = Stores::open(&config);
+        stores.prepare().unwrap();
+        stores.gateways.of("arena").prepare().unwrap();
         Place {
             config,
-            keys,
+            stores,
             key: PrivateKey::generate(1024).unwrap().public(),
             _dir: dir,
         }
@@ -35,13 +31,21 @@ impl Place {
     fn admission(&self) -> KeyAdmission {
         let settings = self.config.arena_gateway().unwrap();
         let (writer, _nobody) = writer::queue();
-        KeyAdmission::new(&self.config, &settings, self.key.clone(), writer).unwrap()
+        KeyAdmission::new(
+            &self.config,
+            &self.stores,
+            &settings,
+            self.key.clone(),
+            writer,
+        )
+        .unwrap()
     }
 
     fn accept(&self, id: &str) {
         let id = id.parse().unwrap();
-        let pending = self.keys.path(KeyState::Pending, &id);
-        std::fs::rename(pending, self.keys.path(KeyState::Accepted, &id)).unwrap();
+        let keys = &self.stores.keys;
+        let moved = keys.change(&id, KeyState::Pending, KeyState::Accepted);
+        assert!(moved.unwrap());
     }
 }
 
@@ -104,6 +108,7 @@ fn a_salt_minion_keeps_its_id() {
     let other = PrivateKey::generate(1024).unwrap().public();
     let id = "web1".parse().unwrap();
     place
+        .stores
         .keys
         .put(KeyState::Accepted, &id, &other.to_pem())
         .unwrap();
@@ -127,7 +132,7 @@ fn who_lost_its_key_may_come_again_but_not_at_once() {
     place.accept("rt");
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     let id = "rt".parse().unwrap();
-    std::fs::remove_file(place.keys.path(KeyState::Accepted, &id)).unwrap();
+    assert!(place.stores.keys.delete(KeyState::Accepted, &id).unwrap());
     assert!(!admission.keeps(&a, "rt"));
     admission.forget(&id);
     assert_eq!(
@@ -145,7 +150,7 @@ fn keys_that_vanish_meanwhile_free_the_name() {
     let place = Place::new("");
     place.admission().admit(&uuid("aaaaaaaa-1"), "rt");
     let id = "rt".parse().unwrap();
-    std::fs::remove_file(place.keys.path(KeyState::Pending, &id)).unwrap();
+    assert!(place.stores.keys.delete(KeyState::Pending, &id).unwrap());
     let mut admission = place.admission();
     assert_eq!(admission.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
 }
@@ -172,7 +177,7 @@ fn what_cannot_be_read_is_not_given_away() {
     let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     // A folder in the place of the record: it cannot be read, by root neither.
-    let record = GatewayStore::new(&place.config.cachedir, "arena").path(&"rt".parse().unwrap());
+    let record = place.config.gateway("arena").join("minions/rt");
     let aside = record.with_extension("aside");
     std::fs::rename(&record, &aside).unwrap();
     std::fs::create_dir(&record).unwrap();

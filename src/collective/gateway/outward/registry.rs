@@ -9,6 +9,7 @@ use halite_config::{CollectiveGateway, MasterConfig};
 use halite_crypto::PublicKey;
 use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
 use halite_gateway::writer::WriteQueue;
+use halite_store::Stores;
 use halite_wire::ids::MinionId;
 use std::io;
 
@@ -35,12 +36,13 @@ impl Keys {
     /// The key store that a configuration names; `key` is the master's own.
     pub fn new(
         config: &MasterConfig,
+        stores: &Stores,
         settings: &CollectiveGateway,
         key: PublicKey,
         writer: WriteQueue,
     ) -> Keys {
         Keys {
-            agents: AgentKeys::new(config, super::super::NAME, writer),
+            agents: AgentKeys::new(config, stores, super::super::NAME, writer),
             key,
             from: format!("the collective {}", settings.collectives.join(", ")),
             auto_accept: settings.auto_accept,

@@ -6,6 +6,7 @@ use halite_config::{MasterConfig, SysinspectGateway};
 use halite_crypto::{PrivateKey, PublicKey};
 use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
 use halite_gateway::writer::WriteQueue;
+use halite_store::Stores;
 use halite_wire::ids::MinionId;
 use std::io;
 use std::net::IpAddr;
@@ -21,13 +22,14 @@ impl Keys {
     /// The key store that a configuration names.
     pub fn new(
         config: &MasterConfig,
+        stores: &Stores,
         settings: &SysinspectGateway,
         master: PrivateKey,
         writer: WriteQueue,
     ) -> Keys {
         Keys {
             settings: settings.clone(),
-            agents: AgentKeys::new(config, super::NAME, writer),
+            agents: AgentKeys::new(config, stores, super::NAME, writer),
             master,
         }
     }

@@ -7,9 +7,8 @@ use halite_crypto::clean_key;
 use halite_gateway::writer::{self, Task};
 use halite_store::gateways::GatewayStore;
 use halite_store::keys::{KeyState, KeyStore};
-use halite_store::open;
 use halite_wire::Map;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -25,9 +24,9 @@ fn pem(n: usize) -> String {
 
 struct Place {
     keys: Keys,
-    store: KeyStore,
+    store: Arc<dyn KeyStore>,
     events: Receiver<Task>,
-    records: GatewayStore,
+    records: Arc<dyn GatewayStore>,
     _dir: tempfile::TempDir,
 }
 
@@ -37,15 +36,13 @@ fn place(settings: &str) -> Place {
     let yaml = format!("root_dir: {root}\ngateways: {{sysinspect: {{{settings}}}}}\n");
     std::fs::write(dir.path().join("master"), yaml).unwrap();
     let config = load_master(dir.path()).unwrap();
-    let store = open::key_store(&config);
-    store.create_dirs().unwrap();
-    let records = GatewayStore::new(&config.cachedir, super::super::NAME);
-    records.create_dirs().unwrap();
+    let stores = halite_store::memory::stores();
+    let records = stores.gateways.of(super::super::NAME);
     let (writer, events) = writer::queue();
     let settings = config.sysinspect_gateway().unwrap();
     Place {
-        keys: Keys::new(&config, &settings, pair(0), writer),
-        store,
+        keys: Keys::new(&config, &stores, &settings, pair(0), writer),
+        store: stores.keys,
         events,
         records,
         _dir: dir,

@@ -8,9 +8,9 @@ use super::peer::{Input, Peer};
 use super::registry::Keys;
 use super::session::{ConnId, Frame, Rules, Sessions};
 use crate::wire::{First, MachineId, MinionMessage};
-use halite_config::{MasterConfig, SysinspectGateway};
+use halite_config::SysinspectGateway;
 use halite_gateway::clock::Clock;
-use halite_gateway::frame::Protocol;
+use halite_gateway::frame::{self, Protocol};
 use halite_gateway::master_events::{MasterEvent, MasterEvents, Order};
 use halite_gateway::writer::WriteQueue;
 use halite_master::EXIT_BIND;
@@ -141,11 +141,8 @@ impl Protocol for Server {
 
 impl Server {
     /// Binds the port.
-    pub fn new(
-        config: &MasterConfig,
-        settings: &SysinspectGateway,
-        writer: WriteQueue,
-    ) -> Result<Server, RoleError> {
+    pub fn new(frame: &frame::Frame, settings: &SysinspectGateway) -> Result<Server, RoleError> {
+        let (config, writer) = (frame.config, frame.writer.clone());
         let master = halite_master::master_key(config)?;
         let place = (settings.interface.as_str(), settings.port);
         let listener = TcpListener::bind(place).map_err(|e| {
@@ -175,7 +172,7 @@ impl Server {
             settings.port,
             master.public().pkcs1_fingerprint()
         );
-        let mut keys = Keys::new(config, settings, master, writer.clone());
+        let mut keys = Keys::new(config, frame.stores, settings, master, writer.clone());
         keys.sweep()?;
         Ok(Server {
             master_key,

@@ -7,8 +7,8 @@ use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_ipc::Event;
 use halite_master::events::TRIMMED;
+use halite_store::Stores;
 use halite_store::jobs::JobStore;
-use halite_store::open;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, MinionId, parse_return_tag};
 use halite_wire::{Map, msgpack};
@@ -63,19 +63,19 @@ pub(super) fn returned(event: &Event, own: &Own, jobs: &dyn JobStore) -> Option<
 /// Hears the bus until the role is told to stop.
 pub(super) fn hear(
     config: &MasterConfig,
+    stores: &Stores,
     stop: &StopFlag,
     own: &Own,
     news: &Sender<News>,
     bell: &Sender<()>,
 ) {
     let path = config.event_pub();
-    let jobs = open::job_store(config);
     // Whatever happened while the bus was away is found by a new survey.
     let mut connected = || ring(bell);
     let mut each = |event: Event| {
         if changes(&event.tag) {
             ring(bell);
-        } else if let Some(item) = returned(&event, own, &jobs) {
+        } else if let Some(item) = returned(&event, own, &*stores.jobs) {
             tell(news, stop, item);
         }
     };

@@ -8,6 +8,7 @@ mod writer;
 use super::{News, Task};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use halite_config::{CollectiveGateway, MasterConfig};
+use halite_store::Stores;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::Jid;
 use std::collections::HashSet;
@@ -54,6 +55,7 @@ impl<'scope> Hands<'scope> {
     pub fn start<'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         config: &'env MasterConfig,
+        stores: &'env Stores,
         settings: &CollectiveGateway,
         stop: &'env StopFlag,
     ) -> (Hands<'scope>, Receiver<News>) {
@@ -64,15 +66,15 @@ impl<'scope> Hands<'scope> {
         let threads = vec![
             scope.spawn({
                 let (news, own) = (news.clone(), own.clone());
-                move || bus::hear(config, stop, &own, &news, &bell)
+                move || bus::hear(config, stores, stop, &own, &news, &bell)
             }),
             scope.spawn({
                 let news = news.clone();
-                move || writer::run(config, stop, &queue, &news)
+                move || writer::run(config, stores, stop, &queue, &news)
             }),
             scope.spawn({
                 let settings = settings.clone();
-                move || survey::run(config, &settings, stop, &rung, &news)
+                move || survey::run(config, stores, &settings, stop, &rung, &news)
             }),
         ];
         let hands = Hands {

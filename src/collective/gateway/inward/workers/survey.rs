@@ -7,10 +7,9 @@ use super::{NAP, tell};
 use crate::gateway::inward::{News, Node};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use halite_config::{CollectiveGateway, MasterConfig};
-use halite_store::gateways::GatewayStore;
-use halite_store::keys::{KeyState, KeyStore};
-use halite_store::minions::{MinionCache, Stamp};
-use halite_store::{open, presence};
+use halite_store::keys::KeyState;
+use halite_store::minions::{DataVersion, MinionCache};
+use halite_store::{Stores, presence};
 use halite_sys::signals::StopFlag;
 use halite_target::{Inventory, Target, TargetError};
 use halite_wire::ids::MinionId;
@@ -29,12 +28,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Surveys until the role is told to stop.
 pub(super) fn run(
     config: &MasterConfig,
+    stores: &Stores,
     settings: &CollectiveGateway,
     stop: &StopFlag,
     bell: &Receiver<()>,
     news: &Sender<News>,
 ) {
-    let mut surveyor = Surveyor::new(config, &settings.inward_targets);
+    let mut surveyor = Surveyor::new(config, stores, &settings.inward_targets);
     let mut last: Option<Instant> = None;
     let mut rung = true;
     while !stop.is_set() {
@@ -67,10 +67,9 @@ pub(super) fn run(
 pub(super) struct Surveyor<'a> {
     config: &'a MasterConfig,
     targets: String,
-    keys: KeyStore,
-    cache: MinionCache,
-    /// Grains with the stamp of their files.
-    grains: HashMap<MinionId, (Stamp, Arc<Map>)>,
+    stores: &'a Stores,
+    /// Grains with their version.
+    grains: HashMap<MinionId, (DataVersion, Arc<Map>)>,
     /// Ids of which it was said that they are no names of nodes.
     warned: HashSet<MinionId>,
     complained: bool,
@@ -78,12 +77,11 @@ pub(super) struct Surveyor<'a> {
 
 impl<'a> Surveyor<'a> {
     /// Nothing has been seen yet.
-    pub fn new(config: &'a MasterConfig, targets: &str) -> Surveyor<'a> {
+    pub fn new(config: &'a MasterConfig, stores: &'a Stores, targets: &str) -> Surveyor<'a> {
         Surveyor {
             config,
             targets: targets.to_owned(),
-            keys: open::key_store(config),
-            cache: open::minion_cache(config),
+            stores,
             grains: HashMap::new(),
             warned: HashSet::new(),
             complained: false,
@@ -99,8 +97,8 @@ impl<'a> Surveyor<'a> {
     }
 
     fn survey_with(&mut self, connected: Connected) -> io::Result<Vec<Node>> {
-        let accepted = self.keys.list(KeyState::Accepted)?;
-        let foreign = foreign(self.config)?;
+        let accepted = self.stores.keys.list(KeyState::Accepted)?;
+        let foreign = foreign(self.stores)?;
         let mut ids: Vec<MinionId> = accepted.iter().cloned().collect();
         ids.retain(|id| !foreign.contains(id));
         self.refresh(&ids);
@@ -111,7 +109,7 @@ impl<'a> Surveyor<'a> {
         let fleet = Fleet {
             ids: &ids,
             held: &self.grains,
-            cache: &self.cache,
+            cache: &*self.stores.minions,
             pillars: RefCell::default(),
         };
         let meant = meant(&self.targets, &fleet, &self.config.nodegroups);
@@ -150,15 +148,19 @@ impl<'a> Surveyor<'a> {
         let known: HashSet<&MinionId> = ids.iter().collect();
         self.grains.retain(|id, _| known.contains(id));
         for id in ids {
-            let Some(stamp) = self.cache.stamp(id) else {
+            let Some(version) = self.stores.minions.version(id) else {
                 self.grains.remove(id);
                 continue;
             };
-            if self.grains.get(id).is_some_and(|(seen, _)| *seen == stamp) {
+            if self
+                .grains
+                .get(id)
+                .is_some_and(|(seen, _)| *seen == version)
+            {
                 continue;
             }
-            if let Some(data) = self.cache.peek(id) {
-                self.grains.insert(id.clone(), (stamp, data.grains));
+            if let Some(data) = self.stores.minions.peek(id) {
+                self.grains.insert(id.clone(), (version, data.grains));
             }
         }
     }
@@ -177,9 +179,9 @@ type Connected<'a> =
 
 /// Agents of gateways: they are not offered to the collective. Servers of the very collective are among
 /// them, and each would be there twice.
-fn foreign(config: &MasterConfig) -> io::Result<HashSet<MinionId>> {
+fn foreign(stores: &Stores) -> io::Result<HashSet<MinionId>> {
     let mut all = HashSet::new();
-    for gateway in GatewayStore::all(&config.cachedir) {
+    for gateway in stores.gateways.all() {
         all.extend(gateway.ids()?);
     }
     Ok(all)
@@ -204,8 +206,8 @@ fn groups(nodegroups: &Map, fleet: &Fleet) -> HashMap<MinionId, Vec<String>> {
 /// The fleet as targets see it. Pillars are read only where a target asks for one.
 struct Fleet<'a> {
     ids: &'a [MinionId],
-    held: &'a HashMap<MinionId, (Stamp, Arc<Map>)>,
-    cache: &'a MinionCache,
+    held: &'a HashMap<MinionId, (DataVersion, Arc<Map>)>,
+    cache: &'a dyn MinionCache,
     pillars: RefCell<HashMap<MinionId, Option<Arc<Map>>>>,
 }
 
@@ -254,9 +256,8 @@ mod tests {
     fn nodes_are_accepted_connected_meant_and_nobody_elses() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
-        let keys = open::key_store(&config);
-        keys.create_dirs().unwrap();
-        let cache = open::minion_cache(&config);
+        let stores = halite_store::memory::stores();
+        let (keys, cache) = (&stores.keys, &stores.minions);
         let key = PrivateKey::generate(1024).unwrap().public().to_pem();
         for id in ["w1", "w2", "db1", "gone", "foreign", "w 3", "nograins"] {
             let id: MinionId = id.parse().unwrap();
@@ -275,15 +276,14 @@ mod tests {
         }
         let pending: MinionId = "w9".parse().unwrap();
         keys.put(KeyState::Pending, &pending, &key).unwrap();
-        let gateway = GatewayStore::new(&config.cachedir, "collective");
-        gateway.create_dirs().unwrap();
+        let gateway = stores.gateways.of("collective");
         gateway.put(&"foreign".parse().unwrap(), "x").unwrap();
 
         let connected: Connected = &|ids, grains| {
             let there = ids.iter().filter(|id| id.as_str() != "gone");
             there.filter(|id| grains(id).is_some()).cloned().collect()
         };
-        let mut surveyor = Surveyor::new(&config, "*");
+        let mut surveyor = Surveyor::new(&config, &stores, "*");
         let nodes = surveyor.survey_with(connected).unwrap();
         assert_eq!(ids(&nodes), ["db1", "w1", "w2"]);
         assert_eq!(nodes[1].classes, ["debian", "web"]);
@@ -296,7 +296,7 @@ mod tests {
             ("I@role:x and w2", &["w2"]),
             ("N@nothing", &[]),
         ] {
-            let mut surveyor = Surveyor::new(&config, targets);
+            let mut surveyor = Surveyor::new(&config, &stores, targets);
             let nodes = surveyor.survey_with(connected).unwrap();
             assert_eq!(ids(&nodes), expected, "{targets}");
         }

@@ -2,8 +2,6 @@ use super::bus::{changes, returned};
 use super::*;
 use crate::gateway::inward::Order;
 use halite_ipc::Event;
-use halite_store::jobs::JobStore;
-use halite_store::jobs::joblog::JobLog;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
 
@@ -18,26 +16,24 @@ fn event(jid: &str, data: &Map) -> Event {
 
 #[test]
 fn only_returns_of_own_jobs_are_heard() {
-    let dir = tempfile::tempdir().unwrap();
-    let jobs = JobLog::new(dir.path(), 86_400, None);
+    let jobs = &*halite_store::memory::stores().jobs;
     let own = Own::default();
     let load = halite_wire::map! {"return" => true, "retcode" => 0};
-    assert!(returned(&event(JID, &load), &own, &jobs).is_none());
+    assert!(returned(&event(JID, &load), &own, jobs).is_none());
     own.change(|jids| {
         jids.insert(JID.parse().unwrap());
     });
-    let Some(News::Returned(jid, id, found)) = returned(&event(JID, &load), &own, &jobs) else {
+    let Some(News::Returned(jid, id, found)) = returned(&event(JID, &load), &own, jobs) else {
         panic!("it is not heard");
     };
     assert_eq!((jid.as_str(), id.as_str()), (JID, "node1.example"));
     assert_eq!(found, load);
-    assert!(returned(&event("20261121092637195593", &load), &own, &jobs).is_none());
+    assert!(returned(&event("20261121092637195593", &load), &own, jobs).is_none());
 }
 
 #[test]
 fn a_return_too_large_for_the_bus_is_looked_up() {
-    let dir = tempfile::tempdir().unwrap();
-    let jobs = JobLog::new(dir.path(), 86_400, None);
+    let jobs = &*halite_store::memory::stores().jobs;
     let own = Own::default();
     let (jid, id): (Jid, halite_wire::ids::MinionId) =
         (JID.parse().unwrap(), "node1.example".parse().unwrap());
@@ -50,7 +46,7 @@ fn a_return_too_large_for_the_bus_is_looked_up() {
         .unwrap();
     jobs.save_return(&jid, &id, &full).unwrap();
     let cut = halite_wire::map! {"return" => "VALUE_TRIMMED", "retcode" => 0};
-    let Some(News::Returned(_, _, found)) = returned(&event(JID, &cut), &own, &jobs) else {
+    let Some(News::Returned(_, _, found)) = returned(&event(JID, &cut), &own, jobs) else {
         panic!("it is not heard");
     };
     assert_eq!(found.str("return").map(str::len), Some(100));

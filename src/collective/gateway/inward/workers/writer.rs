@@ -5,9 +5,9 @@ use crate::gateway::inward::{News, Order, Task};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use halite_client::local::{ClientError, Job, LocalClient, Published};
 use halite_config::MasterConfig;
+use halite_store::Stores;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::jobs::JobStore;
-use halite_store::open;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
@@ -16,11 +16,11 @@ use std::path::Path;
 /// Works until the role is told to stop.
 pub(super) fn run(
     config: &MasterConfig,
+    stores: &Stores,
     stop: &StopFlag,
     tasks: &Receiver<Task>,
     news: &Sender<News>,
 ) {
-    let jobs = open::job_store(config);
     let audit = AuditLog::new(Path::new(&config.audit_log));
     let mut client = LocalClient::new(config.clone());
     while !stop.is_set() {
@@ -31,7 +31,7 @@ pub(super) fn run(
         };
         let item = match task {
             Task::Publish(order) => published(&mut client, order),
-            Task::Look(jid) => looked(&jobs, jid),
+            Task::Look(jid) => looked(&*stores.jobs, jid),
             Task::Refusal {
                 caller,
                 from,

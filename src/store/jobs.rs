@@ -1,27 +1,11 @@
-//! The job cache.
-//!
-//! [`JobStore`] is what the rest sees. The default engine, [`joblog::JobLog`], keeps one
-//! append-only file per job (those that minions begin by themselves share files) in directories of ten minutes each: any number of worker
-//! processes append with one write each, any number of processes read, an acknowledged
-//! return is in the kernel's hands (a `kill -9` of every process loses nothing), reading a
-//! job's thousand returns is one sequential read, and age is honoured by removing whole
-//! directories. `docs/performance.md` has the measurement beside SQLite and redb.
-
-mod compat;
-mod disk;
-mod follow;
-pub mod joblog;
-mod shared_segment;
-pub mod transfer;
-
-pub use compat::StockLayout;
-pub use follow::JobUpdate;
+//! The job cache: jobs, and what minions returned for them.
 
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
 use std::io;
+use std::time::SystemTime;
 
-/// One return as stored.
+/// One return as it was stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredReturn {
     /// Who returned.
@@ -30,12 +14,12 @@ pub struct StoredReturn {
     pub load: Map,
 }
 
-/// A job with what has come back so far.
+/// A job with what has been returned so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredJob {
-    /// The clear publish load without its key; for jobs that a minion began, its return load.
+    /// The clear publish load without its key; for jobs that a minion started by itself, its return load.
     pub load: Map,
-    /// Ids expected to answer.
+    /// Ids expected to return.
     pub minions: Vec<String>,
     /// Listed ids without an accepted key.
     pub missing: Vec<String>,
@@ -43,7 +27,7 @@ pub struct StoredJob {
     pub returns: Vec<StoredReturn>,
 }
 
-/// A return to be kept.
+/// A return to store.
 #[derive(Clone, Copy, Debug)]
 pub struct Returned<'a> {
     /// Of which job.
@@ -52,13 +36,26 @@ pub struct Returned<'a> {
     pub id: &'a MinionId,
     /// The return load.
     pub load: &'a Map,
-    /// Whether the job begins with it: the minion did something unasked, and its return is the job's load as well.
+    /// Whether the job starts with it: the minion ran something by itself, and its return is the job's load as well.
     pub begins: bool,
 }
 
-/// Where jobs and returns are kept.
+/// What was added to one job.
+#[derive(Clone, Debug)]
+pub struct JobUpdate {
+    /// The job.
+    pub jid: Jid,
+    /// Its load, if that was added; for a job that a minion started by itself, its first return.
+    pub load: Option<Map>,
+    /// Returns, at most one of each minion.
+    pub returns: Vec<StoredReturn>,
+    /// Where to go on: the cursor for the next call of [`JobStore::updates`].
+    pub end: u64,
+}
+
+/// Where jobs and returns are stored.
 pub trait JobStore: Send + Sync {
-    /// Begins a job. A second call for the same jid adds the load and minions again (last wins).
+    /// Starts a job. A second call for the same jid adds load and minions again; the last one counts.
     fn save_load(
         &self,
         jid: &Jid,
@@ -67,13 +64,13 @@ pub trait JobStore: Send + Sync {
         missing: &[String],
     ) -> io::Result<()>;
 
-    /// Keeps one return; when this comes back the return outlives any process.
+    /// Stores one return. After that the return outlives any process.
     ///
     /// # Errors
-    /// `InvalidInput`: it cannot be kept because of what is in it. Others: the disk.
+    /// `InvalidInput`: it cannot be stored because of what is in it. Others: it cannot be written.
     fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
         let begins = false;
-        let kept = self
+        let stored = self
             .save_returns(&[Returned {
                 jid,
                 id,
@@ -81,10 +78,10 @@ pub trait JobStore: Send + Sync {
                 begins,
             }])
             .pop();
-        kept.unwrap_or(Ok(()))
+        stored.unwrap_or(Ok(()))
     }
 
-    /// Keeps several, with one write for each job; an outcome for each, as of [`JobStore::save_return`].
+    /// Stores several returns, with one write per job; a result for each, as of [`JobStore::save_return`].
     fn save_returns(&self, returns: &[Returned<'_>]) -> Vec<io::Result<()>>;
 
     /// The whole job; `None` if unknown.
@@ -95,6 +92,16 @@ pub trait JobStore: Send + Sync {
 
     /// Removes what is older than `keep` seconds at `now` (Unix seconds); returns the number of jobs removed.
     fn expire(&self, now: i64, keep: u64) -> io::Result<u64>;
+
+    /// Jobs to which something was added at `since` or later, oldest first.
+    fn changed_since(&self, since: SystemTime) -> io::Result<Vec<Jid>>;
+
+    /// Jobs that started at `since` (Unix seconds) or later, oldest first.
+    fn started_since(&self, since: i64) -> io::Result<Vec<Jid>>;
+
+    /// What was added to a job behind `cursor`, which is 0 or the `end` of an earlier update; `None` if the job is not
+    /// there (any more). A record that is being written now is left for the next call.
+    fn updates(&self, jid: &Jid, cursor: u64) -> io::Result<Option<JobUpdate>>;
 }
 
 /// The part of a return that stock Salt stores in `return.p`.

@@ -3,10 +3,10 @@ use halite_wire::Map;
 use halite_wire::map;
 use std::os::unix::fs::PermissionsExt;
 
-fn store() -> (tempfile::TempDir, KeyStore) {
+fn store() -> (tempfile::TempDir, LocalKeys) {
     let dir = tempfile::tempdir().unwrap();
-    let store = KeyStore::new(dir.path().join("pki"));
-    store.create_dirs().unwrap();
+    let store = LocalKeys::new(dir.path().join("pki"));
+    store.prepare().unwrap();
     (dir, store)
 }
 
@@ -77,7 +77,7 @@ fn a_key_that_minions_rely_on_stays() {
     let more = ["sign.pem".to_owned(), "absent".to_owned()];
     let bring = |how| master_key(&from, &to, &more, how).unwrap();
     assert_eq!(bring(LIVE), MasterKey::None);
-    let write = |store: &KeyStore, name: &str, text: &str| {
+    let write = |store: &LocalKeys, name: &str, text: &str| {
         let path = store.pki_dir().join(name);
         write_atomic(&path, text.as_bytes(), 0o600).unwrap();
     };
@@ -106,13 +106,13 @@ fn a_key_that_minions_rely_on_stays() {
 fn data_of_either_layout_are_found_and_newer_ones_stay() {
     let [from, to] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let grains = |name: &str| map! {"os" => name};
-    let old = MinionCache::new(from.path(), Layout::Combined);
+    let old = LocalMinions::new(from.path(), Layout::Combined);
     old.store(&id("a"), &grains("Debian"), &Map::new()).unwrap();
-    let split = MinionCache::new(from.path(), Layout::Split);
+    let split = LocalMinions::new(from.path(), Layout::Split);
     split
         .store(&id("b"), &grains("Fedora"), &map! {"p" => 1})
         .unwrap();
-    MineStore::new(from.path(), Layout::Combined)
+    LocalMines::new(from.path(), Layout::Combined)
         .put(&id("a"), map! {"f" => 1}, true)
         .unwrap();
     let ids = [id("a"), id("b"), id("c")];
@@ -120,13 +120,13 @@ fn data_of_either_layout_are_found_and_newer_ones_stay() {
     let counted = run(DRY);
     assert_eq!((counted.minions, counted.mines), (2, 1));
     assert_eq!(run(LIVE), counted);
-    let cache = MinionCache::new(to.path(), Layout::Split);
+    let cache = LocalMinions::new(to.path(), Layout::Split);
     assert_eq!(
         cache.peek(&id("a")).unwrap().grains.str("os"),
         Some("Debian")
     );
     assert_eq!(cache.peek(&id("b")).unwrap().pillar.int("p"), Some(1));
-    let mine = MineStore::new(to.path(), Layout::Split);
+    let mine = LocalMines::new(to.path(), Layout::Split);
     assert_eq!(mine.get(&id("a")).unwrap().unwrap().int("f"), Some(1));
     assert_eq!(run(LIVE).same, 3);
     let damaged = from.path().join("grains/b.p");

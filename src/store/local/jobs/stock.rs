@@ -1,7 +1,7 @@
 //! The files of stock Salt's `local_cache` that its own tools read from disk: the `salt`
 //! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1).
 
-use super::{Returned, StoredJob, StoredReturn, id_list, stored_part};
+use crate::jobs::{Returned, StoredJob, StoredReturn, id_list, stored_part};
 use halite_crypto::HashType;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::{Jid, MinionId};

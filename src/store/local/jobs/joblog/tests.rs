@@ -142,14 +142,14 @@ fn jobs_that_minions_begin_are_as_others() {
         assert_eq!(job.returns.len(), 1);
     }
     // What comes later stands behind.
-    let seen = store.news(&begun[0], 0).unwrap().unwrap();
+    let seen = store.updates(&begun[0], 0).unwrap().unwrap();
     assert_eq!((seen.load.as_ref(), seen.returns.len()), (Some(&load), 1));
-    let none = store.news(&begun[0], seen.end).unwrap().unwrap();
+    let none = store.updates(&begun[0], seen.end).unwrap().unwrap();
     assert!(none.load.is_none() && none.returns.is_empty() && none.end == seen.end);
     store
         .save_return(&begun[0], &"b".parse().unwrap(), &ret("b", 2))
         .unwrap();
-    let more = store.news(&begun[0], seen.end).unwrap().unwrap();
+    let more = store.updates(&begun[0], seen.end).unwrap().unwrap();
     assert_eq!((more.load, more.returns.len()), (None, 1));
     let job = store.get(&begun[0]).unwrap().unwrap();
     assert_eq!((job.load, job.returns.len()), (load.clone(), 2));
@@ -160,7 +160,7 @@ fn jobs_that_minions_begin_are_as_others() {
     let listed = store.list().unwrap();
     assert!(listed.iter().map(|(jid, _)| jid).eq(&all));
     assert!(listed.iter().filter(|(_, job)| job.load == load).count() == 4);
-    assert_eq!(store.begun_since(now).unwrap(), all);
+    assert_eq!(store.started_since(now).unwrap(), all);
     let since = std::time::SystemTime::now() - std::time::Duration::from_secs(5);
     assert_eq!(store.changed_since(since).unwrap(), all);
     assert_eq!(store.expire(now + 7200, 3600).unwrap(), 5);

@@ -1,4 +1,4 @@
-//! What the data of all minions say to the questions that targets ask, without reading any of them again.
+//! Answers the questions of targets about the data of all minions without reading the data again.
 //!
 //! Fleets repeat themselves: most grains have few values. So for each grain at the top level there is a
 //! column that holds, per minion, the number of a value, and a question is put to each value once. Grains
@@ -9,7 +9,7 @@
 //! name and 24 bytes; typically 300 in all.
 
 use super::watch::{Changes, Watch};
-use super::{Layout, MinionCache, read_map, stamp};
+use super::{Layout, LocalMinions, read_map, stamp};
 use crate::keys::IdList;
 use halite_target::{DataQuery, QueryResults};
 use halite_wire::ids::MinionId;
@@ -124,7 +124,7 @@ impl From<bool> for CachedAnswer {
 
 /// The answers of a list of minions to one question; those not known yet are found when they are asked for.
 pub(super) struct Found<'a> {
-    cache: &'a MinionCache,
+    cache: &'a LocalMinions,
     ids: IdList,
     question: DataQuery<'a>,
     text: String,
@@ -157,9 +157,9 @@ impl Index {
     }
 
     /// What is known of the minions to a question.
-    pub(super) fn ask<'a>(
+    pub(super) fn query<'a>(
         &self,
-        cache: &'a MinionCache,
+        cache: &'a LocalMinions,
         ids: &IdList,
         question: DataQuery<'a>,
     ) -> Found<'a> {
@@ -202,7 +202,7 @@ impl Inner {
     }
 
     /// Makes rows of a time that may have passed count as such.
-    fn look(&mut self, cache: &MinionCache) {
+    fn look(&mut self, cache: &LocalMinions) {
         self.poll_changes();
         let banks = cache.banks();
         let banks = banks.as_deref().unwrap_or_default();
@@ -310,7 +310,7 @@ impl Inner {
     /// The answer of one minion, from its files where it must be.
     fn find(
         &mut self,
-        cache: &MinionCache,
+        cache: &LocalMinions,
         slot: usize,
         id: &MinionId,
         question: &DataQuery,
@@ -363,7 +363,7 @@ impl Inner {
     }
 
     /// Has a row say what the files of its minion say now.
-    fn refresh(&mut self, cache: &MinionCache, slot: usize, id: &MinionId) {
+    fn refresh(&mut self, cache: &LocalMinions, slot: usize, id: &MinionId) {
         let row = self.rows[slot];
         if row.state != State::Unread && row.time == self.time {
             return;
@@ -464,7 +464,7 @@ fn judge(question: &DataQuery, value: &[u8]) -> bool {
 }
 
 /// The answer of a minion, from all of its grains or pillar.
-fn asked(cache: &MinionCache, id: &MinionId, question: &DataQuery) -> bool {
+fn asked(cache: &LocalMinions, id: &MinionId, question: &DataQuery) -> bool {
     let [grains, pillar] = cache.paths(id);
     let path = if question.is_pillar() {
         &pillar

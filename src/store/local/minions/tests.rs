@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::keys::{KeyState, KeyStore};
-use halite_target::{Target, TargetType};
+use crate::local::LocalKeys;
+use crate::minions::MinionInventory;
+use halite_target::{Inventory, Target, TargetType};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -11,7 +13,7 @@ const MINIONS: u32 = 6;
 /// Minions whose files are read for every question.
 struct Plain<'a> {
     ids: Vec<MinionId>,
-    cache: &'a MinionCache,
+    cache: &'a LocalMinions,
 }
 
 impl Inventory for Plain<'_> {
@@ -165,7 +167,7 @@ fn strange_pair(n: u32) -> Vec<u8> {
 }
 
 /// Does to the files what some other process may do to them.
-fn change(dir: &Path, other: &MinionCache, keys: &KeyStore, what: u32, n: u32) {
+fn change(dir: &Path, other: &LocalMinions, keys: &LocalKeys, what: u32, n: u32) {
     let id: MinionId = format!("m{}", n % MINIONS).parse().unwrap();
     let split = other.layout == Layout::Split;
     let [first, second] = other.paths(&id);
@@ -192,11 +194,11 @@ fn change(dir: &Path, other: &MinionCache, keys: &KeyStore, what: u32, n: u32) {
             let octets = msgpack::encode_map(&grains(n / 8), Profile::Local);
             std::fs::write(&first, octets).unwrap();
         }
-        10 if split => ignore_missing(std::fs::remove_file(&second)).unwrap(),
+        10 if split => found(std::fs::remove_file(&second)).map(drop).unwrap(),
         11 => {
             let aside = dir.join("aside");
-            ignore_missing(std::fs::remove_dir_all(&aside)).unwrap();
-            ignore_missing(std::fs::rename(dir.join("cache"), aside)).unwrap();
+            found(std::fs::remove_dir_all(&aside)).unwrap();
+            found(std::fs::rename(dir.join("cache"), aside)).unwrap();
             other.store(&id, &grains(n), &pillar(n)).unwrap();
         }
         _ => {}
@@ -214,9 +216,9 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let layout = if split { Layout::Split } else { Layout::Combined };
         let cachedir = dir.path().join("cache");
-        let (cache, other) = (MinionCache::new(&cachedir, layout), MinionCache::new(&cachedir, layout));
-        let (keys, theirs) = (KeyStore::new(dir.path()), KeyStore::new(dir.path()));
-        keys.create_dirs().unwrap();
+        let (cache, other) = (LocalMinions::new(&cachedir, layout), LocalMinions::new(&cachedir, layout));
+        let (keys, theirs) = (LocalKeys::new(dir.path()), LocalKeys::new(dir.path()));
+        keys.prepare().unwrap();
         for n in 0..MINIONS - 1 {
             theirs.put(KeyState::Accepted, &format!("m{n}").parse().unwrap(), "key").unwrap();
         }
@@ -226,7 +228,7 @@ proptest! {
             if heeded {
                 cache.poll_changes();
             }
-            let ids = KeyStore::new(dir.path()).list(KeyState::Accepted).unwrap();
+            let ids = LocalKeys::new(dir.path()).list(KeyState::Accepted).unwrap();
             let plain = Plain { ids: ids.to_vec(), cache: &other };
             let ids = keys.list(KeyState::Accepted).unwrap();
             let known = MinionInventory { ids, cache: &cache, caches_data: true };

@@ -1,7 +1,7 @@
 //! Jobs of a stock master into the job log, and back.
 
-use super::joblog::JobLog;
-use super::{JobStore, StockLayout, StoredJob, StoredReturn};
+use super::{JobLog, StockLayout};
+use crate::jobs::{JobStore, StoredJob, StoredReturn};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 use std::collections::HashSet;

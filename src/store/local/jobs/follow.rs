@@ -1,36 +1,22 @@
-//! Following the job log: what came in since one looked last. Copies of jobs for databases are
-//! made from here and not from events, which may be trimmed and may be lost.
+//! What was added to the job log since a reader's last look. Copies of jobs for databases are made from here and
+//! not from events, which may be trimmed or lost.
 
-use super::StoredReturn;
 use super::disk::names;
 use super::joblog::{JobLog, assemble, intact_end};
-use halite_wire::Map;
+use crate::jobs::JobUpdate;
 use halite_wire::ids::Jid;
 use std::io;
 use std::time::SystemTime;
 
-/// What came in for one job.
-#[derive(Clone, Debug)]
-pub struct JobUpdate {
-    /// The job.
-    pub jid: Jid,
-    /// Its load, if that is among the news; for a job that a minion began, its first return.
-    pub load: Option<Map>,
-    /// Returns, one of each minion at most.
-    pub returns: Vec<StoredReturn>,
-    /// Where to go on from.
-    pub end: u64,
-}
-
-/// Seconds, many more than pass between the making of a jid and its job's being kept.
-const BEFORE_IT_IS_KEPT: i64 = 60;
+/// Seconds; far more than pass between making a jid and storing its job.
+const LATEST_STORE: i64 = 60;
 
 impl JobLog {
-    /// Jobs to which something was appended at `since` or later, oldest first.
-    pub fn changed_since(&self, since: SystemTime) -> io::Result<Vec<Jid>> {
+    /// [`JobStore::changed_since`](crate::jobs::JobStore::changed_since).
+    pub(super) fn changed(&self, since: SystemTime) -> io::Result<Vec<Jid>> {
         let seconds = since.duration_since(SystemTime::UNIX_EPOCH);
         let seconds = seconds.map_or(0, |d| d.as_secs() as i64);
-        let made = Jid::from_time(seconds.saturating_sub(BEFORE_IT_IS_KEPT), 0);
+        let made = Jid::from_time(seconds.saturating_sub(LATEST_STORE), 0);
         let mut out = Vec::new();
         for slice in names(&self.dir)? {
             for jid in self.jids(&slice)? {
@@ -47,8 +33,8 @@ impl JobLog {
         Ok(out)
     }
 
-    /// Jobs that began at `since` (Unix seconds) or later, oldest first.
-    pub fn begun_since(&self, since: i64) -> io::Result<Vec<Jid>> {
+    /// [`JobStore::started_since`](crate::jobs::JobStore::started_since).
+    pub(super) fn started(&self, since: i64) -> io::Result<Vec<Jid>> {
         let first = Jid::from_time(since.max(0), 0);
         let slice = Self::slice_name(&first);
         let mut out = Vec::new();
@@ -59,9 +45,8 @@ impl JobLog {
         Ok(out)
     }
 
-    /// What stands behind byte `from` of a job's file; `None` if the job is not there (any
-    /// more). A record that is still being written is left for the next time.
-    pub fn news(&self, jid: &Jid, from: u64) -> io::Result<Option<JobUpdate>> {
+    /// [`JobStore::updates`](crate::jobs::JobStore::updates); the cursor is the number of bytes read.
+    pub(super) fn read_from(&self, jid: &Jid, from: u64) -> io::Result<Option<JobUpdate>> {
         let Some(bytes) = self.read(jid, from)? else {
             return Ok(None);
         };
@@ -85,6 +70,7 @@ impl JobLog {
 mod tests {
     use super::*;
     use crate::jobs::JobStore;
+    use halite_wire::Map;
     use std::time::Duration;
 
     #[test]
@@ -92,7 +78,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
-        assert!(log.news(&jid, 0).unwrap().is_none());
+        assert!(log.updates(&jid, 0).unwrap().is_none());
         let ret = |id: &str| halite_wire::map! {"id" => id, "return" => true};
         let save = |id: &str| {
             log.save_return(&jid, &id.parse().unwrap(), &ret(id))
@@ -101,13 +87,13 @@ mod tests {
         log.save_load(&jid, &halite_wire::map! {"fun" => "test.ping"}, &[], &[])
             .unwrap();
         save("a");
-        let first = log.news(&jid, 0).unwrap().unwrap();
+        let first = log.updates(&jid, 0).unwrap().unwrap();
         assert_eq!(first.load.unwrap().str("fun"), Some("test.ping"));
         assert_eq!(first.returns.len(), 1);
-        let none = log.news(&jid, first.end).unwrap().unwrap();
+        let none = log.updates(&jid, first.end).unwrap().unwrap();
         assert!(none.load.is_none() && none.returns.is_empty() && none.end == first.end);
         save("b");
-        let more = log.news(&jid, first.end).unwrap().unwrap();
+        let more = log.updates(&jid, first.end).unwrap().unwrap();
         assert_eq!((more.returns.len(), more.returns[0].id.as_str()), (1, "b"));
     }
 
@@ -120,9 +106,12 @@ mod tests {
             .unwrap();
         let whole = std::fs::read(log.path(&jid)).unwrap();
         std::fs::write(log.path(&jid), &whole[..whole.len() - 3]).unwrap();
-        assert_eq!(log.news(&jid, 0).unwrap().unwrap().end, 0);
+        assert_eq!(log.updates(&jid, 0).unwrap().unwrap().end, 0);
         std::fs::write(log.path(&jid), &whole).unwrap();
-        assert_eq!(log.news(&jid, 0).unwrap().unwrap().end, whole.len() as u64);
+        assert_eq!(
+            log.updates(&jid, 0).unwrap().unwrap().end,
+            whole.len() as u64
+        );
     }
 
     #[test]
@@ -132,7 +121,7 @@ mod tests {
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
         let ret = halite_wire::map! {"id" => "a", "return" => true, "fun" => "state.apply"};
         log.save_return(&jid, &"a".parse().unwrap(), &ret).unwrap();
-        let news = log.news(&jid, 0).unwrap().unwrap();
+        let news = log.updates(&jid, 0).unwrap().unwrap();
         assert_eq!(news.load.unwrap().str("fun"), Some("state.apply"));
     }
 
@@ -146,8 +135,8 @@ mod tests {
         let past = now - Duration::from_secs(60);
         assert_eq!(log.changed_since(past).unwrap(), vec![jid.clone()]);
         let seconds = jiff::Timestamp::now().as_second();
-        assert_eq!(log.begun_since(seconds - 60).unwrap(), [jid]);
-        assert!(log.begun_since(seconds + 60).unwrap().is_empty());
+        assert_eq!(log.started_since(seconds - 60).unwrap(), [jid]);
+        assert!(log.started_since(seconds + 60).unwrap().is_empty());
         let future = now + Duration::from_secs(60);
         assert!(log.changed_since(future).unwrap().is_empty());
     }

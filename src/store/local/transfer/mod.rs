@@ -1,9 +1,10 @@
 //! Keys and what is known of minions from one master to another: a stock one to halite's, or back. Files of the side
 //! that is read are not changed.
 
-use super::keys::{KeyState, KeyStore};
-use super::mine::MineStore;
-use super::minions::{Layout, MinionCache};
+use super::{Layout, LocalKeys, LocalMines, LocalMinions};
+use crate::keys::{KeyState, KeyStore};
+use crate::mine::MineStore;
+use crate::minions::MinionCache;
 use halite_crypto::clean_key;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
@@ -44,10 +45,14 @@ pub struct TransferOptions {
 ///
 /// # Errors
 /// A directory or file cannot be read or written.
-pub fn keys(from: &KeyStore, to: &KeyStore, how: TransferOptions) -> io::Result<KeyTransfer> {
+pub fn keys(
+    from: &dyn KeyStore,
+    to: &dyn KeyStore,
+    how: TransferOptions,
+) -> io::Result<KeyTransfer> {
     let mut done = KeyTransfer::default();
     if !how.dry {
-        to.create_dirs()?;
+        to.prepare()?;
     }
     let mut seen = BTreeSet::new();
     for state in STATES {
@@ -79,8 +84,8 @@ pub fn keys(from: &KeyStore, to: &KeyStore, how: TransferOptions) -> io::Result<
 }
 
 fn key(
-    from: &KeyStore,
-    to: &KeyStore,
+    from: &dyn KeyStore,
+    to: &dyn KeyStore,
     id: &MinionId,
     how: TransferOptions,
     done: &mut KeyTransfer,
@@ -103,8 +108,8 @@ fn key(
 }
 
 fn copy(
-    from: &KeyStore,
-    to: &KeyStore,
+    from: &dyn KeyStore,
+    to: &dyn KeyStore,
     state: KeyState,
     id: &MinionId,
     how: TransferOptions,
@@ -114,7 +119,7 @@ fn copy(
         return Ok(());
     };
     if !how.dry {
-        write_atomic(&to.path(state, id), text.as_bytes(), 0o600)?;
+        to.put_text(state, id, &text)?;
     }
     done.new[state as usize] += 1;
     Ok(())
@@ -139,13 +144,13 @@ pub enum MasterKey {
 /// # Errors
 /// A file cannot be read or written.
 pub fn master_key(
-    from: &KeyStore,
-    to: &KeyStore,
+    from: &LocalKeys,
+    to: &LocalKeys,
     more: &[String],
     how: TransferOptions,
 ) -> io::Result<MasterKey> {
     let name = "master.pem";
-    let read = |store: &KeyStore, name: &str| match std::fs::read(store.pki_dir().join(name)) {
+    let read = |store: &LocalKeys, name: &str| match std::fs::read(store.pki_dir().join(name)) {
         Ok(octets) => Ok(Some(octets)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -208,11 +213,11 @@ pub fn data(
 ) -> DataTransfer {
     let mut done = DataTransfer::default();
     let layouts = [Layout::Combined, Layout::Split];
-    let caches = layouts.map(|l| MinionCache::new(from, l));
-    let mines = layouts.map(|l| MineStore::new(from, l));
-    let (cache, mine) = (MinionCache::new(to, layout), MineStore::new(to, layout));
+    let caches = layouts.map(|l| LocalMinions::new(from, l));
+    let mines = layouts.map(|l| LocalMines::new(from, l));
+    let (cache, mine) = (LocalMinions::new(to, layout), LocalMines::new(to, layout));
     for id in ids {
-        let time = |cache: &MinionCache| cache.stamp(id).map(|s| (s[0].0, s[0].1));
+        let time = |cache: &LocalMinions| cache.version(id).map(|s| (s[0].0, s[0].1));
         let brought = done.bring(id, &caches, &cache, time, |newest| {
             let data = newest.peek(id)?;
             Some(if how.dry {

@@ -6,7 +6,8 @@
 //! skipped by readers; `O_APPEND` keeps writers of several processes apart.
 
 use super::disk::{names, write_whole};
-use super::{JobStore, Returned, StockLayout, StoredJob, StoredReturn, id_list, shared_segment};
+use super::{StockLayout, shared_segment};
+use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn, id_list};
 use halite_sys::daemon::make_dir;
 use halite_sys::time::unix_now_i64;
 use halite_wire::ids::Jid;
@@ -17,6 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Digits of a jid that name its directory: `YYYYMMDDhhm`, that is ten minutes.
 const SLICE_DIGITS: usize = 11;
@@ -401,6 +403,18 @@ impl JobStore for JobLog {
             std::fs::remove_dir_all(self.dir.join(&slice))?;
         }
         Ok(removed + self.sweep(now, &oldest)?)
+    }
+
+    fn changed_since(&self, since: SystemTime) -> io::Result<Vec<Jid>> {
+        self.changed(since)
+    }
+
+    fn started_since(&self, since: i64) -> io::Result<Vec<Jid>> {
+        self.started(since)
+    }
+
+    fn updates(&self, jid: &Jid, cursor: u64) -> io::Result<Option<JobUpdate>> {
+        self.read_from(jid, cursor)
     }
 }
 

@@ -1,0 +1,136 @@
+//! Records of gateways: `cachedir/gateways/<name>`, with a file per agent in `minions`, and `connected`.
+
+use super::{found, version};
+use crate::gateways::{GatewayStore, GatewayStores, STALE};
+use crate::keys::Version;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The records of all gateways below one `cachedir`.
+#[derive(Clone, Debug)]
+pub struct LocalGateways {
+    dir: PathBuf,
+}
+
+impl LocalGateways {
+    /// Records below `cachedir`. Nothing is read or made yet.
+    pub fn new(cachedir: &Path) -> LocalGateways {
+        let dir = cachedir.join("gateways");
+        LocalGateways { dir }
+    }
+}
+
+impl GatewayStores for LocalGateways {
+    fn of(&self, name: &str) -> Arc<dyn GatewayStore> {
+        let dir = self.dir.join(name);
+        Arc::new(LocalGateway { dir })
+    }
+
+    fn all(&self) -> Vec<Arc<dyn GatewayStore>> {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else {
+            return Vec::new();
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok());
+        names.map(|name| self.of(&name)).collect()
+    }
+}
+
+#[derive(Debug)]
+struct LocalGateway {
+    dir: PathBuf,
+}
+
+impl LocalGateway {
+    fn path(&self, id: &MinionId) -> PathBuf {
+        self.dir.join("minions").join(id.as_str())
+    }
+}
+
+impl GatewayStore for LocalGateway {
+    /// Makes the missing directories.
+    fn prepare(&self) -> io::Result<()> {
+        make_dir(&self.dir, 0o700)?;
+        make_dir(&self.dir.join("minions"), 0o700)
+    }
+
+    fn fingerprint(&self, id: &MinionId) -> io::Result<Option<String>> {
+        let text = found(std::fs::read_to_string(self.path(id)))?;
+        Ok(text.map(|text| text.trim().to_owned()))
+    }
+
+    fn version(&self, id: &MinionId) -> Option<Version> {
+        let meta = std::fs::symlink_metadata(self.path(id)).ok()?;
+        Some(version(&meta))
+    }
+
+    fn put(&self, id: &MinionId, fingerprint: &str) -> io::Result<()> {
+        write_atomic(&self.path(id), fingerprint.as_bytes(), 0o600)
+    }
+
+    fn remove(&self, id: &MinionId) -> io::Result<()> {
+        found(std::fs::remove_file(self.path(id))).map(drop)
+    }
+
+    fn ids(&self) -> io::Result<Vec<MinionId>> {
+        let Some(entries) = found(std::fs::read_dir(self.dir.join("minions")))? else {
+            return Ok(Vec::new());
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok());
+        Ok(names.filter_map(|name| name.parse().ok()).collect())
+    }
+
+    fn put_connected(&self, connected: &BTreeMap<MinionId, IpAddr>) -> io::Result<()> {
+        let lines = connected
+            .iter()
+            .map(|(id, address)| format!("{id} {address}\n"));
+        let text: String = lines.collect();
+        write_atomic(&self.dir.join("connected"), text.as_bytes(), 0o644)
+    }
+
+    fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
+        let path = self.dir.join("connected");
+        let fresh = std::fs::metadata(&path)
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|at| at.elapsed().unwrap_or_default() < STALE);
+        if !fresh {
+            return BTreeMap::new();
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| {
+                let (id, address) = line.split_once(' ')?;
+                Some((id.parse().ok()?, address.parse().ok()?))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_list_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = LocalGateways::new(dir.path());
+        let store = all.of("sysinspect");
+        store.prepare().unwrap();
+        let who = BTreeMap::from([("a1".parse().unwrap(), "10.0.0.1".parse().unwrap())]);
+        store.put_connected(&who).unwrap();
+        assert_eq!(store.connected(), who);
+        assert_eq!(all.all().len(), 1);
+        let file = std::fs::File::open(dir.path().join("gateways/sysinspect/connected")).unwrap();
+        let old = std::time::SystemTime::now() - 2 * STALE;
+        file.set_modified(old).unwrap();
+        assert!(store.connected().is_empty());
+    }
+}

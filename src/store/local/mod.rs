@@ -1,0 +1,93 @@
+//! The stores of one master, as files below its `cachedir` and `pki_dir`.
+//!
+//! Any number of processes use them at once. Where stock tools read the same data, they are laid out as stock has
+//! them (reference `salt-local.md` 5).
+
+mod banks;
+mod gateways;
+pub mod jobs;
+mod keys;
+mod mine;
+mod minions;
+mod records;
+mod sessions;
+mod tokens;
+pub mod transfer;
+
+pub use banks::Bank;
+pub use gateways::LocalGateways;
+pub use jobs::{JobLog, StockLayout};
+pub use keys::LocalKeys;
+pub use mine::LocalMines;
+pub use minions::{Layout, LocalMinions};
+pub use records::{LocalOwners, LocalRotation, LocalSyndics};
+pub use sessions::LocalSessions;
+pub use tokens::LocalTokens;
+
+use crate::keys::Version;
+use crate::{Stores, hash_type};
+use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All stores of the master that `config` describes. Nothing is read or made yet.
+pub(crate) fn open(config: &MasterConfig) -> Stores {
+    let sessions = Duration::from_secs(config.publish_session);
+    Stores {
+        keys: Arc::new(key_files(config)),
+        sessions: Arc::new(LocalSessions::new(&config.cachedir, sessions)),
+        jobs: Arc::new(job_log(config)),
+        minions: Arc::new(LocalMinions::new(&config.cachedir, layout(config))),
+        mine: Arc::new(LocalMines::new(&config.cachedir, layout(config))),
+        tokens: Arc::new(LocalTokens::new(&config.cachedir, hash_type(config))),
+        owners: Arc::new(LocalOwners::new(config)),
+        syndics: Arc::new(LocalSyndics::new(config)),
+        gateways: Arc::new(LocalGateways::new(&config.cachedir)),
+        rotation: Arc::new(LocalRotation::new(config)),
+    }
+}
+
+/// The key files that a configuration names.
+pub fn key_files(config: &MasterConfig) -> LocalKeys {
+    LocalKeys::new(&config.pki_dir)
+}
+
+/// The job log that a configuration names.
+pub fn job_log(config: &MasterConfig) -> JobLog {
+    let hash = hash_type(config);
+    let returns = config.job_cache_compat == JobCacheCompat::Full;
+    let stock = (config.job_cache_compat != JobCacheCompat::None)
+        .then(|| StockLayout::new(&config.cachedir, hash, returns));
+    let legacy = StockLayout::new(&config.cachedir, hash, false);
+    JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_legacy(legacy)
+}
+
+/// The job cache of a stock master, returns included, where a configuration has it.
+pub fn stock_jobs(config: &MasterConfig) -> StockLayout {
+    StockLayout::new(&config.cachedir, hash_type(config), true)
+}
+
+/// How the stock tools of `salt_series` lay out grains, pillar and mine.
+pub fn layout(config: &MasterConfig) -> Layout {
+    match config.salt_series {
+        SaltSeries::S3006 | SaltSeries::S3007 => Layout::Combined,
+        SaltSeries::S3008 => Layout::Split,
+    }
+}
+
+/// Modification time and inode: a file that is replaced or written has others afterwards.
+fn version(meta: &Metadata) -> Version {
+    (meta.mtime(), meta.mtime_nsec(), meta.ino())
+}
+
+/// `None` for what is not there.
+fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}

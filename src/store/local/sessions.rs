@@ -1,0 +1,148 @@
+//! One session key per file, `cachedir/sessions/<id>`. Its modification time says when the key was made.
+
+use super::found;
+use crate::sessions::SessionStore;
+use halite_crypto::KeyString;
+use halite_sys::daemon::{make_dir, write_atomic, write_new};
+use halite_wire::ids::MinionId;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The session key files of one master.
+#[derive(Clone, Debug)]
+pub struct LocalSessions {
+    dir: PathBuf,
+    lifetime: Duration,
+}
+
+impl LocalSessions {
+    /// Sessions below `cachedir` that live for `lifetime` (option `publish_session`).
+    pub fn new(cachedir: &std::path::Path, lifetime: Duration) -> LocalSessions {
+        LocalSessions {
+            dir: cachedir.join("sessions"),
+            lifetime,
+        }
+    }
+
+    fn path(&self, id: &MinionId) -> PathBuf {
+        self.dir.join(id.as_str())
+    }
+
+    /// The whole lifetime less up to an eighth, by the id: a fleet that signed in together, as after a restart,
+    /// does not have to sign in together again once a day.
+    fn lifetime_of(&self, id: &MinionId) -> Duration {
+        let share = crc32fast::hash(id.as_str().as_bytes()) % 1024;
+        self.lifetime - self.lifetime / 8 * share / 1024
+    }
+}
+
+impl SessionStore for LocalSessions {
+    /// Makes the directory, readable by its owner alone.
+    fn prepare(&self) -> io::Result<()> {
+        make_dir(&self.dir, 0o700)
+    }
+
+    fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>> {
+        let path = self.path(id);
+        let meta = match found(std::fs::metadata(&path))? {
+            Some(meta) if meta.is_file() => meta,
+            _ => return Ok(None),
+        };
+        if meta.modified()?.elapsed().unwrap_or_default() > self.lifetime_of(id) {
+            return Ok(None);
+        }
+        let text = std::fs::read_to_string(&path)?;
+        // A damaged file counts as missing: the next sign-in writes a good one.
+        Ok(KeyString::from_text(text.trim()).ok())
+    }
+
+    fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString> {
+        if let Some(key) = self.get(id)? {
+            return Ok(key);
+        }
+        let key = KeyString::generate();
+        let path = self.path(id);
+        match write_new(&path, key.as_str().as_bytes(), 0o600) {
+            Ok(()) => return Ok(key),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        // Another worker may have signed in the same minion since the first look: its key counts for both.
+        if let Some(other) = self.get(id)? {
+            return Ok(other);
+        }
+        // Expired or damaged.
+        write_atomic(&path, key.as_str().as_bytes(), 0o600)?;
+        Ok(key)
+    }
+
+    fn remove(&self, id: &MinionId) -> io::Result<()> {
+        found(std::fs::remove_file(self.path(id))).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_agree_on_a_new_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalSessions::new(dir.path(), Duration::from_secs(60));
+        store.prepare().unwrap();
+        let id: MinionId = "m".parse().unwrap();
+        assert!(store.get(&id).unwrap().is_none());
+        // Often, since who comes between whom is chance.
+        for _ in 0..200 {
+            store.remove(&id).unwrap();
+            let keys: Vec<KeyString> = std::thread::scope(|s| {
+                let workers: Vec<_> = (0..8)
+                    .map(|_| s.spawn(|| store.get_or_create(&id).unwrap()))
+                    .collect();
+                workers.into_iter().map(|w| w.join().unwrap()).collect()
+            });
+            let kept = store.get(&id).unwrap().unwrap();
+            assert!(keys.iter().all(|k| *k == kept));
+        }
+        assert_eq!(
+            std::fs::read_dir(dir.path().join("sessions"))
+                .unwrap()
+                .count(),
+            1
+        );
+    }
+
+    #[test]
+    fn sessions_of_a_fleet_do_not_end_together() {
+        let day = Duration::from_secs(86_400);
+        let store = LocalSessions::new(std::path::Path::new("/"), day);
+        let ids = (0..1000).map(|n| format!("web{n}").parse().unwrap());
+        let mut ends: Vec<Duration> = ids.map(|id| store.lifetime_of(&id)).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        assert!(ends.len() > 500, "{}", ends.len());
+        assert!(ends[0] >= day / 8 * 7 && ends[ends.len() - 1] <= day);
+        assert!(ends[ends.len() - 1] - ends[0] > day / 9);
+    }
+
+    #[test]
+    fn old_and_damaged_keys_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalSessions::new(dir.path(), Duration::from_secs(60));
+        store.prepare().unwrap();
+        let id: MinionId = "m".parse().unwrap();
+        let first = store.get_or_create(&id).unwrap();
+        let file = std::fs::File::open(dir.path().join("sessions/m")).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(61))
+            .unwrap();
+        assert!(store.get(&id).unwrap().is_none(), "it has lived its time");
+        assert!(store.get_or_create(&id).unwrap() != first);
+        std::fs::write(dir.path().join("sessions/m"), "junk").unwrap();
+        assert!(store.get(&id).unwrap().is_none());
+        let healed = store.get_or_create(&id).unwrap();
+        assert!(store.get(&id).unwrap() == Some(healed));
+        store.remove(&id).unwrap();
+        assert!(store.get(&id).unwrap().is_none());
+    }
+}

@@ -1,0 +1,183 @@
+//! One file per token below `cachedir/tokens`, mode 0600, created exclusively. Unlike with stock Salt the file's
+//! name is the SHA-256 of the token, which is not in the file either: nobody who sees the directory can use
+//! what they see.
+
+use super::found;
+use crate::tokens::{Token, TokenStore, is_token};
+use halite_crypto::{HashType, fill_random};
+use halite_sys::safe_open::open_no_follow;
+use halite_wire::msgpack::{self, Profile};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Random bytes behind a token.
+const RANDOM: usize = 32;
+/// Largest file that is read.
+const LARGEST: u64 = 1 << 20;
+
+/// The tokens below one directory.
+#[derive(Clone, Debug)]
+pub struct LocalTokens {
+    dir: PathBuf,
+    hash: HashType,
+}
+
+impl LocalTokens {
+    /// The tokens of the master with this cache; `hash` shapes the names of new ones.
+    pub fn new(cachedir: &Path, hash: HashType) -> LocalTokens {
+        LocalTokens {
+            dir: cachedir.join("tokens"),
+            hash,
+        }
+    }
+
+    fn path(&self, token: &str) -> PathBuf {
+        self.dir.join(HashType::Sha256.hex(token.as_bytes()))
+    }
+
+    fn load(&self, path: &Path, now: f64) -> io::Result<Option<Token>> {
+        let Some(bytes) = found(read_regular(path))? else {
+            return Ok(None);
+        };
+        let read = msgpack::decode(&bytes)
+            .ok()
+            .and_then(|value| Token::from_map(value.as_map()?));
+        match read {
+            Some(token) if !token.expired(now) => Ok(Some(token)),
+            _ => {
+                std::fs::remove_file(path)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl TokenStore for LocalTokens {
+    fn create(&self, token: &Token) -> io::Result<String> {
+        halite_sys::daemon::make_dir(&self.dir, 0o700)?;
+        let mut random = [0; RANDOM];
+        fill_random(&mut random);
+        let text = self.hash.hex(&random);
+        let path = self.path(&text);
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| {
+                file.write_all(&msgpack::encode_map(&token.to_map(), Profile::Wire))
+            });
+        if let Err(e) = written {
+            if e.kind() != io::ErrorKind::AlreadyExists {
+                let _ = std::fs::remove_file(&path);
+            }
+            return Err(e);
+        }
+        Ok(text)
+    }
+
+    fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>> {
+        if !is_token(token) {
+            return Ok(None);
+        }
+        self.load(&self.path(token), now)
+    }
+
+    /// A file that cannot be read is left alone.
+    fn expire(&self, now: f64) -> io::Result<usize> {
+        let Some(entries) = found(std::fs::read_dir(&self.dir))? else {
+            return Ok(0);
+        };
+        let mut removed = 0;
+        for entry in entries {
+            if matches!(self.load(&entry?.path(), now), Ok(None)) {
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open_no_follow(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.size() > LARGEST {
+        return Ok(Vec::new());
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(expire: f64) -> Token {
+        Token {
+            start: 50.0,
+            expire,
+            name: "fred".into(),
+            eauth: "pam".into(),
+            groups: vec!["wheel".into()],
+            auth_list: None,
+        }
+    }
+
+    #[test]
+    fn a_token_lives_until_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalTokens::new(dir.path(), HashType::Sha256);
+        let text = store.create(&token(100.0)).unwrap();
+        assert_eq!(text.len(), 64);
+        assert_eq!(store.get(&text, 99.9).unwrap(), Some(token(100.0)));
+        let file = store.path(&text);
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        let kept = std::fs::read(&file).unwrap();
+        let inside = kept.windows(64).any(|w| w == text.as_bytes());
+        assert!(
+            !inside && !file.ends_with(&text),
+            "the token stands nowhere"
+        );
+        assert_eq!(store.get(&text, 100.0).unwrap(), None);
+        assert!(!file.exists(), "an ended token is removed");
+        assert_eq!(store.get(&text, 60.0).unwrap(), None, "and stays so");
+    }
+
+    #[test]
+    fn only_tokens_are_looked_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalTokens::new(dir.path(), HashType::Md5);
+        let text = store.create(&token(100.0)).unwrap();
+        assert_eq!(text.len(), 32);
+        let named = store
+            .path(&text)
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let up = format!("../tokens/{text}");
+        for wrong in ["", "../../etc/passwd", &named, &text[1..], &up] {
+            assert_eq!(store.get(wrong, 60.0).unwrap(), None, "{wrong}");
+        }
+        assert!(store.get(&text, 60.0).unwrap().is_some());
+    }
+
+    #[test]
+    fn ended_and_damaged_ones_are_cleared_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalTokens::new(dir.path(), HashType::Sha512);
+        assert_eq!(store.expire(10.0).unwrap(), 0);
+        let good = store.create(&token(100.0)).unwrap();
+        store.create(&token(20.0)).unwrap();
+        let bad = store.create(&token(100.0)).unwrap();
+        std::fs::write(store.path(&bad), b"\x81\xa6expire").unwrap();
+        let mut endless = token(100.0);
+        endless.expire = f64::NAN;
+        store.create(&endless).unwrap();
+        assert_eq!(store.expire(60.0).unwrap(), 3);
+        assert!(store.get(&good, 60.0).unwrap().is_some());
+    }
+}
