@@ -1,7 +1,7 @@
-//! Databases through the program `halite-returner`, so that a minion carries no client of a database.
+//! Databases through the program `halite-returner`, so that minions need no database clients.
 //!
-//! One process for one question: the order goes in on standard input, the answer comes out on standard output, both msgpack.
-//! Settings travel with the order, and so are in no argument list.
+//! One process per request: the request on standard input, the reply on standard output, both in msgpack. Settings are
+//! part of the request, so they appear in no argument list.
 
 use super::{Opener, Question, Store, StoreError};
 use halite_config::{Returner, Settings};
@@ -15,16 +15,16 @@ use std::process::{Command, Stdio};
 
 /// Name of the program.
 pub const PROGRAM: &str = "halite-returner";
-/// Bytes of the largest order or answer.
+/// Maximum size of a request or reply in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// A database that `halite-returner` is asked about.
+/// A database accessed through `halite-returner`.
 pub struct Helper {
     order: Map,
 }
 
 impl Helper {
-    /// Nothing is started yet.
+    /// Does not start the program yet.
     pub fn new(opener: &Opener) -> Helper {
         let settings = &opener.settings;
         Helper {
@@ -46,7 +46,7 @@ impl Helper {
         let answer = msgpack::decode(&answer).ok().and_then(Value::into_map);
         let mut answer = answer.ok_or_else(|| {
             StoreError::Away(format!(
-                "{PROGRAM} ended without an answer; see its message"
+                "{PROGRAM} exited without a reply; see its error message"
             ))
         })?;
         let text = |answer: &Map, key: &str| answer.str(key).map(str::to_owned);
@@ -106,7 +106,7 @@ fn unpacked(job: &Value) -> Option<JobUpdate> {
     })
 }
 
-/// The program beside this one, as packages and cargo install them.
+/// The program's path: beside this one, as packages and cargo install it.
 fn program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let program = own.with_file_name(PROGRAM);
@@ -120,13 +120,13 @@ fn program() -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// Runs the program on an order; gives what it wrote.
+/// Runs the program with a request and returns its output.
 fn run(order: &[u8]) -> io::Result<Vec<u8>> {
     let mut child = Command::new(program()?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    // It reads all of the order before it writes.
+    // The program reads the whole request before it writes.
     let given = child
         .stdin
         .take()
@@ -140,11 +140,12 @@ fn run(order: &[u8]) -> io::Result<Vec<u8>> {
     given.and(taken).map(|()| answer)
 }
 
-/// What `halite-returner` does: carries out the order on standard input with `open`, and writes the answer. Gives the exit status.
+/// The main function of `halite-returner`: handles the request on standard input with `open`, and writes the reply.
+/// Returns the exit status.
 pub fn serve(open: fn(&Opener) -> Box<dyn Store>) -> i32 {
-    // The minion may have ended while a database does not answer.
+    // Do not outlive the minion while a database does not answer.
     if let Err(e) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
-        eprintln!("{PROGRAM}: it cannot be tied to its minion: {e}");
+        eprintln!("{PROGRAM}: cannot set the parent death signal: {e}");
         return 1;
     }
     let mut order = Vec::new();
@@ -152,7 +153,7 @@ pub fn serve(open: fn(&Opener) -> Box<dyn Store>) -> i32 {
     let answer = read.ok().and_then(|_| carried_out(&order, open));
     let Some(answer) = answer else {
         eprintln!(
-            "ERROR: {PROGRAM} is started by halite-minion and halite-call for returners that write to databases; its standard input is no order"
+            "ERROR: {PROGRAM} is started by halite-minion and halite-call for returners that write to databases; its standard input is not a valid request"
         );
         return 64;
     };
@@ -161,13 +162,13 @@ pub fn serve(open: fn(&Opener) -> Box<dyn Store>) -> i32 {
     match out.write_all(&bytes).and_then(|()| out.flush()) {
         Ok(()) => 0,
         Err(e) => {
-            eprintln!("{PROGRAM}: the answer cannot be given: {e}");
+            eprintln!("{PROGRAM}: cannot write the reply: {e}");
             1
         }
     }
 }
 
-/// The answer to an order; `None` if it is none.
+/// The reply to a request; `None` if the request is invalid.
 fn carried_out(order: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map> {
     let order = msgpack::decode(order).ok()?.into_map()?;
     let returner = Returner::parse(order.str("returner")?)?;
@@ -210,7 +211,7 @@ fn carried_out(order: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map>
 mod tests {
     use super::*;
 
-    /// Says what it was given.
+    /// Fails with what it was given.
     struct Echo(String);
 
     impl Store for Echo {

@@ -1,5 +1,4 @@
-//! `local`: the return on standard output (`salt/returners/local.py`). A job's process has none
-//! that anybody sees, as a daemon of stock has none.
+//! `local`: the return on standard output (`salt/returners/local.py`). In a daemon's jobs it goes nowhere, as in stock.
 
 use super::{Store, StoreError};
 use halite_store::jobs::JobUpdate;

@@ -8,7 +8,7 @@ use halite_wire::{Map, Value, pytext};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-/// Names of Python's module `syslog`, which are those of `syslog.h`, with their numbers.
+/// Names and numbers from Python's module `syslog`, the same as in `syslog.h`.
 const LEVELS: &[(&str, u8)] = &[
     ("LOG_EMERG", 0),
     ("LOG_ALERT", 1),
@@ -40,7 +40,7 @@ const FACILITIES: &[(&str, u8)] = &[
     ("LOG_LOCAL6", 22),
     ("LOG_LOCAL7", 23),
 ];
-/// Options; those without a meaning for one message to a datagram socket do nothing.
+/// Accepted options; those that do not apply to a single datagram have no effect.
 const OPTIONS: &[&str] = &[
     "LOG_PID",
     "LOG_CONS",
@@ -49,7 +49,7 @@ const OPTIONS: &[&str] = &[
     "LOG_ODELAY",
     "LOG_PERROR",
 ];
-/// Characters of a tag.
+/// Maximum length of a tag in characters.
 const LONGEST_TAG: usize = 32;
 
 /// The system log.
@@ -58,16 +58,16 @@ pub struct Syslog {
     form: Result<Form, String>,
 }
 
-/// What stands before a message.
+/// How messages are prefixed.
 struct Form {
     priority: u8,
     tag: String,
-    /// `LOG_PERROR`: on standard error as well.
+    /// `LOG_PERROR`: also print to standard error.
     aloud: bool,
 }
 
 impl Syslog {
-    /// Nothing is connected yet; what is wrong with the settings shows at the first message.
+    /// Does not connect yet; invalid settings are reported with the first message.
     pub fn new(opener: &Opener) -> Syslog {
         Syslog {
             socket: "/dev/log".into(),
