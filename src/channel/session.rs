@@ -63,7 +63,7 @@ impl Credentials {
         std::iter::once(&self.aes).chain(&self.next)
     }
 
-    /// Keys that another process of this minion got, as [`hand_over`](super::link::export) packs them.
+    /// Keys that another process of this minion got, as [`export`](super::link::export) packs them.
     pub fn unpack(packed: &Map) -> Option<Credentials> {
         let key = |name| KeyString::from_text(packed.str(name)?).ok();
         let session = key("session")?;

@@ -98,7 +98,7 @@ pub(super) fn begin(common: &Common, log: LogOptions, warnings: Vec<String>) -> 
         log::warn!("{warning}");
     }
     let report = Report::inherited();
-    if report.wanted() {
+    if report.is_awaited() {
         let _ = nix::unistd::setsid();
     }
     report

@@ -9,7 +9,7 @@ use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
 use halite_master::functions::{RUNNER_ROLE, WheelHook};
 use halite_sys::daemon::{Report, private_umask};
-use halite_sys::process::{RoleSpec, role, settle};
+use halite_sys::process::{RoleSpec, role, tie_to_parent};
 use std::sync::Arc;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
@@ -123,7 +123,7 @@ fn become_main() -> i32 {
 
 /// Does what a role of the supervisor's does; gives its exit status.
 fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
-    settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
+    tie_to_parent(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     let lent = WheelHook {
         wheel: wheel::answer,
     };
@@ -142,13 +142,13 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
     start_log(&options.common, &config);
     if role == RUNNER_ROLE {
-        settle(role);
+        tie_to_parent(role);
         return runner::process::run(config);
     }
     if role != ROLE_MAIN {
         return run_role(&Arc::new(config), role);
     }
-    settle(role);
+    tie_to_parent(role);
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
     }
@@ -156,7 +156,7 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
         log::error!("{denial}");
     }
     let mut report = Report::inherited();
-    if report.wanted() {
+    if report.is_awaited() {
         // A background start: leave the terminal's session.
         let _ = nix::unistd::setsid();
     }

@@ -9,7 +9,7 @@ use halite_arena::runtime::{self, module_limits};
 use halite_arena::wire::{Channel, Mode};
 use halite_config::{Role, RuntimeConfig, load_runtime, sample_config};
 use halite_sys::daemon::{Report, make_dir};
-use halite_sys::process::{drop_privileges, hand_over};
+use halite_sys::process::{drop_privileges, chown_tree};
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ fn work(config: &RuntimeConfig, report: &mut Report) -> Result<(), String> {
         let failed = |e: std::io::Error| format!("cachedir: {}: {e}", dir.display());
         make_dir(dir, 0o700).map_err(failed)?;
         if nix::unistd::geteuid().is_root() {
-            hand_over(dir, &config.user, &[]).map_err(failed)?;
+            chown_tree(dir, &config.user, &[]).map_err(failed)?;
         }
         drop_privileges(&config.user).map_err(|e| e.to_string())?;
     }

@@ -64,7 +64,7 @@ pub fn capacity(config: &MasterConfig) -> Vec<String> {
     // A directory that is not there yet has no keys.
     let keys = open::key_store(config).list(KeyState::Accepted);
     let keys = keys.map_or(0, |ids| ids.len() as u64);
-    super::capacity::warnings(config, keys, &Host::look())
+    super::capacity::warnings(config, keys, &Host::read())
 }
 
 /// Faults of a configuration that only show when it is used. Empty if it can serve.

@@ -23,7 +23,7 @@ use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
 use halite_sys::fork::{self, RoleChild, fork_role};
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::process::{
-    RoleSpec, chown, drop_privileges, hand_over, raise_open_files, user_name,
+    RoleSpec, chown, drop_privileges, chown_tree, raise_open_files, user_name,
 };
 use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
@@ -176,7 +176,7 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
             &config.pidfile,
         ] {
             // Old jobs may be many; they are read through their directory all the same.
-            hand_over(dir, &config.user, &["jobs"]).map_err(|e| {
+            chown_tree(dir, &config.user, &["jobs"]).map_err(|e| {
                 RoleError::new(
                     1,
                     format!("{} cannot be given to {}: {e}", dir.display(), config.user),

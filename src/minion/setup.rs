@@ -23,7 +23,7 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
         ("sock_dir", &config.sock_dir, 0o755),
     ] {
         make_dir(dir, mode).map_err(|e| MinionError::io(what, dir, &e))?;
-        hand_over(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
+        chown_tree(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
     }
     if let Err(e) = config.keep_id() {
         log::warn!(
@@ -39,7 +39,7 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
 }
 
 /// Gives a directory to the account that the minion will run as.
-pub fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
+pub fn chown_tree(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
     if !nix::unistd::geteuid().is_root() || user == "root" {
         return Ok(());
     }

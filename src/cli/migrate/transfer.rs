@@ -9,7 +9,7 @@ use halite_store::minions::Layout;
 use halite_store::open;
 use halite_store::transfer::{self, MasterKey};
 use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
-use halite_sys::process::hand_over;
+use halite_sys::process::chown_tree;
 use std::fs;
 use std::path::Path;
 
@@ -270,7 +270,7 @@ fn chown_all(config: &MasterConfig) -> Result<(), String> {
     let gpg = config.conf_file.with_file_name("gpgkeys");
     for dir in [&config.pki_dir, &config.cachedir, &gpg] {
         if dir.is_dir() {
-            hand_over(dir, &config.user, &[]).map_err(|e| with_path(dir, &e))?;
+            chown_tree(dir, &config.user, &[]).map_err(|e| with_path(dir, &e))?;
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ use halite_sys::daemon::{PidFile, Report};
 use halite_sys::logging::{Field, about};
 use halite_sys::memory::trim_memory;
 use halite_sys::service::Service;
-use halite_sys::signals::{SignalPipe, usr1_ends};
+use halite_sys::signals::{SignalPipe, stop_on_usr1};
 use halite_transport::bus::BusHandle;
 use halite_transport::poll::{Polled, Poller, Source};
 use halite_transport::sockets::Context;
@@ -62,7 +62,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let mut config = config;
     prepare(&config)?;
     let signals = SignalPipe::install()?;
-    let leaving = usr1_ends()?;
+    let leaving = stop_on_usr1()?;
     let stop = Stop::of(&signals.stop)?;
     let wake = Waker::new()?;
     let (teller, news) = unbounded();

@@ -18,7 +18,7 @@ pub struct Order {
     pub grains: Arc<Map>,
     /// The pillar.
     pub pillar: Arc<Map>,
-    /// Keys for asking the master, as [`hand_over`](halite_channel::link::export) packs them, none without a sign-in.
+    /// Keys for asking the master, as [`export`](halite_channel::link::export) packs them, none without a sign-in.
     pub credentials: Option<JobCredentials>,
     /// Log levels of console and file that the command line asked for, else of the configuration.
     pub log: (String, String, String),

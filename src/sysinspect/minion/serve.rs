@@ -13,7 +13,7 @@ use halite_crypto::random_uuid;
 use halite_ipc::{StampStyle, stamp_now};
 use halite_minion::daemon::Start;
 use halite_minion::jobs::{Finished, Jobs, Origin};
-use halite_minion::setup::hand_over;
+use halite_minion::setup::chown_tree;
 use halite_modules::grains::all_grains;
 use halite_sys::daemon::{Report, make_dir};
 use halite_sys::service::Service;
@@ -28,22 +28,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the system keeps the machine's id.
+/// Where the system stores the machine's id.
 const MACHINE_ID: &str = "/etc/machine-id";
-/// How long a connection may take to stand, and a write to be taken.
+/// Timeout for connecting and for writing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 * 1024;
-/// Commands that may run or wait; further ones are answered at once.
+/// Commands that may run or wait; more are refused.
 const MAX_COMMANDS: usize = 64;
 /// How long functions may take to end when the minion is stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs the minion until SIGTERM, or until the master has removed it. `register` is the fingerprint
-/// of the master's key, which the operator vouches for.
+/// Runs the minion until SIGTERM, or until the master removes it. `register` is the fingerprint of the master's key,
+/// as verified by the operator.
 ///
 /// # Errors
-/// What keeps it from running; the status is the exit status.
+/// The reason why it cannot run; the status is the exit status.
 pub fn run(
     mut config: MinionConfig,
     register: Option<&str>,
@@ -58,7 +58,7 @@ pub fn run(
             return Err(MinionError::new(1, text));
         }
     };
-    // Jobs of the minion for Salt masters on this host are none of ours.
+    // Separate from the jobs of the minion for Salt masters on this host.
     let cachedir = config.sysinspect_cache();
     for (what, dir, mode) in [
         ("pki_dir", &config.pki_dir, 0o700),
@@ -67,7 +67,7 @@ pub fn run(
         ("cachedir", &cachedir, 0o700),
     ] {
         make_dir(dir, mode)
-            .and_then(|()| hand_over(dir, &config.user))
+            .and_then(|()| chown_tree(dir, &config.user))
             .map_err(|e| MinionError::io(what, dir, &e))?;
     }
     config.cachedir = cachedir;
@@ -130,7 +130,7 @@ pub fn run(
     outcome
 }
 
-/// A fingerprint as it is compared: colons between the bytes and capitals do not matter.
+/// Normalises a fingerprint: removes colons between the bytes, lower case.
 fn fingerprint(text: &str) -> Result<String, MinionError> {
     let plain = text.trim().replace(':', "").to_ascii_lowercase();
     let digits = plain.bytes().all(|b| b.is_ascii_hexdigit());
@@ -155,7 +155,7 @@ struct Serving {
     dialect: Dialect,
     begun: Instant,
     line: Option<Line>,
-    /// Attempts to connect; chooses among several masters.
+    /// Attempts to connect; selects the next of several masters.
     masters: usize,
     jobs: Jobs,
     jids: JidClock,
@@ -180,7 +180,7 @@ impl Serving {
             let actions = self.course.passed(now);
             self.perform(actions)?;
             if signals.take_reload() {
-                // The log opens its file anew by itself.
+                // The log reopens its file by itself.
                 self.service.reloaded();
             }
             self.service.beat(true);
@@ -209,7 +209,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Takes what there is; the stream does not block for reading.
+    /// Reads what is there; reads do not block.
     fn read(&mut self) -> Result<(), MinionError> {
         let mut chunk = [0; CHUNK];
         while let Some(line) = &mut self.line {
@@ -371,7 +371,7 @@ impl Serving {
 }
 
 fn open(host: &str, port: u16, service: &mut Service) -> std::io::Result<TcpStream> {
-    // As with the option `master` of halite-minion, a port may stand behind the name.
+    // As with the option `master` of halite-minion, the name may have a port.
     let (host, port) = match host.rsplit_once(':') {
         Some((name, digits)) if !name.contains(':') => (name, digits.parse().unwrap_or(port)),
         _ => (host.trim_matches(['[', ']']), port),
@@ -391,7 +391,7 @@ fn open(host: &str, port: u16, service: &mut Service) -> std::io::Result<TcpStre
     Err(last)
 }
 
-/// Writes all of it; a master that takes nothing for [`PATIENCE`] is lost.
+/// Writes a whole frame; fails if the master reads nothing for [`PATIENCE`].
 fn write(stream: &mut TcpStream, frame: &[u8]) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
