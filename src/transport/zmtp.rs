@@ -4,7 +4,7 @@
 //! For programs with thousands of connections: libzmq takes two descriptors and a place in one big poll for each socket, a
 //! [`Connection`] one descriptor that fits into any `epoll`.
 
-use halite_wire::zmtp::{self, COMMAND, Fault, GREETING, MORE};
+use halite_wire::zmtp::{self, COMMAND, ZmtpError, GREETING, MORE};
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{self, Read, Write};
@@ -176,7 +176,7 @@ impl Connection {
     fn parse(&mut self, input: &[u8], each: &mut dyn FnMut(Event)) -> io::Result<usize> {
         let mut used = 0;
         if self.stage == Stage::Greeting {
-            if !zmtp::greeted(input).map_err(invalid)? {
+            if !zmtp::is_greeting_complete(input).map_err(invalid)? {
                 return Ok(0);
             }
             self.stage = Stage::Handshake;
@@ -191,7 +191,7 @@ impl Connection {
             } else if self.stage == Stage::Ready {
                 self.message_frame(flags, body.to_vec(), each);
             } else {
-                return Err(invalid(Fault::Unready));
+                return Err(invalid(ZmtpError::Unready));
             }
         }
         Ok(used)
@@ -202,7 +202,7 @@ impl Connection {
             .split_first()
             .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
         else {
-            return Err(invalid(Fault::Frame));
+            return Err(invalid(ZmtpError::Frame));
         };
         match name {
             b"READY" => {
@@ -262,7 +262,7 @@ fn start_connect(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-fn invalid(fault: Fault) -> io::Error {
+fn invalid(fault: ZmtpError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, fault.to_string())
 }
 

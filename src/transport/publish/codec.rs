@@ -1,7 +1,7 @@
 //! What the publish port and its subscribers say to each other, byte by byte. [`PublishServer`](super::PublishServer) knows
 //! [`SubscriberCodec`] alone; another transport is another type that implements it.
 
-use halite_wire::zmtp::{self, Word};
+use halite_wire::zmtp::{self, Command};
 use std::fmt;
 
 /// What a subscriber says.
@@ -21,17 +21,17 @@ pub enum SubscriberMessage {
 /// the subscribers that get it.
 pub trait SubscriberCodec: Default {
     /// Why a connection is not a subscriber's.
-    type Fault: fmt::Display;
+    type Error: fmt::Display;
 
     /// Takes in what was read, any number of bytes, and hands each message that they complete to `take`.
     ///
     /// # Errors
     /// The peer is not a subscriber; nothing after that may be read.
-    fn hear(
+    fn decode(
         &mut self,
         bytes: &[u8],
         take: impl FnMut(SubscriberMessage),
-    ) -> Result<(), Self::Fault>;
+    ) -> Result<(), Self::Error>;
 
     /// Whether the handshake is over.
     fn is_open(&self) -> bool;
@@ -51,22 +51,22 @@ pub trait SubscriberCodec: Default {
 
 /// ZMTP 3, which SUB sockets of ZeroMQ speak ([`halite_wire::zmtp`]).
 #[derive(Debug, Default)]
-pub struct Zmtp(zmtp::Listener);
+pub struct Zmtp(zmtp::SubscriberDecoder);
 
 impl SubscriberCodec for Zmtp {
-    type Fault = zmtp::Fault;
+    type Error = zmtp::ZmtpError;
 
-    fn hear(
+    fn decode(
         &mut self,
         bytes: &[u8],
         mut take: impl FnMut(SubscriberMessage),
-    ) -> Result<(), zmtp::Fault> {
-        self.0.hear(bytes, |word| {
-            take(match word {
-                Word::Subscribe(topic) => SubscriberMessage::Subscribe(topic),
-                Word::Cancel(topic) => SubscriberMessage::Cancel(topic),
-                Word::Ping(context) => SubscriberMessage::Ping(context),
-                Word::Ready | Word::Other => SubscriberMessage::Other,
+    ) -> Result<(), zmtp::ZmtpError> {
+        self.0.decode(bytes, |command| {
+            take(match command {
+                Command::Subscribe(topic) => SubscriberMessage::Subscribe(topic),
+                Command::Cancel(topic) => SubscriberMessage::Cancel(topic),
+                Command::Ping(context) => SubscriberMessage::Ping(context),
+                Command::Ready | Command::Other => SubscriberMessage::Other,
             });
         })
     }

@@ -1,5 +1,5 @@
 use super::*;
-use halite_wire::zmtp::{self, Word};
+use halite_wire::zmtp::{self, Command};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;
@@ -348,7 +348,7 @@ fn words_wait_only_so_long_as_they_are_few() {
     let (token, subscriber) = server.subscribers.iter_mut().next().unwrap();
     let (token, now) = (*token, Instant::now());
     let mut heard = Vec::new();
-    let mut listener = zmtp::Listener::default();
+    let mut listener = zmtp::SubscriberDecoder::default();
     for _ in 0..100 {
         subscriber.answer(b"x", now);
     }
@@ -357,9 +357,9 @@ fn words_wait_only_so_long_as_they_are_few() {
     drop(server);
     stream.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, zmtp::pong(b"x").repeat(4));
-    // What a publisher says is no subscriber's word.
-    let fault = listener.hear(&zmtp::hello(), |word| assert_ne!(word, Word::Ready));
-    assert_eq!(fault, Err(zmtp::Fault::Socket));
+    // What a publisher says is no subscriber's command.
+    let fault = listener.decode(&zmtp::hello(), |command| assert_ne!(command, Command::Ready));
+    assert_eq!(fault, Err(zmtp::ZmtpError::Socket));
 }
 
 /// An address to listen at: of IPv6, where this host has it.
@@ -414,9 +414,9 @@ struct Lines {
 }
 
 impl SubscriberCodec for Lines {
-    type Fault = &'static str;
+    type Error = &'static str;
 
-    fn hear(
+    fn decode(
         &mut self,
         bytes: &[u8],
         mut take: impl FnMut(SubscriberMessage),
