@@ -1,4 +1,4 @@
-//! Types of options that hold one of a few words, and the directories of environments.
+//! Option types with a fixed set of words, and the directories of environments.
 
 use super::value::{Converted, OptionValue, plain, text};
 use halite_wire::{Map, Value};
@@ -31,7 +31,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Release of Salt whose tools share this host.
+    /// Release of Salt whose tools are used on this host.
     SaltSeries = "3006, 3007 or 3008" {
         /// 3006.x
         S3006 = "3006",
@@ -41,21 +41,21 @@ words! {
         S3008 = "3008",
     }
 
-    /// Frames of the event bus towards listeners.
+    /// Framing of the event bus towards listeners.
     BusFraming = "auto, bare or prefixed" {
-        /// What the stock tools of the `salt_series` read.
+        /// What the stock tools of `salt_series` read.
         Auto = "auto",
-        /// A msgpack map, nothing before it.
+        /// A msgpack map without a prefix.
         Bare = "bare",
         /// Four bytes of length before each map.
         Prefixed = "prefixed",
     }
 
-    /// Form of log lines.
+    /// Format of log lines.
     LogFormat = "salt or json" {
-        /// As `log_fmt_console` and `log_fmt_logfile` have it.
+        /// See `log_fmt_console` and `log_fmt_logfile`.
         Salt = "salt",
-        /// An object on each line.
+        /// One object per line.
         Json = "json",
     }
 
@@ -113,8 +113,8 @@ impl OptionValue for Items {
 impl OptionValue for Roots {
     const TYPE: &'static str = "a map of environments to lists of directories";
 
-    /// An environment whose directories are not a list has none; names may be numbers; patterns
-    /// are expanded (`salt/config/__init__.py _normalize_roots`).
+    /// An environment whose value is not a list has no directories; names may be numbers; patterns are expanded
+    /// (`salt/config/__init__.py _normalize_roots`).
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         let mut out = Vec::new();
         for (env, dirs) in value.as_map()?.iter() {
@@ -136,7 +136,7 @@ impl OptionValue for Roots {
     }
 }
 
-/// Who may choose how long his token lives (`token_expire_user_override`).
+/// Who may choose the lifetime of their token (`token_expire_user_override`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenOverride {
     /// Nobody or everybody.
@@ -146,7 +146,7 @@ pub enum TokenOverride {
 }
 
 impl TokenOverride {
-    /// Whether this user of this system may.
+    /// Whether this user of this system may choose it.
     pub fn allows(&self, system: &str, user: &str) -> bool {
         match self {
             TokenOverride::All(all) => *all,
@@ -207,7 +207,7 @@ impl OptionValue for Reactions {
     }
 }
 
-/// The keys of `decrypt_pillar`, kept as they are for the reason of [`ExtPillars`].
+/// The keys of `decrypt_pillar`, unchecked for the same reason as [`ExtPillars`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decrypt(pub Value);
 
@@ -223,8 +223,8 @@ impl OptionValue for Decrypt {
     }
 }
 
-/// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: the error
-/// stands in each pillar, as with Salt, and does not keep the master from starting.
+/// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: as in Salt, the error shows up in each
+/// pillar and does not keep the master from starting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtPillars(pub Value);
 

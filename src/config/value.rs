@@ -1,28 +1,28 @@
-//! The types an option can have.
+//! The types of options.
 
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
-/// A value that was read, and what the operator should be told about it.
+/// A value that was read, with an optional remark for the operator.
 pub struct Converted<T> {
     /// The value.
     pub value: T,
-    /// Set where the value was written in a way that is only tolerated.
+    /// Set if the value is written in a form that is only tolerated.
     pub note: Option<&'static str>,
 }
 
 /// A type that an option can have.
 pub trait OptionValue: Sized {
-    /// The type in words; "must be ..." in error messages.
+    /// The type in plain English, for "must be ..." in error messages.
     const TYPE: &'static str;
 
-    /// Whether an empty value means something; elsewhere it means the default.
+    /// Whether an empty value is meaningful; otherwise it means the default.
     const OPTIONAL: bool = false;
 
-    /// Reads the value; `None` if it is of another type.
+    /// Reads the value; `None` if it has another type.
     fn from_value(value: &Value) -> Option<Converted<Self>>;
 
-    /// The value as it would stand in the file.
+    /// The value as it would be written in the file.
     fn to_value(&self) -> Value;
 }
 
@@ -35,7 +35,7 @@ fn noted<T>(value: T, note: &'static str) -> Option<Converted<T>> {
     Some(Converted { value, note })
 }
 
-/// Text as Python's `str()` gives it.
+/// Text as Python's `str()` formats it.
 pub(super) fn text(value: &Value) -> Option<String> {
     Some(match value {
         Value::Str(s) => s.clone(),
@@ -89,7 +89,7 @@ impl OptionValue for bool {
     }
 }
 
-/// A whole number; text that is one counts, as with Python's `int()`.
+/// A whole number; text that contains one counts too, as with Python's `int()`.
 fn whole(value: &Value) -> Option<Converted<i128>> {
     match value {
         Value::Int(i) => plain((*i).into()),

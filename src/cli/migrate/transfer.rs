@@ -2,7 +2,7 @@
 
 use super::TransferOptions;
 use super::transfer_report::TransferReport;
-use halite_config::{MasterConfig, Role, carry, inspect, load_master};
+use halite_config::{MasterConfig, Role, inspect, load_master, migrate_file};
 use halite_store::jobs::transfer as jobs;
 use halite_store::keys::KeyState;
 use halite_store::minions::Layout;
@@ -189,7 +189,7 @@ fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<()
             ));
             continue;
         };
-        let carried = carry(file, Role::Master).map_err(|e| e.to_string())?;
+        let carried = migrate_file(file, Role::Master).map_err(|e| e.to_string())?;
         let path = to.join(name);
         let there = match fs::read_to_string(&path) {
             Ok(text) => Some(text),
@@ -199,7 +199,7 @@ fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<()
         let which = match there {
             Some(text) if text == carried.text => 1,
             // A file without an option is the sample of a package.
-            Some(_) if carry(&path, Role::Master).map_or(1, |c| c.options) > 0 => 2,
+            Some(_) if migrate_file(&path, Role::Master).map_or(1, |c| c.options) > 0 => 2,
             _ => {
                 done.remarks += carried.remarks;
                 if !done.dry {
