@@ -77,7 +77,7 @@ pub(super) fn command() -> clap::Command {
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    if job::wanted() {
+    if job::is_job_process() {
         return job::run();
     }
     let options: Options = match start() {

@@ -13,7 +13,7 @@ use halite_crypto::random_uuid;
 use halite_ipc::{StampStyle, stamp_now};
 use halite_minion::daemon::Start;
 use halite_minion::jobs::{Finished, Jobs, Origin};
-use halite_minion::setup::chown_tree;
+use halite_minion::setup::chown_dir;
 use halite_modules::grains::all_grains;
 use halite_sys::daemon::{Report, make_dir};
 use halite_sys::service::Service;
@@ -67,7 +67,7 @@ pub fn run(
         ("cachedir", &cachedir, 0o700),
     ] {
         make_dir(dir, mode)
-            .and_then(|()| chown_tree(dir, &config.user))
+            .and_then(|()| chown_dir(dir, &config.user))
             .map_err(|e| MinionError::io(what, dir, &e))?;
     }
     config.cachedir = cachedir;
@@ -84,7 +84,7 @@ pub fn run(
         && pinned.pkcs1_fingerprint() != fingerprint
     {
         let text = format!(
-            "another master's key ({}) is accepted; remove {} to register with the master of {fingerprint}",
+            "the key of another master ({}) is accepted; to register with the master of {fingerprint}, remove {}",
             pinned.pkcs1_fingerprint(),
             store.master_file().display()
         );
@@ -138,7 +138,7 @@ fn fingerprint(text: &str) -> Result<String, MinionError> {
         return Ok(plain);
     }
     let text = format!(
-        "{text:?} is no fingerprint: 64 hexadecimal digits, the SHA-256 of the master's key as its operator sees it"
+        "{text:?} is not a fingerprint: it must be 64 hexadecimal digits, the SHA-256 of the master's key as shown to its operator"
     );
     Err(MinionError::new(64, text))
 }
@@ -243,7 +243,7 @@ impl Serving {
 
     fn hang_up(&mut self, why: &str) -> Result<(), MinionError> {
         log::info!("{why}");
-        self.service.status("no connection with the master");
+        self.service.status("not connected to the master");
         self.line = None;
         let actions = self.course.lost(self.now());
         self.perform(actions)
@@ -263,7 +263,7 @@ impl Serving {
                 Action::Forget => self.store.forget()?,
                 Action::Keep(traits) => {
                     if let Err(e) = self.store.keep_traits(&traits) {
-                        log::error!("pushed traits are lost at the next start: {e}");
+                        log::error!("pushed traits cannot be stored and will be lost on restart: {e}");
                     }
                 }
                 Action::End(status, text) => self.end = Some((status, text)),
@@ -279,7 +279,7 @@ impl Serving {
         self.masters += 1;
         match open(&host, self.config.sysinspect_port, &mut self.service) {
             Ok(stream) => {
-                self.service.status(&format!("connected with {host}"));
+                self.service.status(&format!("connected to {host}"));
                 self.line = Some(Line {
                     stream,
                     decoder: Decoder::new(MAX_FRAME),
@@ -292,8 +292,8 @@ impl Serving {
                 self.perform(actions)
             }
             Err(e) => {
-                log::warn!("no connection to {host}: {e}");
-                self.service.status(&format!("no connection to {host}"));
+                log::warn!("cannot connect to {host}: {e}");
+                self.service.status(&format!("cannot connect to {host}"));
                 let actions = self.course.lost(self.now());
                 self.perform(actions)
             }
@@ -304,7 +304,7 @@ impl Serving {
         let frame = match message.to_frame(self.dialect) {
             Ok(frame) => frame,
             Err(e) => {
-                log::error!("{} is not sent: {e}", message.kind);
+                log::error!("{} cannot be sent: {e}", message.kind);
                 return Ok(());
             }
         };
@@ -313,13 +313,13 @@ impl Serving {
         };
         match write(&mut line.stream, &frame) {
             Ok(()) => Ok(()),
-            Err(e) => self.hang_up(&format!("nothing can be sent: {e}")),
+            Err(e) => self.hang_up(&format!("sending failed: {e}")),
         }
     }
 
     fn start(&mut self, number: u64, command: Command) -> Result<(), MinionError> {
         if self.running.len() >= MAX_COMMANDS {
-            let why = format!("{MAX_COMMANDS} commands run on this minion already");
+            let why = format!("{MAX_COMMANDS} commands are already running on this minion");
             return self.answer(number, &why.into(), 1);
         }
         let jid = self.jids.next();
