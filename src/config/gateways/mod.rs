@@ -253,8 +253,8 @@ mod tests {
         let config = config.unwrap();
         assert_eq!(config.sysinspect_gateway().unwrap().port, 4300);
         let warned = |part: &str| config.warnings.iter().any(|w| w.contains(part));
-        assert!(warned("'gateways:sysinspect' knows no \"prot\""));
-        assert!(warned("'gateways' knows no \"mcolective\""));
+        assert!(warned("'gateways:sysinspect' has no setting \"prot\""));
+        assert!(warned("'gateways' has no setting \"mcolective\""));
         for (bad, named) in [
             ("{sysinspect: 5}", "gateways:sysinspect"),
             ("{sysinspect: {port: 70000}}", "gateways:sysinspect:port"),

@@ -288,6 +288,6 @@ mod tests {
             assert!(error.to_string().contains(&named), "{bad}: {error}");
         }
         let config = load("gateways: {arena: {server: b}}").unwrap();
-        assert!(config.warnings[0].contains("'gateways:arena' knows no \"server\""));
+        assert!(config.warnings[0].contains("'gateways:arena' has no setting \"server\""));
     }
 }
