@@ -2,7 +2,7 @@
 
 use crate::mqtt::MqttSettings;
 use halite_config::ArenaGateway;
-use halite_gateway::key_files::{BadKeys, File};
+use halite_gateway::key_files::{KeyFileError, File};
 use std::time::Duration;
 
 /// Time between pings of MQTT.
@@ -34,7 +34,7 @@ pub(super) fn connection(settings: &ArenaGateway) -> MqttSettings {
 ///
 /// # Errors
 /// One cannot be read, may be read or changed by others than it should, or does not hold what it should.
-pub(super) fn check(settings: &ArenaGateway) -> Result<(), BadKeys> {
+pub(super) fn check(settings: &ArenaGateway) -> Result<(), KeyFileError> {
     let file = |setting, path| File::new(super::NAME, setting, path);
     for (setting, path) in [
         ("tls_ca", &settings.tls_ca),

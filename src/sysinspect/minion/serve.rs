@@ -62,7 +62,7 @@ pub fn run(
     let cachedir = config.sysinspect_cache();
     for (what, dir, mode) in [
         ("pki_dir", &config.pki_dir, 0o700),
-        ("pki_dir", &Store::place(&config.pki_dir), 0o700),
+        ("pki_dir", &Store::path(&config.pki_dir), 0o700),
         ("cachedir", &config.cachedir, 0o755),
         ("cachedir", &cachedir, 0o700),
     ] {
@@ -109,13 +109,13 @@ pub fn run(
     let grains = Arc::new(all_grains(&config));
     let jobs = Jobs::new(&config, start.log, start.title, grains);
     let pushed = store.traits();
-    let mut minion = Serving {
+    let mut minion = Daemon {
         course: Course::new(settings, pinned, pushed),
         store,
         config,
         dialect,
         begun: Instant::now(),
-        line: None,
+        connection: None,
         masters: 0,
         jobs,
         jids: JidClock::default(),
@@ -143,18 +143,18 @@ fn fingerprint(text: &str) -> Result<String, MinionError> {
     Err(MinionError::new(64, text))
 }
 
-struct Line {
+struct Connection {
     stream: TcpStream,
     decoder: Decoder,
 }
 
-struct Serving {
+struct Daemon {
     course: Course,
     store: Store,
     config: Arc<MinionConfig>,
     dialect: Dialect,
     begun: Instant,
-    line: Option<Line>,
+    connection: Option<Connection>,
     /// Attempts to connect; selects the next of several masters.
     masters: usize,
     jobs: Jobs,
@@ -164,7 +164,7 @@ struct Serving {
     service: Service,
 }
 
-impl Serving {
+impl Daemon {
     fn now(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -177,7 +177,7 @@ impl Serving {
                 self.returned(finished)?;
             }
             let now = self.now();
-            let actions = self.course.passed(now);
+            let actions = self.course.tick(now);
             self.perform(actions)?;
             if signals.take_reload() {
                 // The log reopens its file by itself.
@@ -204,7 +204,7 @@ impl Serving {
         let left = self.service.at_most(Some(left)).unwrap_or(left);
         let millis = u16::try_from(left.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
         let mut fds: Vec<BorrowedFd> = self.jobs.outputs().collect();
-        fds.extend(self.line.as_ref().map(|line| line.stream.as_fd()));
+        fds.extend(self.connection.as_ref().map(|connection| connection.stream.as_fd()));
         signals.wait(&fds, millis)?;
         Ok(())
     }
@@ -212,39 +212,39 @@ impl Serving {
     /// Reads what is there; reads do not block.
     fn read(&mut self) -> Result<(), MinionError> {
         let mut chunk = [0; CHUNK];
-        while let Some(line) = &mut self.line {
-            match line.stream.read(&mut chunk) {
-                Ok(0) => return self.hang_up("the master has closed the connection"),
-                Ok(n) => line.decoder.push(&chunk[..n]),
+        while let Some(connection) = &mut self.connection {
+            match connection.stream.read(&mut chunk) {
+                Ok(0) => return self.disconnect("the master has closed the connection"),
+                Ok(n) => connection.decoder.push(&chunk[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => return self.hang_up(&format!("the connection is lost: {e}")),
+                Err(e) => return self.disconnect(&format!("the connection is lost: {e}")),
             }
-            self.hear()?;
+            self.receive()?;
         }
         Ok(())
     }
 
-    fn hear(&mut self) -> Result<(), MinionError> {
+    fn receive(&mut self) -> Result<(), MinionError> {
         loop {
-            let Some(line) = &mut self.line else {
+            let Some(connection) = &mut self.connection else {
                 return Ok(());
             };
-            let body = match line.decoder.next_body() {
+            let body = match connection.decoder.next_body() {
                 Ok(Some(body)) => body.to_vec(),
                 Ok(None) => return Ok(()),
-                Err(e) => return self.hang_up(&e.to_string()),
+                Err(e) => return self.disconnect(&e.to_string()),
             };
             let now = self.now();
-            let actions = self.course.heard(now, &body);
+            let actions = self.course.receive(now, &body);
             self.perform(actions)?;
         }
     }
 
-    fn hang_up(&mut self, why: &str) -> Result<(), MinionError> {
+    fn disconnect(&mut self, why: &str) -> Result<(), MinionError> {
         log::info!("{why}");
         self.service.status("not connected to the master");
-        self.line = None;
+        self.connection = None;
         let actions = self.course.lost(self.now());
         self.perform(actions)
     }
@@ -254,19 +254,19 @@ impl Serving {
             match action {
                 Action::Connect => self.connect()?,
                 Action::Send(message) => self.send(&message)?,
-                Action::Close => self.line = None,
+                Action::Close => self.connection = None,
                 Action::Run(number, command) => self.start(number, command)?,
                 Action::Pin(key) => {
                     self.store.pin(&key)?;
                     log::warn!("the master's key {} is accepted", key.pkcs1_fingerprint());
                 }
                 Action::Forget => self.store.forget()?,
-                Action::Keep(traits) => {
-                    if let Err(e) = self.store.keep_traits(&traits) {
+                Action::StoreTraits(traits) => {
+                    if let Err(e) = self.store.store_traits(&traits) {
                         log::error!("pushed traits cannot be stored and will be lost on restart: {e}");
                     }
                 }
-                Action::End(status, text) => self.end = Some((status, text)),
+                Action::Exit(status, text) => self.end = Some((status, text)),
             }
         }
         Ok(())
@@ -280,7 +280,7 @@ impl Serving {
         match open(&host, self.config.sysinspect_port, &mut self.service) {
             Ok(stream) => {
                 self.service.status(&format!("connected to {host}"));
-                self.line = Some(Line {
+                self.connection = Some(Connection {
                     stream,
                     decoder: Decoder::new(MAX_FRAME),
                 });
@@ -308,12 +308,12 @@ impl Serving {
                 return Ok(());
             }
         };
-        let Some(line) = &mut self.line else {
+        let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        match write(&mut line.stream, &frame) {
+        match write(&mut connection.stream, &frame) {
             Ok(()) => Ok(()),
-            Err(e) => self.hang_up(&format!("sending failed: {e}")),
+            Err(e) => self.disconnect(&format!("sending failed: {e}")),
         }
     }
 

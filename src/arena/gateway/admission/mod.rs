@@ -8,7 +8,7 @@ use super::fleet::{Admission, Admitted};
 use crate::wire::Uuid;
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, RegisterOutcome, Newcomer, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
@@ -165,13 +165,13 @@ impl Admission for KeyAdmission {
             Standing::Unknown => {
                 let entered = self.keys.enter(&newcomer).unwrap_or_else(|e| {
                     log::error!("{id} cannot be registered: {e}");
-                    Entered::Full
+                    RegisterOutcome::Full
                 });
                 match entered {
-                    Entered::Accepted => Standing::Accepted,
-                    Entered::Waiting => Standing::Waiting,
-                    Entered::Rejected => Standing::Rejected,
-                    Entered::Full => Standing::Unknown,
+                    RegisterOutcome::Accepted => Standing::Accepted,
+                    RegisterOutcome::Waiting => Standing::Waiting,
+                    RegisterOutcome::Rejected => Standing::Rejected,
+                    RegisterOutcome::Full => Standing::Unknown,
                 }
             }
             known => known,

@@ -19,7 +19,7 @@ use crate::wire::{
 };
 use call::{Call, FUNCTIONS};
 use halite_config::ArenaGateway;
-use halite_gateway::answer::{self, Outcome};
+use halite_gateway::answer::{self, FunctionResult};
 use halite_gateway::clock::Clock;
 use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, MinionId};
@@ -53,8 +53,8 @@ impl Input {
     /// The return, if all of it was sent, or why it was not.
     pub fn returned(self, unsent: Option<String>) -> Step {
         let outcome = match unsent {
-            None => Outcome::good(true),
-            Some(why) => Outcome::bad(format!("arena.send: it cannot be sent: {why}"), 1),
+            None => FunctionResult::success(true),
+            Some(why) => FunctionResult::failure(format!("arena.send: it cannot be sent: {why}"), 1),
         };
         returned(&self.id, &self.order.jid, &self.order.load, outcome)
     }
@@ -147,23 +147,23 @@ impl Jobs {
         runtime: &KeptRuntime,
         desk: &mut Desk,
         steps: &mut Vec<Step>,
-    ) -> Option<Outcome> {
+    ) -> Option<FunctionResult> {
         let uuid = &runtime.runtime.uuid;
         Some(match call {
             Call::Create { .. } | Call::Delete(_) | Call::Send(..) if !desk.up => {
-                Outcome::bad("the broker of ARENA cannot be reached; nothing was sent", 1)
+                FunctionResult::failure("the broker of ARENA cannot be reached; nothing was sent", 1)
             }
-            Call::Ping => Outcome::good(true),
-            Call::Grains => Outcome::good(answer::told(&order.load, grains(runtime, &self.realm))),
+            Call::Ping => FunctionResult::success(true),
+            Call::Grains => FunctionResult::success(answer::grains_result(&order.load, grains(runtime, &self.realm))),
             Call::Refresh => {
                 steps.push(Step::Grains(id.clone(), grains(runtime, &self.realm)));
-                Outcome::good(true)
+                FunctionResult::success(true)
             }
-            Call::FindJob(jid) => Outcome::good(self.waits.find(id, jid)),
-            Call::Running => Outcome::good(self.waits.of(id)),
+            Call::FindJob(jid) => FunctionResult::success(self.waits.find(id, jid)),
+            Call::Running => FunctionResult::success(self.waits.of(id)),
             Call::Functions => {
                 let names: Vec<Value> = FUNCTIONS.iter().map(|name| Value::from(*name)).collect();
-                Outcome::good(names)
+                FunctionResult::success(names)
             }
             Call::Create { request, scheduled } => {
                 let mut request = request.clone();
@@ -180,18 +180,18 @@ impl Jobs {
                         out.into()
                     })
                     .collect();
-                Outcome::good(all)
+                FunctionResult::success(all)
             }
             Call::Module(module) => match find_any(desk.fleet, uuid, module) {
                 Ok(found) => {
                     let mut out = found.full(Some(runtime));
                     used(&mut out, desk, &found.module.uuid);
-                    Outcome::good(out)
+                    FunctionResult::success(out)
                 }
                 Err(outcome) => outcome,
             },
             Call::Logs(module, lines) => match find_any(desk.fleet, uuid, module) {
-                Ok(found) => Outcome::good(desk.output.tail(&found.module.uuid, *lines)),
+                Ok(found) => FunctionResult::success(desk.output.tail(&found.module.uuid, *lines)),
                 Err(outcome) => outcome,
             },
             Call::Send(module, data) => match find(desk.fleet, uuid, module) {
@@ -212,7 +212,7 @@ impl Jobs {
             Call::Runtime => {
                 let mut out = runtime.told();
                 out.set("modules", desk.fleet.modules_of(uuid).len());
-                Outcome::good(out)
+                FunctionResult::success(out)
             }
         })
     }
@@ -224,14 +224,14 @@ impl Jobs {
         id: &MinionId,
         desk: &mut Desk,
         steps: &mut Vec<Step>,
-    ) -> Option<Outcome> {
+    ) -> Option<FunctionResult> {
         let (kept, acts) = match desk.fleet.create(request, desk.now) {
             Ok(created) => created,
             Err(fault) => return Some(refused("arena.create", &fault)),
         };
         let place = desk.fleet.place_of(&kept);
         let answers = kept.module.state == State::Alive && place.is_some_and(tells);
-        let told = Outcome::good(kept.started(place));
+        let told = FunctionResult::success(kept.started(place));
         // What follows from these acts may be the answer already.
         let waits = answers
             && self.waits.add(
@@ -253,7 +253,7 @@ impl Jobs {
         runtime: &Uuid,
         desk: &mut Desk,
         steps: &mut Vec<Step>,
-    ) -> Option<Outcome> {
+    ) -> Option<FunctionResult> {
         // A module that waits for any runtime is nobody's yet; who is gone cannot be asked about its own.
         let named = module.parse::<Uuid>().ok();
         let named = named.and_then(|uuid| desk.fleet.module(&uuid));
@@ -280,7 +280,7 @@ impl Jobs {
             );
         steps.extend(acts.into_iter().map(Step::Act));
         let place = desk.fleet.runtime(runtime);
-        (!waits).then(|| Outcome::good(kept.brief(place)))
+        (!waits).then(|| FunctionResult::success(kept.brief(place)))
     }
 
     /// The messages that a module reads as its input. Where a runtime listens for it depends on who made it, and one that is
@@ -290,9 +290,9 @@ impl Jobs {
         runtime: &KeptRuntime,
         kept: &KeptModule,
         data: &[u8],
-    ) -> Result<Vec<Publication>, Outcome> {
+    ) -> Result<Vec<Publication>, FunctionResult> {
         let module = &kept.module;
-        let bad = |text: String| Outcome::bad(format!("arena.send: {text}"), 1);
+        let bad = |text: String| FunctionResult::failure(format!("arena.send: {text}"), 1);
         if module.state != State::Alive {
             let state = state_word(module.state);
             return Err(bad(format!("{} is {state}", module.uuid)));
@@ -364,7 +364,7 @@ fn tells(runtime: &KeptRuntime) -> bool {
 }
 
 /// A module of this runtime, by its uuid or by a name that only one has.
-fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, FunctionResult> {
     let found = module.parse::<Uuid>().ok();
     let found = found.and_then(|uuid| fleet.module(&uuid));
     if let Some(found) = found.filter(|found| found.module.runtime.as_ref() == Some(runtime)) {
@@ -376,11 +376,11 @@ fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptMo
         .filter(|kept| kept.module.name == module);
     match (named.next(), named.next()) {
         (Some(found), None) => Ok(found),
-        (Some(_), Some(_)) => Err(Outcome::bad(
+        (Some(_), Some(_)) => Err(FunctionResult::failure(
             format!("several modules of this runtime have the name {module:?}; use a uuid"),
             1,
         )),
-        (None, _) => Err(Outcome::bad(
+        (None, _) => Err(FunctionResult::failure(
             format!("this runtime has no module {module:?}"),
             1,
         )),
@@ -388,7 +388,7 @@ fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptMo
 }
 
 /// The same; where none with that name runs, the one that ended last.
-fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, FunctionResult> {
     find(fleet, runtime, module).or_else(|problem| fleet.last_ended(runtime, module).ok_or(problem))
 }
 
@@ -425,12 +425,12 @@ pub(super) fn described_exit(exit: &ModuleExit) -> Map {
     out
 }
 
-fn refused(fun: &str, fault: &Fault) -> Outcome {
-    Outcome::bad(format!("{fun}: {}", described_fault(fault)), 1)
+fn refused(fun: &str, fault: &Fault) -> FunctionResult {
+    FunctionResult::failure(format!("{fun}: {}", described_fault(fault)), 1)
 }
 
-fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
-    let load = answer::load(id.as_str(), jid, order, outcome);
+fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: FunctionResult) -> Step {
+    let load = answer::return_load(id.as_str(), jid, order, outcome);
     Step::Return(id.clone(), jid.clone(), load)
 }
 

@@ -4,7 +4,7 @@ use super::super::fleet::{Fleet, Gone, Lost};
 use super::described_exit;
 use crate::registry::KeptModule;
 use crate::wire::{ExitStatus, ModuleExit, State, Trouble, Uuid};
-use halite_gateway::answer::Outcome;
+use halite_gateway::answer::FunctionResult;
 use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
@@ -138,13 +138,13 @@ fn described(wait: &Wait) -> Map {
 /// What is answered to who waits for the start of a module, and to who waits for its end; nobody where they wait on.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    start: Option<Outcome>,
-    end: Option<Outcome>,
+    start: Option<FunctionResult>,
+    end: Option<FunctionResult>,
 }
 
 impl Told {
     /// To whom waits for this.
-    pub fn of(&self, goal: Goal) -> Option<&Outcome> {
+    pub fn of(&self, goal: Goal) -> Option<&FunctionResult> {
         match goal {
             Goal::Start => self.start.as_ref(),
             Goal::End => self.end.as_ref(),
@@ -154,7 +154,7 @@ impl Told {
 
 /// It runs, or waits for a free place elsewhere.
 pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> Told {
-    let start = Outcome::good(kept.started(fleet.place_of(kept)));
+    let start = FunctionResult::success(kept.started(fleet.place_of(kept)));
     Told {
         start: Some(start),
         end: None,
@@ -173,7 +173,7 @@ pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> Told {
     let failed = failed(kept, fleet, &format!("refused by the runtime: {why}"), 1);
     Told {
         start: Some(failed),
-        end: Some(Outcome::good(kept.brief(fleet.place_of(kept)))),
+        end: Some(FunctionResult::success(kept.brief(fleet.place_of(kept)))),
     }
 }
 
@@ -187,11 +187,11 @@ pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told
     let mut end = kept.brief(place);
     end.set("exit", told);
     Told {
-        start: Some(Outcome {
+        start: Some(FunctionResult {
             value: start.into(),
             retcode: i64::from(broken),
         }),
-        end: Some(Outcome::good(end)),
+        end: Some(FunctionResult::success(end)),
     }
 }
 
@@ -204,12 +204,12 @@ pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> Told {
     Told {
         // It was moved on.
         start: (!lives).then(|| failed(kept, fleet, &format!("the module is lost: {why}"), 1)),
-        end: (kept.module.state == State::Dead).then(|| Outcome::good(end)),
+        end: (kept.module.state == State::Dead).then(|| FunctionResult::success(end)),
     }
 }
 
 /// Nothing has happened for too long.
-pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> Outcome {
+pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> FunctionResult {
     let what = match wait.goal {
         Goal::Start => "the runtime has not confirmed it",
         Goal::End => "the module has not ended",
@@ -217,14 +217,14 @@ pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> Outcome {
     let text = format!("{what} within {} s", time.as_secs());
     match fleet.module(&wait.module) {
         Some(kept) => failed(kept, fleet, &text, TIMED_OUT),
-        None => Outcome::bad(text, TIMED_OUT),
+        None => FunctionResult::failure(text, TIMED_OUT),
     }
 }
 
-fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> Outcome {
+fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> FunctionResult {
     let mut value = kept.brief(fleet.place_of(kept));
     value.set("error", why);
-    Outcome {
+    FunctionResult {
         value: value.into(),
         retcode,
     }

@@ -2,7 +2,7 @@
 
 use crate::ruby::Datum;
 use crate::wire::AgentName;
-use halite_gateway::answer::{Args, Outcome};
+use halite_gateway::answer::{Args, FunctionResult};
 use halite_wire::{Map, Value};
 
 /// Functions that are the gateway's own, sorted; all others are `AGENT.ACTION`.
@@ -58,9 +58,9 @@ impl Call {
     ///
     /// # Errors
     /// What is answered where nothing is asked.
-    pub fn of(load: &Map) -> Result<Call, Outcome> {
+    pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
-            return Err(Outcome::bad(
+            return Err(FunctionResult::failure(
                 "several functions in one job are not for nodes of a collective; send one job each",
                 1,
             ));
@@ -68,12 +68,12 @@ impl Call {
         let args = Args::of(load);
         Ok(match fun.as_str() {
             "test.ping" => Call::Ask(What::Ping),
-            "grains.get" if args.words.is_empty() => {
-                return Err(Outcome::bad("grains.get takes the name of a grain", 1));
+            "grains.get" if args.positional.is_empty() => {
+                return Err(FunctionResult::failure("grains.get takes the name of a grain", 1));
             }
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => Call::Ask(What::Grains),
             "saltutil.refresh_grains" | "saltutil.sync_grains" => Call::Ask(What::Refresh),
-            "saltutil.find_job" => Call::FindJob(args.words.into_iter().next().unwrap_or_default()),
+            "saltutil.find_job" => Call::FindJob(args.positional.into_iter().next().unwrap_or_default()),
             "saltutil.running" => Call::Running,
             "sys.list_functions" => Call::Functions,
             "collective.rpc" => Call::Ask(rpc(args)?),
@@ -83,12 +83,12 @@ impl Call {
 }
 
 /// `collective.rpc AGENT ACTION name=value ...`.
-fn rpc(args: Args) -> Result<What, Outcome> {
-    match args.words.as_slice() {
+fn rpc(args: Args) -> Result<What, FunctionResult> {
+    match args.positional.as_slice() {
         [agent, action] => {
             named(agent, action, &args.named).ok_or_else(|| missing(&format!("{agent}.{action}")))
         }
-        _ => Err(Outcome::bad(
+        _ => Err(FunctionResult::failure(
             "collective.rpc takes the name of an agent and of an action, then inputs as name=value",
             1,
         )),
@@ -96,12 +96,12 @@ fn rpc(args: Args) -> Result<What, Outcome> {
 }
 
 /// `AGENT.ACTION name=value ...`.
-fn action(fun: &str, args: Args) -> Result<What, Outcome> {
+fn action(fun: &str, args: Args) -> Result<What, FunctionResult> {
     let (agent, action) = fun.split_once('.').ok_or_else(|| missing(fun))?;
     let what = named(agent, action, &args.named).ok_or_else(|| missing(fun))?;
-    match args.words.first() {
+    match args.positional.first() {
         None => Ok(what),
-        Some(word) => Err(Outcome::bad(
+        Some(word) => Err(FunctionResult::failure(
             format!(
                 "inputs of an action have names: write name={word} instead of {word}, \
                  with the name that the agent {agent} documents for {action}"
@@ -128,8 +128,8 @@ fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
 }
 
 /// As minions answer to what they do not know.
-pub(super) fn missing(fun: &str) -> Outcome {
-    Outcome::bad(format!("'{fun}' is not available."), 1)
+pub(super) fn missing(fun: &str) -> FunctionResult {
+    FunctionResult::failure(format!("'{fun}' is not available."), 1)
 }
 
 impl What {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_cannot_be_asked_is_said() {
         let said = |load: &Map| match Call::of(load).unwrap_err() {
-            Outcome {
+            FunctionResult {
                 value: Value::Str(text),
                 retcode: 1,
             } => text,

@@ -7,7 +7,7 @@ use super::grains::Inventory;
 use super::outcome::parts;
 use super::{Outward, send};
 use crate::wire::{Filter, Identity, Reply, Request};
-use halite_gateway::agent_keys::{Entered, Standing};
+use halite_gateway::agent_keys::{RegisterOutcome, Standing};
 use halite_gateway::writer::Task;
 use halite_wire::Value;
 use halite_wire::ids::MinionId;
@@ -107,10 +107,10 @@ impl Outward {
                 Standing::Foreign
             }
             Standing::Unknown => match self.registry.enter(id) {
-                Entered::Accepted => Standing::Accepted,
-                Entered::Waiting => Standing::Waiting,
-                Entered::Rejected => Standing::Rejected,
-                Entered::Full => {
+                RegisterOutcome::Accepted => Standing::Accepted,
+                RegisterOutcome::Waiting => Standing::Waiting,
+                RegisterOutcome::Rejected => Standing::Rejected,
+                RegisterOutcome::Full => {
                     self.stats.full += 1;
                     Standing::Unknown
                 }

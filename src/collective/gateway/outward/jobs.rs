@@ -9,7 +9,7 @@ use super::outcome::{TIMED_OUT, outcome};
 use super::{Outward, send};
 use crate::wire::{Identity, Reply};
 use halite_gateway::agent_keys::Standing;
-use halite_gateway::answer::{self, Outcome};
+use halite_gateway::answer::{self, FunctionResult};
 use halite_gateway::master_events::Order;
 use halite_gateway::writer::Task;
 use halite_wire::Value;
@@ -61,7 +61,7 @@ impl Outward {
         };
         if let Some(text) = refusal {
             let answer =
-                |(id, ..): &(MinionId, _, _)| returned(order, id, Outcome::bad(text.as_str(), 1));
+                |(id, ..): &(MinionId, _, _)| returned(order, id, FunctionResult::failure(text.as_str(), 1));
             return nodes.iter().map(answer).collect();
         }
         self.begin(order, &what, nodes, now)
@@ -90,7 +90,7 @@ impl Outward {
         };
         nodes
             .iter()
-            .map(|(id, ..)| returned(order, id, Outcome::good(value(id.as_str()))))
+            .map(|(id, ..)| returned(order, id, FunctionResult::success(value(id.as_str()))))
             .collect()
     }
 
@@ -132,13 +132,13 @@ impl Outward {
             if let What::Action { agent, .. } = what
                 && agents.is_some_and(|agents| !agents.iter().any(|a| a == agent.as_str()))
             {
-                let Outcome { value, retcode } = missing(&function(order, what));
+                let FunctionResult { value, retcode } = missing(&function(order, what));
                 let text = format!(
                     "{} This node has no agent {agent:?}; once it is installed there, saltutil.refresh_grains",
                     answer::text(&value),
                     agent = agent.as_str(),
                 );
-                acts.push(returned(order, &id, Outcome::bad(text, retcode)));
+                acts.push(returned(order, &id, FunctionResult::failure(text, retcode)));
                 continue;
             }
             groups.entry(place).or_default().push(identity);
@@ -222,7 +222,7 @@ impl Outward {
                 Vec::new()
             }
             Kind::Job(work) if work.what == What::Ping => Vec::new(),
-            Kind::Job(work) => self.all(&flight.nodes, &work, &Outcome::bad(why, 1)),
+            Kind::Job(work) => self.all(&flight.nodes, &work, &FunctionResult::failure(why, 1)),
         }
     }
 
@@ -246,7 +246,7 @@ impl Outward {
             Kind::Job(work) => {
                 self.stats.timeouts += flight.nodes.len() as u64;
                 let text = format!("no answer within {} s", flight.patience.as_secs());
-                self.all(&flight.nodes, &work, &Outcome::bad(text, TIMED_OUT))
+                self.all(&flight.nodes, &work, &FunctionResult::failure(text, TIMED_OUT))
             }
         }
     }
@@ -256,18 +256,18 @@ impl Outward {
         let id = reply.sender.as_str();
         let mut acts = Vec::new();
         let outcome = match &work.what {
-            What::Ping => Outcome::good(true),
+            What::Ping => FunctionResult::success(true),
             What::Action { .. } => outcome(&reply.body),
             What::Grains | What::Refresh => match inventory(reply) {
                 Ok(inventory) => {
                     let value = match work.what {
                         What::Refresh => Value::Bool(true),
-                        _ => answer::told(&work.load, inventory.grains.clone()),
+                        _ => answer::grains_result(&work.load, inventory.grains.clone()),
                     };
                     acts.extend(self.keep(id, inventory, now));
-                    Outcome::good(value)
+                    FunctionResult::success(value)
                 }
-                Err(why) => Outcome::bad(format!("no inventory: {why}"), 1),
+                Err(why) => FunctionResult::failure(format!("no inventory: {why}"), 1),
             },
         };
         let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
@@ -280,7 +280,7 @@ impl Outward {
         acts
     }
 
-    fn all(&self, nodes: &HashSet<String>, work: &Work, outcome: &Outcome) -> Vec<Act> {
+    fn all(&self, nodes: &HashSet<String>, work: &Work, outcome: &FunctionResult) -> Vec<Act> {
         let known = nodes.iter().filter_map(|id| self.nodes.get(id));
         known
             .map(|node| hand_in(work, &node.id, outcome.clone()))
@@ -296,12 +296,12 @@ fn function(order: &Order, what: &What) -> String {
     }
 }
 
-fn returned(order: &Order, id: &MinionId, outcome: Outcome) -> Act {
-    let load = answer::load(id.as_str(), &order.jid, &order.load, outcome);
+fn returned(order: &Order, id: &MinionId, outcome: FunctionResult) -> Act {
+    let load = answer::return_load(id.as_str(), &order.jid, &order.load, outcome);
     Act::Write(Task::Return(id.clone(), order.jid.clone(), load))
 }
 
-fn hand_in(work: &Work, id: &MinionId, outcome: Outcome) -> Act {
+fn hand_in(work: &Work, id: &MinionId, outcome: FunctionResult) -> Act {
     let order = Order {
         jid: work.jid.clone(),
         ids: Vec::new(),

@@ -1,7 +1,7 @@
 //! Replies of SimpleRPC as what a job returns.
 
 use crate::ruby::Datum;
-use halite_gateway::answer::Outcome;
+use halite_gateway::answer::FunctionResult;
 use halite_wire::{Map, Value};
 
 /// `retcode` of a job to which no answer came, as of timeout(1).
@@ -39,12 +39,12 @@ fn empty(data: &Value) -> bool {
 }
 
 /// What the reply to an action comes to.
-pub(super) fn outcome(body: &Datum) -> Outcome {
+pub(super) fn outcome(body: &Datum) -> FunctionResult {
     let Some((code, text, data)) = parts(body) else {
-        return Outcome::bad("the node's reply is none of SimpleRPC", 1);
+        return FunctionResult::failure("the node's reply is none of SimpleRPC", 1);
     };
     if code == 0 {
-        return Outcome::good(if empty(&data) { Value::Str(text) } else { data });
+        return FunctionResult::success(if empty(&data) { Value::Str(text) } else { data });
     }
     let mut out: Map = halite_wire::map! {
         "error" => format!("{}: {text}", meaning(code)), "statuscode" => code, "statusmsg" => text,
@@ -52,7 +52,7 @@ pub(super) fn outcome(body: &Datum) -> Outcome {
     if !empty(&data) {
         out.set("data", data);
     }
-    Outcome {
+    FunctionResult {
         value: out.into(),
         retcode: code,
     }
@@ -92,7 +92,7 @@ mod tests {
             (77, "no meaning"),
         ] {
             let data = Datum::Hash(vec![(Datum::symbol("x"), Datum::Int(1))]);
-            let Outcome {
+            let FunctionResult {
                 value: Value::Map(map),
                 retcode,
             } = outcome(&body(code, "why", data))

@@ -7,7 +7,7 @@
 
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, RegisterOutcome, Newcomer, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_wire::ids::MinionId;
 use std::io;
@@ -17,7 +17,7 @@ pub(in crate::gateway) trait Registry: Send {
     /// What is known of `id`.
     fn standing(&mut self, id: &MinionId) -> Standing;
     /// Registers a node whose id nobody has.
-    fn enter(&mut self, id: &MinionId) -> Entered;
+    fn enter(&mut self, id: &MinionId) -> RegisterOutcome;
     /// Forgets the record of an id whose key is gone.
     fn forget(&mut self, id: &MinionId);
 }
@@ -62,7 +62,7 @@ impl Registry for Keys {
         self.agents.standing(id)
     }
 
-    fn enter(&mut self, id: &MinionId) -> Entered {
+    fn enter(&mut self, id: &MinionId) -> RegisterOutcome {
         let newcomer = Newcomer {
             id,
             key: &self.key,
@@ -70,9 +70,9 @@ impl Registry for Keys {
             vouched: self.auto_accept,
             max_pending: self.max_pending,
         };
-        self.agents.enter(&newcomer).unwrap_or_else(|e| {
+        self.agents.register(&newcomer).unwrap_or_else(|e| {
             log::error!("{id} cannot be registered: {e}");
-            Entered::Full
+            RegisterOutcome::Full
         })
     }
 

@@ -1,7 +1,7 @@
 //! The half without a broker: what is said to it, and what it asks for.
 
 use super::*;
-use halite_gateway::agent_keys::Entered;
+use halite_gateway::agent_keys::RegisterOutcome;
 use halite_gateway::master_events::Order;
 use halite_gateway::writer::Task;
 use halite_wire::Value;
@@ -24,13 +24,13 @@ impl Registry for Store {
         all.get(id.as_str()).copied().unwrap_or(Standing::Unknown)
     }
 
-    fn enter(&mut self, id: &MinionId) -> Entered {
+    fn enter(&mut self, id: &MinionId) -> RegisterOutcome {
         match id.as_str() {
-            "full" => Entered::Full,
-            "bad" => Entered::Rejected,
+            "full" => RegisterOutcome::Full,
+            "bad" => RegisterOutcome::Rejected,
             _ => {
                 self.set(id.as_str(), Standing::Waiting);
-                Entered::Waiting
+                RegisterOutcome::Waiting
             }
         }
     }

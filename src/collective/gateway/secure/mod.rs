@@ -6,7 +6,7 @@ use crate::security::{
 use crate::wire::{CallerId, Collective, Form, Refused};
 use halite_config::{CollectiveGateway, Plugin};
 use halite_crypto::{HashType, PrivateKey, PublicKey, finger};
-use halite_gateway::key_files::{BadKeys, File};
+use halite_gateway::key_files::{KeyFileError, File};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Secure {
 ///
 /// # Errors
 /// A file cannot be read, may be read or written by others than it should, or does not hold what it should.
-pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+pub fn build(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
     match config.plugin {
         Plugin::Psk => psk(config),
         Plugin::Ssl | Plugin::Aes => plain(config),
@@ -60,7 +60,7 @@ fn now() -> i64 {
     super::act::Clock::now().unix
 }
 
-fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+fn psk(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
     let file = file("psk_file", &config.psk_file);
     let text = file.secret()?;
     let secret = text.trim();
@@ -77,7 +77,7 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     let home = home(config)?;
     let caller = config.caller.parse::<CallerId>();
     let caller = caller.map_err(|bad| {
-        BadKeys::new(
+        KeyFileError::new(
             super::NAME,
             "caller",
             format!("{bad}; it looks like user=halite"),
@@ -87,7 +87,7 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     Ok(Secure::new(psk, "whoever knows the shared secret", None))
 }
 
-fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+fn plain(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
     let aes = config.plugin == Plugin::Aes;
     let client = private_key(&file("client_private", &config.client_private))?;
     let public = file("client_public", &config.client_public);
@@ -143,7 +143,7 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     Ok(Secure::new(aes, whose, Some(&server_public)))
 }
 
-fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
+fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, KeyFileError> {
     let ca = file("ca", &config.ca);
     let authority = authority(&ca)?;
     let network = authority.key().map_err(|why| ca.bad(&why))?;
@@ -181,16 +181,16 @@ fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
 }
 
 /// The main collective.
-fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
+fn home(config: &CollectiveGateway) -> Result<Collective, KeyFileError> {
     let main = config.collectives.first().map(String::as_str);
     main.unwrap_or_default()
         .parse::<Collective>()
-        .map_err(|bad| BadKeys::new(super::NAME, "collectives", bad.to_string()))
+        .map_err(|bad| KeyFileError::new(super::NAME, "collectives", bad.to_string()))
 }
 
-fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
+fn names(setting: &'static str, list: &[String]) -> Result<Names, KeyFileError> {
     Names::new(list).map_err(|why| {
-        BadKeys::new(
+        KeyFileError::new(
             super::NAME,
             setting,
             format!("{why}; write names, or /regular expressions/ between slashes"),
@@ -216,7 +216,7 @@ fn file<'a>(setting: &'static str, path: &'a Path) -> File<'a> {
     File::new(super::NAME, setting, path)
 }
 
-fn private_key(file: &File) -> Result<PrivateKey, BadKeys> {
+fn private_key(file: &File) -> Result<PrivateKey, KeyFileError> {
     let text = file.secret()?;
     let key = PrivateKey::from_pem(&text).map_err(|why| file.bad(&why.to_string()))?;
     let (path, bits) = (file.path.display(), key.public().bits());
@@ -226,14 +226,14 @@ fn private_key(file: &File) -> Result<PrivateKey, BadKeys> {
     Ok(key)
 }
 
-fn authority(file: &File) -> Result<Authority, BadKeys> {
+fn authority(file: &File) -> Result<Authority, KeyFileError> {
     let text = file.public()?;
     Authority::from_pem(&text).map_err(|why| file.bad(&why))
 }
 
 /// A public key, or the one of a certificate; with the name that it gives its owner: the file's, or with `common`
 /// the common name of a certificate.
-fn public_key(file: &File, common: bool) -> Result<(PublicKey, String), BadKeys> {
+fn public_key(file: &File, common: bool) -> Result<(PublicKey, String), KeyFileError> {
     let text = file.public()?;
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();

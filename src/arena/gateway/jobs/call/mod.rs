@@ -1,7 +1,7 @@
 //! What a function of a job asks of a runtime.
 
 use crate::wire::{Body, Json, Message, ModuleRequest, Object};
-use halite_gateway::answer::{self, Args, Outcome};
+use halite_gateway::answer::{self, Args, FunctionResult};
 use halite_wire::{Map, Value, yaml};
 use serde_json::json;
 
@@ -69,7 +69,7 @@ impl Call {
     ///
     /// # Errors
     /// What is answered where nothing is done.
-    pub fn of(load: &Map) -> Result<Call, Outcome> {
+    pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
             return Err(bad(
                 "several functions in one job are not for runtimes of ARENA; send one job each",
@@ -78,7 +78,7 @@ impl Call {
         let args = Args::of(load);
         let mut given = Given { fun, args, at: 0 };
         let call = match fun.as_str() {
-            "grains.get" if given.args.words.is_empty() => {
+            "grains.get" if given.args.positional.is_empty() => {
                 return Err(bad("grains.get takes the name of a grain"));
             }
             // What these take is read where they are answered.
@@ -104,8 +104,8 @@ impl Call {
     }
 }
 
-fn bad(text: impl Into<String>) -> Outcome {
-    Outcome::bad(text, 1)
+fn bad(text: impl Into<String>) -> FunctionResult {
+    FunctionResult::failure(text, 1)
 }
 
 /// Arguments that were given, of which one after the other is taken.
@@ -116,12 +116,12 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    fn bad(&self, text: &str) -> Outcome {
+    fn bad(&self, text: &str) -> FunctionResult {
         bad(format!("{}: {text}", self.fun))
     }
 
     /// The argument of that name, or the next without a name.
-    fn text(&mut self, name: &str) -> Result<Option<String>, Outcome> {
+    fn text(&mut self, name: &str) -> Result<Option<String>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(value @ (Value::Map(_) | Value::Array(_))) => {
                 let text = format!("{name} is a text, not {}", yaml::emit_flow(&value).trim());
@@ -129,7 +129,7 @@ impl Given<'_> {
             }
             Some(value) if !value.is_nil() => Ok(Some(answer::text(&value))),
             _ => {
-                let word = self.args.words.get(self.at).cloned();
+                let word = self.args.positional.get(self.at).cloned();
                 self.at += usize::from(word.is_some());
                 Ok(word)
             }
@@ -137,13 +137,13 @@ impl Given<'_> {
     }
 
     /// A module's uuid or name.
-    fn module(&mut self) -> Result<String, Outcome> {
+    fn module(&mut self) -> Result<String, FunctionResult> {
         let module = self.text("module")?.filter(|text| !text.is_empty());
         module.ok_or_else(|| self.bad("the uuid or name of a module is missing"))
     }
 
     /// The argument of that name; a text is read as YAML.
-    fn value(&mut self, name: &str) -> Result<Option<Value>, Outcome> {
+    fn value(&mut self, name: &str) -> Result<Option<Value>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(Value::Str(text)) => match yaml::parse(&text) {
                 Ok(value) => Ok(Some(value).filter(|value| !value.is_nil())),
@@ -154,7 +154,7 @@ impl Given<'_> {
     }
 
     /// A list of texts; one text is a list of one, and numbers are their digits.
-    fn list(&mut self, name: &str) -> Result<Option<Vec<String>>, Outcome> {
+    fn list(&mut self, name: &str) -> Result<Option<Vec<String>>, FunctionResult> {
         match self.value(name)? {
             None => Ok(None),
             Some(Value::Array(items)) => {
@@ -171,7 +171,7 @@ impl Given<'_> {
     }
 
     /// A whole number.
-    fn count(&mut self, name: &str, default: usize) -> Result<usize, Outcome> {
+    fn count(&mut self, name: &str, default: usize) -> Result<usize, FunctionResult> {
         let Some(text) = self.text(name)? else {
             return Ok(default);
         };
@@ -180,8 +180,8 @@ impl Given<'_> {
     }
 
     /// Refuses what nobody has taken.
-    fn end(&self) -> Result<(), Outcome> {
-        if let Some(word) = self.args.words.get(self.at) {
+    fn end(&self) -> Result<(), FunctionResult> {
+        if let Some(word) = self.args.positional.get(self.at) {
             return Err(self.bad(&format!("there is no use for {word:?}")));
         }
         match self.args.named.iter().next() {
@@ -197,7 +197,7 @@ impl Given<'_> {
 /// `arena.create file=... name=... argv=[...] ...`.
 ///
 /// Arguments become a message as users of the realm send it, so that one place reads both.
-fn create(given: &mut Given) -> Result<Call, Outcome> {
+fn create(given: &mut Given) -> Result<Call, FunctionResult> {
     let mut data = Object::new();
     data.insert("type".to_owned(), "module".into());
     // Without a name only the file.
@@ -255,7 +255,7 @@ fn create(given: &mut Given) -> Result<Call, Outcome> {
 }
 
 /// `env`: a list of `NAME=value`, or a map.
-fn environment(given: &mut Given) -> Result<Option<Vec<String>>, Outcome> {
+fn environment(given: &mut Given) -> Result<Option<Vec<String>>, FunctionResult> {
     let map = match given.value("env")? {
         Some(Value::Map(map)) => map,
         Some(other) => {
@@ -271,7 +271,7 @@ fn environment(given: &mut Given) -> Result<Option<Vec<String>>, Outcome> {
 }
 
 /// `arena.send MODULE DATA`: with a line end, unless `raw=True`.
-fn send(given: &mut Given) -> Result<Call, Outcome> {
+fn send(given: &mut Given) -> Result<Call, FunctionResult> {
     let module = given.module()?;
     let data = given.text("data")?;
     let data = data.ok_or_else(|| given.bad("what to send is missing"))?;

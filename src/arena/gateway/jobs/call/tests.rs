@@ -14,7 +14,7 @@ fn load(fun: &str, words: &[&str], named: Map) -> Map {
 
 fn said(load: &Map) -> String {
     match Call::of(load).unwrap_err() {
-        Outcome {
+        FunctionResult {
             value: Value::Str(text),
             retcode: 1,
         } => text,
