@@ -67,7 +67,7 @@ impl fmt::Display for CryptoError {
             ),
             CryptoError::TooLong { len, max } => write!(
                 f,
-                "{len} bytes are too many for this RSA key, which takes {max}; use a longer key"
+                "{len} bytes are too many for this RSA key, which can encrypt {max}; use a longer key"
             ),
             CryptoError::Decrypt => f.write_str(
                 "RSA decryption failed: the text was made for another key or another \

@@ -84,7 +84,7 @@ impl<B: Backend> RsaPrivate<B> {
             "PRIVATE KEY" => Self::from_pkcs1(pkcs8_key(&pem.der)?),
             "ENCRYPTED PRIVATE KEY" => Err(CryptoError::Encrypted),
             "PUBLIC KEY" | "RSA PUBLIC KEY" => Err(CryptoError::BadPem(
-                "this is a public key where a private key belongs",
+                "this is a public key, but a private key is needed",
             )),
             _ => Err(CryptoError::BadPem("this is not an RSA private key")),
         }
@@ -92,7 +92,7 @@ impl<B: Backend> RsaPrivate<B> {
 
     fn from_pkcs1(der: &[u8]) -> Result<Self, CryptoError> {
         let key = RsaPrivateKey::from_pkcs1_der(der)
-            .map_err(|_| CryptoError::BadKey("its numbers do not fit together"))?;
+            .map_err(|_| CryptoError::BadKey("its numbers are inconsistent"))?;
         let public = RsaPublic::from_rsa(key.to_public_key())?;
         check_primes(&key)?;
         let der = key
@@ -179,7 +179,7 @@ impl<B: Backend> RsaPublic<B> {
             "PUBLIC KEY" => Self::from_pkcs1(spki_key(&pem.der)?),
             "RSA PUBLIC KEY" => Self::from_pkcs1(&pem.der),
             "RSA PRIVATE KEY" | "PRIVATE KEY" | "ENCRYPTED PRIVATE KEY" => Err(
-                CryptoError::BadPem("this is a private key where a public key belongs"),
+                CryptoError::BadPem("this is a private key, but a public key is needed"),
             ),
             _ => Err(CryptoError::BadPem("this is not an RSA public key")),
         }
@@ -303,7 +303,7 @@ fn spki_key(der: &[u8]) -> Result<&[u8], CryptoError> {
 
 fn check_kind(oid: ObjectIdentifier) -> Result<(), CryptoError> {
     if oid != rsa::pkcs1::ALGORITHM_OID {
-        return Err(CryptoError::BadPem("this key is of another kind than RSA"));
+        return Err(CryptoError::BadPem("this is not an RSA key"));
     }
     Ok(())
 }
@@ -326,10 +326,10 @@ fn check_exponent(e: &BigUint) -> Result<(), CryptoError> {
 /// Primes of very different size make the portable back end arbitrarily slow.
 fn check_primes(key: &RsaPrivateKey) -> Result<(), CryptoError> {
     let [p, q] = key.primes() else {
-        return Err(CryptoError::BadKey("it has not exactly two primes"));
+        return Err(CryptoError::BadKey("it does not have exactly two primes"));
     };
     if p.bits().abs_diff(q.bits()) > MAX_UNBALANCE || key.qinv().is_none() {
-        return Err(CryptoError::BadKey("its primes are not fit for RSA"));
+        return Err(CryptoError::BadKey("its primes are not usable for RSA"));
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl PrivateOps for Key<Private> {
     }
 
     fn load(key: &RsaPrivateKey) -> Result<Self, CryptoError> {
-        let wrong = || CryptoError::BadKey("its primes are not fit for RSA");
+        let wrong = || CryptoError::BadKey("its primes are not usable for RSA");
         let [p, q] = key.primes() else {
             return Err(wrong());
         };

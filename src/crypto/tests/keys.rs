@@ -70,11 +70,11 @@ fn names_what_is_wrong<B: Backend>() {
     says(public_error::<B>(SMALL), "this is a private key");
     says(
         public_error::<B>(include_str!("pem/ec-pub.pem")),
-        "another kind than RSA",
+        "not an RSA key",
     );
     says(
         private_error::<B>(include_str!("pem/ec-pkcs8.pem")),
-        "another kind than RSA",
+        "not an RSA key",
     );
     says(public_error::<B>(""), "no BEGIN line");
     says(

@@ -246,7 +246,7 @@ fn certificates_of_choria() {
     home.file("own.key", &own.public().to_pem(), 0o600);
     assert!(
         home.error(CHORIA)
-            .contains("public key where a private key belongs")
+            .contains("public key, but a private key is needed")
     );
     home.file("own.pem", "nothing", 0o600);
     let nothing = home.error(CHORIA);
