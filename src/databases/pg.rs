@@ -38,8 +38,8 @@ pub struct Pg {
 }
 
 /// Lengths of the columns `fun` and `tag`, in characters.
-const FUN: usize = 50;
-const TAG: usize = 255;
+const FUN_LEN: usize = 50;
+const TAG_LEN: usize = 255;
 
 impl Pg {
     /// Does not connect yet.
@@ -139,9 +139,9 @@ fn classify(e: postgres::Error) -> StoreError {
 }
 
 impl Store for Pg {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let loads = self.schema.loads(news);
-        let returns = self.schema.returns(news);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let loads = self.schema.loads(updates);
+        let returns = self.schema.returns(updates);
         let (put_loads, put_returns) = (self.schema.put_loads(), self.schema.put_returns());
         self.commit(|transaction| {
             if !loads.0.is_empty() {
@@ -159,7 +159,7 @@ impl Store for Pg {
     }
 
     fn events(&mut self, events: &[Arc<Event>]) -> Result<(), StoreError> {
-        let tags: Vec<String> = events.iter().map(|e| cut(&e.tag, TAG)).collect();
+        let tags: Vec<String> = events.iter().map(|e| cut(&e.tag, TAG_LEN)).collect();
         let data: Vec<String> = events
             .iter()
             .map(|e| dumps(&data(e), self.schema.strictness()))
@@ -272,19 +272,19 @@ impl Schema {
         }
     }
 
-    fn loads(self, news: &[JobUpdate]) -> (Vec<String>, Vec<String>) {
-        let with = news
+    fn loads(self, updates: &[JobUpdate]) -> (Vec<String>, Vec<String>) {
+        let with = updates
             .iter()
             .filter_map(|job| Some((job, job.load.as_ref()?)));
         with.map(|(job, load)| (job.jid.to_string(), dumps_map(load, self.strictness())))
             .unzip()
     }
 
-    fn returns(self, news: &[JobUpdate]) -> Returns {
+    fn returns(self, updates: &[JobUpdate]) -> Returns {
         let mut out = Returns::default();
-        for job in news {
+        for job in updates {
             for ret in &job.returns {
-                out.fun.push(cut(&function(&ret.load), FUN));
+                out.fun.push(cut(&function(&ret.load), FUN_LEN));
                 out.jid.push(job.jid.to_string());
                 out.result.push(dumps(&result(ret), self.strictness()));
                 out.id.push(ret.id.clone());

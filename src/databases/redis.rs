@@ -64,13 +64,13 @@ fn client(settings: &Settings) -> Result<Client, String> {
 }
 
 impl Store for Redis {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
         };
         let mut pipeline = redis::pipe();
-        news.iter().for_each(|job| self.put(&mut pipeline, job));
+        updates.iter().for_each(|job| self.put(&mut pipeline, job));
         // Any error may be temporary, including a full or read-only server.
         pipeline
             .exec(&mut connection)

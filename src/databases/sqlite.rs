@@ -58,12 +58,12 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open()?,
         };
-        write(&mut connection, news).map_err(sort)?;
+        write(&mut connection, updates).map_err(classify)?;
         self.connection = Some(connection);
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Store for Sqlite {
     }
 }
 
-fn sort(e: rusqlite::Error) -> StoreError {
+fn classify(e: rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
             StoreError::Refused(e.to_string())
@@ -101,9 +101,9 @@ fn sort(e: rusqlite::Error) -> StoreError {
     }
 }
 
-fn write(connection: &mut Connection, news: &[JobUpdate]) -> rusqlite::Result<()> {
+fn write(connection: &mut Connection, updates: &[JobUpdate]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    for job in news {
+    for job in updates {
         let jid = job.jid.as_str();
         if let Some(load) = &job.load {
             put_load(&transaction, jid, load)?;

@@ -160,14 +160,14 @@ pub fn render(
 ) -> Result<Result<String, String>, CallError> {
     if template.format != FORMATS[0] {
         return Ok(Err(format!(
-            "Templates of the format {} need Python, which this minion does not have; jinja is there",
+            "the template engine {} needs Python, which this minion does not have; use jinja",
             template.format
         )));
     }
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
         return Err(fault(format!(
-            "templates render templates {MAX_DEPTH} times over"
+            "templates are nested more than {MAX_DEPTH} levels deep"
         )));
     }
     let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;

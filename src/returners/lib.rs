@@ -55,7 +55,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// See [`StoreError`].
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError>;
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError>;
 
     /// Stores events.
     ///

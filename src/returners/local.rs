@@ -9,8 +9,8 @@ use std::io::Write;
 pub struct Local;
 
 impl Store for Local {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let returns = news.iter().flat_map(|job| &job.returns);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let returns = updates.iter().flat_map(|job| &job.returns);
         let text: String = returns
             .map(|ret| pytext::repr(&Value::Map(ret.load.clone())) + "\n")
             .collect();

@@ -27,8 +27,8 @@ impl RawFile {
 }
 
 impl Store for RawFile {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let returns = news.iter().flat_map(|job| &job.returns);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let returns = updates.iter().flat_map(|job| &job.returns);
         let line = |load| dumps_map(load, Strictness::Text) + "\n";
         self.append(returns.map(|ret| line(&ret.load)).collect())
     }

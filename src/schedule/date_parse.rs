@@ -5,7 +5,7 @@ use super::when::Moment;
 use jiff::civil::{Date, Time, Weekday};
 
 /// Maximum number of tokens; no date needs more.
-const MOST: usize = 40;
+const MAX_TOKENS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Token<'a> {
@@ -87,7 +87,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             _ => Token::Sign(first),
         });
         rest = after.trim_start();
-        if found.len() > MOST {
+        if found.len() > MAX_TOKENS {
             return None;
         }
     }
@@ -236,8 +236,8 @@ impl Parts {
             self.put_month(month)?;
             return Some(after);
         }
-        const JOINTS: [&str; 10] = ["at", "on", "and", "t", "of", "st", "nd", "rd", "th", "m"];
-        JOINTS.contains(&word).then_some(after)
+        const JOINERS: [&str; 10] = ["at", "on", "and", "t", "of", "st", "nd", "rd", "th", "m"];
+        JOINERS.contains(&word).then_some(after)
     }
 
     fn set_clock(&mut self, hour: i64, minute: i64, second: i64, nanos: i32) -> Option<()> {

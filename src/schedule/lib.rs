@@ -20,9 +20,9 @@ use jiff::{SignedDuration, ToSpan};
 use rand::Rng;
 
 /// Seconds after which a missed run is skipped, for example because the host slept. Intervals run once all the same.
-const LATE: i64 = 60;
+const MAX_LATE_SECS: i64 = 60;
 /// Keys of the schedule that are not jobs but apply to all of them.
-pub const GLOBAL: &[&str] = &["enabled", "skip_function", "skip_during_range", "splay"];
+pub const GLOBAL_KEYS: &[&str] = &["enabled", "skip_function", "skip_during_range", "splay"];
 
 /// The jobs and their next run times.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Schedule {
         let mut errors = Vec::new();
         let mut before = std::mem::take(&mut self.entries);
         for (name, data) in option.iter() {
-            if name.as_str().is_some_and(|n| GLOBAL.contains(&n)) {
+            if name.as_str().is_some_and(|n| GLOBAL_KEYS.contains(&n)) {
                 continue;
             }
             let named = python_str(name);
@@ -239,7 +239,7 @@ impl Entry {
             None if explicit => now,
             None => return None,
         };
-        let late = now.duration_since(fire).as_secs() > LATE;
+        let late = now.duration_since(fire).as_secs() > MAX_LATE_SECS;
         if explicit && interval {
             // As in Salt, the interval starts again at this run.
             self.fire = None;

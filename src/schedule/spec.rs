@@ -114,11 +114,11 @@ pub struct Spec {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReturnJob {
     /// It is sent to the master, which stores it in the job cache.
-    Kept,
+    Cached,
     /// It is sent to the master but not stored in the job cache.
     NoCache,
     /// It is not sent.
-    Untold,
+    Discarded,
 }
 
 /// The `metadata` of a return: the configured map, the zone and the start time.
@@ -136,9 +136,9 @@ impl ReturnJob {
     /// The jid under which the result is sent, if it is sent.
     pub fn jid(self) -> Option<&'static str> {
         match self {
-            ReturnJob::Kept => Some("req"),
+            ReturnJob::Cached => Some("req"),
             ReturnJob::NoCache => Some("nocache"),
-            ReturnJob::Untold => None,
+            ReturnJob::Discarded => None,
         }
     }
 }
@@ -188,8 +188,8 @@ impl Spec {
             },
             return_job: match data.get("return_job") {
                 Some(value) if value.is_str("nocache") => ReturnJob::NoCache,
-                Some(value) if !value.truthy() => ReturnJob::Untold,
-                _ => ReturnJob::Kept,
+                Some(value) if !value.truthy() => ReturnJob::Discarded,
+                _ => ReturnJob::Cached,
             },
             metadata: match data.get("metadata") {
                 Some(Value::Map(map)) => Some(map.clone()),
@@ -297,9 +297,9 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
             "several of seconds/minutes/hours/days, when, once and cron are given; keep one"
                 .to_owned(),
         ),
-        None => Err(
-            "no time given: add seconds, minutes, hours, days, when, once or cron".to_owned(),
-        ),
+        None => {
+            Err("no time given: add seconds, minutes, hours, days, when, once or cron".to_owned())
+        }
     }
 }
 
@@ -308,7 +308,9 @@ fn explicit(value: Option<&Value>) -> Result<Vec<DateTime>, String> {
     let list = value.and_then(Value::as_array).unwrap_or_default();
     let one = |entry: &Value| {
         let map = entry.as_map();
-        let time = map.and_then(|m| m.str("time")).ok_or("`time` is missing in `run_explicit` or `skip_explicit`")?;
+        let time = map
+            .and_then(|m| m.str("time"))
+            .ok_or("`time` is missing in `run_explicit` or `skip_explicit`")?;
         let form = map.and_then(|m| m.str("time_fmt"));
         strptime(form.unwrap_or("%Y-%m-%dT%H:%M:%S"), time)
     };
@@ -339,7 +341,11 @@ fn splay(value: Option<&Value>) -> Result<Option<(i64, i64)>, String> {
             (Some(start), Some(end)) => (start, end),
             _ => return Err("`splay` must have `start` and `end` in seconds".to_owned()),
         },
-        Some(_) => return Err("`splay` must be a number of seconds, or a map with `start` and `end`".to_owned()),
+        Some(_) => {
+            return Err(
+                "`splay` must be a number of seconds, or a map with `start` and `end`".to_owned(),
+            );
+        }
     };
     match ends {
         (least, most) if 0 <= least && least <= most => Ok(Some(ends)),

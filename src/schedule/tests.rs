@@ -259,11 +259,7 @@ fn jobs_that_stay_as_they_are_keep_their_times() {
     let at = |n: i64| start.saturating_add(n.seconds());
     let map = |text: &str| yaml::parse(text).unwrap().into_map().unwrap();
     let mut schedule = schedule("a: {function: f, seconds: 10}\nb: {function: f, seconds: 10}");
-    assert_eq!(
-        schedule.next(),
-        Some(DateTime::MIN),
-        "not planned yet"
-    );
+    assert_eq!(schedule.next(), Some(DateTime::MIN), "not planned yet");
     schedule.due(start);
     assert_eq!(schedule.next(), Some(at(10)));
     schedule.update(&map(

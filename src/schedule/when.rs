@@ -4,7 +4,7 @@ use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Timestamp, ToSpan};
 
 /// Days searched for the next match: 29 February may be eight years away.
-const AHEAD: i64 = 366 * 8 + 1;
+const MAX_DAYS: i64 = 366 * 8 + 1;
 
 /// A point in time, single or recurring: missing fields match any value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Moment {
         if let Some(once) = self.once() {
             return (once > now).then_some(once);
         }
-        let days = (0..AHEAD).map(|n| now.date().saturating_add(n.days()));
+        let days = (0..MAX_DAYS).map(|n| now.date().saturating_add(n.days()));
         // A day matches if the text, read on that day, means that day.
         days.filter_map(|day| self.seen_on(day).filter(|at| at.date() == day))
             .find(|at| *at > now)

@@ -66,7 +66,7 @@ fn create_file(call: &mut Call<'_>) -> Result<String> {
 fn listed(call: &mut Call<'_>) -> Result<Map> {
     let path = file(call)?;
     match std::fs::read(&path) {
-        Ok(octets) => Ok(parse(&String::from_utf8_lossy(&octets))),
+        Ok(bytes) => Ok(parse(&String::from_utf8_lossy(&bytes))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
         Err(e) => Err(python::os_error(&e, &path)),
     }

@@ -91,7 +91,7 @@ fn obfuscated(value: Value) -> Value {
     match value {
         Value::Map(map) => Map(map.0.into_iter().map(|(k, v)| (k, obfuscated(v))).collect()).into(),
         Value::Array(list) => Value::Array(list.into_iter().map(obfuscated).collect()),
-        other => format!("<{}>", python::short_class(&other)).into(),
+        other => format!("<{}>", python::type_name(&other)).into(),
     }
 }
 

@@ -29,7 +29,7 @@ pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run_anyway<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
+pub fn run_tolerant<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
     text(call, "cmd.run", argv, map! {"ignore_retcode" => true})
 }
 
@@ -45,15 +45,15 @@ pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> 
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutput> {
-    all_with(call, argv, Map::new())
+pub fn run_all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutput> {
+    run_all_with(call, argv, Map::new())
 }
 
 /// `cmd.run_all` as the map that functions return.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
+pub fn run_all_map<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
     with(call, "cmd.run_all", argv, Map::new())
 }
 
@@ -61,7 +61,7 @@ pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all_with<T: AsRef<str>>(
+pub fn run_all_with<T: AsRef<str>>(
     call: &mut Call<'_>,
     argv: &[T],
     options: Map,
@@ -123,7 +123,7 @@ fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: 
 ///
 /// # Errors
 /// `CommandNotFoundError`.
-pub fn need(program: &str) -> Result<()> {
+pub fn require(program: &str) -> Result<()> {
     match super::which(program) {
         Some(_) => Ok(()),
         None => Err(CallError::CommandNotFound(format!(

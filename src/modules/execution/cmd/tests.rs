@@ -131,7 +131,7 @@ fn without_a_shell() {
 }
 
 #[test]
-fn octets_that_are_no_text() {
+fn bytes_that_are_not_text() {
     let got = run("cmd.run", r"printf 'a\377\303(b\n  \n'");
     assert_eq!(got.ret, "a\u{fffd}\u{fffd}(b".into());
     let got = with(
@@ -182,7 +182,7 @@ fn output_is_bounded() {
     let fault = exec::wait_for(&spec, child, readers).unwrap_err();
     assert_eq!(
         fault.message(),
-        "The command wrote more than 1 MiB and was ended; let it write to a file instead"
+        "The command wrote more than 1 MiB and was killed; redirect its output to a file"
     );
 }
 

@@ -239,7 +239,7 @@ pub fn blockreplace_function(call: &mut Call<'_>) -> Result {
             "AttributeError",
             format!(
                 "'{}' object has no attribute 'split'",
-                python::short_class(call.arg("content"))
+                python::type_name(call.arg("content"))
             ),
         ));
     };

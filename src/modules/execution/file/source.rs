@@ -272,7 +272,7 @@ impl FileListing {
 /// The first available source, with its hash (`file.source_list`).
 ///
 /// # Errors
-/// None is available.
+/// No source is available.
 pub fn source_list(
     call: &mut Call<'_>,
     source: &Value,

@@ -81,7 +81,7 @@ fn editing() {
 }
 
 #[test]
-fn octets_that_are_no_text_stay_as_they_are() {
+fn bytes_that_are_not_text_stay_as_they_are() {
     let place = Place::new();
     let path = place.at("a");
     std::fs::write(&path, b"caf\xe9 one\ncaf\xc3\xa9 two\n").unwrap();

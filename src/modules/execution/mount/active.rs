@@ -19,9 +19,9 @@ fn listed(call: &mut Call<'_>) -> Result<Map> {
 }
 
 fn table(path: &str) -> Result<String> {
-    let octets =
+    let bytes =
         std::fs::read(path).map_err(|_| CallError::Command(format!("File not readable {path}")))?;
-    Ok(String::from_utf8_lossy(&octets).into_owned())
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Options as a list, with user and group names as ids.

@@ -24,13 +24,13 @@ pub fn option(call: &Call<'_>, name: &str) -> Value {
     }
 }
 
-/// Whether a keyword is given and true in Python's sense.
-pub fn wish(call: &Call<'_>, name: &str) -> bool {
+/// Whether an argument or undeclared keyword is given and true in Python's sense.
+pub fn option_is_true(call: &Call<'_>, name: &str) -> bool {
     option(call, name).truthy()
 }
 
 /// Whether a keyword is given.
-pub fn given(call: &Call<'_>, name: &str) -> bool {
+pub fn has_keyword(call: &Call<'_>, name: &str) -> bool {
     call.bound.kwargs.contains(name)
 }
 
@@ -132,7 +132,7 @@ pub fn targets(
         log::error!("Only one of \"pkgs\" and \"sources\" can be used.");
         return Ok(Targets::None);
     }
-    if given(call, "advisory_ids") {
+    if has_keyword(call, "advisory_ids") {
         if pkgs.truthy() {
             return Ok(Targets::None);
         }

@@ -140,7 +140,7 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
         .map(str::to_owned),
     );
     let own = osarch(call);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
     // Several versions of one name are ordered as text, without epoch and release.
     all.sort_by(|a, b| {
@@ -378,7 +378,7 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 pub fn name(call: &Call<'_>) -> Result<String> {
     let name = call.arg("name");
     name.as_str().map(str::to_owned).ok_or_else(|| {
-        let class = python::short_class(name);
+        let class = python::type_name(name);
         let text = format!("'{class}' object has no attribute 'rsplit'");
         CallError::raised("AttributeError", text)
     })
@@ -403,7 +403,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
     let mut argv = lowpkg::rpm(&root(call));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let files: Vec<String> = text.lines().map(str::to_owned).collect();
     Ok(map! {"errors" => Value::Array(Vec::new()), "files" => files}.into())
 }
@@ -414,7 +414,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let mut errors: Vec<String> = Vec::new();
     let mut packages = Map::new();
     for line in text.lines() {
@@ -425,7 +425,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
         let Some(name) = line.split_whitespace().next() else {
             continue;
         };
-        let text = command_helpers::printed(call, ["rpm", "-ql", name])?;
+        let text = command_helpers::run(call, ["rpm", "-ql", name])?;
         let files: Vec<String> = text.lines().map(str::to_owned).collect();
         packages.set(name, files);
     }
@@ -451,7 +451,8 @@ pub fn owner(call: &mut Call<'_>) -> Result {
 /// Name and version of a package file.
 pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
     let own = osarch(call);
-    let ran = command_helpers::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
+    let ran =
+        command_helpers::run_all_tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 fn read(path: &str) -> String {
-    let octets = std::fs::read(path).unwrap_or_default();
-    String::from_utf8_lossy(&octets).into_owned()
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Boot time in Unix seconds.
@@ -131,7 +131,7 @@ pub(super) fn seconds(call: &Call<'_>, name: &str) -> Result<std::time::Duration
         _ => None,
     };
     let Some(number) = number else {
-        let class = python::short_class(value);
+        let class = python::type_name(value);
         let text = format!("'>' not supported between instances of '{class}' and 'float'");
         return Err(CallError::Type(text));
     };
@@ -434,9 +434,9 @@ pub(super) fn users(_: &mut Call<'_>) -> Result {
     const RECORD: usize = 384;
     const USER_PROCESS: i16 = 7;
     let table = std::fs::read("/var/run/utmp").unwrap_or_default();
-    let text = |octets: &[u8]| {
-        let end = octets.iter().position(|b| *b == 0).unwrap_or(octets.len());
-        String::from_utf8_lossy(&octets[..end]).into_owned()
+    let text = |bytes: &[u8]| {
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
     let number = |r: &[u8], at: usize| i32::from_ne_bytes([r[at], r[at + 1], r[at + 2], r[at + 3]]);
     let records = table

@@ -208,7 +208,7 @@ impl Sync<'_> {
         let pick = if runs_here { &all } else { &stock };
         let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
         cached.retain(|file| {
-            stock.takes(&file.to_string_lossy()) || runs_here && programs::is_program(file)
+            stock.selects(&file.to_string_lossy()) || runs_here && programs::is_program(file)
         });
         let root = self.cache.join(env).join(format!("_{}", self.form));
         make(&self.dir).map_err(|e| FileError::Io(self.dir.clone(), e))?;
@@ -387,8 +387,8 @@ mod tests {
     fn what_is_for_masters_is_refused_below_one() {
         let mut place = place();
         place.ctx.opts.set("file_client", "remote");
-        let said = run(&place, "saltutil.sync_pillar", Map::new());
+        let synced = run(&place, "saltutil.sync_pillar", Map::new());
         let want = "ERROR: Pillar modules can only be synced to masterless minions";
-        assert_eq!(said, want.into());
+        assert_eq!(synced, want.into());
     }
 }

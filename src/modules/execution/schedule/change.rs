@@ -87,8 +87,8 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     }
     let change = halite_wire::map! {"old" => current.clone(), "new" => job.clone()};
     let say = |comment: String, result| {
-        let said = ScheduleReply::changing(comment, result).with(&name, change.clone());
-        Ok(said.into())
+        let reply = ScheduleReply::changing(comment, result).with(&name, change.clone());
+        Ok(reply.into())
     };
     if keyword(call, "test") {
         return say(format!("Job: {name} would be modified in schedule."), true);
@@ -131,8 +131,8 @@ pub(super) fn delete(call: &mut Call<'_>) -> Result {
         return Ok(ScheduleReply::new(would, true).into());
     }
     let done = || {
-        let said = ScheduleReply::new(format!("Deleted Job {name} from schedule."), true);
-        Ok(said.with(&name, "removed").into())
+        let reply = ScheduleReply::new(format!("Deleted Job {name} from schedule."), true);
+        Ok(reply.with(&name, "removed").into())
     };
     if keyword(call, "offline") {
         let wanted = ListFilter {

@@ -48,8 +48,8 @@ fn switch(call: &Call<'_>, enabled: bool) -> Result {
     let now = changed(call, &data, &format!("{word}d_job_complete"));
     let job = now.as_ref().and_then(|now| now.get(&name)?.as_map());
     if job.is_some_and(|job| job.get("enabled").is_none_or(Value::truthy) == enabled) {
-        let said = ScheduleReply::new(format!("{did} Job {name} in schedule."), true);
-        return Ok(said.with(&name, format!("{word}d")).into());
+        let reply = ScheduleReply::new(format!("{did} Job {name} in schedule."), true);
+        return Ok(reply.with(&name, format!("{word}d")).into());
     }
     Ok(ScheduleReply::new(format!("Failed to {word} job {name} in schedule."), false).into())
 }
@@ -74,8 +74,8 @@ fn switch_all(call: &Call<'_>, enabled: bool) -> Result {
     let data = halite_wire::map! {"func" => word, "persist" => persist(call)};
     let now = changed(call, &data, &format!("{word}d_complete"));
     if now.is_some_and(|now| now.get("enabled").is_some_and(|e| e.truthy() == enabled)) {
-        let said = ScheduleReply::changing(format!("{did} schedule on minion."), true);
-        return Ok(said.with("schedule", format!("{word}d")).into());
+        let reply = ScheduleReply::changing(format!("{did} schedule on minion."), true);
+        return Ok(reply.with("schedule", format!("{word}d")).into());
     }
     Ok(ScheduleReply::changing(format!("Failed to {word} schedule on minion."), false).into())
 }

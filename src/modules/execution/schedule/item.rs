@@ -8,7 +8,7 @@ use halite_wire::{Map, Value};
 
 const UNITS: &[&str] = &["seconds", "minutes", "hours", "days"];
 /// Keywords copied unchanged.
-const COPIED: &[&str] = &[
+const COPIED_KEYS: &[&str] = &[
     "range",
     "when",
     "once",
@@ -114,7 +114,7 @@ pub(super) fn build(
             }
         }
     }
-    for key in COPIED {
+    for key in COPIED_KEYS {
         copy(&mut job, key);
     }
     Ok(Ok(job))

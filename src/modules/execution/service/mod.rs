@@ -244,7 +244,7 @@ impl Systemctl<'_> {
         argv
     }
 
-    fn words(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
+    fn full_argv(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
         let Some(program) = which("systemctl") else {
             // Stock uses another module on hosts without systemd.
             let fun = call.function.name;
@@ -266,14 +266,14 @@ impl Systemctl<'_> {
 
     /// `cmd.run_all`.
     fn run(&self, call: &mut Call<'_>) -> Result<CommandOutput> {
-        let argv = self.words(call)?;
-        command_helpers::all(call, argv)
+        let argv = self.full_argv(call)?;
+        command_helpers::run_all(call, argv)
     }
 
     /// The same with standard error merged; `anyway` leaves the job's return code alone.
-    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
-        let argv = self.words(call)?;
-        let ran = command_helpers::helper(
+    fn run_merged(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
+        let argv = self.full_argv(call)?;
+        let ran = command_helpers::run_all_with(
             call,
             Helper {
                 merge: true,
@@ -293,7 +293,7 @@ fn status_of(call: &mut Call<'_>, name: &str) -> Result<CommandOutput> {
         name: Some(name),
         ..Systemctl::default()
     }
-    .printed(call, true)
+    .run_merged(call, true)
 }
 
 /// Whether systemd knows a unit.

@@ -83,7 +83,7 @@ pub fn all(root: Option<&str>) -> Vec<String> {
 /// The current run level, for init script links.
 fn runlevel(call: &mut Call<'_>) -> Result<String> {
     if let Some(program) = which("runlevel") {
-        let text = command_helpers::printed_anyway(call, [program])?;
+        let text = command_helpers::run_tolerant(call, [program])?;
         if let Some(level) = text.split_whitespace().nth(1) {
             return Ok(level.to_owned());
         }
@@ -114,7 +114,7 @@ pub fn with_state(call: &mut Call<'_>, state: &str) -> Result {
         root: root.as_deref(),
         ..Systemctl::default()
     };
-    let text = ctl.printed(call, true)?.stdout;
+    let text = ctl.run_merged(call, true)?.stdout;
     let mut all: BTreeSet<String> = in_state(&text, state).into_iter().collect();
     if state != "static" {
         for name in sysv(root.as_deref()) {
@@ -141,7 +141,7 @@ pub fn running(call: &mut Call<'_>) -> Result {
         action: &LIST[..3],
         ..Systemctl::default()
     };
-    let text = ctl.printed(call, true)?.stdout;
+    let text = ctl.run_merged(call, true)?.stdout;
     Ok(are_running(&text).into())
 }
 
@@ -187,7 +187,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
             name: Some(&service),
             ..Systemctl::default()
         };
-        let runs = ctl.printed(call, true)?.ok();
+        let runs = ctl.run_merged(call, true)?.ok();
         results.set(service, runs);
     }
     if glob {
@@ -218,7 +218,7 @@ pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
             ..Systemctl::default()
         };
         let real = show.run(call)?.stdout;
-        return Ok(ask(&real).printed(call, true)?.ok());
+        return Ok(ask(&real).run_merged(call, true)?.ok());
     }
     if ran.ok() {
         return Ok(true);
@@ -234,7 +234,7 @@ pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
             "-print",
             "-quit",
         ];
-        return Ok(!command_helpers::printed(call, find)?.is_empty());
+        return Ok(!command_helpers::run(call, find)?.is_empty());
     }
     Ok(sysv(root).contains(&name) && sysv_enabled(call, &name, root)?)
 }
@@ -248,7 +248,7 @@ pub fn show(call: &mut Call<'_>, name: &str) -> Result<Map> {
         root: root.as_deref(),
         ..Systemctl::default()
     };
-    properties(&ctl.printed(call, false)?.stdout)
+    properties(&ctl.run_merged(call, false)?.stdout)
 }
 
 fn properties(text: &str) -> Result<Map> {
@@ -289,7 +289,7 @@ pub fn execs(call: &mut Call<'_>) -> Result {
             Some(other) => {
                 let text = format!(
                     "string indices must be integers, not '{}'",
-                    python::short_class(other)
+                    python::type_name(other)
                 );
                 return Err(CallError::Type(text));
             }

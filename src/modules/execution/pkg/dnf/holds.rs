@@ -68,7 +68,7 @@ pub fn holds(call: &mut Call<'_>, pattern: &str, full: bool) -> Result<Vec<Strin
         let text = std::fs::read_to_string(LOCKS).unwrap_or_default();
         return Ok(of_toml(&text, full));
     }
-    let text = command_helpers::printed(call, [program, "versionlock", "list"])?;
+    let text = command_helpers::run(call, [program, "versionlock", "list"])?;
     let lock = Lock::new(pattern, full)?;
     Ok(text.split('\n').filter_map(|l| lock.find(l)).collect())
 }

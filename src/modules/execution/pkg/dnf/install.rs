@@ -49,8 +49,8 @@ pub fn install(call: &mut Call<'_>) -> Result {
     }
     let own = osarch(call);
     let splits = splits(call);
-    let asked = install_targets(call, splits)?;
-    if asked == Targets::None {
+    let requested = install_targets(call, splits)?;
+    if requested == Targets::None {
         return empty();
     }
     let attr = kwargs.get("diff_attr").cloned().unwrap_or_default();
@@ -64,8 +64,8 @@ pub fn install(call: &mut Call<'_>) -> Result {
         splits,
     };
     let mut plan = InstallPlan::default();
-    let advisory = matches!(asked, Targets::Advisory(_));
-    match asked {
+    let advisory = matches!(requested, Targets::Advisory(_));
+    match requested {
         Targets::None => {}
         Targets::Advisory(ids) => from_advisories(call, ids, &mut plan)?,
         Targets::Repository(list) => {
@@ -299,8 +299,8 @@ fn perform(
         if loose {
             let outcome = holds::unhold_packages(call, names.clone())?;
             for (name, word) in locked {
-                let let_go = outcome.get(&name).and_then(Value::as_map);
-                if let_go
+                let unheld = outcome.get(&name).and_then(Value::as_map);
+                if unheld
                     .and_then(|o| o.get("result"))
                     .is_some_and(Value::truthy)
                 {

@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum depth of the cache search.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 pub fn normalize_name(call: &mut Call<'_>) -> Result {
     let name = rpm::name(call)?;
@@ -267,7 +267,7 @@ fn old_yum(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
     if program()? != "yum" {
         return Ok(None);
     }
-    let text = command_helpers::printed(call, ["yum", "--version"])?;
+    let text = command_helpers::run(call, ["yum", "--version"])?;
     let version = text.lines().next().unwrap_or_default().trim();
     let before = |other| loose_version::compare(version, other) == Ordering::Less;
     Ok(if before("3.2.13") {
@@ -289,7 +289,11 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 /// rpm cannot be started.
 pub fn downloaded(call: &mut Call<'_>) -> Result<Map> {
     let mut files = Vec::new();
-    collect(&Path::new("/var/cache").join(program()?), DEPTH, &mut files);
+    collect(
+        &Path::new("/var/cache").join(program()?),
+        MAX_DEPTH,
+        &mut files,
+    );
     let mut ret = Map::new();
     for path in files {
         let text = path.to_string_lossy().into_owned();

@@ -24,7 +24,7 @@ pub use table::MODULE;
 /// This host's program.
 ///
 /// # Errors
-/// None is available.
+/// None of them is installed.
 fn program() -> Result<&'static str> {
     ["dnf5", "dnf", "tdnf", "yum"]
         .into_iter()
@@ -45,7 +45,7 @@ fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<CommandOu
     }
     argv.push(program()?.to_owned());
     argv.extend(words);
-    command_helpers::helper(
+    command_helpers::run_all_with(
         call,
         Helper {
             merge,
@@ -65,7 +65,7 @@ fn run_query(call: &mut Call<'_>, words: Vec<String>) -> Result<CommandOutput> {
 fn stdout(call: &mut Call<'_>, words: Vec<String>) -> Result<String> {
     let mut argv = vec![program()?.to_owned()];
     argv.extend(words);
-    Ok(command_helpers::all(call, argv)?.stdout)
+    Ok(command_helpers::run_all(call, argv)?.stdout)
 }
 
 fn to_args(list: &[&str]) -> Vec<String> {
@@ -144,7 +144,7 @@ struct ListedPackage {
 
 /// The packages printed by `list`; long names wrap lines.
 fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
-    const HEADS: [&str; 5] = [
+    const HEADINGS: [&str; 5] = [
         "installed packages",
         "available packages",
         "available upgrades",
@@ -153,7 +153,7 @@ fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
     ];
     let lines = text
         .lines()
-        .filter(|l| !HEADS.contains(&l.to_lowercase().as_str()));
+        .filter(|l| !HEADINGS.contains(&l.to_lowercase().as_str()));
     let all: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let one = |triple: &[&str]| {
         let (name, arch) = triple[0].rsplit_once('.').unwrap_or((triple[0], own));

@@ -2,7 +2,7 @@
 
 use super::list::{ListOptions, downloaded, listed, normalized};
 use super::repos::refresh_with;
-use super::run::{WELL, ZypperOptions, to_args};
+use super::run::{SUCCESS_CODES, ZypperOptions, to_args};
 use super::{find, wildcard};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{
@@ -215,7 +215,7 @@ fn temporary_fixes(
     let mut argv = lowpkg::rpm(root);
     argv.extend(["-q", "--qf", "%{NAME}: [%{PROVIDES} ]\n"].map(str::to_owned));
     argv.extend(list.iter().map(|(n, _)| n.clone()));
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     let fixes = pairs.filter(|(_, provides)| provides.contains("ptf()"));
     Ok(fixes.map(|(name, _)| name.to_owned()).collect())
@@ -297,10 +297,10 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         ..ListOptions::default()
     };
     let old = listed(call, &wanted, false)?;
-    let ran = how.ran(call, &args)?;
+    let ran = how.output(call, &args)?;
     let new = listed(call, &wanted, false)?;
     let changes = command_helpers::compare(&old, &new);
-    if !WELL.contains(&ran.retcode) {
+    if !SUCCESS_CODES.contains(&ran.retcode) {
         let result = map! {
             "retcode" => ran.retcode, "stdout" => ran.stdout, "stderr" => ran.stderr, "pid" => ran.pid,
         };
