@@ -5,7 +5,7 @@ use super::session::{Limits, Session, quality};
 use super::{GOODBYE, Heard, MqttSettings, Qos, Shared, held, size};
 use bytes::{Buf, Bytes, BytesMut};
 use halite_transport::attempts::{Attempts, Ended};
-use halite_transport::stream::{CONNECTING, Stream, told};
+use halite_transport::stream::{CONNECTING, Stream, shorten_error};
 use halite_transport::wake::{TICK, Woken};
 use nix::poll::PollFlags;
 use rumqttc::v5::mqttbytes::v5::{
@@ -49,7 +49,7 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
             shared.sink.state(Heard::Down(words));
         }
         let pause = attempts.pause(servers.len());
-        woken.rest(pause, &|| shared.is_over(), &|| shared.sink.tick());
+        woken.pause(pause, &|| shared.is_over(), &|| shared.sink.tick());
     }
 }
 
@@ -96,7 +96,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     let port = PORTS[usize::from(settings.tls)];
     let mut stream = match Stream::connect(server, port, security.as_ref()) {
         Ok(stream) => stream,
-        Err(e) => return Ended::Refused(told(e).to_string()),
+        Err(e) => return Ended::Refused(shorten_error(e).to_string()),
     };
     let mut decoder = Decoder::new(settings.max_packet);
     let greeting = match greet(&mut stream, &mut decoder, settings) {
@@ -198,7 +198,7 @@ fn greet(
     let failed = |e: std::io::Error| match e.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not greet".to_owned(),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => gone(&e.to_string()),
-        _ => told(e).to_string(),
+        _ => shorten_error(e).to_string(),
     };
     stream.write_all(&out).map_err(failed)?;
     let end = Instant::now() + CONNECTING;
@@ -366,7 +366,7 @@ impl Work<'_> {
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(told(e).to_string()),
+                Err(e) => return Err(shorten_error(e).to_string()),
             }
         }
         Ok(())
@@ -396,7 +396,7 @@ impl Work<'_> {
                     return Ok(());
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(told(e).to_string()),
+                Err(e) => return Err(shorten_error(e).to_string()),
             }
         }
         // Whoever sends without end does not keep us from sending.

@@ -16,7 +16,7 @@ mod packets;
 mod session;
 
 use crossbeam_channel::{Receiver, Sender};
-use halite_transport::bounded::{self, BoundedTx, Weigh};
+use halite_transport::bounded::{self, BoundedTx, ByteLen};
 use halite_transport::held;
 use halite_transport::stream::{self, Security};
 use halite_transport::wake::{self, Waker};
@@ -135,7 +135,7 @@ pub struct Incoming {
     pub properties: Vec<(String, String)>,
 }
 
-impl Weigh for Heard {
+impl ByteLen for Heard {
     fn byte_len(&self) -> usize {
         match self {
             Heard::Message(message) => {

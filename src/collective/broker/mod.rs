@@ -12,7 +12,7 @@ pub use crate::wire::Place;
 use crate::wire::{AgentName, CallerId, Collective, Identity, Packet, Refused};
 use crossbeam_channel::Sender;
 use halite_config::{Broker, CollectiveGateway};
-use halite_transport::bounded::Weigh;
+use halite_transport::bounded::ByteLen;
 use halite_transport::held;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,7 +41,7 @@ pub enum Heard {
     Down(String),
 }
 
-impl Weigh for Heard {
+impl ByteLen for Heard {
     fn byte_len(&self) -> usize {
         match self {
             Heard::Packet(_, packet) => {

@@ -290,7 +290,7 @@ fn heartbeats_tell_the_living_from_the_dead() {
     let mut silent = raw_subscriber(&mut server);
     let (told, living) = zmq_subscriber(&server, &[""], 50, 1);
     drive(&mut server, "two subscribers", |s| subscriptions(s) == 2);
-    let asked = |s: &PublishServer| s.subscribers.values().filter(|s| s.is_asked()).count();
+    let asked = |s: &PublishServer| s.subscribers.values().filter(|s| s.is_pinged()).count();
     let later = Instant::now() + seconds(11);
     server.turn(later).unwrap();
     assert_eq!(asked(&server), 2);
@@ -350,7 +350,7 @@ fn words_wait_only_so_long_as_they_are_few() {
     let mut heard = Vec::new();
     let mut listener = zmtp::SubscriberDecoder::default();
     for _ in 0..100 {
-        subscriber.answer(b"x", now);
+        subscriber.pong(b"x", now);
     }
     server.enlist(token);
     server.turn(now).unwrap();

@@ -40,7 +40,7 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
             shared.sink.state(Heard::Down(words));
         }
         let pause = attempts.pause(servers.len());
-        woken.rest(pause, &|| shared.closing.load(Ordering::Acquire), &|| {
+        woken.pause(pause, &|| shared.closing.load(Ordering::Acquire), &|| {
             shared.sink.tick()
         });
     }
