@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 const BEGIN: &[u8] = b"-----BEGIN PGP MESSAGE-----";
 const END: &[u8] = b"-----END PGP MESSAGE-----";
 /// Timeout for one block: an agent that waits for a pass phrase would wait forever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Plain texts in the cache; it is cleared when there are more.
-const HELD: usize = 10_000;
+const MAX_CACHED: usize = 10_000;
 
 /// Plain texts with the time of decryption, by the digest of their block.
 type Known = HashMap<String, (Instant, Vec<u8>)>;
@@ -36,7 +36,7 @@ pub fn decrypt_given(
     given: &mut Value,
     pillar_enc: &str,
 ) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let allowed = &options.decrypt_pillar_renderers;
     Gpg::new(options).decrypt_by(pillar_enc, allowed, given, true, deadline)
 }
@@ -162,9 +162,9 @@ impl Gpg {
             return Ok(plain.clone());
         }
         let why = match self.run(&cipher, deadline) {
-            Ok(output) if usable(&output) => {
+            Ok(output) if is_decrypted(&output) => {
                 if let Some((key, _)) = key {
-                    self.keep(key, &output.stdout);
+                    self.store(key, &output.stdout);
                 }
                 return Ok(output.stdout);
             }
@@ -184,9 +184,9 @@ impl Gpg {
         Ok(cipher)
     }
 
-    fn keep(&self, key: String, plain: &[u8]) {
+    fn store(&self, key: String, plain: &[u8]) {
         let mut known = self.known.borrow_mut();
-        if known.len() >= HELD {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         known.insert(key, (Instant::now(), plain.to_vec()));
@@ -211,13 +211,13 @@ impl Gpg {
                 "-d",
             ])
         };
-        helper.run(left.min(PATIENCE))
+        helper.run(left.min(TIMEOUT))
     }
 }
 
 /// Whether `gpg` produced a plain text. Its exit code is also bad for a signature that it cannot check, which
 /// is fine, but a message that was tampered with must be refused.
-fn usable(output: &Output) -> bool {
+fn is_decrypted(output: &Output) -> bool {
     const BROKEN: &[u8] = b"[GNUPG:] DECRYPTION_FAILED";
     !output.stdout.is_empty() && find(&output.stderr, BROKEN).is_none()
 }
@@ -299,12 +299,12 @@ mod tests {
             code: 2,
             pid: 0,
         };
-        assert!(usable(&output(
+        assert!(is_decrypted(&output(
             "text",
             "[GNUPG:] DECRYPTION_OKAY\n[GNUPG:] ERRSIG"
         )));
-        assert!(!usable(&output("text", "[GNUPG:] DECRYPTION_FAILED\n")));
-        assert!(!usable(&output("", "[GNUPG:] DECRYPTION_OKAY\n")));
+        assert!(!is_decrypted(&output("text", "[GNUPG:] DECRYPTION_FAILED\n")));
+        assert!(!is_decrypted(&output("", "[GNUPG:] DECRYPTION_OKAY\n")));
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Runner {
             for value in values {
                 let place = places
                     .next()
-                    .ok_or_else(|| self.misfit("too many are given"))?;
+                    .ok_or_else(|| self.misfit("too many were given"))?;
                 args.set(*place, value);
             }
             named.0.extend(more.0);

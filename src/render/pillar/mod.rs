@@ -61,7 +61,7 @@ pub struct PillarRequest {
     pub pillar_override: Map,
     /// Parts of its configuration for external pillars (`pass_to_ext_pillars`).
     pub extra_minion_data: Map,
-    /// Drop what `pillar_cache` has of this minion first.
+    /// Drop the entry of this minion in `pillar_cache` first.
     pub clean_cache: bool,
 }
 

@@ -307,18 +307,18 @@ impl Include {
             return Err("a line is a map without a name");
         };
         let Value::Map(options) = options else {
-            return Err("the options of a line are no map");
+            return Err("the options of a line are not a map");
         };
         let defaults = match options.get("defaults") {
             None => Map::new(),
             Some(Value::Map(defaults)) => defaults.clone(),
-            Some(_) => return Err("the 'defaults' of a line are no map"),
+            Some(_) => return Err("the 'defaults' of a line are not a map"),
         };
         let key = match options.get("key") {
             None => None,
             Some(Value::Str(key)) => Some(key.clone()).filter(|key| !key.is_empty()),
             Some(key) if !key.truthy() => None,
-            Some(_) => return Err("the 'key' of a line is no text"),
+            Some(_) => return Err("the 'key' of a line is not text"),
         };
         Ok(Include {
             key,

@@ -193,7 +193,7 @@ impl<'s, 'e> Run<'s, 'e> {
             Verdict::SkipWatch if trial => self.make(at, &low),
             Verdict::Change => {
                 let result = self.changed(&low);
-                self.keep(name.clone(), result);
+                self.store(name.clone(), result);
             }
             Verdict::SkipWatch => {
                 let mut result = self.call(&low);
@@ -201,7 +201,7 @@ impl<'s, 'e> Run<'s, 'e> {
                     &mut result,
                     " mod_watch was not run because requisites were skipped by another state",
                 );
-                self.keep(name.clone(), result);
+                self.store(name.clone(), result);
             }
             Verdict::Fail => self.required_failed(&low, &name),
             Verdict::NoChange => self.not_run(&low, &name, true, "No changes detected"),
@@ -240,10 +240,10 @@ impl<'s, 'e> Run<'s, 'e> {
             return;
         }
         let result = self.call(low);
-        self.keep(tag(low), result);
+        self.store(tag(low), result);
     }
 
-    fn keep(&mut self, name: String, result: Map) {
+    fn store(&mut self, name: String, result: Map) {
         self.results.set(name, result);
     }
 
@@ -317,7 +317,7 @@ impl<'s, 'e> Run<'s, 'e> {
             // The failed state is the one with the `prereq`; this one was not applied.
             result.set("changes", Map::new());
             self.stamp(low, &mut result);
-            self.keep(name.to_owned(), result);
+            self.store(name.to_owned(), result);
             return;
         }
         let failed: BTreeSet<String> = self
@@ -346,7 +346,7 @@ impl<'s, 'e> Run<'s, 'e> {
         if flag(low, "__prereq__") {
             self.trials.insert(name.to_owned(), skipped.clone());
         }
-        self.keep(name.to_owned(), skipped);
+        self.store(name.to_owned(), skipped);
     }
 
     fn skipped(&mut self, low: &Map, result: bool, comment: &str) -> Map {
@@ -385,7 +385,7 @@ impl<'s, 'e> Run<'s, 'e> {
         let running = !self.reconcile(Some(&names), !flag(low, "parallel"));
         let mut found = BTreeSet::new();
         for (kind, names) in &kinds {
-            found.extend(self.look(*kind, names));
+            found.extend(self.check_requisite(*kind, names));
         }
         let has = |f| found.contains(&f);
         if has(Found::Unmet) {
@@ -416,7 +416,7 @@ impl<'s, 'e> Run<'s, 'e> {
     }
 
     /// Checks the calls of one requisite.
-    fn look(&self, kind: Requisite, names: &[String]) -> BTreeSet<Found> {
+    fn check_requisite(&self, kind: Requisite, names: &[String]) -> BTreeSet<Found> {
         use Requisite::*;
         let mut found = BTreeSet::new();
         for name in names {
@@ -513,7 +513,7 @@ impl<'s, 'e> Run<'s, 'e> {
             }
         });
         result.set("__run_num__", number.unwrap_or(self.number));
-        self.keep(done.tag, result);
+        self.store(done.tag, result);
         self.start_queued();
     }
 
@@ -578,7 +578,7 @@ impl<'s, 'e> Run<'s, 'e> {
     pub(super) fn add_result(&mut self, tag: String, mut result: Map) {
         result.set("__run_num__", self.number);
         self.number += 1;
-        self.keep(tag, result);
+        self.store(tag, result);
     }
 }
 
