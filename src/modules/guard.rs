@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blackout_leaves_little() {
+    fn a_blackout_allows_few_functions() {
         let dark = |pillar: Map, grains: Map, fun: &str| {
             let ctx = Context {
                 pillar: Arc::new(pillar),

@@ -97,7 +97,7 @@ pub fn decrypt_given(opts: &Map, given: &mut Value, pillar_enc: &str) -> Result<
 ///
 /// # Errors
 /// No authentic pillar within the configured attempts, or a rejected sign-in.
-pub fn of_minion(
+pub fn fetch_or_compile(
     channel: &mut Channel,
     grains: &Map,
     functions: CallerFactory,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_pillar_comes_from() {
+    fn source_of_the_pillar() {
         let of = |client: &str, kind: &str, master: bool| {
             is_local(&map! {
                 "file_client" => client, "master_type" => kind, "use_master_when_local" => master,

@@ -171,7 +171,7 @@ pub fn render(
         )));
     }
     let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
-    let renderer = SceneRenderer::new(scene(ctx, caller, TemplateEngine::new(&jinja)));
+    let renderer = SceneRenderer::new(template_scene(ctx, caller, TemplateEngine::new(&jinja)));
     let text_of = |name: &str| template.variables.str(name);
     let sls = text_of("sls");
     let template = SceneTemplate {
@@ -191,7 +191,7 @@ fn fault(text: String) -> CallError {
 }
 
 /// What every template of this minion sees.
-fn scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
+fn template_scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
     let opts = ctx.opts.clone();
     let ctx = Rc::new(ctx.clone());
     Scene {

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_a_result() {
+    fn returners_of_a_result() {
         let usual = || map! {"return" => vec!["redis".to_owned(), "syslog".to_owned()]};
         let load = |ret: &str| map! {"fun" => "test.ping", "ret" => ret};
         assert_eq!(names_for(load(""), Map::new()), [""; 0]);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_is_not_there() {
+    fn disabled_returners_are_not_found() {
         let ctx = Context {
             opts: map! {"disable_returners" => vec!["redis".to_owned()]},
             ..Context::default()
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_holds_no_other() {
+    fn a_hanging_returner_blocks_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let ctx = Context {

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_carry_the_settings_of_one_returner_and_bring_back_what_it_says() {
+    fn requests_carry_the_settings_of_one_returner() {
         let updates = JobUpdate {
             jid: "20261121120000000001".parse().unwrap(),
             load: None,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_order_is_refused() {
+    fn invalid_requests_are_rejected() {
         for bytes in [&b""[..], b"\x80", b"\xc1", &request("jobs", Value::from(3))] {
             assert_eq!(handle(bytes, echo), None);
         }

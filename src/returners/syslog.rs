@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_are_said() {
+    fn wrong_settings_are_reported() {
         for (key, value, why) in [
             ("syslog.level", "LOG_LOUD", "no attribute LOG_LOUD"),
             ("syslog.facility", "LOG_INFO", "no attribute LOG_INFO"),

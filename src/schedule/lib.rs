@@ -19,7 +19,7 @@ use jiff::civil::DateTime;
 use jiff::{SignedDuration, ToSpan};
 use rand::Rng;
 
-/// Seconds after which a missed run is skipped, for example because the host slept. Intervals run once all the same.
+/// Seconds after which a missed run is skipped, for example because the host slept. Jobs with an interval still run once.
 const MAX_LATE_SECS: i64 = 60;
 /// Keys of the schedule that are not jobs but apply to all of them.
 pub const GLOBAL_KEYS: &[&str] = &["enabled", "skip_function", "skip_during_range", "splay"];

@@ -94,7 +94,7 @@ fn times_are_read_as_dateutil_reads_them() {
 }
 
 #[test]
-fn what_is_not_given_comes_again() {
+fn missing_fields_recur() {
     let start = date(2026, 11, 21).at(17, 0, 0, 0);
     let next = |text: &str| Moment::parse(text).unwrap().after(start).unwrap();
     assert_eq!(next("5:00pm"), date(2026, 11, 22).at(17, 0, 0, 0));
@@ -219,7 +219,7 @@ fn jobs_run_when_stocks_do() {
 }
 
 #[test]
-fn another_function_runs_in_place_of_what_is_held_back() {
+fn skip_function_replaces_held_jobs() {
     let start = date(2026, 11, 21).at(12, 0, 0, 0);
     let text = |more: &str| format!("skip_function: g\na: {{function: f, seconds: 10, {more}}}");
     let functions = |more: &str| -> String {

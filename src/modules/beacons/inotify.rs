@@ -318,7 +318,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn changes_are_told() {
+    fn changes_become_events() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_str().unwrap().to_owned();
         fs::create_dir(dir.path().join("sub")).unwrap();

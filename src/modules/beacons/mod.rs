@@ -237,8 +237,8 @@ impl Beacons {
             "delete" => self.delete(&name),
             "enable" => self.all(true, "/salt/minion/minion_beacons_enabled_complete"),
             "disable" => self.all(false, "/salt/minion/minion_beacons_disabled_complete"),
-            "enable_beacon" => self.one(&name, true),
-            "disable_beacon" => self.one(&name, false),
+            "enable_beacon" => self.set_beacon_enabled(&name, true),
+            "disable_beacon" => self.set_beacon_enabled(&name, false),
             "list" => self.list(request),
             "list_available" => BeaconReply {
                 tag: "/salt/minion/minion_beacons_list_available_complete",
@@ -317,7 +317,7 @@ impl Beacons {
         }
     }
 
-    fn one(&mut self, name: &str, enabled: bool) -> BeaconReply {
+    fn set_beacon_enabled(&mut self, name: &str, enabled: bool) -> BeaconReply {
         let (tag, word, doing) = if enabled {
             (
                 "/salt/minion/minion_beacon_enabled_complete",
@@ -434,12 +434,12 @@ impl BeaconPoller {
     pub fn poll(&mut self, ctx: &Context, due: &[DueBeacon]) -> Vec<Value> {
         let mut events = Vec::new();
         for beacon in due {
-            events.extend(self.one(ctx, beacon).into_iter().map(Value::Map));
+            events.extend(self.poll_beacon(ctx, beacon).into_iter().map(Value::Map));
         }
         events
     }
 
-    fn one(&mut self, ctx: &Context, beacon: &DueBeacon) -> Vec<Map> {
+    fn poll_beacon(&mut self, ctx: &Context, beacon: &DueBeacon) -> Vec<Map> {
         let DueBeacon { name, settings } = beacon;
         let kind = settings.module.as_deref().unwrap_or(name);
         if !KINDS.contains(&kind) {

@@ -16,7 +16,7 @@ fn names(looks: &[DueBeacon]) -> Vec<&str> {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn they_look_when_they_are_due() {
+fn beacons_are_polled_when_due() {
     let mut b =
         beacons("{load: [{interval: 5}], ps: [{processes: {}}], memusage: [{enabled: false}]}");
     let t = Instant::now();
@@ -34,7 +34,7 @@ fn they_look_when_they_are_due() {
 }
 
 #[test]
-fn without_beacons_nothing_wakes() {
+fn no_wakeup_without_beacons() {
     let mut b = beacons("{}");
     b.start(Instant::now(), true);
     assert_eq!(b.next_due(Instant::now()), None);
@@ -44,7 +44,7 @@ fn without_beacons_nothing_wakes() {
 }
 
 #[test]
-fn the_pillar_stands_before_the_configuration() {
+fn pillar_overrides_configuration() {
     let mut b = beacons("ps: [{processes: {}}]");
     let t = Instant::now();
     b.start(t, true);
@@ -103,7 +103,7 @@ fn requests() {
 }
 
 #[test]
-fn what_a_look_tells() {
+fn a_poll_returns_events() {
     let ctx = Context {
         id: "m1".into(),
         ..Context::default()

@@ -9,7 +9,7 @@
 
 use super::declare::{Arg, Function, Lit, Result};
 use super::{Call, CallError, Context};
-use crate::programs::{places, with_metadata};
+use crate::programs::{module_dirs, with_metadata};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::fs::Metadata;
@@ -67,8 +67,8 @@ pub fn find(ctx: &Context, fun: &str) -> Option<&'static Function> {
 }
 
 fn described_modules(ctx: &Context) -> Vec<&'static DescribedModule> {
-    let places = places(&ctx.opts, "modules", "module_dirs");
-    let files = places.iter().flat_map(|dir| with_metadata(dir));
+    let dirs = module_dirs(&ctx.opts, "modules", "module_dirs");
+    let files = dirs.iter().flat_map(|dir| with_metadata(dir));
     let mut known = DESCRIBED_MODULES
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
@@ -302,7 +302,7 @@ esac
     }
 
     #[test]
-    fn what_others_may_write_is_left_alone() {
+    fn files_writable_by_others_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let ctx = context(dir.path());
         let file = dir.path().join("modules/test.sh");

@@ -54,7 +54,7 @@ pub fn run_all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<Command
 /// # Errors
 /// It cannot be started.
 pub fn run_all_map<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
-    with(call, "cmd.run_all", argv, Map::new())
+    run_function(call, "cmd.run_all", argv, Map::new())
 }
 
 /// `cmd.run_all` with more options.
@@ -66,7 +66,7 @@ pub fn run_all_with<T: AsRef<str>>(
     argv: &[T],
     options: Map,
 ) -> Result<CommandOutput> {
-    let ret = with(call, "cmd.run_all", argv, options)?;
+    let ret = run_function(call, "cmd.run_all", argv, options)?;
     let map = ret.as_map().cloned().unwrap_or_default();
     let text = |key| map.str(key).unwrap_or_default().to_owned();
     Ok(CommandOutput {
@@ -82,7 +82,7 @@ pub fn run_all_with<T: AsRef<str>>(
 /// It cannot be started.
 pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64> {
     let options = map! {"ignore_retcode" => true};
-    Ok(with(call, "cmd.retcode", argv, options)?
+    Ok(run_function(call, "cmd.retcode", argv, options)?
         .as_int()
         .unwrap_or(1))
 }
@@ -92,7 +92,7 @@ pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64> {
 /// # Errors
 /// It cannot be started.
 pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool> {
-    Ok(!with(call, "cmd.retcode", argv, Map::new())?.truthy())
+    Ok(!run_function(call, "cmd.retcode", argv, Map::new())?.truthy())
 }
 
 /// Runs a shell line from the configuration (never from an argument): the `ps` grain.
@@ -107,11 +107,16 @@ pub fn line(call: &mut Call<'_>, line: &str) -> Result<String> {
 }
 
 fn text<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], options: Map) -> Result<String> {
-    let ret = with(call, fun, argv, options)?;
+    let ret = run_function(call, fun, argv, options)?;
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: Map) -> Result {
+fn run_function<T: AsRef<str>>(
+    call: &mut Call<'_>,
+    fun: &str,
+    argv: &[T],
+    mut options: Map,
+) -> Result {
     let argv: Vec<Value> = argv.iter().map(|word| word.as_ref().into()).collect();
     options.set("python_shell", false);
     // In stock every command resets the job's return code.

@@ -70,7 +70,7 @@ impl FileClient {
     /// # Errors
     /// Unsupported URL, a server error, or a file that cannot be written.
     pub fn get_url(&self, fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
-        let dest = fetch.dest.map(|dest| named(fetch.url, dest));
+        let dest = fetch.dest.map(|dest| destination(fetch.url, dest));
         match scheme(fetch.url) {
             None | Some("file") => local_file(fetch),
             Some("salt") => {
@@ -184,7 +184,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The destination; a directory gets the URL's last component appended.
-fn named(address: &str, dest: &str) -> String {
+fn destination(address: &str, dest: &str) -> String {
     if dest.is_empty() || !(dest.ends_with('/') || Path::new(dest).is_dir()) {
         return dest.to_owned();
     }
@@ -333,8 +333,8 @@ mod tests {
         );
         assert_eq!(path_of("http://h/a/b?c"), "/a/b");
         assert_eq!(percent_decoded("a%40b%"), b"a@b%");
-        assert_eq!(named("http://h/a/b.txt", "/x/"), "/x/b.txt");
-        assert_eq!(named("http://h/", "/x/"), "/x/index.html");
+        assert_eq!(destination("http://h/a/b.txt", "/x/"), "/x/b.txt");
+        assert_eq!(destination("http://h/", "/x/"), "/x/index.html");
     }
 
     #[test]

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs them ordered by directory and name; later ones override earlier ones.
 pub fn collect(opts: &Map) -> Map {
     let mut grains = Map::new();
-    for dir in programs::places(opts, "grains", "grains_dirs") {
+    for dir in programs::module_dirs(opts, "grains", "grains_dirs") {
         for path in programs::executables(&dir) {
             match run(&path) {
                 Ok(found) => found.iter().for_each(|(key, value)| {

@@ -21,7 +21,6 @@
 //! * `disks` and `ssds` are sorted; stock keeps the order of the directory.
 //! * Releases are read from `os-release` and `lsb-release` only, not from the older files that stock also supports
 //!   (`SuSE-release`, `centos-release`, Synology's).
-//!   knows (`SuSE-release`, `centos-release`, Synology's) are not.
 
 mod all;
 pub mod external;

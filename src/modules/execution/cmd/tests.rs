@@ -187,7 +187,7 @@ fn output_is_bounded() {
 }
 
 #[test]
-fn surroundings_of_a_command() {
+fn environment_of_a_command() {
     let get = |cmd: &str, kwargs: Map| with("cmd.run", cmd.into(), kwargs).ret;
     assert_eq!(get("pwd", map! {"cwd" => "/"}), "/".into());
     assert_eq!(
@@ -254,7 +254,7 @@ fn forbidden_commands() {
 }
 
 #[test]
-fn odd_commands() {
+fn unusual_commands() {
     assert_eq!(run("cmd.run", "nopecmd x").retcode, 127);
     let last = |o: CallOutcome| {
         o.ret

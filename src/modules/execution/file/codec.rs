@@ -213,7 +213,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
 }
 
 /// Guesses a file's encoding (`salt/utils/files.py get_encoding`); `None` if none fits.
-pub fn of_file(path: &str) -> Option<Codec> {
+pub fn guess(path: &str) -> Option<Codec> {
     let mut data = Vec::new();
     let file = File::open(path).ok()?;
     file.take(2048).read_to_end(&mut data).ok()?;

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_count() {
+    fn ignored_changes() {
         let a = ["b\n", "a # old\n", " c\n"];
         let b = ["a # new\n", "b\n", "c\n"];
         let diff = difflib::unified_lines(&a, &b, "", "");

@@ -295,7 +295,7 @@ impl Finder {
     }
 
     fn walk(&self, dir: &str, depth: i64, out: &mut Vec<Value>) -> Result<()> {
-        let Ok(names) = os::names_in(dir) else {
+        let Ok(names) = os::list_dir(dir) else {
             return Ok(());
         };
         let inner: Vec<(String, String, bool)> = names

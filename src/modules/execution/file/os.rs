@@ -317,7 +317,7 @@ pub fn copytree(from: &str, to: &str) -> Result<()> {
 }
 
 fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
-    let entries = names_in(from)?;
+    let entries = list_dir(from)?;
     fs::create_dir_all(paths::dirname(to)).map_err(|e| fault(&e, to))?;
     fs::create_dir(to).map_err(|e| fault(&e, to))?;
     for name in entries {
@@ -338,7 +338,7 @@ fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
 ///
 /// # Errors
 /// As in Python.
-pub fn names_in(dir: &str) -> Result<Vec<String>> {
+pub fn list_dir(dir: &str) -> Result<Vec<String>> {
     let entries = fs::read_dir(dir).map_err(|e| fault(&e, dir))?;
     let mut names: Vec<String> = entries
         .flatten()

@@ -127,7 +127,7 @@ pub fn check_perms(
     if !want.attrs.is_nil() && !paths::is_dir(&name) && whole {
         change_attrs(call, &name, &mut ret, &want.attrs)?;
     }
-    if want.selinux.given() {
+    if want.selinux.is_set() {
         selinux::check(call, &name, &mut ret, &want.selinux)?;
     }
     finish(call, &mut ret, before);

@@ -26,7 +26,7 @@ impl WantedContext {
     }
 
     /// Whether any field is given.
-    pub fn given(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.words.iter().any(|w| !w.is_empty())
     }
 }

@@ -204,7 +204,7 @@ fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Optio
             source::redacted(text)
         ));
     };
-    if want.signature.given() {
+    if want.signature.is_required() {
         source::check_signature(
             call,
             &file,

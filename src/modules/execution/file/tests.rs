@@ -1,6 +1,6 @@
 //! Tests the functions together, without stock; `tests/modules/calls/file.yaml` compares them with stock.
 
-use super::super::{Context, call, inside, invoke};
+use super::super::{Context, call, invoke, with_call};
 use super::*;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -112,7 +112,7 @@ fn a_template_becomes_a_file() {
         ..GetManaged::default()
     };
     let mut seen = None;
-    inside(&place.ctx, |call| {
+    with_call(&place.ctx, |call| {
         let found = get_managed(call, &get).unwrap();
         assert_eq!(found.comment, "");
         let request = ManageArgs {
@@ -137,7 +137,7 @@ fn a_template_becomes_a_file() {
         get,
         ..CheckManaged::default()
     };
-    inside(&place.ctx, |call| {
+    with_call(&place.ctx, |call| {
         let changes = check_managed_changes(call, &checked).unwrap().unwrap();
         assert_eq!(changes, Changes::default());
     });

@@ -365,7 +365,7 @@ pub fn remotes(call: &mut Call<'_>) -> Result {
     Ok(list_remotes(call, redact)?.into())
 }
 
-fn one(call: &mut Call<'_>, redact: bool) -> Result {
+fn remote_by_name(call: &mut Call<'_>, redact: bool) -> Result {
     let remote = python::str(call.arg("remote"));
     list_remotes(call, redact)?.remove(&remote).ok_or_else(|| {
         CallError::Command(format!(
@@ -377,7 +377,7 @@ fn one(call: &mut Call<'_>, redact: bool) -> Result {
 
 pub fn remote_get(call: &mut Call<'_>) -> Result {
     let redact = call.flag("redact_auth");
-    one(call, redact)
+    remote_by_name(call, redact)
 }
 
 pub fn remote_set(call: &mut Call<'_>) -> Result {
@@ -403,7 +403,7 @@ pub fn remote_set(call: &mut Call<'_>) -> Result {
         let words = ["remote", "set-url", "--push", &remote, &url];
         Git::plain(call, &words).current_dir(cwd).run(call)?;
     }
-    one(call, true)
+    remote_by_name(call, true)
 }
 
 #[cfg(test)]

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_where_they_are_allowed() {
+    fn duplicates_if_allowed() {
         let mut ini = Ini::new(false);
         let text = "[a]\nb = %x\nc=2\nb=3\n 4\n[d]\n[a]\ne=5\n";
         ini.read("/f", text).unwrap();
@@ -360,7 +360,7 @@ mod tests {
 
     /// The texts are from Python 3.11.
     #[test]
-    fn mistakes() {
+    fn parse_errors() {
         for (text, expected) in [
             (
                 "[r]\nurl=http://x/a%20b\n",

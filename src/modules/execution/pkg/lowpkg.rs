@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rpm_tells() {
+    fn rpm_output() {
         let (format, described) = query(&"version,nothing".into(), true).unwrap();
         let fields = [
             "version: %{VERSION}",

@@ -67,7 +67,7 @@ pub fn both_32(one: &str, other: &str) -> bool {
 }
 
 /// A name with its architecture if that is foreign.
-pub fn resolved(name: &str, arch: &str, own: &str) -> String {
+pub fn name_with_foreign_arch(name: &str, arch: &str, own: &str) -> String {
     let same = both_32(arch, own)
         || arch == own
         || arch == "noarch"
@@ -107,7 +107,7 @@ pub fn package(line: &str, own: &str) -> Option<Package> {
         full = format!("{epoch}:{full}");
     }
     Some(Package {
-        name: resolved(name, arch, own),
+        name: name_with_foreign_arch(name, arch, own),
         version: full,
         arch: (*arch).to_owned(),
         time: time.parse().ok().filter(|t| *t != 0),
@@ -145,7 +145,7 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
     // Several versions of one name are ordered as text, without epoch and release.
     all.sort_by(|a, b| {
         if a.name == b.name {
-            plain(&a.version).cmp(plain(&b.version))
+            version_only(&a.version).cmp(version_only(&b.version))
         } else {
             Ordering::Equal
         }
@@ -154,7 +154,7 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
 }
 
 /// A version without epoch and release.
-fn plain(version: &str) -> &str {
+fn version_only(version: &str) -> &str {
     let rest = version.split_once(':').map_or(version, |(_, rest)| rest);
     rest.split('-').next().unwrap_or_default()
 }
@@ -449,7 +449,7 @@ pub fn owner(call: &mut Call<'_>) -> Result {
 }
 
 /// Name and version of a package file.
-pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
+pub fn query_package_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
     let own = osarch(call);
     let ran =
         command_helpers::run_all_tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn some_can_be_chosen_and_all_are_done_at_once() {
+    fn types_can_be_selected_and_synced_together() {
         let place = place();
         let chosen = map! {"extmod_whitelist" => "one"};
         assert_eq!(
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_masters_is_refused_below_one() {
+    fn master_types_are_rejected_below_a_master() {
         let mut place = place();
         place.ctx.opts.set("file_client", "remote");
         let synced = run(&place, "saltutil.sync_pillar", Map::new());

@@ -154,7 +154,7 @@ impl ScheduleReply {
     }
 
     /// Without changes.
-    fn bare(comment: impl Into<Value>, result: bool) -> ScheduleReply {
+    fn without_changes(comment: impl Into<Value>, result: bool) -> ScheduleReply {
         ScheduleReply {
             changes: None,
             ..ScheduleReply::new(comment, result)

@@ -49,7 +49,7 @@ fn unmask_first(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result {
 }
 
 /// `start`, `restart`, `reload` and `force-reload`.
-pub fn act(call: &mut Call<'_>, action: &str) -> Result {
+pub fn run_action(call: &mut Call<'_>, action: &str) -> Result {
     let name = name(call);
     warn_if_changed(call, &name)?;
     unmask_first(call, &name, None)?;

@@ -116,7 +116,7 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("name")]),
         Function::new(
             "get_all",
-            |c| Ok(units::all(root(c).as_deref()).into()),
+            |c| Ok(units::all_services(root(c).as_deref()).into()),
             "All services.",
         )
         .args(&[opt("root", NIL)]),

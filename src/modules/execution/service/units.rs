@@ -46,7 +46,7 @@ fn names(dir: &str) -> Vec<String> {
         .collect()
 }
 
-fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
+fn systemd_services(root: Option<&str>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for dir in DIRS.map(|d| under_root(d, root)) {
         let link = std::fs::symlink_metadata(&dir).is_ok_and(|m| m.is_symlink());
@@ -65,7 +65,7 @@ fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
 /// Services that only have an init script.
 pub fn sysv(root: Option<&str>) -> Vec<String> {
     let dir = under_root("/etc/init.d", root);
-    let known = of_systemd(root);
+    let known = systemd_services(root);
     let mut list = names(&dir);
     list.retain(|n| {
         access(format!("{dir}/{n}").as_str(), AccessFlags::X_OK).is_ok() && !known.contains(n)
@@ -74,8 +74,8 @@ pub fn sysv(root: Option<&str>) -> Vec<String> {
 }
 
 /// All services, sorted.
-pub fn all(root: Option<&str>) -> Vec<String> {
-    let mut all = of_systemd(root);
+pub fn all_services(root: Option<&str>) -> Vec<String> {
+    let mut all = systemd_services(root);
     all.extend(sysv(root));
     all.into_iter().collect()
 }
@@ -172,7 +172,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
     let name = name(call);
     let glob = is_glob(&name);
     let services = if glob {
-        all(None)
+        all_services(None)
             .into_iter()
             .filter(|s| fnmatch(s, &name))
             .collect()
@@ -277,7 +277,7 @@ fn properties(text: &str) -> Result<Map> {
 
 pub fn execs(call: &mut Call<'_>) -> Result {
     let mut ret = Map::new();
-    for service in all(root(call).as_deref()) {
+    for service in all_services(root(call).as_deref()) {
         let data = show(call, &service)?;
         match data.get("ExecStart") {
             None => continue,

@@ -208,7 +208,7 @@ pub fn check_key(call: &mut Call<'_>) -> Result {
 }
 
 /// The keys of a source file; `None` if it is not available.
-fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
+fn keys_in_source(call: &mut Call<'_>) -> Result<Option<Map>> {
     let args = vec![call.arg("source").clone(), call.arg("saltenv").clone()];
     let file = call.salt("cp.cache_file", args, Map::new())?;
     match file.as_str().filter(|f| !f.is_empty()) {
@@ -219,7 +219,7 @@ fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
 
 pub fn check_key_file(call: &mut Call<'_>) -> Result {
     let mut ret = Map::new();
-    for (key, entry) in of_source(call)?.unwrap_or_default().iter() {
+    for (key, entry) in keys_in_source(call)?.unwrap_or_default().iter() {
         let key = python::str(key);
         let state = KeyRequest::entry(call, &key, entry).state()?;
         ret.set(key, state);
@@ -229,7 +229,7 @@ pub fn check_key_file(call: &mut Call<'_>) -> Result {
 
 fn pulled(call: &mut Call<'_>) -> Result<Map> {
     let failed = || CallError::Command("Failed to pull key file from salt file server".to_owned());
-    of_source(call)?.ok_or_else(failed)
+    keys_in_source(call)?.ok_or_else(failed)
 }
 
 pub fn set_auth_key(call: &mut Call<'_>) -> Result {

@@ -5,8 +5,8 @@ use super::{dpkg, run_quiet, selections};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Packages, Targets, changes, empty, has_keyword, holds, option, option_is_true,
-    outcome_of_upgrade, problem, split_comparison, targets,
+    Packages, Targets, change_error, changes, empty, has_keyword, holds, option, option_is_true,
+    outcome_of_upgrade, split_comparison, targets,
 };
 use crate::execution::{Call, CallError, python};
 use halite_target::fnmatch;
@@ -87,7 +87,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     if plan.errors.is_empty() {
         Ok(ret.into())
     } else {
-        Err(problem("installing", plan.errors, ret))
+        Err(change_error("installing", plan.errors, ret))
     }
 }
 
@@ -383,7 +383,7 @@ pub fn uninstall(call: &mut Call<'_>, action: &str) -> Result {
     if ran.ok() || ran.stderr.is_empty() {
         Ok(ret.into())
     } else {
-        Err(problem("removing", vec![ran.stderr], ret))
+        Err(change_error("removing", vec![ran.stderr], ret))
     }
 }
 

@@ -73,7 +73,7 @@ fn parse(text: &str) -> Map {
     map
 }
 
-fn of_file(call: &mut Call<'_>, path: &Path) -> Result<String> {
+fn key_listing(call: &mut Call<'_>, path: &Path) -> Result<String> {
     let path = path.to_string_lossy();
     let argv = [
         "gpg",
@@ -117,7 +117,7 @@ fn list_keys(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map
     }
     let mut text = Vec::new();
     for file in files(dir) {
-        text.push(of_file(call, &file)?);
+        text.push(key_listing(call, &file)?);
     }
     Ok(Some(parse(&text.join(" "))))
 }
@@ -290,7 +290,7 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
         return Ok(false.into());
     }
     for file in files(&dir) {
-        let all = parse(&of_file(call, &file)?);
+        let all = parse(&key_listing(call, &file)?);
         if all.iter().any(|(k, _)| python::str(k).ends_with(&text)) {
             let name = file.to_string_lossy().into_owned();
             std::fs::remove_file(&file).map_err(|e| python::os_error(&e, &name))?;

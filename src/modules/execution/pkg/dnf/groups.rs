@@ -20,7 +20,7 @@ pub fn group_list(call: &mut Call<'_>) -> Result {
         return Ok(listed_by_dnf5(&text).into());
     }
     let text = stdout(call, to_args(&["grouplist", "hidden"]))?;
-    Ok(listed(&text).into())
+    Ok(parse_group_list(&text).into())
 }
 
 /// The empty result.
@@ -54,7 +54,7 @@ fn listed_by_dnf5(text: &str) -> Map {
     ret
 }
 
-fn listed(text: &str) -> Map {
+fn parse_group_list(text: &str) -> Map {
     const SECTIONS: [(&str, &str); 5] = [
         ("installed groups:", "installed"),
         ("available groups:", "available"),
@@ -352,7 +352,7 @@ mod tests {
     fn lists_of_groups() {
         let text = "Available Environment Groups:\n   Halite Host\nInstalled Groups:\n   Halite Core\n\
                     Available Language Groups:\n   German Support [de]";
-        let found = listed(text);
+        let found = parse_group_list(text);
         assert_eq!(
             found.get("available environments").unwrap().str_list(),
             ["Halite Host"]

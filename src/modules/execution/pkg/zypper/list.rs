@@ -45,7 +45,7 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
         attr: option(call, "attr"),
     };
     let as_list = is_true(call.arg("versions_as_list"));
-    Ok(listed(call, &wanted, as_list)?.into())
+    Ok(list_with_options(call, &wanted, as_list)?.into())
 }
 
 pub fn version(call: &mut Call<'_>) -> Result {
@@ -56,7 +56,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
     };
     let mut all = Packages::new();
     if !call.bound.varargs.is_empty() {
-        for (name, versions) in listed(call, &wanted, true)?.iter() {
+        for (name, versions) in list_with_options(call, &wanted, true)?.iter() {
             let versions = versions.str_list();
             all.insert(python::str(name), versions);
         }
@@ -71,7 +71,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm or zypper failed.
-pub fn listed(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Result<Map> {
+pub fn list_with_options(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Result<Map> {
     let mut all = installed(call, &wanted.root)?;
     for include in &wanted.includes {
         let entries = match include.as_str() {
@@ -84,9 +84,9 @@ pub fn listed(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Resul
         }
     }
     let attr = match &wanted.attr {
-        Value::Nil => return Ok(plain(&all, as_list)),
+        Value::Nil => return Ok(versions_only(&all, as_list)),
         all if all.is_str("all") => None,
-        Value::Array(list) if list.is_empty() => return Ok(plain(&all, as_list)),
+        Value::Array(list) if list.is_empty() => return Ok(versions_only(&all, as_list)),
         Value::Array(list) => Some(list.iter().map(python::str).collect::<Vec<_>>()),
         other => {
             let text = python::str(other);
@@ -167,7 +167,7 @@ fn element_entries(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<
 }
 
 /// The versions only.
-fn plain(all: &Map, as_list: bool) -> Map {
+fn versions_only(all: &Map, as_list: bool) -> Map {
     let one = |entry: &Value| {
         let entry = entry.as_map().cloned().unwrap_or_default();
         let part = |key: &str| entry.get(key).filter(|v| v.truthy()).map(python::str);
@@ -429,7 +429,7 @@ pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let mut ret = Map::new();
     for path in files {
         let text = path.to_string_lossy().into_owned();
-        let Some((name, version)) = rpm::of_file(call, &text)? else {
+        let Some((name, version)) = rpm::query_package_file(call, &text)? else {
             let why = "'NoneType' object is not subscriptable";
             return Err(CallError::Type(why.to_owned()));
         };
@@ -498,7 +498,7 @@ mod tests {
         let all =
             map! {"a.i686" => vec![Value::from(entry.clone())], "b" => vec![Value::from(entry)]};
         assert_eq!(
-            plain(&all, false),
+            versions_only(&all, false),
             map! {"a.i686" => "1:2-3", "b" => "1:2-3"}
         );
         let shown = with_attributes(&all, Some(&["epoch".to_owned()]));

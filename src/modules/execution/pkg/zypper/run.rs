@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons() {
+    fn error_texts() {
         let output = |stdout: &str, stderr: &str| CommandOutput {
             stdout: stdout.to_owned(),
             stderr: stderr.to_owned(),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes() {
+    fn version_wildcards() {
         let pair = |a: &str, b: &str| Ok((a.to_owned(), b.to_owned()));
         assert_eq!(split("1.*"), pair("", "1.*"));
         assert_eq!(split(">=1.0"), pair(">=", "1.0"));
