@@ -1,7 +1,7 @@
-//! What happens in the fleet as events on the bus.
+//! Fleet events as events on the bus.
 //!
-//! Tags are `arena/runtime/<uuid>/<what>` and `arena/module/<uuid>/<what>`; a uuid is one level of a tag by its type. Data
-//! hold what a reactor needs to do something about it: minion id, names, reason.
+//! Tags are `arena/runtime/<uuid>/<what>` and `arena/module/<uuid>/<what>`; the type of a uuid guarantees that it is
+//! one level of a tag. The data has what a reactor needs to act: minion id, names, reason.
 
 use super::fleet::{Fleet, FleetEvent};
 use super::jobs::{described_exit, gone_words, lost_words};
@@ -10,7 +10,7 @@ use crate::registry::{KeptModule, KeptRuntime};
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 
-/// The event of something that has happened; `None` where it is none.
+/// The bus event of a fleet event; `None` if there is none.
 pub(super) fn of(happening: &FleetEvent, fleet: &Fleet) -> Option<(String, Map)> {
     Some(match happening {
         FleetEvent::Arrived(kept) => runtime(kept, "registered"),
@@ -18,7 +18,7 @@ pub(super) fn of(happening: &FleetEvent, fleet: &Fleet) -> Option<(String, Map)>
         FleetEvent::Waiting(kept) => runtime(kept, "waiting"),
         FleetEvent::Late(uuid) => runtime(fleet.runtime(uuid)?, "late"),
         FleetEvent::Left(kept, why) => {
-            // A runtime that was silent is lost; one that is gone in another way said so, or was told.
+            // A runtime that went silent is lost; any other either announced that it leaves or was removed.
             let what = match why {
                 super::fleet::Gone::Silent => "lost",
                 _ => "gone",
@@ -60,7 +60,7 @@ pub(super) fn output(batch: Batch, kept: &KeptModule, fleet: &Fleet) -> (String,
     (tag, data)
 }
 
-/// The events with which every minion says that it is there.
+/// The start events that every minion sends.
 pub(super) fn came(id: &MinionId) -> [(String, Map); 2] {
     ["minion_start".to_owned(), format!("salt/minion/{id}/start")].map(|tag| {
         let data = halite_wire::map! {

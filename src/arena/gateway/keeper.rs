@@ -1,37 +1,38 @@
-//! The thread that keeps changes of the fleet over restarts. The loop never waits for the disk, unless very much waits to be
-//! kept already.
+//! The thread that saves changes of the fleet, so that they survive a restart. The loop does not wait for the disk
+//! unless the queue is full.
 
 use crate::registry::{ArenaStore, Change};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Changes that may wait; then the loop waits.
+/// Changes that may be queued; if the queue is full the loop waits.
 const WAITING: usize = 20_000;
-/// Changes that are kept together.
+/// Changes saved together.
 const BATCH: usize = 1000;
 /// Time between two attempts while the disk does not work.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The queue of changes.
+/// Creates the queue of changes.
 pub(super) fn queue() -> (Sender<Change>, Receiver<Change>) {
     crossbeam_channel::bounded(WAITING)
 }
 
-/// Puts a change into the queue.
+/// Queues a change.
 pub(super) fn give(keeper: &Sender<Change>, change: Change) {
     if keeper.send(change).is_err() {
         log::error!("the thread that keeps the fleet has ended; a change is lost");
     }
 }
 
-/// Works until the queue's other end is gone.
+/// Saves changes until the other end of the queue is dropped.
 ///
-/// Changes that cannot be kept are tried again; of one runtime or module only the last then counts, so that no more of them wait
-/// than there are.
+/// Changes that cannot be saved are retried. Of each runtime or module only the last change is then kept, so that no
+/// more changes are held than there are runtimes and modules.
 pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
     let mut held: Vec<Change> = Vec::new();
     let mut failures: u64 = 0;
-    // While the disk does not work: when it is tried again, and how many changes there are at most until they are looked through.
+    // While the disk does not work: when to try again, and how many changes may be held before superseded ones are
+    // dropped.
     let mut rest: Option<(Instant, usize)> = None;
     loop {
         let ended = match receive(changes, rest.map(|(until, _)| until)) {
@@ -79,7 +80,7 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
     }
 }
 
-/// The next change; waits for ever, or until then.
+/// Receives the next change; waits for ever, or until `until`.
 fn receive(changes: &Receiver<Change>, until: Option<Instant>) -> Result<Change, RecvTimeoutError> {
     match until {
         None => changes.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -87,7 +88,7 @@ fn receive(changes: &Receiver<Change>, until: Option<Instant>) -> Result<Change,
     }
 }
 
-/// Leaves the last change of each runtime, manager and module, in their order.
+/// Keeps only the last change of each runtime, manager and module, in their order.
 fn last_of_each(changes: &mut Vec<Change>) {
     let mut seen = std::collections::HashSet::new();
     let mut last: Vec<Change> = std::mem::take(changes)
@@ -99,7 +100,7 @@ fn last_of_each(changes: &mut Vec<Change>) {
     *changes = last;
 }
 
-/// What a change is of: a kind and a uuid.
+/// What a change is about: a kind and a uuid.
 fn of(change: &Change) -> (u8, String) {
     let (kind, uuid) = match change {
         Change::Manager(manager) => (0, &manager.uuid),
@@ -156,7 +157,7 @@ mod tests {
         for name in ["one", "two"] {
             give(&give_to, Change::Runtime(Box::new(runtime("a", name))));
         }
-        // The queue is empty as soon as they are held.
+        // The queue is empty as soon as the changes are held.
         while !give_to.is_empty() {
             std::thread::yield_now();
         }

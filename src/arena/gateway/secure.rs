@@ -1,4 +1,4 @@
-//! The connection to the broker as the settings want it, and whether its files can be used.
+//! The settings of the connection to the broker, and a check of the files that they name.
 
 use crate::mqtt::MqttSettings;
 use halite_config::ArenaGateway;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 /// Time between pings of MQTT.
 const PING: Duration = Duration::from_secs(30);
-/// Bytes that topic and properties take beside a message at most.
+/// Space for topic and properties of a message, in bytes.
 const AROUND: usize = 4096;
-/// Messages that may wait to be sent.
+/// Messages that may be queued for sending.
 const WAITING: usize = 20_000;
 
-/// The settings of the connection. It has no last will: nobody acts on the end of an orchestrator.
+/// The settings of the connection. There is no last will: nobody acts on the end of an orchestrator.
 pub(super) fn connection(settings: &ArenaGateway) -> MqttSettings {
     MqttSettings {
         servers: settings.servers.clone(),
@@ -30,10 +30,10 @@ pub(super) fn connection(settings: &ArenaGateway) -> MqttSettings {
     }
 }
 
-/// Whether the files that the settings name can be used.
+/// Checks the files that the settings name.
 ///
 /// # Errors
-/// One cannot be read, may be read or changed by others than it should, or does not hold what it should.
+/// A file cannot be read, can be read or changed by too many accounts, or does not contain a key or certificate.
 pub(super) fn check(settings: &ArenaGateway) -> Result<(), KeyFileError> {
     let file = |setting, path| File::new(super::NAME, setting, path);
     for (setting, path) in [
@@ -47,7 +47,7 @@ pub(super) fn check(settings: &ArenaGateway) -> Result<(), KeyFileError> {
     }
     if !settings.tls_key.as_os_str().is_empty() {
         let key = file("tls_key", &settings.tls_key);
-        // Keys of any kind that OpenSSL knows may be used there.
+        // Any kind of key that OpenSSL supports may be used.
         if !key.secret()?.contains("PRIVATE KEY-----") {
             return Err(key.bad("it holds no private key in PEM form"));
         }

@@ -1,5 +1,5 @@
-//! The gateway in its loop: passes messages of the broker, jobs and the time to the fleet and the jobs, and carries out
-//! what they decide.
+//! Runs the gateway in its loop: passes messages from the broker, jobs and the time to the fleet and the jobs, and
+//! carries out what they decide.
 
 use super::admission::KeyAdmission;
 use super::events;
@@ -24,20 +24,20 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time between two events with output of the same modules.
+/// Time between two output events of the same module.
 const OUTPUT: Duration = Duration::from_millis(250);
 /// How often output of forgotten modules is dropped.
 const PRUNE: Duration = Duration::from_secs(10);
-/// How often all keys are checked, for changes that came without an event.
+/// How often all keys are checked for changes made without an event.
 const RECHECK: Duration = Duration::from_secs(60);
-/// Longest time for sending the last messages.
+/// How long sending the last messages may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// What the loop is connected to.
+/// The connections of the loop.
 pub(super) struct Links<'scope> {
     /// The connection to the broker.
     pub mqtt: Mqtt,
-    /// Messages of the broker.
+    /// Messages from the broker.
     pub heard: Receiver<Heard>,
     /// Returns, grains and events to write.
     pub writer: WriteQueue,
@@ -47,11 +47,11 @@ pub(super) struct Links<'scope> {
     pub keeping: ScopedJoinHandle<'scope, ()>,
 }
 
-/// What decides.
+/// The parts that make decisions.
 pub(super) struct Parts {
     /// Runtimes and modules.
     pub fleet: Fleet,
-    /// Who may be a runtime.
+    /// Admission of runtimes.
     pub admission: KeyAdmission,
     /// Jobs of the master.
     pub jobs: Jobs,
@@ -61,7 +61,7 @@ pub(super) struct Parts {
     pub realm: String,
 }
 
-/// The gateway at work.
+/// The running gateway.
 pub(super) struct Server<'scope> {
     links: Links<'scope>,
     parts: Parts,
@@ -72,7 +72,7 @@ pub(super) struct Server<'scope> {
     rechecked: Instant,
     faults: u64,
     unsent: u64,
-    /// Messages of the broker dropped for lack of room, as of the last tick.
+    /// Messages from the broker dropped because the queue was full, as of the last tick.
     dropped: u64,
 }
 
@@ -81,7 +81,7 @@ impl Protocol for Server<'_> {
         let mut select = Select::new();
         select.recv(&self.links.heard);
         select.recv(events.receiver());
-        // Only a timeout is an error here.
+        // The only possible error is a timeout.
         let _ = select.ready_timeout(limit);
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Protocol for Server<'_> {
         if !self.up {
             return BTreeMap::new();
         }
-        // The broker is between: nobody knows the address of a runtime.
+        // Runtimes connect through the broker, so their addresses are unknown.
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let alive = self.parts.fleet.alive().into_iter();
         alive
@@ -176,7 +176,7 @@ impl Protocol for Server<'_> {
 }
 
 impl<'scope> Server<'scope> {
-    /// The gateway; nothing is subscribed yet.
+    /// The gateway, without subscriptions yet.
     pub fn new(links: Links<'scope>, parts: Parts) -> Server<'scope> {
         let now = Clock::now();
         let mut server = Server {
@@ -225,7 +225,7 @@ impl<'scope> Server<'scope> {
         self.perform(acts);
     }
 
-    /// The key of an id has changed, or is gone.
+    /// Handles a key that was changed or deleted.
     fn key_changed(&mut self, id: &str, now: Clock) {
         if let Ok(id) = id.parse::<MinionId>() {
             self.parts.admission.forget(&id);
@@ -248,7 +248,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// Carries out what jobs ask for.
+    /// Carries out the steps of jobs.
     fn follow(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
@@ -268,7 +268,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// Carries out what the fleet has decided, then what follows from it.
+    /// Carries out what the fleet has decided, and what follows from it.
     fn perform(&mut self, acts: Vec<Act>) {
         let mut acts = VecDeque::from(acts);
         while let Some(act) = acts.pop_front() {
@@ -287,7 +287,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// Publishes a message; returns what follows if it can never be sent. Where only the queue is full, later keepalives
+    /// Publishes a message; returns what follows if it can never be sent. If only the queue is full, later keepalives
     /// show what is missing.
     fn publish(&mut self, publication: Publication) -> Vec<Act> {
         let payload = publication.payload.clone();
@@ -316,7 +316,7 @@ impl<'scope> Server<'scope> {
         sent
     }
 
-    /// Updates events, grains and presence; returns what follows for jobs.
+    /// Updates events, grains and presence; returns the steps that follow for jobs.
     fn happened(&mut self, event: FleetEvent) -> Vec<Step> {
         let now = Instant::now();
         let id = |kept: &KeptRuntime| kept.id.parse::<MinionId>().ok();
@@ -352,7 +352,7 @@ impl<'scope> Server<'scope> {
             _ => {}
         }
         if let FleetEvent::Ended(..) | FleetEvent::Lost(..) = &event {
-            // Its output comes before its end.
+            // Output of the module must come before its end.
             self.write_output(Clock::now());
         }
         if let Some((tag, data)) = events::of(&event, &self.parts.fleet) {
@@ -385,7 +385,7 @@ impl<'scope> Server<'scope> {
     fn fault(&mut self, fault: &Fault) {
         self.faults += 1;
         let text = described_fault(fault);
-        // A flood makes a few lines, not a million.
+        // Log a flood a few times, not a million.
         if self.faults.is_power_of_two() {
             log::warn!(
                 "a message in the realm {} cannot be followed: {text:.200}; {} so far",

@@ -1,4 +1,4 @@
-//! The thread of a connection: one server after the other.
+//! The thread of a connection: tries one server after the other.
 
 use super::packets::{Decoder, Frame};
 use super::session::{Limits, Session, quality};
@@ -16,18 +16,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The usual ports, in the clear and with TLS.
+/// The default ports, without and with TLS.
 const PORTS: [u16; 2] = [1883, 8883];
-/// What is read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
-/// Pieces that are read before anything else gets its turn.
+/// Reads in a row before anything else gets its turn.
 const PIECES: usize = 16;
-/// What may wait for the socket; more publications stay in the queue, and more answers are not made.
+/// Bytes that may be buffered for the socket. Beyond that, publications stay in the queue, and no more
+/// acknowledgements are produced.
 const UNWRITTEN: usize = 1 << 20;
-/// Changed filters that are looked at in one turn.
+/// Changed filters handled in one turn.
 const CHANGES: usize = 1000;
 
-/// Connects until the connection is closed or dropped.
+/// Connects and reconnects until the connection is closed or dropped.
 pub(super) fn run(shared: &Shared, woken: &Woken) {
     let servers = &shared.settings.servers;
     let mut attempts = Attempts::default();
@@ -62,14 +63,14 @@ fn address(server: &str, tls: bool) -> String {
 }
 
 impl Shared {
-    /// Whether it is to end, and nothing waits or there is no more time for that.
+    /// Whether the thread must stop: it was asked to, and nothing is left to send or the time is up.
     fn is_over(&self) -> bool {
         let state = held(&self.state);
         let late = |end: Instant| state.lanes.is_empty() || Instant::now() >= end;
         state.ending.is_some_and(late)
     }
 
-    /// A filter that the broker does not let us hear. A realm has thousands, and each connection asks anew.
+    /// Logs a filter that the broker rejects. A realm has thousands, and each new connection tries them again.
     fn deny(&self, filter: String, why: &str) {
         let count = self.denied.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
@@ -78,7 +79,7 @@ impl Shared {
         self.sink.put(Heard::Denied(filter, why.to_owned()));
     }
 
-    /// A publication that the broker does not take.
+    /// Logs and counts a publication that the broker rejects.
     fn refuse(&self, publish: &Publish, why: &str) {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
@@ -118,7 +119,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
             _ => Qos::Two,
         },
     };
-    // A server that wants no pings is content with ours.
+    // If the server disables keep-alives, ours do no harm.
     let keep_alive = properties.and_then(|p| p.server_keep_alive.filter(|s| *s > 0));
     let keep_alive = keep_alive.map_or(settings.keep_alive, |s| Duration::from_secs(s.into()));
     let takes = properties.and_then(|p| p.max_packet_size);
@@ -156,7 +157,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     }
 }
 
-/// Introduces us, and waits to be let in.
+/// Sends CONNECT and waits for the answer.
 fn greet(
     stream: &mut Stream,
     decoder: &mut Decoder,
@@ -225,7 +226,7 @@ fn greet(
     Err("it does not greet".to_owned())
 }
 
-/// What is wrong most often when a server goes without a word.
+/// The most likely cause if a server closes the connection without a reason.
 fn guess(settings: &MqttSettings) -> &'static str {
     match (settings.tls, settings.tls_cert.as_os_str().is_empty()) {
         (false, _) => "it speaks TLS only",
@@ -240,10 +241,10 @@ struct Work<'a> {
     stream: Stream,
     decoder: Decoder,
     session: Session,
-    /// Bytes of the largest packet that this server takes.
+    /// Size limit of packets to this server, in bytes.
     largest: usize,
     unwritten: BytesMut,
-    /// Whether there is more to read than was read at once.
+    /// Whether the last turn left data unread.
     unread: bool,
     up: bool,
     keep_alive: Duration,
@@ -253,7 +254,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(&mut self, woken: &Woken) -> Result<(), String> {
-        // Something may have come with the greeting.
+        // Data may have arrived together with the CONNACK.
         self.frames()?;
         loop {
             if self.is_over() {
@@ -279,7 +280,7 @@ impl Work<'_> {
         }
     }
 
-    /// Whether it is to end, and all is said or there is no more time for that.
+    /// Whether to stop: it was asked to, and everything is acknowledged or the time is up.
     fn is_over(&self) -> bool {
         let state = held(&self.shared.state);
         let said = state.lanes.is_empty() && self.session.flying() == 0;
@@ -288,7 +289,7 @@ impl Work<'_> {
         state.ending.is_some_and(over)
     }
 
-    /// How long nothing has to happen.
+    /// How long to wait for events at most.
     fn patience(&self) -> Duration {
         let tick = TICK.min(self.keep_alive / 4);
         match held(&self.shared.state).ending {
@@ -302,7 +303,7 @@ impl Work<'_> {
         put.map(drop).map_err(|e| e.to_string())
     }
 
-    /// Makes the subscriptions what they are to be.
+    /// Updates the subscriptions to those requested.
     fn follow(&mut self) -> Result<(), String> {
         if !self.session.may_ask() {
             return Ok(());
@@ -323,7 +324,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes what waits, as much as may be on its way.
+    /// Sends queued publications, as many as may be in flight.
     fn fill(&mut self) -> Result<(), String> {
         while self.unwritten.len() < UNWRITTEN {
             let mut state = held(&self.shared.state);
@@ -333,7 +334,7 @@ impl Work<'_> {
             state.busy = true;
             drop(state);
             if size(&next.publish) > self.largest {
-                // It was taken when no connection, or one to another server, had said how much fits.
+                // It was queued before this server's limit was known.
                 self.shared.refuse(&next.publish, "larger than it takes");
                 continue;
             }
@@ -343,7 +344,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Tells that there is a connection, and notes whether answers are awaited.
+    /// Reports the connection, and notes whether acknowledgements are outstanding.
     fn settle(&mut self) {
         let waits = self.session.flying() > 0 || self.session.asked() > 0;
         let mut state = held(&self.shared.state);
@@ -372,7 +373,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Whether there is room for answers. Publications alone never fill it: one more of them than fits is written at most.
+    /// Whether there is room for acknowledgements. Publications alone never fill the buffer: at most one more than
+    /// fits is written.
     fn may_answer(&self) -> bool {
         self.unwritten.len() < UNWRITTEN + self.largest
     }
@@ -381,7 +383,7 @@ impl Work<'_> {
         let mut piece = [0; PIECE];
         for _ in 0..PIECES {
             if !self.may_answer() {
-                // Whoever does not take answers is not heard until it does.
+                // Nothing is read from a peer that does not read our acknowledgements.
                 break;
             }
             match self.stream.read(&mut piece) {
@@ -399,7 +401,7 @@ impl Work<'_> {
                 Err(e) => return Err(shorten_error(e).to_string()),
             }
         }
-        // Whoever sends without end does not keep us from sending.
+        // A peer that sends without pause must not keep us from sending.
         self.unread = true;
         Ok(())
     }
@@ -408,12 +410,12 @@ impl Work<'_> {
         if self.shared.settings.client_id.is_empty() {
             "the server closed it".to_owned()
         } else {
-            // Mosquitto does that without a word.
+            // Mosquitto closes the connection without a reason.
             "the server closed it; perhaps another client has the same client id".to_owned()
         }
     }
 
-    /// Takes in all frames that are whole.
+    /// Handles all complete frames.
     fn frames(&mut self) -> Result<(), String> {
         while let Some(frame) = self.decoder.next_frame()? {
             let outcome = self.session.heard(frame)?;
@@ -452,7 +454,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Says goodbye, so that the will is not sent, and waits until the server has heard that.
+    /// Sends DISCONNECT, so that the will is not published, and waits until the server has read it.
     fn goodbye(&mut self, woken: &Woken) {
         let end = Instant::now() + GOODBYE / 2;
         let disconnect = Disconnect::new(DisconnectReasonCode::NormalDisconnection);
@@ -461,8 +463,8 @@ impl Work<'_> {
         }
         let mut piece = [0; 4096];
         while Instant::now() < end {
-            // What is left unread when a socket is closed can cost the other side our last words: it is read until that side
-            // has closed it.
+            // Closing a socket with unread data can make the other side lose our last packets: read until it closes
+            // the connection.
             match self.stream.read(&mut piece) {
                 Ok(count) if count > 0 => continue,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
@@ -480,7 +482,7 @@ impl Work<'_> {
         }
     }
 
-    /// Puts what the broker has not acknowledged back to what waits.
+    /// Puts unacknowledged publications back into the queue.
     fn give_back(self) {
         let mut state = held(&self.shared.state);
         for waiting in self.session.unsettled().into_iter().rev() {

@@ -1,32 +1,32 @@
-//! What waits to be sent, in two lanes: what must not wait long, and all else. Each has bounds of its own and keeps its order.
+//! The send queue, in two lanes: urgent publications, and all others. Each has its own limits and keeps its order.
 
 use super::Unsent;
 use rumqttc::v5::mqttbytes::v5::Publish;
 use std::collections::VecDeque;
 
-/// Bytes of payloads that may wait in a lane.
+/// Bytes of payloads that may be queued in a lane.
 const OCTETS: usize = 64 << 20;
-/// As long as no more wait in the other lane, nothing is overtaken: the last words of a program come before the message that it
-/// has ended.
+/// Up to this many publications queued in the other lane are not overtaken: the last output of a module comes before
+/// the message that it has ended.
 const FEW: usize = 100;
-/// Bytes of them.
+/// The same limit in bytes of payloads.
 const FEW_OCTETS: usize = 1 << 20;
 
 /// How urgent a publication is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// It overtakes what waits in the other lane, where that is more than a few.
+    /// Urgent: overtakes the other lane if more than a few wait there.
     First,
-    /// All else.
+    /// All others.
     Rest,
 }
 
-/// A publication with its place.
+/// A queued publication.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) publish: Publish,
     pub(super) lane: Lane,
-    /// Grows with each that is put in, whatever the lane.
+    /// Counts up with each publication, across lanes.
     pub(super) number: u64,
 }
 
@@ -52,7 +52,7 @@ impl Lanes {
         }
     }
 
-    /// Puts a publication at the end of its lane, which may have so many.
+    /// Appends a publication to its lane, which may hold `most`.
     ///
     /// # Errors
     /// [`Unsent::Full`].
@@ -73,14 +73,15 @@ impl Lanes {
         Ok(())
     }
 
-    /// Puts one that was taken back to the front of its lane, bounds or not. The last that was taken comes back first.
+    /// Puts a publication that was taken back to the front of its lane, ignoring the limits. Call it for the one taken
+    /// last first.
     pub(super) fn give_back(&mut self, waiting: Waiting) {
         let queue = self.lane(waiting.lane);
         queue.octets += waiting.publish.payload.len();
         queue.items.push_front(waiting);
     }
 
-    /// The next to be sent, of the lanes that have `room`.
+    /// Takes the next publication to send, from lanes that have `room`.
     pub(super) fn take(&mut self, room: impl Fn(Lane) -> bool) -> Option<Waiting> {
         let lane = self.next(room)?;
         let queue = self.lane(lane);
@@ -106,7 +107,7 @@ impl Lanes {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether both lanes are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.first.items.is_empty() && self.rest.items.is_empty()
     }

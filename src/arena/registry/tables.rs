@@ -1,11 +1,11 @@
-//! The tables: a record of [`crate::wire`] as JSON in each row, with what only this master knows in columns beside it.
+//! The tables: each row has a record of [`crate::wire`] as JSON, and in further columns what only this master knows.
 
 use super::{Change, KeptModule, KeptRuntime, Snapshot};
 use crate::wire::{Dialect, Json, Manager, Module, Runtime, Uuid};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 use std::{fmt, io};
 
-/// The version of these tables, as `user_version` of the file.
+/// The version of these tables, stored as `user_version` of the file.
 const VERSION: i64 = 1;
 
 const SCHEMA: &str = "
@@ -20,29 +20,29 @@ CREATE INDEX modules_by_runtime ON modules (runtime);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// Why the file is of no use.
+/// Why the file cannot be used.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// It cannot be reached.
+    /// It cannot be accessed.
     Io(io::Error),
-    /// SQLite says so.
+    /// An error from SQLite.
     Sql(rusqlite::Error),
     /// It has tables of another version.
     Version(i64),
 }
 
 impl Trouble {
-    /// Whether the file itself is at fault, and another one would do.
+    /// Whether the file itself is damaged, so that a new one would help.
     pub(super) fn is_damage(&self) -> bool {
         match self {
-            // A newer halite has use for it; whoever went back to this one decides.
+            // A newer version of halite can use it; the operator who downgraded decides.
             Trouble::Io(_) | Trouble::Version(_) => false,
             Trouble::Sql(e) => match e.sqlite_error_code() {
                 Some(code) => matches!(
                     code,
                     ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
                 ),
-                // A column of another type than was written.
+                // A column has another type than was written.
                 None => true,
             },
         }
@@ -75,12 +75,12 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// The version of the tables of a file; 0 where there are none.
+/// The version of a file's tables; 0 if there are none.
 pub(super) fn version(connection: &Connection) -> Result<i64, Trouble> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Whether the tables are those that are read here.
+/// Checks that the tables have the version supported here.
 pub(super) fn check(connection: &Connection) -> Result<(), Trouble> {
     match version(connection)? {
         VERSION => Ok(()),
@@ -88,7 +88,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), Trouble> {
     }
 }
 
-/// Makes the tables of a new file.
+/// Creates the tables in a new file.
 pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
     if version(transaction)? == 0 {
         transaction.execute_batch(SCHEMA)?;
@@ -97,8 +97,8 @@ pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
     check(transaction)
 }
 
-/// Reads all tables. A row that cannot be read is left where it is, and said so in the log: runtimes and their modules are
-/// found again by keepalives.
+/// Reads all tables. A row that cannot be read is left in place and logged: runtimes and their modules are found again
+/// by keepalives.
 pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
     let mut snapshot = Snapshot::default();
     let mut unread = Unread::default();
@@ -136,7 +136,7 @@ pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
     Ok(snapshot)
 }
 
-/// Rows that could not be read: how many, and which was the first.
+/// Rows that could not be read: how many, and the first of them.
 #[derive(Default)]
 struct Unread {
     count: usize,
@@ -144,7 +144,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// What was read, or one more that was not.
+    /// Returns what was read, or counts one more unreadable row.
     fn or<T>(&mut self, read: Option<T>, what: &str, row: &Row) -> Option<T> {
         if read.is_none() {
             self.count += 1;
@@ -256,7 +256,7 @@ fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Troubl
         integer(kept.created),
         kept.foreign,
     ])?;
-    // Numbers are not given twice, even where the record of the last one is gone.
+    // Numbers are not reused, even if the record of the last one is gone.
     let sql = "INSERT INTO counters (name, value) VALUES ('next_index', ?1)
                ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)";
     let mut statement = transaction.prepare_cached(sql)?;
@@ -273,7 +273,7 @@ fn parsed(record: &str) -> Option<Json> {
     serde_json::from_str(record).ok()
 }
 
-/// SQLite has no integers beyond those of 63 bits.
+/// SQLite has no integers of more than 63 bits.
 fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

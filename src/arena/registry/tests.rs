@@ -69,7 +69,7 @@ fn what_is_kept_is_read_again() {
         next_index: 11,
     };
     assert_eq!(store.load().unwrap(), all);
-    // A process that comes later, and one that only reads.
+    // A process that is started later, and one that only reads.
     assert_eq!(ArenaStore::new(dir.path()).open().unwrap(), all);
     assert_eq!(ArenaStore::new(dir.path()).load().unwrap(), all);
     for end in ["", "-wal", "-shm"] {
@@ -82,7 +82,7 @@ fn what_is_kept_is_read_again() {
 fn records_change_and_go() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ArenaStore::new(dir.path());
-    // Without having been opened: the first change does that.
+    // Without having been opened: the first change opens it.
     store.keep(&some_changes()).unwrap();
     let mut changed = runtime("r2");
     changed.runtime.state = RuntimeState::Dead;
@@ -102,7 +102,7 @@ fn records_change_and_go() {
     assert!(kept.managers.is_empty());
     assert_eq!(kept.runtimes, [runtime("r1"), changed]);
     assert_eq!(kept.modules, [moved]);
-    // A runtime takes its modules along; numbers are not given again.
+    // A runtime's modules go with it; numbers are not reused.
     store
         .keep(&[Change::NoRuntime("r1".parse().unwrap())])
         .unwrap();
@@ -127,7 +127,7 @@ fn all_changes_or_none() {
         "{trouble}"
     );
     assert_eq!(store.load().unwrap(), Snapshot::default());
-    // It goes on afterwards.
+    // It works afterwards.
     other.execute_batch("DROP TRIGGER no").unwrap();
     store.keep(&some_changes()).unwrap();
     assert_eq!(store.load().unwrap().modules.len(), 3);
@@ -166,7 +166,7 @@ fn a_damaged_file_is_moved_aside() {
         damage(&store);
         assert!(store.load().is_err(), "{n}");
         assert_eq!(store.open().unwrap(), Snapshot::default(), "{n}");
-        // Whatever was moved there before stays there.
+        // Files moved there before stay there.
         for n in 1..=n + 1 {
             let aside = store.path.with_extension(format!("sqlite3.damaged.{n}"));
             assert!(std::fs::metadata(&aside).unwrap().len() > 0, "{n}");
@@ -206,7 +206,7 @@ fn a_record_that_cannot_be_read_is_left_out() {
     assert_eq!(store.load().unwrap(), left);
     assert_eq!(ArenaStore::new(dir.path()).open().unwrap(), left);
     assert!(!store.path.with_extension("sqlite3.damaged.1").exists());
-    // What comes anew takes its place.
+    // A new one takes its place.
     store.keep(&some_changes()).unwrap();
     assert_eq!(store.load().unwrap().modules.len(), 3);
 }

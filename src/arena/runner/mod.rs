@@ -1,7 +1,7 @@
-//! `arena.*`: runtimes of ARENA and their modules. Not one of Salt's runners.
+//! `arena.*`: runtimes of ARENA and their modules. Not a runner of Salt's.
 //!
-//! What is known is read from the gateway's store. What is to be done goes to a runtime as a job, so that access control, events
-//! and the job cache see it as any other; the gateway does it.
+//! Queries are answered from the gateway's store. Actions are sent to a runtime as jobs, so that access control,
+//! events and the job cache treat them like any other; the gateway carries them out.
 
 use crate::choice::{Candidate, Choice, Fit, choose};
 use crate::registry::{ArenaStore, KeptModule, KeptRuntime, Snapshot};
@@ -52,11 +52,11 @@ fn load(context: &RunContext) -> Result<Snapshot, RunError> {
     Ok(ArenaStore::new(&context.config.cachedir).load()?)
 }
 
-/// What is known, for looking things up.
+/// An index of the saved state.
 struct Known<'a> {
     snapshot: &'a Snapshot,
     by_uuid: HashMap<&'a Uuid, &'a KeptRuntime>,
-    /// Modules that have not ended.
+    /// How many modules of each runtime have not ended.
     counts: HashMap<&'a Uuid, u32>,
 }
 
@@ -84,8 +84,8 @@ impl<'a> Known<'a> {
         self.by_uuid.get(kept.module.runtime.as_ref()?).copied()
     }
 
-    /// All runtimes, without records of those that are gone and whose id another has that is there, as of a device that was installed
-    /// anew.
+    /// All runtimes, without records of disconnected ones whose id now belongs to a connected one, as after a device
+    /// was reinstalled.
     fn shown(&self) -> Vec<&'a KeptRuntime> {
         let alive = self.snapshot.runtimes.iter().filter(|kept| is_alive(kept));
         let alive: HashSet<&str> = alive.map(|kept| kept.id.as_str()).collect();
@@ -142,9 +142,9 @@ fn modules(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErr
     Ok(rows.into())
 }
 
-/// The apis that a module is to have.
+/// The apis that a module needs.
 fn apis(args: &Args, at: usize) -> Vec<String> {
-    // Words with commas or spaces between, as the runtime takes them too.
+    // Separated by commas or spaces, as the runtime accepts them too.
     let given = args.list(at, "apis").map(|apis| {
         let words = apis.iter().flat_map(|api| api.split_whitespace());
         words.map(str::to_owned).collect()
@@ -189,7 +189,7 @@ fn create(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let known = Known::of(&snapshot);
     let candidates = known.candidates();
     let choice = choose(&apis(args, usize::MAX), &candidates);
-    // Where all are full, the gateway lets the module wait.
+    // If all are full, the gateway queues the module.
     let full = || choice.fits.iter().position(|fit| *fit == Fit::Full);
     let place = choice.chosen.or_else(full);
     let Some(candidate) = place.and_then(|at| candidates.get(at)) else {
@@ -223,7 +223,7 @@ fn delete(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let known = Known::of(&snapshot);
     let wanted = args.text(0, "module").unwrap_or_default();
     let kept = find(&snapshot, &wanted)?;
-    // A module that has no runtime yet, or one that is gone, can be spoken of at any.
+    // A module without a runtime, or with one that is disconnected, can be ended through any runtime.
     let own = known.place(kept);
     let any = || snapshot.runtimes.iter().find(|kept| is_alive(kept));
     let place = own.filter(|kept| is_alive(kept)).or_else(any).or(own);
@@ -253,7 +253,7 @@ fn find<'a>(snapshot: &'a Snapshot, wanted: &str) -> Result<&'a KeptModule, RunE
     Err(RunError::Unknown(problem))
 }
 
-/// Runs a function on one runtime and gives what it returns.
+/// Runs a function on one runtime and returns its result.
 fn run(
     context: &mut RunContext,
     id: &str,

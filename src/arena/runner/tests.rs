@@ -130,7 +130,7 @@ fn lists_come_from_the_store() {
             .map(|kept| Change::Module(Box::new(kept))),
     );
     store.keep(&changes).unwrap();
-    // A device that was installed anew left a record with the same id.
+    // A device that was reinstalled left a record with the same id.
     for (uuid, state) in [("r0", "D"), ("r9", "D")] {
         let old = KeptRuntime {
             id: "id-r2".into(),

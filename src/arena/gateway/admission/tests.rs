@@ -92,7 +92,7 @@ fn the_operator_decides_and_ids_stay() {
     admission.forget(&"rt".parse().unwrap());
     assert_eq!(admission.admit(&a, "renamed"), yes("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
-    // So it is after a restart.
+    // The same after a restart.
     let mut admission = place.admission();
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
@@ -135,7 +135,7 @@ fn who_lost_its_key_may_come_again_but_not_at_once() {
         Admitted::No("its key was deleted".to_owned())
     );
     admission.unbar();
-    // Its name is free, for itself or for another.
+    // Its name is free, for itself or for another runtime.
     assert_eq!(admission.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
     assert_eq!(admission.admit(&a, "rt"), waiting("rt.aaaaaaaa"));
 }
@@ -171,7 +171,7 @@ fn what_cannot_be_read_is_not_given_away() {
     let mut admission = place.admission();
     let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
-    // A folder in the place of the record: it cannot be read, by root neither.
+    // A directory in place of the record cannot be read, not even by root.
     let record = GatewayStore::new(&place.config.cachedir, "arena").path(&"rt".parse().unwrap());
     let aside = record.with_extension("aside");
     std::fs::rename(&record, &aside).unwrap();
@@ -183,7 +183,7 @@ fn what_cannot_be_read_is_not_given_away() {
     std::fs::remove_dir(&record).unwrap();
     std::fs::rename(&aside, &record).unwrap();
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
-    // One whose owner nobody has noted is not given away either.
+    // An id whose owner is not recorded is not given away either.
     std::fs::remove_file(place.config.cachedir.join("gateways/arena/uuids/rt")).unwrap();
     let mut admission = place.admission();
     assert_eq!(admission.admit(&b, "rt"), yes("rt.bbbbbbbb"));

@@ -1,4 +1,5 @@
-//! The end of modules: deletion, notices of exits, answers of runtimes, and runtimes that are gone (reference, sections 4.5 and 5).
+//! The end of modules: deletion, exit notices, answers of runtimes, and disconnected runtimes (reference, sections 4.5
+//! and 5).
 
 use super::hear::Ask;
 use super::keepalives::STRAY;
@@ -13,7 +14,7 @@ use halite_gateway::clock::Clock;
 use std::time::Instant;
 
 impl Fleet {
-    /// Somebody wants a module to end.
+    /// Handles a request to end a module.
     pub(super) fn asked_delete(
         &mut self,
         name: &str,
@@ -29,7 +30,7 @@ impl Fleet {
         if let (Some(uuid), Some(from)) = (&known, &ask.from) {
             let module = self.modules.get(uuid).map(|piece| &piece.kept.module);
             if module.is_some_and(|module| module.runtime.as_ref() == Some(from)) {
-                // Its own runtime says so: it has ended by itself (reference, T12).
+                // The request comes from its own runtime: the module has ended by itself (reference, T12).
                 return self.exited(by_itself(uuid), ask, now, out);
             }
         }
@@ -42,7 +43,7 @@ impl Fleet {
         };
         let uuid = self.module_for(name, runtime.as_ref())?;
         if ask.direct && self.runs(&uuid) {
-            // Its runtime has received that as well.
+            // Its runtime has received the request as well.
             self.stopping(&uuid, now, out);
             return Ok(());
         }
@@ -53,7 +54,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A module that has not ended: by uuid, or by a name that no other has; of this runtime if one is given.
+    /// Finds a module that has not ended, by uuid or unique name; on `runtime` if one is given.
     pub(super) fn module_for(&self, name: &str, runtime: Option<&Uuid>) -> Result<Uuid, Fault> {
         let unknown = || Fault::new(Trouble::UnknownModule, name);
         let of_it = |of: &Option<Uuid>| runtime.is_none() || of.as_ref() == runtime;
@@ -79,7 +80,7 @@ impl Fleet {
         piece.is_some_and(|p| matches!(p.kept.module.state, State::Alive | State::Exiting))
     }
 
-    /// Ends a module: its runtime is told to, if it runs; else it is dead at once. Its record afterwards.
+    /// Ends a module: tells its runtime if it runs, else marks it as dead at once. Returns its record afterwards.
     pub(super) fn stop(
         &mut self,
         uuid: &Uuid,
@@ -98,7 +99,7 @@ impl Fleet {
             .map(|piece| Box::new(piece.kept.clone()))
     }
 
-    /// A module was told to end.
+    /// Marks a module as told to end.
     fn stopping(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
         let exiting = self.modules.get(uuid).map(|piece| piece.kept.module.state);
         if exiting == Some(State::Exiting) {
@@ -113,7 +114,7 @@ impl Fleet {
         }
     }
 
-    /// A notice that a module has ended.
+    /// Handles the notice that a module has ended.
     pub(super) fn exited(
         &mut self,
         exit: ModuleExit,
@@ -134,13 +135,13 @@ impl Fleet {
             .filter(|(_, at)| !now.is_past(*at, STRAY));
         let stray = stray.map(|(runtime, _)| runtime.clone());
         if let Some(stray) = stray.filter(|stray| speaker.as_ref().is_none_or(|s| s == stray)) {
-            // It is the one that was not to run there any more.
+            // It is the copy that was not supposed to run there any more.
             self.end_strays(|module, on, _| *module == uuid && *on == stray, now, out);
             return Ok(());
         }
         let elsewhere = speaker.is_some_and(|speaker| module.runtime.as_ref() != Some(&speaker));
         if elsewhere || matches!(module.state, State::Dead | State::Queued) {
-            // Said twice, or of a life before.
+            // A repeated notice, or one about an earlier run.
             self.stats.ignored += 1;
             return Ok(());
         }
@@ -148,7 +149,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A module has ended: its place is free.
+    /// Records that a module has ended, and frees its place.
     pub(super) fn end(&mut self, uuid: &Uuid, exit: ModuleExit, now: Clock, out: &mut Out) {
         self.forget_question(uuid);
         let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
@@ -163,7 +164,7 @@ impl Fleet {
         }
     }
 
-    /// A module that was told to end has done so, as far as anybody knows.
+    /// Records that a module that was told to end has ended, as far as we know.
     pub(super) fn end_deleted(
         &mut self,
         uuid: &Uuid,
@@ -179,7 +180,7 @@ impl Fleet {
         self.end(uuid, exit, now, out);
     }
 
-    /// A module cannot be started.
+    /// Records that a module cannot be started.
     pub(super) fn fail(&mut self, uuid: &Uuid, why: &str, now: Clock, out: &mut Out) {
         let exit = ModuleExit {
             status: ExitStatus::Crashed,
@@ -189,7 +190,7 @@ impl Fleet {
         self.end(uuid, exit, now, out);
     }
 
-    /// A module is lost for good. Of one that nobody asked for here nothing is left.
+    /// Records that a module is lost for good. A foreign module is forgotten altogether.
     pub(super) fn lose(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
         self.stats.lost += 1;
         self.forget_question(uuid);
@@ -206,7 +207,7 @@ impl Fleet {
         }
     }
 
-    /// A module is forgotten.
+    /// Forgets a module.
     pub(super) fn forget_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
         self.forget_question(uuid);
         self.modules.remove(uuid);
@@ -214,7 +215,8 @@ impl Fleet {
         self.end_strays(|module, _, _| module == uuid, now, out);
     }
 
-    /// Modules that were to end where they are not to run have done so, or are not waited for any longer: their places are free.
+    /// Frees the places of strays (modules told to end on a runtime where they must not run) that have ended or are no
+    /// longer waited for.
     pub(super) fn end_strays(
         &mut self,
         ended: impl Fn(&Uuid, &Uuid, Instant) -> bool,
@@ -238,7 +240,7 @@ impl Fleet {
         }
     }
 
-    /// A module is still to end on a runtime where it is not to run, and takes a place until it does.
+    /// Notes a stray: a module that must end on a runtime where it must not run, and takes a place until it does.
     pub(super) fn note_stray(&mut self, module: &Uuid, on: &Uuid, now: Clock, out: &mut Out) {
         let before = self.strays.insert(module.clone(), (on.clone(), now.at));
         if let Some((before, _)) = before.filter(|(before, _)| before != on) {
@@ -246,7 +248,7 @@ impl Fleet {
         }
     }
 
-    /// The notice of the older dialect that a module has ended (reference, T16).
+    /// Sends the older dialect's notice that a module has ended (reference, T16).
     fn notice(&mut self, runtime: Option<&Uuid>, exit: &ModuleExit, out: &mut Out) {
         let unit = runtime.and_then(|runtime| self.runtimes.get(runtime));
         if unit.is_some_and(|unit| unit.kept.dialect == Dialect::Older) {
@@ -256,7 +258,7 @@ impl Fleet {
         }
     }
 
-    /// A runtime answers to something that it was sent; answers of others are nobody's business here.
+    /// Handles the answer of a runtime to our request; answers to others are ignored.
     pub(super) fn answered(&mut self, answer: &Answer, ask: &Ask, now: Clock, out: &mut Out) {
         let Some(speaker) = ask.runtime.clone().or_else(|| ask.from.clone()) else {
             self.stats.ignored += 1;
@@ -289,7 +291,7 @@ impl Fleet {
         }
     }
 
-    /// A runtime does not take a module: if it was not asked for on that one, another is tried.
+    /// A runtime refuses a module. If the request did not name that runtime, another is tried.
     fn refused(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
         self.forget_question(uuid);
         let arrival = self.runtimes.arrival(by);
@@ -333,7 +335,7 @@ impl Fleet {
         self.fill(by, now, out);
     }
 
-    /// Runtimes are gone, all at once: none of them takes a module of another.
+    /// Handles runtimes that disconnected at the same time, so that none of them takes a module of another.
     pub(super) fn gone(&mut self, runtimes: &[Uuid], why: Gone, now: Clock, out: &mut Out) {
         for uuid in runtimes {
             let Some(unit) = self.runtimes.get(uuid).filter(|unit| unit.alive()) else {
@@ -354,7 +356,7 @@ impl Fleet {
         }
     }
 
-    /// The runtime of a module is gone.
+    /// Handles a module whose runtime has disconnected.
     pub(super) fn orphaned(&mut self, uuid: &Uuid, gone: Gone, now: Clock, out: &mut Out) {
         let Some(piece) = self.modules.get(uuid) else {
             return;
@@ -366,7 +368,7 @@ impl Fleet {
                 self.end_deleted(uuid, Some("its runtime is gone"), now, out);
             }
             (State::Alive, _) if foreign => self.lose(uuid, why, now, out),
-            // It may come again, as another.
+            // Its runtime may come back, but under another identity.
             (State::Alive | State::Killed, Policy::Wait) if gone == Gone::Refused => {
                 self.lose(uuid, why, now, out);
             }
@@ -389,7 +391,7 @@ impl Fleet {
     }
 }
 
-/// The notice of a module that says nothing else.
+/// The exit notice of a module without details.
 fn by_itself(uuid: &Uuid) -> ModuleExit {
     ModuleExit {
         uuid: uuid.clone(),

@@ -1,4 +1,4 @@
-//! Keepalives: who is there, what runs there, what is missing (reference, sections 4.3 and 5).
+//! Keepalives: which runtimes are connected, what runs there, what is missing (reference, sections 4.3 and 5).
 
 use super::hear::Ask;
 use super::out::Out;
@@ -12,17 +12,17 @@ use halite_gateway::clock::Clock;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Time between two records of when a runtime was heard and how much memory it uses.
+/// Time between two saves of when a runtime was heard and how much memory it uses.
 const SAVED: Duration = Duration::from_secs(60);
-/// Modules of one runtime that nobody asked for here and that are shown all the same, at most.
+/// Foreign modules (not requested here) shown per runtime at most.
 const MAX_FOREIGN: usize = 256;
-/// Keepalives without a module after which it is missing.
+/// Keepalives without a module after which it counts as missing.
 const MISSES: u8 = 2;
-/// Time for which a module that was told to end, because it is not to run where it does, is not told so again.
+/// How long to wait before telling a runtime again to end a stray module.
 pub(super) const STRAY: Duration = Duration::from_secs(30);
 
 impl Fleet {
-    /// A keepalive.
+    /// Handles a keepalive.
     pub(super) fn keepalive(
         &mut self,
         keepalive: Keepalive,
@@ -42,9 +42,9 @@ impl Fleet {
         let names = keepalive.children.is_some();
         let children = keepalive.children.unwrap_or_default();
         let running = self.children(uuid, children, now, out);
-        // From a runtime that names no modules at all nothing is to be learned of them.
+        // A runtime that never lists modules tells us nothing about them.
         if names {
-            // What is no longer named has ended, if it was to end.
+            // Modules that were told to end and are no longer listed have ended.
             self.end_strays(
                 |module, on, _| on == uuid && !running.contains(module),
                 now,
@@ -58,8 +58,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// A runtime that is gone or not known sends keepalives: whether it is there now. So the registry heals after a restart, since
-    /// managers register once only (reference, section 5).
+    /// Handles a keepalive from a disconnected or unknown runtime; returns whether it is connected now. This way the
+    /// registry recovers after a restart, since managers register only once (reference, section 5).
     fn adopt(
         &mut self,
         keepalive: &Keepalive,
@@ -90,7 +90,7 @@ impl Fleet {
                 Ok(false)
             }
             Admitted::No(_) => {
-                // Remembered, so that it is not asked about with each of its keepalives.
+                // Remember it, so that admission is not checked for each of its keepalives.
                 self.wait_unseen(runtime, dialect, None, now);
                 Ok(false)
             }
@@ -98,7 +98,7 @@ impl Fleet {
         }
     }
 
-    /// What a keepalive says of its runtime: whether that is new.
+    /// Records what a keepalive says about its runtime; returns whether that is new.
     fn heard(&mut self, keepalive: &Keepalive, now: Clock, out: &mut Out) -> bool {
         let uuid = &keepalive.uuid;
         let children = keepalive.children.iter().flatten();
@@ -113,7 +113,7 @@ impl Fleet {
         let Some((changed, save)) = news else {
             return false;
         };
-        // Most keepalives say nothing new, and cost nothing here.
+        // Most keepalives say nothing new and cost nothing here.
         if changed || save {
             let Some(mut kept) = self.runtimes.get(uuid).map(|unit| unit.kept.clone()) else {
                 return false;
@@ -129,7 +129,7 @@ impl Fleet {
         changed
     }
 
-    /// Modules that a keepalive names: all of them.
+    /// Handles all modules listed in a keepalive.
     fn children(
         &mut self,
         runtime: &Uuid,
@@ -147,9 +147,9 @@ impl Fleet {
         running
     }
 
-    /// What a module of this runtime uses.
+    /// Records the resources used by a module on its runtime.
     fn used(&mut self, runtime: &Uuid, mut child: Child) {
-        // What else a child tells is not shown anywhere.
+        // Other fields of a child are not shown anywhere.
         child.extra = Object::new();
         let uuid = child.uuid.clone();
         self.modules.touch(&uuid, |piece| {
@@ -176,16 +176,16 @@ impl Fleet {
                 self.started(uuid, out);
             }
             State::Exiting if here => self.ends(runtime, uuid, now, out),
-            // It ended as far as anybody knew, and does not; or it runs where it was not sent yet, or again.
+            // It was taken for dead but runs; or it runs where it has not been sent yet, or not again.
             State::Dead if here && piece.missing => self.found(runtime, uuid, now, out),
-            // Unless that is what was to end, before it is to run again.
+            // Unless that is an old copy that must end before the module runs again.
             State::Killed | State::Queued if self.is_stray(runtime, uuid, now) => {}
             State::Killed | State::Queued
                 if here || module.scheduled || piece.before.as_ref() == Some(runtime) =>
             {
                 self.found(runtime, uuid, now, out);
             }
-            // Nobody sent it there.
+            // It was not sent there.
             State::Killed | State::Queued => self.stray(runtime, uuid, now, out),
             State::Alive | State::Exiting | State::Dead if foreign => {
                 self.found(runtime, uuid, now, out);
@@ -195,7 +195,7 @@ impl Fleet {
         }
     }
 
-    /// A module that was told to end still runs. If that is long ago its runtime has not heard it.
+    /// A module that was told to end still runs. If that was long ago its runtime missed the request: repeat it.
     fn ends(&mut self, runtime: &Uuid, uuid: &Uuid, now: Clock, out: &mut Out) {
         let again = self.modules.touch(uuid, |piece| {
             piece.missed = 0;
@@ -210,7 +210,7 @@ impl Fleet {
         }
     }
 
-    /// A module runs on a runtime, whatever was known of it.
+    /// Records that a module runs on a runtime, whatever its state was.
     fn found(&mut self, runtime: &Uuid, uuid: &Uuid, now: Clock, out: &mut Out) {
         let Some(piece) = self.modules.get(uuid) else {
             return;
@@ -244,7 +244,7 @@ impl Fleet {
         }
     }
 
-    /// A module's runtime says that it runs.
+    /// A module's runtime confirms that it runs.
     pub(super) fn started(&mut self, uuid: &Uuid, out: &mut Out) {
         let first = self.modules.touch(uuid, |piece| {
             let first = !piece.started;
@@ -256,15 +256,15 @@ impl Fleet {
         }
     }
 
-    /// Whether no more modules of a runtime are shown that nobody asked for here.
+    /// Whether no more foreign modules of a runtime are shown.
     fn foreign_full(&self, runtime: &Uuid) -> bool {
         let (all, of_it) = self.modules.foreign(runtime);
         all >= self.rules.max_modules || of_it >= MAX_FOREIGN
     }
 
-    /// A module that nobody asked for here.
+    /// Adds a foreign module: one that was not requested here.
     fn foreign(&mut self, runtime: &Uuid, child: &Child, now: Clock, out: &mut Out) {
-        // They take no room from those that were asked for.
+        // Foreign modules take no room from requested ones.
         if self.foreign_full(runtime) {
             self.stats.ignored += 1;
             return;
@@ -277,7 +277,7 @@ impl Fleet {
                 index: self.number(),
                 runtime: Some(runtime.clone()),
                 scheduled: false,
-                // Records have a file; which it is nobody says.
+                // Records need a file, but nobody says which it is.
                 file: "-".into(),
                 filetype: None,
                 apis: Vec::new(),
@@ -298,7 +298,7 @@ impl Fleet {
         out.tell(FleetEvent::Foreign(Box::new(kept)));
     }
 
-    /// A module runs on a runtime that is not to have it: it was moved away, or deleted while the runtime was gone.
+    /// A module runs on a runtime where it must not: it was moved away, or deleted while the runtime was disconnected.
     fn stray(&mut self, runtime: &Uuid, uuid: &Uuid, now: Clock, out: &mut Out) {
         if self.is_stray(runtime, uuid, now) {
             return;
@@ -307,7 +307,7 @@ impl Fleet {
         self.tell_to_end(runtime, uuid, out);
     }
 
-    /// Whether a module was told not long ago to end on a runtime where it is not to run.
+    /// Whether a runtime was told recently to end a stray module.
     fn is_stray(&self, runtime: &Uuid, uuid: &Uuid, now: Clock) -> bool {
         let told = self.strays.get(uuid);
         told.is_some_and(|(on, at)| on == runtime && !now.is_past(*at, STRAY))
@@ -326,10 +326,10 @@ impl Fleet {
         out.publish(topic.as_str(), &message);
     }
 
-    /// Modules of a runtime that its keepalive did not name.
+    /// Handles the modules of a runtime that its keepalive did not list.
     fn missing(&mut self, runtime: &Uuid, running: &HashSet<Uuid>, now: Clock, out: &mut Out) {
-        // One that was just sent may not have been there yet when the keepalive was written; with many at once, it may
-        // not even have left: brokers take few publications at a time.
+        // A module that was just sent may not have run yet when the keepalive was written; if many were sent it may
+        // not even have been delivered: brokers pass on few publications at a time.
         let grace = self.runtimes.get(runtime).and_then(|unit| unit.pace());
         let grace = grace.unwrap_or_default();
         for uuid in self.modules.of(runtime) {
@@ -352,8 +352,9 @@ impl Fleet {
         }
     }
 
-    /// A module is missing: what becomes of it says its policy. With `wait` it is sent to its runtime again, once, if that has never
-    /// said that it runs: then the request was lost. One that ran has ended while nobody listened (reference, section 5).
+    /// Handles a missing module according to its policy. With `wait`, a module that its runtime has never reported as
+    /// running is sent once more: the request was lost. A module that ran has ended while nobody listened (reference,
+    /// section 5).
     fn miss(&mut self, runtime: &Uuid, uuid: &Uuid, now: Clock, out: &mut Out) {
         let Some(piece) = self.modules.get(uuid) else {
             return;
@@ -375,14 +376,14 @@ impl Fleet {
     }
 }
 
-/// A runtime, as its keepalive tells of it; some repeat what they registered with (reference, section 4.3).
+/// The runtime as described by its keepalive; some repeat the fields of the registration (reference, section 4.3).
 fn described(keepalive: &Keepalive) -> Result<Runtime, Fault> {
     let mut data = keepalive.extra.clone();
     for own in ["status", "ka_interval_sec"] {
         data.remove(own);
     }
     data.insert("uuid".into(), keepalive.uuid.as_str().into());
-    // Names make minion ids, so one that is missing must not be everybody's.
+    // Names become minion ids, so a missing name must not be the same for all.
     let name = keepalive.name.as_deref().unwrap_or(keepalive.uuid.as_str());
     data.insert("name".into(), name.into());
     if let Some(apis) = &keepalive.apis {
@@ -392,7 +393,7 @@ fn described(keepalive: &Keepalive) -> Result<Runtime, Fault> {
     Runtime::from_json(data.into()).map_err(|fault| *fault)
 }
 
-/// Whether a keepalive tells facts that are not those that are known.
+/// Whether a keepalive contains facts that differ from the known ones.
 fn says_more(runtime: &Runtime, keepalive: &Keepalive) -> bool {
     let name = keepalive
         .name
@@ -405,7 +406,7 @@ fn says_more(runtime: &Runtime, keepalive: &Keepalive) -> bool {
     name || apis
 }
 
-/// Takes over the facts that a keepalive tells.
+/// Takes over the facts in a keepalive.
 fn tell_anew(runtime: &mut Runtime, keepalive: &Keepalive) {
     if let Some(name) = &keepalive.name {
         runtime.name.clone_from(name);

@@ -1,4 +1,4 @@
-//! The modules that are known, and which runtime has which: in the order in which they were asked for.
+//! The known modules, by runtime, in the order in which they were requested.
 
 use crate::registry::KeptModule;
 use crate::wire::{Child, Module, State, Uuid};
@@ -6,51 +6,52 @@ use halite_gateway::clock::Clock;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-/// A module with what is forgotten when the gateway ends.
+/// A module with state that is not saved over restarts.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// What is kept.
+    /// The part that is saved.
     pub kept: KeptModule,
-    /// Whether its runtime has said that it runs.
+    /// Whether its runtime has confirmed that it runs.
     pub started: bool,
-    /// Keepalives in a row that did not name it.
+    /// Consecutive keepalives that did not list it.
     pub missed: u8,
     /// When it was sent to its runtime.
     pub sent: Option<Instant>,
-    /// Whether it was sent again because it was missed, and not named since.
+    /// Whether it was sent again because it was missing, and has not been listed since.
     pub again: bool,
     /// `object_id` of the request that its runtime may answer.
     pub asked: Option<String>,
-    /// Runtimes that did not take it, or lost it, each with its last arrival by then: one that came anew since may be tried again.
+    /// Runtimes that refused or lost it, each with its last arrival at that time: one that has arrived anew since may
+    /// be tried again.
     pub refused_by: Vec<(Uuid, u64)>,
-    /// The runtime that it was moved away from, until it is on another.
+    /// The runtime that it was moved away from, until it is placed on another.
     pub before: Option<Uuid>,
-    /// What it uses, as its runtime told last.
+    /// The resources it uses, as last reported by its runtime.
     pub usage: Option<Child>,
-    /// Whether it is dead because it was missed, not because it ended.
+    /// Whether it is dead because it was missing, not because it ended.
     pub missing: bool,
     /// When its runtime was told to end it.
     pub told: Option<Instant>,
     ended: Option<Instant>,
-    /// What its record takes.
+    /// Size of its record, in bytes.
     octets: usize,
 }
 
-/// Modules in the order of their running numbers.
+/// Modules ordered by their running numbers.
 pub(super) type Line = BTreeSet<(u64, Uuid)>;
 
 /// The modules of a runtime.
 #[derive(Debug, Default)]
 pub(super) struct Load {
-    /// Those that have not ended.
+    /// Modules that have not ended.
     living: Line,
     /// Those of them that wait for a place.
     queued: Line,
-    /// Places that are taken: by modules that run, or are told to end.
+    /// Places taken: by modules that run or were told to end.
     taken: usize,
-    /// Records of those that have ended.
+    /// Records of modules that have ended.
     dead: usize,
-    /// Those that have not ended, and that nobody asked for here.
+    /// Foreign modules that have not ended.
     foreign: usize,
 }
 
@@ -68,52 +69,52 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// One of them.
+    /// Finds a module.
     pub fn get(&self, uuid: &Uuid) -> Option<&Piece> {
         self.all.get(uuid)
     }
 
-    /// Those that have not ended and have this name.
+    /// Modules with this name that have not ended.
     pub fn named(&self, name: &str) -> impl Iterator<Item = &Piece> {
         let uuids = self.by_name.get(name).into_iter().flatten();
         uuids.filter_map(|uuid| self.all.get(uuid))
     }
 
-    /// All of them, in no order.
+    /// All modules, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Piece> {
         self.all.values()
     }
 
-    /// How many have not ended, without those that nobody asked for here.
+    /// How many modules have not ended, not counting foreign ones.
     pub fn living(&self) -> usize {
         self.all.len() - self.dead - self.foreign
     }
 
-    /// How many have not ended that nobody asked for here: of all runtimes, and of this.
+    /// How many foreign modules have not ended: in total, and on this runtime.
     pub fn foreign(&self, runtime: &Uuid) -> (usize, usize) {
         let of_it = self.loads.get(runtime).map_or(0, |load| load.foreign);
         (self.foreign, of_it)
     }
 
-    /// Bytes that all records take.
+    /// Size of all records, in bytes.
     pub fn byte_len(&self) -> usize {
         self.octets
     }
 
-    /// Keepalives may have been lost: no module is missed yet.
+    /// Keepalives may have been lost: resets the counts of missed ones.
     pub fn excuse(&mut self) {
         for piece in self.all.values_mut() {
             piece.missed = 0;
         }
     }
 
-    /// Those of a runtime that have not ended, oldest first.
+    /// Modules of a runtime that have not ended, oldest first.
     pub fn of(&self, runtime: &Uuid) -> Vec<Uuid> {
         let load = self.loads.get(runtime);
         load.map(|load| uuids(&load.living)).unwrap_or_default()
     }
 
-    /// How many of a runtime have not ended.
+    /// How many modules of a runtime have not ended.
     pub fn count(&self, runtime: &Uuid) -> usize {
         self.loads.get(runtime).map_or(0, |load| load.living.len())
     }
@@ -123,29 +124,29 @@ impl Modules {
         self.loads.get(runtime).map_or(0, |load| load.taken)
     }
 
-    /// Whether there is any record that names this runtime.
+    /// Whether any record names this runtime.
     pub fn name_runtime(&self, runtime: &Uuid) -> bool {
         self.loads.contains_key(runtime)
     }
 
-    /// The oldest one that waits for a place of this runtime.
+    /// The oldest module that waits for a place on this runtime.
     pub fn first_queued(&self, runtime: &Uuid) -> Option<Uuid> {
         let load = self.loads.get(runtime)?;
         let (_, uuid) = load.queued.first()?;
         Some(uuid.clone())
     }
 
-    /// Those that wait for any runtime, oldest first.
+    /// Modules that wait for any runtime, oldest first.
     pub fn unplaced(&self) -> Vec<Uuid> {
         uuids(&self.unplaced)
     }
 
-    /// Whether any waits for any runtime.
+    /// Whether a module waits for any runtime.
     pub fn any_unplaced(&self) -> bool {
         !self.unplaced.is_empty()
     }
 
-    /// Puts a new one in, in place of one with the same uuid.
+    /// Inserts a module; replaces one with the same uuid.
     pub fn insert(&mut self, kept: KeptModule, now: Clock) {
         let uuid = kept.module.uuid.clone();
         self.remove(&uuid);
@@ -170,7 +171,7 @@ impl Modules {
         self.enter(&uuid, now);
     }
 
-    /// Changes one: the record afterwards.
+    /// Changes a module's record; returns the record afterwards.
     pub fn change(
         &mut self,
         uuid: &Uuid,
@@ -183,12 +184,12 @@ impl Modules {
         self.all.get(uuid).map(|piece| piece.kept.clone())
     }
 
-    /// Changes what is not kept.
+    /// Changes the part of a module that is not saved.
     pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Piece) -> T) -> Option<T> {
         self.all.get_mut(uuid).map(change)
     }
 
-    /// Forgets one.
+    /// Removes a module.
     pub fn remove(&mut self, uuid: &Uuid) -> Option<Piece> {
         self.leave(uuid);
         let piece = self.all.remove(uuid)?;
@@ -196,7 +197,7 @@ impl Modules {
         Some(piece)
     }
 
-    /// Of those of a runtime with a name, the one that ended last.
+    /// Of the modules of a runtime with this name, the one that ended last.
     pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&Piece> {
         let ended = self.ended.iter().rev();
         let known = ended.filter_map(|(at, uuid)| Some((at, self.all.get(uuid)?)));
@@ -208,12 +209,12 @@ impl Modules {
         its.next().map(|(_, piece)| piece)
     }
 
-    /// The one that ended before all others, if it did so before then, or if there are more than that many.
+    /// The module that ended first, if it ended before `before` or if more than `most` have ended.
     pub fn oldest_ended(&mut self, before: Option<Instant>, most: usize) -> Option<Uuid> {
         while let Some((at, uuid)) = self.ended.front() {
             let piece = self.all.get(uuid);
             if piece.and_then(|piece| piece.ended) != Some(*at) {
-                // It was replaced, or lives again.
+                // It was replaced, or runs again.
                 self.ended.pop_front();
                 continue;
             }
@@ -225,7 +226,7 @@ impl Modules {
         None
     }
 
-    /// Takes one out of all lists.
+    /// Removes a module from all lists.
     fn leave(&mut self, uuid: &Uuid) {
         let Some(piece) = self.all.get(uuid) else {
             return;
@@ -261,7 +262,7 @@ impl Modules {
         }
     }
 
-    /// Puts one into the lists that it belongs to.
+    /// Adds a module to the lists that it belongs to.
     fn enter(&mut self, uuid: &Uuid, now: Clock) {
         let Some(piece) = self.all.get_mut(uuid) else {
             return;
@@ -299,7 +300,7 @@ impl Modules {
     }
 }
 
-/// Whether a module in this state takes a place of its runtime.
+/// Whether a module in this state takes a place on its runtime.
 fn takes(state: State) -> bool {
     matches!(state, State::Alive | State::Exiting)
 }

@@ -1,4 +1,4 @@
-//! Modules on their way to runtimes: requests, the choice of a runtime, queues (reference, sections 4.4 and 5).
+//! Placing modules on runtimes: requests, the choice of a runtime, queues (reference, sections 4.4 and 5).
 
 use super::hear::Ask;
 use super::out::Out;
@@ -12,11 +12,11 @@ use crate::wire::{
 use halite_gateway::clock::Clock;
 use std::collections::{HashMap, HashSet};
 
-/// Runtimes of which it is said why they do not take a module, at most.
+/// For how many runtimes an error says why they cannot take a module.
 const REASONS: usize = 20;
 
 impl Fleet {
-    /// Somebody asks for a module.
+    /// Handles a request for a module.
     pub(super) fn asked_create(
         &mut self,
         request: ModuleRequest,
@@ -35,8 +35,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// A request that its runtime has received as well: it is recorded, and neither forwarded nor answered, since that is for the runtime
-    /// to do. One without a uuid gets it from the runtime, whose keepalives will tell of it.
+    /// Handles a request that its runtime has received as well. It is recorded, but neither forwarded nor answered,
+    /// since that is up to the runtime. A module without a uuid gets one from the runtime, whose keepalives will
+    /// report it.
     fn sent_by_others(
         &mut self,
         request: ModuleRequest,
@@ -65,7 +66,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Somebody asks for several modules on one runtime. All or none.
+    /// Handles a request for several modules on one runtime: all or none.
     pub(super) fn asked_batch(
         &mut self,
         parent: &Parent,
@@ -109,7 +110,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Places a module, or lets it wait: its uuid. Nothing has changed where it is refused.
+    /// Places or queues a module; returns its uuid. Nothing is changed if it is refused.
     pub(super) fn place(
         &mut self,
         request: ModuleRequest,
@@ -127,7 +128,7 @@ impl Fleet {
         self.put_on(request, runtime.as_ref(), now, out)
     }
 
-    /// The runtime for a module that names none; none if it has to wait for one.
+    /// Chooses the runtime for a module that names none; `None` if it must wait for one.
     fn scheduled(&self, apis: &[String]) -> Result<Option<Uuid>, Fault> {
         let (chosen, choice) = self.choice(apis, &[]);
         if chosen.is_some() || choice.later {
@@ -145,7 +146,8 @@ impl Fleet {
         Err(Fault::new(Trouble::NoRuntime, reasons))
     }
 
-    /// Puts a module on a runtime if it has a free place, else into its queue; with no runtime, among those that wait for any.
+    /// Starts a module on a runtime if it has a free place, else queues it there; without a runtime, queues it for
+    /// any.
     fn put_on(
         &mut self,
         request: ModuleRequest,
@@ -170,12 +172,12 @@ impl Fleet {
         Ok(uuid)
     }
 
-    /// Puts a module in, in place of one that is no longer wanted.
+    /// Inserts a module, in place of one that is no longer wanted.
     fn replace(&mut self, module: Module, now: Clock, out: &mut Out) -> KeptModule {
         let uuid = module.uuid.clone();
         if let Some(before) = self.modules.get(&uuid) {
             let module = &before.kept.module;
-            // Its end will be told still, and is not that of the new one.
+            // The old one's exit is still to come, and must not be taken for that of the new one.
             if let (State::Exiting, Some(runtime)) = (module.state, module.runtime.clone()) {
                 self.note_stray(&uuid, &runtime, now, out);
             }
@@ -210,7 +212,7 @@ impl Fleet {
         self.send(uuid, now, out);
     }
 
-    /// Sends a module to the runtime that it is placed on: a request of our own (reference, section 4.4).
+    /// Sends a module to its runtime, in a request of our own (reference, section 4.4).
     pub(super) fn send(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
         let Some(piece) = self.modules.get(uuid) else {
             return;
@@ -231,7 +233,7 @@ impl Fleet {
         out.tell(FleetEvent::Sent(Box::new(kept)));
     }
 
-    /// A module is sent: its runtime may answer to this id.
+    /// Remembers the id of the request for a module, which its runtime may answer.
     fn ask_for(&mut self, uuid: &Uuid, id: String, now: Clock) {
         self.forget_question(uuid);
         self.asks.insert(id.clone(), uuid.clone());
@@ -244,7 +246,7 @@ impl Fleet {
         });
     }
 
-    /// No answer is waited for any longer.
+    /// No longer expects an answer.
     pub(super) fn forget_question(&mut self, uuid: &Uuid) {
         let asked = self.modules.touch(uuid, |piece| piece.asked.take());
         if let Some(id) = asked.flatten()
@@ -254,7 +256,7 @@ impl Fleet {
         }
     }
 
-    /// A module leaves its runtime, which is gone or has lost it: it is started on another, or waits for one.
+    /// Moves a module off a runtime that has disconnected or lost it: starts it on another, or queues it for one.
     pub(super) fn relocate(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
         self.stats.lost += 1;
         self.forget_question(uuid);
@@ -290,7 +292,8 @@ impl Fleet {
         }
     }
 
-    /// The runtime for a module with these apis, without those; and what is said of each, in the order in which they are iterated.
+    /// Chooses a runtime for a module with these apis, except those given; also returns the verdict on each, in
+    /// iteration order.
     pub(super) fn choice(
         &self,
         apis: &[String],
@@ -325,7 +328,7 @@ impl Fleet {
         (chosen.map(|candidate| candidate.uuid.clone()), choice)
     }
 
-    /// Whether a runtime is among those, and has not come anew since.
+    /// Whether a runtime is in this list and has not arrived anew since.
     pub(super) fn has_refused(&self, refused_by: &[(Uuid, u64)], runtime: &Uuid) -> bool {
         let arrival = self.runtimes.arrival(runtime);
         let same = |(uuid, at): &(Uuid, u64)| uuid == runtime && *at == arrival;
@@ -343,12 +346,13 @@ impl Fleet {
         runs && (most == 0 || taken < most as usize)
     }
 
-    /// How many modules are still to end on a runtime where they are not to run.
+    /// How many strays have not ended on a runtime yet.
     fn strays_on(&self, runtime: &Uuid) -> usize {
         self.strays.values().filter(|(on, _)| on == runtime).count()
     }
 
-    /// Starts what waits for places of a runtime: its own queue, then, in their order, those that any runtime may take.
+    /// Starts modules that wait for places on a runtime: first its own queue, then those that any runtime may take, in
+    /// their order.
     pub(super) fn fill(&mut self, runtime: &Uuid, now: Clock, out: &mut Out) {
         while self.free_place(runtime)
             && let Some(uuid) = self.modules.first_queued(runtime)
@@ -377,8 +381,8 @@ impl Fleet {
         }
     }
 
-    /// The runtime that a request names, if it can take modules: by its uuid, or by its name. Of several with one name those that are
-    /// there come first.
+    /// The runtime that a request names, by uuid or name, if it can take modules. If several have the name, connected
+    /// ones come first.
     fn runtime_for(&self, parent: &Parent) -> Result<Uuid, Fault> {
         let Parent(text) = parent;
         let by_uuid = text.parse().ok().and_then(|uuid| self.runtimes.get(&uuid));
@@ -405,7 +409,7 @@ impl Fleet {
         Ok(unit.kept.runtime.uuid.clone())
     }
 
-    /// Whether a module may have this uuid: none that runs has it.
+    /// Checks that no running module has this uuid.
     fn free_uuid(&self, uuid: &Uuid) -> Result<(), Fault> {
         match self.modules.get(uuid) {
             Some(piece) if piece.kept.module.state == State::Alive => {
@@ -415,7 +419,8 @@ impl Fleet {
         }
     }
 
-    /// Whether there is room for so many more modules, with records of so many bytes. Those that have ended make room.
+    /// Checks that there is room for `more` modules with records of this size. Removes records of ended modules if
+    /// needed.
     fn room_for_modules(
         &mut self,
         more: usize,
@@ -443,13 +448,13 @@ impl Fleet {
         self.next_index - 1
     }
 
-    /// A module is new.
+    /// Adds a new module.
     pub(super) fn enter(&mut self, kept: KeptModule, now: Clock, out: &mut Out) {
         out.keep(Change::Module(Box::new(kept.clone())));
         self.modules.insert(kept, now);
     }
 
-    /// Changes a module, and keeps that: its record afterwards.
+    /// Changes a module and saves the change; returns its record afterwards.
     pub(super) fn alter(
         &mut self,
         uuid: &Uuid,

@@ -9,7 +9,7 @@ use halite_gateway::clock::Clock;
 use std::collections::HashSet;
 
 impl Fleet {
-    /// A runtime registers, or comes back.
+    /// Handles the registration or return of a runtime.
     pub(super) fn register(
         &mut self,
         runtime: Runtime,
@@ -37,7 +37,7 @@ impl Fleet {
                 if self.wait(runtime, id, ask.dialect, Some(ask), now, out) {
                     return Err(fault);
                 }
-                // It asks again and again until somebody decides: the log has been told.
+                // It repeats its request until the operator decides: report it within the limit on errors only.
                 if self.bucket.take(now) {
                     self.reply(ask, fault.answer(), out);
                 }
@@ -52,7 +52,7 @@ impl Fleet {
         }
     }
 
-    /// Whether one more runtime may be known. Those that wait take no room from those that were let in.
+    /// Checks that one more runtime may be remembered. Waiting runtimes take no room from admitted ones.
     pub(super) fn room_for(&self, uuid: &Uuid) -> Result<(), Fault> {
         let (known, _) = self.runtimes.counts();
         let most = self.rules.max_runtimes;
@@ -66,7 +66,7 @@ impl Fleet {
         }
     }
 
-    /// A runtime is to wait for the operator: whether it did not before.
+    /// Lets a runtime wait for the operator; returns whether that is new.
     pub(super) fn wait(
         &mut self,
         runtime: Runtime,
@@ -85,8 +85,8 @@ impl Fleet {
         new
     }
 
-    /// A runtime may not come in. It is remembered, without being told of, so that it is not asked about with each of its keepalives,
-    /// and for the case that the operator changes his mind.
+    /// Remembers a runtime that is not admitted, without reporting it, so that admission is not checked for each of
+    /// its keepalives, and in case the operator decides otherwise.
     pub(super) fn wait_unseen(
         &mut self,
         runtime: Runtime,
@@ -112,19 +112,19 @@ impl Fleet {
             .wait(kept, ask.cloned(), pending, most, now)
     }
 
-    /// One that was let in and no longer is.
+    /// Disconnects a runtime that is no longer admitted.
     fn expel(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
         if self.runtimes.get(uuid).is_some_and(|unit| unit.alive()) {
             self.gone(std::slice::from_ref(uuid), Gone::Refused, now, out);
         }
     }
 
-    /// The record of a runtime that was just heard.
+    /// The record of a runtime just heard.
     fn kept(&self, mut runtime: Runtime, id: String, dialect: Dialect, now: Clock) -> KeptRuntime {
         runtime.state = RuntimeState::Alive;
         runtime.keepalive = self.rules.keepalive.as_secs();
         KeptRuntime {
-            // Of others it may be another program by now, which sends no keepalives; those of halite always do.
+            // Other runtimes may be a different program by now, which sends no keepalives; those of halite always do.
             speaks: runtime.metadata.get("halite").is_some(),
             runtime,
             id,
@@ -134,7 +134,7 @@ impl Fleet {
         }
     }
 
-    /// A runtime is there: whether it was before.
+    /// Marks a runtime as connected; returns whether it was before.
     pub(super) fn join(
         &mut self,
         runtime: Runtime,
@@ -173,8 +173,8 @@ impl Fleet {
         }
     }
 
-    /// Modules of a runtime that is there now: those that were killed come back, as far as there is room, and then those that wait.
-    /// `running`: those that it named as running, which need not be sent.
+    /// Starts the modules of a runtime that has connected: killed ones first, as far as there is room, then waiting
+    /// ones. `running` are those that it listed as running, which are not sent.
     pub(super) fn settle(
         &mut self,
         uuid: &Uuid,
@@ -192,7 +192,7 @@ impl Fleet {
                 if running.contains(&module) || !killed(self, &module) {
                     continue;
                 }
-                // In the line of those that wait, from which they are started in their order.
+                // Into the queue, from which they are started in their order.
                 self.alter(&module, now, out, |module| module.state = State::Queued);
             }
         }
@@ -207,7 +207,7 @@ impl Fleet {
         }
     }
 
-    /// A runtime says that it is gone, or the broker does for it.
+    /// Handles the message that a runtime disconnects, sent by itself or by the broker.
     pub(super) fn unregister(
         &mut self,
         uuid: &Uuid,
@@ -216,7 +216,7 @@ impl Fleet {
         out: &mut Out,
     ) -> Result<(), Fault> {
         if ask.direct && ask.dialect == Dialect::Older {
-            // It tells that runtime to end, which says so itself then (reference, section 4.1).
+            // It tells that runtime to end, which will say so itself (reference, section 4.1).
             return Ok(());
         }
         if self.waiting_room.take(uuid).is_some() {
@@ -233,7 +233,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A manager registers, or comes back.
+    /// Handles the registration or return of a manager.
     pub(super) fn register_manager(
         &mut self,
         manager: Manager,
@@ -265,7 +265,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Forgets managers of which no runtime is known. They lose nothing by it: what they tell later is followed all the same.
+    /// Forgets managers without known runtimes. They lose nothing by that: their later messages are handled all the
+    /// same.
     fn forget_idle_managers(&mut self, out: &mut Out) {
         let busy: HashSet<&Uuid> = self
             .runtimes
@@ -281,8 +282,8 @@ impl Fleet {
         });
     }
 
-    /// A manager is gone, and with it all its runtimes. One that is not known may still have some: it registers once only, perhaps
-    /// with an orchestrator before this one.
+    /// Handles the message that a manager and all its runtimes disconnect. An unknown manager may still have some: it
+    /// registers only once, perhaps with an earlier orchestrator.
     pub(super) fn unregister_manager(
         &mut self,
         uuid: &Uuid,
@@ -317,7 +318,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// The operator has decided about an id.
+    /// Handles the operator's decision about an id.
     pub(super) fn judge(
         &mut self,
         id: &str,
@@ -335,10 +336,10 @@ impl Fleet {
         let KeptRuntime {
             runtime, dialect, ..
         } = unit.kept.clone();
-        // It still sends keepalives, or believes to be registered: it is let in again if the operator says so.
+        // It still sends keepalives, or believes it is registered: it is admitted again if the operator agrees.
         match admission.admit(&runtime.uuid, &runtime.name) {
             Admitted::Yes(_) | Admitted::Unclear(_) => {}
-            // It was gone before, and its modules waited for it.
+            // It had disconnected before, and its modules waited for it.
             Admitted::Waiting(_) | Admitted::No(_) if !alive => {
                 for module in self.modules.of(&runtime.uuid) {
                     self.orphaned(&module, Gone::Refused, now, out);
@@ -354,7 +355,7 @@ impl Fleet {
         }
     }
 
-    /// Whether one that waits may come in now.
+    /// Checks whether a waiting runtime is admitted now.
     pub(super) fn ask_again(
         &mut self,
         uuid: &Uuid,

@@ -1,4 +1,4 @@
-//! Time: who is silent, and what is forgotten (reference, section 5).
+//! Timeouts: silent runtimes, and records to forget (reference, section 5).
 
 use super::keepalives::STRAY;
 use super::out::Out;
@@ -9,7 +9,7 @@ use crate::wire::{RuntimeState, State, Uuid};
 use halite_gateway::clock::Clock;
 
 impl Fleet {
-    /// Time has passed.
+    /// Handles everything due by the clock.
     pub(super) fn pass(&mut self, admission: &mut dyn Admission, now: Clock, out: &mut Out) {
         if self.up {
             self.silence(now, out);
@@ -20,8 +20,9 @@ impl Fleet {
         self.forget(now, out);
     }
 
-    /// The broker is there. What was kept may end in the midst of a change, since the gateway can be killed at any time: modules of
-    /// runtimes that are not there are treated as if these had gone just now. What waits may find a place.
+    /// Called when the broker is connected. The saved fleet may end in the middle of a change, since the gateway can
+    /// be killed at any time: modules of disconnected runtimes are treated as if these had just disconnected. Waiting
+    /// modules may find a place.
     pub(super) fn mend(&mut self, now: Clock, out: &mut Out) {
         let mut modules: Vec<(u64, Uuid)> = self
             .modules
@@ -61,7 +62,7 @@ impl Fleet {
         }
     }
 
-    /// Runtimes whose keepalives are late after one and a half intervals, and gone after three.
+    /// Runtimes are late after one and a half intervals without a keepalive, and disconnected after three.
     fn silence(&mut self, now: Clock, out: &mut Out) {
         let mut gone: Vec<Uuid> = Vec::new();
         let mut late: Vec<Uuid> = Vec::new();
@@ -85,7 +86,7 @@ impl Fleet {
         self.gone(&gone, Gone::Silent, now, out);
     }
 
-    /// Records of modules that have ended, and of runtimes and managers that are gone with nothing to come back for.
+    /// Forgets dead modules, disconnected runtimes that no module names, and disconnected managers.
     fn forget(&mut self, now: Clock, out: &mut Out) {
         let before = now.at.checked_sub(self.rules.forget_after);
         while let Some(uuid) = self.modules.oldest_ended(before, self.rules.max_modules) {
@@ -111,7 +112,7 @@ impl Fleet {
             }
             keeps
         });
-        // Whoever was to end and did not say so is not waited for any longer: neither is its place.
+        // Strays that have not reported their end in time are no longer waited for and free their places.
         self.end_strays(|_, _, at| now.is_past(at, STRAY), now, out);
     }
 }

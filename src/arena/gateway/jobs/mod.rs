@@ -1,7 +1,7 @@
-//! Jobs of the master on runtimes: what a function asks of the fleet, and what ends it. Decides without IO.
+//! Jobs of the master on runtimes: what a function does with the fleet, and what completes it. Does no IO.
 //!
-//! Most is answered at once from what is known. `arena.create` waits for the word of a runtime that gives one, `arena.delete`
-//! for the end of the module; both learn of it as the gateway itself does, from what happens in the fleet.
+//! Most functions are answered at once from what is known. `arena.create` waits for the runtime's confirmation if it
+//! sends one, `arena.delete` for the end of the module; both watch the events of the fleet.
 
 mod call;
 mod wait;
@@ -27,30 +27,30 @@ use halite_wire::{Map, Value};
 use std::time::Duration;
 use wait::{Goal, Waits};
 
-/// What is to be done for a job.
+/// A step to take for a job.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// What the fleet has decided.
+    /// Carry out what the fleet has decided.
     Act(Act),
-    /// Hand in a return.
+    /// Store a return.
     Return(MinionId, Jid, Map),
-    /// Keep the grains of a runtime.
+    /// Store the grains of a runtime.
     Grains(MinionId, Map),
-    /// Publish what a module is to read, and hand in whether that could be sent.
+    /// Publish input for a module, and return whether it could be sent.
     Input(Box<Input>),
 }
 
-/// What a module is to read, for a job.
+/// Input for a module, sent by a job.
 #[derive(Debug)]
 pub(super) struct Input {
     id: MinionId,
     order: Order,
-    /// What is to be published.
+    /// The messages to publish.
     pub publications: Vec<Publication>,
 }
 
 impl Input {
-    /// The return, if all of it was sent, or why it was not.
+    /// The return: success if everything was sent, else the reason.
     pub fn returned(self, unsent: Option<String>) -> Step {
         let outcome = match unsent {
             None => FunctionResult::success(true),
@@ -60,19 +60,19 @@ impl Input {
     }
 }
 
-/// What jobs look at and change.
+/// What jobs read and change.
 pub(super) struct Desk<'a> {
     /// Runtimes and modules.
     pub fleet: &'a mut Fleet,
-    /// What modules have written.
+    /// Output of modules.
     pub output: &'a Output,
     /// Whether the broker is connected.
     pub up: bool,
-    /// What time it is.
+    /// The current time.
     pub now: Clock,
 }
 
-/// Jobs.
+/// The jobs that wait.
 pub(super) struct Jobs {
     realm: String,
     topics: Topics,
@@ -93,13 +93,13 @@ impl Jobs {
         }
     }
 
-    /// How many are waited for.
+    /// How many jobs wait.
     pub fn count(&self) -> usize {
         self.waits.count()
     }
 
-    /// A job was published. Whoever is no runtime of this gateway is not meant here; a runtime that is away, or that cannot be
-    /// reached, answers to what concerns its record only.
+    /// Runs a published job. Ids that are no runtimes of this gateway are skipped. A disconnected or unreachable
+    /// runtime only runs functions about its record.
     pub fn order(&mut self, order: &Order, desk: &mut Desk) -> Vec<Step> {
         let mut steps = Vec::new();
         let mine: Vec<KeptRuntime> = order
@@ -123,7 +123,7 @@ impl Jobs {
             if away && !kept {
                 continue;
             }
-            // A job that is published again under its jid is the same job.
+            // A job published again under the same jid is the same job.
             if self.waits.has(&id, &order.jid) {
                 continue;
             }
@@ -138,7 +138,7 @@ impl Jobs {
         steps
     }
 
-    /// Runs a function on one runtime; `None` where it is waited for.
+    /// Runs a function on one runtime; `None` if the result is still to come.
     fn run(
         &mut self,
         call: &Call,
@@ -232,7 +232,7 @@ impl Jobs {
         let place = desk.fleet.place_of(&kept);
         let answers = kept.module.state == State::Alive && place.is_some_and(tells);
         let told = FunctionResult::success(kept.started(place));
-        // What follows from these acts may be the answer already.
+        // The acts that follow may already contain the answer.
         let waits = answers
             && self.waits.add(
                 Goal::Start,
@@ -254,7 +254,8 @@ impl Jobs {
         desk: &mut Desk,
         steps: &mut Vec<Step>,
     ) -> Option<FunctionResult> {
-        // A module that waits for any runtime is nobody's yet; who is gone cannot be asked about its own.
+        // A module that waits for any runtime belongs to none yet; a disconnected runtime cannot be asked about its
+        // own.
         let named = module.parse::<Uuid>().ok();
         let named = named.and_then(|uuid| desk.fleet.module(&uuid));
         let nobodys = |kept: &KeptModule| {
@@ -283,8 +284,8 @@ impl Jobs {
         (!waits).then(|| FunctionResult::success(kept.brief(place)))
     }
 
-    /// The messages that a module reads as its input. Where a runtime listens for it depends on who made it, and one that is
-    /// not ours has one of two topics (reference, section 3).
+    /// The messages that a module reads as its input. The topic where its runtime listens depends on the
+    /// implementation, and one that is not ours uses one of two (reference, section 3).
     fn input(
         &self,
         runtime: &KeptRuntime,
@@ -320,12 +321,12 @@ impl Jobs {
         Ok(streams.iter().map(publication).collect())
     }
 
-    /// Something has happened in the fleet: what is answered by that.
+    /// Handles an event of the fleet: returns the results that it completes.
     pub fn happened(&mut self, happening: &FleetEvent, fleet: &Fleet) -> Vec<Step> {
         let (uuid, outcome) = match happening {
             FleetEvent::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             FleetEvent::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
-            // It was moved on to one that says nothing.
+            // It was moved to a runtime that sends no confirmation.
             FleetEvent::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
                 (&kept.module.uuid, wait::started(kept, fleet))
             }
@@ -343,7 +344,7 @@ impl Jobs {
             .collect()
     }
 
-    /// Jobs that have taken too long.
+    /// Returns the results of jobs that have timed out.
     pub fn tick(&mut self, fleet: &Fleet, now: Clock) -> Vec<Step> {
         let late = self.waits.late(now.at);
         let step = |wait: wait::Wait| {
@@ -358,12 +359,12 @@ impl Jobs {
     }
 }
 
-/// Whether a runtime confirms what it is asked: those of halite do, and say in their metadata that they are such.
+/// Whether a runtime confirms requests: those of halite do, and are recognised by their metadata.
 fn tells(runtime: &KeptRuntime) -> bool {
     runtime.runtime.metadata.get("halite").is_some()
 }
 
-/// A module of this runtime, by its uuid or by a name that only one has.
+/// Finds a module of this runtime, by uuid or unique name.
 fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, FunctionResult> {
     let found = module.parse::<Uuid>().ok();
     let found = found.and_then(|uuid| fleet.module(&uuid));
@@ -387,12 +388,12 @@ fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptMo
     }
 }
 
-/// The same; where none with that name runs, the one that ended last.
+/// Like [`find`]; if no module with that name runs, the one that ended last.
 fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, FunctionResult> {
     find(fleet, runtime, module).or_else(|problem| fleet.last_ended(runtime, module).ok_or(problem))
 }
 
-/// Adds what a module uses, as its runtime told last, and how often it was started again.
+/// Adds the resources that a module uses, as last reported by its runtime, and how often it was restarted.
 fn used(out: &mut Map, desk: &Desk, uuid: &Uuid) {
     if let Some(child) = desk.fleet.usage(uuid) {
         out.set("cpu_percent", Value::Float(child.cpu_percent));

@@ -5,7 +5,7 @@ use crate::wire::{Policy, Scheme};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Everybody is let in, under its name.
+/// Admits everybody, under its own name.
 struct Open;
 
 impl Admission for Open {
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// A message comes in: what is returned by that.
+    /// Handles a message; returns the results that it completes.
     fn hear(
         &mut self,
         topic: &str,
@@ -89,7 +89,7 @@ impl Place {
         self.hear(&format!("reg/{uuid}"), "create", "req", data);
     }
 
-    /// A job for these ids: what is returned at once, and what is published.
+    /// Runs a job for these ids: what is returned at once, and what is published.
     fn job(&mut self, ids: &[&str], fun: &str, words: &[&str], named: Map) -> Told {
         let mut arg: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
         let mut named = named;
@@ -184,7 +184,7 @@ fn who_confirms_is_waited_for() {
     assert!(told.returned.is_empty(), "{told:?}");
     assert_eq!(told.published, ["realm/proc/control/r1"]);
     assert_eq!(place.jobs.count(), 1);
-    // A job that is published again under its jid is the same job.
+    // A job published again under the same jid is the same job.
     let again = place.job(&["r1"], "arena.create", &["a.wasm"], named);
     assert!(
         again.returned.is_empty() && again.published.is_empty(),
@@ -207,7 +207,7 @@ fn who_does_not_confirm_is_not_waited_for() {
     let told = place.job(&["r1"], "arena.create", &["a.wasm"], Map::new());
     let (value, retcode) = told.only();
     assert_eq!((text(value, "state"), retcode), (Some("alive"), 0));
-    // There is one place: the next one waits, which is known at once.
+    // There is one place: the next module waits, which is known at once.
     let told = place.job(&["r1"], "arena.create", &["b.wasm"], Map::new());
     assert_eq!(text(told.only().0, "state"), Some("queued"));
 }
@@ -228,7 +228,7 @@ fn silence_has_an_end() {
         &["20261121092637195592"],
         Map::new(),
     );
-    // The same jid: as a job of its own it would be told.
+    // The same jid: a job of its own would be returned.
     assert!(running.returned.is_empty());
     let soon = place.now.after(Duration::from_secs(9));
     assert!(returns(place.jobs.tick(&place.fleet, soon)).is_empty());
@@ -279,7 +279,7 @@ fn a_runtime_that_goes_ends_what_waits() {
         text(&returned[0].1, "error"),
         Some("the module is lost: deleted")
     );
-    // It is away: only what concerns its record is answered.
+    // It is disconnected: only functions about its record are answered.
     assert!(
         place
             .job(&["r1"], "test.ping", &[], Map::new())
@@ -323,7 +323,7 @@ fn modules_are_those_of_the_runtime_that_is_asked() {
     }
     let told = place.job(&["r1"], "arena.module", &["m"], Map::new());
     assert_eq!(text(told.only().0, "uuid"), Some("m1"));
-    // Whoever made the runtime, one of these topics is where it listens.
+    // Depending on the implementation, the runtime listens on one of these topics.
     let told = place.job(&["r1"], "arena.send", &["m", "x"], Map::new());
     assert_eq!(
         told.published,
@@ -414,7 +414,7 @@ fn a_refusal_ends_the_wait_unless_another_takes_it() {
         let named = halite_wire::map! {"uuid" => "m1", "scheduled" => scheduled};
         let told = place.job(&["r1"], "arena.create", &["a.wasm"], named);
         assert!(told.returned.is_empty(), "{told:?}");
-        // This one says nothing, so that what is sent to it counts as started.
+        // This one sends no confirmation, so what is sent to it counts as started.
         place.runtime("r2", json!({}));
         let object_id = told.requests[0]["object_id"].as_str().unwrap().to_owned();
         let returned = refuse(&mut place, &object_id);

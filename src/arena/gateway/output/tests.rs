@@ -39,7 +39,7 @@ fn lines_are_put_together() {
         [(false, vec!["one", "two"], 0), (true, vec!["bad"], 0)]
     );
     assert!(output.take(now).is_empty());
-    // What has no end is a line after a while.
+    // An incomplete line counts as complete after a while.
     let found = output.take(now + REST);
     assert_eq!(lines(&found), [(false, vec!["\u{fffd}"], 0)]);
     assert!(output.take(now + 2 * REST).is_empty());

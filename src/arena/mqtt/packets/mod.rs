@@ -1,49 +1,50 @@
-//! Packets of MQTT 5 out of a stream of bytes, and what their reason codes mean.
+//! Splits a stream of bytes into packets of MQTT 5, and describes their reason codes.
 //!
-//! The packets themselves are read and written by `rumqttc`. Frames are cut here, so that their size is looked at before they
-//! are kept; and acknowledgements are read here, since brokers give them reasons that the specification does not have.
+//! The packets themselves are encoded and decoded by `rumqttc`. Frames are split here, so that their size is checked
+//! before they are stored; and acknowledgements are decoded here, since brokers send reason codes that the
+//! specification does not allow.
 
 use bytes::{Buf, Bytes, BytesMut};
 use rumqttc::v5::mqttbytes::Error;
 use rumqttc::v5::mqttbytes::v5::{Packet, SubscribeReasonCode};
 
-/// Bytes in front of a packet's content, at most.
+/// Size limit of the header in front of a packet's content, in bytes.
 const HEADER: usize = 5;
-/// Reason codes from here on are refusals.
+/// Reason codes from here on are errors.
 const REFUSED: u8 = 0x80;
 
-/// Which packet is acknowledged.
+/// The type of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// PUBACK: a publication with QoS 1 is there.
+    /// PUBACK: a publication with QoS 1 was delivered.
     There,
-    /// PUBREC: one with QoS 2 has been received.
+    /// PUBREC: one with QoS 2 was received.
     Received,
-    /// PUBCOMP: it is there, once.
+    /// PUBCOMP: it was delivered, once.
     Complete,
 }
 
-/// What a broker says.
+/// A packet from the broker.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// An acknowledgement of a publication, by its id, and why it is refused, if it is.
+    /// An acknowledgement of a publication, with its id, and the reason code if it is rejected.
     Ack(Step, u16, Option<u8>),
-    /// It does not let us in: why.
+    /// CONNACK: the broker refuses the connection, with the reason.
     Refused(String),
-    /// It ends the connection: why.
+    /// DISCONNECT: the broker closes the connection, with the reason.
     Goodbye(String),
-    /// All else.
+    /// Any other packet.
     Packet(Box<Packet>),
 }
 
-/// Cuts frames out of what comes in.
+/// Splits the input into frames.
 pub(super) struct Decoder {
     unread: BytesMut,
     largest: usize,
 }
 
 impl Decoder {
-    /// Frames may have so many bytes.
+    /// Frames may be up to `largest` bytes.
     pub(super) fn new(largest: usize) -> Decoder {
         Decoder {
             unread: BytesMut::new(),
@@ -55,16 +56,16 @@ impl Decoder {
         self.unread.extend_from_slice(octets);
     }
 
-    /// Whether what has come can be the answer to a CONNECT.
+    /// Whether the input so far can be the answer to a CONNECT.
     pub(super) fn greets(&self) -> bool {
         // CONNACK, DISCONNECT.
         matches!(self.unread.first(), None | Some(0x20 | 0xe0))
     }
 
-    /// The next frame that is whole.
+    /// The next complete frame.
     ///
     /// # Errors
-    /// This is not MQTT 5, or the frame is larger than was agreed.
+    /// The input is not MQTT 5, or the frame is larger than agreed.
     pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, String> {
         let Some((header, content)) = lengths(&self.unread)? else {
             return Ok(None);
@@ -79,18 +80,18 @@ impl Decoder {
         if self.unread.len() < whole {
             return Ok(None);
         }
-        // A copy, so that a payload that is kept does not keep what came with it.
+        // A copy, so that a stored payload does not keep the whole buffer alive.
         let frame = BytesMut::from(&self.unread[..whole]);
         self.unread.advance(whole);
         if self.unread.is_empty() {
-            // A large packet was rare, its room is not needed for ever.
+            // Large packets are rare: do not keep the buffer for ever.
             self.unread = BytesMut::new();
         }
         read(frame, header).map(Some)
     }
 }
 
-/// Bytes of a frame's header and of its content, once both are known.
+/// Sizes of a frame's header and content in bytes, once both are known.
 fn lengths(octets: &[u8]) -> Result<Option<(usize, usize)>, String> {
     let mut content = 0;
     for (at, octet) in octets.iter().enumerate().skip(1).take(HEADER - 1) {
@@ -148,7 +149,7 @@ fn read(mut frame: BytesMut, header: usize) -> Result<Frame, String> {
 
 fn malformed(error: &Error) -> String {
     let why = match error {
-        // The frame is whole; something in it claims to be longer.
+        // The frame is complete, but something in it claims to be longer.
         Error::InsufficientBytes(_) => "a packet is cut off".to_owned(),
         other => other.to_string(),
     };
@@ -165,7 +166,7 @@ fn with_reason(words: String, reason: Option<String>) -> String {
     }
 }
 
-/// Why nobody is let in, and what to look at.
+/// Describes why the broker refuses the connection, and what to check.
 fn no_entry(code: u8) -> String {
     match code {
         // Codes of MQTT 3.1.1, whose brokers do not know those of 5.
@@ -177,7 +178,7 @@ fn no_entry(code: u8) -> String {
     }
 }
 
-/// What a reason code says.
+/// Describes a reason code.
 pub(super) fn meaning(code: u8) -> &'static str {
     match code {
         0x00 => "an orderly end",
@@ -211,7 +212,7 @@ pub(super) fn meaning(code: u8) -> &'static str {
     }
 }
 
-/// Why a subscription is refused, if it is.
+/// Why a subscription is rejected, if it is.
 pub(super) fn unheard(code: SubscribeReasonCode) -> Option<&'static str> {
     use SubscribeReasonCode as Code;
     let code = match code {

@@ -49,7 +49,7 @@ fn acknowledgements_are_read_with_any_reason() {
         read(b"\x50\x04\x00\x05\x87\x00"),
         (Step::Received, 5, Some(0x87))
     );
-    // No reason that PUBREC may have.
+    // Not a valid reason code for PUBREC.
     assert_eq!(
         read(b"\x50\x03\x00\x05\x95"),
         (Step::Received, 5, Some(0x95))
@@ -113,7 +113,7 @@ fn codes_have_words() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No bytes end the thread, also not those behind a correct header.
+    /// No input makes the thread panic, not even garbage after a correct header.
     #[test]
     fn nothing_breaks_the_decoder(first in any::<u8>(), mut content in prop::collection::vec(any::<u8>(), 0..60)) {
         let _ = frames(50, &content);

@@ -1,8 +1,9 @@
-//! One connection's side of MQTT 5, without sockets and clocks: who may send what, and what an answer settles.
+//! The client's side of MQTT 5 on one connection, without sockets and clocks: what may be sent, and what an
+//! acknowledgement completes.
 //!
-//! A publication is kept until the last of its acknowledgements. The broker forgets all of it when the connection breaks
-//! (clean start), and some hand on what has QoS 2 only then; so whatever is kept at the end is sent again over the next
-//! connection. Across a broken connection a message can thus come twice, but none is lost.
+//! A publication is kept until its last acknowledgement. The broker forgets it all when the connection breaks (clean
+//! start), and some brokers forward QoS 2 messages only at the end; so unacknowledged publications are sent again on
+//! the next connection. Thus a broken connection can duplicate a message, but never loses one.
 
 use super::lanes::{Lane, Waiting};
 use super::packets::{Frame, Step, meaning, text, unheard};
@@ -13,45 +14,45 @@ use rumqttc::v5::mqttbytes::v5::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Publications that may be on their way at once, where the broker takes more.
+/// Publications in flight at once, if the broker allows more.
 const WINDOW: u16 = 1000;
-/// Bytes of them; twice as many with what comes first.
+/// Their size in bytes; twice as many including urgent ones.
 const WINDOW_OCTETS: usize = 16 << 20;
-/// Of so many places in the window, one is only for what comes first.
+/// One in this many places of the window is reserved for urgent publications.
 const RESERVED: usize = 8;
-/// Filters in one packet.
+/// Filters per packet.
 const FILTERS: usize = 100;
-/// Bytes of them.
+/// Their size in bytes.
 const FILTERS_OCTETS: usize = 8 << 10;
-/// Packets with filters that may be on their way.
+/// Packets with filters that may be in flight.
 pub(super) const ASKED: usize = 64;
 
-/// What the broker takes.
+/// What the broker supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Publications without their last acknowledgement.
+    /// Publications without their last acknowledgement (receive maximum).
     pub(super) flying: u16,
-    /// How surely it delivers, at most.
+    /// The highest quality of service.
     pub(super) qos: Qos,
 }
 
-/// What comes of a frame.
+/// What follows from a frame.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// What to answer.
+    /// The packet to answer with.
     pub(super) answer: Option<Packet>,
     /// A message for the listener.
     pub(super) message: Option<Incoming>,
-    /// Filters that the broker does not let us hear: why.
+    /// Filters that the broker rejected, with the reason.
     pub(super) denied: Vec<(String, &'static str)>,
-    /// A publication that the broker did not take: why.
+    /// A publication that the broker rejected, with the reason.
     pub(super) refused: Option<(Publish, &'static str)>,
 }
 
 struct Flight {
     number: u64,
     waiting: Waiting,
-    /// Whether the broker has received it, for QoS 2.
+    /// Whether the broker has received it (QoS 2).
     received: bool,
 }
 
@@ -61,13 +62,13 @@ pub(super) struct Session {
     last_id: u16,
     last_number: u64,
     flying: HashMap<u16, Flight>,
-    /// Bytes of what flies.
+    /// Bytes in flight.
     octets: usize,
-    /// Filters that the broker was asked to change, by packet.
+    /// Filters that the broker was asked to change, by packet id.
     asked: HashMap<u16, Vec<String>>,
-    /// What the broker knows of, and whether without our own messages.
+    /// Subscriptions that the broker has, and whether without our own messages.
     known: HashMap<String, bool>,
-    /// Ids of messages of QoS 2 that the broker has not released yet.
+    /// Ids of QoS 2 messages that the broker has not released yet.
     taken: HashSet<u16>,
 }
 
@@ -85,7 +86,7 @@ impl Session {
         }
     }
 
-    /// Whether another publication of that lane may be sent now.
+    /// Whether another publication of this lane may be sent now.
     pub(super) fn has_room(&self, lane: Lane) -> bool {
         let most = usize::from(self.limits.flying.min(WINDOW));
         let (most, octets) = match lane {
@@ -100,17 +101,17 @@ impl Session {
         self.asked.len() < ASKED
     }
 
-    /// Publications that are on their way.
+    /// Publications in flight.
     pub(super) fn flying(&self) -> usize {
         self.flying.len()
     }
 
-    /// Packets with filters that are on their way.
+    /// Packets with filters in flight.
     pub(super) fn asked(&self) -> usize {
         self.asked.len()
     }
 
-    /// An id that nothing on its way has. There are far more than may be on their way.
+    /// An unused packet id. There are far more than may be in flight.
     fn id(&mut self) -> u16 {
         loop {
             self.last_id = self.last_id.checked_add(1).unwrap_or(1);
@@ -121,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Sends a publication, as surely as the broker can.
+    /// Sends a publication, with its quality of service or the broker's highest.
     pub(super) fn publish(&mut self, mut waiting: Waiting) -> Packet {
         let publish = &mut waiting.publish;
         let most = quality(self.limits.qos);
@@ -144,14 +145,14 @@ impl Session {
         packet
     }
 
-    /// What has not been acknowledged to the end, in the order in which it was sent.
+    /// Publications that were not fully acknowledged, in the order in which they were sent.
     pub(super) fn unsettled(self) -> Vec<Waiting> {
         let by_number = self.flying.into_values().map(|f| (f.number, f.waiting));
         let ordered: BTreeMap<u64, Waiting> = by_number.collect();
         ordered.into_values().collect()
     }
 
-    /// Asks the broker for what is wanted of these filters: whether without our own messages, or `None` for nothing any more.
+    /// Asks the broker to change these filters: whether without our own messages, or `None` to unsubscribe.
     pub(super) fn follow(&mut self, changes: Vec<(String, Option<bool>)>) -> Vec<Packet> {
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for (filter, want) in changes {
@@ -160,7 +161,7 @@ impl Session {
                     Some(before) if before == no_local => {}
                     before => {
                         if before.is_some() {
-                            // Mosquitto leaves a subscription that it knows as it is.
+                            // Mosquitto does not change the options of an existing subscription.
                             unwanted.push((filter.clone(), false));
                         }
                         wanted.push((filter, no_local));
@@ -203,10 +204,10 @@ impl Session {
         packets
     }
 
-    /// Takes in what the broker says.
+    /// Handles a packet from the broker.
     ///
     /// # Errors
-    /// It ends the connection, or does not keep to the protocol.
+    /// The broker closes the connection, or violates the protocol.
     pub(super) fn heard(&mut self, frame: Frame) -> Result<Outcome, String> {
         match frame {
             Frame::Ack(step, id, refused) => self.acknowledged(step, id, refused),
@@ -275,7 +276,7 @@ impl Session {
         if let Some(flight) = &flight {
             self.octets -= flight.waiting.publish.payload.len();
         }
-        // That it knows nothing of a publication that it has received is no refusal of it.
+        // A PUBCOMP that says the id is unknown is no rejection: the broker has received the publication.
         let refused = refused.filter(|_| step != Step::Complete);
         let refused = flight.zip(refused);
         Ok(Outcome {
@@ -310,7 +311,7 @@ impl Session {
     }
 }
 
-/// The word of the client library.
+/// The quality of service in the client library's type.
 pub(super) fn quality(qos: Qos) -> QoS {
     match qos {
         Qos::Zero => QoS::AtMostOnce,
@@ -323,7 +324,7 @@ fn unasked(what: &str, id: u16) -> String {
     format!("it does not keep to MQTT 5: {what} {id}, which nobody has asked for")
 }
 
-/// Filters in parts that fit into a packet.
+/// Splits filters into lists that fit into one packet.
 fn parts(filters: Vec<(String, bool)>) -> Vec<Vec<(String, bool)>> {
     let mut parts: Vec<Vec<(String, bool)>> = Vec::new();
     let mut octets = 0;

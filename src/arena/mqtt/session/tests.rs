@@ -77,7 +77,7 @@ fn what_flies_comes_back_in_order() {
         session.heard(ack(Step::Received, ids[gone])).unwrap();
         session.heard(ack(Step::Complete, ids[gone])).unwrap();
     }
-    // Received, but perhaps not handed on.
+    // Received, but perhaps not forwarded.
     session.heard(ack(Step::Received, ids[5])).unwrap();
     let topics = session.unsettled().into_iter().map(|p| p.publish.topic);
     let left = (0..50).filter(|number| ![3, 17].contains(number));
@@ -247,7 +247,7 @@ fn changes_of_a_filter_are_told_and_refusals_heard() {
     let outcome = session.heard(answered(subscribe.pkid, &codes)).unwrap();
     assert_eq!(outcome.denied, [("b".to_owned(), "not authorized")]);
     assert_eq!(session.asked(), 0);
-    // The other way round: first no longer, then anew.
+    // The other way round: first unsubscribed, then subscribed again.
     let again = session.follow(vec![
         want("a", true),
         ("b".to_owned(), None),

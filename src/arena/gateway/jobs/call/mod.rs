@@ -1,4 +1,4 @@
-//! What a function of a job asks of a runtime.
+//! Parses the function of a job on a runtime.
 
 use crate::wire::{Body, Json, Message, ModuleRequest, Object};
 use halite_gateway::answer::{self, Args, FunctionResult};
@@ -25,50 +25,50 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "sys.list_functions",
     "test.ping",
 ];
-/// Lines that `arena.logs` shows where nobody says how many.
+/// Lines shown by `arena.logs` by default.
 const LINES: usize = 50;
 
-/// What a function asks for.
+/// The function to run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
-    /// Whether the runtime is there.
+    /// `test.ping`.
     Ping,
-    /// Its grains.
+    /// Returns its grains.
     Grains,
-    /// That its grains are kept anew.
+    /// Stores its grains anew.
     Refresh,
-    /// Whether the job of this jid runs.
+    /// Looks for the job with this jid.
     FindJob(String),
-    /// Which jobs run.
+    /// Lists the running jobs.
     Running,
-    /// Which functions there are.
+    /// Lists the functions.
     Functions,
-    /// A module.
+    /// Creates a module.
     Create {
-        /// As it is asked for; its runtime is not named yet.
+        /// The request; its runtime is not set yet.
         request: Box<ModuleRequest>,
         /// Whether the orchestrator may choose another runtime.
         scheduled: bool,
     },
-    /// The end of a module: its uuid or name.
+    /// Ends a module: its uuid or name.
     Delete(String),
-    /// All modules of the runtime.
+    /// Lists all modules of the runtime.
     Modules,
-    /// One module: its uuid or name.
+    /// Shows a module: its uuid or name.
     Module(String),
-    /// What a module has written: its uuid or name, and how many lines.
+    /// Shows the output of a module: its uuid or name, and the number of lines.
     Logs(String, usize),
-    /// Something for a module to read: its uuid or name, and what.
+    /// Sends input to a module: its uuid or name, and the data.
     Send(String, Vec<u8>),
-    /// The runtime's record.
+    /// Shows the runtime's record.
     Runtime,
 }
 
 impl Call {
-    /// Reads the function of a job.
+    /// Parses the function and arguments of a job.
     ///
     /// # Errors
-    /// What is answered where nothing is done.
+    /// The return if the arguments are wrong.
     pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
             return Err(bad(
@@ -81,7 +81,7 @@ impl Call {
             "grains.get" if given.args.positional.is_empty() => {
                 return Err(bad("grains.get takes the name of a grain"));
             }
-            // What these take is read where they are answered.
+            // Their arguments are parsed by the code that answers them.
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => return Ok(Call::Grains),
             "saltutil.refresh_grains" | "saltutil.sync_grains" => return Ok(Call::Refresh),
             "saltutil.find_job" => {
@@ -108,7 +108,7 @@ fn bad(text: impl Into<String>) -> FunctionResult {
     FunctionResult::failure(text, 1)
 }
 
-/// Arguments that were given, of which one after the other is taken.
+/// The arguments of a job; positional ones are consumed one after the other.
 struct Given<'a> {
     fun: &'a str,
     args: Args,
@@ -120,7 +120,7 @@ impl Given<'_> {
         bad(format!("{}: {text}", self.fun))
     }
 
-    /// The argument of that name, or the next without a name.
+    /// The argument with this name, or the next positional one.
     fn text(&mut self, name: &str) -> Result<Option<String>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(value @ (Value::Map(_) | Value::Array(_))) => {
@@ -142,7 +142,7 @@ impl Given<'_> {
         module.ok_or_else(|| self.bad("the uuid or name of a module is missing"))
     }
 
-    /// The argument of that name; a text is read as YAML.
+    /// The argument with this name; a string is parsed as YAML.
     fn value(&mut self, name: &str) -> Result<Option<Value>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(Value::Str(text)) => match yaml::parse(&text) {
@@ -153,7 +153,7 @@ impl Given<'_> {
         }
     }
 
-    /// A list of texts; one text is a list of one, and numbers are their digits.
+    /// A list of strings; one string is a list of one, and numbers become strings.
     fn list(&mut self, name: &str) -> Result<Option<Vec<String>>, FunctionResult> {
         match self.value(name)? {
             None => Ok(None),
@@ -179,7 +179,7 @@ impl Given<'_> {
         number.map_err(|_| self.bad(&format!("{name} is a whole number, not {text:?}")))
     }
 
-    /// Refuses what nobody has taken.
+    /// Refuses arguments that were not consumed.
     fn end(&self) -> Result<(), FunctionResult> {
         if let Some(word) = self.args.positional.get(self.at) {
             return Err(self.bad(&format!("there is no use for {word:?}")));
@@ -196,11 +196,11 @@ impl Given<'_> {
 
 /// `arena.create file=... name=... argv=[...] ...`.
 ///
-/// Arguments become a message as users of the realm send it, so that one place reads both.
+/// The arguments become a message like those of users of the realm, so that one parser handles both.
 fn create(given: &mut Given) -> Result<Call, FunctionResult> {
     let mut data = Object::new();
     data.insert("type".to_owned(), "module".into());
-    // Without a name only the file.
+    // Only the file may be positional.
     match given.text("file")? {
         Some(file) if !file.is_empty() => data.insert("file".to_owned(), file.into()),
         _ => return Err(given.bad("file=... is missing")),
@@ -270,7 +270,7 @@ fn environment(given: &mut Given) -> Result<Option<Vec<String>>, FunctionResult>
     Ok(Some(pairs.collect()))
 }
 
-/// `arena.send MODULE DATA`: with a line end, unless `raw=True`.
+/// `arena.send MODULE DATA`: appends a newline, unless `raw=True`.
 fn send(given: &mut Given) -> Result<Call, FunctionResult> {
     let module = given.module()?;
     let data = given.text("data")?;

@@ -191,7 +191,7 @@ fn the_other_functions_are_read() {
             ..
         })
     ));
-    // Whatever is told to exist is there.
+    // Every listed function exists.
     for fun in FUNCTIONS {
         let text = Call::of(&load(fun, &["m", "x"], Map::new())).err();
         let text = text
