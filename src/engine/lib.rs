@@ -1,7 +1,7 @@
 //! Roles that listen to the event bus and act as clients of their own master.
 //!
 //! The supervisor starts them like all roles, each only if the configuration asks for it
-//! ([`halite_master::roles::RoleInfo::wanted`]).
+//! ([`halite_master::roles::RoleInfo::is_enabled`]).
 
 pub mod metrics;
 mod reactor;

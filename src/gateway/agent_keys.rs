@@ -254,7 +254,7 @@ impl AgentKeys {
 
     fn fire_auth_event(&self, candidate: &Candidate, verdict: Verdict) {
         if self.config.auth_events {
-            let (result, act) = verdict.told();
+            let (result, act) = verdict.event_fields();
             let event = Task::Fire("salt/auth".to_owned(), candidate.event(result, act));
             self.writer.push(event);
         }

@@ -128,7 +128,7 @@ impl Writer<'_> {
         let stamp = halite_ipc::stamp_now(self.config.salt_series.stamp_style());
         load.set("_stamp", stamp);
         let store = self.config.job_cache;
-        if let Err(e) = returns::hand_in(&*self.jobs, &mut self.bus, store, jid, id, load) {
+        if let Err(e) = returns::store_and_fire(&*self.jobs, &mut self.bus, store, jid, id, load) {
             log::error!("the return of {id} for the job {jid} cannot be stored: {e}");
         }
     }

@@ -10,7 +10,7 @@ use halite_client::keys::{
 };
 use halite_client::local::calling_user;
 use halite_config::{MasterConfig, load_master};
-use halite_master::give_logs;
+use halite_master::chown_logs;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::keys::KeyState;
 use halite_sys::process::{drop_privileges, user_name};
@@ -91,7 +91,7 @@ fn become_user(options: &Options, config: &MasterConfig) -> Result<(), (String, 
     }
     if root && *user == config.user {
         // Before the master's first start they are still root's.
-        give_logs(config).map_err(|e| (format!("the master's log files: {e}"), 1))?;
+        chown_logs(config).map_err(|e| (format!("the master's log files: {e}"), 1))?;
     }
     drop_privileges(user).map_err(|e| {
         let status = if e.kind() == io::ErrorKind::NotFound {

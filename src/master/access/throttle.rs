@@ -1,21 +1,21 @@
-//! Slows down guessing of passwords. Pure, without a clock of its own.
+//! Slows down password guessing. Pure: time is passed in.
 //!
-//! Counted per system, user and address, so that nobody can lock out a user elsewhere, nor other
+//! Failures are counted per system, user and address, so that nobody can lock out a user elsewhere, or other
 //! users of the same host.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Failures that cost nothing.
+/// Number of failures without a penalty.
 const FREE: u32 = 5;
-/// Longest time for which further attempts are refused unasked.
+/// Longest time for which further attempts are refused without a check.
 const LONGEST: Duration = Duration::from_secs(60);
-/// After this a failure is forgotten.
+/// Failures are forgotten after this time.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Entries held; the oldest gives way.
+/// Most entries; the oldest is removed.
 const HELD: usize = 10_000;
 
-/// Who tries: system, user, address.
+/// The source of attempts: system, user, address.
 pub type Who = (String, String, String);
 
 struct Failures {
@@ -32,14 +32,14 @@ impl Failures {
     }
 }
 
-/// Failed attempts of late.
+/// Recent failed attempts.
 #[derive(Default)]
 pub struct Throttle {
     failures: HashMap<Who, Failures>,
 }
 
 impl Throttle {
-    /// Whether an attempt may be made now; if not, in how many seconds.
+    /// Whether an attempt is allowed now; if not, in how many seconds.
     pub fn admit(&self, who: &Who, now: Instant) -> Result<(), u64> {
         let Some(failures) = self.failures.get(who) else {
             return Ok(());
@@ -51,7 +51,7 @@ impl Throttle {
         }
     }
 
-    /// An attempt has failed.
+    /// Records a failed attempt.
     pub fn failed(&mut self, who: Who, now: Instant) {
         let known = self.failures.contains_key(&who);
         if !known && self.failures.len() >= HELD {
@@ -68,7 +68,7 @@ impl Throttle {
         failures.last = now;
     }
 
-    /// An attempt has succeeded.
+    /// Records a successful attempt.
     pub fn succeeded(&mut self, who: &Who) {
         self.failures.remove(who);
     }
