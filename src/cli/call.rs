@@ -421,7 +421,7 @@ impl MasterConnection {
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {
-        pillar::of_minion(&mut self.channel, grains, template_functions)?.ok_or_else(interrupted)
+        pillar::fetch_or_compile(&mut self.channel, grains, template_functions)?.ok_or_else(interrupted)
     }
 
     /// Gives the result to the master; what comes of it does not change the call's own outcome.

@@ -134,7 +134,7 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         }
         send_to_returners(config, &returners, jid, &ret);
     }
-    if spec.return_job != ReturnJob::Untold {
+    if spec.return_job != ReturnJob::Discarded {
         Bus::new(config).fire("__schedule_return", ret);
     }
 }
@@ -220,7 +220,7 @@ fn runner_function(
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::own(config);
     launch.user = USER.to_owned();
-    launch.keep = spec.return_job == ReturnJob::Kept;
+    launch.keep = spec.return_job == ReturnJob::Cached;
     let function = runner::find(name);
     match runner::run_as(&mut context, name, function, Ok(args), &launch) {
         Ok(ran) => Ok((ran.to_value(), context.run.retcode)),

@@ -11,7 +11,7 @@ use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_channel::{MinionError, STACK};
 use halite_config::MinionConfig;
 use halite_modules::execution::template_functions;
-use halite_modules::pillar::of_minion;
+use halite_modules::pillar::fetch_or_compile;
 use halite_transport::sockets::Context;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
@@ -123,7 +123,7 @@ pub fn open(
         )?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
-            match of_minion(&mut channel, grains, template_functions) {
+            match fetch_or_compile(&mut channel, grains, template_functions) {
                 Ok(Some(pillar)) => {
                     return Ok(Some(Opened {
                         credentials,

@@ -23,7 +23,7 @@ use halite_config::MinionConfig;
 use halite_config::paths::minion::cache;
 use halite_crypto::PublicKey;
 use halite_modules::execution::template_functions;
-use halite_modules::pillar::of_minion;
+use halite_modules::pillar::fetch_or_compile;
 use halite_wire::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -433,7 +433,7 @@ impl MasterConnection {
         self.shared.run_aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(MinionError::from)
-                .and_then(|mut channel| of_minion(&mut channel, &grains, template_functions));
+                .and_then(|mut channel| fetch_or_compile(&mut channel, &grains, template_functions));
             match pillar {
                 Ok(pillar) => Some(LoopEvent::Pillar(index, pillar)),
                 Err(e) => {

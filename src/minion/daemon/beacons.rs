@@ -34,14 +34,14 @@ impl Minion {
             Some(LoopEvent::Seen(Box::new(Seen { watcher, events })))
         });
         if !begun {
-            self.beacon_runner.beacons.seen();
+            self.beacon_runner.beacons.finish_poll();
         }
     }
 
     /// Fires the events of beacons on the local bus and to the masters.
     pub(super) fn beacons_polled(&mut self, seen: Seen) {
         let Seen { watcher, events } = seen;
-        self.beacon_runner.beacons.seen();
+        self.beacon_runner.beacons.finish_poll();
         self.beacon_runner.watcher = Some(watcher);
         if !events.is_empty() {
             // Other listeners of the local bus get it; the daemon does not receive what it fires itself.

@@ -5,7 +5,7 @@
 //! [`schedule`](halite_schedule).
 
 use halite_config::{MinionConfig, SaltSeries};
-use halite_schedule::{GLOBAL, Schedule, Spec};
+use halite_schedule::{GLOBAL_KEYS, Schedule, Spec};
 use halite_sys::daemon::write_atomic;
 use halite_wire::{Map, Value, yaml};
 use jiff::civil::DateTime;
@@ -120,7 +120,7 @@ impl Timetable {
     fn rebuild(&mut self) {
         let mut all = self.all();
         for (name, data) in &mut all.0 {
-            let global = name.as_str().is_some_and(|n| GLOBAL.contains(&n));
+            let global = name.as_str().is_some_and(|n| GLOBAL_KEYS.contains(&n));
             let Value::Map(data) = data else {
                 continue;
             };
@@ -301,7 +301,7 @@ impl Timetable {
             let Value::Map(data) = data else {
                 continue;
             };
-            if GLOBAL.contains(&name) {
+            if GLOBAL_KEYS.contains(&name) {
                 continue;
             }
             if !data.contains("name") {
