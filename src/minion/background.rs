@@ -5,7 +5,7 @@ use halite_channel::FatalError;
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
-use halite_channel::requester::{Answer, Requester};
+use halite_channel::requester::{RequestResult, Requester};
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_channel::{MinionError, STACK};
@@ -153,7 +153,7 @@ pub fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
     let timeout = Duration::from_secs(config.auth_timeout.max(1));
     let mut requester = Requester::new(&shared.context, config, url);
     matches!(
-        requester.ask(&body, timeout, &shared.stop, None),
-        Ok(Answer::Bytes(_))
+        requester.request(&body, timeout, &shared.stop, None),
+        Ok(RequestResult::Bytes(_))
     )
 }

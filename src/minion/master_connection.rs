@@ -15,9 +15,9 @@ use halite_channel::channel::Channel;
 use halite_channel::interrupt::Stop;
 use halite_channel::link::{JobCredentials, export};
 use halite_channel::master_search::Reason;
-use halite_channel::publication::{Jids, Job, Received, Receiver};
+use halite_channel::publication::{Job, Received, Receiver, RecentJids};
 use halite_channel::rekey;
-use halite_channel::session::{Credentials, Session, share};
+use halite_channel::session::{Credentials, Session, random_share};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_config::paths::minion::cache;
@@ -50,7 +50,7 @@ pub struct MasterConnection {
     subscriber: Option<Subscriber>,
     publish_url: String,
     receiver: Option<Receiver>,
-    jids: Jids,
+    jids: RecentJids,
     /// What the master knows about us, for matching targets.
     pub me: Identity,
     outbox: Outbox,
@@ -85,7 +85,7 @@ impl MasterConnection {
         config: Arc<MinionConfig>,
         grains: &Arc<Map>,
         shared: &Shared,
-        jids: &Jids,
+        jids: &RecentJids,
         alone: bool,
     ) -> Result<MasterConnection, MinionError> {
         let session = Session::new(config.clone(), grains, &shared.context, false)?;
@@ -93,7 +93,7 @@ impl MasterConnection {
         let spool = spool(&config, alone, index);
         let (sender, outbox) =
             ReturnSender::new(&session, spool, shared.stop.clone(), &shared.wake)?;
-        session.announce_to(&shared.wake);
+        session.wake_on_new_keys(&shared.wake);
         let raised = shared.clone();
         std::thread::Builder::new()
             .name("return_sender".into())
@@ -194,7 +194,7 @@ impl MasterConnection {
         match &mut self.receiver {
             Some(receiver) => {
                 receiver.rekey(&credentials.aes, verifier);
-                receiver.follow(&credentials.next);
+                receiver.set_next_keys(&credentials.next);
             }
             None => {
                 let receiver =
@@ -314,7 +314,7 @@ impl MasterConnection {
                 // The last fifth is for minions whose request takes a while.
                 let within = Duration::from_secs(within).min(LONGEST).mul_f64(0.8);
                 log::debug!("the key of publications changes");
-                self.fetch = Some(Instant::now() + share(within));
+                self.fetch = Some(Instant::now() + random_share(within));
             }
             Received::Unknown if may_renew => {
                 log::info!("a publication was encrypted with an unknown key; getting new keys");
@@ -386,7 +386,7 @@ impl MasterConnection {
             let signed_in = present.signed_in > self.generation;
             self.generation = present.generation;
             let other = signed_in && receiver.rekey(&present.aes, verifier(&self.config, &present));
-            let other = receiver.follow(present.keys()) || other;
+            let other = receiver.set_next_keys(present.keys()) || other;
             self.fruitless = (!other).then(Instant::now);
             if present.publish_url != self.publish_url {
                 // The sign-in went to another master of the list.

@@ -50,7 +50,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
         Some(&plan.stop),
     )?;
     let wake = Waker::new()?;
-    session.announce_to(&wake);
+    session.wake_on_new_keys(&wake);
     let alarm = FatalError::new(&wake);
     let over = Arc::new(AtomicBool::new(false));
     let channel = Channel::new(session, plan.stop.clone())?;

@@ -20,7 +20,7 @@ use halite_channel::FatalError;
 use halite_channel::MinionError;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
-use halite_channel::publication::Jids;
+use halite_channel::publication::RecentJids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
 use halite_modules::grains::all_grains;
@@ -133,7 +133,7 @@ impl Minion {
     ) -> Result<Minion, MinionError> {
         let mut jobs = Jobs::new(&config, start.log, start.title, grains.clone());
         jobs.let_outlive();
-        let jids = Jids::new(config.minion_jid_queue_hwm as usize);
+        let jids = RecentJids::new(config.minion_jid_queue_hwm as usize);
         let configs = line_configs(&config);
         let alone = configs.len() == 1;
         let mut lines = Vec::new();

@@ -241,7 +241,7 @@ impl Jobs {
         let Origin::Master(line) = origin else {
             return None;
         };
-        let kept = self.queue(*line).put(job);
+        let kept = self.queue(*line).store(job);
         kept.map_err(|e| log::error!(jid:% = job.jid; "job {} waits in memory only: {e}", job.jid))
             .ok()
     }
@@ -256,7 +256,7 @@ impl Jobs {
         if std::mem::replace(&mut self.view_mut(line).resumed, true) {
             return;
         }
-        for (job, file) in self.queue(line).kept() {
+        for (job, file) in self.queue(line).load() {
             log::info!(jid:% = job.jid; "job {} has waited since an earlier process", job.jid);
             self.waiting.push_back(Waiting {
                 job,

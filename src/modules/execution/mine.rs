@@ -272,7 +272,7 @@ fn send_to_master(ctx: &Context, load: Map) -> Result {
 }
 
 fn is_local(ctx: &Context) -> bool {
-    ctx.opts.str("file_client") == Some("local") || !ctx.master.is_there()
+    ctx.opts.str("file_client") == Some("local") || !ctx.master.has_master()
 }
 
 /// The file of stock's `data` module.

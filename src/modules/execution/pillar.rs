@@ -168,7 +168,7 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
 /// Without a master connection, the pillar the minion already has.
 fn compile(call: &Call<'_>, query: &PillarQuery) -> Result<Map> {
     let ctx = call.ctx;
-    if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
+    if !ctx.master.has_master() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
     }
     pillar::compile_fresh(ctx, query, super::template_functions)
