@@ -30,9 +30,9 @@ pub fn migrate_file(path: &Path, role: Role) -> Result<MigratedFile, ConfigError
     let (text, value, spots) = read_with_places(path)?;
     // Line -> the remark for it, and whether the option is commented out.
     let mut marks: BTreeMap<usize, Option<(String, bool)>> = BTreeMap::new();
-    for spot in spots.iter().filter(|s| s.way.len() == 1) {
-        let value = value.as_map().and_then(|map| map.get(&spot.way[0]));
-        let remark = value.and_then(|value| remark(&spot.way[0], value, role));
+    for spot in spots.iter().filter(|s| s.path.len() == 1) {
+        let value = value.as_map().and_then(|map| map.get(&spot.path[0]));
+        let remark = value.and_then(|value| remark(&spot.path[0], value, role));
         marks.insert(spot.line, remark);
     }
     let mut out = format!(

@@ -76,7 +76,8 @@ impl FileVersion {
 /// Whether the time stamp is so recent that another change could leave it as it is.
 fn is_recent(meta: &fs::Metadata) -> bool {
     let age = |at: SystemTime| SystemTime::now().duration_since(at).unwrap_or_default();
-    meta.modified().is_ok_and(|at| age(at) < TIMESTAMP_RESOLUTION)
+    meta.modified()
+        .is_ok_and(|at| age(at) < TIMESTAMP_RESOLUTION)
 }
 
 struct CachedFile {

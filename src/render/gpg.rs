@@ -303,7 +303,10 @@ mod tests {
             "text",
             "[GNUPG:] DECRYPTION_OKAY\n[GNUPG:] ERRSIG"
         )));
-        assert!(!is_decrypted(&output("text", "[GNUPG:] DECRYPTION_FAILED\n")));
+        assert!(!is_decrypted(&output(
+            "text",
+            "[GNUPG:] DECRYPTION_FAILED\n"
+        )));
         assert!(!is_decrypted(&output("", "[GNUPG:] DECRYPTION_OKAY\n")));
     }
 
