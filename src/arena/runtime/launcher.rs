@@ -1,4 +1,4 @@
-//! Fetches and starts modules beside the loop, which waits for nothing of this.
+//! Fetches and starts modules in threads of their own, so that the loop never waits for them.
 
 use super::board::{Board, News};
 use super::engine::{Engine, Host};
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex};
 
 /// Modules that are fetched and started at the same time.
 const THREADS: usize = 4;
-/// Modules that may wait to be fetched, from the master or from elsewhere.
+/// Modules that may be queued, for files from the master and for others each.
 const WAITING: usize = 4096;
 
-/// What the threads share.
+/// State shared by the threads.
 struct Shop {
     engine: Arc<dyn Engine>,
     board: Arc<Board>,
@@ -29,15 +29,15 @@ struct Shop {
 pub(super) struct Launcher {
     shop: Arc<Shop>,
     orders: Sender<Launch>,
-    /// Those whose files come from the master.
+    /// The queue of modules whose files come from the master.
     salted: Sender<Launch>,
 }
 
 impl Launcher {
-    /// Starts the threads; they end with this value.
+    /// Starts the threads; they stop when this value is dropped.
     ///
     /// # Errors
-    /// There cannot be more threads.
+    /// No more threads can be created.
     pub fn new(
         engine: Arc<dyn Engine>,
         board: Arc<Board>,
@@ -53,7 +53,7 @@ impl Launcher {
             news,
             wanted: Mutex::default(),
         });
-        // The master is asked for one file after the other; while it is silent, all others go on.
+        // Files are requested from the master one after the other; while it is silent, all others go on.
         let queues = std::iter::repeat_n(taken, THREADS).chain([from_master]);
         for taken in queues {
             let shop = shop.clone();
@@ -68,7 +68,7 @@ impl Launcher {
         })
     }
 
-    /// Takes an order; how it went comes as news. `false`: there is no room for more.
+    /// Queues a launch; the result arrives as news. `false` if the queue is full.
     pub fn order(&self, launch: Launch) -> bool {
         let serial = launch.serial;
         lock(&self.shop.wanted).insert(serial);
@@ -85,7 +85,7 @@ impl Launcher {
         }
     }
 
-    /// A launch is not wanted any more. Whether that is in time; if so, no news of it come, else they do.
+    /// Cancels a launch. `true` if that was in time: there will be no result. Else there will be one.
     pub fn cancel(&self, serial: u64) -> bool {
         lock(&self.shop.wanted).remove(&serial)
     }
@@ -102,7 +102,7 @@ impl Shop {
         }
     }
 
-    /// How it went; `None` if it was cancelled.
+    /// The result of a launch; `None` if it was cancelled.
     fn start(&self, launch: Launch) -> Option<Result<(), String>> {
         let Launch {
             serial,
@@ -115,7 +115,7 @@ impl Shop {
         }
         let most = spec.limits.code;
         let fetched = guarded("fetching", || self.fetcher.fetch(&address, most, &wanted));
-        // From here on it cannot be cancelled; what is started now can be ended.
+        // From here on it cannot be cancelled; a module that is started now can be ended.
         if !lock(&self.wanted).remove(&serial) {
             return None;
         }
@@ -140,7 +140,7 @@ impl Shop {
     }
 }
 
-/// Does something that may fail by a fault of this program: that is an error too, or nobody would ever be told.
+/// Turns a panic into an error: without a result nobody would ever be answered.
 fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let done = catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|_| Err(format!("{what} failed by a fault of this program")))
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Starts a module for each word that it gets; what is no module it refuses.
+    /// Starts a module for each message on the channel; refuses anything that is not a module.
     struct Slow(Receiver<()>);
 
     impl Engine for Slow {
@@ -251,7 +251,7 @@ mod tests {
         };
         let engine = Arc::new(Slow(words));
         let launcher = Launcher::new(engine, board.clone(), fetcher, sender).unwrap();
-        // All threads have one in hand: the next one waits.
+        // All threads are busy: the next launch waits.
         for serial in 1..=4 {
             assert!(launcher.order(launch(serial, "a.wasm")));
         }

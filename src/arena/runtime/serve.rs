@@ -1,4 +1,4 @@
-//! The loop of a runtime: what is heard, what modules tell, and the clock.
+//! The loop of a runtime: handles messages, news of modules, and timers.
 
 use super::board::{Board, Broker, News, Streams};
 use super::engine::{Engine, Limits};
@@ -20,24 +20,24 @@ use std::io::{self, Read};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Messages and news that may wait for the loop.
+/// Messages and news that may be queued for the loop.
 const QUEUE: usize = 10_000;
-/// Publications that may wait to be sent.
+/// Publications that may be queued for sending.
 const WAITING: usize = 10_000;
-/// Publications that may wait before modules have to.
+/// Publications queued before modules have to wait.
 const MODULES_WAITING: usize = 2000;
-/// Bytes of them.
+/// Their size in bytes.
 const MODULES_OCTETS: usize = 4 << 20;
-/// Bytes of a packet beside its payload.
+/// Size limit of a packet without its payload, in bytes.
 const HEAD: usize = 16 << 10;
-/// How soon what had no room is tried again.
+/// How soon a message that had no room is retried.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often it is looked whether the last words have arrived.
+/// How often to check whether the last messages were delivered.
 const LOOK: Duration = Duration::from_millis(10);
-/// What is offered beside what the engine does: modules of one process hear each other without the broker.
+/// Offered in addition to the engine's apis: modules of one process receive each other's messages without the broker.
 const LOOPBACK: &str = "loopback";
 
-/// The connection, as long as there is one: modules may outlive it by a moment.
+/// The connection, while there is one: modules may outlive it by a moment.
 struct Line(RwLock<Option<Mqtt>>);
 
 impl Line {
@@ -46,7 +46,7 @@ impl Line {
         mqtt.as_ref().map_or(otherwise, work)
     }
 
-    /// What the runtime says itself does not wait behind what its modules say.
+    /// The runtime's own messages do not wait behind those of its modules.
     fn publish_first(&self, what: Publication) -> Result<(), Unsent> {
         self.with(Err(Unsent::Full), |mqtt| mqtt.publish_first(what))
     }
@@ -60,7 +60,7 @@ impl Line {
 impl Broker for Line {
     fn has_room(&self, octets: usize) -> bool {
         let (count, waiting) = self.with((MODULES_WAITING, 0), Mqtt::waiting);
-        // One of any size finds room where nothing waits.
+        // If nothing is queued, a message of any size fits.
         let fits = waiting == 0 || waiting.saturating_add(octets) <= MODULES_OCTETS;
         count < MODULES_WAITING && fits
     }
@@ -78,11 +78,10 @@ impl Broker for Line {
     }
 }
 
-/// Serves until it is told to stop by a signal or by the orchestrator. The service manager is told how it
-/// stands, and of progress.
+/// Runs until a signal or the orchestrator stops it. Reports status and progress to the service manager.
 ///
 /// # Errors
-/// The configuration asks for what there is not, nothing can be kept, or no connection can ever come about.
+/// The configuration requires something unavailable, nothing can be stored, or the connection settings cannot work.
 pub fn run(
     config: &RuntimeConfig,
     engine: &Arc<dyn Engine>,
@@ -136,7 +135,8 @@ pub fn run(
         Some(mqtt) if said => mqtt.close(patience),
         Some(mqtt) => {
             log::warn!("not all could be said; the broker tells that the runtime is gone");
-            // The broker is told no goodbye, so that it sends the will. The connection ends with the process, which is now.
+            // No DISCONNECT is sent, so that the broker publishes the will. The connection is closed when the process
+            // exits, which is now.
             std::mem::forget(mqtt);
         }
         None => {}
@@ -149,12 +149,12 @@ struct Loop {
     board: Arc<Board>,
     launcher: Launcher,
     line: Arc<Line>,
-    /// What must be said and had no room yet.
+    /// Messages that must be sent and had no room yet.
     owed: VecDeque<Publication>,
     lost: u64,
-    /// Messages without room that were told of.
+    /// Dropped messages that were reported.
     dropped: u64,
-    /// Filters that the broker does not let us hear.
+    /// Filters that the broker rejected.
     denied: u64,
     over: bool,
 }
@@ -207,7 +207,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Messages that came faster than they could be taken are told of a few times, not a million.
+    /// Reports incoming messages that were dropped: a few times, not a million.
     fn count(&mut self) {
         let dropped = self.line.with(0, Mqtt::dropped);
         if dropped >= self.dropped.saturating_mul(2).max(1) {
@@ -235,7 +235,7 @@ impl Loop {
                 self.session.down();
             }
             Heard::Denied(filter, why) => {
-                // Modules open as many as they like.
+                // Modules open as many topics as they like.
                 self.denied += 1;
                 if self.denied.is_power_of_two() {
                     log::error!(
@@ -284,7 +284,8 @@ impl Loop {
         }
     }
 
-    /// Something must be said. Only a flood of requests that cannot be followed, while nothing can be sent, comes to the bound.
+    /// Queues a message that must be sent. The limit is only reached by a flood of invalid requests while nothing can
+    /// be sent.
     fn owe(&mut self, publication: Publication) {
         if self.owed.len() < WAITING {
             self.owed.push_back(publication);
@@ -297,7 +298,8 @@ impl Loop {
         self.pay();
     }
 
-    /// Sends what is owed until the broker has all of it. `false`: until then there was no time.
+    /// Sends the queued messages until the broker has acknowledged all of them. `false` if that was not done by
+    /// `until`.
     fn farewell(&mut self, until: Instant) -> bool {
         loop {
             self.pay();
@@ -312,7 +314,7 @@ impl Loop {
         }
     }
 
-    /// Sends what is owed, as far as there is room.
+    /// Sends queued messages, as far as there is room.
     fn pay(&mut self) {
         while let Some(publication) = self.owed.front() {
             match self.line.publish_first(publication.clone()) {
@@ -328,7 +330,7 @@ impl Loop {
     }
 }
 
-/// What tells of TERM and INT. The thread ends with the process.
+/// Reports TERM and INT. The thread stops with the process.
 fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
     let (sender, receiver): (Sender<()>, _) = bounded(1);
     let mut signals = stop.descriptor()?;
@@ -413,13 +415,13 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
     })
 }
 
-/// All apis that there are.
+/// All available apis.
 fn there(engine: &dyn Engine) -> Vec<String> {
     let all = engine.apis().iter().copied().chain([LOOPBACK]);
     all.map(str::to_owned).collect()
 }
 
-/// Limits of the configuration as an engine takes them.
+/// The limits of the configuration in the form that an engine takes.
 pub fn module_limits(limits: &ModuleLimits) -> Limits {
     Limits {
         memory: limits.memory,
@@ -433,7 +435,7 @@ pub fn module_limits(limits: &ModuleLimits) -> Limits {
     }
 }
 
-/// Bytes of the largest message that any module may send.
+/// Size of the largest message that any module may send, in bytes.
 fn largest(offers: &[Offer]) -> usize {
     offers
         .iter()
@@ -486,7 +488,7 @@ mod tests {
     use std::path::Path;
 
     fn line() -> Line {
-        // Nobody is there, so that all of it waits.
+        // Nobody is connected, so everything is queued.
         let options = map! {"servers" => vec!["127.0.0.1:1".to_owned()]};
         let config = RuntimeConfig::from_map(options, Path::new("/nonexistent")).unwrap();
         let (heard, _) = bounded(QUEUE);
@@ -519,7 +521,7 @@ mod tests {
             large.publish(said(1 << 20)).unwrap();
         }
         assert!(!large.has_room(1));
-        // Without a connection there is none.
+        // Without a connection there is no room.
         drop(large.take());
         assert!(!large.has_room(1));
     }

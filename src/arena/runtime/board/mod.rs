@@ -1,8 +1,8 @@
-//! What modules of this process hear and say: channels, standard streams, and the loopback between modules (seed 003; reference,
-//! section 6).
+//! Messages of this process's modules: channels, standard streams, and the loopback between modules (seed 003;
+//! reference, section 6).
 //!
-//! Each topic is subscribed to once, however many modules read it, and never hears what this process publishes itself; a message
-//! of a module goes to the other modules here directly.
+//! Each topic is subscribed to once, however many modules read it, without messages published by this process; a
+//! message of a module is delivered to the other modules here directly.
 
 use super::engine::{End, Figures, Host, Running};
 use crate::mqtt::{Publication, Qos, Unsent};
@@ -17,25 +17,26 @@ use std::sync::{Arc, Mutex};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of output that are published at once.
+/// Bytes of output per message.
 const PIECE: usize = 64 << 10;
 
-/// The broker, as far as modules need it. None of this waits.
+/// The part of the broker's connection that modules need. Nothing here blocks.
 pub(super) trait Broker: Send + Sync {
-    /// Whether a module may publish so many bytes now. Less has room for modules than for all else.
+    /// Whether a module may publish this many bytes now. Modules get less room than other messages.
     fn has_room(&self, octets: usize) -> bool;
-    /// Publishes, or says why not.
+    /// Publishes a message; returns why not if it cannot.
     fn publish(&self, what: Publication) -> Result<(), Unsent>;
-    /// Hears a topic, but not what is published from here.
+    /// Subscribes to a topic, without messages published by this process.
     fn subscribe(&self, topic: &str);
-    /// Hears it no longer.
+    /// Unsubscribes from a topic.
     fn unsubscribe(&self, topic: &str);
 }
 
 /// Topics of standard streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streams {
-    /// `stdio/{module}` for all; a user property `stream` tells them apart. Input may come on `io/{module}/stdin` as well.
+    /// `stdio/{module}` for all; the user property `stream` names the stream. Input may also arrive on
+    /// `io/{module}/stdin`.
     One,
     /// `io/{module}/stdin`, `stdout` and `stderr`.
     Each,
@@ -44,13 +45,13 @@ pub(super) enum Streams {
 /// News of modules, for the loop.
 #[derive(Debug)]
 pub(super) enum News {
-    /// A launch has come to its end.
+    /// Result of a launch.
     Launched(Uuid, u64, Result<(), String>),
     /// A module has ended.
     Ended(Uuid, End),
 }
 
-/// What a module does with a topic.
+/// How a module uses a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Channel,
@@ -63,7 +64,7 @@ struct Table {
     modules: HashMap<Uuid, (u64, Option<Arc<dyn Running>>)>,
     /// The number of the latest one.
     latest: u64,
-    /// Who hears a topic, and how often it has opened it.
+    /// Which modules read a topic, and how often each has opened it.
     topics: BTreeMap<String, BTreeMap<(Uuid, Use), u32>>,
 }
 
@@ -95,7 +96,8 @@ impl Board {
         }
     }
 
-    /// A module is about to be started: the number by which it is told from others of the same uuid.
+    /// Registers a module that is about to start; returns a number that distinguishes it from others with the same
+    /// uuid.
     pub fn expect(&self, module: &Uuid) -> u64 {
         let mut table = lock(&self.table);
         table.latest += 1;
@@ -104,14 +106,15 @@ impl Board {
         number
     }
 
-    /// It runs; with `stdin` it hears its standard input. Nothing if it has ended already, even if another one has taken its place.
+    /// Registers a running module; with `stdin` it reads its standard input. Does nothing if it has ended already,
+    /// even if another one has taken its place.
     pub fn attach(&self, module: &Uuid, number: u64, running: Arc<dyn Running>, stdin: bool) {
         let mut table = lock(&self.table);
         let Some((_, slot)) = table.modules.get_mut(module).filter(|(n, _)| *n == number) else {
             return;
         };
         *slot = Some(running);
-        // Whoever writes to it may know either topic.
+        // Peers that write to it may know either topic.
         for stream in [Stream::Stdin, Stream::Both] {
             if stdin && (stream == Stream::Stdin || self.streams == Streams::One) {
                 let place = Place::Stdio(module.clone(), stream);
@@ -121,7 +124,7 @@ impl Board {
         }
     }
 
-    /// It has ended, or could not be started.
+    /// Removes a module that has ended or could not be started.
     pub fn detach(&self, module: &Uuid) {
         let mut table = lock(&self.table);
         table.modules.remove(module);
@@ -134,13 +137,13 @@ impl Board {
             }
             !uses.is_empty()
         });
-        // Under the lock, so that the broker is told in the order in which it happened.
+        // Under the lock, so that subscriptions reach the broker in the right order.
         for topic in silent {
             self.broker.unsubscribe(&topic);
         }
     }
 
-    /// A module that runs.
+    /// Finds a running module.
     pub fn running(&self, module: &Uuid) -> Option<Arc<dyn Running>> {
         let table = lock(&self.table);
         table
@@ -149,19 +152,19 @@ impl Board {
             .and_then(|(_, running)| running.clone())
     }
 
-    /// What a module has used so far.
+    /// The resources used by a module so far.
     pub fn figures(&self, module: &Uuid) -> Option<Figures> {
         self.running(module).map(|running| running.figures())
     }
 
-    /// A message came in from the broker.
+    /// Delivers a message from the broker.
     pub fn heard(&self, topic: &str, payload: &Bytes) {
         self.spread(topic, payload, None);
     }
 
-    /// Gives a message to all modules that hear its topic, but one.
+    /// Delivers a message to all modules that read its topic, except one.
     fn spread(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
-        // Without the lock: whoever hears may speak.
+        // Not under the lock: a module that receives may publish.
         for (running, what) in self.hearers(topic, except) {
             match what {
                 Use::Channel => running.deliver(topic, payload),
@@ -170,7 +173,7 @@ impl Board {
         }
     }
 
-    /// The modules that hear a topic, but for one.
+    /// The modules that read a topic, except one.
     fn hearers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, Use)> {
         let table = lock(&self.table);
         let Some(uses) = table.topics.get(topic) else {
@@ -184,7 +187,7 @@ impl Board {
         others.filter_map(running).collect()
     }
 
-    /// Gives what a module said to the others here that hear it; mostly there are none, and nothing is copied.
+    /// Delivers a module's message to others here that read the topic; usually there are none, and nothing is copied.
     fn spread_own(&self, module: &Uuid, topic: &str, payload: &[u8]) {
         if !self.hearers(topic, Some(module)).is_empty() {
             self.spread(topic, &Bytes::copy_from_slice(payload), Some(module));
@@ -218,7 +221,7 @@ impl Board {
         }
     }
 
-    /// The topic of a stream of a module.
+    /// The topic of a module's stream.
     fn stream(&self, module: &Uuid, stream: Stream) -> String {
         let stream = match self.streams {
             Streams::One => Stream::Both,
@@ -228,7 +231,7 @@ impl Board {
         self.topics.topic(&place).to_string()
     }
 
-    /// Something was lost; a flood is told a few times, not a million.
+    /// Logs a loss; a flood is logged a few times, not a million.
     fn lost(&self, module: &Uuid, what: &str) {
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
         if (before + 1).is_power_of_two() {
@@ -241,7 +244,7 @@ impl Board {
 }
 
 impl Host for Board {
-    /// It is one, and none of the orchestrator's.
+    /// It is a valid topic, and not one of the orchestrator's.
     fn allows(&self, topic: &str) -> bool {
         topic.parse::<Topic>().is_ok() && !self.topics.is_reserved(topic)
     }
@@ -251,7 +254,7 @@ impl Host for Board {
             self.lost(module, "a message to a topic that is not for modules");
             return true;
         }
-        // Asked before anything is copied: a module that has to wait asks again and again.
+        // Check before copying anything: a module that has to wait tries again and again.
         if !self.broker.has_room(payload.len()) {
             return false;
         }

@@ -1,9 +1,9 @@
-//! Paths that a module opens: which channel they mean, and what looks like a folder. There is nothing else to open.
+//! Paths that a module opens: the channels they refer to, and the directories above these. Nothing else can be opened.
 
 use crate::wire::{Channel, Mode};
 use std::sync::Arc;
 
-/// What is at a path.
+/// What a path refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A channel.
@@ -13,13 +13,14 @@ pub(super) enum Place {
         /// What the module may do with it.
         mode: Mode,
     },
-    /// `/`, `/ch`, or the beginning of the path of a channel.
+    /// A directory: `/`, `/ch`, or a parent of a channel's path.
     Folder,
     /// Nothing.
     Nothing,
 }
 
-/// A path below a folder, without empty parts, `.` and `..`; empty is the root. `None`: it leads above the root, or is none.
+/// A path relative to a directory, without empty parts, `.` and `..`; the root is empty. `None` if it leads above the
+/// root or is not valid.
 pub(super) fn join(base: &str, path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains('\0') {
         return None;
@@ -35,7 +36,7 @@ pub(super) fn join(base: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// What is at a path as [`join`] returns it.
+/// What a path returned by [`join`] refers to.
 pub(super) fn find(channels: &[Channel], path: &str) -> Place {
     if let Some((channel, topic)) = Channel::resolve(channels, path) {
         return Place::Channel {

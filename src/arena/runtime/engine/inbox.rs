@@ -1,4 +1,5 @@
-//! What the outside world and the thread of a module share: messages that wait to be read, the wish to end, and figures.
+//! State shared by the thread of a module and the rest of the program: unread messages, the request to end, and usage
+//! figures.
 
 use super::{Figures, Limits};
 use bytes::Bytes;
@@ -8,26 +9,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Something that is read: an open channel, or standard input.
+/// A reader: an open channel, or standard input.
 pub(super) type ReaderId = u32;
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Waited<T> {
-    /// What was waited for is there.
+    /// The thing waited for.
     Ready(T),
-    /// The time is over.
+    /// Timed out.
     Late,
-    /// The module is to end.
+    /// The module must end.
     Stopped,
 }
 
-/// What a reader finds.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A message, or as much of it as was asked for.
+    /// A message, or as much of it as was requested.
     Data(Bytes),
-    /// Nothing more will come.
+    /// End of file.
     End,
 }
 
@@ -35,7 +36,7 @@ pub(super) enum Found {
 pub(super) struct Inbox {
     inner: Mutex<Inner>,
     woken: Condvar,
-    /// Something has been read.
+    /// Signalled when something has been read.
     read: Condvar,
     busy: AtomicU64,
     memory: AtomicU64,
@@ -55,16 +56,16 @@ struct Inner {
     largest: usize,
 }
 
-/// Messages for one reader, each with its number among all.
+/// Unread messages of one reader, each with its sequence number across all readers.
 struct Reader {
-    /// The topic; none is standard input.
+    /// The topic; `None` for standard input.
     topic: Option<Arc<str>>,
     queue: VecDeque<(u64, Bytes)>,
     ended: bool,
 }
 
 impl Inbox {
-    /// An inbox with these limits. Messages that wait may hold as many bytes together as the module has memory.
+    /// An inbox with these limits. Unread messages may take as many bytes in total as the module has memory.
     pub(super) fn new(limits: &Limits) -> Inbox {
         let inner = Inner {
             stop: false,
@@ -92,7 +93,7 @@ impl Inbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new reader of a topic; without a topic, of standard input.
+    /// Opens a reader of a topic, or of standard input if there is no topic.
     pub(super) fn open(&self, topic: Option<Arc<str>>) -> ReaderId {
         let mut inner = self.lock();
         let id = inner.next_reader;
@@ -106,7 +107,7 @@ impl Inbox {
         id
     }
 
-    /// Ends a reader and forgets what waits for it.
+    /// Closes a reader and drops its unread messages.
     pub(super) fn close(&self, id: ReaderId) {
         let mut inner = self.lock();
         if let Some(reader) = inner.readers.remove(&id) {
@@ -118,7 +119,8 @@ impl Inbox {
         self.read.notify_all();
     }
 
-    /// A message for all readers of a topic. Empty ones are passed over: read as nothing they would look like the end of a file.
+    /// Delivers a message to all readers of a topic. Empty messages are ignored: reading one would look like the end
+    /// of a file.
     pub(super) fn deliver(&self, topic: &str, payload: &Bytes) {
         let mut inner = self.lock();
         let same = |reader: &Reader| reader.topic.as_deref() == Some(topic);
@@ -130,7 +132,7 @@ impl Inbox {
         self.after(lost);
     }
 
-    /// Something for standard input; an empty message ends it.
+    /// Appends to standard input; an empty message ends it.
     pub(super) fn input(&self, data: &Bytes) {
         let mut inner = self.lock();
         let mut lost = 0;
@@ -145,7 +147,7 @@ impl Inbox {
         self.after(lost);
     }
 
-    /// Waits until standard input of so many bytes has room beside what waits already, or nobody reads it.
+    /// Waits until this many bytes of standard input fit beside the unread messages, or nobody reads it.
     pub(super) fn wait_for_room(&self, octets: usize) {
         let mut inner = self.lock();
         while !inner.stop && inner.reads_input() && !inner.has_room(octets) {
@@ -161,33 +163,34 @@ impl Inbox {
         self.woken.notify_all();
     }
 
-    /// Makes a reader's end of file known, once what waits has been read.
+    /// Marks a reader as ended: end of file once its unread messages were read.
     pub(super) fn end(&self, id: ReaderId) {
         self.lock().end(id);
         self.woken.notify_all();
         self.read.notify_all();
     }
 
-    /// The module is to end; whoever waits is woken.
+    /// Tells the module to end, and wakes it if it waits.
     pub(super) fn stop(&self) {
         self.lock().stop = true;
         self.woken.notify_all();
         self.read.notify_all();
     }
 
-    /// Whether the module is to end.
+    /// Whether the module must end.
     pub(super) fn stopped(&self) -> bool {
         self.lock().stop
     }
 
-    /// Takes up to `most` bytes of the oldest message of a reader; `None` if there is none yet. The end once the module is to end.
+    /// Takes up to `most` bytes of a reader's oldest message; `None` if there is none yet. End of file once the module
+    /// must end.
     pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<Found> {
         let found = self.lock().take(id, most);
         self.read.notify_all();
         found
     }
 
-    /// Waits until there is something for a reader, and takes it as [`Inbox::take`] does.
+    /// Waits until a reader has data, and takes it like [`Inbox::take`].
     pub(super) fn wait_take(&self, id: ReaderId, most: usize) -> Found {
         let found = self.wait(None, |inner| inner.take(id, most));
         self.read.notify_all();
@@ -197,7 +200,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until one of some readers has something, or has ended, or until a moment.
+    /// Waits until one of several readers has data or has ended, or until a point in time.
     pub(super) fn wait_any(&self, ids: &[ReaderId], until: Option<Instant>) -> Waited<()> {
         self.wait(until, |inner| {
             ids.iter()
@@ -206,7 +209,7 @@ impl Inbox {
         })
     }
 
-    /// Bytes that a read would find: of the oldest message, 0 at the end; `None` if it would wait.
+    /// Bytes available to a read: the rest of the oldest message, 0 at the end of file; `None` if it would block.
     pub(super) fn waiting(&self, id: ReaderId) -> Option<usize> {
         self.lock().waiting(id)
     }
@@ -239,25 +242,25 @@ impl Inbox {
         }
     }
 
-    /// Adds to the time that the interpreter has worked.
+    /// Adds to the time that the interpreter has run.
     pub(super) fn worked(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.busy.fetch_add(nanos, Relaxed);
     }
 
-    /// Sets the size of the linear memory.
+    /// Sets the size of the linear memory in bytes.
     pub(super) fn set_memory(&self, octets: u64) {
         self.memory.store(octets, Relaxed);
     }
 
-    /// A channel has been read or written now.
+    /// Records that a channel was read or written now.
     pub(super) fn touch(&self) {
         let millis = since_epoch().as_millis();
         self.active
             .store(u64::try_from(millis).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// What has been used so far.
+    /// The resources used so far.
     pub(super) fn figures(&self) -> Figures {
         let active = match self.active.load(Relaxed) {
             0 => None,
@@ -278,19 +281,19 @@ impl Inner {
         fitting.map(|(id, _)| *id).collect()
     }
 
-    /// Whether anybody reads standard input.
+    /// Whether standard input has a reader.
     fn reads_input(&self) -> bool {
         let reads = |reader: &Reader| reader.topic.is_none() && !reader.ended;
         self.readers.values().any(reads)
     }
 
-    /// Whether a message has room beside what waits.
+    /// Whether a message fits beside the unread ones.
     fn has_room(&self, octets: usize) -> bool {
         let octets = self.octets.saturating_add(octets as u64);
         self.messages < self.most_messages && octets <= self.most_octets
     }
 
-    /// Appends a message; how many were lost for it.
+    /// Appends a message; returns how many messages were dropped for it.
     fn push(&mut self, id: ReaderId, payload: &Bytes) -> u64 {
         if payload.is_empty() {
             return 0;

@@ -1,35 +1,35 @@
-//! Where the file of a module is.
+//! The addresses of modules' files.
 
 use crate::wire::ModulePath;
 
-/// Digits of a digest.
+/// Digits of a SHA-256 digest.
 const DIGITS: usize = 64;
 
-/// Where files of modules may come from.
+/// Allowed sources of modules' files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtime) struct Sources {
-    /// Whether there is a master to ask for `salt://`.
+    /// Whether a master is configured for `salt://`.
     pub salt: bool,
-    /// Hosts, in lower case, each with its port if it is another than usual.
+    /// Allowed hosts, in lower case, with a port unless it is the default one.
     pub hosts: Vec<String>,
 }
 
-/// An address that may be fetched from.
+/// An address that may be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Address {
-    /// `salt://...`, on the file server of the master.
+    /// `salt://...`, on the master's file server.
     Salt(String),
-    /// `http://...` or `https://...` without fragment, and the SHA-256 of the file in hexadecimal digits.
+    /// `http://...` or `https://...` without fragment, and the SHA-256 of the file as hexadecimal digits.
     Web(String, String),
     /// A file below the directory of modules.
     Local(ModulePath),
 }
 
 impl Sources {
-    /// Reads `file` of a request.
+    /// Parses `file` of a request.
     ///
     /// # Errors
-    /// It is nothing that may be fetched: why.
+    /// The reason why it may not be fetched.
     pub fn read(&self, file: &str) -> Result<Address, String> {
         if let Some(path) = file.strip_prefix("salt://") {
             if !self.salt {
@@ -65,7 +65,7 @@ impl Sources {
         if address.contains('#') || !address.bytes().all(|b| b.is_ascii_graphic()) {
             return Err("the address is none of the web".to_owned());
         }
-        // Up to the path, the query or the fragment; a user and a password have no business here.
+        // Up to the path, the query or the fragment; a user name or password is not allowed.
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let host = host.to_ascii_lowercase();
         if !self.hosts.contains(&host) {
@@ -79,7 +79,7 @@ impl Sources {
 }
 
 impl Address {
-    /// The last part of the path, which modules see as their name.
+    /// The last part of the path, which the module gets as its `argv[0]`.
     pub fn program(&self) -> &str {
         let path = match self {
             Address::Salt(url) | Address::Web(url, _) => url.split('?').next().unwrap_or(url),

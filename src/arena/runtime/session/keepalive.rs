@@ -23,7 +23,7 @@ impl Session {
             if !due || runtime.standing != Standing::Confirmed || runtime.leaving {
                 continue;
             }
-            // From now and not from when it was due: after a long pause one is enough.
+            // From now, not from when it was due: after a long pause one keepalive is enough.
             runtime.beat = Some(now + runtime.interval);
             let (who, apis) = (runtime.offer.who.clone(), runtime.offer.apis.clone());
             let body = Body::Keepalive(Box::new(Keepalive {
@@ -39,8 +39,8 @@ impl Session {
         acts
     }
 
-    /// The modules of a runtime. One whose file is still being fetched is told of when that takes longer than the time between keepalives,
-    /// or it would be taken for lost.
+    /// The modules of a runtime. A module whose file is still being fetched is included if that takes longer than the
+    /// interval between keepalives; otherwise it would be taken for lost.
     fn children(
         &mut self,
         at: usize,
@@ -71,7 +71,7 @@ impl Session {
     }
 }
 
-/// A time as messages tell it: RFC 3339 in UTC, to the millisecond.
+/// A time in the format of messages: RFC 3339 in UTC, with milliseconds.
 pub(super) fn stamp(time: SystemTime) -> Option<String> {
     let stamp = jiff::Timestamp::try_from(time).ok()?;
     Some(format!("{stamp:.3}"))

@@ -1,4 +1,4 @@
-//! Modules: asked for, running, ended (reference, sections 4.4 and 4.5).
+//! Modules: requested, running, ended (reference, sections 4.4 and 4.5).
 
 use super::{Act, Launch, Session};
 use crate::choice::offers;
@@ -10,15 +10,15 @@ use crate::wire::{
 };
 use std::time::{Duration, Instant};
 
-/// Id and words of a request, for its answer.
+/// Id and dialect of a request, for the answer.
 pub(super) type Asked = (String, Dialect);
 
-/// Requests for one module that are answered when it runs.
+/// Requests for one module that are remembered and answered when it runs.
 const REQUESTS: usize = 4;
-/// Characters of the longest reason that is told.
+/// Longest reason reported, in characters.
 const MAX_REASON: usize = 1000;
 
-/// Why a module has ended that had not begun.
+/// Why a module ended that had not started.
 const UNBORN: &str = "deleted before it ran";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +32,15 @@ enum Phase {
 /// A module that has not ended.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// The place of its runtime.
+    /// The index of its runtime.
     pub runtime: usize,
     name: String,
     serial: u64,
     phase: Phase,
     asked: Vec<Asked>,
-    /// Whether it is stopped because its runtime ends, which is not announced.
+    /// Whether it is stopped because its runtime shuts down, which is not announced.
     silent: bool,
-    /// Time that it had used at the last keepalive.
+    /// CPU time used at the last keepalive.
     pub cpu: Duration,
     /// When that was.
     pub since: Instant,
@@ -52,7 +52,7 @@ impl Module {
         self.phase != Phase::Launching
     }
 
-    /// Ends it with its runtime.
+    /// Stops it because its runtime shuts down.
     pub fn stop(&mut self, uuid: &Uuid) -> Option<Act> {
         self.silent = true;
         self.halt(uuid)
@@ -69,7 +69,7 @@ impl Module {
 }
 
 impl Session {
-    /// Somebody asks for a module.
+    /// Handles a request for a module.
     pub(super) fn create(
         &mut self,
         at: usize,
@@ -85,7 +85,8 @@ impl Session {
             },
         };
         if let Some(module) = self.modules.get_mut(&uuid) {
-            // An orchestrator may repeat what has reached us directly, or does not know that it still runs (reference, section 4.4).
+            // An orchestrator may repeat a request that we received directly, or not know that the module still runs
+            // (reference, section 4.4).
             let why = match module.phase {
                 _ if module.runtime != at => "it runs on another runtime of this manager",
                 Phase::Stopping => "it is still ending",
@@ -122,7 +123,7 @@ impl Session {
         }
     }
 
-    /// What is to be started, if the runtime takes the module.
+    /// Prepares a launch, if the runtime accepts the module.
     fn plan(
         &mut self,
         at: usize,
@@ -179,7 +180,7 @@ impl Session {
             ));
         }
         let mut argv = request.argv;
-        // In the older dialect the list begins with the name of the program (reference, T16).
+        // In the older dialect the list starts with the program's name (reference, T16).
         if asked.1 == Dialect::Older && argv.first() == Some(&request.file) {
             argv.remove(0);
         }
@@ -202,7 +203,7 @@ impl Session {
         Ok((request.name, launch))
     }
 
-    /// Somebody wants a module to end: its uuid, or a name that only one of this runtime has.
+    /// Handles a request to end a module: its uuid, or a name that only one module of this runtime has.
     pub(super) fn delete(&mut self, at: usize, module: &str, asked: &Asked) -> Vec<Act> {
         let own = self.modules.iter_mut().filter(|(_, m)| m.runtime == at);
         let mut fitting: Vec<_> = own
@@ -221,7 +222,7 @@ impl Session {
         vec![self.refusal(at, asked, "delete", uuid.as_ref(), &Fault::new(why, module))]
     }
 
-    /// A launch has come to its end: the module runs, or why it does not.
+    /// Handles the result of a launch: the module runs, or why it does not.
     pub fn launched(
         &mut self,
         uuid: &Uuid,
@@ -231,7 +232,7 @@ impl Session {
     ) -> Vec<Act> {
         let fits = |module: &&mut Module| module.serial == serial;
         let Some(module) = self.modules.get_mut(uuid).filter(fits) else {
-            // It has ended before this was told.
+            // It ended before this was reported.
             return Vec::new();
         };
         match (how, module.phase) {
@@ -259,14 +260,14 @@ impl Session {
         }
     }
 
-    /// A module has ended.
+    /// Handles the end of a module.
     pub fn ended(&mut self, uuid: &Uuid, end: &End, now: Instant) -> Vec<Act> {
         let Some(mut module) = self.modules.remove(uuid) else {
             return Vec::new();
         };
         let asked = std::mem::take(&mut module.asked);
         let mut acts = match module.phase {
-            // It was faster than the news that it runs.
+            // It ended before we were told that it runs.
             Phase::Launching | Phase::Running => self.accept_all(module.runtime, uuid, &asked),
             Phase::Stopping => self.refuse_all(module.runtime, uuid, &asked, UNBORN),
         };
@@ -285,7 +286,7 @@ impl Session {
         acts
     }
 
-    /// A module that does not run; a flood of them is told a few times, not a million.
+    /// Logs that a module does not run; a flood is logged a few times, not a million.
     fn note_failure(&mut self, uuid: &Uuid, what: &str, why: &str) {
         self.failures += 1;
         let count = self.failures;
@@ -313,8 +314,9 @@ impl Session {
             .collect()
     }
 
-    /// A module that was asked for does not run. The answers come first: whoever may choose another runtime does so then, and does not
-    /// take the exit for that of the module there. Whoever does not read answers has its place back by the exit.
+    /// Reports that a requested module does not run. The answers come first: an orchestrator that may choose another
+    /// runtime does so then, and must not take the exit for that of the module there. One that ignores answers frees
+    /// the place by the exit.
     fn failed(&mut self, at: usize, uuid: &Uuid, asked: &[Asked], why: &str) -> Vec<Act> {
         let mut acts = self.refuse_all(at, uuid, asked, why);
         let end = End {
@@ -353,7 +355,7 @@ impl Session {
         Act::Publish(self.answer(at, asked, Answer::taken("create", uuid)))
     }
 
-    /// The answer that a request is not followed, and why.
+    /// The answer that refuses a request, with the reason.
     pub(super) fn refusal(
         &self,
         at: usize,
@@ -378,7 +380,8 @@ impl Session {
     }
 }
 
-/// Words that ask for something to be recorded and need nothing to run, such as `profile:deployed` (reference, section 6).
+/// Apis that only ask for something to be recorded and are not needed to run, such as `profile:deployed` (reference,
+/// section 6).
 fn is_wish(api: &str) -> bool {
     api.starts_with("profile:")
 }

@@ -1,4 +1,4 @@
-//! Registration: asked for until it is confirmed, anew with every connection (reference, sections 4.1 and 4.2).
+//! Registration: repeated until it is confirmed, and again with each connection (reference, sections 4.1 and 4.2).
 
 use super::{Act, Runtime, Session, Who};
 use crate::mqtt::Publication;
@@ -8,39 +8,39 @@ use crate::wire::{
 };
 use std::time::{Duration, Instant};
 
-/// How long the first answer is waited for; each further one twice as long.
+/// The first wait for an answer; each further one is twice as long.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest wait for an answer, and the wait after a refusal.
+/// Longest wait for an answer; also the wait after a refusal.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Longest time between keepalives that an orchestrator may ask for.
+/// Longest interval between keepalives that an orchestrator may set, in seconds.
 const SLOWEST: u64 = 86_400;
-/// Requests whose answers still count.
+/// Requests whose answers are still accepted.
 const REQUESTS: usize = 4;
 
-/// How somebody stands with the orchestrator.
+/// State of a registration.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Standing {
-    /// There is no connection.
+    /// Not connected.
     Away,
-    /// It has asked and waits.
+    /// A request was sent.
     Asking {
-        /// Ids of its latest requests.
+        /// Ids of the latest requests.
         ids: Vec<String>,
-        /// When it asks again.
+        /// When to send the next one.
         next: Instant,
-        /// How long it waits then.
+        /// The wait after that.
         wait: Duration,
-        /// Whether it was refused; that is told once.
+        /// Whether it was refused; that is logged once.
         refused: bool,
     },
-    /// It is registered.
+    /// Registered.
     Confirmed,
-    /// It has said goodbye.
+    /// Unregistered.
     Gone,
 }
 
 impl Standing {
-    /// When it asks again.
+    /// When to send the next request.
     pub fn due(&self) -> Option<Instant> {
         match self {
             Standing::Asking { next, .. } => Some(*next),
@@ -48,7 +48,7 @@ impl Standing {
         }
     }
 
-    /// After a request with this id.
+    /// Records a request with this id.
     fn asked(&mut self, id: String, now: Instant, confirmed: bool) {
         if !confirmed {
             *self = Standing::Confirmed;
@@ -79,7 +79,7 @@ impl Standing {
 }
 
 impl Session {
-    /// There is a connection, and the filters are subscribed to.
+    /// The connection is up, and the filters are subscribed to.
     pub fn up(&mut self, now: Instant) -> Vec<Act> {
         self.up = true;
         let mut acts = Vec::new();
@@ -92,7 +92,7 @@ impl Session {
         acts
     }
 
-    /// There is no connection any more.
+    /// The connection is lost.
     pub fn down(&mut self) {
         self.up = false;
         let runtimes = self
@@ -110,7 +110,7 @@ impl Session {
         }
     }
 
-    /// Repeats what was not answered.
+    /// Repeats unanswered requests.
     pub(super) fn ask_again(&mut self, now: Instant) -> Vec<Act> {
         if !self.up {
             return Vec::new();
@@ -163,7 +163,7 @@ impl Session {
         vec![Act::Publish(publication)]
     }
 
-    /// What a runtime tells of itself.
+    /// The record with which a runtime registers.
     pub(super) fn record(&self, runtime: &Runtime) -> Record {
         let offer = &runtime.offer;
         Record {
@@ -189,7 +189,7 @@ impl Session {
         (message.object_id, publication)
     }
 
-    /// An answer on a topic of `uuid`. Only those to registrations matter here.
+    /// Handles an answer on a topic of `uuid`. Only answers to registrations matter here.
     pub(super) fn answered(
         &mut self,
         uuid: &Uuid,
@@ -222,7 +222,7 @@ impl Session {
         Vec::new()
     }
 
-    /// A runtime is registered: keepalives begin, the first at once, since it tells which modules run.
+    /// Marks a runtime as registered: starts its keepalives, the first at once, since it lists the running modules.
     fn settle(&mut self, at: usize, said: Duration, now: Instant) {
         let interval = self.terms.keepalive.unwrap_or(said);
         if let Some(runtime) = self.runtimes.get_mut(at) {
@@ -232,7 +232,7 @@ impl Session {
     }
 }
 
-/// Takes an answer to a registration; whether it is a confirmation.
+/// Handles the answer to a registration; returns whether it is a confirmation.
 fn judge(standing: &mut Standing, name: &str, answer: &Answer, now: Instant) -> bool {
     if answer.verdict == Verdict::Ok {
         if *standing != Standing::Confirmed {
@@ -260,8 +260,9 @@ fn judge(standing: &mut Standing, name: &str, answer: &Answer, now: Instant) -> 
     false
 }
 
-/// Whether an answer that nobody asked for confirms the registration of `uuid`: its record says that it is there. Some confirm later
-/// than they answered, so with an id of their own; others answer the goodbye of an earlier connection (reference, T16).
+/// Whether an unrequested answer confirms the registration of `uuid`: its record says that it is alive. Some
+/// orchestrators confirm later than they answer, with an id of their own; others answer the goodbye of an earlier
+/// connection (reference, T16).
 fn confirms(answer: &Answer, uuid: &Uuid) -> bool {
     let status = answer.data.get("details").and_then(|d| d.get("status"));
     let alive = status.is_none_or(|status| status == RuntimeState::Alive.word());

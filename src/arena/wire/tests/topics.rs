@@ -139,7 +139,7 @@ fn a_topic_of_ours_is_its_place_again() {
     ] {
         assert_eq!(draft().place(draft().topic(&place).as_str()), Some(place));
     }
-    // In scenes a runtime has one topic for all.
+    // In scenes a runtime has one topic for everything.
     let own = scene().topic(&Place::Control(Some(id("u1"))));
     assert_eq!(scene().topic(&Place::Reg(Some(id("u1")))), own);
     assert_eq!(scene().topic(&Place::Keepalive(Some(id("u1")))), own);
@@ -155,7 +155,7 @@ fn a_topic_of_ours_is_its_place_again() {
     );
 }
 
-/// Whether a filter of MQTT matches a topic.
+/// Whether an MQTT filter matches a topic.
 fn matches(filter: &str, topic: &str) -> bool {
     let mut topic = topic.split('/');
     for level in filter.split('/') {

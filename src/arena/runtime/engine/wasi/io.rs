@@ -1,4 +1,4 @@
-//! Reading, writing and asking about open files.
+//! Reading, writing and inspecting open files.
 
 use super::errno::{Errno, Fault};
 use super::files::{File, Kind};
@@ -7,27 +7,27 @@ use super::state::State;
 use crate::runtime::engine::inbox::Found;
 use crate::wire::Stream;
 
-/// Bytes that are read at once at most.
+/// Bytes read at once.
 const MOST_READ: u64 = 1 << 20;
-/// Bytes of output that are taken at once at most; programs write the rest again.
+/// Bytes of output written at once; programs write the rest again.
 const MOST_OUTPUT: usize = 64 << 10;
-/// Bytes copied that cost about as much as one step of a module.
+/// Bytes copied that cost about as much as one instruction of a module.
 const COPIED_PER_FUEL: usize = 64;
 
 /// File types of preview 1.
 const CHARACTER_DEVICE: u8 = 2;
 const DIRECTORY: u8 = 3;
-/// What channels are: messages, kept apart.
+/// The type of channels, which have message boundaries.
 const SOCKET_DGRAM: u8 = 5;
 
-/// `O_NONBLOCK` among flags of files.
+/// `O_NONBLOCK` among the flags of a file.
 pub(super) const NONBLOCK: u32 = 4;
-/// Flags of files that there are.
+/// All valid flags of a file.
 const FLAGS: u32 = 0x1f;
 
-/// Rights of preview 1 that are in use.
+/// The rights of preview 1 in use here.
 pub(super) const RIGHT_READ: u64 = 1 << 1;
-/// To write.
+/// The right to write.
 pub(super) const RIGHT_WRITE: u64 = 1 << 6;
 const RIGHT_SET_FLAGS: u64 = 1 << 3;
 const RIGHT_PATH_OPEN: u64 = 1 << 13;
@@ -50,7 +50,7 @@ pub(super) const TYPE_OF_CHANNELS: u8 = SOCKET_DGRAM;
 /// The type of folders.
 pub(super) const TYPE_OF_FOLDERS: u8 = DIRECTORY;
 
-/// What may be done with a file, and with those opened below it.
+/// The rights of a file, and of those opened below it.
 fn rights(kind: &Kind) -> (u64, u64) {
     match kind {
         Kind::Input(_) => (RIGHTS_OF_FILES | RIGHT_READ, 0),
@@ -116,7 +116,7 @@ pub(super) fn fd_fdstat_set_flags(
     Ok(())
 }
 
-/// Writes what is known of a file: its type and that there is one of it.
+/// Writes the attributes of a file: its type and a link count of one.
 pub(super) fn put_filestat(guest: &mut Guest, at: u32, file_type: u8) -> Result<(), Fault> {
     let mut out = [0; 64];
     if let Some(place) = out.get_mut(16) {
@@ -139,7 +139,7 @@ pub(super) fn fd_filestat_get(
     put_filestat(g, out, file_type)
 }
 
-/// `fd_seek`: nothing has a position.
+/// `fd_seek`: no file has a position.
 pub(super) fn fd_seek(
     _: &mut Guest,
     state: &mut State,
@@ -154,8 +154,8 @@ pub(super) fn fd_seek(
     }
 }
 
-/// `fd_read`: a message, or as much of it as fits; the rest of it is read next. Waits for one unless the file is not to. Nothing is
-/// the end: of standard input, or because the module is to end.
+/// `fd_read`: a message, or as much of it as fits; the next read returns the rest. Blocks until there is one, unless
+/// the file is non-blocking. An empty result is the end of file: of standard input, or because the module must end.
 pub(super) fn fd_read(
     guest: &mut Guest,
     state: &mut State,
@@ -168,7 +168,7 @@ pub(super) fn fd_read(
     let file = state.files.get(fd)?;
     let (reader, nonblock) = (file.reader()?, file.nonblock);
     let is_channel = matches!(file.kind, Kind::Channel(_));
-    // Where the result goes is checked before a message is taken.
+    // Check the result's address before taking a message.
     guest.put_u32(out, 0)?;
     let most = usize::try_from(total.min(MOST_READ)).map_err(|_| Errno::Overflow)?;
     if most == 0 {
@@ -194,7 +194,7 @@ pub(super) fn fd_read(
     guest.put_u32(out, u32::try_from(data.len()).map_err(|_| Errno::Overflow)?)
 }
 
-/// `fd_write`: on a channel all of it is one message; of output a part may be taken.
+/// `fd_write`: one message on a channel; for output, possibly only a part is written.
 pub(super) fn fd_write(
     guest: &mut Guest,
     state: &mut State,
@@ -234,7 +234,7 @@ fn write_output(state: &mut State, stream: Stream, data: &[u8]) -> Result<(), Fa
     state.write(stream, data)
 }
 
-/// Whether a write to a file would go through: whether it is open for it.
+/// Whether a file is open for writing.
 pub(super) fn is_writable(file: &File) -> bool {
     match &file.kind {
         Kind::Output(_) => true,

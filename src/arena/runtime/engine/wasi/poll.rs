@@ -1,4 +1,4 @@
-//! Waiting for several things at once: moments, and files that can be read or written.
+//! Waiting for several things at once: clocks, and files that can be read or written.
 
 use super::environ::Clock;
 use super::errno::{Errno, Fault};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Subscriptions in one call.
 const MOST: u32 = 1024;
-/// Price of a subscription, in simple steps of a module.
+/// Price of a subscription, in simple instructions of a module.
 const COST: u64 = 8;
 /// Bytes of a subscription.
 const SUBSCRIPTION: u32 = 48;
@@ -20,20 +20,20 @@ const EVENT: u32 = 32;
 const CLOCK: u8 = 0;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
-/// The moment of a clock is absolute.
+/// The clock's time is absolute.
 const ABSOLUTE: u16 = 1;
-/// The other side is gone.
+/// The other side has closed.
 const HANGUP: u16 = 1;
 
-/// What is waited for.
+/// What a subscription waits for.
 enum Wanted {
-    /// A moment; none is beyond all time.
+    /// A point in time; `None` is never.
     Moment(Option<Instant>),
-    /// Something to read.
+    /// Data to read.
     Read(ReaderId),
     /// Room to write: on a channel, or on anything else that is open for it.
     Write { channel: bool },
-    /// Nothing that can be waited for.
+    /// Invalid: cannot be waited for.
     Wrong(Errno),
 }
 
@@ -43,7 +43,7 @@ struct Subscription {
     wanted: Wanted,
 }
 
-/// What is there.
+/// An event to return.
 struct Event {
     userdata: u64,
     errno: u16,
@@ -71,7 +71,7 @@ impl Event {
     }
 }
 
-/// The moment that a clock subscription names.
+/// The point in time of a clock subscription.
 fn moment(guest: &Guest, state: &State, at: u32, now: Instant) -> Result<Wanted, Fault> {
     let field = |offset: u32| at.checked_add(offset).ok_or(Errno::Fault);
     let number = guest.u32(field(16)?)?;
@@ -120,7 +120,7 @@ fn subscription(
     })
 }
 
-/// The event of a subscription, if it has come true.
+/// The event of a subscription, if it has occurred.
 fn event(state: &State, subscription: &Subscription, now: Instant) -> Option<Event> {
     let (errno, octets, flags) = match subscription.wanted {
         Wanted::Moment(at) if at.is_some_and(|at| at <= now) => (0, 0, 0),
@@ -155,7 +155,7 @@ pub(super) fn poll_oneoff(
         return Err(Errno::Invalid.into());
     }
     state.cost += u64::from(count) * COST;
-    // Where the results go is checked before anything is waited for.
+    // Check the results' address before waiting.
     guest.bytes_mut(events, count * EVENT)?;
     guest.put_u32(out, 0)?;
     let began = Instant::now();
@@ -181,7 +181,7 @@ pub(super) fn poll_oneoff(
     }
 }
 
-/// Waits until something may have come true. Told to end, files that are read are at their end, which is an event.
+/// Waits until an event may have occurred. If the module must end, readers are at end of file, which is an event.
 fn wait(state: &mut State, wanted: &[Subscription], now: Instant) -> Result<(), Fault> {
     let mut readers = Vec::new();
     let mut until: Option<Instant> = None;

@@ -16,7 +16,7 @@ const OTHER: &str = "bbbbbbbb-0000-4000-8000-000000000002";
 const MANAGER: &str = "dddddddd-0000-4000-8000-000000000001";
 const MODULE: &str = "cccccccc-0000-4000-8000-000000000001";
 
-/// A session, and what time it is there.
+/// A session and its time.
 struct Rig {
     session: Session,
     now: Instant,
@@ -103,10 +103,10 @@ fn managed() -> Rig {
     rig_of(terms)
 }
 
-/// A message that was sent: its topic, and what it says.
+/// A message that was sent: its topic and content.
 type Sent = (String, Json);
 
-/// Messages among acts, and the others.
+/// Separates messages from other acts.
 fn split(acts: Vec<Act>) -> (Vec<Sent>, Vec<Act>) {
     let (mut sent, mut rest) = (Vec::new(), Vec::new());
     for act in acts {
@@ -122,7 +122,7 @@ fn split(acts: Vec<Act>) -> (Vec<Sent>, Vec<Act>) {
     (sent, rest)
 }
 
-/// Messages where there is nothing else.
+/// The messages, if there are no other acts.
 fn only_sent(acts: Vec<Act>) -> Vec<Sent> {
     let (sent, rest) = split(acts);
     assert!(rest.is_empty(), "{rest:?}");
@@ -158,7 +158,7 @@ impl Rig {
         assert!(self.hear(topic, &answer.to_string()).is_empty());
     }
 
-    /// Lets time pass until something is due, at most so many seconds.
+    /// Lets time pass until something is due, at most this many seconds.
     fn later(&mut self, seconds: u64) -> Vec<Act> {
         self.now += Duration::from_secs(seconds);
         let cpu = self.cpu.get();
@@ -172,7 +172,7 @@ impl Rig {
         })
     }
 
-    /// A create that is taken, and the launch that follows.
+    /// A create that is accepted, and the launch that follows.
     fn create(&mut self, message: Json) -> Launch {
         let (sent, rest) = split(self.ask(message));
         assert!(sent.is_empty(), "{sent:?}");
@@ -182,7 +182,7 @@ impl Rig {
         }
     }
 
-    /// A module that runs, and the answer to the request for it.
+    /// A running module, and the answer to the request for it.
     fn run(&mut self, uuid: &str) -> Sent {
         let launch = self.create(request(uuid));
         let acts = self
@@ -209,7 +209,7 @@ fn reg(uuid: &str) -> String {
     format!("realm/proc/reg/{uuid}")
 }
 
-/// A create as our gateway forwards it.
+/// A create in the form that our gateway forwards.
 fn request(uuid: &str) -> Json {
     serde_json::json!({
         "object_id": format!("create-{uuid}"), "action": "create", "type": "req",
