@@ -103,7 +103,7 @@ fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
     let Some(function) = runner::find(fun) else {
         return missing();
     };
-    let mut launch = Launch::own(&config);
+    let mut launch = Launch::by_current_user(&config);
     launch.user = user.clone();
     let mut data = full("runner", fun, launch.jid.as_str(), user, &args);
     let mut quiet = |_: &str, _: &Value, _: bool| {};

@@ -145,7 +145,7 @@ pub fn run() -> i32 {
         Ok(args) => args,
         Err(e) => return fail(e, 1),
     };
-    let mut launch = Launch::own(&config);
+    let mut launch = Launch::by_current_user(&config);
     if let Some(jid) = &options.jid {
         launch.jid = jid.clone();
     }

@@ -1,5 +1,5 @@
-//! What follows a deletion or rejection: caches and sessions of minions that are gone, and
-//! the request for a new AES key.
+//! Cleanup after a deletion or rejection: removes caches and sessions of the minions, and requests a new AES
+//! key.
 
 use super::{KeyChanges, Keys};
 use halite_config::SaltSeries;
@@ -14,9 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 
 impl Keys<'_> {
-    /// Drops grains, pillar and mine of all minions without any key, but not of those in
-    /// `preserved` (`salt/key.py check_minion_cache`), and the session keys of the changed
-    /// ones that are not accepted any more. Failures are logged: the keys have changed anyway.
+    /// Removes grains, pillar and mine of all minions without any key, except those in `preserved`
+    /// (`salt/key.py check_minion_cache`), and the session keys of the changed minions that are not accepted
+    /// any more. Failures are logged only: the keys have been changed already.
     pub fn forget_vanished(&self, changed: &KeyChanges, preserved: &[MinionId]) -> io::Result<()> {
         let accepted = self.store.list(KeyState::Accepted)?;
         let sessions = SessionStore::new(&self.config.cachedir, Duration::ZERO);
@@ -44,7 +44,7 @@ impl Keys<'_> {
         self.forget_pillars(&stays)
     }
 
-    /// Pillar of an environment: `pillar/<id>:<pillarenv>.p`.
+    /// Pillars of environments: `pillar/<id>:<pillarenv>.p`.
     fn forget_pillars(&self, stays: &dyn Fn(&MinionId) -> bool) -> io::Result<()> {
         let dir = self.config.pillar_bank();
         for name in names(&dir)? {
@@ -68,9 +68,9 @@ impl Keys<'_> {
         }
     }
 
-    /// Asks Maintenance for a new AES key, so that minions without a key stop understanding
-    /// publications: `cachedir/.dfn`, mode 0400, with the master's id (3006: empty)
-    /// (`salt/crypt.py dropfile`; reference `salt-protocol.md` 4.4).
+    /// Requests a new AES key from Maintenance, so that minions without a key can no longer decrypt
+    /// publications: `cachedir/.dfn`, mode 0400, with the master's id (3006: empty) (`salt/crypt.py dropfile`;
+    /// reference `salt-protocol.md` 4.4).
     pub fn request_rotation(&self) -> io::Result<()> {
         let content = match self.config.salt_series {
             SaltSeries::S3006 => "",
@@ -78,12 +78,12 @@ impl Keys<'_> {
         };
         log::info!("Rotating AES key");
         make_dir(&self.config.cachedir, 0o750)?;
-        // A request that stands is written again: should it be damaged, it would never be heeded.
+        // An existing request is overwritten: if it were damaged, it would never be handled.
         write_atomic(&self.config.rotation_request(), content.as_bytes(), 0o400)
     }
 }
 
-/// Minions of which something is cached, in either series' layout.
+/// Minions with cached data, in either series' layout.
 fn cached_ids(config: &halite_config::MasterConfig) -> io::Result<BTreeSet<MinionId>> {
     let mut out = BTreeSet::new();
     out.extend(
@@ -98,7 +98,7 @@ fn cached_ids(config: &halite_config::MasterConfig) -> io::Result<BTreeSet<Minio
             .filter_map(|n| n.strip_suffix(".p")?.parse().ok());
         out.extend(ids);
     }
-    // The banks of 3008 name pillars of environments `<id>:<pillarenv>`.
+    // The banks of 3008 store pillars of environments as `<id>:<pillarenv>`.
     out.retain(|id: &MinionId| !id.as_str().contains(':'));
     Ok(out)
 }

@@ -1,5 +1,5 @@
-//! `cache.*`: what the master remembers of minions, and its banks as they are
-//! (`salt/runners/cache.py`, `salt/cache/localfs.py`).
+//! `cache.*`: cached data of minions, and raw access to the master's banks (`salt/runners/cache.py`,
+//! `salt/cache/localfs.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::fleet::Fleet;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const TARGET: &[&str] = &["?tgt", "?tgt_type"];
 
-/// Directories of `cachedir` that are no banks: what is in them is secret, or not for editing.
+/// Directories of `cachedir` that are not banks: their content is secret, or must not be edited.
 const PRIVATE: &[&str] = &[
     "tokens",
     "sessions",
@@ -118,7 +118,7 @@ fn invalid(why: impl Into<String>) -> RunError {
     RunError::Raised("SaltInvocationError".into(), why.into())
 }
 
-/// A directory below `cachedir`, whose keys are files `<key>.p`.
+/// A directory below `cachedir`, with a file `<key>.p` for each key.
 struct Bank {
     dir: PathBuf,
 }
@@ -129,7 +129,7 @@ impl Bank {
         let parts = bank_path(&name);
         let parts = parts
             .filter(|parts| !PRIVATE.contains(&parts[0]))
-            .ok_or_else(|| invalid(format!("{name:?} names no bank of the cache")))?;
+            .ok_or_else(|| invalid(format!("{name:?} is not a bank of the cache")))?;
         Ok(Bank::at(&context.config.cachedir, &parts))
     }
 
@@ -160,7 +160,7 @@ impl Bank {
         Ok(out)
     }
 
-    /// The file of the key, else the key in the file of the bank.
+    /// Reads the file of the key, or else the key in the bank's file.
     fn fetch(&self, key: &str) -> io::Result<Option<Value>> {
         if let Some(value) = read(&self.file(key))? {
             return Ok(Some(value));
@@ -210,7 +210,7 @@ fn read(path: &Path) -> io::Result<Option<Value>> {
     Ok(Some(value))
 }
 
-/// The parts of a name with slashes; `None` if one could lead out of the cache or is hidden.
+/// The components of a bank name; `None` if one could leave the cache or is hidden.
 fn bank_path(name: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = name.split('/').collect();
     let fits = |part: &&str| !part.is_empty() && !part.starts_with('.') && part.len() < 256;
@@ -222,11 +222,11 @@ fn key(args: &Args) -> Result<String, RunError> {
     let key = args.text(1, "key").unwrap_or_default();
     match bank_path(&key) {
         Some(_) => Ok(key),
-        None => Err(invalid(format!("{key:?} is no key of a bank"))),
+        None => Err(invalid(format!("{key:?} is not a key of a bank"))),
     }
 }
 
-/// Ids that a target means; `None` without a target.
+/// Ids that match the target; `None` without a target.
 fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, RunError> {
     let Some(tgt) = args.get(0, "tgt") else {
         return Ok(None);
@@ -247,7 +247,7 @@ fn show(context: &mut RunContext, args: &Args, part: CachedPart) -> Result<Runne
     Ok(Value::Map(found).into())
 }
 
-/// The banks of minions in the layout of the series.
+/// The banks of minions in the layout of the configured series.
 struct MinionBanks<'a> {
     cachedir: &'a Path,
     combined: bool,

@@ -1,4 +1,4 @@
-//! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
+//! `fileserver.*`: content and caches of the file server (`salt/runners/fileserver.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_config::FileServerOptions;
@@ -16,7 +16,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         run: |context, args| {
             let load = halite_wire::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
             let envs = server(context).envs(&load);
-            // As stock: with sources only the names of the backends are left.
+            // As in stock: with sources, only the names of the backends are returned.
             Ok(match envs {
                 Value::Map(map) => {
                     let mut names = names(&map);
@@ -43,7 +43,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "fileserver.empty_dir_list",
         args: LIST,
         doc: "Directories of an environment with nothing in them.",
-        // As in stock, picking backends has no effect here.
+        // As in stock, selecting backends has no effect here.
         run: |context, args| Ok(server(context).list(&load(args), Form::EmptyDirs).into()),
     },
     Function {
@@ -67,7 +67,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "fileserver.clear_file_list_cache",
         args: &["?saltenv", "?backend"],
-        doc: "Removes kept lists of files, of all environments or of some.",
+        doc: "Removes cached lists of files, of all environments or of some.",
         run: clear_file_list_cache,
     },
     Function {
@@ -84,7 +84,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// A file server without cached lists: none may belong to the account of the caller.
+/// A file server without cached lists: files created here could belong to the caller's account.
 fn server(context: &RunContext) -> FileServer {
     FileServer::new(&FileServerOptions::from(&context.config).uncached())
 }
@@ -101,7 +101,7 @@ fn load(args: &Args) -> Map {
     halite_wire::map! {"saltenv" => env, "fsbackend" => backend(args, 1)}
 }
 
-/// Enabled backends out of an argument.
+/// Enabled backends selected by an argument.
 fn picked(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
     let load = halite_wire::map! {"back" => backend(args, at), "sources" => true};
     match server(context).envs(&load) {
@@ -185,7 +185,7 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<RunnerOutput
     })
 }
 
-/// What was done and what went wrong, or the sentence for neither.
+/// What was done and what failed, or the given message if neither.
 fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> RunnerOutput {
     let mut map = Map::new();
     for (key, list) in [("cleared", done), ("errors", errors)] {
@@ -200,7 +200,7 @@ fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> RunnerOutput
     }
 }
 
-/// A list, or a text with commas.
+/// A list, or a comma-separated string.
 fn texts(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::Array(_)) => value.map(Value::str_list).unwrap_or_default(),

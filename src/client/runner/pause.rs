@@ -1,5 +1,5 @@
-//! `state.pause`, `state.resume` and `state.soft_kill`: runs of `state.orchestrate` that wait or
-//! end (`salt/runners/state.py`).
+//! `state.pause`, `state.resume` and `state.soft_kill`: pause or stop runs of `state.orchestrate`
+//! (`salt/runners/state.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::orchestrate::pause;

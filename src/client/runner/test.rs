@@ -1,5 +1,4 @@
-//! `test.*` and `error.error`: functions that try out the way of a runner
-//! (`salt/runners/test.py`, `error.py`).
+//! `test.*` and `error.error`: functions for testing runners (`salt/runners/test.py`, `error.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_wire::{Map, Value};
@@ -86,8 +85,8 @@ fn metasyntactic(_: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErr
     Ok(words.into())
 }
 
-/// Sleeps unless somebody ends the run.
-fn rest(context: &RunContext, time: Duration) {
+/// Sleeps until the time is over or the run is stopped.
+fn interruptible_sleep(context: &RunContext, time: Duration) {
     let end = Instant::now() + time;
     while !context.stop.is_set() {
         let left = end.saturating_duration_since(Instant::now());
@@ -103,23 +102,22 @@ fn sleep(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError
     let seconds = match given {
         None => 10.0,
         Some(Value::Float(f)) => *f,
-        Some(other) => other
-            .as_int()
-            .map(|n| n as f64)
-            .ok_or_else(|| RunError::Raised("TypeError".into(), "s_time is a number".into()))?,
+        Some(other) => other.as_int().map(|n| n as f64).ok_or_else(|| {
+            RunError::Raised("TypeError".into(), "s_time must be a number".into())
+        })?,
     };
     let time = Duration::try_from_secs_f64(seconds.min(LONGEST))
         .map_err(|e| RunError::Raised("ValueError".into(), e.to_string()))?;
     let shown = given.map_or_else(|| "10".to_owned(), halite_modules::execution::python::str);
     context.text(&shown);
-    rest(context, time);
+    interruptible_sleep(context, time);
     Ok(Value::Bool(true).into())
 }
 
 fn stream(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     for n in 1..100 {
         context.progress(halite_wire::map! {"message" => format!("Runner is {n}% done")});
-        rest(context, STEP);
+        interruptible_sleep(context, STEP);
     }
     Ok(Value::Bool(true).into())
 }
