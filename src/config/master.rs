@@ -169,7 +169,7 @@ options! {
         publish_signing_algorithm: String = "PKCS1v15-SHA1";
         /// Signature algorithm for the master's public key: `PKCS1v15-SHA1` or `PKCS1v15-SHA224`.
         signing_algorithm: String = "PKCS1v15-SHA1";
-        /// Lowest version of the envelope accepted from peers; this master knows none below 3.
+        /// Lowest version of the envelope accepted from peers; 3 is the lowest that this master supports.
         minimum_auth_version: u32 = "3";
         /// Seconds after which the session key changes.
         publish_session: u64 = "86400";

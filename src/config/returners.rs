@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_stand_flat_or_in_a_map() {
+    fn settings_are_flat_or_in_a_map() {
         let c = config(halite_wire::map! {
             "redis.host" => "h", "redis.port" => 7, "redis.db" => "",
             "returner.pgjsonb" => halite_wire::map! {"port" => "5433"},
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_and_what_is_given_come_first() {
+    fn alternatives_and_arguments_take_precedence() {
         let options = halite_wire::map! {
             "redis.host" => "h", "redis.port" => 1, "redis.db" => "2", "other.redis.port" => 3,
             "other.redis" => halite_wire::map! {"db" => 0, "host" => ""},
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_said() {
+    fn unusable_returners_are_named() {
         let c = config(halite_wire::map! {
             "master_job_cache" => "mysql", "ext_job_cache" => "redis",
             "event_return" => vec!["redis".to_owned(), "pgjsonb".into(), "pgjsonb".into()],

@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_settings_are_refused_by_name() {
         let entry = |entry: Map| map! {"runtimes" => Value::Array(vec![entry.into()])};
         for (options, option) in [
             (map! {"topics" => "other"}, "topics"),

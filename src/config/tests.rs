@@ -52,7 +52,7 @@ fn decode(json: &Json) -> Value {
 }
 
 #[test]
-fn files_mean_what_they_mean_to_salt() {
+fn files_give_the_same_options_as_in_salt() {
     for case in data()["files"].as_array().unwrap() {
         let files: Vec<(String, String)> = case[1]
             .as_object()

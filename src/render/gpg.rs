@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_not_taken() {
+    fn tampered_messages_are_refused() {
         let output = |stdout: &str, stderr: &str| Output {
             stdout: stdout.into(),
             stderr: stderr.into(),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_locks_go() {
+    fn stale_locks_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let own = format!(".#lk0x12.host.{}", std::process::id());
         // No process has this id.

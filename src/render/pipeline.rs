@@ -101,7 +101,7 @@ pub trait Templates {
     }
 }
 
-/// What one renderer hands to the next.
+/// The data passed from one renderer to the next.
 enum Stage {
     Text(String),
     Data(Value),

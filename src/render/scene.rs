@@ -70,7 +70,7 @@ impl SceneRenderer {
     /// Renders a template. `more` are variables that neither the scene nor [`SceneTemplate::variables`] has.
     ///
     /// # Errors
-    /// In Salt's words, with the lines around the place.
+    /// In Salt's wording, with the lines around the location.
     pub fn render(
         &self,
         template: &SceneTemplate,

@@ -58,7 +58,7 @@ pub(super) struct RenderContext {
     pub engine: Rc<TemplateEngine>,
     pub parsed: ParsedCache,
     pub gpg: Gpg,
-    /// The minions of a master; a minion knows none.
+    /// The minions of a master; `None` on a minion.
     pub fleet: Option<Rc<Fleet>>,
     /// Functions of the minion that renders for itself.
     pub functions: Option<Rc<dyn FunctionLoader>>,

@@ -68,7 +68,7 @@ impl TemplateEngine {
     /// loaded from `files`.
     ///
     /// # Errors
-    /// In Salt's words, with the lines around the place.
+    /// In Salt's wording, with the lines around the location.
     pub fn render(
         &self,
         text: &str,
@@ -155,7 +155,7 @@ fn environment_options(jinja: &JinjaOptions, settings: &Map) -> EnvironmentOptio
     o
 }
 
-/// The variables that tell a template its location (`generate_sls_context`).
+/// The variables with the location of a template (`generate_sls_context`).
 pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
     let mut slspath = sls.replace('.', "/");
     slspath.truncate(slspath.trim_end_matches('/').len());
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_an_sls_lies() {
+    fn location_of_an_sls() {
         let show = |path, sls| {
             let context = sls_context(path, sls);
             let texts = context

@@ -100,7 +100,7 @@ fn limits_end_a_template_and_nothing_else() {
 }
 
 #[test]
-fn errors_tell_their_place_as_salt_does() {
+fn errors_have_locations_as_in_salt() {
     let error = fails("one\n{{ nope }}\nthree");
     assert_eq!(error.message(), "'nope' is undefined");
     assert_eq!(
@@ -252,7 +252,7 @@ fn values_of_the_wire_go_through() {
 
 /// CVE-2021-25283: templates cannot reach the program around them.
 #[test]
-fn no_way_leads_out_of_the_sandbox() {
+fn templates_cannot_leave_the_sandbox() {
     for source in [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",
         "{{ ().__class__.__base__ }}",

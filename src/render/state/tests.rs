@@ -142,7 +142,7 @@ fn corpus(name: &str) -> String {
 }
 
 #[test]
-fn state_trees_come_to_what_salt_makes_of_them() {
+fn state_trees_match_stock() {
     let cases = yaml::parse(&corpus("cases.yaml")).unwrap();
     let expected: Value = serde_json::from_str(&corpus("expected.json")).unwrap();
     let expected = expected.as_map().unwrap().get("cases").unwrap().clone();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_off_unless_named() {
+    fn off_unless_configured() {
         assert_eq!(load("{}").unwrap().arena_gateway(), None);
         let off = load("gateways: {arena: false}").unwrap();
         assert_eq!(off.arena_gateway(), None);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         for (bad, named) in [
             ("servers: []", "servers"),
             ("servers: [localhost]", "servers"),
