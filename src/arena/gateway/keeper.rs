@@ -20,7 +20,7 @@ pub(super) fn queue() -> (Sender<Change>, Receiver<Change>) {
 /// Queues a change.
 pub(super) fn give(keeper: &Sender<Change>, change: Change) {
     if keeper.send(change).is_err() {
-        log::error!("the thread that keeps the fleet has ended; a change is lost");
+        log::error!("the thread that saves the fleet has stopped; a change is lost");
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
         match store.keep(&held) {
             Ok(()) => {
                 if failures > 0 {
-                    log::info!("the fleet can be kept again");
+                    log::info!("the fleet can be saved again");
                 }
                 failures = 0;
                 rest = None;
@@ -67,7 +67,7 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
                 failures += 1;
                 if failures.is_power_of_two() {
                     log::error!(
-                        "the fleet cannot be kept: {e}; it is tried again, {failures} times so far"
+                        "the fleet cannot be saved: {e}; retrying, {failures} failures so far"
                     );
                 }
                 last_of_each(&mut held);

@@ -56,7 +56,7 @@ const MAX_OCTETS: usize = 256 << 20;
 /// Reports a key or certificate that cannot be read, or a key that other accounts can read.
 fn fault(config: &MasterConfig) -> Option<String> {
     let wrong = secure::check(&config.arena_gateway()?).err()?;
-    Some(format!("{wrong}; runtimes of ARENA are not reached"))
+    Some(format!("{wrong}; runtimes of ARENA cannot be reached"))
 }
 
 /// Opens the store and connects to the broker. A broker that cannot be reached is not an error: the connection is
@@ -68,7 +68,7 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
     let config = frame.config;
     let settings = config
         .arena_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no arena"))?;
+        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways has no entry arena"))?;
     let bad = |why: String| RoleError::new(EXIT_CONFIG, why);
     secure::check(&settings).map_err(|e| bad(e.to_string()))?;
     let topics = settings

@@ -42,14 +42,14 @@ pub(super) fn check(settings: &ArenaGateway) -> Result<(), KeyFileError> {
     ] {
         let file = file(setting, path);
         if !path.as_os_str().is_empty() && !file.public()?.contains("-----BEGIN CERTIFICATE") {
-            return Err(file.bad("it holds no certificate in PEM form"));
+            return Err(file.bad("it does not contain a certificate in PEM form"));
         }
     }
     if !settings.tls_key.as_os_str().is_empty() {
         let key = file("tls_key", &settings.tls_key);
         // Any kind of key that OpenSSL supports may be used.
         if !key.secret()?.contains("PRIVATE KEY-----") {
-            return Err(key.bad("it holds no private key in PEM form"));
+            return Err(key.bad("it does not contain a private key in PEM form"));
         }
     }
     Ok(())

@@ -308,7 +308,7 @@ impl<'scope> Server<'scope> {
             self.unsent += 1;
             if self.unsent.is_power_of_two() {
                 log::warn!(
-                    "a message for {topic:.80?} is not sent: {e:?}; {} so far",
+                    "a message for {topic:.80?} was not sent: {e:?}; {} so far",
                     self.unsent
                 );
             }
@@ -336,7 +336,7 @@ impl<'scope> Server<'scope> {
             FleetEvent::Left(kept, why) => {
                 self.presence_changed = true;
                 log::info!(
-                    "the runtime {} of ARENA is gone: {}",
+                    "the runtime {} of ARENA has disconnected: {}",
                     kept.id,
                     super::jobs::gone_words(*why)
                 );
@@ -388,12 +388,12 @@ impl<'scope> Server<'scope> {
         // Log a flood a few times, not a million.
         if self.faults.is_power_of_two() {
             log::warn!(
-                "a message in the realm {} cannot be followed: {text:.200}; {} so far",
+                "a message in the realm {} cannot be processed: {text:.200}; {} so far",
                 self.parts.realm,
                 self.faults
             );
         } else {
-            log::debug!("a message cannot be followed: {text:.200}");
+            log::debug!("a message cannot be processed: {text:.200}");
         }
     }
 }

@@ -74,7 +74,7 @@ impl Shared {
     fn deny(&self, filter: String, why: &str) {
         let count = self.denied.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
-            log::warn!("the broker does not let us hear {filter:?}: {why} ({count} up to now)");
+            log::warn!("the broker rejects the subscription {filter:?}: {why} ({count} so far)");
         }
         self.sink.put(Heard::Denied(filter, why.to_owned()));
     }
@@ -85,7 +85,7 @@ impl Shared {
         if count.is_power_of_two() {
             let topic = String::from_utf8_lossy(&publish.topic);
             log::warn!(
-                "the broker does not take a publication to {topic:?}: {why} ({count} up to now)"
+                "the broker rejects a publication to {topic:?}: {why} ({count} so far)"
             );
         }
     }
@@ -197,7 +197,7 @@ fn greet(
         .map_err(|e| e.to_string())?;
     let gone = |why: &str| format!("{why}; perhaps {}", guess(settings));
     let failed = |e: std::io::Error| match e.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not greet".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer".to_owned(),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => gone(&e.to_string()),
         _ => shorten_error(e).to_string(),
     };
@@ -211,27 +211,27 @@ fn greet(
         }
         decoder.push(&piece[..read]);
         if !decoder.greets() {
-            return Err("it does not speak MQTT 5, or only in TLS".to_owned());
+            return Err("it does not speak MQTT 5, or only over TLS".to_owned());
         }
         match decoder.next_frame()? {
             None => {}
             Some(Frame::Refused(why) | Frame::Goodbye(why)) => return Err(why),
             Some(Frame::Packet(packet)) => match *packet {
                 Packet::ConnAck(ack) => return Ok(ack),
-                _ => return Err("it does not greet as MQTT 5 has it".to_owned()),
+                _ => return Err("it does not answer as MQTT 5 requires".to_owned()),
             },
-            Some(Frame::Ack(..)) => return Err("it does not greet as MQTT 5 has it".to_owned()),
+            Some(Frame::Ack(..)) => return Err("it does not answer as MQTT 5 requires".to_owned()),
         }
     }
-    Err("it does not greet".to_owned())
+    Err("it does not answer".to_owned())
 }
 
 /// The most likely cause if a server closes the connection without a reason.
 fn guess(settings: &MqttSettings) -> &'static str {
     match (settings.tls, settings.tls_cert.as_os_str().is_empty()) {
-        (false, _) => "it speaks TLS only",
-        (true, true) => "it wants a certificate of ours",
-        (true, false) => "it does not take our certificate",
+        (false, _) => "it only accepts TLS",
+        (true, true) => "it requires a client certificate",
+        (true, false) => "it rejects our certificate",
     }
 }
 
@@ -335,7 +335,7 @@ impl Work<'_> {
             drop(state);
             if size(&next.publish) > self.largest {
                 // It was queued before this server's limit was known.
-                self.shared.refuse(&next.publish, "larger than it takes");
+                self.shared.refuse(&next.publish, "larger than it accepts");
                 continue;
             }
             let packet = self.session.publish(next);
@@ -360,7 +360,7 @@ impl Work<'_> {
     fn write(&mut self) -> Result<(), String> {
         while !self.unwritten.is_empty() {
             match self.stream.write(&self.unwritten) {
-                Ok(0) => return Err("it takes no more".to_owned()),
+                Ok(0) => return Err("it accepts no more data".to_owned()),
                 Ok(count) => {
                     self.unwritten.advance(count);
                     self.last_sent = Instant::now();
@@ -439,9 +439,9 @@ impl Work<'_> {
         let silent = self.last_heard.elapsed();
         if silent > self.keep_alive * 3 / 2 {
             let what = if self.may_answer() {
-                "nothing was heard"
+                "nothing was received"
             } else {
-                "it took no answers"
+                "it read no answers"
             };
             return Err(format!("{what} for {} s", silent.as_secs()));
         }

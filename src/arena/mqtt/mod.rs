@@ -258,7 +258,7 @@ impl Mqtt {
     /// this connection. An invalid filter is denied at once.
     pub fn subscribe(&self, filter: &str, no_local: bool) {
         if !names::is_filter(filter) {
-            let why = "this is no filter of MQTT".to_owned();
+            let why = "invalid MQTT filter".to_owned();
             return self.shared.sink.put(Heard::Denied(filter.to_owned(), why));
         }
         // The specification forbids combining the two.
@@ -388,7 +388,7 @@ impl MqttSettings {
 /// Checks whether a connection is possible with these settings.
 fn check(settings: &MqttSettings) -> Result<(), String> {
     if settings.servers.is_empty() {
-        return Err("no server is named; give at least one host:port".into());
+        return Err("no server is configured; give at least one host:port".into());
     }
     for server in &settings.servers {
         stream::split(server, 1).map_err(|e| e.to_string())?;
@@ -400,21 +400,21 @@ fn check(settings: &MqttSettings) -> Result<(), String> {
     for (name, text) in texts {
         if text.is_some_and(|text| !names::is_text(text)) {
             return Err(format!(
-                "{name} is too long, or has characters that brokers do not take"
+                "{name} is too long, or has characters that brokers reject"
             ));
         }
     }
     // A password may be any bytes.
     let password = settings.password.as_ref();
     if password.is_some_and(|text| text.len() > LONGEST_TEXT) {
-        return Err(format!("the password has more than {LONGEST_TEXT} octets"));
+        return Err(format!("the password has more than {LONGEST_TEXT} bytes"));
     }
     if !(1..=u64::from(u16::MAX)).contains(&settings.keep_alive.as_secs()) {
-        return Err("keep_alive lies between 1 and 65535 seconds".into());
+        return Err("keep_alive must be between 1 and 65535 seconds".into());
     }
     if !(LEAST_PACKET..=256 << 20).contains(&settings.max_packet) {
         return Err(format!(
-            "max_packet lies between {LEAST_PACKET} octets and 256 MiB"
+            "max_packet must be between {LEAST_PACKET} bytes and 256 MiB"
         ));
     }
     if let Some(will) = &settings.will {
@@ -427,11 +427,11 @@ fn check(settings: &MqttSettings) -> Result<(), String> {
             .flat_map(|(name, value)| [name, value]);
         if !texts.all(|text| names::is_text(text)) {
             return Err(
-                "a property of the last will has characters that brokers do not take".into(),
+                "a property of the last will has characters that brokers reject".into(),
             );
         }
         if will.payload.len() > LONGEST_TEXT {
-            return Err(format!("the last will has more than {LONGEST_TEXT} octets"));
+            return Err(format!("the last will has more than {LONGEST_TEXT} bytes"));
         }
     }
     Ok(())

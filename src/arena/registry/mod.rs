@@ -135,7 +135,7 @@ impl ArenaStore {
             Err(trouble) if trouble.is_damage() => {
                 let aside = self.move_aside()?;
                 log::error!(
-                    "{}: {trouble}; it is now {}, and the gateway for ARENA begins without records",
+                    "{}: {trouble}; it was moved to {}, and the gateway for ARENA starts without records",
                     self.path.display(),
                     aside.display()
                 );
@@ -181,7 +181,7 @@ impl ArenaStore {
         let free = (1..=MOST_ASIDE).find(|n| !with(format!(".damaged.{n}")).exists());
         let free = free.ok_or_else(|| {
             io::Error::other(format!(
-                "{} damaged files stand beside {} already; move them away",
+                "there are {} damaged files beside {} already; move them away",
                 MOST_ASIDE,
                 self.path.display()
             ))

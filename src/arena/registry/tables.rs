@@ -159,7 +159,7 @@ impl Unread {
     fn tell(&self) {
         if self.count > 0 {
             log::error!(
-                "{} records of the registry for ARENA cannot be read, the first of them that of {}; they are left out",
+                "{} records of the registry for ARENA cannot be read, the first of them that of {}; they are skipped",
                 self.count,
                 self.first
             );

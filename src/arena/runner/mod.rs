@@ -19,31 +19,31 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "arena.runtimes",
         args: &[],
-        doc: "The runtimes of ARENA that are known: where they stand, what they offer, how many modules they have.",
+        doc: "Lists the known runtimes of ARENA: their states, what they offer, how many modules they have.",
         run: runtimes,
     },
     Function {
         name: "arena.modules",
         args: &["?all"],
-        doc: "The modules of all runtimes, oldest first; with all=True also those that have ended.",
+        doc: "Lists the modules of all runtimes, oldest first; with all=True also those that have ended.",
         run: modules,
     },
     Function {
         name: "arena.schedule",
         args: &["?apis"],
-        doc: "Where a module that needs these apis would go, and of each runtime why or why not.",
+        doc: "Shows where a module that needs these apis would run, and for each runtime why or why not.",
         run: schedule,
     },
     Function {
         name: "arena.create",
         args: &["file", "**kwargs"],
-        doc: "Starts a module where arena.schedule says; arguments are those of the function arena.create of runtimes.",
+        doc: "Starts a module on the runtime that arena.schedule shows; takes the arguments of the execution function arena.create.",
         run: create,
     },
     Function {
         name: "arena.delete",
         args: &["module"],
-        doc: "Ends a module, by its uuid or by a name that only one has.",
+        doc: "Ends a module, given its uuid or a unique name.",
         run: delete,
     },
 ];
@@ -229,7 +229,7 @@ fn delete(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let place = own.filter(|kept| is_alive(kept)).or_else(any).or(own);
     let place = place.or(snapshot.runtimes.first());
     let Some(place) = place else {
-        let text = format!("no runtime is known that could be asked about {wanted}");
+        let text = format!("no runtime is known that could end {wanted}");
         return Err(RunError::Unknown(text));
     };
     let module = Value::from(kept.module.uuid.as_str());
@@ -276,7 +276,7 @@ fn run(
             Ok(value.into())
         }
         _ => Err(RunError::Unknown(format!(
-            "{id} has not answered; is the gateway for ARENA there?"
+            "{id} has not answered; is the gateway for ARENA running?"
         ))),
     }
 }

@@ -33,7 +33,7 @@ impl Identities {
         for line in text.lines() {
             let pair = line.split_once(' ');
             let Some((Ok(uuid), name)) = pair.map(|(uuid, name)| (uuid.parse(), name)) else {
-                let why = format!("{}: not lines of uuid and name", path.display());
+                let why = format!("{}: expected lines of uuid and name", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             };
             known.push((uuid, name.to_owned()));

@@ -98,7 +98,7 @@ impl Shop {
             return;
         };
         if self.news.send(News::Launched(uuid, serial, how)).is_err() {
-            log::debug!("a module was launched after the end of the runtime");
+            log::debug!("a module was launched after the runtime had ended");
         }
     }
 
@@ -143,7 +143,7 @@ impl Shop {
 /// Turns a panic into an error: without a result nobody would ever be answered.
 fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(format!("{what} failed by a fault of this program")))
+    done.unwrap_or_else(|_| Err(format!("{what} failed because of a bug in this program")))
 }
 
 #[cfg(test)]

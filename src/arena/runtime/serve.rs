@@ -134,7 +134,7 @@ pub fn run(
     match line.take() {
         Some(mqtt) if said => mqtt.close(patience),
         Some(mqtt) => {
-            log::warn!("not all could be said; the broker tells that the runtime is gone");
+            log::warn!("not all messages could be sent; the broker will announce that the runtime is gone");
             // No DISCONNECT is sent, so that the broker publishes the will. The connection is closed when the process
             // exits, which is now.
             std::mem::forget(mqtt);
@@ -180,7 +180,7 @@ impl Loop {
             select! {
                 recv(heard) -> what => match what {
                     Ok(what) => self.heard(what, service),
-                    Err(_) => return Err(io::Error::other("the thread of the connection has ended")),
+                    Err(_) => return Err(io::Error::other("the thread of the connection has stopped")),
                 },
                 recv(news) -> what => {
                     if let Ok(what) = what {
@@ -188,7 +188,7 @@ impl Loop {
                     }
                 },
                 recv(stopped) -> _ => {
-                    log::info!("the runtime ends");
+                    log::info!("the runtime is shutting down");
                     service.stopping();
                     service.status("ending modules");
                     let acts = self.session.end(Instant::now());
@@ -212,7 +212,7 @@ impl Loop {
         let dropped = self.line.with(0, Mqtt::dropped);
         if dropped >= self.dropped.saturating_mul(2).max(1) {
             self.dropped = dropped;
-            log::warn!("{dropped} messages came faster than they could be taken, and are lost");
+            log::warn!("{dropped} messages arrived faster than they could be processed and were dropped");
         }
     }
 
@@ -224,14 +224,14 @@ impl Loop {
                 self.act(acts);
             }
             Heard::Up(server) => {
-                log::info!("connected with {server}");
-                service.status(&format!("connected with {server}"));
+                log::info!("connected to {server}");
+                service.status(&format!("connected to {server}"));
                 let acts = self.session.up(Instant::now());
                 self.act(acts);
             }
             Heard::Down(why) => {
-                log::warn!("no connection with a broker: {why}");
-                service.status("no connection with a broker");
+                log::warn!("not connected to a broker: {why}");
+                service.status("not connected to a broker");
                 self.session.down();
             }
             Heard::Denied(filter, why) => {
@@ -264,13 +264,13 @@ impl Loop {
                 Act::Launch(launch) => {
                     let (uuid, serial) = (launch.spec.uuid.clone(), launch.serial);
                     if !self.launcher.order(*launch) {
-                        let why = Err("too many modules wait to be fetched".to_owned());
+                        let why = Err("too many modules are waiting to be fetched".to_owned());
                         self.news(News::Launched(uuid, serial, why));
                     }
                 }
                 Act::Cancel(uuid, serial) => {
                     if self.launcher.cancel(serial) {
-                        let why = Err("it is not wanted any more".to_owned());
+                        let why = Err("it is no longer wanted".to_owned());
                         self.news(News::Launched(uuid, serial, why));
                     }
                 }
@@ -292,7 +292,7 @@ impl Loop {
         } else {
             self.lost += 1;
             if self.lost.is_power_of_two() {
-                log::error!("{} messages had no room and are lost", self.lost);
+                log::error!("{} messages were dropped because the queue was full", self.lost);
             }
         }
         self.pay();
@@ -359,7 +359,7 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
         if let Some(api) = runtime.apis.iter().find(|api| !offers(&there, api)) {
             let words = there.join(", ");
             return Err(bad(format!(
-                "apis: {api:?} is not there; there are {words}"
+                "apis: {api:?} is not available; available are {words}"
             )));
         }
         let uuid = match runtime.uuid {

@@ -34,7 +34,7 @@ impl Host for Terminal {
     }
 
     fn unsubscribe(&self, _: &Uuid, topic: &str) {
-        log::info!("the module listens to {topic} no longer");
+        log::info!("the module no longer listens to {topic}");
     }
 
     fn output(&self, _: &Uuid, stream: Stream, data: &[u8]) {

@@ -86,7 +86,7 @@ impl Runtime {
             Err(fault(
                 Trouble::TooMany,
                 format!(
-                    "data: {MAX_RUNTIME} octets of platform, metadata and other fields at most"
+                    "data: {MAX_RUNTIME} bytes of platform, metadata and other fields at most"
                 ),
             ))
         }

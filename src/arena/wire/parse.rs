@@ -21,7 +21,7 @@ impl Message {
     /// It is larger than [`MAX_MESSAGE`], not JSON, nested too deeply, or lacks what its action and type require.
     pub fn parse(payload: &[u8]) -> Result<Message, Box<Fault>> {
         if payload.len() > MAX_MESSAGE {
-            let what = format!("octets: {MAX_MESSAGE} at most");
+            let what = format!("bytes: {MAX_MESSAGE} at most");
             return Err(fault(Trouble::TooMany, what));
         }
         let value = json(unquoted(payload))?;

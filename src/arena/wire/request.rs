@@ -61,7 +61,7 @@ impl ModuleRequest {
             Err(fault(
                 Trouble::TooMany,
                 format!(
-                    "{at}: {MAX_MODULE} octets of arguments, variables, channels and other fields at most"
+                    "{at}: {MAX_MODULE} bytes of arguments, variables, channels and other fields at most"
                 ),
             ))
         }
@@ -107,7 +107,7 @@ pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
     if apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
         Ok(Some(apis))
     } else {
-        let what = format!("{at}: {MAX_API_OCTETS} octets at most");
+        let what = format!("{at}: {MAX_API_OCTETS} bytes at most");
         Err(fault(Trouble::TooMany, what))
     }
 }

@@ -146,7 +146,7 @@ mod tests {
             ("cmd://cluster/minion/remove", "no function"),
             ("test.echo;id", "no function"),
             ("test.", "no function"),
-            ("test.echo 'a", "no end"),
+            ("test.echo 'a", "not closed"),
             (r#"{"fun":1}"#, "not a string"),
             (r#"{"fun":"test.echo","arg":1}"#, "not a list"),
             (r#"{"fun":"test.echo","kwarg":1}"#, "not an object"),

@@ -515,7 +515,7 @@ fn a_silent_broker_is_left() {
     one.up();
     broker.freeze(true);
     let why = one.down();
-    assert!(why.contains("nothing was heard"), "{why}");
+    assert!(why.contains("nothing was received"), "{why}");
     broker.freeze(false);
     one.up();
     one.publish("t", "x");

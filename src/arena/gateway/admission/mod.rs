@@ -118,7 +118,7 @@ impl KeyAdmission {
                 return Ok((id, Standing::Unknown));
             }
         }
-        let why = "neither its name nor its uuid makes a minion id that is free";
+        let why = "neither its name nor its uuid gives a free minion id";
         Err(Admitted::No(why.to_owned()))
     }
 }
@@ -160,7 +160,7 @@ impl Admission for KeyAdmission {
         // The name first: an accepted key without one could become another runtime's.
         if !known && let Err(e) = self.names.put(uuid, &id) {
             log::error!("{id} cannot be registered: {e}");
-            return Admitted::No("its id cannot be kept".to_owned());
+            return Admitted::No("its id cannot be stored".to_owned());
         }
         let standing = match standing {
             Standing::Unknown => {

@@ -114,7 +114,7 @@ fn a_salt_minion_keeps_its_id() {
     );
     assert_eq!(
         admission.admit(&uuid("web1"), ""),
-        Admitted::No("neither its name nor its uuid makes a minion id that is free".to_owned(),)
+        Admitted::No("neither its name nor its uuid gives a free minion id".to_owned(),)
     );
 }
 

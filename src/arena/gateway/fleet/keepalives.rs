@@ -345,7 +345,7 @@ impl Fleet {
             match missed {
                 Some((State::Alive, true)) => self.miss(runtime, &uuid, now, out),
                 Some((State::Exiting, true)) => {
-                    self.end_deleted(&uuid, Some("its runtime no longer names it"), now, out);
+                    self.end_deleted(&uuid, Some("its runtime no longer reports it"), now, out);
                 }
                 _ => {}
             }

@@ -435,7 +435,7 @@ impl Fleet {
         }
         while self.modules.byte_len() + octets > most_octets {
             let Some(oldest) = self.modules.oldest_ended(None, 0) else {
-                return too_many(format!("modules: {most_octets} octets of records at most"));
+                return too_many(format!("modules: {most_octets} bytes of records at most"));
             };
             self.forget_module(&oldest, now, out);
         }

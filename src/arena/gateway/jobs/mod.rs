@@ -54,7 +54,7 @@ impl Input {
     pub fn returned(self, unsent: Option<String>) -> Step {
         let outcome = match unsent {
             None => FunctionResult::success(true),
-            Some(why) => FunctionResult::failure(format!("arena.send: it cannot be sent: {why}"), 1),
+            Some(why) => FunctionResult::failure(format!("arena.send: cannot be sent: {why}"), 1),
         };
         returned(&self.id, &self.order.jid, &self.order.load, outcome)
     }

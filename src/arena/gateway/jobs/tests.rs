@@ -458,7 +458,7 @@ fn input_that_cannot_be_sent_is_no_success() {
         _ => None,
     });
     let returned = returns(answers.collect());
-    let expected = Value::from("arena.send: it cannot be sent: Full");
+    let expected = Value::from("arena.send: cannot be sent: Full");
     assert_eq!(returned, [("r1".to_owned(), expected, 1)]);
 }
 

@@ -235,7 +235,7 @@ fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> Function
 pub(in crate::gateway) fn lost_words(why: Lost) -> &'static str {
     match why {
         Lost::Runtime(why) => gone_words(why),
-        Lost::Missing => "its runtime does not name it any more",
+        Lost::Missing => "its runtime no longer reports it",
     }
 }
 

@@ -73,7 +73,7 @@ impl Decoder {
         let whole = header + content;
         if whole > self.largest {
             return Err(format!(
-                "it sends a packet of {whole} octets; {} is the most here (max_packet)",
+                "it sends a packet of {whole} bytes; the limit is {} (max_packet)",
                 self.largest
             ));
         }
@@ -137,7 +137,7 @@ fn read(mut frame: BytesMut, header: usize) -> Result<Frame, String> {
                 Ok(Packet::Disconnect(end)) => end.properties.and_then(|p| p.reason_string),
                 _ => None,
             };
-            let words = format!("it says goodbye: {}", meaning(code));
+            let words = format!("it disconnected: {}", meaning(code));
             Ok(Frame::Goodbye(with_reason(words, reason)))
         }
         _ => match Packet::read(&mut frame, None) {
@@ -153,7 +153,7 @@ fn malformed(error: &Error) -> String {
         Error::InsufficientBytes(_) => "a packet is cut off".to_owned(),
         other => other.to_string(),
     };
-    format!("it does not keep to MQTT 5: {why}")
+    format!("it violates MQTT 5: {why}")
 }
 
 fn with_reason(words: String, reason: Option<String>) -> String {
@@ -181,8 +181,8 @@ fn no_entry(code: u8) -> String {
 /// Describes a reason code.
 pub(super) fn meaning(code: u8) -> &'static str {
     match code {
-        0x00 => "an orderly end",
-        0x81 => "a packet of ours is malformed",
+        0x00 => "normal disconnection",
+        0x81 => "it considers one of our packets malformed",
         0x82 => "protocol error",
         0x83 => "it cannot do that",
         0x87 => "not authorized",
@@ -190,25 +190,25 @@ pub(super) fn meaning(code: u8) -> &'static str {
         0x89 => "it is busy",
         0x8a => "this client is banned",
         0x8b => "it shuts down",
-        0x8c => "it wants another way of authentication",
-        0x8d => "it heard nothing for too long",
+        0x8c => "it requires another authentication method",
+        0x8d => "it received nothing from us for too long",
         0x8e => "another client has connected with the same client id",
-        0x8f => "it does not take this filter",
-        0x90 => "it does not take this topic",
+        0x8f => "it does not accept this filter",
+        0x90 => "it does not accept this topic",
         0x91 => "this packet id is in use",
         0x93 => "too many publications at once",
-        0x95 => "larger than it takes",
-        0x96 => "too many messages in so short a time",
+        0x95 => "larger than it accepts",
+        0x96 => "too many messages in a short time",
         0x97 => "a quota is used up",
-        0x98 => "its operator has ended the connection",
-        0x99 => "the payload has not the format that it claims",
-        0x9b => "it does not know this quality of service",
-        0x9c | 0x9d => "another server is to be used",
-        0x9e => "it knows no shared subscriptions",
-        0x9f => "too many connections in so short a time",
-        0xa0 => "the connection has lasted as long as it may",
-        0xa2 => "it takes no wildcards",
-        _ => "for a reason that it does not tell",
+        0x98 => "its operator closed the connection",
+        0x99 => "the payload does not have the declared format",
+        0x9b => "it does not support this quality of service",
+        0x9c | 0x9d => "another server must be used",
+        0x9e => "it does not support shared subscriptions",
+        0x9f => "too many connections in a short time",
+        0xa0 => "the maximum connect time is over",
+        0xa2 => "it does not support wildcards",
+        _ => "for an unknown reason",
     }
 }
 

@@ -70,11 +70,11 @@ fn refusals_and_goodbyes_say_why() {
         read(b"\x20\x09\x00\x85\x06\x1f\x00\x03bad"),
         "it refuses the client id (bad)"
     );
-    assert_eq!(read(b"\xe0\x00"), "it says goodbye: an orderly end");
-    assert_eq!(read(b"\xe0\x01\x8b"), "it says goodbye: it shuts down");
+    assert_eq!(read(b"\xe0\x00"), "it disconnected: normal disconnection");
+    assert_eq!(read(b"\xe0\x01\x8b"), "it disconnected: it shuts down");
     assert_eq!(
         read(b"\xe0\x02\x8e\x00"),
-        "it says goodbye: another client has connected with the same client id"
+        "it disconnected: another client has connected with the same client id"
     );
 }
 
@@ -83,7 +83,7 @@ fn what_is_too_large_or_no_packet_is_refused() {
     let why = |octets: &[u8]| frames(10, octets).unwrap_err();
     // Known from the length alone.
     assert!(
-        why(b"\x30\x09").contains("11 octets"),
+        why(b"\x30\x09").contains("11 bytes"),
         "{}",
         why(b"\x30\x09")
     );

@@ -244,7 +244,7 @@ impl Session {
                 None => Err(unasked("UNSUBACK", ack.pkid)),
             },
             Packet::PingResp(_) => Ok(Outcome::default()),
-            _ => Err("it sends a packet that is not for clients".to_owned()),
+            _ => Err("it sent a packet that clients never get".to_owned()),
         }
     }
 
@@ -321,7 +321,7 @@ pub(super) fn quality(qos: Qos) -> QoS {
 }
 
 fn unasked(what: &str, id: u16) -> String {
-    format!("it does not keep to MQTT 5: {what} {id}, which nobody has asked for")
+    format!("it violates MQTT 5: {what} {id}, which was never requested")
 }
 
 /// Splits filters into lists that fit into one packet.

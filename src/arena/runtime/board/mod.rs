@@ -236,7 +236,7 @@ impl Board {
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
         if (before + 1).is_power_of_two() {
             log::warn!(
-                "{what} of the module {module} is lost ({} so far)",
+                "{what} of the module {module} was dropped ({} so far)",
                 before + 1
             );
         }
@@ -251,7 +251,7 @@ impl Host for Board {
 
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool {
         if !self.allows(topic) {
-            self.lost(module, "a message to a topic that is not for modules");
+            self.lost(module, "a message to a topic that modules may not use");
             return true;
         }
         // Check before copying anything: a module that has to wait tries again and again.
@@ -271,7 +271,7 @@ impl Host for Board {
             }
             Err(Unsent::Full) => false,
             Err(Unsent::TooLarge(_) | Unsent::BadTopic) => {
-                self.lost(module, "a message that the broker does not take");
+                self.lost(module, "a message that the broker rejects");
                 true
             }
         }
@@ -279,7 +279,7 @@ impl Host for Board {
 
     fn subscribe(&self, module: &Uuid, topic: &str) {
         if !self.allows(topic) {
-            return self.lost(module, "a subscription to a topic that is not for modules");
+            return self.lost(module, "a subscription to a topic that modules may not use");
         }
         let mut table = lock(&self.table);
         if table.modules.contains_key(module) {
@@ -316,7 +316,7 @@ impl Host for Board {
     fn ended(&self, module: &Uuid, end: End) {
         self.detach(module);
         if self.news.send(News::Ended(module.clone(), end)).is_err() {
-            log::debug!("the end of the module {module} comes after that of the runtime");
+            log::debug!("the module {module} ended after the runtime");
         }
     }
 }

@@ -93,19 +93,19 @@ impl Interpreter {
     fn prepare(&self, spec: &Spec, host: Arc<dyn Host>, inbox: Arc<Inbox>) -> Result<Job, String> {
         let (has, may) = (spec.code.len(), spec.limits.code);
         if has > may {
-            return Err(format!("the module has {has} octets, allowed are {may}"));
+            return Err(format!("the module has {has} bytes, but only {may} are allowed"));
         }
         let engine = wasmi::Engine::new(&self.config);
         match scan::locals(&spec.code) {
             Some(locals) if locals <= MOST_LOCALS => {}
             Some(locals) => {
                 return Err(format!(
-                    "the module has {locals} local variables, allowed are {MOST_LOCALS}"
+                    "the module has {locals} local variables, but only {MOST_LOCALS} are allowed"
                 ));
             }
             None => {
                 Module::validate(&engine, &spec.code).map_err(|e| words(&e))?;
-                return Err("the functions of the module cannot be read".into());
+                return Err("the functions of the module cannot be parsed".into());
             }
         }
         let module = Module::new(&engine, &spec.code).map_err(|e| words(&e))?;
@@ -225,7 +225,7 @@ pub fn attempt(spec: &Spec, host: Arc<dyn Host>, fuel: u64) -> Result<End, Strin
 /// The thread of a module, from its start to its end, which is reported whatever happens.
 fn work(mut job: Job, host: &dyn Host, slice: u64) {
     if let Err(e) = add_nice(NICE) {
-        log::debug!("a module keeps the priority of the runtime: {e}");
+        log::debug!("cannot lower the priority of a module: {e}");
     }
     let uuid = job.store.data().uuid.clone();
     let end = catch_unwind(AssertUnwindSafe(|| job.run(slice)));
@@ -258,7 +258,7 @@ impl Engine for Interpreter {
             .name(name)
             .stack_size(THREAD_STACK)
             .spawn(move || work(job, &*host, SLICE))
-            .map_err(|e| format!("no thread for the module: {e}"))?;
+            .map_err(|e| format!("cannot create a thread for the module: {e}"))?;
         Ok(Box::new(Handle(inbox)))
     }
 }

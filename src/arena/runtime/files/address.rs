@@ -34,7 +34,7 @@ impl Sources {
         if let Some(path) = file.strip_prefix("salt://") {
             if !self.salt {
                 return Err(
-                    "files of the master are not configured here (minion_config_dir)".to_owned(),
+                    "files from the master are not configured here (minion_config_dir)".to_owned(),
                 );
             }
             let path = path.split('?').next().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Sources {
         }
         match file.split_once("://") {
             Some(("http" | "https", rest)) => self.web(file, rest),
-            Some((scheme, _)) => Err(format!("files cannot be fetched by {scheme:?}")),
+            Some((scheme, _)) => Err(format!("the scheme {scheme:?} is not supported for files")),
             None => file.parse().map(Address::Local).map_err(|e| e.to_string()),
         }
     }
@@ -53,7 +53,7 @@ impl Sources {
     fn web(&self, file: &str, rest: &str) -> Result<Address, String> {
         let Some((address, digest)) = file.split_once("#sha256=") else {
             return Err(
-                "an address of the web must end with #sha256= and the digest of the file"
+                "a web address must end with #sha256= and the digest of the file"
                     .to_owned(),
             );
         };
@@ -63,13 +63,13 @@ impl Sources {
             ));
         }
         if address.contains('#') || !address.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err("the address is none of the web".to_owned());
+            return Err("the web address is invalid".to_owned());
         }
         // Up to the path, the query or the fragment; a user name or password is not allowed.
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let host = host.to_ascii_lowercase();
         if !self.hosts.contains(&host) {
-            return Err(format!("files may not come from {host:?} (file_hosts)"));
+            return Err(format!("files from {host:?} are not allowed (file_hosts)"));
         }
         Ok(Address::Web(
             address.to_owned(),
@@ -141,7 +141,7 @@ mod tests {
             (with("https://files.example.net@other/x"), "file_hosts"),
             (with("https://user:pass@files.example.net/x"), "file_hosts"),
             (with("https://other?files.example.net/x"), "file_hosts"),
-            (with("https://files.example.net/a b"), "none of the web"),
+            (with("https://files.example.net/a b"), "the web address is invalid"),
         ] {
             let error = sources().read(&file).unwrap_err();
             assert!(error.contains(why), "{file}: {error}");

@@ -34,7 +34,7 @@ impl Fetcher {
             Address::Web(url, digest) => web::fetch(url, digest, most, self.patience, wanted),
             Address::Salt(url) => match &self.salt {
                 Some(salt) => salt.fetch(url, most),
-                None => Err("there is no master to ask".to_owned()),
+                None => Err("no master is configured".to_owned()),
             },
         }
     }
@@ -70,7 +70,7 @@ pub(super) fn read(source: impl Read, most: usize) -> Result<Vec<u8>, String> {
 
 /// The error for a file that is too large.
 pub(super) fn too_large(most: usize) -> String {
-    format!("it is larger than {most} octets (module_size)")
+    format!("it is larger than {most} bytes (module_size)")
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl Salt {
         let session = Arc::new(session.map_err(|e| e.to_string())?);
         let known = session.renew(0, &self.stop).map_err(|e| e.to_string())?;
         if known.is_none() {
-            return Err("the runtime ends".to_owned());
+            return Err("the runtime is shutting down".to_owned());
         }
         let channel = Channel::new(&session, self.stop.clone()).map_err(|e| e.to_string())?;
         Ok(Link::over(channel))

@@ -46,7 +46,7 @@ pub(super) fn fetch(
     let (mut content, mut piece) = (Vec::new(), vec![0; PIECE]);
     loop {
         if !wanted() {
-            return Err("it is not wanted any more".to_owned());
+            return Err("it is no longer wanted".to_owned());
         }
         let count = reader.read(&mut piece).map_err(|e| failed(&e))?;
         let Some(part) = piece.get(..count).filter(|part| !part.is_empty()) else {
@@ -62,6 +62,6 @@ pub(super) fn fetch(
     if found == digest {
         Ok(content)
     } else {
-        Err(failed(&format!("its sha256 is {found}, not as asked for")))
+        Err(failed(&format!("its sha256 is {found}, not the one requested")))
     }
 }

@@ -196,7 +196,7 @@ impl Session {
         };
         if incoming.retained {
             // A retained message was meant for somebody else, or is old.
-            log::debug!("a retained message on {} is passed over", incoming.topic);
+            log::debug!("ignored a retained message on {}", incoming.topic);
             return Vec::new();
         }
         let message = match Message::parse(&incoming.payload) {
@@ -205,7 +205,7 @@ impl Session {
                 self.faults += 1;
                 if self.faults.is_power_of_two() {
                     log::warn!(
-                        "a message on {} cannot be followed: {fault} (message {} of this sort)",
+                        "cannot process a message on {}: {fault} (message {} of this kind)",
                         incoming.topic,
                         self.faults
                     );

@@ -132,11 +132,11 @@ impl Session {
         asked: &Asked,
     ) -> Result<(String, Launch), String> {
         let Some(runtime) = self.runtimes.get(at) else {
-            return Err("there is no such runtime".to_owned());
+            return Err("unknown runtime".to_owned());
         };
         let offer = &runtime.offer;
         if runtime.leaving {
-            return Err("the runtime ends".to_owned());
+            return Err("the runtime is shutting down".to_owned());
         }
         match request.filetype.as_deref() {
             None | Some("WA") => {}
@@ -167,7 +167,7 @@ impl Session {
         let most = usize::try_from(offer.max_modules).unwrap_or(usize::MAX);
         let own = self.modules.values().filter(|m| m.runtime == at).count();
         if most > 0 && own >= most {
-            return Err(format!("{own} modules run already, which is max_nmodules"));
+            return Err(format!("{own} modules are already running, which is the limit (max_nmodules)"));
         }
         let homes = self.modules.values();
         let homes = homes.filter_map(|module| self.runtimes.get(module.runtime));
@@ -176,7 +176,7 @@ impl Session {
         let all = self.terms.memory;
         if all > 0 && taken > all {
             return Err(format!(
-                "with it, modules could take {taken} octets of memory, allowed are {all} (modules_memory)"
+                "with it, modules could take {taken} bytes of memory, but only {all} are allowed (modules_memory)"
             ));
         }
         let mut argv = request.argv;
@@ -292,7 +292,7 @@ impl Session {
         let count = self.failures;
         if count.is_power_of_two() {
             let why = short(why);
-            log::warn!("the module {uuid} {what}: {why} (failure {count} of this sort)");
+            log::warn!("the module {uuid} {what}: {why} (failure {count} of this kind)");
         } else {
             log::debug!("the module {uuid} {what}: {}", short(why));
         }

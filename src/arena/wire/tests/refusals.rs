@@ -578,7 +578,7 @@ fn a_record_has_an_end_however_it_is_filled() {
         let fault = refused(module(more));
         assert_eq!(fault.trouble, Trouble::TooMany);
         let said = fault.data.as_str().unwrap();
-        assert!(said.starts_with("data: 65536 octets of "), "{said}");
+        assert!(said.starts_with("data: 65536 bytes of "), "{said}");
     }
     let runtime = |key: &str, value: Json| {
         let mut data = json!({"type": "runtime", "uuid": "r"});
@@ -592,5 +592,5 @@ fn a_record_has_an_end_however_it_is_filled() {
         read(runtime(key, json!({"a": [&long[1000..]]})));
     }
     let fault = refused(runtime("apis", json!([long])));
-    assert_eq!(fault.data, "data/apis: 8192 octets at most");
+    assert_eq!(fault.data, "data/apis: 8192 bytes at most");
 }

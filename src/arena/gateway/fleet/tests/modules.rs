@@ -280,7 +280,7 @@ fn records_of_modules_have_an_end() {
     }
     assert_eq!(
         world.create("d", large.clone()).told(),
-        ["fault too many: modules: 100000 octets of records at most"]
+        ["fault too many: modules: 100000 bytes of records at most"]
     );
     // One that has ended makes room.
     world.exit("r", "b");

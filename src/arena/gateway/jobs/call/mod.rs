@@ -72,7 +72,7 @@ impl Call {
     pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
             return Err(bad(
-                "several functions in one job are not for runtimes of ARENA; send one job each",
+                "runtimes of ARENA run one function per job; send a job for each",
             ));
         };
         let args = Args::of(load);
@@ -124,7 +124,7 @@ impl Given<'_> {
     fn text(&mut self, name: &str) -> Result<Option<String>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(value @ (Value::Map(_) | Value::Array(_))) => {
-                let text = format!("{name} is a text, not {}", yaml::emit_flow(&value).trim());
+                let text = format!("{name} must be a string, not {}", yaml::emit_flow(&value).trim());
                 Err(self.bad(&text))
             }
             Some(value) if !value.is_nil() => Ok(Some(answer::text(&value))),
@@ -147,7 +147,7 @@ impl Given<'_> {
         match self.args.named.remove(name) {
             Some(Value::Str(text)) => match yaml::parse(&text) {
                 Ok(value) => Ok(Some(value).filter(|value| !value.is_nil())),
-                Err(e) => Err(self.bad(&format!("{name} is no YAML: {e}"))),
+                Err(e) => Err(self.bad(&format!("{name} is not valid YAML: {e}"))),
             },
             other => Ok(other.filter(|value| !value.is_nil())),
         }
@@ -160,12 +160,12 @@ impl Given<'_> {
             Some(Value::Array(items)) => {
                 let nested = |item: &Value| matches!(item, Value::Map(_) | Value::Array(_));
                 if items.iter().any(nested) {
-                    Err(self.bad(&format!("{name} is a list of texts")))
+                    Err(self.bad(&format!("{name} must be a list of strings")))
                 } else {
                     Ok(Some(items.iter().map(answer::text).collect()))
                 }
             }
-            Some(Value::Map(_)) => Err(self.bad(&format!("{name} is a list of texts"))),
+            Some(Value::Map(_)) => Err(self.bad(&format!("{name} must be a list of strings"))),
             Some(one) => Ok(Some(vec![answer::text(&one)])),
         }
     }
@@ -176,19 +176,19 @@ impl Given<'_> {
             return Ok(default);
         };
         let number = text.parse();
-        number.map_err(|_| self.bad(&format!("{name} is a whole number, not {text:?}")))
+        number.map_err(|_| self.bad(&format!("{name} must be a whole number, not {text:?}")))
     }
 
     /// Refuses arguments that were not consumed.
     fn end(&self) -> Result<(), FunctionResult> {
         if let Some(word) = self.args.positional.get(self.at) {
-            return Err(self.bad(&format!("there is no use for {word:?}")));
+            return Err(self.bad(&format!("unexpected argument {word:?}")));
         }
         match self.args.named.iter().next() {
             None => Ok(()),
             Some((name, _)) => {
                 let name = answer::text(name);
-                Err(self.bad(&format!("there is no argument {name:?}")))
+                Err(self.bad(&format!("unknown argument {name:?}")))
             }
         }
     }
@@ -217,7 +217,7 @@ fn create(given: &mut Given) -> Result<Call, FunctionResult> {
             Json::Object(object) => object,
             _ => Object::new(),
         },
-        Some(_) => return Err(given.bad("args is a map")),
+        Some(_) => return Err(given.bad("args must be a map")),
     };
     if let Some(argv) = given.list("argv")? {
         args.insert("argv".to_owned(), argv.into());
@@ -249,7 +249,7 @@ fn create(given: &mut Given) -> Result<Call, FunctionResult> {
             request,
             scheduled: scheduled.is_some_and(|value| value.truthy()),
         }),
-        Ok(_) => Err(given.bad("this is no module")),
+        Ok(_) => Err(given.bad("the arguments do not describe a module")),
         Err(fault) => Err(given.bad(&super::described_fault(&fault))),
     }
 }
@@ -274,7 +274,7 @@ fn environment(given: &mut Given) -> Result<Option<Vec<String>>, FunctionResult>
 fn send(given: &mut Given) -> Result<Call, FunctionResult> {
     let module = given.module()?;
     let data = given.text("data")?;
-    let data = data.ok_or_else(|| given.bad("what to send is missing"))?;
+    let data = data.ok_or_else(|| given.bad("the data to send is missing"))?;
     let raw = given.args.named.remove("raw");
     let mut data = data.into_bytes();
     if !raw.is_some_and(|value| value.truthy()) && !data.ends_with(b"\n") {

@@ -147,7 +147,7 @@ pub(super) fn linker(module: &Module) -> Result<Linker<State>, String> {
                 let name: String = name.chars().take(64).collect();
                 let from: String = from.chars().take(64).collect();
                 return Err(format!(
-                    "needs {name:?} of {from:?}, which there is not here"
+                    "imports {name:?} from {from:?}, which is not available here"
                 ));
             }
         }

@@ -70,7 +70,7 @@ impl State {
     ) -> Result<State, String> {
         let words = || [&spec.program].into_iter().chain(&spec.argv);
         if words().chain(&spec.env).any(|word| word.contains('\0')) {
-            return Err("an argument or variable holds a NUL".into());
+            return Err("an argument or variable contains a NUL".into());
         }
         let stdin = inbox.open(None);
         if !spec.stdin {
