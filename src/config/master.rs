@@ -95,20 +95,22 @@ options! {
         /// authentication. Empty: none.
         metrics_address: String = "127.0.0.1:4507";
         /// Gateways to agents of other protocols. `sysinspect`: `interface` (the master's), `port` (4200),
-        /// `ping_interval` (5), `session_timeout` (30), `hello_timeout` (10), `job_timeout` (300), all in seconds, `max_frame`
-        /// (1048576), `max_queue` (4194304), `max_connections` (10000), `max_strangers` (512), `registrations_per_minute`
-        /// (60), `max_pending` (10000), `auto_accept` (false). `arena`: runtimes of WASM modules over MQTT; `servers`
-        /// (`localhost:1883`), `user`, `password`, `tls` (false), `tls_ca`, `tls_cert`, `tls_key`, `client_id` (`halite-` and `id`),
-        /// `realm` (`realm`), `topics` (`draft`, `scene`), `namespace` (`public`), `keepalive` (60), `policy` (`wait`, `move`, `drop`),
-        /// `auto_accept` (false), `max_pending` (10000), `max_managers` (1000), `max_runtimes` (10000), `max_modules` (100000),
-        /// `log_lines` (200), `output_lines` (50), `forget_after` (86400), `max_message` (262144), `create_timeout` (10),
-        /// `delete_timeout` (30). `collective`: MCollective and Choria; `connector` (`nats`, `rabbitmq`,
-        /// `activemq`), `servers`, `user`, `password`, `vhost` (`/`), `tls` (false), `tls_ca`, `tls_cert`, `tls_key`, `identity` (`id`),
-        /// `collectives` (`mcollective`), `federations`, `security` (`choria`, `choria-yaml`, `psk`, `ssl`, `aes`), `serializer`
-        /// (`marshal`, `yaml`), `psk_file`, `caller`, `ca`, `certificate`, `key`, `callers`, `privileged`, `client_private`,
-        /// `client_public`, `server_private`, `server_public`, `client_certs`, `enforce_ttl` (true), `ttl` (60), `timeout` (60),
-        /// `discovery_interval` (60), `discovery_timeout` (5), `inventory_interval` (3600), all in seconds, `direct_threshold` (10),
-        /// `outward` (true), `auto_accept` (false), `max_pending` (10000), `inward` (true), `inward_targets` (`*`).
+        /// `ping_interval` (5), `session_timeout` (30), `hello_timeout` (10), `job_timeout` (300), all in seconds,
+        /// `max_frame` (1048576), `max_queue` (4194304), `max_connections` (10000), `max_strangers` (512),
+        /// `registrations_per_minute` (60), `max_pending` (10000), `auto_accept` (false). `arena`: runtimes of WASM
+        /// modules over MQTT; `servers` (`localhost:1883`), `user`, `password`, `tls` (false), `tls_ca`, `tls_cert`,
+        /// `tls_key`, `client_id` (`halite-` and `id`), `realm` (`realm`), `topics` (`draft`, `scene`), `namespace`
+        /// (`public`), `keepalive` (60), `policy` (`wait`, `move`, `drop`), `auto_accept` (false), `max_pending`
+        /// (10000), `max_managers` (1000), `max_runtimes` (10000), `max_modules` (100000), `log_lines` (200),
+        /// `output_lines` (50), `forget_after` (86400), `max_message` (262144), `create_timeout` (10), `delete_timeout`
+        /// (30). `collective`: MCollective and Choria; `connector` (`nats`, `rabbitmq`, `activemq`), `servers`, `user`,
+        /// `password`, `vhost` (`/`), `tls` (false), `tls_ca`, `tls_cert`, `tls_key`, `identity` (`id`), `collectives`
+        /// (`mcollective`), `federations`, `security` (`choria`, `choria-yaml`, `psk`, `ssl`, `aes`), `serializer`
+        /// (`marshal`, `yaml`), `psk_file`, `caller`, `ca`, `certificate`, `key`, `callers`, `privileged`,
+        /// `client_private`, `client_public`, `server_private`, `server_public`, `client_certs`, `enforce_ttl` (true),
+        /// `ttl` (60), `timeout` (60), `discovery_interval` (60), `discovery_timeout` (5), `inventory_interval` (3600),
+        /// all in seconds, `direct_threshold` (10), `outward` (true), `auto_accept` (false), `max_pending` (10000),
+        /// `inward` (true), `inward_targets` (`*`).
         gateways: Map = "{}";
         /// Masters that the syndic on this host serves, all at the same time. If empty, the syndic does not start.
         syndic_master: Vec<String> = "[]";
@@ -344,7 +346,7 @@ options! {
         /// Seconds for which the reactor caches the grains, options and pillar that reaction files see, and its job
         /// client.
         reactor_refresh_interval: u64 = "60";
-        /// Added to the nice value of the reactor; negative values need the privilege.
+        /// Added to the nice value of the reactor; negative values need privileges.
         reactor_niceness: Option<i32> = "null";
         /// Scheduled runner and wheel functions: a map of names to `function`, `seconds`, `cron`, `when`, ...
         schedule: Map = "{}";
