@@ -218,7 +218,7 @@ fn runner_function(
     let name = runner_name(spec);
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
-    let mut launch = Launch::own(config);
+    let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
     launch.keep = spec.return_job == ReturnJob::Cached;
     let function = runner::find(name);

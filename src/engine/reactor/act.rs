@@ -271,7 +271,7 @@ fn call(config: &MasterConfig, stop: &StopFlag, task: Task) {
 fn run(config: &MasterConfig, stop: &StopFlag, fun: &str, args: Args) {
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
-    let mut launch = Launch::own(config);
+    let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
     let function = runner::find(fun);
     if let Err(e) = runner::run_as(&mut context, fun, function, Ok(args), &launch) {
