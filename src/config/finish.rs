@@ -31,7 +31,7 @@ pub(super) fn log_dir(source: &mut Source, file: &str) -> Result<(), ConfigError
 }
 
 /// Options that weaken authentication take effect only if they are exactly `true`.
-pub(super) fn exactly_true(source: &mut Source, options: &[&str]) {
+pub(super) fn require_literal_true(source: &mut Source, options: &[&str]) {
     for option in options {
         let Some(value) = source.values.get(option) else {
             continue;

@@ -1,6 +1,6 @@
 //! Option types with a fixed set of words, and the directories of environments.
 
-use super::value::{Converted, OptionValue, plain, text};
+use super::value::{Converted, OptionValue, converted, text};
 use halite_wire::{Map, Value};
 
 macro_rules! words {
@@ -16,7 +16,7 @@ macro_rules! words {
 
             fn from_value(value: &Value) -> Option<Converted<Self>> {
                 match text(value)?.as_str() {
-                    $($word => plain($name::$variant),)*
+                    $($word => converted($name::$variant),)*
                     _ => None,
                 }
             }
@@ -102,7 +102,7 @@ impl OptionValue for Items {
     const TYPE: &'static str = "a list";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(Items(value.as_array()?.to_vec()))
+        converted(Items(value.as_array()?.to_vec()))
     }
 
     fn to_value(&self) -> Value {
@@ -123,7 +123,7 @@ impl OptionValue for Roots {
             let dirs = dirs.iter().flat_map(|d| super::glob::expand_dir(d));
             out.push((text(env)?, dirs.collect()));
         }
-        plain(Roots(out))
+        converted(Roots(out))
     }
 
     fn to_value(&self) -> Value {
@@ -162,14 +162,14 @@ impl OptionValue for TokenOverride {
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         if let Some(all) = value.as_bool() {
-            return plain(TokenOverride::All(all));
+            return converted(TokenOverride::All(all));
         }
         let mut systems = Vec::new();
         for (system, users) in value.as_map()?.iter() {
             let users = users.as_array()?.iter().map(text).collect::<Option<_>>()?;
             systems.push((text(system)?, users));
         }
-        plain(TokenOverride::Users(systems))
+        converted(TokenOverride::Users(systems))
     }
 
     fn to_value(&self) -> Value {
@@ -196,8 +196,8 @@ impl OptionValue for Reactions {
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         match value {
-            Value::Nil => plain(Reactions(Value::Array(Vec::new()))),
-            Value::Array(_) | Value::Str(_) => plain(Reactions(value.clone())),
+            Value::Nil => converted(Reactions(Value::Array(Vec::new()))),
+            Value::Array(_) | Value::Str(_) => converted(Reactions(value.clone())),
             _ => None,
         }
     }
@@ -215,7 +215,7 @@ impl OptionValue for Decrypt {
     const TYPE: &'static str = "a list of keys, or of maps of a key to its renderer";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(Decrypt(value.clone()))
+        converted(Decrypt(value.clone()))
     }
 
     fn to_value(&self) -> Value {
@@ -232,7 +232,7 @@ impl OptionValue for ExtPillars {
     const TYPE: &'static str = "a list of maps of one name to its arguments";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(ExtPillars(value.clone()))
+        converted(ExtPillars(value.clone()))
     }
 
     fn to_value(&self) -> Value {

@@ -26,7 +26,7 @@ impl MasterConfig {
 
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "master")?;
-        finish::exactly_true(&mut source, &["open_mode", "auto_accept"]);
+        finish::require_literal_true(&mut source, &["open_mode", "auto_accept"]);
         finish::roots(&mut source, "file_roots", "/srv/salt");
         finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();

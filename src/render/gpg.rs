@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_CACHED: usize = 10_000;
 
 /// Plain texts with the time of decryption, by the digest of their block.
-type Known = HashMap<String, (Instant, Vec<u8>)>;
+type PlainTexts = HashMap<String, (Instant, Vec<u8>)>;
 
 /// Decrypts pillar data from the command line with the renderer `pillar_enc`.
 ///
@@ -47,7 +47,7 @@ pub struct Gpg {
     must_succeed: bool,
     /// How long plain texts are cached; `None` disables the cache.
     ttl: Option<Duration>,
-    known: RefCell<Known>,
+    known: RefCell<PlainTexts>,
 }
 
 impl Gpg {
@@ -126,7 +126,7 @@ impl Gpg {
     /// not UTF-8 stays bytes.
     fn texts(&self, given: &[u8], newlines: bool, deadline: Instant) -> Result<Value, String> {
         let unfolded = if newlines {
-            unfold(given)
+            unescape_newlines(given)
         } else {
             given.to_vec()
         };
@@ -151,7 +151,7 @@ impl Gpg {
 
     fn block(&self, block: &[u8], deadline: Instant) -> Result<Vec<u8>, String> {
         let cipher = match std::str::from_utf8(block) {
-            Ok(text) => unfold(text.as_bytes()),
+            Ok(text) => unescape_newlines(text.as_bytes()),
             Err(_) => block.to_vec(),
         };
         let key = self.ttl.map(|ttl| (HashType::Sha256.hex(&cipher), ttl));
@@ -241,7 +241,7 @@ fn next_block(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// Replaces literal `\n` by line breaks.
-fn unfold(text: &[u8]) -> Vec<u8> {
+fn unescape_newlines(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = find(rest, br"\n") {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(after, b"b-----END PGP MESSAGE-----");
         assert!(next_block(after).is_none());
         assert!(next_block(b"-----BEGIN PGP MESSAGE----- no end").is_none());
-        assert_eq!(unfold(br"a\nb\\nc"), b"a\nb\\\nc");
+        assert_eq!(unescape_newlines(br"a\nb\\nc"), b"a\nb\\\nc");
     }
 
     #[test]

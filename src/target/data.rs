@@ -156,8 +156,8 @@ impl DataExpr {
     fn matches_dotted(&self, data: &Map) -> bool {
         let in_value = |value: &Value, start: usize| match value {
             Value::Map(_) => false,
-            Value::Array(items) => items.iter().any(|item| self.hit(item, start)),
-            value => self.hit(value, start),
+            Value::Array(items) => items.iter().any(|item| self.matches_rest(item, start)),
+            value => self.matches_rest(value, start),
         };
         self.dotted.iter().any(|(glob, start)| {
             data.iter().any(|(key, value)| {
@@ -176,7 +176,7 @@ impl DataExpr {
     }
 
     /// Compares one value with the rest of the expression.
-    fn hit(&self, value: &Value, start: usize) -> bool {
+    fn matches_rest(&self, value: &Value, start: usize) -> bool {
         let Some(pattern) = self.pattern(start) else {
             return false;
         };
@@ -261,7 +261,7 @@ impl Search<'_> {
             match self.walk(data, start, &here[..=n], cuts.width) {
                 Some(Value::Map(map)) => !map.is_empty() && self.in_map(map, rest),
                 Some(Value::Array(items)) => items.iter().any(|item| self.in_item(item, rest)),
-                Some(value) => self.expr.hit(value, rest),
+                Some(value) => self.expr.matches_rest(value, rest),
                 None => false,
             }
         })
@@ -273,7 +273,7 @@ impl Search<'_> {
         {
             return true;
         }
-        self.expr.hit(item, start)
+        self.expr.matches_rest(item, start)
     }
 
     /// Whether a map contains what the rest asks for: as a key, or further down.
@@ -283,21 +283,24 @@ impl Search<'_> {
         if deep && self.failed.contains(&state) {
             return false;
         }
-        let found = self.in_map_afresh(map, start);
+        let found = self.in_map_uncached(map, start);
         if deep && !found {
             self.failed.insert(state);
         }
         found
     }
 
-    fn in_map_afresh(&mut self, map: &Map, start: usize) -> bool {
+    fn in_map_uncached(&mut self, map: &Map, start: usize) -> bool {
         let every = self.expr.text[start..].starts_with("*:");
         let start = start + if every { 2 } else { 0 };
         let pattern = &self.expr.text[start..];
         if pattern == "*" || map.contains(pattern) {
             return true;
         }
-        if map.iter().any(|(key, _)| self.expr.hit(key, start)) {
+        if map
+            .iter()
+            .any(|(key, _)| self.expr.matches_rest(key, start))
+        {
             return true;
         }
         if self.below(map, start, &self.expr.colons) {
@@ -312,8 +315,8 @@ impl Search<'_> {
     fn under_any_key(&mut self, value: &Value, start: usize) -> bool {
         match value {
             Value::Map(map) => self.in_map(map, start),
-            Value::Array(items) => items.iter().any(|item| self.expr.hit(item, start)),
-            value => self.expr.hit(value, start),
+            Value::Array(items) => items.iter().any(|item| self.expr.matches_rest(item, start)),
+            value => self.expr.matches_rest(value, start),
         }
     }
 
