@@ -515,7 +515,7 @@ fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
         }
         Err(e) => {
             log::error!(
-                "results are kept in memory only: {}/returns: {e}",
+                "results are stored in memory only: {}/returns: {e}",
                 config.cachedir.display()
             );
             None

@@ -97,7 +97,7 @@ fn converse(library: &Library, service: &CStr, answers: &Answers) -> Result<(), 
         )
     };
     if begun != SUCCESS {
-        return Err(format!("PAM cannot be started (error {begun})"));
+        return Err(format!("cannot start PAM (error {begun})"));
     }
     // SAFETY: the handle is live until `pam_end`.
     let mut status = unsafe { authenticate(handle, DISALLOW_NULL_AUTHTOK) };

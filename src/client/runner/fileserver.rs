@@ -42,20 +42,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "fileserver.empty_dir_list",
         args: LIST,
-        doc: "Directories of an environment with nothing in them.",
+        doc: "Empty directories of an environment.",
         // As in stock, selecting backends has no effect here.
         run: |context, args| Ok(server(context).list(&load(args), Form::EmptyDirs).into()),
     },
     Function {
         name: "fileserver.symlink_list",
         args: LIST,
-        doc: "Symbolic links of an environment and where they point.",
+        doc: "Symbolic links of an environment and their targets.",
         run: |context, args| Ok(server(context).symlinks(&load(args)).into()),
     },
     Function {
         name: "fileserver.update",
         args: &["?backend", "?remotes"],
-        doc: "Fetches the repositories now: all, or those whose URL or name is given.",
+        doc: "Fetches the repositories now: all, or those given by URL or name.",
         run: update,
     },
     Function {
@@ -73,13 +73,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "fileserver.lock",
         args: &["?backend", "?remote"],
-        doc: "Keeps repositories from being fetched; a glob of URLs picks some.",
+        doc: "Keeps repositories from being fetched: all, or those whose URL matches a glob.",
         run: |context, args| mark(context, args, true),
     },
     Function {
         name: "fileserver.clear_lock",
         args: &["?backend", "?remote"],
-        doc: "Lets repositories be fetched again; a glob of URLs picks some.",
+        doc: "Lets repositories be fetched again: all, or those whose URL matches a glob.",
         run: |context, args| mark(context, args, false),
     },
 ];

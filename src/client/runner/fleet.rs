@@ -15,7 +15,7 @@ const MOST: u64 = 16 << 20;
 pub(super) const FUNCTIONS: &[Function] = &[Function {
     name: "fleet.status",
     args: &[],
-    doc: "The master and its fleet in figures: who is connected, versions, queues, losses, jobs, restarts. With a master that is down, the keys.",
+    doc: "Figures about the master and its fleet: connected minions, versions, queues, losses, jobs, restarts. If the master is down, only the keys.",
     run: |context, _| status(context),
 }];
 

@@ -14,13 +14,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "jobs.active",
         args: &["?display_progress"],
-        doc: "Jobs that minions run right now, with the process id on each minion.",
+        doc: "Jobs running on minions now, with the process id on each minion.",
         run: active,
     },
     Function {
         name: "jobs.master",
         args: &[],
-        doc: "Runners that this master executes right now.",
+        doc: "Runners running on this master now.",
         run: master,
     },
     Function {
@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?end_time",
             "?display_progress",
         ],
-        doc: "All jobs that are kept. Function and target are globs or lists of globs, metadata a map of which one pair must fit; times are such as '2026, Mar 16 19:00' or 2026-03-16, in UTC.",
+        doc: "All stored jobs. Function and target are globs or lists of globs, metadata a map of which one pair must match; times are such as '2026, Mar 16 19:00' or 2026-03-16, in UTC.",
         run: list_jobs,
     },
     Function {
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?outputter",
             "?display_progress",
         ],
-        doc: "The newest jobs, as many as count; saltutil.find_job is left out unless filter_find_job=False.",
+        doc: "The newest jobs, as many as count; without saltutil.find_job unless filter_find_job=False.",
         run: list_jobs_filter,
     },
     Function {
@@ -59,13 +59,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?missing",
             "?display_progress",
         ],
-        doc: "The returns of a job; with missing=True also who has not returned.",
+        doc: "The returns of a job; with missing=True also the minions that have not returned.",
         run: lookup_jid,
     },
     Function {
         name: "jobs.list_job",
         args: &["jid", "?ext_source", "?display_progress"],
-        doc: "Everything that is known of a job.",
+        doc: "Everything known about a job.",
         run: list_job,
     },
     Function {

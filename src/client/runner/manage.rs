@@ -45,7 +45,7 @@ macro_rules! presence {
         Function {
             name: "manage.status",
             args: &["?output", "?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"],
-            doc: "Both: who answers a ping and who does not.",
+            doc: "Minions that answer a ping, and those that do not.",
             run: |context, args| {
                 let (up, down) = ping(context, args, 1)?;
                 Ok(Value::Map(halite_wire::map! {"up" => up, "down" => down}).into())
@@ -54,7 +54,7 @@ macro_rules! presence {
         Function {
             name: "manage.versions",
             args: &[],
-            doc: "Releases of the minions that answer, in comparison with the series that this master speaks.",
+            doc: "Releases of the minions that answer, compared with the series of this master.",
             run: versions,
         },
     ]};

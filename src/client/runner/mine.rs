@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "mine.update",
         args: &["tgt", "?tgt_type", "?clear", "?mine_functions"],
-        doc: "Lets minions bring their values to the mine.",
+        doc: "Makes minions send their values to the mine.",
         run: update,
     },
 ];

@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "queue.delete",
         args: &["queue", "items", "?backend"],
-        doc: "Takes an item, or each of a list, out of a queue.",
+        doc: "Removes an item, or each of a list, from a queue.",
         run: delete,
     },
     Function {
@@ -51,7 +51,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "queue.pop",
         args: &["queue", "?quantity", "?backend", "?is_runner"],
-        doc: "Takes the first items out of a queue and gives them; quantity is a number or all.",
+        doc: "Removes the first items from a queue and returns them; quantity is a number or all.",
         run: |context, args| {
             let queue = Queue::open(context, &args.text(0, "queue"), args.text(2, "backend"))?;
             let items = queue.pop(args.get(1, "quantity"), args.flag(3, "is_runner"))?;

@@ -24,13 +24,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "reactor.add",
         args: &["event", "reactors", "?saltenv", "?test"],
-        doc: "Adds a reaction to a tag until the master ends: a file or a list of files.",
+        doc: "Adds a reaction to a tag until the master stops: a file or a list of files.",
         run: add,
     },
     Function {
         name: "reactor.delete",
         args: &["event", "?saltenv", "?test"],
-        doc: "Takes the reaction to a tag away until the master starts again.",
+        doc: "Removes the reaction to a tag until the master is restarted.",
         run: |context, args| {
             let data = halite_wire::map! {"event" => args.get(0, "event").cloned()};
             request_reactor(context, "delete", data, "delete-complete", "result")
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "reactor.set_leader",
         args: &["?value"],
-        doc: "Lets the reactor react to events, or with False makes it rest.",
+        doc: "Turns reactions to events on or, with False, off.",
         run: |context, args| {
             let value = args.get(0, "value").is_none_or(Value::truthy);
             let data = halite_wire::map! {"id" => context.config.id.as_str(), "value" => value};

@@ -31,7 +31,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?kwarg",
             "**kwargs",
         ],
-        doc: "Runs an execution function on minions and gives what each returned.",
+        doc: "Runs an execution function on minions and returns what each of them returned.",
         run: execute,
     },
 ];

@@ -58,7 +58,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "saltutil.sync_wrapper",
         args: ARGS,
-        doc: "Copies the modules of salt://_wrapper into `extension_modules` on the master, for stock's tools, from 3007 on.",
+        doc: "Copies the modules of salt://_wrapper into `extension_modules` on the master, for stock's tools (3007 and later).",
         run: wrapper,
     },
 ];

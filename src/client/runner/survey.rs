@@ -14,13 +14,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "survey.hash",
         args: ARGS,
-        doc: "Minions with the same answer in one pool, the largest first; survey_sort=up turns that around. The target is compound, or tgt_type=pcre.",
+        doc: "Groups minions with the same answer, the largest group first; survey_sort=up reverses that. The target is compound, or tgt_type=pcre.",
         run: |context, args| Ok(list(&pools(context, args)?)),
     },
     Function {
         name: "survey.diff",
         args: ARGS,
-        doc: "As survey.hash, and prints how each answer differs from the first.",
+        doc: "Like survey.hash, and prints how each answer differs from the first.",
         run: diff,
     },
 ];

@@ -12,19 +12,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "test.arg",
         args: &["*args", "**kwargs"],
-        doc: "Gives back its arguments, without keywords that begin with two underscores.",
+        doc: "Returns its arguments, without keywords that start with two underscores.",
         run: |_, args| Ok(echo(args, |name| !name.starts_with("__"))),
     },
     Function {
         name: "test.raw_arg",
         args: &["*args", "**kwargs"],
-        doc: "Gives back its arguments.",
+        doc: "Returns its arguments.",
         run: |_, args| Ok(echo(args, |_| true)),
     },
     Function {
         name: "test.metasyntactic",
         args: &["?locality"],
-        doc: "Words that stand for anything.",
+        doc: "Metasyntactic variables.",
         run: metasyntactic,
     },
     Function {
@@ -39,7 +39,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "test.sleep",
         args: &["?s_time"],
-        doc: "Sleeps so many seconds, 10 if not given.",
+        doc: "Sleeps for a number of seconds, by default 10.",
         run: sleep,
     },
     Function {

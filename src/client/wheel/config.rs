@@ -17,7 +17,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "config.apply",
         args: &["key", "value"],
-        doc: "Sets one option in the master's file, which loses its comments. Takes effect when the master starts again.",
+        doc: "Sets one option in the master's file, which loses its comments. Takes effect when the master is restarted.",
         run: apply,
     },
     Function {

@@ -22,7 +22,7 @@ macro_rules! of_roots {
             Function {
                 name: concat!($prefix, ".find"),
                 args: &["path", "?saltenv"],
-                doc: "Where a file of that path lies, and whether it is text (txt) or not (bin).",
+                doc: "Where a file with that path is, and whether it is text (txt) or not (bin).",
                 run: |context, args| find(&$roots(context.config), args),
             },
             Function {

@@ -109,7 +109,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "key.gen",
         args: &["?id_", "?keysize"],
-        doc: "A new key pair, which is kept nowhere.",
+        doc: "A new key pair, which is not stored.",
         run: |_, args| Ok(Value::Map(pair(args.int(1, "keysize"))?)),
     },
     Function {

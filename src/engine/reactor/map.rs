@@ -117,7 +117,7 @@ fn entry(number: usize, item: &Value) -> Result<Entry, String> {
     let map = item.as_map().filter(|m| m.len() == 1);
     let Some((tag, files)) = map.and_then(|m| m.0.first()) else {
         return Err(format!(
-            "entry {number}: it is not `tag: [files]`; each tag begins a list item of its own, quoted if it holds a colon or a star, and its files are indented below it"
+            "entry {number}: it is not `tag: [files]`; each tag starts a list item of its own, quoted if it holds a colon or a star, and its files are indented below it"
         ));
     };
     let Value::Str(tag) = tag else {

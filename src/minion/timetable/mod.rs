@@ -230,7 +230,7 @@ impl Timetable {
             "run_job" => {
                 let spec = self.schedule.specs().find(|s| s.name == name).cloned();
                 if spec.is_none() {
-                    log::error!("there is no scheduled job {name} to run");
+                    log::error!("unknown scheduled job {name}");
                 }
                 done.run = spec;
                 return done;
