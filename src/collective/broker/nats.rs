@@ -1,4 +1,4 @@
-//! The connector for NATS, as of Choria (reference, sections 15 to 17).
+//! The connector for NATS, as used by Choria (reference, sections 15 to 17).
 
 use super::link::{Link, LinkOptions, Listener, Outgoing, Told};
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Subjects in one message to a federation broker, as clients do it (reference, section 16).
+/// Most subjects in one message to a federation broker, as in clients (reference, section 16).
 const TARGETS: usize = 200;
 
 /// A connection to NATS.
@@ -53,7 +53,7 @@ impl Nats {
         })
     }
 
-    /// One packet for all targets, or with federations one for each of them and each 200 targets.
+    /// One packet for all targets, or with federations one per federation and 200 targets.
     fn request(
         &self,
         collective: &Collective,
@@ -118,14 +118,15 @@ fn listener(sink: Arc<BoundedTx<Heard>>, names: Arc<Names>, identity: Identity) 
     })
 }
 
-/// Notes that a message came here from a broker.
+/// Records in the route that a message arrived from a broker.
 fn arrived(route: &mut Route, server: &str, here: &str) {
     if route.len() < MOST_HOPS {
         route.push(vec![server.to_owned(), here.to_owned()]);
     }
 }
 
-/// Notes that a message leaves for a broker: an answer behind the note of its request, a request as the first hop.
+/// Records in the route that a message goes to a broker: for a reply after the hop of its request, for a request as the
+/// first hop.
 fn leaves(route: &mut Route, server: &str, here: &str) {
     match route.last_mut() {
         None => route.push(vec![here.to_owned(), server.to_owned()]),

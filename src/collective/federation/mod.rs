@@ -1,8 +1,8 @@
-//! The federation broker: carries requests of clients from one NATS network to nodes in another, and their replies back.
+//! The federation broker: forwards requests of clients in one NATS network to nodes in another, and their replies back.
 //!
-//! Any number of brokers with one name share the work by queue groups; none keeps anything, since all that a reply needs
-//! travels in headers. [`rules`] decides, this has the two connections. A broker that has lost one side leaves the
-//! group of the other, so that its messages go to brokers that can pass them on.
+//! Any number of brokers with the same name share the work by queue groups. They are stateless, since all that a reply needs
+//! is in its headers. [`rules`] decides, this module has the two connections. A broker that has lost one side leaves the
+//! group of the other, so that messages go to brokers that can forward them.
 
 pub mod rules;
 mod stats;
@@ -20,9 +20,9 @@ use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// How often the loop looks at the signals.
+/// How often the loop checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// A message of refusal is in the log once per reason and so long.
+/// Each reason for dropping messages is logged at most once in this time.
 const QUIET: Duration = Duration::from_secs(10);
 
 struct Broker {
@@ -55,7 +55,7 @@ impl Broker {
         }
     }
 
-    /// In one line which sides are there.
+    /// One line about which sides are connected.
     fn status(&self) -> String {
         let both = [Side::Federation, Side::Collective];
         let mut missing = both.iter().filter(|side| !self.counters.is_up(**side));
@@ -89,7 +89,7 @@ impl Broker {
         }
     }
 
-    /// Joins the group of a side, if the other side is there.
+    /// Joins the group of a side, if the other side is connected.
     fn hear(&self, side: Side) {
         if self.counters.is_up(other(side))
             && let Some(link) = self.link(side)
@@ -123,8 +123,8 @@ impl Broker {
             Ok(()) => self.counters.sent(other(side), count),
             Err(why) => {
                 let words = match why {
-                    Unsent::Full => "too much waits already".to_owned(),
-                    Unsent::TooLarge(most) => format!("servers take {most} octets at most"),
+                    Unsent::Full => "the send queue is full".to_owned(),
+                    Unsent::TooLarge(most) => format!("servers accept at most {most} bytes"),
                     Unsent::Forbidden => "its subject is forbidden".to_owned(),
                 };
                 if self.counters.dropped(side) {
@@ -136,7 +136,7 @@ impl Broker {
 
     fn turn(&self, side: Side, turned: &Turned) {
         if self.counters.turned(side, turned) {
-            log::warn!("a message from the {} does not go on: {turned}", name(side));
+            log::warn!("a message from the {} is not forwarded: {turned}", name(side));
         }
     }
 
@@ -153,7 +153,7 @@ impl Broker {
                 keep: Duration::from_secs(5),
             };
             if link.publish(vec![item]).is_err() {
-                log::debug!("statistics have no room");
+                log::debug!("statistics dropped: the send queue is full");
             }
         }
     }
@@ -173,7 +173,7 @@ impl Broker {
 }
 
 fn listener(broker: &Arc<Broker>, side: Side) -> Listener {
-    // The broker has the links, not the reverse.
+    // Weak, because the broker owns the links.
     let broker: Weak<Broker> = Arc::downgrade(broker);
     Arc::new(move |told| {
         if let Some(broker) = broker.upgrade() {
@@ -208,11 +208,11 @@ fn options(config: &FederationConfig, side: Side) -> LinkOptions {
     }
 }
 
-/// Serves until it is told to stop; the service manager is told which sides are there, and of progress as long as both
-/// connections make some.
+/// Runs until stopped. Reports to the service manager which sides are connected, and feeds its watchdog as long as both
+/// connections make progress.
 ///
 /// # Errors
-/// No connection can ever come about, or the port of the statistics cannot be had.
+/// There can never be a connection, or the port for statistics cannot be bound.
 pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) -> io::Result<()> {
     let broker = Arc::new(Broker {
         rules: Rules {
@@ -235,10 +235,10 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
             Side::Federation => &broker.federation,
             Side::Collective => &broker.collective,
         };
-        // Each is set once, here.
+        // Each is set only once, here.
         let _ = place.set(link);
     }
-    // Either may have come up before the other was there to be told.
+    // One side may have come up before the other link existed.
     broker.hear(Side::Federation);
     broker.hear(Side::Collective);
     let source = broker.clone();
@@ -260,7 +260,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
         }
     }
     service.stopping();
-    // First nothing more comes in, then what has come in goes out.
+    // First stop receiving, then send what was received.
     let within = Duration::from_secs(config.drain_timeout);
     for side in [Side::Federation, Side::Collective] {
         let Some(link) = broker.link(side) else {
@@ -268,7 +268,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
         };
         if !link.quiet(within) {
             log::warn!(
-                "messages from the {} were on their way for too long",
+                "messages from the {} took too long",
                 name(side)
             );
         }

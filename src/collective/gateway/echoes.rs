@@ -1,12 +1,12 @@
-//! Own broadcasts, which come back where this master's minions are nodes themselves.
+//! Detects our own broadcasts, which come back if this master's minions are nodes of the collective.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-/// Broadcasts that are remembered; they come back within moments.
+/// Number of broadcasts remembered; they come back almost at once.
 const REMEMBERED: usize = 256;
 
-/// What was broadcast lately, by a hash that nobody outside can aim at.
+/// Recent broadcasts, by a keyed hash, so that nobody outside can construct collisions.
 #[derive(Default)]
 pub(super) struct Echoes {
     hash: RandomState,
@@ -14,7 +14,7 @@ pub(super) struct Echoes {
 }
 
 impl Echoes {
-    /// A message goes out.
+    /// Records an outgoing message.
     pub fn sent(&mut self, message: &[u8]) {
         if self.sent.len() >= REMEMBERED {
             self.sent.pop_front();
@@ -22,8 +22,8 @@ impl Echoes {
         self.sent.push_back(self.hash.hash_one(message));
     }
 
-    /// Whether a message that came in is one of those. Said before its signature is looked at, since with plain
-    /// keys the own one need not be among those of callers.
+    /// Whether a received message is one of ours. Checked before its signature, since with plain keys our own
+    /// key need not be among those of callers.
     pub fn hear(&self, message: &[u8]) -> bool {
         let hash = self.hash.hash_one(message);
         self.sent.contains(&hash)

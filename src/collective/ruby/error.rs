@@ -1,22 +1,22 @@
-//! Why something of Ruby's is not read, and how much of it is.
+//! Errors and limits of reading Ruby's encodings.
 
 use std::fmt;
 
-/// Bytes of the longest message, and of all text in it once its links are followed.
+/// Most bytes in a message, and in all its text once links are followed.
 pub const MAX_OCTETS: usize = 8 << 20;
-/// Values in one message, once its links are followed.
+/// Most values in one message, once its links are followed.
 pub const MAX_VALUES: usize = 200_000;
-/// Arrays and hashes within one another.
+/// Deepest nesting of arrays and hashes.
 pub const MAX_DEPTH: usize = 64;
 
 /// Why a text or bytes are not read as a [`Datum`](super::Datum).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatumError {
-    /// It breaks the rules of its encoding: what is wrong, and where.
+    /// It violates its encoding: what is wrong, and where.
     Malformed(String),
-    /// It is larger, deeper or longer than anything that is read: which limit.
+    /// It exceeds a limit: which.
     TooLarge(&'static str),
-    /// It holds what names a class or carries code in Ruby, or what blows a small text up: what it was.
+    /// It contains something that names a class or carries code in Ruby, or that expands a small text: what.
     Dangerous(String),
 }
 
@@ -24,15 +24,15 @@ impl fmt::Display for DatumError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             DatumError::Malformed(what) => f.write_str(what),
-            DatumError::TooLarge(limit) => write!(f, "it is beyond the limit of {limit}"),
-            DatumError::Dangerous(what) => write!(f, "it holds {what}, which is never taken"),
+            DatumError::TooLarge(limit) => write!(f, "it exceeds the limit of {limit}"),
+            DatumError::Dangerous(what) => write!(f, "it contains {what}, which is never accepted"),
         }
     }
 }
 
 impl std::error::Error for DatumError {}
 
-/// What is left of the limits while something is read.
+/// What remains of the limits during reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     values: usize,
@@ -40,7 +40,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For a message of so many bytes.
+    /// The budget for a message of that many bytes.
     ///
     /// # Errors
     /// The message alone is too long.
@@ -55,10 +55,10 @@ impl Budget {
         }
     }
 
-    /// Takes values, and bytes of text, off.
+    /// Deducts values and bytes of text.
     ///
     /// # Errors
-    /// There are not so many left.
+    /// The budget is exhausted.
     pub fn take(&mut self, values: usize, octets: usize) -> Result<(), DatumError> {
         self.values = self
             .values
@@ -72,10 +72,10 @@ impl Budget {
     }
 }
 
-/// One more container around what is read next.
+/// The nesting depth one level deeper.
 ///
 /// # Errors
-/// There are too many.
+/// It is nested too deeply.
 pub fn deeper(depth: usize) -> Result<usize, DatumError> {
     if depth < MAX_DEPTH {
         Ok(depth + 1)

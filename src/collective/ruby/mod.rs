@@ -1,8 +1,8 @@
-//! Values as Ruby's programs exchange them: `Marshal` and Psych's YAML, data only.
+//! Values exchanged by Ruby programs: `Marshal` and Psych's YAML, data only.
 //!
-//! MCollective and the first Choria plugins put Ruby symbols and regular expressions on the wire, which neither JSON
-//! nor msgpack have. What carries code or names a class is refused: no peer can make this side do anything but
-//! hold data. (Reference: sections 7 and 8 of the notes on Choria.)
+//! MCollective and the first Choria plugins send Ruby symbols and regular expressions, which neither JSON
+//! nor msgpack have. Anything that carries code or names a class is refused: input can only ever become
+//! data. (Reference: sections 7 and 8 of the notes on Choria.)
 
 pub mod error;
 pub mod json;
@@ -24,7 +24,7 @@ pub enum Datum {
     Nil,
     /// `true`, `false`.
     Bool(bool),
-    /// `Integer`. Larger ones than these are refused.
+    /// `Integer`. Larger ones are refused.
     Int(i128),
     /// `Float`.
     Float(f64),
@@ -32,18 +32,18 @@ pub enum Datum {
     Symbol(String),
     /// `String` that is text.
     Str(String),
-    /// `String` whose encoding is binary, or that is no UTF-8.
+    /// `String` whose encoding is binary, or that is not UTF-8.
     Bytes(Vec<u8>),
     /// `Regexp`.
     Regexp {
-        /// What stands between the slashes.
+        /// The text between the slashes.
         source: String,
         /// Ruby's option bits: 1 ignores case, 2 is extended, 4 lets a dot match line ends.
         options: u8,
     },
     /// `Array`.
     Array(Vec<Datum>),
-    /// `Hash`, in its order.
+    /// `Hash`, in order.
     Hash(Vec<(Datum, Datum)>),
 }
 
@@ -80,7 +80,7 @@ impl Datum {
         }
     }
 
-    /// A regular expression as text that means it anywhere (`Regexp#to_s`), such as `(?i-mx:a.c)`.
+    /// A regular expression as text that includes its options (`Regexp#to_s`), such as `(?i-mx:a.c)`.
     pub fn regexp_text(&self) -> Option<String> {
         let Datum::Regexp { source, options } = self else {
             return None;
@@ -103,7 +103,7 @@ impl Datum {
         }
     }
 
-    /// The elements of an array; none of anything else.
+    /// The elements of an array; empty for anything else.
     pub fn items(&self) -> &[Datum] {
         match self {
             Datum::Array(items) => items,
@@ -111,7 +111,7 @@ impl Datum {
         }
     }
 
-    /// As the values that the rest of halite knows: symbols and regular expressions become text.
+    /// Converts to the value type of the rest of halite: symbols and regular expressions become text.
     pub fn to_value(&self) -> Value {
         match self {
             Datum::Nil => Value::Nil,
@@ -162,7 +162,7 @@ impl From<&str> for Datum {
     }
 }
 
-/// The fewest decimal digits that mean a float other than zero, without sign, and how many of them stand before the point.
+/// The fewest decimal digits that parse back to a float other than zero, without sign, and how many are before the point.
 fn shortest(number: f64) -> (String, i32) {
     let text = format!("{:e}", number.abs());
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -1,14 +1,14 @@
-//! Hashes as Ruby fills them: of a key that comes twice the last value counts, in the place of the first.
+//! Hashes as Ruby fills them: of duplicate keys the last value is used, in the position of the first.
 
 use super::Datum;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// Pairs without a key twice. Keys are the same as they are to Ruby's `eql?`, but that all NaNs are one.
+/// Pairs without duplicate keys. Keys are compared as by Ruby's `eql?`, except that all NaNs are equal.
 pub fn unique(pairs: impl Iterator<Item = (Datum, Datum)>) -> Vec<(Datum, Datum)> {
     let mut out: Vec<(Datum, Datum)> = Vec::new();
-    // A random state, so that nobody can send many keys of one hash.
+    // A random state, so that nobody can construct many keys with the same hash.
     let state = RandomState::new();
     let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
     for (key, value) in pairs {
@@ -26,7 +26,7 @@ pub fn unique(pairs: impl Iterator<Item = (Datum, Datum)>) -> Vec<(Datum, Datum)
     out
 }
 
-/// Binary text of nothing but ASCII is the same as other text.
+/// Binary text that is all ASCII equals other text.
 fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Float(a), Datum::Float(b)) => {
@@ -46,7 +46,7 @@ fn same(a: &Datum, b: &Datum) -> bool {
     }
 }
 
-/// Equal for what is the same.
+/// Equal hashes for keys that are the same.
 fn hash(datum: &Datum, hasher: &mut impl Hasher) {
     match datum {
         Datum::Nil => 0u8.hash(hasher),

@@ -48,7 +48,7 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z_][a-z0-9_]{0,10}[?!]?", "\\PC{1,6}", text()]
 }
 
-/// Bytes that are no text, so that they stay bytes in every encoding.
+/// Bytes that are not text, so that they stay bytes in every encoding.
 fn octets() -> impl Strategy<Value = Vec<u8>> {
     let any = proptest::collection::vec(any::<u8>(), 0..40);
     any.prop_map(|mut octets| {

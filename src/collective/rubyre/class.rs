@@ -1,4 +1,4 @@
-//! Classes of characters: `[...]`.
+//! Character classes: `[...]`.
 
 use super::escapes::{self, Chars};
 use super::{Done, MAX_DEEP, fail};
@@ -9,7 +9,7 @@ enum Member {
     Set(String),
 }
 
-/// Reads what stands behind `[`, to its `]`.
+/// Reads a class after `[`, up to its `]`.
 pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
     if deep >= MAX_DEEP {
         return fail(format!("classes nest deeper than {MAX_DEEP}"));
@@ -19,7 +19,7 @@ pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
         out.push('^');
     }
     let mut empty = true;
-    // Whether a dash now would follow a range or a set, where it cannot start another range.
+    // Whether a dash here follows a range or a set, so that it cannot start another range.
     let mut after_set = false;
     loop {
         let Some(c) = rest.next() else {
@@ -73,7 +73,7 @@ pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
     }
 }
 
-/// Whether a dash follows, and something behind it.
+/// Whether a dash follows that is not the last character of the class.
 fn dash_before_member(rest: &Chars) -> bool {
     let mut ahead = rest.clone();
     ahead.next() == Some('-') && ahead.next().is_some_and(|c| c != ']')
@@ -119,7 +119,7 @@ fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
     }
 }
 
-/// `:alpha:]` behind a bracket; `None` if it is an ordinary class that starts with a colon.
+/// `:alpha:]` after a bracket; `None` if it is an ordinary class that starts with a colon.
 fn posix(rest: &mut Chars) -> Done<Option<String>> {
     let mut ahead = rest.clone();
     ahead.next();

@@ -97,16 +97,16 @@ fn the_length_of_a_body_is_told() {
 fn limits_hold_before_memory_is_taken() {
     assert_eq!(
         refused(b"MESSAGE\ncontent-length:1001\n\n"),
-        StompError::TooLarge("octets of body")
+        StompError::TooLarge("bytes of body")
     );
     assert_eq!(
         refused(b"MESSAGE\ncontent-length:18446744073709551615\n\n"),
-        StompError::TooLarge("octets of body")
+        StompError::TooLarge("bytes of body")
     );
     let endless = [b"MESSAGE\n\n".as_slice(), &[b'x'; 1001]].concat();
-    assert_eq!(refused(&endless), StompError::TooLarge("octets of body"));
+    assert_eq!(refused(&endless), StompError::TooLarge("bytes of body"));
     let long = [b"MESSAGE\na:".as_slice(), &vec![b'x'; LARGEST_HEAD]].concat();
-    assert_eq!(refused(&long), StompError::TooLarge("octets of headers"));
+    assert_eq!(refused(&long), StompError::TooLarge("bytes of headers"));
     let many = [
         b"MESSAGE\n".to_vec(),
         b"a:b\n".repeat(129),

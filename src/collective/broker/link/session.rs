@@ -1,4 +1,4 @@
-//! The thread of a link: one connection after the other.
+//! The thread of a link, which establishes one connection after the other.
 
 use super::{Shared, Told, Waiting, held};
 use async_nats::connection::State;
@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-/// How long a server may take to let us in.
+/// Timeout for connecting and logging in.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// A server that says nothing for two of these is gone.
+/// Interval of pings; a server that misses two is considered lost.
 const PING: Duration = Duration::from_secs(20);
-/// What has been handed to the client library goes with a lost connection, so it is little.
+/// Most messages handed to the client library at once; they are lost with the connection.
 const HANDED: usize = 128;
-/// Messages of one subscription that may wait for their task.
+/// Most unread messages of one subscription.
 const UNREAD: usize = 8192;
-/// How long the last messages may take to go out.
+/// How long sending the last messages may take.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// The library is not to reconnect by itself.
+/// Reconnect delay that keeps the library from reconnecting by itself.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Connects until the link is dropped, which `ended` shows.
+/// Connects until the link is dropped, which `ended` signals.
 pub(super) fn run(
     shared: &Arc<Shared>,
     mut waiting: mpsc::Receiver<Waiting>,
@@ -43,7 +43,7 @@ pub(super) fn run(
         let end = match runtime {
             Ok(runtime) => {
                 let end = runtime.block_on(session(shared, &server, &mut waiting));
-                // A name that is still being looked up must not hold up anything.
+                // Does not wait for a pending name lookup.
                 runtime.shutdown_background();
                 end
             }
@@ -72,7 +72,7 @@ fn address(server: &str) -> String {
     }
 }
 
-/// An error with what caused it.
+/// The text of an error with its causes.
 fn words(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -86,7 +86,7 @@ fn words(error: &dyn Error) -> String {
     text
 }
 
-/// What the client library says about the connection.
+/// Events of the connection from the client library.
 struct News {
     gone: Notify,
     errors: mpsc::Sender<String>,
@@ -138,7 +138,7 @@ async fn session(
     }
 }
 
-/// Returns when the link is dropped.
+/// Returns when the link is being dropped.
 async fn closing(shared: &Shared) {
     while !shared.closing.load(Ordering::Acquire) {
         shared.changed.notified().await;
@@ -173,7 +173,7 @@ fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
                 Event::ServerError(error) => {
                     let error = error.to_string();
                     log::warn!("the broker complains: {error}");
-                    // Only the first few matter.
+                    // Only the first few are kept.
                     let _ = listener.errors.try_send(error);
                 }
                 Event::ClientError(error) => {
@@ -202,7 +202,7 @@ fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
 struct Work<'a> {
     shared: &'a Arc<Shared>,
     client: Client,
-    /// What each subscription's task listens to.
+    /// The stop signal of each subscription's task.
     listening: HashMap<String, Arc<Notify>>,
 }
 
@@ -211,7 +211,7 @@ impl Work<'_> {
         if let Err(e) = self.follow().await {
             return Ended::Lost(e);
         }
-        // The subscriptions have gone out before anybody says that they are there.
+        // All subscriptions are sent before the link is reported as up.
         if let Err(e) = self.client.flush().await {
             return Ended::Lost(words(&e));
         }
@@ -242,7 +242,7 @@ impl Work<'_> {
         }
     }
 
-    /// Makes the subscriptions what they are to be.
+    /// Updates the subscriptions to the wanted ones.
     async fn follow(&mut self) -> Result<(), String> {
         let wanted = held(&self.shared.wanted).clone();
         self.listening.retain(|subject, stop| {
@@ -291,16 +291,17 @@ impl Work<'_> {
             };
             match sent {
                 Ok(()) => {}
-                // A smaller limit than that of the server before, or a subject that is none: not the connection's fault.
+                // The limit is smaller than that of the previous server, or the subject is invalid: not a fault of
+                // the connection.
                 Err(e) => {
-                    log::warn!("a message of {octets} octets cannot be sent: {}", words(&e));
+                    log::warn!("a message of {octets} bytes cannot be sent: {}", words(&e));
                 }
             }
         }
         Ok(())
     }
 
-    /// Sends what waits before the end.
+    /// Sends the queued messages before stopping.
     async fn last_words(&self, waiting: &mut mpsc::Receiver<Waiting>) {
         let work = async {
             while let Ok(next) = waiting.try_recv() {
@@ -313,19 +314,19 @@ impl Work<'_> {
             }
         };
         if tokio::time::timeout(LAST_WORDS, work).await.is_err() {
-            log::warn!("the broker did not take the last messages in time");
+            log::warn!("the broker did not accept the last messages in time");
         }
     }
 }
 
-/// Tells all messages of one subscription.
+/// Passes all messages of one subscription to the listener.
 async fn listen(shared: Arc<Shared>, mut subscriber: Subscriber, stop: Arc<Notify>) {
     let mut stopping = false;
     loop {
         tokio::select! {
             biased;
             message = subscriber.next() => match message {
-                // The broker says that nobody hears where a request went: no message of anybody's.
+                // A status of the broker, such as "no responders", is not a message.
                 Some(message) if message.status.is_some() => {}
                 Some(message) => (shared.listener)(Told::Message(&message.subject, &message.payload)),
                 None => break,

@@ -1,71 +1,71 @@
-//! What a federation broker makes of a message (reference, sections 16 and 17). No IO, no state.
+//! Decides what a federation broker does with a message (reference, sections 16 and 17). No IO, no state.
 
 use crate::wire::subjects::{Side, federation_of, is_reply_subject, is_target_subject};
 use crate::wire::{Federation, MOST_HOPS, Packet, Refused};
 use std::collections::HashSet;
 use std::fmt;
 
-/// How subjects are called.
+/// The naming scheme of subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// `choria.federation.NAME.federation` and `.collective`.
     Deployed,
-    /// `federation.network.NAME` on both sides, as first described.
+    /// `federation.network.NAME` on both sides, as in the first description.
     Seed,
 }
 
-/// Who this broker is.
+/// The identity and settings of this broker.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Name of the federation, which all its brokers share.
     pub cluster: String,
     /// Name of this broker.
     pub instance: String,
-    /// How subjects are called.
+    /// The naming scheme of subjects.
     pub naming: Naming,
-    /// Whether ways are recorded without being asked for.
+    /// Whether to record routes even if not requested.
     pub record_route: bool,
 }
 
-/// The servers on the way of a message, as recorded routes name them.
+/// The servers that a message passes through, as named in routes.
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
-    /// Where it came from.
+    /// The server it came from.
     pub from: &'a str,
-    /// Where it goes.
+    /// The server it goes to.
     pub to: &'a str,
 }
 
-/// A message that goes on.
+/// A message to forward.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Onward {
-    /// To each of these subjects on the other side.
+    /// The subjects on the other side.
     pub subjects: Vec<String>,
-    /// With these headers.
+    /// The packet with its new headers.
     pub packet: Packet,
 }
 
-/// Why a message does not go on.
+/// Why a message is not forwarded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turned {
-    /// It is no packet.
+    /// It is not a packet.
     Unreadable(Refused),
     /// It has no header `federation`, or no id in it.
     NoFederation,
-    /// It does not say where the reply goes.
+    /// It has no reply address.
     NoReplyTo,
-    /// The reply would go to what is no subject for replies: which.
+    /// Its reply address is not a subject for replies; the address.
     ForgedReplyTo(String),
-    /// It says nobody that it is for.
+    /// It has no target.
     NoTarget,
-    /// One that it is for is no subject that nodes hear: which.
+    /// One of its targets is not a subject of nodes; the target.
     BadTarget(String),
-    /// It would come back to a federation broker, or has been here before.
+    /// It would go to a federation broker, or has been here before.
     Loop(String),
 }
 
 impl Turned {
-    /// All reasons, as counters name them.
+    /// All reasons, as named in counters.
     pub const REASONS: [&'static str; 7] = [
         "unreadable",
         "no_federation",
@@ -76,7 +76,7 @@ impl Turned {
         "loop",
     ];
 
-    /// Place of this one in [`Turned::REASONS`].
+    /// The index of this reason in [`Turned::REASONS`].
     pub fn index(&self) -> usize {
         match self {
             Turned::Unreadable(_) => 0,
@@ -95,7 +95,7 @@ impl fmt::Display for Turned {
         match self {
             Turned::Unreadable(why) => write!(f, "{why}"),
             Turned::NoFederation => write!(f, "it has no header federation with an id"),
-            Turned::NoReplyTo => write!(f, "it does not say where the reply goes"),
+            Turned::NoReplyTo => write!(f, "it has no reply address"),
             Turned::ForgedReplyTo(subject) => {
                 write!(
                     f,
@@ -104,7 +104,7 @@ impl fmt::Display for Turned {
             }
             Turned::NoTarget => write!(f, "it has no target"),
             Turned::BadTarget(subject) => {
-                write!(f, "its target {subject:?} is no subject that nodes hear")
+                write!(f, "its target {subject:?} is not a subject of nodes")
             }
             Turned::Loop(what) => write!(f, "it goes in a circle: {what}"),
         }
@@ -112,7 +112,7 @@ impl fmt::Display for Turned {
 }
 
 impl Rules {
-    /// What this broker hears on a side.
+    /// The subject of this broker on a side.
     pub fn subject(&self, side: Side) -> String {
         let cluster = &self.cluster;
         match (self.naming, side) {
@@ -126,7 +126,7 @@ impl Rules {
         }
     }
 
-    /// The group of which one broker hears each message.
+    /// The queue group, in which each message goes to one broker.
     pub fn group(&self, side: Side) -> String {
         match side {
             Side::Federation => format!("{}_federation", self.cluster),
@@ -134,15 +134,15 @@ impl Rules {
         }
     }
 
-    /// Where statistics go.
+    /// The subject of statistics.
     pub fn stats_subject(&self) -> String {
         format!("choria.federation.{}.stats", self.cluster)
     }
 
-    /// What becomes of what was heard on a side: a request from the federation, a reply from the collective.
+    /// Processes a message received on a side: a request from the federation, a reply from the collective.
     ///
     /// # Errors
-    /// Why it does not go on.
+    /// Why it is not forwarded.
     pub fn pass(&self, side: Side, payload: &[u8], via: Via) -> Result<Onward, Turned> {
         let packet = Packet::from_json(payload).map_err(Turned::Unreadable)?;
         let mut onward = match side {
@@ -175,7 +175,7 @@ impl Rules {
             }
             known.insert(target.as_str());
         }
-        // Whoever is named twice is still asked once.
+        // A target that is named twice is asked once.
         let once = federation
             .targets
             .iter()
@@ -190,7 +190,7 @@ impl Rules {
         Ok(Onward { subjects, packet })
     }
 
-    /// Notes this broker in the route, where there is one or one is to be begun.
+    /// Adds this broker to the route, if there is one or routes are recorded.
     fn record(&self, side: Side, packet: &mut Packet, via: Via) -> Result<(), Turned> {
         let ours = format!("{}:", self.cluster);
         let route = match &mut packet.seen_by {
@@ -201,7 +201,7 @@ impl Rules {
         let hop =
             |hop: &&Vec<String>| matches!(hop.as_slice(), [_, here, _] if here.starts_with(&ours));
         let been = route.iter().filter(hop).count();
-        // A reply has come by once, as its request.
+        // A reply has passed here once before, as its request.
         let before = match side {
             Side::Federation => 0,
             Side::Collective => 1,

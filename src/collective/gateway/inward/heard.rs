@@ -1,4 +1,4 @@
-//! A request on its way: through the doors, past the filter of each node, to the agent.
+//! Processes a request: replay guard, filter of each node, agent.
 
 use super::agents::ddl::Wrong;
 use super::agents::{self, Prepared, halite};
@@ -12,11 +12,11 @@ use crate::wire::{Form, Identity, Packet, Refused, Request};
 use std::sync::Arc;
 
 impl Inward {
-    /// Takes a genuine request that came in at a place, in a form, within a packet. Answers come out of
+    /// Processes a genuine request with its place, form and packet. Replies come out of
     /// [`Inward::answer`].
     ///
     /// # Errors
-    /// Why nobody answers it.
+    /// Why no node replies.
     pub fn heard(
         &mut self,
         place: Option<&Place>,
@@ -47,7 +47,7 @@ impl Inward {
         };
         let Some(question) = Question::new(request, form, packet, prepared) else {
             return if wanted {
-                malformed("it does not say where replies are heard")
+                malformed("it has no reply address")
             } else {
                 Ok(Vec::new())
             };
@@ -115,7 +115,7 @@ impl Inward {
         Ok(acts)
     }
 
-    /// The nodes that hear a request, which count it.
+    /// The nodes that receive a request; each counts it.
     fn addressed(&mut self, to: Option<&Identity>) -> Vec<Arc<Node>> {
         let count = |tally: &mut stats::Tally| {
             tally.total = tally.total.wrapping_add(1);
@@ -135,7 +135,7 @@ impl Inward {
     }
 }
 
-/// A genuine request that makes no sense.
+/// The error for a genuine request that makes no sense.
 fn malformed(what: &str) -> Result<Vec<Act>, Refused> {
     Err(Refused::Malformed(what.to_owned()))
 }

@@ -1,9 +1,9 @@
-//! What this process is, for `daemon_stats`.
+//! Information about this process, for `daemon_stats`.
 
 use halite_sys::process::stat_fields;
 use std::fs;
 
-/// What is told of a process.
+/// Threads and processor time of a process.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub pid: u32,
@@ -13,7 +13,7 @@ pub(super) struct Own {
     pub times: Vec<(&'static str, f64)>,
 }
 
-/// Looks at the own process; what the kernel does not tell is left out.
+/// Reads it for this process; what cannot be read is left out.
 pub(super) fn read() -> Own {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let mut threads: Vec<String> = fs::read_dir("/proc/self/task")
@@ -31,7 +31,7 @@ pub(super) fn read() -> Own {
     }
 }
 
-/// Ticks of the clock per second, as Linux tells times to programs.
+/// Clock ticks per second in times from Linux.
 const TICKS: f64 = 100.0;
 
 /// The fields 14 to 17 of `/proc/<pid>/stat`.

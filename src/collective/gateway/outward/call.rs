@@ -1,11 +1,11 @@
-//! What a function of a job asks of a node.
+//! Maps the function of a job to a request to a node.
 
 use crate::ruby::Datum;
 use crate::wire::AgentName;
 use halite_gateway::answer::{Args, FunctionResult};
 use halite_wire::{Map, Value};
 
-/// Functions that are the gateway's own, sorted; all others are `AGENT.ACTION`.
+/// Functions of the gateway itself, sorted; all others are `AGENT.ACTION`.
 pub(super) const FUNCTIONS: &[&str] = &[
     "collective.rpc",
     "grains.get",
@@ -20,27 +20,27 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "test.ping",
 ];
 
-/// What a function asks for.
+/// A parsed function call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
-    /// Something of the node itself.
+    /// A request to the node.
     Ask(What),
-    /// Whether the job of this jid runs.
+    /// Whether the job with this jid is running.
     FindJob(String),
-    /// Which jobs run.
+    /// Which jobs are running.
     Running,
-    /// Which functions there are.
+    /// Which functions are available.
     Functions,
 }
 
-/// What a node is asked.
+/// A request to a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
-    /// Whether it is there: the agent `discovery`.
+    /// Ping, by the agent `discovery`.
     Ping,
-    /// Its inventory, of which grains are told.
+    /// Its inventory, to return grains.
     Grains,
-    /// Its inventory, which is kept.
+    /// Its inventory, to store it.
     Refresh,
     /// An action of an agent.
     Action {
@@ -48,16 +48,16 @@ pub(super) enum What {
         agent: AgentName,
         /// Its action.
         action: String,
-        /// Inputs, under symbols.
+        /// Inputs, with symbols as keys.
         inputs: Vec<(Datum, Datum)>,
     },
 }
 
 impl Call {
-    /// Reads the function of a job.
+    /// Parses the function of a job.
     ///
     /// # Errors
-    /// What is answered where nothing is asked.
+    /// The return, if no node needs to be asked.
     pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
             return Err(FunctionResult::failure(
@@ -127,13 +127,13 @@ fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
     })
 }
 
-/// As minions answer to what they do not know.
+/// The return of minions for an unknown function.
 pub(super) fn missing(fun: &str) -> FunctionResult {
     FunctionResult::failure(format!("'{fun}' is not available."), 1)
 }
 
 impl What {
-    /// The agent that is asked.
+    /// The agent to send the request to.
     pub fn agent(&self) -> &str {
         match self {
             What::Ping => "discovery",
@@ -149,7 +149,7 @@ impl What {
             What::Grains | What::Refresh => ("inventory", Vec::new()),
             What::Action { action, inputs, .. } => (action.as_str(), inputs.clone()),
         };
-        // Without it no server answers, whoever asks for that.
+        // Without it no server replies, so callers cannot turn it off.
         let process = "process_results";
         let kept = inputs
             .into_iter()
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(data.get("process_results"), Some(&Datum::Bool(true)));
         let plain = Call::of(&load("collective.rpc", &["package", "status"], inputs)).unwrap();
         assert_eq!(plain, Call::Ask(what));
-        // An agent of that name is asked for what is not the gateway's own.
+        // Functions that are not the gateway's own go to the agent of that name.
         for (fun, own) in [("test.ping", true), ("test.echo", false)] {
             let ping = Call::of(&load(fun, &[], Map::new())) == Ok(Call::Ask(What::Ping));
             assert_eq!(ping, own, "{fun}");

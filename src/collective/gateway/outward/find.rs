@@ -1,4 +1,4 @@
-//! Finding nodes: discovery, registrations, inventories.
+//! Finds nodes: discovery, registrations, inventories.
 
 use super::super::act::{Act, Clock};
 use super::call::What;
@@ -14,30 +14,30 @@ use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-/// The agent that takes registrations.
+/// The agent that receives registrations.
 pub(in crate::gateway) const REGISTRATION: &str = "registration";
-/// Nodes that may owe an inventory at one time.
+/// Most inventories requested at one time.
 const BATCH: usize = 50;
-/// How long they may owe it.
+/// How long to wait for them.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often is looked whose inventory is due.
+/// How often to check which inventories are due.
 const LOOK: Duration = Duration::from_millis(250);
 
 impl Outward {
-    /// Begins a round of discovery when it is time, and ends one.
+    /// Starts and ends rounds of discovery when due.
     pub(super) fn discover(&mut self, now: Clock) -> Vec<Act> {
         if let Some(begun) = self.round
             && now.is_past(begun, self.rules.discovery_timeout)
         {
             self.round = None;
             for id in self.nodes.judge_round(begun) {
-                log::info!("the node {id} of the collective does not answer any more");
+                log::info!("the node {id} of the collective no longer answers");
             }
         }
         if self.next_round.is_none_or(|next| now.at < next) {
             return Vec::new();
         }
-        // A round that is not over yet would be judged by the beginning of this one.
+        // Keep the start of a round that is not over yet.
         self.round.get_or_insert(now.at);
         self.next_round = Some(now.at + self.rules.discovery_interval);
         let patience = self
@@ -61,9 +61,9 @@ impl Outward {
         acts
     }
 
-    /// A node has answered to a discovery.
+    /// Handles a reply to a discovery.
     pub(super) fn discovered(&mut self, reply: &Reply, place: usize, now: Clock) -> Vec<Act> {
-        // Go sends the bare word, Ruby a JSON string of it.
+        // Go sends the bare word, Ruby a JSON string.
         if reply.body.as_str().map(|text| text.trim_matches('"')) != Some("pong") {
             self.stats.malformed += 1;
             return Vec::new();
@@ -71,7 +71,7 @@ impl Outward {
         let identity = &reply.sender;
         let Ok(id) = identity.as_str().parse::<MinionId>() else {
             self.stats.bad_ids += 1;
-            log::debug!("the node {identity} cannot be a minion: its identity is no minion id");
+            log::debug!("the node {identity} cannot be a minion: its identity is not a valid minion id");
             return Vec::new();
         };
         let standing = self.admitted(&id);
@@ -92,7 +92,7 @@ impl Outward {
         }
     }
 
-    /// What the key store says of a node that lives; who is new registers.
+    /// The standing of a live node in the key store; registers a new one.
     fn admitted(&mut self, id: &MinionId) -> Standing {
         match self.registry.standing(id) {
             Standing::Foreign => {
@@ -119,7 +119,7 @@ impl Outward {
         }
     }
 
-    /// A node tells that it is there. Nobody registers by that: anybody may broadcast.
+    /// Handles a registration message: the node is alive. It does not add a new node, since anybody can broadcast.
     pub fn registration(&mut self, request: &Request, now: Clock) -> Vec<Act> {
         let id = request.sender.as_str();
         match self.nodes.get(id).map(|node| node.id.clone()) {
@@ -128,7 +128,7 @@ impl Outward {
         }
     }
 
-    /// Asks for inventories that are due.
+    /// Requests inventories that are due.
     pub(super) fn inventories(&mut self, now: Clock) -> Vec<Act> {
         if self.looked.is_some_and(|at| !now.is_past(at, LOOK)) {
             return Vec::new();
@@ -161,21 +161,21 @@ impl Outward {
         acts
     }
 
-    /// A node has told its inventory.
+    /// Handles a reply with an inventory.
     pub(super) fn inventoried(&mut self, reply: &Reply, now: Clock) -> Vec<Act> {
         let id = reply.sender.as_str();
         self.nodes.heard(id, now);
         match inventory(reply) {
             Ok(inventory) => self.keep(id, inventory, now),
             Err(why) => {
-                log::warn!("the node {id} does not tell its inventory: {why}");
+                log::warn!("cannot get the inventory of the node {id}: {why}");
                 self.nodes.silent(id, now);
                 Vec::new()
             }
         }
     }
 
-    /// Keeps what a node has told.
+    /// Stores the inventory of a node.
     pub(super) fn keep(&mut self, id: &str, inventory: Inventory, now: Clock) -> Vec<Act> {
         let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
             return Vec::new();
@@ -187,10 +187,10 @@ impl Outward {
     }
 }
 
-/// The inventory that a reply holds, or why it holds none.
+/// The inventory in a reply, or why there is none.
 pub(super) fn inventory(reply: &Reply) -> Result<Inventory, String> {
     let Some((code, text, data)) = parts(&reply.body) else {
-        return Err("its reply is none of SimpleRPC".to_owned());
+        return Err("its reply is not SimpleRPC".to_owned());
     };
     if code != 0 {
         return Err(format!(
@@ -200,9 +200,9 @@ pub(super) fn inventory(reply: &Reply) -> Result<Inventory, String> {
     Inventory::of(reply.sender.as_str(), &data).ok_or_else(|| "it is empty".to_owned())
 }
 
-/// The events with which every minion says that it is there.
+/// The start events of a minion.
 pub(super) fn came(id: &MinionId) -> Vec<Act> {
-    log::info!("the node {id} of the collective is here");
+    log::info!("the node {id} of the collective is connected");
     let event = |tag: String| {
         let data = halite_wire::map! {
             "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,

@@ -1,4 +1,4 @@
-//! Jobs of the master on nodes: who is asked, what comes back, what does not.
+//! Jobs of the master on nodes: requests, returns and timeouts.
 
 use super::super::act::{Act, Clock};
 use super::call::{Call, FUNCTIONS, What, missing};
@@ -17,14 +17,14 @@ use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Nodes of a list that get a request each, however few `direct_threshold` allows.
+/// Most nodes of a list target that get a request each, regardless of `direct_threshold`.
 const LISTED: usize = 200;
-/// Requests of jobs that may be on their way; further jobs are refused.
+/// Most pending requests of jobs; further jobs are refused.
 const REQUESTS: usize = 10_000;
 
 impl Outward {
-    /// A job is begun on those of its nodes that are here; the others count as not connected. A ping goes to the others
-    /// too: it may be that they are here again.
+    /// Starts a job on its connected nodes; the others count as not connected. A ping goes to the others,
+    /// too, since they may be back.
     pub fn order(&mut self, order: &Order, now: Clock) -> Vec<Act> {
         let call = Call::of(&order.load);
         let ping = matches!(call, Ok(Call::Ask(What::Ping)));
@@ -55,7 +55,7 @@ impl Outward {
                 "the collective cannot be reached ({why}); nothing was sent"
             )),
             None if self.flights.jobs() >= REQUESTS => {
-                Some(format!("{REQUESTS} requests are on their way already"))
+                Some(format!("{REQUESTS} requests are pending already"))
             }
             None => None,
         };
@@ -67,7 +67,7 @@ impl Outward {
         self.begin(order, &what, nodes, now)
     }
 
-    /// What is answered for nodes without asking them.
+    /// Returns for nodes that need not be asked.
     fn told(&self, order: &Order, call: &Call, nodes: &[(MinionId, Identity, usize)]) -> Vec<Act> {
         let running = match call {
             Call::FindJob(jid) => self.flights.of_job(jid),
@@ -94,7 +94,7 @@ impl Outward {
             .collect()
     }
 
-    /// Functions of a node: the gateway's own, and its agents, of whose actions nothing is known.
+    /// Functions of a node: the gateway's own, and its agents, whose actions are unknown.
     fn functions(&self, id: &str) -> Vec<String> {
         let agents = self.nodes.get(id).and_then(|node| node.agents.as_ref());
         let agents = agents
@@ -115,7 +115,7 @@ impl Outward {
         now: Clock,
     ) -> Vec<Act> {
         let mut acts = Vec::new();
-        // A job that is published again under its jid is the same job.
+        // A job published again with the same jid is the same job.
         let mut running: HashSet<String> = HashSet::new();
         for (_, nodes) in self.flights.of_job(order.jid.as_str()) {
             running.extend(nodes.iter().cloned());
@@ -161,7 +161,7 @@ impl Outward {
         acts
     }
 
-    /// Sends a job's request to these nodes.
+    /// Sends the request of a job to these nodes.
     fn send(
         &mut self,
         work: &Work,
@@ -192,7 +192,7 @@ impl Outward {
         self.ask(place, nodes, (agent, filter, body), flight, now)
     }
 
-    /// A broadcast was larger than the broker takes: one for each half.
+    /// Splits a broadcast that is larger than the broker accepts in two.
     pub(super) fn halve(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
         let Kind::Job(work) = flight.kind else {
             return Vec::new();
@@ -205,17 +205,17 @@ impl Outward {
         acts
     }
 
-    /// A request did not go out: why.
+    /// Handles a request that could not be sent, with the reason.
     pub(super) fn unsent(&mut self, flight: Flight, why: &str, now: Clock) -> Vec<Act> {
         match flight.kind {
             Kind::Discovery(_) => {
-                log::warn!("nodes cannot be looked for: {why}");
-                // Nobody was asked.
+                log::warn!("discovery failed: {why}");
+                // No node was asked.
                 self.round = None;
                 Vec::new()
             }
             Kind::Inventory => {
-                log::warn!("inventories cannot be asked for: {why}");
+                log::warn!("inventories cannot be requested: {why}");
                 for id in &flight.nodes {
                     self.nodes.silent(id, now);
                 }
@@ -226,13 +226,13 @@ impl Outward {
         }
     }
 
-    /// The time of a request is over.
+    /// Handles a request that has timed out.
     pub(super) fn late(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
         match flight.kind {
             Kind::Discovery(_) => Vec::new(),
             Kind::Inventory => {
                 for id in &flight.nodes {
-                    log::info!("the node {id} has not told its inventory; it is asked again later");
+                    log::info!("the node {id} did not send its inventory; it will be asked again later");
                     self.nodes.silent(id, now);
                 }
                 Vec::new()
@@ -251,7 +251,7 @@ impl Outward {
         }
     }
 
-    /// A node has answered to a job.
+    /// Handles the reply of a node to a job.
     pub(super) fn done(&mut self, reply: &Reply, work: &Work, now: Clock) -> Vec<Act> {
         let id = reply.sender.as_str();
         let mut acts = Vec::new();
@@ -288,7 +288,7 @@ impl Outward {
     }
 }
 
-/// `AGENT.ACTION`, however it was asked for.
+/// `AGENT.ACTION`, however the function was written.
 fn function(order: &Order, what: &What) -> String {
     match what {
         What::Action { agent, action, .. } => format!("{agent}.{action}"),

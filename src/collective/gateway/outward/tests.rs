@@ -1,4 +1,4 @@
-//! The half without a broker: what is said to it, and what it asks for.
+//! The outward half without a broker: its input and its actions.
 
 use super::*;
 use halite_gateway::agent_keys::RegisterOutcome;
@@ -44,7 +44,7 @@ struct Bench {
     now: Clock,
 }
 
-/// What was done by acts: requests, returns by id, tags of events.
+/// The results of actions: requests, returns by id, tags of events.
 #[derive(Default)]
 struct Done {
     asked: Vec<(To, Request)>,
@@ -146,7 +146,7 @@ impl Bench {
             .into()
     }
 
-    /// Nodes with the agents `rpcutil` and `package`, all accepted and here.
+    /// Nodes with the agents `rpcutil` and `package`, all accepted and connected.
     fn settled(mut self, ids: &[&str]) -> Bench {
         for id in ids {
             self.store.set(id, Standing::Accepted);
@@ -280,7 +280,7 @@ fn actions_have_answers() {
     assert!(matches!(to, To::Nodes(_, nodes) if nodes.len() == 2));
     assert_eq!(request.filter.agents, ["package"]);
     assert_eq!((request.ttl, request.time), (60, bench.now.unix));
-    // Who was not asked does not answer, nor does anybody twice.
+    // Replies of nodes that were not asked are ignored, and so are second replies.
     let data = || Datum::Hash(vec![("version".into(), "5.2".into())]);
     assert!(
         bench
@@ -399,7 +399,7 @@ fn many_are_named_in_one_filter() {
     assert!(
         load.str("return")
             .unwrap()
-            .contains("larger than the broker takes")
+            .contains("larger than the broker accepts")
     );
 }
 
@@ -475,7 +475,7 @@ fn what_is_not_asked_of_nodes() {
     let done = bench.order("sys.list_functions", Vec::new(), &["a"]);
     let names = done.returns["a"].get("return").unwrap().str_list();
     assert!(names.contains(&"package.*".to_owned()) && names.contains(&"test.ping".to_owned()));
-    // Grains come of a fresh inventory, which is kept.
+    // Grains come from a new inventory, which is stored.
     let (_, request) = bench
         .order("grains.get", vec!["country".into()], &["a"])
         .one();

@@ -4,17 +4,17 @@ use super::VERSION;
 use crate::ruby::error::{Budget, DatumError, MAX_DEPTH, deeper};
 use crate::ruby::{Datum, pairs};
 
-/// Reads what `Marshal.dump` wrote.
+/// Reads the output of `Marshal.dump`.
 ///
-/// Strings in UTF-8 or ASCII become [`Datum::Str`], all others [`Datum::Bytes`]. The default of a hash is passed over; of
-/// keys that come twice the last counts.
+/// Strings in UTF-8 or ASCII become [`Datum::Str`], all others [`Datum::Bytes`]. The default of a hash is ignored; of
+/// duplicate keys the last is used.
 ///
 /// # Errors
-/// Bytes that are cut off or left over, types other than data, links into what is not closed yet, and whatever is beyond the limits.
+/// Truncated or trailing bytes, types other than data, links to a container that is not complete yet, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let budget = Budget::new(data.len())?;
     if !data.starts_with(&VERSION) {
-        return Err(malformed("it does not begin with Marshal's version 4.8"));
+        return Err(malformed("it does not start with Marshal's version 4.8"));
     }
     let mut reader = Reader {
         data,
@@ -35,23 +35,23 @@ fn malformed(what: &str) -> DatumError {
     DatumError::Malformed(format!("as Marshal, {what}"))
 }
 
-/// Place of a node; a link is the same place again.
+/// Index of a node; a link repeats the index of its target.
 type Id = usize;
 
 enum Kind {
-    /// An array or hash whose end has not been read.
+    /// An array or hash that is not complete yet.
     Open,
     Leaf(Datum),
     Array(Vec<Id>),
     Hash(Vec<(Id, Id)>),
 }
 
-/// A value, and what it costs to have it once more.
+/// A value, and the cost of one more copy of it.
 struct Node {
     kind: Kind,
     values: usize,
     octets: usize,
-    /// Containers within one another, itself among them.
+    /// Nesting depth, including itself.
     height: usize,
 }
 
@@ -60,18 +60,18 @@ struct Reader<'a> {
     at: usize,
     budget: Budget,
     nodes: Vec<Node>,
-    /// What links can mean, in the order in which Ruby numbers it.
+    /// Targets of links, in Ruby's numbering.
     objects: Vec<Id>,
     symbols: Vec<String>,
 }
 
-/// How the bytes of a string are to be read.
+/// The encoding of a string.
 #[derive(Clone, Copy, PartialEq)]
 enum Encoding {
     Binary,
     Ascii,
     Utf8,
-    /// One of those whose ASCII is ASCII.
+    /// A superset of ASCII.
     Other,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         Ok(slice)
     }
 
-    /// A packed integer, as lengths and Fixnums are.
+    /// A packed integer, as used for lengths and Fixnums.
     fn packed(&mut self) -> Result<i32, DatumError> {
         let first = self.byte()? as i8;
         Ok(match first {
@@ -115,13 +115,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A count of things of which each takes at least so many bytes, checked before anything is made of it.
+    /// A count of items of at least `each` bytes; checked before anything is allocated.
     fn count(&mut self, each: usize) -> Result<usize, DatumError> {
         let count = self.packed()?;
         let count = usize::try_from(count).map_err(|_| malformed("a length is negative"))?;
         if count > self.left() / each {
             return Err(malformed(
-                "a length is beyond what follows, so that it is cut off",
+                "a length exceeds the remaining input, which is cut off",
             ));
         }
         Ok(count)
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// A leaf that links can mean.
+    /// A leaf that can be the target of links.
     fn object(&mut self, datum: Datum, octets: usize) -> Result<Id, DatumError> {
         let id = self.leaf(datum, octets)?;
         self.objects.push(id);
@@ -199,10 +199,10 @@ impl<'a> Reader<'a> {
         self.leaf(Datum::Symbol(text), length)
     }
 
-    /// Reads a symbol behind its colon; gives its place in the table.
+    /// Reads a symbol after its colon; returns its index in the table.
     fn symbol(&mut self, ivars: bool) -> Result<usize, DatumError> {
         let octets = self.bytes()?;
-        let text = std::str::from_utf8(octets).map_err(|_| malformed("a symbol is no UTF-8"))?;
+        let text = std::str::from_utf8(octets).map_err(|_| malformed("a symbol is not UTF-8"))?;
         self.symbols.push(text.to_owned());
         let place = self.symbols.len() - 1;
         if ivars {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         let place = usize::try_from(self.packed()?).ok();
         place
             .filter(|place| *place < self.symbols.len())
-            .ok_or_else(|| malformed("a link means no symbol before it"))
+            .ok_or_else(|| malformed("a link does not refer to a symbol before it"))
     }
 
     fn bignum(&mut self) -> Result<i128, DatumError> {
@@ -237,12 +237,12 @@ impl<'a> Reader<'a> {
         Ok(if negative { -number } else { number })
     }
 
-    /// What follows an `I`: a value with instance variables, of which only those are taken that tell the encoding.
+    /// What follows an `I`: a value with instance variables, of which only those for the encoding are accepted.
     fn with_ivars(&mut self) -> Result<Id, DatumError> {
         match self.byte()? {
             b'"' => {
                 let octets = self.bytes()?;
-                // It has its number before the variables have theirs.
+                // It is numbered before its variables.
                 let id = self.object(Datum::Nil, octets.len())?;
                 let encoding = self.encoding()?;
                 self.nodes[id].kind = Kind::Leaf(string(octets, encoding));
@@ -254,14 +254,14 @@ impl<'a> Reader<'a> {
             }
             b'/' => self.regexp(true),
             b'[' | b'{' | b'}' | b'l' | b'f' | b'0' | b'T' | b'F' | b'i' | b'@' | b';' | b'I' => {
-                let what = "instance variables on something else than text";
+                let what = "instance variables on something other than text";
                 Err(DatumError::Dangerous(what.to_owned()))
             }
             other => Err(dangerous(other)),
         }
     }
 
-    /// Instance variables of a text, all of which must tell its encoding.
+    /// Instance variables of a text, all of which must be about its encoding.
     fn encoding(&mut self) -> Result<Encoding, DatumError> {
         let mut encoding = Encoding::Binary;
         for _ in 0..self.count(2)? {
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
                     _ => Vec::new(),
                 }
             }
-            _ => return Err(malformed("the name of an encoding is no string")),
+            _ => return Err(malformed("the name of an encoding is not a string")),
         };
         let wide = [&b"UTF-16"[..], b"UTF-32", b"UCS", b"ISO-2022", b"UTF-7"];
         Ok(match name.as_slice() {
@@ -314,14 +314,14 @@ impl<'a> Reader<'a> {
 
     fn regexp(&mut self, ivars: bool) -> Result<Id, DatumError> {
         let source = self.bytes()?;
-        // The bits beyond these say how the text is encoded.
+        // Higher bits are the encoding of the text.
         let options = self.byte()? & 7;
         let id = self.object(Datum::Nil, source.len())?;
         if ivars {
             self.encoding()?;
         }
         let source = std::str::from_utf8(source);
-        let source = source.map_err(|_| malformed("a regular expression is no UTF-8"))?;
+        let source = source.map_err(|_| malformed("a regular expression is not UTF-8"))?;
         self.nodes[id].kind = Kind::Leaf(Datum::Regexp {
             source: source.to_owned(),
             options,
@@ -341,7 +341,7 @@ impl<'a> Reader<'a> {
         Ok(id)
     }
 
-    /// Adds what a part costs to the array or hash that holds it.
+    /// Adds the cost of an element to its array or hash.
     fn hold(&mut self, id: Id, part: Id) {
         let Node {
             values,
@@ -391,10 +391,10 @@ impl<'a> Reader<'a> {
     fn linked(&mut self) -> Result<Id, DatumError> {
         let number = usize::try_from(self.packed()?).ok();
         let id = number.and_then(|number| self.objects.get(number).copied());
-        let id = id.ok_or_else(|| malformed("a link means nothing before it"))?;
+        let id = id.ok_or_else(|| malformed("a link does not refer to anything before it"))?;
         match self.nodes[id].kind {
             Kind::Open => {
-                let what = "an array or hash that holds itself";
+                let what = "an array or hash that contains itself";
                 Err(DatumError::Dangerous(what.to_owned()))
             }
             _ => Ok(id),
@@ -414,7 +414,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value at a node. Cost and depth were counted while the nodes were made.
+/// Builds the value of a node. Cost and depth were checked when the nodes were read.
 fn build(nodes: &[Node], id: Id) -> Datum {
     match &nodes[id].kind {
         Kind::Open => Datum::Nil,
@@ -448,15 +448,15 @@ fn float(octets: &[u8]) -> Result<f64, DatumError> {
         "-inf" => Ok(f64::NEG_INFINITY),
         "nan" => Ok(f64::NAN),
         _ => {
-            // What Rust takes beyond digits has letters that are no exponent.
+            // Rust also parses words such as `inf`, which have other letters than an exponent.
             let plain = |b: u8| b.is_ascii_digit() || b"+-.eE".contains(&b);
             let number = text.parse().ok().filter(|_| text.bytes().all(plain));
-            number.ok_or_else(|| malformed("a float is no number"))
+            number.ok_or_else(|| malformed("a float is not a number"))
         }
     }
 }
 
-/// Why a type is not taken, by its name.
+/// The error for a type that is refused.
 fn dangerous(kind: u8) -> DatumError {
     let name = match kind {
         b'o' => "an object",

@@ -141,7 +141,7 @@ fn all_that_is_no_data_is_refused_by_its_name() {
         (b"d:\x09Proci\x00", "C library"),
         (b"I\"\x06a\x06:\x0a@evil0", "instance variable"),
         (b"I[\x00\x06:\x06ET", "instance variables"),
-        (b"[\x06@\x00", "holds itself"),
+        (b"[\x06@\x00", "contains itself"),
     ];
     for (octets, what) in cases {
         match read(&versioned(octets)) {

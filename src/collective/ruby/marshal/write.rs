@@ -4,17 +4,17 @@ use super::VERSION;
 use crate::ruby::{Datum, shortest};
 use std::collections::HashMap;
 
-/// Writes what `Marshal.dump` writes, without links to objects, which no reader needs.
+/// Writes like `Marshal.dump`, but without links to objects, which readers do not need.
 ///
 /// [`Datum::Str`] is marked as UTF-8, [`Datum::Bytes`] as binary.
 pub fn write(datum: &Datum) -> Vec<u8> {
     write_ascii(datum, &[])
 }
 
-/// As [`write()`], but text under one of these symbols as key, if it is nothing but ASCII, is marked so.
+/// As [`write()`], but ASCII text under one of these symbols as key is marked as ASCII.
 ///
-/// Ruby's digests, base64 and names of symbols make such text, and MCollective's programs send it so in places; readers take both.
-/// It is for messages that are to be the same bytes as theirs.
+/// Ruby's digests, base64 and names of symbols are such text, and MCollective's programs send it so in places; readers accept
+/// both. It is for messages that must be byte for byte the same as theirs.
 pub fn write_ascii(datum: &Datum, keys: &[&str]) -> Vec<u8> {
     let mut writer = Writer {
         out: VERSION.to_vec(),
@@ -27,7 +27,7 @@ pub fn write_ascii(datum: &Datum, keys: &[&str]) -> Vec<u8> {
 
 struct Writer<'a> {
     out: Vec<u8>,
-    /// Places of the symbols that were written.
+    /// Indexes of the symbols written so far.
     symbols: HashMap<&'a str, usize>,
     keys: &'a [&'a str],
 }
@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The one instance variable that tells UTF-8 or ASCII.
+    /// The single instance variable for UTF-8 or ASCII.
     fn encoding(&mut self, utf8: bool) {
         self.packed(1);
         self.symbol("E");
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A float as Marshal has it: the fewest digits that mean it.
+/// A float in Marshal: the fewest digits that parse back to it.
 fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();

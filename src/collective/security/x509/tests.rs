@@ -133,7 +133,7 @@ fn limits_stand_before_the_work() {
     let many = Chain::from_pem(&pem.repeat(5)).unwrap_err();
     assert_eq!(many, Refused::TooLarge("certificates of a chain"));
     let long = Chain::from_pem(&(pem + &"\n".repeat(MAX_PEM))).unwrap_err();
-    assert_eq!(long, Refused::TooLarge("octets of certificates"));
+    assert_eq!(long, Refused::TooLarge("bytes of certificates"));
     for bits in [512, 1016] {
         let weak = Wish {
             bits,

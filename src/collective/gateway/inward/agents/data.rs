@@ -1,4 +1,4 @@
-//! Data plugins: what `rpcutil get_data` and compound filters may ask a node for (reference, section 12).
+//! Data plugins, which `rpcutil get_data` and compound filters query (reference, section 12).
 
 use super::ddl::{Input, Kind, Wrong};
 use super::{AUTHOR, LICENSE, URL, VERSION, ddl_of, look_up};
@@ -7,7 +7,7 @@ use crate::ruby::Datum;
 use crate::wire::Collective;
 use halite_wire::Value;
 
-/// All plugins. `fstat` is none of them: files are the minion's, and are asked for by its functions.
+/// All plugins. `fstat` is not included: files are on the minion, and its functions query them.
 pub(crate) const PLUGINS: [&str; 3] = ["agent", "collective", "fact"];
 
 const AGENT: Input = query(20, r"^[\w\_]+$");
@@ -23,10 +23,10 @@ const fn query(longest: usize, pattern: &'static str) -> Input {
     }
 }
 
-/// Seconds that a client waits for `discovery`.
+/// How long a client waits for `discovery`, in seconds.
 const DISCOVERY_TIMEOUT: u32 = 5;
 
-/// What is known of an agent, as `agent_inventory` and the plugin `agent` tell it.
+/// Metadata of an agent, as in `agent_inventory` and the plugin `agent`.
 pub(crate) fn about(agent: &str) -> Option<Vec<(&'static str, Datum)>> {
     let (description, timeout) = match (ddl_of(agent), agent) {
         (Some(ddl), _) => (ddl.description, ddl.timeout),
@@ -43,10 +43,10 @@ pub(crate) fn about(agent: &str) -> Option<Vec<(&'static str, Datum)>> {
     ])
 }
 
-/// Asks a plugin.
+/// Queries a plugin.
 ///
 /// # Errors
-/// 5 for a plugin or an agent that is not there, 4 for a query that is none.
+/// 5 for a missing plugin or agent, 4 for an invalid query.
 pub(crate) fn ask(
     plugin: &str,
     query: Option<&Datum>,
@@ -88,7 +88,7 @@ pub(crate) fn ask(
         .collect())
 }
 
-/// What the plugin `fact` says of a fact: lists and maps are JSON.
+/// The output of the plugin `fact` for a fact; lists and maps are JSON.
 fn fact(found: Option<&Value>) -> Vec<(&'static str, Datum)> {
     let (exists, value, encoding) = match found {
         None => (false, Datum::Bool(false), Datum::Bool(false)),

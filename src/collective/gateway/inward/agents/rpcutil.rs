@@ -1,4 +1,4 @@
-//! `rpcutil`: what a node is (reference, section 12).
+//! `rpcutil`: information about a node (reference, section 12).
 
 use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
 use super::{AGENTS, Body, Known, VERSION, data, fact, look_up};
@@ -36,7 +36,7 @@ const FACT: &[Input] = &[needed(
 )];
 const FACTS: &[Input] = &[needed(
     "facts",
-    "Names of facts, parted by commas",
+    "Names of facts, separated by commas",
     Kind::Text(200, r"^\s*[\w\.\-]+(\s*,\s*[\w\.\-]+)*$"),
 )];
 const ITEM: &[Input] = &[needed("item", "A setting", Kind::Text(50, "^.+$"))];
@@ -141,7 +141,7 @@ pub(super) static DDL: Ddl = Ddl {
     ],
 };
 
-/// The answer of a node.
+/// The reply of a node.
 pub(super) fn answer(action: &'static Action, inputs: &Datum, known: &Known) -> Body {
     let text = |name: &str| {
         let given = inputs.get(name).and_then(Datum::as_str);
@@ -265,7 +265,7 @@ fn agent_inventory() -> Datum {
     Datum::Array(AGENTS.into_iter().map(one).collect())
 }
 
-/// The settings that are told. The list is closed: a configuration holds secrets.
+/// The settings that may be read. The list is fixed, since a configuration contains secrets.
 fn config_item(item: &str, known: &Known) -> Option<Datum> {
     let settings = known.settings;
     Some(match item {

@@ -1,4 +1,4 @@
-//! Requests of real clients, captured with the replies of two real servers: nodes answer to the byte as those did.
+//! Captured requests of real clients with the replies of two real servers: our nodes' replies must be equal byte for byte.
 
 use super::*;
 use crate::security::{Authority, Choria, ChoriaSettings, Names, Security};
@@ -31,7 +31,7 @@ fn security(ca: &str, now: i64) -> Choria {
     .unwrap()
 }
 
-/// The servers of the captures, as far as they were asked.
+/// The servers of the captures, with the facts that were queried.
 fn servers() -> Vec<Node> {
     let grains = halite_wire::map! {"country" => "uk", "memorysize_mb" => "2048"};
     let node = |id: &str| {
@@ -72,7 +72,7 @@ fn captured_requests_are_answered_as_they_were() {
             let packet = packet_of(message);
             let (request, form) = security(ca, T0).open_request(&packet.data).unwrap();
             assert_eq!(form, expected);
-            // What the servers said, each with the second in which it did.
+            // The servers' replies, each with its time in seconds.
             let of_node = |sender: &str| match &place {
                 Place::Node(_, node) => node.as_str() == sender,
                 _ => true,

@@ -1,4 +1,4 @@
-//! Functions that run on minions, from the request to the answers.
+//! Functions that run on minions, from the request to the replies.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn messages_to_single_nodes_are_gathered_to_one_job() {
     };
     ask(&mut rig, &request, ALL[1]);
     ask(&mut rig, &request, ALL[0]);
-    // Another function under the same id is a job of its own, and so is another caller's.
+    // Another function with the same request id is a separate job, and so is another caller's.
     let mut other = request.clone();
     other.body = rpc("run", &[("function", "test.version")]);
     ask(&mut rig, &other, ALL[2]);
@@ -114,7 +114,7 @@ fn nodes_that_do_not_return_are_looked_up_then_said() {
     assert_eq!(part(&answers[1], "return"), Some(&Datum::Nil));
     assert_eq!(rig.inward.counters().int("inward_silent"), Some(2));
 
-    // Where not even the job cache answers, the clock does.
+    // If the job cache does not reply either, the timeout ends the job.
     let (_, order) = rig.publication(&[("function", "test.sleep")]);
     let jid = order.unwrap().jid;
     at(&mut rig, 50);
@@ -225,6 +225,6 @@ fn an_answer_too_large_is_replaced_by_words() {
     let answer = rig.answers().remove(0);
     let small = rig.inward.too_large(answer, 1_048_576);
     assert_eq!(code(&small), 5);
-    assert!(words(&small).contains("1048576 octets") && words(&small).contains(jid.as_str()));
+    assert!(words(&small).contains("1048576 bytes") && words(&small).contains(jid.as_str()));
     assert_eq!(small.to, "mcollective.reply.client.1");
 }

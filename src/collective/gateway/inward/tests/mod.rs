@@ -82,7 +82,7 @@ impl Rig {
         std::iter::from_fn(|| self.inward.answer(self.now)).collect()
     }
 
-    /// Who answers a broadcast.
+    /// The nodes that reply to a broadcast.
     fn who(&mut self, request: &Request, form: Form) -> Vec<String> {
         self.heard(request, form).unwrap();
         let answers = self.answers();
@@ -161,7 +161,7 @@ fn words(answer: &Answer) -> &str {
 const ALL: [&str; 3] = ["node1.example", "node2.example", "node3.example"];
 const G1: Form = Form::CHORIA_YAML;
 
-/// The probes of the reference, section 22, as far as they are decided here.
+/// The probes of the reference, section 22, that this half decides.
 #[test]
 fn probes() {
     let mut rig = Rig::new("");
@@ -303,7 +303,7 @@ fn one_node_alone_is_asked_at_its_own_place() {
         .heard(Some(&at), &request, Form::Psk, &packet(), rig.now);
     assert_eq!(again, Err(Refused::Replayed));
 
-    // What was sent to one place is not taken at another.
+    // A request sent to one place is refused at another.
     request.id = "f".repeat(32).parse().unwrap();
     let broadcast = |c: &str, a: &str| Place::Broadcast(c.parse().unwrap(), a.parse().unwrap());
     for at in [
@@ -401,7 +401,7 @@ fn counters_of_a_node() {
     let other = rig.ping(fact("os", "==", "Arch", true));
     assert_eq!(rig.who(&other, Form::Psk), ALL[2..]);
     assert_eq!(own(&mut rig), [5, 4, 1, 2, 1, 1, 1]);
-    // Who comes later counts from then on.
+    // A node that appears later counts from then on.
     let mut nodes = vec![node("node4.example", "Debian", "web")];
     nodes.push(node("node1.example", "Debian", "web"));
     rig.inward.news(News::Nodes(nodes));
@@ -417,7 +417,7 @@ fn counters_of_a_node() {
     );
 }
 
-/// One pass over ten thousand nodes that copies no grains; answers are made one by one.
+/// One pass over ten thousand nodes that copies no grains; replies are built one by one.
 #[test]
 fn ten_thousand_nodes() {
     let mut rig = Rig::new("");
