@@ -27,7 +27,7 @@ pub(super) fn start_as<T: Parser>(
     mut command: Command,
     check: impl FnOnce(&T) -> Result<(), &'static str>,
 ) -> Result<T, i32> {
-    let (name, words) = words();
+    let (name, words) = arguments();
     let mut matches = read(&mut command, &name, &[], &words)?;
     if matches.get_flag("versions_report") {
         println!("{}", versions::report());
@@ -56,12 +56,12 @@ pub(super) fn start_as<T: Parser>(
 
 /// Parses the command line of a command without [`Common`] options.
 pub(super) fn parse<T: Parser>() -> Result<T, i32> {
-    let (name, words) = words();
+    let (name, words) = arguments();
     let matches = read(&mut T::command(), &name, &[], &words)?;
     T::from_arg_matches(&matches).map_err(|e| failed(&e))
 }
 
-fn words() -> (OsString, Vec<OsString>) {
+fn arguments() -> (OsString, Vec<OsString>) {
     let name = std::env::args_os().next().unwrap_or_default();
     (name, halite_sys::process::arguments())
 }

@@ -11,8 +11,8 @@ use crate::worker::context::{Context, Stats};
 use crate::worker::{
     RequestAnswer, auth, files, functions, mine, peer, pillar, publish, syndic, tops,
 };
+use CallerKind::{Anyone, Minion, Peer, Syndic, User};
 use Handler::{Aes, AesAnswer, AesBatched, Clear};
-use Who::{Anyone, Minion, Peer, Syndic, User};
 use halite_store::files::{Form, receive};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -72,7 +72,7 @@ impl Class {
 
 /// Who may call a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum CallerKind {
     /// Anyone who reaches the port.
     Anyone,
     /// A user admitted by [`crate::access::Access`]; the handler checks.
@@ -105,7 +105,7 @@ pub(crate) struct Command {
     /// The queue for its requests.
     pub class: Class,
     /// Who may call it.
-    pub who: Who,
+    pub who: CallerKind,
     /// The worker's counter for it.
     pub stats: Option<fn(&mut Stats) -> &mut u64>,
     /// The handler, which also implies the frame.
@@ -120,7 +120,7 @@ impl Command {
 }
 
 /// A command without a counter of its own.
-const fn row(name: &'static str, class: Class, who: Who, handler: Handler) -> Command {
+const fn row(name: &'static str, class: Class, who: CallerKind, handler: Handler) -> Command {
     Command {
         name,
         class,
@@ -134,7 +134,7 @@ const fn row(name: &'static str, class: Class, who: Who, handler: Handler) -> Co
 const fn counted(
     name: &'static str,
     class: Class,
-    who: Who,
+    who: CallerKind,
     stats: fn(&mut Stats) -> &mut u64,
     handler: Handler,
 ) -> Command {

@@ -35,7 +35,7 @@ pub struct Shared {
 
 impl Shared {
     /// Sends an event to the main loop and wakes it.
-    pub fn tell(&self, news: LoopEvent) {
+    pub fn send(&self, news: LoopEvent) {
         if self.teller.send(news).is_ok() {
             self.wake.wake();
         }
@@ -54,7 +54,7 @@ impl Shared {
             .stack_size(STACK)
             .spawn(move || {
                 if let Some(news) = run() {
-                    shared.tell(news);
+                    shared.send(news);
                 }
             });
         if let Err(e) = &spawned {
@@ -81,7 +81,7 @@ pub enum LoopEvent {
     /// Newly collected grains, and whether to fetch the pillar even if they did not change.
     Grains(Box<Map>, bool),
     /// Beacons have been polled.
-    Seen(Box<super::beacon_runner::Seen>),
+    BeaconsPolled(Box<super::beacon_runner::PollResult>),
     /// A request from the local bus.
     Order(halite_modules::local::DaemonRequest),
 }

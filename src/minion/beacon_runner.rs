@@ -13,7 +13,7 @@ pub struct BeaconRunner {
 }
 
 /// The result of a poll.
-pub struct Seen {
+pub struct PollResult {
     pub(super) watcher: BeaconPoller,
     pub(super) events: Vec<Value>,
 }

@@ -7,7 +7,7 @@
 use super::background::{LoopEvent, Opened, Shared, answers, open};
 use super::return_sender::{Outbox, ReturnSender};
 use super::spool::Spool;
-use super::watch::{Act, Input, Rules, Watch};
+use super::watch::{Action, Input, Rules, Watch};
 use halite_channel::Identity;
 use halite_channel::MinionError;
 use halite_channel::STACK;
@@ -70,7 +70,7 @@ pub struct MasterConnection {
 }
 
 /// What was received on a connection.
-pub struct Heard {
+pub struct ReceivedJobs {
     /// Jobs for this minion.
     pub jobs: Vec<Job>,
 }
@@ -101,7 +101,7 @@ impl MasterConnection {
             .spawn(move || match sender.run() {
                 Ok(()) => {}
                 Err(e) if alone => raised.alarm.raise(e),
-                Err(e) => raised.tell(LoopEvent::Failed(index, e)),
+                Err(e) => raised.send(LoopEvent::Failed(index, e)),
             })?;
         let ping = Duration::from_secs(config.ping_interval.saturating_mul(60));
         let rules = Rules::of(&config, config.master.len() > 1);
@@ -223,11 +223,11 @@ impl MasterConnection {
         }
     }
 
-    fn act(&mut self, act: Act) {
+    fn act(&mut self, act: Action) {
         let index = self.index;
         match act {
-            Act::Move(reason) => self.open(reason),
-            Act::Check => {
+            Action::Move(reason) => self.open(reason),
+            Action::Check => {
                 let url = self.publish_url.clone();
                 self.shared.run_aside("looking", move || {
                     Some(LoopEvent::Alive(
@@ -236,7 +236,7 @@ impl MasterConnection {
                     ))
                 });
             }
-            Act::AskFirst => {
+            Action::AskFirst => {
                 let (shared, config) = (self.shared.clone(), self.config.clone());
                 let Some(url) = self.session.preferred_url() else {
                     return;
@@ -287,8 +287,8 @@ impl MasterConnection {
     ///
     /// # Errors
     /// The socket is broken.
-    pub fn hear(&mut self) -> Result<Heard, MinionError> {
-        let mut heard = Heard { jobs: Vec::new() };
+    pub fn read_publications(&mut self) -> Result<ReceivedJobs, MinionError> {
+        let mut heard = ReceivedJobs { jobs: Vec::new() };
         for _ in 0..TURN {
             let Some(subscriber) = &self.subscriber else {
                 break;
@@ -303,7 +303,7 @@ impl MasterConnection {
         Ok(heard)
     }
 
-    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool, heard: &mut Heard) {
+    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool, heard: &mut ReceivedJobs) {
         let Some(receiver) = &mut self.receiver else {
             return;
         };
@@ -376,7 +376,7 @@ impl MasterConnection {
     ///
     /// # Errors
     /// The new connection cannot be made.
-    pub fn rekey(&mut self, heard: &mut Heard) -> Result<bool, MinionError> {
+    pub fn rekey(&mut self, heard: &mut ReceivedJobs) -> Result<bool, MinionError> {
         let mut news = false;
         let present = self.session.present();
         if let Some(present) = present.filter(|c| c.generation > self.generation)
@@ -433,7 +433,9 @@ impl MasterConnection {
         self.shared.run_aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(MinionError::from)
-                .and_then(|mut channel| fetch_or_compile(&mut channel, &grains, template_functions));
+                .and_then(|mut channel| {
+                    fetch_or_compile(&mut channel, &grains, template_functions)
+                });
             match pillar {
                 Ok(pillar) => Some(LoopEvent::Pillar(index, pillar)),
                 Err(e) => {

@@ -51,7 +51,7 @@ pub struct Outbox {
 impl Outbox {
     /// Sends a result: it is first stored on disk, so that it survives this process.
     pub fn result(&self, name: &str, load: Vec<u8>) {
-        let item = match self.keep(name, &load) {
+        let item = match self.store(name, &load) {
             true => Outgoing::Spooled(name.to_owned()),
             false => Outgoing::Loose(load),
         };
@@ -67,7 +67,7 @@ impl Outbox {
     }
 
     /// Stores a result on disk for the next process.
-    pub fn keep(&self, name: &str, load: &[u8]) -> bool {
+    pub fn store(&self, name: &str, load: &[u8]) -> bool {
         match self.spool.as_ref().map(|spool| spool.put(name, load)) {
             Some(Ok(())) => true,
             Some(Err(e)) => {

@@ -69,9 +69,9 @@ pub enum Input {
     },
     /// Time has passed.
     Tick,
-    /// The result of [`Act::Check`].
+    /// The result of [`Action::Check`].
     Alive(bool),
-    /// The result of [`Act::AskFirst`].
+    /// The result of [`Action::AskFirst`].
     FirstAnswers(bool),
     /// A ping (`ping_interval`) was not answered.
     PingLost,
@@ -83,7 +83,7 @@ pub enum Input {
 
 /// An action to perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Check whether the connection is alive.
     Check,
     /// Check whether the preferred master answers.
@@ -135,7 +135,7 @@ impl Watch {
     }
 
     /// Returns the next action for an event; call it until it returns `None`.
-    pub fn next(&mut self, input: Input, now: Instant) -> Option<Act> {
+    pub fn next(&mut self, input: Input, now: Instant) -> Option<Action> {
         match input {
             Input::Opened { first } => {
                 self.state = State::Up { first };
@@ -176,23 +176,23 @@ impl Watch {
         }
     }
 
-    fn tick(&mut self, now: Instant) -> Option<Act> {
+    fn tick(&mut self, now: Instant) -> Option<Action> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         // From now, not from when it was due: after a suspend there is one check only.
         if due(self.next_check) && !self.checking {
             self.next_check = self.rules.alive.map(|every| now + every);
             self.checking = true;
-            return Some(Act::Check);
+            return Some(Action::Check);
         }
         if due(self.next_ask) && !self.asking {
             self.next_ask = self.rules.failback.map(|every| now + every);
             self.asking = true;
-            return Some(Act::AskFirst);
+            return Some(Action::AskFirst);
         }
         None
     }
 
-    fn lost(&mut self) -> Option<Act> {
+    fn lost(&mut self) -> Option<Action> {
         log::info!("the connection to the master is lost");
         self.leave(match self.rules.list {
             true => Reason::Lost,
@@ -200,11 +200,11 @@ impl Watch {
         })
     }
 
-    fn leave(&mut self, reason: Reason) -> Option<Act> {
+    fn leave(&mut self, reason: Reason) -> Option<Action> {
         self.state = State::Moving;
         (self.next_check, self.next_ask) = (None, None);
         (self.checking, self.asking) = (false, false);
-        Some(Act::Move(reason))
+        Some(Action::Move(reason))
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
             }
         }
 
-        fn at(&mut self, second: u64, input: Input) -> Option<Act> {
+        fn at(&mut self, second: u64, input: Input) -> Option<Action> {
             self.watch.next(input, self.start + secs(second))
         }
 
@@ -260,8 +260,11 @@ mod tests {
         }
         assert_eq!((w.watch.state(), w.wait(0)), (State::Opening, None));
         w.at(0, FIRST);
-        assert_eq!(w.at(30, Input::Tick), Some(Act::Check));
-        assert_eq!(w.at(31, Input::Alive(false)), Some(Act::Move(Reason::Lost)));
+        assert_eq!(w.at(30, Input::Tick), Some(Action::Check));
+        assert_eq!(
+            w.at(31, Input::Alive(false)),
+            Some(Action::Move(Reason::Lost))
+        );
         assert_eq!(w.watch.state(), State::Moving);
         for input in [Input::Tick, Input::Alive(false), Input::FirstAnswers(true)] {
             assert_eq!(w.at(5000, input), None, "{input:?}");
@@ -279,17 +282,17 @@ mod tests {
         for round in 1..100 {
             let second = round * 30;
             assert_eq!(w.at(second - 1, Input::Tick), None);
-            assert_eq!(w.at(second, Input::Tick), Some(Act::Check));
+            assert_eq!(w.at(second, Input::Tick), Some(Action::Check));
             assert_eq!(w.at(second, Input::Tick), None, "one look at a time");
             assert_eq!(w.wait(second), None);
             assert_eq!(w.at(second, Input::Alive(true)), None);
             assert_eq!(w.wait(second), Some(30));
         }
-        assert_eq!(w.at(9999, Input::Tick), Some(Act::Check));
+        assert_eq!(w.at(9999, Input::Tick), Some(Action::Check));
         let lost = w.at(9999, Input::Alive(false));
         assert_eq!(
             lost,
-            Some(Act::Move(Reason::Again)),
+            Some(Action::Move(Reason::Again)),
             "there is no other one"
         );
     }
@@ -298,7 +301,7 @@ mod tests {
     fn a_host_that_slept_looks_once() {
         let mut w = World::new(false);
         w.at(0, FIRST);
-        assert_eq!(w.at(86_400, Input::Tick), Some(Act::Check));
+        assert_eq!(w.at(86_400, Input::Tick), Some(Action::Check));
         w.at(86_400, Input::Alive(true));
         assert_eq!(w.at(86_400, Input::Tick), None);
         assert_eq!(w.wait(86_400), Some(30));
@@ -308,17 +311,17 @@ mod tests {
     fn the_first_master_is_asked_from_another_one_only() {
         let mut w = World::new(true);
         w.at(0, FIRST);
-        assert_eq!(w.at(200, Input::Tick), Some(Act::Check));
+        assert_eq!(w.at(200, Input::Tick), Some(Action::Check));
         assert_eq!(w.at(200, Input::Tick), None);
         w.at(200, OTHER);
-        assert_eq!(w.at(300, Input::Tick), Some(Act::Check));
-        assert_eq!(w.at(300, Input::Tick), Some(Act::AskFirst));
+        assert_eq!(w.at(300, Input::Tick), Some(Action::Check));
+        assert_eq!(w.at(300, Input::Tick), Some(Action::AskFirst));
         assert_eq!(w.at(300, Input::FirstAnswers(false)), None);
         assert_eq!(w.at(300, Input::Alive(true)), None);
-        assert_eq!(w.at(400, Input::Tick), Some(Act::Check));
-        assert_eq!(w.at(400, Input::Tick), Some(Act::AskFirst));
+        assert_eq!(w.at(400, Input::Tick), Some(Action::Check));
+        assert_eq!(w.at(400, Input::Tick), Some(Action::AskFirst));
         let back = w.at(401, Input::FirstAnswers(true));
-        assert_eq!(back, Some(Act::Move(Reason::Failback)));
+        assert_eq!(back, Some(Action::Move(Reason::Failback)));
         w.at(402, FIRST);
         assert_eq!(w.watch.state(), State::Up { first: true });
         assert_eq!(w.at(402, Input::Alive(false)), None, "about the one before");
@@ -329,17 +332,17 @@ mod tests {
         let mut w = World::new(true);
         w.at(0, FIRST);
         assert_eq!(w.at(1, Input::FirstIsThere), None, "we are there");
-        assert_eq!(w.at(1, Input::Lost), Some(Act::Move(Reason::Lost)));
+        assert_eq!(w.at(1, Input::Lost), Some(Action::Move(Reason::Lost)));
         assert_eq!(w.at(2, Input::Lost), None);
         w.at(3, OTHER);
         assert_eq!(
             w.at(4, Input::FirstIsThere),
-            Some(Act::Move(Reason::Failback))
+            Some(Action::Move(Reason::Failback))
         );
         let mut one = World::new(false);
         one.at(0, OTHER);
         assert_eq!(one.at(1, Input::FirstIsThere), None);
-        assert_eq!(one.at(1, Input::Lost), Some(Act::Move(Reason::Again)));
+        assert_eq!(one.at(1, Input::Lost), Some(Action::Move(Reason::Again)));
     }
 
     #[test]
@@ -348,7 +351,7 @@ mod tests {
         w.at(0, FIRST);
         assert_eq!(w.at(5, Input::PingLost), None);
         w.watch.rules.safemode = true;
-        assert_eq!(w.at(5, Input::PingLost), Some(Act::Move(Reason::Again)));
+        assert_eq!(w.at(5, Input::PingLost), Some(Action::Move(Reason::Again)));
         assert_eq!(w.at(6, Input::PingLost), None, "once");
     }
 

@@ -221,7 +221,7 @@ impl KeyCommand<'_> {
         let scope = Scope::of(change, self.options);
         let selection = scope.filter(self.keys.select(globs)?);
         if selection.is_empty() {
-            let states = scope.words();
+            let states = scope.state_names();
             self.screen.line(&format!(
                 "The key glob '{globs}' does not match any {states} keys."
             ))?;
@@ -363,7 +363,7 @@ impl Scope {
     }
 
     /// `unaccepted, accepted or denied`.
-    fn words(&self) -> String {
+    fn state_names(&self) -> String {
         let mut words = vec!["unaccepted"];
         words.extend(self.accepted.then_some("accepted"));
         words.extend(self.rejected.then_some("rejected"));

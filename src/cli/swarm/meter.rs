@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// One part of a run.
-pub(super) struct Part {
+pub(super) struct RunPart {
     /// What was counted in it; the first is its subject.
     pub ops: Vec<Op>,
     /// From start to end.
@@ -54,7 +54,7 @@ impl Meter {
         &self,
         ops: &[Op],
         body: impl FnOnce() -> io::Result<bool>,
-    ) -> io::Result<Part> {
+    ) -> io::Result<RunPart> {
         let (begun, before) = (Instant::now(), self.cpu()?);
         let complete = body()?;
         let wall = begun.elapsed();
@@ -62,7 +62,7 @@ impl Meter {
             .cpu()?
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
-        Ok(Part {
+        Ok(RunPart {
             ops: ops.to_vec(),
             wall,
             cpu,

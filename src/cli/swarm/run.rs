@@ -1,7 +1,7 @@
 //! A run: sign-in first, then the work of the mode.
 
 use super::keys::{keys, resolve};
-use super::meter::{Meter, Part};
+use super::meter::{Meter, RunPart};
 use super::options::{Mode, SwarmArgs};
 use super::report::{as_json, as_table};
 use halite_client::swarm::answer::grains;
@@ -136,7 +136,7 @@ impl Run<'_> {
         swarm.wait(self.limit, |s| self.stop.is_set() || done(s)) && !self.stop.is_set()
     }
 
-    fn work(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Vec<Part>> {
+    fn work(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Vec<RunPart>> {
         let (options, meter) = (self.options, &self.meter);
         let minions = options.minions as u64;
         let part = match options.mode {
@@ -170,7 +170,7 @@ impl Run<'_> {
     }
 
     /// Work that minions do on their own, by default `usual` pieces.
-    fn run_work(&self, swarm: &Swarm, ops: &[Op], work: Work, usual: u64) -> io::Result<Part> {
+    fn run_work(&self, swarm: &Swarm, ops: &[Op], work: Work, usual: u64) -> io::Result<RunPart> {
         let count = self.options.count.unwrap_or(usual);
         self.meter
             .part(ops, || Ok(self.do_work(swarm, work, count)))
@@ -184,7 +184,7 @@ impl Run<'_> {
     }
 
     /// Waits for the master to stop, and then for all minions to be back.
-    fn restart(&self, swarm: &Swarm) -> io::Result<Part> {
+    fn restart(&self, swarm: &Swarm) -> io::Result<RunPart> {
         self.until(swarm, |s| s.away() > 0);
         let ops = [Op::Back, Op::Away, Op::SignInAgain];
         self.meter.part(&ops, || {
@@ -192,7 +192,7 @@ impl Run<'_> {
         })
     }
 
-    fn files(&self, swarm: &Swarm) -> io::Result<Vec<Part>> {
+    fn files(&self, swarm: &Swarm) -> io::Result<Vec<RunPart>> {
         let options = self.options;
         let file = options.file.as_deref().unwrap_or_default();
         if !options.chunk {
@@ -230,7 +230,7 @@ impl Run<'_> {
         )?])
     }
 
-    fn events(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Part> {
+    fn events(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<RunPart> {
         let Some(events) = ears.events else {
             return Err(io::Error::other("mode events without events"));
         };
@@ -256,7 +256,7 @@ impl Run<'_> {
         swarm: &Swarm,
         bus: Option<ReturnListener>,
         stats: &mut Stats,
-    ) -> io::Result<Part> {
+    ) -> io::Result<RunPart> {
         let options = self.options;
         let file = options.key_file.clone();
         let file = file.unwrap_or_else(|| key_file(&options.cachedir));

@@ -140,8 +140,8 @@ pub fn make_signature(
     config: &MasterConfig,
     options: &SignatureOptions,
 ) -> Result<bool, KeyPairError> {
-    let public = given(&options.public, "Public-key")?;
-    let private = given(&options.private, "Private-key")?;
+    let public = existing_path(&options.public, "Public-key")?;
+    let private = existing_path(&options.private, "Private-key")?;
     let own = config.sign_key();
     let private = match private.or_else(|| own.is_file().then_some(own)) {
         Some(path) => private_key(&path)?,
@@ -166,7 +166,7 @@ pub fn make_signature(
     write_signature(config, &dir, &private, &clean_key(&text))
 }
 
-fn given(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError> {
+fn existing_path(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError> {
     if path.is_empty() {
         return Ok(None);
     }

@@ -102,7 +102,7 @@ fn load(args: &Args) -> Map {
 }
 
 /// Enabled backends selected by an argument.
-fn picked(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
+fn backends(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
     let load = halite_wire::map! {"back" => backend(args, at), "sources" => true};
     match server(context).envs(&load) {
         Value::Map(map) => names(&map),
@@ -116,7 +116,9 @@ fn names(map: &Map) -> Vec<String> {
 }
 
 fn with_git(context: &RunContext, args: &Args) -> bool {
-    picked(context, args, 0).iter().any(|name| name == "gitfs")
+    backends(context, args, 0)
+        .iter()
+        .any(|name| name == "gitfs")
 }
 
 fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -151,7 +153,7 @@ fn clear_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
 
 fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let backends = match args.get(1, "backend") {
-        Some(_) => picked(context, args, 1),
+        Some(_) => backends(context, args, 1),
         None => backend_names(&context.config)
             .iter()
             .map(|n| (*n).to_owned())

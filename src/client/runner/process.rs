@@ -4,7 +4,7 @@
 use super::{Args, Launch, RunContext, RunError, run_as};
 use halite_config::MasterConfig;
 use halite_master::functions::{Call, RUNNER_ROLE};
-use halite_sys::logging::{Field, about};
+use halite_sys::logging::{Field, set_process_fields};
 use halite_sys::process::RoleSpec;
 use halite_sys::signals::StopFlag;
 use halite_sys::slots::Slots;
@@ -24,7 +24,7 @@ pub fn run(config: MasterConfig) -> i32 {
             return 64;
         }
     };
-    about(&[(Field::Jid, call.jid.as_str()), (Field::Fun, &call.fun)]);
+    set_process_fields(&[(Field::Jid, call.jid.as_str()), (Field::Fun, &call.fun)]);
     let stop = StopFlag::install().unwrap_or_default();
     let slots = Slots::new(config.running_runners(), config.runner_processes);
     let slot = slots.wait(&|| stop.is_set());

@@ -1,7 +1,7 @@
 //! Copies of jobs: events tell which jobs changed, the job log has the data.
 
 use super::named;
-use super::sink::{Sink, nap};
+use super::sink::{Sink, interruptible_sleep};
 use halite_config::MasterConfig;
 use halite_store::jobs::{JobUpdate, joblog::JobLog};
 use halite_store::open;
@@ -183,7 +183,7 @@ impl Copier {
             }
             self.sweep();
             let pause = if again { Duration::ZERO } else { ROUND };
-            nap(pause, &self.stop);
+            interruptible_sleep(pause, &self.stop);
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut sink = Sink::over(halite_config::Returner::Redis, Box::new(Nowhere));
+        let mut sink = Sink::with_store(halite_config::Returner::Redis, Box::new(Nowhere));
         point.advance(now, false, &mut sink);
         let again = Checkpoint::read(path.clone());
         assert!(now.duration_since(again.at).unwrap() <= Duration::from_secs(1));

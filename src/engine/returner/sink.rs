@@ -31,11 +31,11 @@ impl Sink {
             product: config.flavour.name(),
             program: "halite-master",
         });
-        Sink::over(returner, store)
+        Sink::with_store(returner, store)
     }
 
     /// A sink over a given store.
-    pub fn over(returner: Returner, store: Box<dyn Store>) -> Sink {
+    pub fn with_store(returner: Returner, store: Box<dyn Store>) -> Sink {
         Sink {
             returner,
             store,
@@ -62,7 +62,7 @@ impl Sink {
             if stop.is_set() {
                 return false;
             }
-            nap(pause, stop);
+            interruptible_sleep(pause, stop);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -107,7 +107,7 @@ impl Sink {
 }
 
 /// Sleeps in short steps, so that a stop takes effect at once.
-pub fn nap(pause: Duration, stop: &StopFlag) {
+pub fn interruptible_sleep(pause: Duration, stop: &StopFlag) {
     let end = Instant::now() + pause;
     while Instant::now() < end && !stop.is_set() {
         std::thread::sleep(Duration::from_millis(50).min(pause));
@@ -156,7 +156,7 @@ mod tests {
             away: 1,
             got: Arc::clone(&got),
         };
-        let mut sink = Sink::over(Returner::Pgjsonb, Box::new(store));
+        let mut sink = Sink::with_store(Returner::Pgjsonb, Box::new(store));
         let rows: Vec<_> = ["a", "b", "bad", "c", "bad", "d", "e"]
             .iter()
             .map(|tag| Arc::new(Event::new(*tag, &Map::new()).unwrap()))
@@ -173,7 +173,7 @@ mod tests {
             away: u32::MAX,
             got: Arc::default(),
         };
-        let mut sink = Sink::over(Returner::Pgjsonb, Box::new(store));
+        let mut sink = Sink::with_store(Returner::Pgjsonb, Box::new(store));
         let stop = StopFlag::default();
         stop.set();
         let rows = [Arc::new(Event::new("a", &Map::new()).unwrap())];

@@ -155,7 +155,7 @@ impl Access {
     }
 
     /// Writes a decision to the audit log.
-    pub fn note(&self, decision: &Decision) {
+    pub fn audit_decision(&self, decision: &Decision) {
         self.audit.write(decision);
     }
 

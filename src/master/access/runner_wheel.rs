@@ -85,7 +85,7 @@ impl Access {
         (from, jid): (&str, &str),
         verdict: Result<(), &str>,
     ) {
-        self.note(&Decision {
+        self.audit_decision(&Decision {
             what: form.name(),
             user,
             method,

@@ -52,7 +52,7 @@ struct Strict<'a> {
 }
 
 impl Strict<'_> {
-    fn note(&self, id: &MinionId, found: Option<Arc<Map>>) -> Option<Arc<Map>> {
+    fn record_missing(&self, id: &MinionId, found: Option<Arc<Map>>) -> Option<Arc<Map>> {
         if found.is_none() {
             self.unknown.borrow_mut().insert(id.clone());
         }
@@ -93,7 +93,7 @@ impl Inventory for Strict<'_> {
         } else {
             None
         };
-        self.note(id, found)
+        self.record_missing(id, found)
     }
 
     fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
@@ -102,7 +102,7 @@ impl Inventory for Strict<'_> {
         } else {
             None
         };
-        self.note(id, found)
+        self.record_missing(id, found)
     }
 
     fn query<'b>(&'b self, question: DataQuery<'b>) -> Option<Box<dyn QueryResults + 'b>> {

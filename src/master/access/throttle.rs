@@ -16,7 +16,7 @@ const MEMORY: Duration = Duration::from_secs(600);
 const HELD: usize = 10_000;
 
 /// The source of attempts: system, user, address.
-pub type Who = (String, String, String);
+pub type LoginSource = (String, String, String);
 
 struct Failures {
     count: u32,
@@ -35,12 +35,12 @@ impl Failures {
 /// Recent failed attempts.
 #[derive(Default)]
 pub struct Throttle {
-    failures: HashMap<Who, Failures>,
+    failures: HashMap<LoginSource, Failures>,
 }
 
 impl Throttle {
     /// Whether an attempt is allowed now; if not, in how many seconds.
-    pub fn admit(&self, who: &Who, now: Instant) -> Result<(), u64> {
+    pub fn admit(&self, who: &LoginSource, now: Instant) -> Result<(), u64> {
         let Some(failures) = self.failures.get(who) else {
             return Ok(());
         };
@@ -52,7 +52,7 @@ impl Throttle {
     }
 
     /// Records a failed attempt.
-    pub fn failed(&mut self, who: Who, now: Instant) {
+    pub fn failed(&mut self, who: LoginSource, now: Instant) {
         let known = self.failures.contains_key(&who);
         if !known && self.failures.len() >= HELD {
             self.make_room(now);
@@ -69,7 +69,7 @@ impl Throttle {
     }
 
     /// Records a successful attempt.
-    pub fn succeeded(&mut self, who: &Who) {
+    pub fn succeeded(&mut self, who: &LoginSource) {
         self.failures.remove(who);
     }
 
@@ -90,7 +90,7 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    fn who(user: &str, from: &str) -> Who {
+    fn who(user: &str, from: &str) -> LoginSource {
         ("pam".into(), user.into(), from.into())
     }
 

@@ -20,7 +20,7 @@ impl Access {
         if let Err(why) = &made {
             log::warn!("no token for {user:?} of {peer} by {system:?}: {why}");
         }
-        self.note(&Decision {
+        self.audit_decision(&Decision {
             what: "token",
             user,
             method: &format!("eauth:{system}"),

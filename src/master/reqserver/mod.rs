@@ -118,7 +118,7 @@ struct Server {
     auth_limit: AuthLimit,
     pools: Pools,
     sessions: Sessions,
-    seen: Seen,
+    seen: ReplayGuard,
     last_tick: Instant,
     reported: u64,
     ignored: u64,
@@ -147,7 +147,7 @@ impl Server {
             auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
             pools,
             sessions: Sessions::new(config),
-            seen: Seen::default(),
+            seen: ReplayGuard::default(),
             last_tick: Instant::now(),
             reported: 0,
             ignored: 0,
@@ -414,13 +414,13 @@ fn mac_prefix(load: &[u8]) -> u64 {
 
 /// Authentication codes of pending requests, and two generations of those of authenticated ones.
 #[derive(Default)]
-struct Seen {
+struct ReplayGuard {
     at_hand: HashSet<u64>,
     young: HashSet<u64>,
     old: HashSet<u64>,
 }
 
-impl Seen {
+impl ReplayGuard {
     fn contains(&self, seal: u64) -> bool {
         self.at_hand.contains(&seal) || self.young.contains(&seal) || self.old.contains(&seal)
     }

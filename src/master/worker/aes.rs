@@ -7,7 +7,7 @@
 use super::batch::ReturnStorage;
 use super::context::Context;
 use super::{RequestAnswer, begin, syndic};
-use crate::commands::{Command, Handler, Who};
+use crate::commands::{CallerKind, Command, Handler};
 use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Signing};
 use halite_sys::time::unix_now_i64;
@@ -60,7 +60,7 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Requ
 
 /// Whether this minion may not use the command.
 fn refuses(worker: &Context, command: &Command, id: &MinionId) -> bool {
-    let refused = command.who == Who::Syndic && !worker.config.order_masters;
+    let refused = command.who == CallerKind::Syndic && !worker.config.order_masters;
     if refused {
         log::warn!(
             minion:% = id;

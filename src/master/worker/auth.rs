@@ -61,7 +61,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
             "{id} may not sign in: max_minions ({}) are connected",
             worker.config.max_minions
         );
-        tell(worker, candidate.event(false, Some("full")));
+        fire_auth_event(worker, candidate.event(false, Some("full")));
         return Ok(answer(worker, "full".into()));
     }
     let verdict = candidate.verdict(&worker.config, &worker.keys)?;
@@ -87,11 +87,11 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
     };
     let (result, act) = verdict.event_fields();
-    tell(worker, candidate.event(result, act));
+    fire_auth_event(worker, candidate.event(result, act));
     Ok(reply)
 }
 
-fn tell(worker: &mut Context, event: Map) {
+fn fire_auth_event(worker: &mut Context, event: Map) {
     if worker.config.auth_events {
         worker.bus.fire("salt/auth", event);
     }

@@ -37,7 +37,7 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
 }
 
 /// Whether mine data is stored.
-fn kept(worker: &Context) -> bool {
+fn is_enabled(worker: &Context) -> bool {
     worker.config.minion_data_cache || worker.config.enforce_mine_cache
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Valu
     let Some(data) = load.remove("data") else {
         return Ok(Map::new().into());
     };
-    if !kept(worker) {
+    if !is_enabled(worker) {
         return Ok(true.into());
     }
     let clear = load.get("clear").is_some_and(Value::truthy);
@@ -63,7 +63,7 @@ pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     let Some(fun) = load.get("fun") else {
         return Ok(Map::new().into());
     };
-    if !kept(worker) {
+    if !is_enabled(worker) {
         return Ok(true.into());
     }
     match fun.as_str() {
@@ -75,7 +75,7 @@ pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
 
 /// `_mine_flush`: removes all of the minion's own values; false if there were none.
 pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError> {
-    if !kept(worker) {
+    if !is_enabled(worker) {
         return Ok(true.into());
     }
     done(id, worker.mine.flush(id))

@@ -223,7 +223,7 @@ pub(super) fn audit(
     if let Err(why) = verdict {
         log::warn!("a publish request of user {user:?} from {from} was refused: {why}");
     }
-    worker.access.note(&Decision {
+    worker.access.audit_decision(&Decision {
         what: "publish",
         user,
         method,

@@ -2,7 +2,7 @@
 
 use super::Minion;
 use crate::background::LoopEvent;
-use crate::beacon_runner::Seen;
+use crate::beacon_runner::PollResult;
 use halite_channel::pillar_request::PillarQuery;
 use halite_modules::execution::{Context, template_functions};
 use halite_modules::pillar;
@@ -31,7 +31,10 @@ impl Minion {
         };
         let begun = self.shared.run_aside("beacons", move || {
             let events = watcher.poll(&ctx, &looks);
-            Some(LoopEvent::Seen(Box::new(Seen { watcher, events })))
+            Some(LoopEvent::BeaconsPolled(Box::new(PollResult {
+                watcher,
+                events,
+            })))
         });
         if !begun {
             self.beacon_runner.beacons.finish_poll();
@@ -39,8 +42,8 @@ impl Minion {
     }
 
     /// Fires the events of beacons on the local bus and to the masters.
-    pub(super) fn beacons_polled(&mut self, seen: Seen) {
-        let Seen { watcher, events } = seen;
+    pub(super) fn beacons_polled(&mut self, polled: PollResult) {
+        let PollResult { watcher, events } = polled;
         self.beacon_runner.beacons.finish_poll();
         self.beacon_runner.watcher = Some(watcher);
         if !events.is_empty() {

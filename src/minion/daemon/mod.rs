@@ -11,7 +11,7 @@ mod handlers;
 use super::background::{LoopEvent, Shared};
 use super::beacon_runner::BeaconRunner;
 use super::jobs::{Jobs, Origin};
-use super::master_connection::{Heard, MasterConnection};
+use super::master_connection::{MasterConnection, ReceivedJobs};
 use super::setup::{prepare, serve_bus};
 use super::timetable::{self, Timetable};
 use super::watch::Input;
@@ -27,7 +27,7 @@ use halite_modules::grains::all_grains;
 use halite_modules::local::DaemonRequest;
 use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
-use halite_sys::logging::{Field, about};
+use halite_sys::logging::{Field, set_process_fields};
 use halite_sys::memory::trim_memory;
 use halite_sys::service::Service;
 use halite_sys::signals::{SignalPipe, stop_on_usr1};
@@ -90,7 +90,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let mut minion = Minion::new(config, start, shared, news, grains, bus)?;
     // From here on, the minion only waits for the master, which may take days.
     report.ready();
-    about(&[(Field::Minion, &minion.config.id)]);
+    set_process_fields(&[(Field::Minion, &minion.config.id)]);
     minion.service.ready("signing in at the master");
     log::info!("minion {} starting", minion.config.id);
     let delay = Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance());
@@ -208,17 +208,17 @@ impl Minion {
         while let Ok(news) = self.news.try_recv() {
             self.handle(news)?;
         }
-        for finished in self.jobs.attend() {
+        for finished in self.jobs.poll() {
             self.deliver(finished);
         }
         for at in 0..self.lines.len() {
-            let mut found = Heard { jobs: Vec::new() };
+            let mut found = ReceivedJobs { jobs: Vec::new() };
             if self.lines[at].rekey(&mut found)? {
                 self.jobs.view_mut(at).credentials = self.lines[at].credentials();
                 self.jobs.view_mut(at).master = self.lines[at].master();
             }
             if heard.get(at).copied().unwrap_or_default() {
-                found.jobs.extend(self.lines[at].hear()?.jobs);
+                found.jobs.extend(self.lines[at].read_publications()?.jobs);
             }
             for job in found.jobs {
                 self.take(job, at);
@@ -293,7 +293,7 @@ impl Minion {
             LoopEvent::Pillar(at, pillar) => self.new_pillar(at, pillar),
             LoopEvent::Grains(grains, force) => self.new_grains(*grains, force),
             LoopEvent::Order(order) => self.order(order),
-            LoopEvent::Seen(seen) => self.beacons_polled(*seen),
+            LoopEvent::BeaconsPolled(seen) => self.beacons_polled(*seen),
         }
         Ok(())
     }
@@ -355,26 +355,26 @@ impl Minion {
     fn end(&mut self, signals: &SignalPipe, leave: bool) {
         log::info!("minion {} stopping", self.config.id);
         self.service.stopping();
-        let mut finished = self.jobs.attend();
+        let mut finished = self.jobs.poll();
         finished.extend(match leave {
             true => self.jobs.leave(),
             false => self.jobs.terminate(),
         });
         let end = Instant::now() + GRACE;
         loop {
-            finished.extend(self.jobs.attend());
+            finished.extend(self.jobs.poll());
             if self.jobs.all_ended() || Instant::now() >= end {
                 break;
             }
             let _ = signals.wait(&[], 50);
         }
         self.jobs.kill();
-        finished.extend(self.jobs.attend());
+        finished.extend(self.jobs.poll());
         for result in finished.iter().filter(|_| self.config.pub_ret) {
             if let Origin::Master(at) = result.origin
                 && let Some(line) = self.lines.get(at)
             {
-                line.outbox().keep(result.jid.as_str(), &result.load);
+                line.outbox().store(result.jid.as_str(), &result.load);
             }
         }
         self.bus.stop();

@@ -102,7 +102,7 @@ fn start_log(order: &Order) {
     let pick = |text: &str| logging::level(text).unwrap_or(log::LevelFilter::Warn);
     let of = |map: &Map, key: &str| map.str(key).unwrap_or_default().to_owned();
     let (id, load) = (of(&order.opts, "id"), &order.load);
-    logging::about(&[
+    logging::set_process_fields(&[
         (Field::Minion, &id),
         (Field::Jid, &of(load, "jid")),
         (Field::Fun, &of(load, "fun")),
@@ -158,7 +158,7 @@ fn perform(order: Order) -> (Context, Map) {
         opts,
         job: Some(load),
     };
-    let ret = carried_out(&ctx, &allowed, stamp);
+    let ret = call_functions(&ctx, &allowed, stamp);
     (ctx, ret)
 }
 
@@ -202,7 +202,7 @@ fn returned(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Ma
         "return" => outcome.ret,
         "retcode" => outcome.retcode,
     };
-    about(&mut ret, load);
+    copy_job_fields(&mut ret, load);
     if let Some(by) = outcome.by {
         ret.set("legacy_salt", by);
     }
@@ -278,7 +278,7 @@ fn compound(
         "retcode" => field(&|o| o.retcode.into()),
         "success" => field(&|o| o.success.into()),
     };
-    about(&mut ret, load);
+    copy_job_fields(&mut ret, load);
     if let Some(by) = outcomes.iter().find_map(|(_, o)| o.by.as_deref()) {
         ret.set("legacy_salt", by);
     }

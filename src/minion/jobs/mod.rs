@@ -37,7 +37,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
 use orphans::Orphan;
-use running::{Running, lives, signal, signal_tree};
+use running::{Running, is_running, signal, signal_tree};
 
 /// Functions exempt from the limit.
 const EXEMPT: &[&str] = &[
@@ -382,7 +382,7 @@ impl Jobs {
     }
 
     /// Reads pending results and starts queued jobs.
-    pub fn attend(&mut self) -> Vec<Finished> {
+    pub fn poll(&mut self) -> Vec<Finished> {
         let mut finished = self.exited_orphans();
         let mut at = 0;
         while at < self.running.len() {
@@ -482,12 +482,12 @@ impl Jobs {
 
     /// Whether everything that was told to stop has exited.
     pub fn all_ended(&self) -> bool {
-        self.running.is_empty() && self.left.is_empty() && !self.ending.iter().any(lives)
+        self.running.is_empty() && self.left.is_empty() && !self.ending.iter().any(is_running)
     }
 
     /// Kills everything that is left.
     pub fn kill(&mut self) {
-        for process in self.ending.iter().filter(|p| lives(p)) {
+        for process in self.ending.iter().filter(|p| is_running(p)) {
             signal(process, Signal::SIGKILL);
         }
         for running in &mut self.running {

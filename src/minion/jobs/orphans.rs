@@ -77,7 +77,7 @@ impl Jobs {
         finished
     }
 
-    /// How long until [`Jobs::attend`] must check the jobs of an earlier process.
+    /// How long until [`Jobs::poll`] must check the jobs of an earlier process.
     pub fn patience(&self) -> Option<Duration> {
         (!self.left.is_empty()).then_some(LOOK)
     }

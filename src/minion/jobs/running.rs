@@ -119,7 +119,7 @@ pub(super) fn signal(process: &Process, with: Signal) {
 }
 
 /// Whether it is still running: the same process, not another one with its pid.
-pub(super) fn lives(process: &Process) -> bool {
+pub(super) fn is_running(process: &Process) -> bool {
     Process::read(process.pid).is_some_and(|now| now.start == process.start)
 }
 

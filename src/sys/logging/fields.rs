@@ -1,6 +1,6 @@
 //! Structured fields of a log line: a closed set.
 //!
-//! They come from the key-values of a `log` call and from the process itself ([`about`]). Other keys are not
+//! They come from the key-values of a `log` call and from the process itself ([`set_process_fields`]). Other keys are not
 //! shown, so that a mistyped or careless key leaks nothing.
 
 use log::Record;
@@ -62,7 +62,7 @@ impl Field {
 static ABOUT: OnceLock<Fields> = OnceLock::new();
 
 /// Sets the fields common to all lines of this process, such as the job or the minion.
-pub fn about(fields: &[(Field, &str)]) {
+pub fn set_process_fields(fields: &[(Field, &str)]) {
     let mut all = Fields::default();
     for (field, value) in fields {
         all.set(*field, (*value).to_owned());

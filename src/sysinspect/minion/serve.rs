@@ -173,7 +173,7 @@ impl Daemon {
         while !signals.stop.is_set() {
             self.wait(signals)?;
             self.read()?;
-            for finished in self.jobs.attend() {
+            for finished in self.jobs.poll() {
                 self.returned(finished)?;
             }
             let now = self.now();
@@ -363,7 +363,7 @@ impl Daemon {
         self.jobs.terminate();
         let until = Instant::now() + GRACE;
         while !self.jobs.all_ended() && Instant::now() < until {
-            self.jobs.attend();
+            self.jobs.poll();
             std::thread::sleep(Duration::from_millis(10));
         }
         self.jobs.kill();
