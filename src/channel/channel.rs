@@ -189,10 +189,12 @@ impl Channel {
                 .requester
                 .request(&body, timeout, &self.stop, Some(&self.wake))?
             {
-                RequestResult::Bytes(answer) => match open(&self.session, credentials, &answer, &nonce) {
-                    Ok(value) => CallResult::Opened(value),
-                    Err(why) => CallResult::Unreadable(why),
-                },
+                RequestResult::Bytes(answer) => {
+                    match open(&self.session, credentials, &answer, &nonce) {
+                        Ok(value) => CallResult::Opened(value),
+                        Err(why) => CallResult::Unreadable(why),
+                    }
+                }
                 RequestResult::Silence => CallResult::Silence,
                 RequestResult::Interrupted => CallResult::Interrupted,
                 RequestResult::Stopped => CallResult::Stopped,

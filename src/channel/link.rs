@@ -185,7 +185,11 @@ pub fn export(credentials: &Credentials) -> JobCredentials {
     })
 }
 
-fn open_channel(opts: &Map, grains: &Map, credentials: &JobCredentials) -> Result<Channel, MinionError> {
+fn open_channel(
+    opts: &Map,
+    grains: &Map,
+    credentials: &JobCredentials,
+) -> Result<Channel, MinionError> {
     let bad = |e: &dyn fmt::Display| MinionError::new(1, e.to_string());
     let file = Path::new(opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().unwrap_or(Path::new("/"));

@@ -338,14 +338,8 @@ mod tests {
     fn serials_and_jids_count_once() {
         let mut r = receiver(None);
         assert!(matches!(got(&mut r, load(5)), Received::Job(_)));
-        assert_eq!(
-            got(&mut r, load(5)),
-            Received::Ignored("it is a repeat")
-        );
-        assert_eq!(
-            got(&mut r, load(4)),
-            Received::Ignored("it is a repeat")
-        );
+        assert_eq!(got(&mut r, load(5)), Received::Ignored("it is a repeat"));
+        assert_eq!(got(&mut r, load(4)), Received::Ignored("it is a repeat"));
         let mut again = load(5);
         again.set("serial", 6);
         assert_eq!(
@@ -396,10 +390,7 @@ mod tests {
         // The new key has its own serials; the old key is no longer accepted.
         let first = [frame(&new, load(1))];
         assert!(matches!(r.receive(&first, &me), Received::Job(_)));
-        assert_eq!(
-            r.receive(&first, &me),
-            Received::Ignored("it is a repeat")
-        );
+        assert_eq!(r.receive(&first, &me), Received::Ignored("it is a repeat"));
         assert_eq!(got(&mut r, load(8)), Received::Unknown);
         // A replacement takes the place of the offered key, and the current key stays in use until the new one is seen.
         assert!(r.set_next_keys([&newest]));
@@ -422,10 +413,7 @@ mod tests {
         let mut r = receiver(None);
         let told = |n| halite_wire::map! {"rekey" => 10, "serial" => n};
         assert_eq!(got(&mut r, told(1)), Received::Rekey(10));
-        assert_eq!(
-            got(&mut r, told(1)),
-            Received::Ignored("it is a repeat")
-        );
+        assert_eq!(got(&mut r, told(1)), Received::Ignored("it is a repeat"));
         let bad = halite_wire::map! {"rekey" => -1, "serial" => 2};
         assert!(matches!(got(&mut r, bad), Received::Ignored(_)));
     }

@@ -6,9 +6,9 @@
 use super::MinionError;
 use super::interrupt::{Stop, Waker, WeakWaker};
 use super::keys;
-use super::master_search::{Action, MasterSearch, Event, MasterType, MasterOrder, Reason};
+use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
 use super::requester::{RequestResult, Requester};
-use super::signin::{MasterKey, RetryOptions, Request, SignInConfig, Verdict, verify};
+use super::signin::{MasterKey, Request, RetryOptions, SignInConfig, Verdict, verify};
 use halite_config::MinionConfig;
 use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
 use halite_sys::log_limiter::LogLimiter;

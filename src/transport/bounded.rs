@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_have_room_again_when_they_are_taken() {
+    fn bytes_have_room_again_when_they_are_taken() {
         let (to, from) = crossbeam_channel::bounded(100);
         let sink = BoundedTx::new(to, 10);
         for _ in 0..3 {

@@ -4,7 +4,7 @@
 //! For programs with thousands of connections: libzmq needs two descriptors and an entry in one big poll per socket, a
 //! [`Connection`] one descriptor that works with any epoll.
 
-use halite_wire::zmtp::{self, COMMAND, ZmtpError, GREETING, MORE};
+use halite_wire::zmtp::{self, COMMAND, GREETING, MORE, ZmtpError};
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{self, Read, Write};

@@ -37,16 +37,16 @@ fn split(text: &str, ends: impl Fn(char) -> bool) -> Vec<&str> {
 
 /// Bytes as text: UTF-8, or Latin-1 if they are not valid UTF-8 (`salt/utils/data.py decode` with the
 /// encodings of `salt/utils/stringutils.py get_diff_list`).
-pub fn decode(octets: &[u8]) -> String {
-    match std::str::from_utf8(octets) {
+pub fn decode(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => latin1(octets),
+        Err(_) => latin1(bytes),
     }
 }
 
 /// Each byte as the character with that code.
-pub fn latin1(octets: &[u8]) -> String {
-    octets.iter().map(|b| char::from(*b)).collect()
+pub fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| char::from(*b)).collect()
 }
 
 /// The inverse of [`latin1`]; other characters are left out.
@@ -57,17 +57,17 @@ pub fn from_latin1(text: &str) -> Vec<u8> {
 }
 
 /// The text of Python's `UnicodeDecodeError` for bytes that are not valid UTF-8.
-pub fn utf8_error(octets: &[u8]) -> Option<String> {
-    let e = std::str::from_utf8(octets).err()?;
+pub fn utf8_error(bytes: &[u8]) -> Option<String> {
+    let e = std::str::from_utf8(bytes).err()?;
     let at = e.valid_up_to();
-    let first = octets[at];
+    let first = bytes[at];
     let starts = (0xc2..=0xf4).contains(&first);
     let why = match e.error_len() {
         None => "unexpected end of data",
         Some(_) if !starts => "invalid start byte",
         Some(_) => "invalid continuation byte",
     };
-    let length = e.error_len().unwrap_or(octets.len() - at);
+    let length = e.error_len().unwrap_or(bytes.len() - at);
     Some(match length {
         1 => format!("'utf-8' codec can't decode byte 0x{first:02x} in position {at}: {why}"),
         n => format!(

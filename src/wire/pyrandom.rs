@@ -32,7 +32,7 @@ impl Mersenne {
     pub fn from_value(seed: &Value) -> Option<Mersenne> {
         Some(match seed {
             Value::Str(text) => Mersenne::from_text(text),
-            Value::Bytes(octets) => Mersenne::from_bytes(octets),
+            Value::Bytes(bytes) => Mersenne::from_bytes(bytes),
             Value::Bool(b) => Mersenne::from_big(&[u8::from(*b)]),
             Value::Int(i) => Mersenne::from_big(&i.unsigned_abs().to_be_bytes()),
             Value::UInt(u) => Mersenne::from_big(&u.to_be_bytes()),

@@ -50,7 +50,7 @@ fn put(out: &mut String, value: &Value) {
         Value::UInt(u) => push(out, u),
         Value::Float(f) => out.push_str(&float_repr(*f)),
         Value::Str(text) => out.push_str(&str_repr(text)),
-        Value::Bytes(octets) => out.push_str(&bytes_repr(octets)),
+        Value::Bytes(bytes) => out.push_str(&bytes_repr(bytes)),
         Value::Array(items) => {
             out.push('[');
             put_items(out, items);
@@ -168,12 +168,12 @@ pub fn str_repr(text: &str) -> String {
 }
 
 /// `repr()` of bytes.
-pub fn bytes_repr(octets: &[u8]) -> String {
-    let quote = quote_for(octets.contains(&b'\''), octets.contains(&b'"'));
-    let mut out = String::with_capacity(octets.len() + 3);
+pub fn bytes_repr(bytes: &[u8]) -> String {
+    let quote = quote_for(bytes.contains(&b'\''), bytes.contains(&b'"'));
+    let mut out = String::with_capacity(bytes.len() + 3);
     out.push('b');
     out.push(quote);
-    for &b in octets {
+    for &b in bytes {
         match b {
             b'\\' => out.push_str("\\\\"),
             b'\n' => out.push_str("\\n"),

@@ -200,10 +200,7 @@ impl Decoder {
             };
             let scan = &mut self.scan;
             scan.left = (scan.left - 1).saturating_add(item.children);
-            scan.at = scan
-                .at
-                .saturating_add(item.header)
-                .saturating_add(item.len);
+            scan.at = scan.at.saturating_add(item.header).saturating_add(item.len);
             // Each value still to come takes at least one byte.
             let least = scan
                 .at

@@ -56,7 +56,13 @@ pub struct MasterOrder {
 
 impl MasterOrder {
     /// The order for `count` masters.
-    pub fn new(master_type: MasterType, count: usize, id: &str, random: bool, failback: bool) -> MasterOrder {
+    pub fn new(
+        master_type: MasterType,
+        count: usize,
+        id: &str,
+        random: bool,
+        failback: bool,
+    ) -> MasterOrder {
         MasterOrder {
             master_type,
             count,

@@ -390,7 +390,8 @@ fn silence_is_waited_out() {
 
 #[test]
 fn refusals_end_or_wait() {
-    let one = |policy: RetryOptions, verdict: Verdict| RetryPolicy::new(policy, "m1").after(verdict);
+    let one =
+        |policy: RetryOptions, verdict: Verdict| RetryPolicy::new(policy, "m1").after(verdict);
     assert_eq!(status(one(policy(), Verdict::Rejected)), EXIT_REJECTED);
     let patient = RetryOptions {
         rejected_retry: true,

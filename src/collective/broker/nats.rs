@@ -1,6 +1,6 @@
 //! The connector for NATS, as used by Choria (reference, sections 15 to 17).
 
-use super::link::{Link, LinkOptions, Listener, Outgoing, Told};
+use super::link::{Link, LinkEvent, LinkOptions, Listener, Outgoing};
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::wire::subjects::{Bus, Names};
 use crate::wire::{CallerId, Collective, Federation, Identity, MOST_HOPS, Packet, Route};
@@ -94,7 +94,7 @@ impl Nats {
 fn listener(sink: Arc<BoundedTx<Heard>>, names: Arc<Names>, identity: Identity) -> Listener {
     let server = Mutex::new(String::new());
     Arc::new(move |told| match told {
-        Told::Message(subject, payload) => match Packet::from_json(payload) {
+        LinkEvent::Message(subject, payload) => match Packet::from_json(payload) {
             Ok(mut packet) => {
                 let place = names.place(subject);
                 if let Some(route) = &mut packet.seen_by {
@@ -109,12 +109,12 @@ fn listener(sink: Arc<BoundedTx<Heard>>, names: Arc<Names>, identity: Identity) 
             }
             Err(refused) => sink.put(Heard::Refused(refused)),
         },
-        Told::Up(name) => {
+        LinkEvent::Up(name) => {
             name.clone_into(&mut held(&server));
             sink.state(Heard::Up(name.to_owned()));
         }
-        Told::Down(why) => sink.state(Heard::Down(why.to_owned())),
-        Told::Tick => sink.tick(),
+        LinkEvent::Down(why) => sink.state(Heard::Down(why.to_owned())),
+        LinkEvent::Tick => sink.tick(),
     })
 }
 

@@ -8,7 +8,7 @@ pub mod rules;
 mod stats;
 
 use crate::broker::Unsent;
-use crate::broker::link::{Link, LinkOptions, Listener, Outgoing, Told};
+use crate::broker::link::{Link, LinkEvent, LinkOptions, Listener, Outgoing};
 use crate::wire::subjects::Side;
 use halite_config::FederationConfig;
 use halite_sys::service::Service;
@@ -70,27 +70,27 @@ impl Broker {
         self.link(side).map(Link::server).unwrap_or_default()
     }
 
-    fn told(&self, side: Side, told: Told) {
-        match told {
-            Told::Message(_, payload) => self.message(side, payload),
-            Told::Up(server) => {
+    fn link_event(&self, side: Side, event: LinkEvent) {
+        match event {
+            LinkEvent::Message(_, payload) => self.message(side, payload),
+            LinkEvent::Up(server) => {
                 log::info!("the {} is there: {server}", name(side));
                 self.counters.up(side, true);
-                self.hear(other(side));
+                self.join_group(other(side));
             }
-            Told::Down(why) => {
+            LinkEvent::Down(why) => {
                 log::warn!("the {} is not there: {why}", name(side));
                 self.counters.up(side, false);
                 if let Some(link) = self.link(other(side)) {
                     link.unsubscribe(&self.rules.subject(other(side)));
                 }
             }
-            Told::Tick => self.counters.tick(side),
+            LinkEvent::Tick => self.counters.tick(side),
         }
     }
 
     /// Joins the group of a side, if the other side is connected.
-    fn hear(&self, side: Side) {
+    fn join_group(&self, side: Side) {
         if self.counters.is_up(other(side))
             && let Some(link) = self.link(side)
         {
@@ -136,7 +136,10 @@ impl Broker {
 
     fn turn(&self, side: Side, turned: &Turned) {
         if self.counters.turned(side, turned) {
-            log::warn!("a message from the {} is not forwarded: {turned}", name(side));
+            log::warn!(
+                "a message from the {} is not forwarded: {turned}",
+                name(side)
+            );
         }
     }
 
@@ -175,9 +178,9 @@ impl Broker {
 fn listener(broker: &Arc<Broker>, side: Side) -> Listener {
     // Weak, because the broker owns the links.
     let broker: Weak<Broker> = Arc::downgrade(broker);
-    Arc::new(move |told| {
+    Arc::new(move |event| {
         if let Some(broker) = broker.upgrade() {
-            broker.told(side, told);
+            broker.link_event(side, event);
         }
     })
 }
@@ -239,8 +242,8 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
         let _ = place.set(link);
     }
     // One side may have come up before the other link existed.
-    broker.hear(Side::Federation);
-    broker.hear(Side::Collective);
+    broker.join_group(Side::Federation);
+    broker.join_group(Side::Collective);
     let source = broker.clone();
     let page = stats::Page::open(config.stats_port, move || source.stats().to_string())?;
     let interval = Duration::from_secs(config.stats_interval);
@@ -267,10 +270,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
             continue;
         };
         if !link.quiet(within) {
-            log::warn!(
-                "messages from the {} took too long",
-                name(side)
-            );
+            log::warn!("messages from the {} took too long", name(side));
         }
     }
     drop(page);

@@ -29,7 +29,7 @@ enum Output {
     Whole,
 }
 
-fn own<'a>(hash: &'a [(Datum, Datum)], key: &str) -> &'a Datum {
+fn get<'a>(hash: &'a [(Datum, Datum)], key: &str) -> &'a Datum {
     let found = hash
         .iter()
         .find(|(name, _)| matches!(name, Datum::Str(text) if text == key));
@@ -41,7 +41,7 @@ impl Query {
         let Datum::Hash(hash) = value else {
             return unusable("an fstatement that is not a hash");
         };
-        let optional = |key: &str| match own(hash, key) {
+        let optional = |key: &str| match get(hash, key) {
             Datum::Nil => Ok(None),
             Datum::Str(text) | Datum::Symbol(text) => Ok(Some(text.clone())),
             _ => unusable(format!("an fstatement whose {key} is not text")),
@@ -50,7 +50,7 @@ impl Query {
             return unusable("an fstatement without name or operator");
         };
         let name = name.to_ascii_lowercase();
-        let right = own(hash, "r_compare").clone();
+        let right = get(hash, "r_compare").clone();
         let pattern = operator.contains("=~").then(|| match &right {
             Datum::Str(source) => Pattern::new(source, 0),
             Datum::Regexp { source, options } => Pattern::new(source, *options),

@@ -174,7 +174,7 @@ impl FactTest {
                 }
             }
             Value::Str(text) => Some(text.as_bytes().cmp(self.value.as_bytes())),
-            Value::Bytes(octets) => Some(octets.as_slice().cmp(self.value.as_bytes())),
+            Value::Bytes(bytes) => Some(bytes.as_slice().cmp(self.value.as_bytes())),
             number => self.order(number)?,
         };
         Ok(match self.operator.as_str() {
@@ -221,7 +221,7 @@ impl FactTest {
             number @ (Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
                 pattern.is_match(&whole(number).to_string())
             }
-            Value::Bytes(octets) => pattern.is_match(&String::from_utf8_lossy(octets)),
+            Value::Bytes(bytes) => pattern.is_match(&String::from_utf8_lossy(bytes)),
         })
     }
 }

@@ -227,7 +227,7 @@ fn text(value: &Value) -> Option<Cow<'_, str>> {
         Value::UInt(number) => number.to_string().into(),
         Value::Float(number) => crate::ruby::float_text(*number).into(),
         Value::Str(text) => text.into(),
-        Value::Bytes(octets) => String::from_utf8_lossy(octets),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes),
         Value::Array(_) | Value::Map(_) => return None,
     })
 }

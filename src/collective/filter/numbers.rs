@@ -50,16 +50,16 @@ pub(super) fn float(text: &str) -> Option<f64> {
             .chars()
             .try_fold(0.0, |sum, c| Some(sum * 16.0 + f64::from(c.to_digit(16)?)));
     }
-    let octets = text.as_bytes();
+    let bytes = text.as_bytes();
     let digit = |at: Option<usize>| {
-        at.and_then(|at| octets.get(at))
+        at.and_then(|at| bytes.get(at))
             .is_some_and(u8::is_ascii_digit)
     };
-    for (at, octet) in octets.iter().enumerate() {
+    for (at, octet) in bytes.iter().enumerate() {
         let good = match octet {
             // Each needs a digit on both sides.
             b'_' | b'.' => digit(at.checked_sub(1)) && digit(Some(at + 1)),
-            b'+' | b'-' => at == 0 || matches!(octets[at - 1], b'e' | b'E'),
+            b'+' | b'-' => at == 0 || matches!(bytes[at - 1], b'e' | b'E'),
             b'e' | b'E' => digit(at.checked_sub(1)),
             octet => octet.is_ascii_digit(),
         };

@@ -4,14 +4,14 @@ use crate::wire::{FactFilter, Serializer};
 use halite_wire::map;
 use proptest::prelude::*;
 
-struct Own {
+struct TestNode {
     facts: Map,
     classes: Vec<String>,
     agents: Vec<String>,
     collectives: Vec<String>,
 }
 
-impl Own {
+impl TestNode {
     fn passes(&self, matcher: &Matcher) -> Verdict {
         matcher.passes(&Node {
             identity: "node1.example",
@@ -31,9 +31,9 @@ fn texts(items: &[&str]) -> Vec<String> {
     items.iter().map(|text| (*text).to_owned()).collect()
 }
 
-fn node() -> Own {
+fn node() -> TestNode {
     let os = map! { "family" => "Debian", "release" => map! { "major" => 12 } };
-    Own {
+    TestNode {
         facts: map! {
             "country" => "uk", "memory" => 2048, "puppet" => "2.12.5", "load" => 1.5, "virtual" => true,
             "none" => Value::Nil, "roles" => vec![Value::from("web"), Value::from("db")], "os" => os,

@@ -15,7 +15,7 @@ pub(super) struct Echoes {
 
 impl Echoes {
     /// Records an outgoing message.
-    pub fn sent(&mut self, message: &[u8]) {
+    pub fn record(&mut self, message: &[u8]) {
         if self.sent.len() >= REMEMBERED {
             self.sent.pop_front();
         }
@@ -24,7 +24,7 @@ impl Echoes {
 
     /// Whether a received message is one of ours. Checked before its signature, since with plain keys our own
     /// key need not be among those of callers.
-    pub fn hear(&self, message: &[u8]) -> bool {
+    pub fn contains(&self, message: &[u8]) -> bool {
         let hash = self.hash.hash_one(message);
         self.sent.contains(&hash)
     }
@@ -39,11 +39,11 @@ mod tests {
         let mut echoes = Echoes::default();
         let text = |n: usize| format!("request {n}");
         for n in 0..REMEMBERED + 2 {
-            assert!(!echoes.hear(text(n).as_bytes()));
-            echoes.sent(text(n).as_bytes());
-            assert!(echoes.hear(text(n).as_bytes()));
+            assert!(!echoes.contains(text(n).as_bytes()));
+            echoes.record(text(n).as_bytes());
+            assert!(echoes.contains(text(n).as_bytes()));
         }
-        assert!(!echoes.hear(text(1).as_bytes()));
-        assert!(echoes.hear(text(2).as_bytes()));
+        assert!(!echoes.contains(text(1).as_bytes()));
+        assert!(echoes.contains(text(2).as_bytes()));
     }
 }

@@ -29,7 +29,7 @@ use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
 use halite_gateway::writer::WriteQueue;
 use halite_master::roles::RoleError;
 use inward::Inward;
-use inward::workers::Hands;
+use inward::workers::Workers;
 use outward::{Keys, Outward, Rules};
 use serve::{Inner, Links, Server};
 
@@ -82,9 +82,13 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
         security: secure.security,
     };
     let inward = settings.inward.then(|| {
-        let (hands, news) = Hands::start(frame.scope, config, &settings, frame.stop);
+        let (workers, news) = Workers::start(frame.scope, config, &settings, frame.stop);
         let half = Inward::new(config, &settings, Clock::now());
-        Inner { half, hands, news }
+        Inner {
+            half,
+            workers,
+            news,
+        }
     });
     Ok(Box::new(Server::new(&settings, links, outward, inward)))
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Most bytes in a message, and in all its text once links are followed.
-pub const MAX_OCTETS: usize = 8 << 20;
+pub const MAX_BYTES: usize = 8 << 20;
 /// Most values in one message, once its links are followed.
 pub const MAX_VALUES: usize = 200_000;
 /// Deepest nesting of arrays and hashes.
@@ -36,7 +36,7 @@ impl std::error::Error for DatumError {}
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     values: usize,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Budget {
@@ -45,10 +45,10 @@ impl Budget {
     /// # Errors
     /// The message alone is too long.
     pub fn new(length: usize) -> Result<Budget, DatumError> {
-        if length <= MAX_OCTETS {
+        if length <= MAX_BYTES {
             Ok(Budget {
                 values: MAX_VALUES,
-                octets: MAX_OCTETS,
+                bytes: MAX_BYTES,
             })
         } else {
             Err(DatumError::TooLarge("8 MiB in one message"))
@@ -59,14 +59,14 @@ impl Budget {
     ///
     /// # Errors
     /// The budget is exhausted.
-    pub fn take(&mut self, values: usize, octets: usize) -> Result<(), DatumError> {
+    pub fn take(&mut self, values: usize, bytes: usize) -> Result<(), DatumError> {
         self.values = self
             .values
             .checked_sub(values)
             .ok_or(DatumError::TooLarge("200000 values in one message"))?;
-        self.octets = self
-            .octets
-            .checked_sub(octets)
+        self.bytes = self
+            .bytes
+            .checked_sub(bytes)
             .ok_or(DatumError::TooLarge("8 MiB of text in one message"))?;
         Ok(())
     }

@@ -49,8 +49,8 @@ impl Seed<'_> {
         })
     }
 
-    fn take<E: Error>(&mut self, octets: usize) -> Result<(), E> {
-        let taken = self.state.budget.take(1, octets);
+    fn take<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
+        let taken = self.state.budget.take(1, bytes);
         self.within(taken)
     }
 
@@ -184,9 +184,9 @@ fn value(out: &mut String, datum: &Datum) {
         }
         Datum::Symbol(name) => text(out, name),
         Datum::Str(string) => text(out, string),
-        Datum::Bytes(octets) => match std::str::from_utf8(octets) {
+        Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(string) => text(out, string),
-            Err(_) => text(out, &base64::encode(octets)),
+            Err(_) => text(out, &base64::encode(bytes)),
         },
         regexp @ Datum::Regexp { .. } => text(out, &regexp.regexp_text().unwrap_or_default()),
     }
@@ -236,7 +236,7 @@ mod tests {
             nested(65),
             nested(100_000),
             format!("[{}0]", "0,".repeat(200_000)),
-            " ".repeat(crate::ruby::MAX_OCTETS + 1),
+            " ".repeat(crate::ruby::MAX_BYTES + 1),
         ] {
             assert!(matches!(read(&large), Err(DatumError::TooLarge(_))));
         }

@@ -12,7 +12,7 @@ pub mod psych;
 #[cfg(test)]
 pub mod samples;
 
-pub use error::{DatumError, MAX_DEPTH, MAX_OCTETS, MAX_VALUES};
+pub use error::{DatumError, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
 
 use halite_wire::{Map, Value};
 
@@ -66,7 +66,7 @@ impl Datum {
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Datum::Str(text) | Datum::Symbol(text) => Some(text),
-            Datum::Bytes(octets) => std::str::from_utf8(octets).ok(),
+            Datum::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
@@ -75,7 +75,7 @@ impl Datum {
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Datum::Str(text) => Some(text.as_bytes()),
-            Datum::Bytes(octets) => Some(octets),
+            Datum::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -123,9 +123,9 @@ impl Datum {
             },
             Datum::Float(number) => Value::Float(*number),
             Datum::Symbol(text) | Datum::Str(text) => Value::Str(text.clone()),
-            Datum::Bytes(octets) => match std::str::from_utf8(octets) {
+            Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Value::Str(text.to_owned()),
-                Err(_) => Value::Bytes(octets.clone()),
+                Err(_) => Value::Bytes(bytes.clone()),
             },
             Datum::Regexp { source, .. } => Value::Str(format!("/{source}/")),
             Datum::Array(items) => Value::Array(items.iter().map(Datum::to_value).collect()),
@@ -146,7 +146,7 @@ impl From<&Value> for Datum {
             Value::UInt(number) => Datum::Int((*number).into()),
             Value::Float(number) => Datum::Float(*number),
             Value::Str(text) => Datum::Str(text.clone()),
-            Value::Bytes(octets) => Datum::Bytes(octets.clone()),
+            Value::Bytes(bytes) => Datum::Bytes(bytes.clone()),
             Value::Array(items) => Datum::Array(items.iter().map(Datum::from).collect()),
             Value::Map(map) => {
                 let pairs = map.iter().map(|(k, v)| (k.into(), v.into()));

@@ -32,8 +32,8 @@ fn same(a: &Datum, b: &Datum) -> bool {
         (Datum::Float(a), Datum::Float(b)) => {
             a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
         }
-        (Datum::Str(text), Datum::Bytes(octets)) | (Datum::Bytes(octets), Datum::Str(text)) => {
-            text.is_ascii() && text.as_bytes() == octets
+        (Datum::Str(text), Datum::Bytes(bytes)) | (Datum::Bytes(bytes), Datum::Str(text)) => {
+            text.is_ascii() && text.as_bytes() == bytes
         }
         (Datum::Array(a), Datum::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
@@ -56,7 +56,7 @@ fn hash(datum: &Datum, hasher: &mut impl Hasher) {
         Datum::Float(number) => (4u8, number.to_bits()).hash(hasher),
         Datum::Symbol(name) => (5u8, name).hash(hasher),
         Datum::Str(text) => (6u8, text.as_bytes()).hash(hasher),
-        Datum::Bytes(octets) => (6u8, octets.as_slice()).hash(hasher),
+        Datum::Bytes(bytes) => (6u8, bytes.as_slice()).hash(hasher),
         Datum::Regexp { source, options } => (7u8, source, options).hash(hasher),
         Datum::Array(items) => {
             (8u8, items.len()).hash(hasher);

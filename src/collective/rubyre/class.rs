@@ -1,7 +1,7 @@
 //! Character classes: `[...]`.
 
 use super::escapes::{self, Chars};
-use super::{Done, MAX_DEEP, fail};
+use super::{MAX_DEEP, Translated, fail};
 
 /// A member of a class.
 enum Member {
@@ -10,7 +10,7 @@ enum Member {
 }
 
 /// Reads a class after `[`, up to its `]`.
-pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
+pub(super) fn read(rest: &mut Chars, deep: usize) -> Translated<String> {
     if deep >= MAX_DEEP {
         return fail(format!("classes nest deeper than {MAX_DEEP}"));
     }
@@ -87,7 +87,7 @@ fn push(out: &mut String, c: char) {
     }
 }
 
-fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
+fn member(c: char, rest: &mut Chars, deep: usize) -> Translated<Member> {
     match c {
         '[' if rest.peek() == Some(&':') => match posix(rest)? {
             Some(set) => Ok(Member::Set(set)),
@@ -120,7 +120,7 @@ fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
 }
 
 /// `:alpha:]` after a bracket; `None` if it is an ordinary class that starts with a colon.
-fn posix(rest: &mut Chars) -> Done<Option<String>> {
+fn posix(rest: &mut Chars) -> Translated<Option<String>> {
     let mut ahead = rest.clone();
     ahead.next();
     let mut name = String::new();

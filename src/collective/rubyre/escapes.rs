@@ -1,6 +1,6 @@
 //! Backslash escapes, in patterns and in classes.
 
-use super::{Done, Translator, fail};
+use super::{Translated, Translator, fail};
 use std::iter::Peekable;
 
 pub(super) type Chars<'p> = Peekable<std::str::Chars<'p>>;
@@ -18,7 +18,7 @@ pub(super) fn class(c: char) -> Option<(&'static str, bool)> {
 }
 
 /// A Unicode property by its Ruby name, as members of a class.
-pub(super) fn property(name: &str, negated: bool) -> Done<String> {
+pub(super) fn property(name: &str, negated: bool) -> Translated<String> {
     let (name, negated) = match name.strip_prefix('^') {
         Some(name) => (name, !negated),
         None => (name, negated),
@@ -48,7 +48,7 @@ pub(super) fn property(name: &str, negated: bool) -> Done<String> {
 }
 
 /// The name in `{name}` after `\p`.
-pub(super) fn braced(rest: &mut Chars) -> Done<String> {
+pub(super) fn braced(rest: &mut Chars) -> Translated<String> {
     let mut name = String::new();
     if rest.next_if_eq(&'{').is_none() {
         return fail("invalid character property name");
@@ -64,7 +64,7 @@ pub(super) fn braced(rest: &mut Chars) -> Done<String> {
 }
 
 /// The character of an escape; `None` if it is not an escape of a single character.
-pub(super) fn character(c: char, rest: &mut Chars) -> Done<Option<char>> {
+pub(super) fn character(c: char, rest: &mut Chars) -> Translated<Option<char>> {
     let digits = |rest: &mut Chars, radix: u32, most: usize, first: &str| {
         let mut text = first.to_owned();
         while text.len() < most
@@ -120,7 +120,7 @@ pub(super) fn character(c: char, rest: &mut Chars) -> Done<Option<char>> {
 }
 
 impl Translator<'_> {
-    pub(super) fn escape(&mut self) -> Done {
+    pub(super) fn escape(&mut self) -> Translated {
         let Some(c) = self.rest.next() else {
             return fail("too short escape sequence");
         };
@@ -169,7 +169,7 @@ impl Translator<'_> {
     }
 
     /// A back reference if there are that many groups, or it is a single digit; else an octal character code.
-    fn digits(&mut self, first: char) -> Done {
+    fn digits(&mut self, first: char) -> Translated {
         let mut text = first.to_string();
         let mut ahead = self.rest.clone();
         while text.len() < 3
@@ -185,7 +185,7 @@ impl Translator<'_> {
         fail("octal escapes without a zero are not supported")
     }
 
-    fn back_reference(&mut self, number: usize) -> Done {
+    fn back_reference(&mut self, number: usize) -> Translated {
         if self.named {
             return fail("numbered backref/call is not allowed. (use name)");
         }

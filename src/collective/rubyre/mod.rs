@@ -111,13 +111,13 @@ struct Translator<'p> {
     named: bool,
 }
 
-type Done<T = ()> = Result<T, String>;
+type Translated<T = ()> = Result<T, String>;
 
-fn fail<T>(reason: impl Into<String>) -> Done<T> {
+fn fail<T>(reason: impl Into<String>) -> Translated<T> {
     Err(reason.into())
 }
 
-fn translate(pattern: &str, options: u8) -> Done<(String, bool)> {
+fn translate(pattern: &str, options: u8) -> Translated<(String, bool)> {
     let mut t = Translator {
         rest: pattern.chars().peekable(),
         out: String::with_capacity(pattern.len() + 16),
@@ -176,7 +176,7 @@ impl Translator<'_> {
         self.rest.next_if_eq(&c).is_some()
     }
 
-    fn until(&mut self, mark: char) -> Done<String> {
+    fn until(&mut self, mark: char) -> Translated<String> {
         let mut text = String::new();
         for c in self.rest.by_ref() {
             if c == mark {
@@ -196,7 +196,7 @@ impl Translator<'_> {
         self.item(&regex::escape(c.encode_utf8(&mut [0; 4])));
     }
 
-    fn token(&mut self, c: char) -> Done {
+    fn token(&mut self, c: char) -> Translated {
         match c {
             c if self.extended && c.is_ascii_whitespace() => {}
             '#' if self.extended => while self.rest.next().is_some_and(|c| c != '\n') {},
@@ -219,7 +219,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn quantifier(&mut self, text: &str, counted: bool) -> Done {
+    fn quantifier(&mut self, text: &str, counted: bool) -> Translated {
         let start = match self.before {
             Before::Nothing => return fail("target of repeat operator is not specified"),
             Before::Item(start) => start,
@@ -245,7 +245,7 @@ impl Translator<'_> {
     }
 
     /// `{n}`, `{n,}`, `{,m}`, `{n,m}`; anything else is an ordinary brace.
-    fn braces(&mut self) -> Done {
+    fn braces(&mut self) -> Translated {
         let mut ahead = self.rest.clone();
         let mut inside = String::new();
         while let Some(c) = ahead.next_if(|c| c.is_ascii_digit() || *c == ',') {
@@ -275,7 +275,7 @@ impl Translator<'_> {
         self.quantifier(&format!("{{{low},{high}}}"), !inside.contains(','))
     }
 
-    fn open(&mut self, text: &str) -> Done {
+    fn open(&mut self, text: &str) -> Translated {
         if self.open.len() >= MAX_DEEP {
             return fail(format!("groups nest deeper than {MAX_DEEP}"));
         }
@@ -289,7 +289,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Done {
+    fn close(&mut self) -> Translated {
         let Some(group) = self.open.pop() else {
             return fail("unmatched close parenthesis");
         };
@@ -299,7 +299,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn group(&mut self) -> Done {
+    fn group(&mut self) -> Translated {
         if !self.take('?') {
             return self.open("(");
         }
@@ -332,12 +332,12 @@ impl Translator<'_> {
         }
     }
 
-    fn fancy(&mut self, text: &str) -> Done {
+    fn fancy(&mut self, text: &str) -> Translated {
         self.needs_backtracking = true;
         self.open(text)
     }
 
-    fn named(&mut self, name: &str) -> Done {
+    fn named(&mut self, name: &str) -> Translated {
         let mut chars = name.chars();
         let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
         if !starts || !chars.all(|c| c == '_' || c.is_alphanumeric()) {
@@ -347,7 +347,7 @@ impl Translator<'_> {
     }
 
     /// `(?i)`, which applies up to the end of the group, alternatives included, or `(?i-m:...)`.
-    fn options(&mut self, first: char) -> Done {
+    fn options(&mut self, first: char) -> Translated {
         let (mut on, mut off) = (String::new(), String::new());
         let (mut extended, mut switch_on) = (self.extended, true);
         let mut c = Some(first);

@@ -74,8 +74,8 @@ mod tests {
         session
     }
 
-    fn hex(octets: &[u8]) -> String {
-        octets.iter().map(|b| format!("{b:02x}")).collect()
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|b| format!("{b:02x}")).collect()
     }
 
     #[test]

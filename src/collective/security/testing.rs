@@ -21,7 +21,7 @@ pub(crate) struct Pair {
 }
 
 /// Contents of a certificate.
-pub(crate) struct Wish<'a> {
+pub(crate) struct CertificateSpec<'a> {
     pub name: &'a str,
     pub dns: &'a [&'a str],
     pub from: i64,
@@ -32,9 +32,9 @@ pub(crate) struct Wish<'a> {
     pub bits: u32,
 }
 
-impl Default for Wish<'_> {
+impl Default for CertificateSpec<'_> {
     fn default() -> Self {
-        Wish {
+        CertificateSpec {
             name: "rip.mcollective",
             dns: &[],
             from: NOW - DAY,
@@ -50,10 +50,10 @@ impl Pair {
     /// A new CA.
     pub fn ca(name: &str) -> Pair {
         let ca = true;
-        Wish {
+        CertificateSpec {
             name,
             ca,
-            ..Wish::default()
+            ..CertificateSpec::default()
         }
         .by(None)
     }
@@ -75,15 +75,15 @@ impl Pair {
     }
 
     pub fn sign(&self, name: &str) -> Pair {
-        Wish {
+        CertificateSpec {
             name,
-            ..Wish::default()
+            ..CertificateSpec::default()
         }
         .by(Some(self))
     }
 }
 
-impl Wish<'_> {
+impl CertificateSpec<'_> {
     /// The certificate with a new key, signed by another or by itself.
     pub fn by(&self, issuer: Option<&Pair>) -> Pair {
         let key = PKey::from_rsa(Rsa::generate(self.bits).unwrap()).unwrap();

@@ -19,13 +19,13 @@ pub(super) struct Trust {
     authority: Authority,
     callers: Names,
     privileged: Names,
-    kept: Mutex<Kept>,
+    kept: Mutex<VerifiedChains>,
 }
 
 /// Verified chains, by fingerprint of their whole text. Names are not used as keys: an entry for one certificate does not
 /// apply to another one of the same name.
 #[derive(Default)]
-struct Kept {
+struct VerifiedChains {
     by_print: HashMap<[u8; 32], Arc<Verified>>,
     order: VecDeque<[u8; 32]>,
 }
@@ -102,18 +102,18 @@ impl Trust {
         }
         // Not under the lock, so that others need not wait.
         let verified = Arc::new(Chain::from_pem(text)?.verify(&self.authority, now)?);
-        self.kept().keep(print, verified.clone());
+        self.kept().insert(print, verified.clone());
         Ok(verified)
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, VerifiedChains> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl VerifiedChains {
     /// Called only for verified chains, so that strangers cannot evict entries.
-    fn keep(&mut self, print: [u8; 32], verified: Arc<Verified>) {
+    fn insert(&mut self, print: [u8; 32], verified: Arc<Verified>) {
         if self.by_print.insert(print, verified).is_some() {
             return;
         }
@@ -128,7 +128,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{DAY, NOW, Pair, Wish};
+    use super::super::testing::{CertificateSpec, DAY, NOW, Pair};
     use super::*;
 
     struct Network {
@@ -186,10 +186,10 @@ mod tests {
         )));
         // By an alternative name, which must be in the list itself.
         let dns = &["alice.choria"];
-        let both = Wish {
+        let both = CertificateSpec {
             name: "node2.example",
             dns,
-            ..Wish::default()
+            ..CertificateSpec::default()
         };
         let both = both.by(Some(&network.ca));
         assert_eq!(network.call(&both, "choria=alice.choria", NOW), Ok(()));
@@ -266,15 +266,15 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = VerifiedChains::default();
         let ca = Pair::ca("CA");
         let chain = Chain::from_pem(&ca.sign("rip.mcollective").pem()).unwrap();
         let authority = Authority::from_pem(&ca.pem()).unwrap();
         let verified = Arc::new(chain.verify(&authority, NOW).unwrap());
         for number in 0..2 * KEPT as u64 {
             let print: [u8; 32] = Sha256::digest(number.to_be_bytes()).into();
-            kept.keep(print, verified.clone());
-            kept.keep(print, verified.clone());
+            kept.insert(print, verified.clone());
+            kept.insert(print, verified.clone());
         }
         assert_eq!((kept.by_print.len(), kept.order.len()), (KEPT, KEPT));
     }

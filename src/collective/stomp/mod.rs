@@ -154,8 +154,8 @@ impl Decoder {
     }
 
     /// Adds bytes from the stream.
-    pub fn push(&mut self, octets: &[u8]) {
-        self.buffer.extend_from_slice(octets);
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
     }
 
     /// The next complete frame; line ends between frames (heartbeats) are skipped.

@@ -28,7 +28,7 @@ fn refused(stream: &[u8]) -> StompError {
 }
 
 #[test]
-fn frames_have_octets_as_body_and_line_ends_between_them() {
+fn frames_have_bytes_as_body_and_line_ends_between_them() {
     let stream = b"\n\r\nMESSAGE\nsubscription:1\ncontent-length:4\n\n\x00\n\x00\xff\0\n\n\
         MESSAGE\r\nmc_sender:node1\r\nreply-to: /temp-queue/a:b\r\n\r\nno length\0RECEIPT\nreceipt-id:7\n\n\0\n";
     let found = all(stream);

@@ -288,7 +288,7 @@ mod tests {
     use crate::wire::Serializer;
     use crate::wire::choria::{SecureReply, SecureRequest, read_reply, read_request};
     use crate::wire::core::{CoreReply, CoreRequest, load};
-    use crate::wire::testing::{captures, octets};
+    use crate::wire::testing::{base64_bytes, captures};
 
     fn hash(pairs: &[(&str, Datum)]) -> Datum {
         let pairs = pairs.iter().map(|(k, v)| (Datum::from(*k), v.clone()));
@@ -302,7 +302,7 @@ mod tests {
             .as_array()
             .unwrap()
         {
-            let data = octets(&message["marshal_base64"]);
+            let data = bytes(&message["marshal_base64"]);
             let body = match (requests, message["kind"] == "reply") {
                 (true, false) => CoreRequest::read(&data).unwrap().body,
                 (false, true) => CoreReply::read(&data).unwrap().body,
@@ -312,7 +312,7 @@ mod tests {
         }
         for file in ["choria-seed-generation-nats", "choria-v1-json-nats"] {
             for message in captures(file)["messages"].as_array().unwrap() {
-                let data = octets(&message["transport"]["data"]);
+                let data = bytes(&message["transport"]["data"]);
                 if let (true, Ok(secure)) = (requests, SecureRequest::read(&data)) {
                     let (request, form) = read_request(&secure.message, secure.generation).unwrap();
                     out.push((request.body, form));

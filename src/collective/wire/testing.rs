@@ -13,6 +13,6 @@ pub fn captures(name: &str) -> Json {
 }
 
 /// Decodes base64.
-pub fn octets(text: &Json) -> Vec<u8> {
+pub fn base64_bytes(text: &Json) -> Vec<u8> {
     base64::decode(text.as_str().unwrap().as_bytes()).unwrap()
 }

@@ -358,7 +358,9 @@ fn words_wait_only_so_long_as_they_are_few() {
     stream.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, zmtp::pong(b"x").repeat(4));
     // What a publisher says is no subscriber's command.
-    let fault = listener.decode(&zmtp::hello(), |command| assert_ne!(command, Command::Ready));
+    let fault = listener.decode(&zmtp::hello(), |command| {
+        assert_ne!(command, Command::Ready)
+    });
     assert_eq!(fault, Err(zmtp::ZmtpError::Socket));
 }
 

@@ -184,8 +184,7 @@ impl<'a> Source<'a> {
         let shown = self.chars.get(start..self.chars.len().min(end + 2));
         let colon = |pair: &[char]| pair[0] == ':' && ",?[]{}".contains(pair[1]);
         if flow && shown.is_some_and(|s| s.windows(2).any(colon)) {
-            let message =
-                "a ':' inside brackets needs a space after it; or put the text in quotes";
+            let message = "a ':' inside brackets needs a space after it; or put the text in quotes";
             return Err(error_at(place(&span.start), message));
         }
         Ok(())

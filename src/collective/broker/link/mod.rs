@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 /// Most messages queued for sending.
 const WAITING: usize = 16_384;
 /// Most bytes queued for sending.
-const WAITING_OCTETS: usize = 64 << 20;
+const WAITING_BYTES: usize = 64 << 20;
 /// Largest payload until the broker has reported its limit: the default of `nats-server`.
 const USUAL_PAYLOAD: usize = 1 << 20;
 
@@ -78,7 +78,7 @@ impl From<&CollectiveGateway> for LinkOptions {
 
 /// An event of a link.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum LinkEvent<'a> {
     /// A message: its subject and payload.
     Message(&'a str, &'a [u8]),
     /// Connected to this server, with all subscriptions.
@@ -90,7 +90,7 @@ pub enum Told<'a> {
 }
 
 /// Callback for events. It is called in the link's thread and must not block.
-pub type Listener = Arc<dyn Fn(Told) + Send + Sync>;
+pub type Listener = Arc<dyn Fn(LinkEvent) + Send + Sync>;
 
 /// Counters of a link since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +132,7 @@ struct Shared {
     changed: Notify,
     closing: AtomicBool,
     listening: AtomicUsize,
-    waiting_octets: AtomicUsize,
+    waiting_bytes: AtomicUsize,
     largest: AtomicUsize,
     server: Mutex<String>,
     dropped: AtomicU64,
@@ -168,7 +168,7 @@ impl Link {
             changed: Notify::new(),
             closing: AtomicBool::new(false),
             listening: AtomicUsize::new(0),
-            waiting_octets: AtomicUsize::new(0),
+            waiting_bytes: AtomicUsize::new(0),
             largest: AtomicUsize::new(USUAL_PAYLOAD),
             server: Mutex::default(),
             dropped: AtomicU64::new(0),
@@ -208,20 +208,20 @@ impl Link {
         if items.iter().any(|item| item.payload.len() > largest) {
             return Err(Unsent::TooLarge(largest));
         }
-        let octets: usize = items.iter().map(|item| item.payload.len()).sum();
+        let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
         let before = self
             .shared
-            .waiting_octets
-            .fetch_add(octets, Ordering::Relaxed);
-        let permits = if before + octets <= WAITING_OCTETS {
+            .waiting_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        let permits = if before + bytes <= WAITING_BYTES {
             self.out.try_reserve_many(items.len()).ok()
         } else {
             None
         };
         let Some(permits) = permits else {
             self.shared
-                .waiting_octets
-                .fetch_sub(octets, Ordering::Relaxed);
+                .waiting_bytes
+                .fetch_sub(bytes, Ordering::Relaxed);
             return Err(Unsent::Full);
         };
         let now = Instant::now();

@@ -1,6 +1,6 @@
 //! The thread of a link, which establishes one connection after the other.
 
-use super::{Shared, Told, Waiting, held};
+use super::{LinkEvent, Shared, Waiting, held};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ const HANDED: usize = 128;
 /// Most unread messages of one subscription.
 const UNREAD: usize = 8192;
 /// How long sending the last messages may take.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Reconnect delay that keeps the library from reconnecting by itself.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -55,7 +55,7 @@ pub(super) fn run(
             return;
         }
         if let Some(words) = attempts.ended(&server, end) {
-            (shared.listener)(Told::Down(&words));
+            (shared.listener)(LinkEvent::Down(&words));
         }
         let pause = attempts.pause(servers.len());
         if let Err(RecvTimeoutError::Disconnected) = ended.recv_timeout(pause) {
@@ -73,7 +73,7 @@ fn address(server: &str) -> String {
 }
 
 /// The text of an error with its causes.
-fn words(error: &dyn Error) -> String {
+fn error_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -87,7 +87,7 @@ fn words(error: &dyn Error) -> String {
 }
 
 /// Events of the connection from the client library.
-struct News {
+struct ConnectionEvents {
     gone: Notify,
     errors: mpsc::Sender<String>,
 }
@@ -98,15 +98,15 @@ async fn session(
     waiting: &mut mpsc::Receiver<Waiting>,
 ) -> Ended {
     let (errors, mut told) = mpsc::channel(16);
-    let news = Arc::new(News {
+    let events = Arc::new(ConnectionEvents {
         gone: Notify::new(),
         errors,
     });
-    let connecting = options(shared, &news).connect(server);
+    let connecting = options(shared, &events).connect(server);
     let client = tokio::select! {
         made = connecting => match made {
             Ok(client) => client,
-            Err(e) => return Ended::Refused(words(&e)),
+            Err(e) => return Ended::Refused(error_text(&e)),
         },
         () = closing(shared) => return Ended::Closed,
     };
@@ -124,7 +124,7 @@ async fn session(
     };
     tokio::select! {
         biased;
-        () = news.gone.notified() => {
+        () = events.gone.notified() => {
             while let Ok(error) = told.try_recv() {
                 last_error = error;
             }
@@ -145,10 +145,10 @@ async fn closing(shared: &Shared) {
     }
 }
 
-fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
+fn options(shared: &Arc<Shared>, events: &Arc<ConnectionEvents>) -> ConnectOptions {
     let given = &shared.options;
     let connected = AtomicBool::new(false);
-    let (listener, counted) = (news.clone(), shared.clone());
+    let (listener, counted) = (events.clone(), shared.clone());
     let mut options = ConnectOptions::new()
         .name(&given.name)
         .connection_timeout(CONNECTING)
@@ -213,22 +213,22 @@ impl Work<'_> {
         }
         // All subscriptions are sent before the link is reported as up.
         if let Err(e) = self.client.flush().await {
-            return Ended::Lost(words(&e));
+            return Ended::Lost(error_text(&e));
         }
-        (self.shared.listener)(Told::Up(server));
+        (self.shared.listener)(LinkEvent::Up(server));
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         loop {
             let done = tokio::select! {
                 biased;
                 () = self.shared.changed.notified() => {
                     if self.shared.closing.load(Ordering::Acquire) {
-                        self.last_words(waiting).await;
+                        self.flush_remaining(waiting).await;
                         return Ended::Closed;
                     }
                     self.follow().await
                 }
                 _ = tick.tick() => {
-                    (self.shared.listener)(Told::Tick);
+                    (self.shared.listener)(LinkEvent::Tick);
                     match self.client.connection_state() {
                         State::Disconnected => Err("the server closed it".to_owned()),
                         _ => Ok(()),
@@ -260,7 +260,7 @@ impl Work<'_> {
                 Some(group) => self.client.queue_subscribe(subject.clone(), group).await,
                 None => self.client.subscribe(subject.clone()).await,
             };
-            let subscriber = made.map_err(|e| format!("{subject}: {}", words(&e)))?;
+            let subscriber = made.map_err(|e| format!("{subject}: {}", error_text(&e)))?;
             let stop = Arc::new(Notify::new());
             self.shared.listening.fetch_add(1, Ordering::AcqRel);
             tokio::spawn(listen(self.shared.clone(), subscriber, stop.clone()));
@@ -270,10 +270,8 @@ impl Work<'_> {
     }
 
     async fn send(&self, Waiting { item, until }: Waiting) -> Result<(), String> {
-        let octets = item.payload.len();
-        self.shared
-            .waiting_octets
-            .fetch_sub(octets, Ordering::Relaxed);
+        let size = item.payload.len();
+        self.shared.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
         if Instant::now() > until {
             self.shared.expired.fetch_add(1, Ordering::Relaxed);
             return Ok(());
@@ -294,7 +292,10 @@ impl Work<'_> {
                 // The limit is smaller than that of the previous server, or the subject is invalid: not a fault of
                 // the connection.
                 Err(e) => {
-                    log::warn!("a message of {octets} bytes cannot be sent: {}", words(&e));
+                    log::warn!(
+                        "a message of {size} bytes cannot be sent: {}",
+                        error_text(&e)
+                    );
                 }
             }
         }
@@ -302,7 +303,7 @@ impl Work<'_> {
     }
 
     /// Sends the queued messages before stopping.
-    async fn last_words(&self, waiting: &mut mpsc::Receiver<Waiting>) {
+    async fn flush_remaining(&self, waiting: &mut mpsc::Receiver<Waiting>) {
         let work = async {
             while let Ok(next) = waiting.try_recv() {
                 if self.send(next).await.is_err() {
@@ -313,7 +314,7 @@ impl Work<'_> {
                 log::debug!("the last messages may be lost: {e}");
             }
         };
-        if tokio::time::timeout(LAST_WORDS, work).await.is_err() {
+        if tokio::time::timeout(FLUSH_TIMEOUT, work).await.is_err() {
             log::warn!("the broker did not accept the last messages in time");
         }
     }
@@ -328,7 +329,7 @@ async fn listen(shared: Arc<Shared>, mut subscriber: Subscriber, stop: Arc<Notif
             message = subscriber.next() => match message {
                 // A status of the broker, such as "no responders", is not a message.
                 Some(message) if message.status.is_some() => {}
-                Some(message) => (shared.listener)(Told::Message(&message.subject, &message.payload)),
+                Some(message) => (shared.listener)(LinkEvent::Message(&message.subject, &message.payload)),
                 None => break,
             },
             () = stop.notified(), if !stopping => {

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Most messages queued for sending.
 const WAITING: usize = 16_384;
 /// Most bytes queued for sending.
-const WAITING_OCTETS: usize = 64 << 20;
+const WAITING_BYTES: usize = 64 << 20;
 /// How much longer than its time to live a message may stay at the broker, in seconds.
 const GRACE: u64 = 10;
 
@@ -39,7 +39,7 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Waiting>,
-    octets: usize,
+    bytes: usize,
 }
 
 /// A subscription at the broker.
@@ -200,12 +200,12 @@ impl Connector for Stomp {
         }
         frame = frame.with("content-length", packet.data.len().to_string());
         frame.body = packet.data;
-        let octets = frame.body.len();
+        let bytes = frame.body.len();
         let mut queue = held(&self.shared.queue);
-        if queue.items.len() >= WAITING || queue.octets + octets > WAITING_OCTETS {
+        if queue.items.len() >= WAITING || queue.bytes + bytes > WAITING_BYTES {
             return Err(Unsent::Full);
         }
-        queue.octets += octets;
+        queue.bytes += bytes;
         queue.items.push_back(Waiting {
             to,
             frame,

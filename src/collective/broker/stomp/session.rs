@@ -20,7 +20,7 @@ const UNWRITTEN: usize = 1 << 20;
 /// Interval of heartbeats (STOMP 1.1), in both directions.
 const BEAT: Duration = Duration::from_secs(30);
 /// How long sending the last messages may take.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Receipt for the initial subscriptions of a connection.
 const READY: &str = "ready";
 /// The default port of STOMP.
@@ -120,7 +120,9 @@ fn greet(
     let mut piece = [0; 4096];
     while Instant::now() < end {
         let read = stream.read(&mut piece).map_err(|e| match e.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not reply to CONNECT".to_owned(),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                "it does not reply to CONNECT".to_owned()
+            }
             _ => e.to_string(),
         })?;
         if read == 0 {
@@ -208,7 +210,7 @@ impl Work<'_> {
         }
         loop {
             if self.shared.closing.load(Ordering::Acquire) {
-                return self.last_words(woken);
+                return self.flush_remaining(woken);
             }
             self.fill()?;
             self.write()?;
@@ -276,7 +278,7 @@ impl Work<'_> {
             let next = {
                 let mut queue = held(&self.shared.queue);
                 let next = queue.items.pop_front();
-                queue.octets -= next.as_ref().map_or(0, |item| item.frame.body.len());
+                queue.bytes -= next.as_ref().map_or(0, |item| item.frame.body.len());
                 next
             };
             let Some(Waiting { to, frame, until }) = next else {
@@ -407,8 +409,8 @@ impl Work<'_> {
     }
 
     /// Sends the queued messages before stopping.
-    fn last_words(&mut self, woken: &Woken) -> Result<(), String> {
-        let end = Instant::now() + LAST_WORDS;
+    fn flush_remaining(&mut self, woken: &Woken) -> Result<(), String> {
+        let end = Instant::now() + FLUSH_TIMEOUT;
         let mut said = false;
         while Instant::now() < end {
             self.fill()?;

@@ -1,6 +1,6 @@
 //! Processes a request: replay guard, filter of each node, agent.
 
-use super::agents::ddl::Wrong;
+use super::agents::ddl::RpcError;
 use super::agents::{self, Prepared, halite};
 use super::jobs::Begin;
 use super::nodes::Node;
@@ -64,7 +64,7 @@ impl Inward {
             }
             return Ok(Vec::new());
         };
-        let refuse = |nodes: Vec<Arc<Node>>, wrong: Wrong| -> Vec<Due> {
+        let refuse = |nodes: Vec<Arc<Node>>, wrong: RpcError| -> Vec<Due> {
             let due = |node| Due {
                 question: question.clone(),
                 node,
@@ -88,7 +88,7 @@ impl Inward {
                 fun: run.fun.clone(),
                 minions: denied.iter().map(|node| node.minion.to_string()).collect(),
             }));
-            let due = refuse(denied, Wrong(1, access::REFUSED.to_owned()));
+            let due = refuse(denied, RpcError(1, access::REFUSED.to_owned()));
             self.owe(due);
         }
         if allowed.is_empty() {
@@ -96,7 +96,7 @@ impl Inward {
         }
         if !self.jobs.room(allowed.len()) {
             let text = "too many jobs of the collective run already; try again later";
-            let due = refuse(allowed, Wrong(5, text.to_owned()));
+            let due = refuse(allowed, RpcError(5, text.to_owned()));
             self.owe(due);
             return Ok(acts);
         }

@@ -1,6 +1,6 @@
 //! Running jobs of the collective: which nodes have not replied yet, and until when.
 
-use super::agents::ddl::Wrong;
+use super::agents::ddl::RpcError;
 use super::agents::{Body, Prepared, halite};
 use super::nodes::Node;
 use super::question::Question;
@@ -209,7 +209,7 @@ impl Jobs {
         let left = left.into_iter();
         let answer = |(question, node): (Arc<Question>, Arc<Node>)| match &question.prepared {
             Prepared::Run(action, _) => {
-                let body = halite::nothing(action, Some(jid), Wrong(5, why.to_owned()));
+                let body = halite::nothing(action, Some(jid), RpcError(5, why.to_owned()));
                 Some(due(question, node, body))
             }
             _ => None,

@@ -27,7 +27,7 @@ use super::act::Clock;
 use crate::broker::Place;
 use crate::wire::{AgentName, CallerId, Collective, Form, Packet, Refused, Reply};
 use agents::Body;
-use agents::ddl::Wrong;
+use agents::ddl::RpcError;
 use halite_config::{Broker, CollectiveGateway, MasterConfig, Plugin};
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use halite_wire::{Map, Value};
@@ -106,7 +106,7 @@ pub(super) enum News {
 
 /// A reply to send.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct OutgoingReply {
     /// The client's reply address from its request. The connector refuses other places.
     pub to: String,
     /// The reply to seal.
@@ -278,7 +278,7 @@ impl Inward {
     }
 
     /// Builds the next reply to send. Call it as long as the connector accepts replies.
-    pub fn answer(&mut self, now: Clock) -> Option<Answer> {
+    pub fn answer(&mut self, now: Clock) -> Option<OutgoingReply> {
         loop {
             let Due {
                 question,
@@ -298,7 +298,7 @@ impl Inward {
             if let Some(body) = body {
                 self.stats.replies += 1;
                 node.tally().replies += 1;
-                return Some(Answer {
+                return Some(OutgoingReply {
                     to: question.reply_to.clone(),
                     reply: question.reply(&node.identity, body.into_datum(), now.unix),
                     form: question.form,
@@ -311,7 +311,7 @@ impl Inward {
     }
 
     /// The replacement for a reply that is larger than the broker accepts.
-    pub fn too_large(&self, mut answer: Answer, octets: usize) -> Answer {
+    pub fn too_large(&self, mut answer: OutgoingReply, bytes: usize) -> OutgoingReply {
         let jid = answer.reply.body.get("data");
         let jid = jid.and_then(|data| data.get("jid")?.as_str());
         let place = match jid {
@@ -319,8 +319,8 @@ impl Inward {
             None => String::new(),
         };
         let text =
-            format!("the answer is larger than the broker accepts, which is {octets} bytes{place}");
-        answer.reply.body = Body::failed(None, Wrong(5, text)).into_datum();
+            format!("the answer is larger than the broker accepts, which is {bytes} bytes{place}");
+        answer.reply.body = Body::failed(None, RpcError(5, text)).into_datum();
         answer
     }
 

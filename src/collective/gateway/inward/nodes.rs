@@ -108,11 +108,11 @@ impl Nodes {
             let broadcast = |agent: &AgentName| Place::Broadcast(collective.clone(), agent.clone());
             places.extend(self.agents.iter().map(broadcast));
         }
-        places.extend(self.nodes.iter().flat_map(|node| self.own(node)));
+        places.extend(self.nodes.iter().flat_map(|node| self.places_of(node)));
         places
     }
 
-    fn own(&self, node: &Node) -> Vec<Place> {
+    fn places_of(&self, node: &Node) -> Vec<Place> {
         let collectives = self.collectives.iter();
         collectives
             .map(|collective| Place::Node(collective.clone(), node.identity.clone()))
@@ -134,7 +134,7 @@ impl Nodes {
                 }
                 None => {
                     *node.tally() = fresh;
-                    acts.extend(self.own(&node).into_iter().map(Act::Subscribe));
+                    acts.extend(self.places_of(&node).into_iter().map(Act::Subscribe));
                     Arc::new(node)
                 }
             });
@@ -146,7 +146,10 @@ impl Nodes {
             .collect();
         let gone = self.nodes.iter();
         let gone = gone.filter(|node| !by_identity.contains_key(&node.identity));
-        acts.extend(gone.flat_map(|node| self.own(node)).map(Act::Unsubscribe));
+        acts.extend(
+            gone.flat_map(|node| self.places_of(node))
+                .map(Act::Unsubscribe),
+        );
         self.ids = nodes.iter().map(|node| node.minion.clone()).collect();
         self.nodes = nodes;
         self.by_identity = by_identity;

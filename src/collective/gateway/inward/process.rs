@@ -5,7 +5,7 @@ use std::fs;
 
 /// Threads and processor time of a process.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct ProcessInfo {
     pub pid: u32,
     /// Names of its threads.
     pub threads: Vec<String>,
@@ -14,7 +14,7 @@ pub(super) struct Own {
 }
 
 /// Reads it for this process; what cannot be read is left out.
-pub(super) fn read() -> Own {
+pub(super) fn read() -> ProcessInfo {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let mut threads: Vec<String> = fs::read_dir("/proc/self/task")
         .into_iter()
@@ -24,7 +24,7 @@ pub(super) fn read() -> Own {
         .map(|name| name.trim().to_owned())
         .collect();
     threads.sort_unstable();
-    Own {
+    ProcessInfo {
         pid: std::process::id(),
         threads,
         times: times(&stat),

@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[&str] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
     /// A request to the node.
-    Ask(What),
+    Ask(NodeRequest),
     /// Whether the job with this jid is running.
     FindJob(String),
     /// Which jobs are running.
@@ -35,7 +35,7 @@ pub(super) enum Call {
 
 /// A request to a node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum What {
+pub(super) enum NodeRequest {
     /// Ping, by the agent `discovery`.
     Ping,
     /// Its inventory, to return grains.
@@ -67,13 +67,20 @@ impl Call {
         };
         let args = Args::of(load);
         Ok(match fun.as_str() {
-            "test.ping" => Call::Ask(What::Ping),
+            "test.ping" => Call::Ask(NodeRequest::Ping),
             "grains.get" if args.positional.is_empty() => {
-                return Err(FunctionResult::failure("grains.get takes the name of a grain", 1));
+                return Err(FunctionResult::failure(
+                    "grains.get takes the name of a grain",
+                    1,
+                ));
             }
-            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => Call::Ask(What::Grains),
-            "saltutil.refresh_grains" | "saltutil.sync_grains" => Call::Ask(What::Refresh),
-            "saltutil.find_job" => Call::FindJob(args.positional.into_iter().next().unwrap_or_default()),
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
+                Call::Ask(NodeRequest::Grains)
+            }
+            "saltutil.refresh_grains" | "saltutil.sync_grains" => Call::Ask(NodeRequest::Refresh),
+            "saltutil.find_job" => {
+                Call::FindJob(args.positional.into_iter().next().unwrap_or_default())
+            }
             "saltutil.running" => Call::Running,
             "sys.list_functions" => Call::Functions,
             "collective.rpc" => Call::Ask(rpc(args)?),
@@ -83,7 +90,7 @@ impl Call {
 }
 
 /// `collective.rpc AGENT ACTION name=value ...`.
-fn rpc(args: Args) -> Result<What, FunctionResult> {
+fn rpc(args: Args) -> Result<NodeRequest, FunctionResult> {
     match args.positional.as_slice() {
         [agent, action] => {
             named(agent, action, &args.named).ok_or_else(|| missing(&format!("{agent}.{action}")))
@@ -96,7 +103,7 @@ fn rpc(args: Args) -> Result<What, FunctionResult> {
 }
 
 /// `AGENT.ACTION name=value ...`.
-fn action(fun: &str, args: Args) -> Result<What, FunctionResult> {
+fn action(fun: &str, args: Args) -> Result<NodeRequest, FunctionResult> {
     let (agent, action) = fun.split_once('.').ok_or_else(|| missing(fun))?;
     let what = named(agent, action, &args.named).ok_or_else(|| missing(fun))?;
     match args.positional.first() {
@@ -111,7 +118,7 @@ fn action(fun: &str, args: Args) -> Result<What, FunctionResult> {
     }
 }
 
-fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
+fn named(agent: &str, action: &str, inputs: &Map) -> Option<NodeRequest> {
     let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     if action.is_empty() || !action.bytes().all(plain) {
         return None;
@@ -120,7 +127,7 @@ fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
         let name = Datum::symbol(name.as_str()?);
         Some((name, Datum::from(value)))
     });
-    Some(What::Action {
+    Some(NodeRequest::Action {
         agent: agent.parse().ok()?,
         action: action.to_owned(),
         inputs: inputs.collect(),
@@ -132,22 +139,22 @@ pub(super) fn missing(fun: &str) -> FunctionResult {
     FunctionResult::failure(format!("'{fun}' is not available."), 1)
 }
 
-impl What {
+impl NodeRequest {
     /// The agent to send the request to.
     pub fn agent(&self) -> &str {
         match self {
-            What::Ping => "discovery",
-            What::Grains | What::Refresh => "rpcutil",
-            What::Action { agent, .. } => agent.as_str(),
+            NodeRequest::Ping => "discovery",
+            NodeRequest::Grains | NodeRequest::Refresh => "rpcutil",
+            NodeRequest::Action { agent, .. } => agent.as_str(),
         }
     }
 
     /// The body of the request, for `caller`.
     pub fn body(&self, caller: &str) -> Datum {
         let (action, inputs) = match self {
-            What::Ping => return "ping".into(),
-            What::Grains | What::Refresh => ("inventory", Vec::new()),
-            What::Action { action, inputs, .. } => (action.as_str(), inputs.clone()),
+            NodeRequest::Ping => return "ping".into(),
+            NodeRequest::Grains | NodeRequest::Refresh => ("inventory", Vec::new()),
+            NodeRequest::Action { action, inputs, .. } => (action.as_str(), inputs.clone()),
         };
         // Without it no server replies, so callers cannot turn it off.
         let process = "process_results";
@@ -202,7 +209,7 @@ mod tests {
         assert_eq!(plain, Call::Ask(what));
         // Functions that are not the gateway's own go to the agent of that name.
         for (fun, own) in [("test.ping", true), ("test.echo", false)] {
-            let ping = Call::of(&load(fun, &[], Map::new())) == Ok(Call::Ask(What::Ping));
+            let ping = Call::of(&load(fun, &[], Map::new())) == Ok(Call::Ask(NodeRequest::Ping));
             assert_eq!(ping, own, "{fun}");
         }
     }

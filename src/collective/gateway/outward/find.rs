@@ -1,8 +1,8 @@
 //! Finds nodes: discovery, registrations, inventories.
 
 use super::super::act::{Act, Clock};
-use super::call::What;
-use super::flights::{Flight, Kind};
+use super::call::NodeRequest;
+use super::flights::{Flight, Purpose};
 use super::grains::Inventory;
 use super::outcome::parts;
 use super::{Outward, send};
@@ -30,7 +30,7 @@ impl Outward {
             && now.is_past(begun, self.rules.discovery_timeout)
         {
             self.round = None;
-            for id in self.nodes.judge_round(begun) {
+            for id in self.nodes.end_round(begun) {
                 log::info!("the node {id} of the collective no longer answers");
             }
         }
@@ -46,10 +46,10 @@ impl Outward {
             .max(self.rules.discovery_interval);
         let mut acts = Vec::new();
         for place in 0..self.rules.collectives.len() {
-            let what = What::Ping;
+            let what = NodeRequest::Ping;
             let body = what.body(self.rules.caller.as_str());
             let flight = |place| Flight {
-                kind: Kind::Discovery(place),
+                kind: Purpose::Discovery(place),
                 sent: (place, true),
                 nodes: HashSet::new(),
                 due: now.at + patience,
@@ -71,7 +71,9 @@ impl Outward {
         let identity = &reply.sender;
         let Ok(id) = identity.as_str().parse::<MinionId>() else {
             self.stats.bad_ids += 1;
-            log::debug!("the node {identity} cannot be a minion: its identity is not a valid minion id");
+            log::debug!(
+                "the node {identity} cannot be a minion: its identity is not a valid minion id"
+            );
             return Vec::new();
         };
         let standing = self.admitted(&id);
@@ -84,8 +86,8 @@ impl Outward {
             return Vec::new();
         }
         self.nodes.answers_in(id.as_str(), place);
-        let judged = self.nodes.judge(id.as_str(), standing, now);
-        if self.nodes.heard(id.as_str(), now) || judged {
+        let judged = self.nodes.set_standing(id.as_str(), standing, now);
+        if self.nodes.mark_seen(id.as_str(), now) || judged {
             came(&id)
         } else {
             Vec::new()
@@ -123,7 +125,7 @@ impl Outward {
     pub fn registration(&mut self, request: &Request, now: Clock) -> Vec<Act> {
         let id = request.sender.as_str();
         match self.nodes.get(id).map(|node| node.id.clone()) {
-            Some(id) if self.nodes.heard(id.as_str(), now) => came(&id),
+            Some(id) if self.nodes.mark_seen(id.as_str(), now) => came(&id),
             _ => Vec::new(),
         }
     }
@@ -144,12 +146,12 @@ impl Outward {
         }
         let mut acts = Vec::new();
         for (place, nodes) in groups {
-            let what = What::Refresh;
+            let what = NodeRequest::Refresh;
             let body = what.body(self.rules.caller.as_str());
             let names = nodes.iter().map(|node| node.as_str().to_owned());
             let names: HashSet<String> = names.collect();
             let flight = |place| Flight {
-                kind: Kind::Inventory,
+                kind: Purpose::Inventory,
                 sent: (place, false),
                 nodes: names,
                 due: now.at + PATIENCE,
@@ -164,25 +166,30 @@ impl Outward {
     /// Handles a reply with an inventory.
     pub(super) fn inventoried(&mut self, reply: &Reply, now: Clock) -> Vec<Act> {
         let id = reply.sender.as_str();
-        self.nodes.heard(id, now);
+        self.nodes.mark_seen(id, now);
         match inventory(reply) {
-            Ok(inventory) => self.keep(id, inventory, now),
+            Ok(inventory) => self.store_inventory(id, inventory, now),
             Err(why) => {
                 log::warn!("cannot get the inventory of the node {id}: {why}");
-                self.nodes.silent(id, now);
+                self.nodes.retry_inventory(id, now);
                 Vec::new()
             }
         }
     }
 
     /// Stores the inventory of a node.
-    pub(super) fn keep(&mut self, id: &str, inventory: Inventory, now: Clock) -> Vec<Act> {
+    pub(super) fn store_inventory(
+        &mut self,
+        id: &str,
+        inventory: Inventory,
+        now: Clock,
+    ) -> Vec<Act> {
         let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
             return Vec::new();
         };
         let next = now.at + self.rules.inventory_interval;
         self.nodes
-            .told(id, inventory.agents, inventory.address, next);
+            .set_inventory(id, inventory.agents, inventory.address, next);
         vec![Act::Write(Task::Grains(minion, inventory.grains))]
     }
 }

@@ -1,6 +1,6 @@
 //! Pending requests: which nodes they were sent to, and until when to wait for replies.
 
-use super::call::What;
+use super::call::NodeRequest;
 use super::nodes::MOST;
 use crate::wire::RequestId;
 use halite_wire::Map;
@@ -17,12 +17,12 @@ pub(super) struct Work {
     /// `fun`, `arg`, ...
     pub load: Arc<Map>,
     /// The request.
-    pub what: What,
+    pub what: NodeRequest,
 }
 
 /// The purpose of a request.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum Purpose {
     /// Discovery, in the collective with this index.
     Discovery(usize),
     /// Inventories.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Flight {
     /// Its purpose.
-    pub kind: Kind,
+    pub kind: Purpose,
     /// Index of its collective, and whether it was broadcast.
     pub sent: (usize, bool),
     /// Ids of nodes that have not replied; for a discovery, of those that have.
@@ -48,9 +48,9 @@ pub(super) struct Flight {
 
 /// How a reply matches the pending requests.
 #[derive(Debug)]
-pub(super) enum Fit {
+pub(super) enum ReplyMatch {
     /// It is expected.
-    Awaited(Kind),
+    Awaited(Purpose),
     /// It matches no pending request.
     Stray,
     /// Its node was not asked, or has already replied.
@@ -75,23 +75,23 @@ impl Flights {
     }
 
     /// Handles a reply of a node to a request.
-    pub fn answered(&mut self, id: &RequestId, node: &str) -> Fit {
+    pub fn answered(&mut self, id: &RequestId, node: &str) -> ReplyMatch {
         let Some(flight) = self.all.get_mut(id) else {
-            return Fit::Stray;
+            return ReplyMatch::Stray;
         };
         let fits = match flight.kind {
-            Kind::Discovery(_) if flight.nodes.len() >= MOST => false,
-            Kind::Discovery(_) => flight.nodes.insert(node.to_owned()),
+            Purpose::Discovery(_) if flight.nodes.len() >= MOST => false,
+            Purpose::Discovery(_) => flight.nodes.insert(node.to_owned()),
             _ => flight.nodes.remove(node),
         };
         if !fits {
-            return Fit::Stranger;
+            return ReplyMatch::Stranger;
         }
         let kind = flight.kind.clone();
         if flight.nodes.is_empty() {
             self.all.remove(id);
         }
-        Fit::Awaited(kind)
+        ReplyMatch::Awaited(kind)
     }
 
     /// Removes and returns requests that have timed out.
@@ -109,7 +109,7 @@ impl Flights {
     /// The requests of a job, with the nodes that it is running on.
     pub fn of_job(&self, jid: &str) -> Vec<(&Work, &HashSet<String>)> {
         let found = self.all.values().filter_map(|flight| match &flight.kind {
-            Kind::Job(work) if work.jid.as_str() == jid => Some((work, &flight.nodes)),
+            Purpose::Job(work) if work.jid.as_str() == jid => Some((work, &flight.nodes)),
             _ => None,
         });
         found.collect()
@@ -118,7 +118,7 @@ impl Flights {
     /// Number of inventories not yet received.
     pub fn inventories(&self) -> usize {
         let asked = self.all.values();
-        let asked = asked.filter(|flight| matches!(flight.kind, Kind::Inventory));
+        let asked = asked.filter(|flight| matches!(flight.kind, Purpose::Inventory));
         asked.map(|flight| flight.nodes.len()).sum()
     }
 
@@ -134,7 +134,7 @@ impl Flights {
         self.all
             .values()
             .filter_map(move |flight| match &flight.kind {
-                Kind::Job(work) if which(flight, work) => Some(work),
+                Purpose::Job(work) if which(flight, work) => Some(work),
                 _ => None,
             })
     }

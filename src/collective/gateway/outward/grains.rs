@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Most facts stored per node; real ones have some hundreds.
 const MOST: usize = 4096;
 
-/// What the gateway stores of an inventory.
+/// NodeRequest the gateway stores of an inventory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Inventory {
     /// Grains: facts and other data.

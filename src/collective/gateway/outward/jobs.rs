@@ -1,9 +1,9 @@
 //! Jobs of the master on nodes: requests, returns and timeouts.
 
 use super::super::act::{Act, Clock};
-use super::call::{Call, FUNCTIONS, What, missing};
+use super::call::{Call, FUNCTIONS, NodeRequest, missing};
 use super::find::inventory;
-use super::flights::{Flight, Kind, Work, described};
+use super::flights::{Flight, Purpose, Work, described};
 use super::nodes::Node;
 use super::outcome::{TIMED_OUT, outcome};
 use super::{Outward, send};
@@ -27,7 +27,7 @@ impl Outward {
     /// too, since they may be back.
     pub fn order(&mut self, order: &Order, now: Clock) -> Vec<Act> {
         let call = Call::of(&order.load);
-        let ping = matches!(call, Ok(Call::Ask(What::Ping)));
+        let ping = matches!(call, Ok(Call::Ask(NodeRequest::Ping)));
         let cut = self.cut.clone();
         let ours = |node: &&Node| {
             let there = node.here || ping || cut.is_some();
@@ -43,7 +43,7 @@ impl Outward {
         }
         let what = match call {
             Ok(Call::Ask(what)) => what,
-            Ok(call) => return self.told(order, &call, &nodes),
+            Ok(call) => return self.answer_directly(order, &call, &nodes),
             Err(outcome) => {
                 let answer = |(id, ..): &(MinionId, _, _)| returned(order, id, outcome.clone());
                 return nodes.iter().map(answer).collect();
@@ -60,15 +60,21 @@ impl Outward {
             None => None,
         };
         if let Some(text) = refusal {
-            let answer =
-                |(id, ..): &(MinionId, _, _)| returned(order, id, FunctionResult::failure(text.as_str(), 1));
+            let answer = |(id, ..): &(MinionId, _, _)| {
+                returned(order, id, FunctionResult::failure(text.as_str(), 1))
+            };
             return nodes.iter().map(answer).collect();
         }
         self.begin(order, &what, nodes, now)
     }
 
     /// Returns for nodes that need not be asked.
-    fn told(&self, order: &Order, call: &Call, nodes: &[(MinionId, Identity, usize)]) -> Vec<Act> {
+    fn answer_directly(
+        &self,
+        order: &Order,
+        call: &Call,
+        nodes: &[(MinionId, Identity, usize)],
+    ) -> Vec<Act> {
         let running = match call {
             Call::FindJob(jid) => self.flights.of_job(jid),
             _ => Vec::new(),
@@ -110,7 +116,7 @@ impl Outward {
     fn begin(
         &mut self,
         order: &Order,
-        what: &What,
+        what: &NodeRequest,
         nodes: Vec<(MinionId, Identity, usize)>,
         now: Clock,
     ) -> Vec<Act> {
@@ -129,7 +135,7 @@ impl Outward {
                 .nodes
                 .get(id.as_str())
                 .and_then(|node| node.agents.as_ref());
-            if let What::Action { agent, .. } = what
+            if let NodeRequest::Action { agent, .. } = what
                 && agents.is_some_and(|agents| !agents.iter().any(|a| a == agent.as_str()))
             {
                 let FunctionResult { value, retcode } = missing(&function(order, what));
@@ -173,12 +179,12 @@ impl Outward {
         let agent = work.what.agent();
         let body = work.what.body(self.rules.caller.as_str());
         let patience = match work.what {
-            What::Ping => self.rules.discovery_timeout,
+            NodeRequest::Ping => self.rules.discovery_timeout,
             _ => self.rules.timeout,
         };
         let names = nodes.iter().map(|node| node.as_str().to_owned()).collect();
         let flight = |place| Flight {
-            kind: Kind::Job(work.clone()),
+            kind: Purpose::Job(work.clone()),
             sent: (place, broadcast),
             nodes: names,
             due: now.at + patience,
@@ -194,7 +200,7 @@ impl Outward {
 
     /// Splits a broadcast that is larger than the broker accepts in two.
     pub(super) fn halve(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
-        let Kind::Job(work) = flight.kind else {
+        let Purpose::Job(work) = flight.kind else {
             return Vec::new();
         };
         let names = flight.nodes.iter();
@@ -208,63 +214,69 @@ impl Outward {
     /// Handles a request that could not be sent, with the reason.
     pub(super) fn unsent(&mut self, flight: Flight, why: &str, now: Clock) -> Vec<Act> {
         match flight.kind {
-            Kind::Discovery(_) => {
+            Purpose::Discovery(_) => {
                 log::warn!("discovery failed: {why}");
                 // No node was asked.
                 self.round = None;
                 Vec::new()
             }
-            Kind::Inventory => {
+            Purpose::Inventory => {
                 log::warn!("inventories cannot be requested: {why}");
                 for id in &flight.nodes {
-                    self.nodes.silent(id, now);
+                    self.nodes.retry_inventory(id, now);
                 }
                 Vec::new()
             }
-            Kind::Job(work) if work.what == What::Ping => Vec::new(),
-            Kind::Job(work) => self.all(&flight.nodes, &work, &FunctionResult::failure(why, 1)),
+            Purpose::Job(work) if work.what == NodeRequest::Ping => Vec::new(),
+            Purpose::Job(work) => self.all(&flight.nodes, &work, &FunctionResult::failure(why, 1)),
         }
     }
 
     /// Handles a request that has timed out.
     pub(super) fn late(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
         match flight.kind {
-            Kind::Discovery(_) => Vec::new(),
-            Kind::Inventory => {
+            Purpose::Discovery(_) => Vec::new(),
+            Purpose::Inventory => {
                 for id in &flight.nodes {
-                    log::info!("the node {id} did not send its inventory; it will be asked again later");
-                    self.nodes.silent(id, now);
+                    log::info!(
+                        "the node {id} did not send its inventory; it will be asked again later"
+                    );
+                    self.nodes.retry_inventory(id, now);
                 }
                 Vec::new()
             }
-            Kind::Job(work) if work.what == What::Ping => {
+            Purpose::Job(work) if work.what == NodeRequest::Ping => {
                 for id in &flight.nodes {
                     self.nodes.leave(id);
                 }
                 Vec::new()
             }
-            Kind::Job(work) => {
+            Purpose::Job(work) => {
                 self.stats.timeouts += flight.nodes.len() as u64;
                 let text = format!("no answer within {} s", flight.patience.as_secs());
-                self.all(&flight.nodes, &work, &FunctionResult::failure(text, TIMED_OUT))
+                self.all(
+                    &flight.nodes,
+                    &work,
+                    &FunctionResult::failure(text, TIMED_OUT),
+                )
             }
         }
     }
 
     /// Handles the reply of a node to a job.
-    pub(super) fn done(&mut self, reply: &Reply, work: &Work, now: Clock) -> Vec<Act> {
+    pub(super) fn finish(&mut self, reply: &Reply, work: &Work, now: Clock) -> Vec<Act> {
         let id = reply.sender.as_str();
         let mut acts = Vec::new();
         let outcome = match &work.what {
-            What::Ping => FunctionResult::success(true),
-            What::Action { .. } => outcome(&reply.body),
-            What::Grains | What::Refresh => match inventory(reply) {
+            NodeRequest::Ping => FunctionResult::success(true),
+            NodeRequest::Action { .. } => outcome(&reply.body),
+            NodeRequest::Grains | NodeRequest::Refresh => match inventory(reply) {
                 Ok(inventory) => {
                     let value = match work.what {
-                        What::Refresh => Value::Bool(true),
+                        NodeRequest::Refresh => Value::Bool(true),
                         _ => answer::grains_result(&work.load, inventory.grains.clone()),
                     };
-                    acts.extend(self.keep(id, inventory, now));
+                    acts.extend(self.store_inventory(id, inventory, now));
                     FunctionResult::success(value)
                 }
                 Err(why) => FunctionResult::failure(format!("no inventory: {why}"), 1),
@@ -273,7 +285,7 @@ impl Outward {
         let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
             return acts;
         };
-        if self.nodes.heard(id, now) {
+        if self.nodes.mark_seen(id, now) {
             acts.extend(super::find::came(&minion));
         }
         acts.push(hand_in(work, &minion, outcome));
@@ -289,9 +301,9 @@ impl Outward {
 }
 
 /// `AGENT.ACTION`, however the function was written.
-fn function(order: &Order, what: &What) -> String {
+fn function(order: &Order, what: &NodeRequest) -> String {
     match what {
-        What::Action { agent, action, .. } => format!("{agent}.{action}"),
+        NodeRequest::Action { agent, action, .. } => format!("{agent}.{action}"),
         _ => order.load.str("fun").unwrap_or_default().to_owned(),
     }
 }

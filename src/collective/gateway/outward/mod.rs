@@ -27,7 +27,7 @@ use crate::ruby::Datum;
 use crate::wire::{
     AgentName, BadName, CallerId, Collective, Filter, Identity, Reply, Request, RequestId,
 };
-use flights::{Fit, Flights, Kind};
+use flights::{Flights, Purpose, ReplyMatch};
 use halite_config::CollectiveGateway;
 use halite_crypto::random_hex;
 use halite_gateway::agent_keys::Standing;
@@ -136,7 +136,7 @@ impl Outward {
             if let Ok(identity) = id.as_str().parse()
                 && nodes.learn(id, identity, 0)
             {
-                nodes.judge(id.as_str(), registry.standing(id), now);
+                nodes.set_standing(id.as_str(), registry.standing(id), now);
             }
         }
         Outward {
@@ -233,7 +233,7 @@ impl Outward {
             self.nodes.forget(id.as_str());
             return Vec::new();
         }
-        if self.nodes.judge(id.as_str(), standing, now) {
+        if self.nodes.set_standing(id.as_str(), standing, now) {
             find::came(&id)
         } else {
             Vec::new()
@@ -244,14 +244,14 @@ impl Outward {
     pub fn reply(&mut self, reply: Reply, now: Clock) -> Vec<Act> {
         let node = reply.sender.as_str();
         match self.flights.answered(&reply.id, node) {
-            Fit::Stray => self.stats.strays += 1,
-            Fit::Stranger => self.stats.strangers += 1,
-            Fit::Awaited(kind) => {
+            ReplyMatch::Stray => self.stats.strays += 1,
+            ReplyMatch::Stranger => self.stats.strangers += 1,
+            ReplyMatch::Awaited(kind) => {
                 self.stats.replies += 1;
                 return match kind {
-                    Kind::Discovery(collective) => self.discovered(&reply, collective, now),
-                    Kind::Inventory => self.inventoried(&reply, now),
-                    Kind::Job(work) => self.done(&reply, &work, now),
+                    Purpose::Discovery(collective) => self.discovered(&reply, collective, now),
+                    Purpose::Inventory => self.inventoried(&reply, now),
+                    Purpose::Job(work) => self.finish(&reply, &work, now),
                 };
             }
         }

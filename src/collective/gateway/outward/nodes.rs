@@ -95,17 +95,17 @@ impl Nodes {
     }
 
     /// Records a message from a node; `true` if it has just become connected.
-    pub fn heard(&mut self, id: &str, now: Clock) -> bool {
+    pub fn mark_seen(&mut self, id: &str, now: Clock) -> bool {
         let Some(node) = self.all.get_mut(id) else {
             return false;
         };
         node.seen = Some(now.at);
         node.misses = 0;
-        self.settle(id, now)
+        self.update_connected(id, now)
     }
 
     /// Sets the standing of a node; `true` if it has become connected by that.
-    pub fn judge(&mut self, id: &str, standing: Standing, now: Clock) -> bool {
+    pub fn set_standing(&mut self, id: &str, standing: Standing, now: Clock) -> bool {
         let Some(node) = self.all.get_mut(id) else {
             return false;
         };
@@ -113,11 +113,11 @@ impl Nodes {
         if standing != Standing::Accepted {
             self.leave(id);
         }
-        self.settle(id, now)
+        self.update_connected(id, now)
     }
 
     /// Marks a node as connected if it is alive and accepted.
-    fn settle(&mut self, id: &str, now: Clock) -> bool {
+    fn update_connected(&mut self, id: &str, now: Clock) -> bool {
         let Some(node) = self.all.get_mut(id) else {
             return false;
         };
@@ -154,7 +154,7 @@ impl Nodes {
     }
 
     /// Ends a round of discovery that started at `begun`. Returns the nodes that are now gone, because they missed too many.
-    pub fn judge_round(&mut self, begun: Instant) -> Vec<MinionId> {
+    pub fn end_round(&mut self, begun: Instant) -> Vec<MinionId> {
         let mut gone = Vec::new();
         for node in self.all.values_mut() {
             if node.seen.is_some_and(|seen| seen >= begun) {
@@ -185,7 +185,13 @@ impl Nodes {
     }
 
     /// Records the inventory of a node; the next one is due at `next`.
-    pub fn told(&mut self, id: &str, agents: Vec<String>, address: Option<IpAddr>, next: Instant) {
+    pub fn set_inventory(
+        &mut self,
+        id: &str,
+        agents: Vec<String>,
+        address: Option<IpAddr>,
+        next: Instant,
+    ) {
         if let Some(node) = self.all.get_mut(id) {
             node.asked = false;
             node.due = Some(next);
@@ -196,7 +202,7 @@ impl Nodes {
     }
 
     /// Records that a node did not send its inventory; it is asked again later.
-    pub fn silent(&mut self, id: &str, now: Clock) {
+    pub fn retry_inventory(&mut self, id: &str, now: Clock) {
         if let Some(node) = self.all.get_mut(id) {
             node.asked = false;
             node.due = Some(now.at + AGAIN);
@@ -227,13 +233,13 @@ mod tests {
     #[test]
     fn who_lives_and_is_accepted_is_here() {
         let (mut nodes, now) = (nodes(&["a", "b"]), Clock::now());
-        assert!(!nodes.heard("a", now));
-        assert!(nodes.judge("a", Standing::Accepted, now));
-        assert!(!nodes.judge("a", Standing::Accepted, now));
-        assert!(!nodes.judge("b", Standing::Accepted, now));
-        assert!(nodes.heard("b", now));
+        assert!(!nodes.mark_seen("a", now));
+        assert!(nodes.set_standing("a", Standing::Accepted, now));
+        assert!(!nodes.set_standing("a", Standing::Accepted, now));
+        assert!(!nodes.set_standing("b", Standing::Accepted, now));
+        assert!(nodes.mark_seen("b", now));
         assert_eq!(nodes.counts(), (2, 2));
-        assert!(!nodes.judge("b", Standing::Rejected, now));
+        assert!(!nodes.set_standing("b", Standing::Rejected, now));
         nodes.forget("a");
         assert_eq!(nodes.counts(), (1, 0));
     }
@@ -241,31 +247,31 @@ mod tests {
     #[test]
     fn one_silence_is_forgiven() {
         let (mut nodes, now) = (nodes(&["a"]), Clock::now());
-        nodes.judge("a", Standing::Accepted, now);
-        nodes.heard("a", now);
+        nodes.set_standing("a", Standing::Accepted, now);
+        nodes.mark_seen("a", now);
         let round = now.after(Duration::from_secs(60)).at;
-        assert!(nodes.judge_round(round).is_empty());
-        nodes.heard("a", now);
-        assert!(nodes.judge_round(round).is_empty());
-        assert_eq!(nodes.judge_round(round).len(), 1);
+        assert!(nodes.end_round(round).is_empty());
+        nodes.mark_seen("a", now);
+        assert!(nodes.end_round(round).is_empty());
+        assert_eq!(nodes.end_round(round).len(), 1);
         assert_eq!(nodes.counts(), (1, 0));
-        assert!(nodes.heard("a", now));
+        assert!(nodes.mark_seen("a", now));
     }
 
     #[test]
     fn inventories_are_asked_for_once() {
         let (mut nodes, now) = (nodes(&["a", "b", "c"]), Clock::now());
         for id in ["a", "b"] {
-            nodes.judge(id, Standing::Accepted, now);
-            nodes.heard(id, now);
+            nodes.set_standing(id, Standing::Accepted, now);
+            nodes.mark_seen(id, now);
         }
         let first = nodes.take_due(1, now);
         let second = nodes.take_due(9, now);
         assert_eq!((first.len(), second.len()), (1, 1));
         assert_ne!(first, second);
         let later = now.after(Duration::from_secs(3600));
-        nodes.told("a", Vec::new(), Some("10.0.0.1".parse().unwrap()), later.at);
-        nodes.silent("b", now);
+        nodes.set_inventory("a", Vec::new(), Some("10.0.0.1".parse().unwrap()), later.at);
+        nodes.retry_inventory("b", now);
         assert!(nodes.take_due(9, now).is_empty());
         assert_eq!(nodes.take_due(9, now.after(AGAIN)), ["b"]);
         assert_eq!(nodes.take_due(9, later), ["a"]);

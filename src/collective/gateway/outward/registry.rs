@@ -7,7 +7,7 @@
 
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{AgentKeys, RegisterOutcome, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_wire::ids::MinionId;
 use std::io;

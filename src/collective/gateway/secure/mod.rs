@@ -6,7 +6,7 @@ use crate::security::{
 use crate::wire::{CallerId, Collective, Form, Refused};
 use halite_config::{CollectiveGateway, Plugin};
 use halite_crypto::{HashType, PrivateKey, PublicKey, finger};
-use halite_gateway::key_files::{KeyFileError, File};
+use halite_gateway::key_files::{File, KeyFileError};
 use std::path::Path;
 use std::sync::Arc;
 

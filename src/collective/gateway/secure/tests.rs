@@ -1,7 +1,7 @@
 //! Keys from files: valid ones, and the error messages for others.
 
 use super::*;
-use crate::security::testing::{Pair, Wish};
+use crate::security::testing::{CertificateSpec, Pair};
 use crate::wire::{Filter, Reply, Request, Serializer};
 use halite_config::load_master;
 use std::os::unix::fs::PermissionsExt;
@@ -153,9 +153,9 @@ fn files_that_others_could_read_or_change_are_not_used() {
         }
     }
     let ca = Pair::ca("CA");
-    let own = Wish {
+    let own = CertificateSpec {
         until: now() + 3600,
-        ..Wish::default()
+        ..CertificateSpec::default()
     }
     .by(Some(&ca));
     home.file("own.pem", &own.pem(), 0o644);
@@ -185,20 +185,20 @@ fn what_is_no_key_file_is_named() {
 fn certificates_of_choria() {
     let home = Home::new();
     let year = 365 * 86_400;
-    let ca = Wish {
+    let ca = CertificateSpec {
         name: "CA",
         ca: true,
         from: 0,
         until: now() + year,
-        ..Wish::default()
+        ..CertificateSpec::default()
     };
     let ca = ca.by(None);
     let sign = |name: &str| {
-        let wish = Wish {
+        let wish = CertificateSpec {
             name,
             from: now() - 60,
             until: now() + 3600,
-            ..Wish::default()
+            ..CertificateSpec::default()
         };
         wish.by(Some(&ca))
     };

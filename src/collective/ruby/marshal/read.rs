@@ -38,7 +38,7 @@ fn malformed(what: &str) -> DatumError {
 /// Index of a node; a link repeats the index of its target.
 type Id = usize;
 
-enum Kind {
+enum NodeKind {
     /// An array or hash that is not complete yet.
     Open,
     Leaf(Datum),
@@ -48,9 +48,9 @@ enum Kind {
 
 /// A value, and the cost of one more copy of it.
 struct Node {
-    kind: Kind,
+    kind: NodeKind,
     values: usize,
-    octets: usize,
+    bytes: usize,
     /// Nesting depth, including itself.
     height: usize,
 }
@@ -106,9 +106,9 @@ impl<'a> Reader<'a> {
             5..=127 => i32::from(first) - 5,
             -128..=-5 => i32::from(first) + 5,
             1..=4 | -4..=-1 => {
-                let octets = self.slice(usize::from(first.unsigned_abs()))?;
+                let bytes = self.slice(usize::from(first.unsigned_abs()))?;
                 let mut wide = [if first < 0 { 0xff } else { 0 }; 8];
-                wide[..octets.len()].copy_from_slice(octets);
+                wide[..bytes.len()].copy_from_slice(bytes);
                 let number = i64::from_le_bytes(wide);
                 i32::try_from(number).map_err(|_| malformed("a number is beyond 32 bits"))?
             }
@@ -137,19 +137,19 @@ impl<'a> Reader<'a> {
         self.nodes.len() - 1
     }
 
-    fn leaf(&mut self, datum: Datum, octets: usize) -> Result<Id, DatumError> {
-        self.budget.take(1, octets)?;
+    fn leaf(&mut self, datum: Datum, bytes: usize) -> Result<Id, DatumError> {
+        self.budget.take(1, bytes)?;
         Ok(self.add(Node {
-            kind: Kind::Leaf(datum),
+            kind: NodeKind::Leaf(datum),
             values: 1,
-            octets,
+            bytes,
             height: 0,
         }))
     }
 
     /// A leaf that can be the target of links.
-    fn object(&mut self, datum: Datum, octets: usize) -> Result<Id, DatumError> {
-        let id = self.leaf(datum, octets)?;
+    fn object(&mut self, datum: Datum, bytes: usize) -> Result<Id, DatumError> {
+        let id = self.leaf(datum, bytes)?;
         self.objects.push(id);
         Ok(id)
     }
@@ -180,8 +180,8 @@ impl<'a> Reader<'a> {
                 self.symbol_leaf(name)
             }
             b'"' => {
-                let octets = self.bytes()?;
-                self.object(Datum::Bytes(octets.to_vec()), octets.len())
+                let bytes = self.bytes()?;
+                self.object(Datum::Bytes(bytes.to_vec()), bytes.len())
             }
             b'/' => self.regexp(false),
             b'I' => self.with_ivars(),
@@ -201,8 +201,8 @@ impl<'a> Reader<'a> {
 
     /// Reads a symbol after its colon; returns its index in the table.
     fn symbol(&mut self, ivars: bool) -> Result<usize, DatumError> {
-        let octets = self.bytes()?;
-        let text = std::str::from_utf8(octets).map_err(|_| malformed("a symbol is not UTF-8"))?;
+        let bytes = self.bytes()?;
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed("a symbol is not UTF-8"))?;
         self.symbols.push(text.to_owned());
         let place = self.symbols.len() - 1;
         if ivars {
@@ -225,14 +225,14 @@ impl<'a> Reader<'a> {
             _ => return Err(malformed("a number has no sign")),
         };
         let shorts = self.count(2)?;
-        let octets = self.slice(shorts * 2)?;
+        let bytes = self.slice(shorts * 2)?;
         let long = DatumError::TooLarge("127 bits in one number");
-        let used = octets.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
         if used > 16 {
             return Err(long);
         }
         let mut wide = [0; 16];
-        wide[..used].copy_from_slice(&octets[..used]);
+        wide[..used].copy_from_slice(&bytes[..used]);
         let number = i128::try_from(u128::from_le_bytes(wide)).map_err(|_| long)?;
         Ok(if negative { -number } else { number })
     }
@@ -241,11 +241,11 @@ impl<'a> Reader<'a> {
     fn with_ivars(&mut self) -> Result<Id, DatumError> {
         match self.byte()? {
             b'"' => {
-                let octets = self.bytes()?;
+                let bytes = self.bytes()?;
                 // It is numbered before its variables.
-                let id = self.object(Datum::Nil, octets.len())?;
+                let id = self.object(Datum::Nil, bytes.len())?;
                 let encoding = self.encoding()?;
-                self.nodes[id].kind = Kind::Leaf(string(octets, encoding));
+                self.nodes[id].kind = NodeKind::Leaf(string(bytes, encoding));
                 Ok(id)
             }
             b':' => {
@@ -289,14 +289,16 @@ impl<'a> Reader<'a> {
     fn named_encoding(&mut self) -> Result<Encoding, DatumError> {
         let name = match self.byte()? {
             b'"' => {
-                let octets = self.bytes()?;
-                self.object(Datum::Bytes(octets.to_vec()), octets.len())?;
-                octets.to_ascii_uppercase()
+                let bytes = self.bytes()?;
+                self.object(Datum::Bytes(bytes.to_vec()), bytes.len())?;
+                bytes.to_ascii_uppercase()
             }
             b'@' => {
                 let id = self.linked()?;
                 match &self.nodes[id].kind {
-                    Kind::Leaf(datum) => datum.as_bytes().unwrap_or_default().to_ascii_uppercase(),
+                    NodeKind::Leaf(datum) => {
+                        datum.as_bytes().unwrap_or_default().to_ascii_uppercase()
+                    }
                     _ => Vec::new(),
                 }
             }
@@ -322,7 +324,7 @@ impl<'a> Reader<'a> {
         }
         let source = std::str::from_utf8(source);
         let source = source.map_err(|_| malformed("a regular expression is not UTF-8"))?;
-        self.nodes[id].kind = Kind::Leaf(Datum::Regexp {
+        self.nodes[id].kind = NodeKind::Leaf(Datum::Regexp {
             source: source.to_owned(),
             options,
         });
@@ -332,9 +334,9 @@ impl<'a> Reader<'a> {
     fn open(&mut self) -> Result<Id, DatumError> {
         self.budget.take(1, 0)?;
         let id = self.add(Node {
-            kind: Kind::Open,
+            kind: NodeKind::Open,
             values: 1,
-            octets: 0,
+            bytes: 0,
             height: 1,
         });
         self.objects.push(id);
@@ -345,13 +347,13 @@ impl<'a> Reader<'a> {
     fn hold(&mut self, id: Id, part: Id) {
         let Node {
             values,
-            octets,
+            bytes,
             height,
             ..
         } = self.nodes[part];
         let node = &mut self.nodes[id];
         node.values += values;
-        node.octets += octets;
+        node.bytes += bytes;
         node.height = node.height.max(height + 1);
     }
 
@@ -365,7 +367,7 @@ impl<'a> Reader<'a> {
             self.hold(id, item);
             items.push(item);
         }
-        self.nodes[id].kind = Kind::Array(items);
+        self.nodes[id].kind = NodeKind::Array(items);
         Ok(id)
     }
 
@@ -384,7 +386,7 @@ impl<'a> Reader<'a> {
         if default {
             self.value(depth)?;
         }
-        self.nodes[id].kind = Kind::Hash(pairs);
+        self.nodes[id].kind = NodeKind::Hash(pairs);
         Ok(id)
     }
 
@@ -393,7 +395,7 @@ impl<'a> Reader<'a> {
         let id = number.and_then(|number| self.objects.get(number).copied());
         let id = id.ok_or_else(|| malformed("a link does not refer to anything before it"))?;
         match self.nodes[id].kind {
-            Kind::Open => {
+            NodeKind::Open => {
                 let what = "an array or hash that contains itself";
                 Err(DatumError::Dangerous(what.to_owned()))
             }
@@ -404,7 +406,7 @@ impl<'a> Reader<'a> {
     fn link(&mut self, depth: usize) -> Result<Id, DatumError> {
         let id = self.linked()?;
         let node = &self.nodes[id];
-        self.budget.take(node.values, node.octets)?;
+        self.budget.take(node.values, node.bytes)?;
         if depth + node.height > MAX_DEPTH {
             return Err(DatumError::TooLarge(
                 "64 arrays and hashes within one another",
@@ -417,10 +419,10 @@ impl<'a> Reader<'a> {
 /// Builds the value of a node. Cost and depth were checked when the nodes were read.
 fn build(nodes: &[Node], id: Id) -> Datum {
     match &nodes[id].kind {
-        Kind::Open => Datum::Nil,
-        Kind::Leaf(datum) => datum.clone(),
-        Kind::Array(items) => Datum::Array(items.iter().map(|id| build(nodes, *id)).collect()),
-        Kind::Hash(pairs) => {
+        NodeKind::Open => Datum::Nil,
+        NodeKind::Leaf(datum) => datum.clone(),
+        NodeKind::Array(items) => Datum::Array(items.iter().map(|id| build(nodes, *id)).collect()),
+        NodeKind::Hash(pairs) => {
             let pairs = pairs
                 .iter()
                 .map(|(key, value)| (build(nodes, *key), build(nodes, *value)));
@@ -429,20 +431,20 @@ fn build(nodes: &[Node], id: Id) -> Datum {
     }
 }
 
-fn string(octets: &[u8], encoding: Encoding) -> Datum {
+fn string(bytes: &[u8], encoding: Encoding) -> Datum {
     let text = match encoding {
         Encoding::Binary => None,
-        Encoding::Utf8 => std::str::from_utf8(octets).ok(),
+        Encoding::Utf8 => std::str::from_utf8(bytes).ok(),
         Encoding::Ascii | Encoding::Other => {
-            let text = std::str::from_utf8(octets).ok();
+            let text = std::str::from_utf8(bytes).ok();
             text.filter(|text| text.is_ascii())
         }
     };
-    text.map_or_else(|| Datum::Bytes(octets.to_vec()), Datum::from)
+    text.map_or_else(|| Datum::Bytes(bytes.to_vec()), Datum::from)
 }
 
-fn float(octets: &[u8]) -> Result<f64, DatumError> {
-    let text = std::str::from_utf8(octets).unwrap_or_default();
+fn float(bytes: &[u8]) -> Result<f64, DatumError> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
     match text {
         "inf" => Ok(f64::INFINITY),
         "-inf" => Ok(f64::NEG_INFINITY),

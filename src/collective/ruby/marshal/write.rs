@@ -39,22 +39,22 @@ impl<'a> Writer<'a> {
             1..=122 => self.out.push((number + 5) as u8),
             -123..=-1 => self.out.push((number - 5) as u8),
             _ => {
-                let octets = number.to_le_bytes();
+                let bytes = number.to_le_bytes();
                 let fill = if number < 0 { 0xff } else { 0 };
-                let used = octets
+                let used = bytes
                     .iter()
                     .rposition(|b| *b != fill)
                     .map_or(1, |at| at + 1);
                 let sign = if number < 0 { -1 } else { 1 };
                 self.out.push((used as i8 * sign) as u8);
-                self.out.extend(&octets[..used]);
+                self.out.extend(&bytes[..used]);
             }
         }
     }
 
-    fn bytes(&mut self, octets: &[u8]) {
-        self.packed(octets.len() as i64);
-        self.out.extend(octets);
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.packed(bytes.len() as i64);
+        self.out.extend(bytes);
     }
 
     fn symbol(&mut self, name: &'a str) {
@@ -90,11 +90,11 @@ impl<'a> Writer<'a> {
         }
         self.out.push(b'l');
         self.out.push(if number < 0 { b'-' } else { b'+' });
-        let octets = number.unsigned_abs().to_le_bytes();
-        let used = octets.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        let bytes = number.unsigned_abs().to_le_bytes();
+        let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
         let shorts = used.div_ceil(2);
         self.packed(shorts as i64);
-        self.out.extend(&octets[..shorts * 2]);
+        self.out.extend(&bytes[..shorts * 2]);
     }
 
     fn value(&mut self, datum: &'a Datum, ascii: bool) {
@@ -113,9 +113,9 @@ impl<'a> Writer<'a> {
                 self.bytes(text.as_bytes());
                 self.encoding(!(ascii && text.is_ascii()));
             }
-            Datum::Bytes(octets) => {
+            Datum::Bytes(bytes) => {
                 self.out.push(b'"');
-                self.bytes(octets);
+                self.bytes(bytes);
             }
             Datum::Regexp { source, options } => {
                 // Ruby fixes the encoding of an expression that is not ASCII by the bit 16.

@@ -303,7 +303,7 @@ fn limits_hold() {
         "? ".repeat(100_000),
         "- a\n".repeat(200_001),
         format!("--- {}", "9".repeat(60)),
-        " ".repeat(crate::ruby::MAX_OCTETS + 1),
+        " ".repeat(crate::ruby::MAX_BYTES + 1),
     ] {
         let error = read(large.as_bytes());
         assert!(matches!(error, Err(DatumError::TooLarge(_))), "{error:?}");

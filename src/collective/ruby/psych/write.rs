@@ -154,9 +154,9 @@ impl<'a> Scalar<'a> {
                 }
             }
             Datum::Str(text) => Scalar::text(text),
-            Datum::Bytes(octets) => match std::str::from_utf8(octets) {
+            Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) if text.is_ascii() => Scalar::text(text),
-                _ => Scalar::tagged("!binary", base64::encode(octets), Style::Literal),
+                _ => Scalar::tagged("!binary", base64::encode(bytes), Style::Literal),
             },
             Datum::Regexp { source, options } => {
                 let letters = [(4, 'm'), (1, 'i'), (2, 'x')];

@@ -2,7 +2,7 @@
 
 use super::super::cipher;
 use super::super::rsa::SessionKey;
-use super::super::testing::{Pair, Wish};
+use super::super::testing::{CertificateSpec, Pair};
 use super::ssl::settings;
 use super::*;
 use crate::wire::core::CoreReply;
@@ -37,7 +37,7 @@ fn captures_are_opened() {
         if message["plugin"] != "aes" {
             continue;
         }
-        let data = octets(&message["payload_base64"]);
+        let data = base64_bytes(&message["payload_base64"]);
         let body = match message["headers"].get("reply-to") {
             None => {
                 // They were made for a key that is not here.
@@ -54,7 +54,7 @@ fn captures_are_opened() {
         };
         if let Some(key) = message.get("session_key_base64") {
             let mut session = SessionKey::default();
-            session.copy_from_slice(&octets(key));
+            session.copy_from_slice(&base64_bytes(key));
             let text = cipher::decrypt(&session, &base64::decode(&body).unwrap());
             let expected = message["plaintext"].as_str().unwrap();
             assert_eq!(text.unwrap(), expected.as_bytes());
@@ -161,10 +161,10 @@ fn keys_that_are_sent_along_need_the_ca() {
     }
     // Not of another CA, of another name, too late, or outside the list.
     let foreign = Pair::ca("CA").sign("rip");
-    let late = Wish {
+    let late = CertificateSpec {
         name: "rip",
         until: NOW,
-        ..Wish::default()
+        ..CertificateSpec::default()
     }
     .by(Some(&ca));
     for bad in [&foreign, &late] {

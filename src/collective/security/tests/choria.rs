@@ -1,6 +1,6 @@
 //! Choria, both generations.
 
-use super::super::testing::{DAY, Pair, Wish};
+use super::super::testing::{CertificateSpec, DAY, Pair};
 use super::*;
 use crate::wire::choria::{Generation, SecureReply, SecureRequest};
 use serde_json::json;
@@ -108,7 +108,7 @@ fn captures_are_verified_at_their_time() {
             if message.get("secure").is_none() {
                 continue;
             }
-            let data = octets(&message["transport"]["data"]);
+            let data = base64_bytes(&message["transport"]["data"]);
             if let Ok(secure) = SecureRequest::read(&data) {
                 let (request, heard) = at(THEN).open_request(&data).unwrap();
                 assert_eq!(heard, form);
@@ -310,38 +310,41 @@ fn probes_of_real_servers() {
 #[test]
 fn certificates_decide() {
     let network = Network::new();
-    let call = |wish: Wish, issuer: Option<&Pair>| {
+    let call = |wish: CertificateSpec, issuer: Option<&Pair>| {
         network.call(&wish.by(issuer), "choria=rip.mcollective")
     };
     let ca = Some(&network.ca);
-    assert_eq!(call(Wish::default(), ca), Ok(()));
+    assert_eq!(call(CertificateSpec::default(), ca), Ok(()));
     let refused = |result| matches!(result, Err(Refused::Certificate(_)));
     let until = NOW - 1;
     assert!(refused(call(
-        Wish {
+        CertificateSpec {
             until,
-            ..Wish::default()
+            ..CertificateSpec::default()
         },
         ca
     )));
     let from = NOW + 1;
     assert!(refused(call(
-        Wish {
+        CertificateSpec {
             from,
-            ..Wish::default()
+            ..CertificateSpec::default()
         },
         ca
     )));
     let client = Some(false);
     assert!(refused(call(
-        Wish {
+        CertificateSpec {
             client,
-            ..Wish::default()
+            ..CertificateSpec::default()
         },
         ca
     )));
-    assert!(refused(call(Wish::default(), None)));
-    assert!(refused(call(Wish::default(), Some(&Pair::ca("CA")))));
+    assert!(refused(call(CertificateSpec::default(), None)));
+    assert!(refused(call(
+        CertificateSpec::default(),
+        Some(&Pair::ca("CA"))
+    )));
     // Names, privileged ones, and the same name issued again.
     let boss = network.ca.sign("boss.privileged.mcollective");
     assert_eq!(network.call(&boss, "choria=rip.mcollective"), Ok(()));
@@ -352,10 +355,10 @@ fn certificates_decide() {
 #[test]
 fn a_chain_is_sent_along() {
     let network = Network::new();
-    let middle = Wish {
+    let middle = CertificateSpec {
         name: "Middle",
         ca: true,
-        ..Wish::default()
+        ..CertificateSpec::default()
     };
     let middle = middle.by(Some(&network.ca));
     let leaf = middle.sign("rip.mcollective");

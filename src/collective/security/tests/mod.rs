@@ -22,7 +22,7 @@ fn messages(capture: &Json) -> &[Json] {
     capture["messages"].as_array().unwrap()
 }
 
-fn octets(text: &Json) -> Vec<u8> {
+fn base64_bytes(text: &Json) -> Vec<u8> {
     base64::decode(text.as_str().unwrap().as_bytes()).unwrap()
 }
 

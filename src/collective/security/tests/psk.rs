@@ -16,7 +16,7 @@ fn captures_are_verified_and_written_again() {
     let foreign = self::psk("another-psk", "uid=0");
     let (mut requests, mut replies) = (0, 0);
     for message in messages(&capture) {
-        let data = octets(&message["marshal_base64"]);
+        let data = base64_bytes(&message["marshal_base64"]);
         match message["kind"].as_str().unwrap() {
             "reply" => {
                 let reply = psk.open_reply(&data).unwrap();

@@ -41,7 +41,7 @@ fn captures_are_verified() {
         if message["plugin"] != "ssl" {
             continue;
         }
-        let data = octets(&message["payload_base64"]);
+        let data = base64_bytes(&message["payload_base64"]);
         match message["headers"].get("reply-to") {
             None => {
                 let reply = ssl.open_reply(&data).unwrap();

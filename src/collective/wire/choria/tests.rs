@@ -1,6 +1,6 @@
 use super::*;
 use crate::ruby::Datum;
-use crate::wire::testing::{captures, octets};
+use crate::wire::testing::{base64_bytes, captures};
 use crate::wire::{Form, Reply, Request};
 use serde_json::{Value as Json, json};
 
@@ -16,7 +16,7 @@ fn messages() -> Vec<(Vec<u8>, Json)> {
     for file in FILES {
         for message in captures(file)["messages"].as_array().unwrap() {
             if message.get("secure").is_some() {
-                out.push((octets(&message["transport"]["data"]), message.clone()));
+                out.push((base64_bytes(&message["transport"]["data"]), message.clone()));
             }
         }
     }

@@ -387,8 +387,8 @@ fn time(hash: &Datum, key: &str) -> Result<i64, Refused> {
 
 fn body(hash: &Datum) -> Result<Vec<u8>, Refused> {
     let value = field(hash, "body").ok_or_else(|| missing("body"))?;
-    let octets = value.as_bytes().ok_or_else(|| wrong("body"))?;
-    Ok(octets.to_vec())
+    let bytes = value.as_bytes().ok_or_else(|| wrong("body"))?;
+    Ok(bytes.to_vec())
 }
 
 /// A body as in the hash of Ruby's plugins: a dump is binary, YAML and base64 are text.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::testing::{captures, octets};
+use crate::wire::testing::{base64_bytes, captures};
 use serde_json::Value as Json;
 
 /// Whether Ruby wrote a value twice as one object, which this side never does.
@@ -31,7 +31,7 @@ fn captured_messages_are_read_and_written_again() {
     let file = captures("choria-psk-rabbitmq");
     let (mut same, mut linked) = (0, 0);
     for message in file["messages"].as_array().unwrap() {
-        let data = octets(&message["marshal_base64"]);
+        let data = base64_bytes(&message["marshal_base64"]);
         let decoded = &message["decoded"];
         let again = if message["kind"] == "registration" {
             let request = CoreRequest::read(&data).unwrap();
@@ -77,7 +77,7 @@ fn captured_messages_are_read_and_written_again() {
 
 /// The body is what the capture says, and is written with the same bytes.
 fn check_body(body: &[u8], message: &Json) {
-    assert_eq!(body, octets(&message["inner_body_base64"]));
+    assert_eq!(body, base64_bytes(&message["inner_body_base64"]));
     let value = load(body, Serializer::Marshal).unwrap();
     assert_eq!(shown(&value), message["decoded"][":body"]);
     let again = dump(&value, Serializer::Marshal);
@@ -90,7 +90,7 @@ fn captured_messages_of_ssl_and_aes_are_written_as_they_were() {
     let file = captures("choria-ssl-aes");
     let mut seen = [0; 4];
     for message in file["messages"].as_array().unwrap() {
-        let data = octets(&message["payload_base64"]);
+        let data = base64_bytes(&message["payload_base64"]);
         let plugin = message["plugin"].as_str().unwrap();
         let serializer = match message["serializer"].as_str().unwrap() {
             "yaml" => Serializer::Yaml,

@@ -1,6 +1,6 @@
 //! Data plugins, which `rpcutil get_data` and compound filters query (reference, section 12).
 
-use super::ddl::{Input, Kind, Wrong};
+use super::ddl::{Input, InputType, RpcError};
 use super::{AUTHOR, LICENSE, URL, VERSION, ddl_of, look_up};
 use crate::gateway::inward::nodes::Node;
 use crate::ruby::Datum;
@@ -18,7 +18,7 @@ const fn query(longest: usize, pattern: &'static str) -> Input {
         name: "query",
         prompt: "Query",
         description: "What is asked about",
-        kind: Kind::Text(longest, pattern),
+        kind: InputType::Text(longest, pattern),
         optional: false,
     }
 }
@@ -52,20 +52,20 @@ pub(crate) fn ask(
     query: Option<&Datum>,
     node: &Node,
     collectives: &[Collective],
-) -> Result<Vec<(String, Datum)>, Wrong> {
+) -> Result<Vec<(String, Datum)>, RpcError> {
     let plugin = plugin.to_lowercase();
     let plugin = plugin.strip_suffix("_data").unwrap_or(&plugin);
     let nothing = Datum::Nil;
     let asked = |input: &Input| {
         let query = query.unwrap_or(&nothing);
-        let bad = |why| Wrong(4, format!("Cannot validate input query: {why}"));
+        let bad = |why| RpcError(4, format!("Cannot validate input query: {why}"));
         input.check(query).map_err(bad)?;
         Ok(query.as_str().unwrap_or_default().to_owned())
     };
     let found = match plugin {
         "agent" => {
             let name = asked(&AGENT)?;
-            let about = about(&name).ok_or(Wrong(5, format!("No agent called {name} found")))?;
+            let about = about(&name).ok_or(RpcError(5, format!("No agent called {name} found")))?;
             let mut all = vec![("agent", Datum::Str(name))];
             all.extend(about);
             all
@@ -79,7 +79,7 @@ pub(crate) fn ask(
         other => {
             let all = PLUGINS.join(", ");
             let text = format!("there is no data plugin {other:?} here; there are {all}");
-            return Err(Wrong(5, text));
+            return Err(RpcError(5, text));
         }
     };
     let found = found.into_iter();

@@ -43,14 +43,14 @@ pub struct Input {
     /// One-line description.
     pub description: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: InputType,
     /// Whether it may be omitted.
     pub optional: bool,
 }
 
 /// The type of an input.
 #[derive(Debug)]
-pub enum Kind {
+pub enum InputType {
     /// Text of at most that many characters that matches a regular expression.
     Text(usize, &'static str),
     /// A whole number.
@@ -83,7 +83,7 @@ pub(super) const fn out(
 
 /// An error of a request: statuscode and statusmsg (reference, section 11).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong(pub u8, pub String);
+pub(crate) struct RpcError(pub u8, pub String);
 
 impl Ddl {
     /// The action with that name.
@@ -92,21 +92,21 @@ impl Ddl {
     }
 
     /// Checks a request: 2 for an unknown action, 3 for a missing input, 4 for an invalid one.
-    pub(crate) fn check(&self, action: &str, data: &Datum) -> Result<&'static Action, Wrong> {
+    pub(crate) fn check(&self, action: &str, data: &Datum) -> Result<&'static Action, RpcError> {
         let Some(found) = self.action(action) else {
             let shown: String = action.chars().take(80).collect();
             let text = format!("Unknown action '{shown}' for agent '{}'", self.name);
-            return Err(Wrong(2, text));
+            return Err(RpcError(2, text));
         };
         for input in found.inputs {
             match data.get(input.name) {
                 None | Some(Datum::Nil) if input.optional => {}
                 None => {
                     let text = format!("Action {action} needs a {} argument", input.name);
-                    return Err(Wrong(3, text));
+                    return Err(RpcError(3, text));
                 }
                 Some(given) => input.check(given).map_err(|why| {
-                    Wrong(4, format!("Cannot validate input {}: {why}", input.name))
+                    RpcError(4, format!("Cannot validate input {}: {why}", input.name))
                 })?,
             }
         }
@@ -118,7 +118,7 @@ impl Input {
     /// Checks a value for this input; the error says why it is invalid.
     pub(crate) fn check(&self, given: &Datum) -> Result<(), String> {
         match self.kind {
-            Kind::Text(longest, pattern) => {
+            InputType::Text(longest, pattern) => {
                 let text = given.as_str().ok_or("value should be a string")?;
                 if text.chars().count() > longest {
                     return Err(format!(
@@ -131,7 +131,7 @@ impl Input {
                     Err(format!("value should match {pattern}"))
                 }
             }
-            Kind::Integer => match given {
+            InputType::Integer => match given {
                 Datum::Int(_) => Ok(()),
                 _ => Err("value should be a integer".to_owned()),
             },
@@ -198,12 +198,12 @@ impl Ddl {
                     quoted(input.description)
                 ));
                 match input.kind {
-                    Kind::Text(longest, pattern) => {
+                    InputType::Text(longest, pattern) => {
                         put("          :type        => :string,");
                         put(&format!("          :validation  => '{pattern}',"));
                         put(&format!("          :maxlength   => {longest},"));
                     }
-                    Kind::Integer => put("          :type        => :integer,"),
+                    InputType::Integer => put("          :type        => :integer,"),
                 }
                 put(&format!("          :optional    => {}", input.optional));
             }
@@ -230,8 +230,8 @@ impl Ddl {
             let mut inputs = serde_json::Map::new();
             for input in action.inputs {
                 let (kind, rest) = match input.kind {
-                    Kind::Text(longest, pattern) => ("string", Some((longest, pattern))),
-                    Kind::Integer => ("integer", None),
+                    InputType::Text(longest, pattern) => ("string", Some((longest, pattern))),
+                    InputType::Integer => ("integer", None),
                 };
                 let mut one = json!({
                     "prompt": input.prompt, "description": input.description,

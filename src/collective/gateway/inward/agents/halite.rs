@@ -1,6 +1,6 @@
 //! `halite`: functions of execution modules, run by the minion itself.
 
-use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
+use super::ddl::{Action, Ddl, Input, InputType, Output, RpcError, out};
 use super::{Body, Known, Prepared, look_up};
 use crate::ruby::Datum;
 use halite_client::command::arguments;
@@ -31,28 +31,28 @@ pub(super) static DDL: Ddl = Ddl {
                     name: "function",
                     prompt: "Function",
                     description: "The function, as in test.ping",
-                    kind: Kind::Text(128, r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$"),
+                    kind: InputType::Text(128, r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$"),
                     optional: false,
                 },
                 Input {
                     name: "args",
                     prompt: "Arguments",
                     description: "Positional arguments, a list in JSON",
-                    kind: Kind::Text(65536, r"^\s*\["),
+                    kind: InputType::Text(65536, r"^\s*\["),
                     optional: true,
                 },
                 Input {
                     name: "kwargs",
                     prompt: "Keyword arguments",
                     description: "Keyword arguments, an object in JSON",
-                    kind: Kind::Text(65536, r"^\s*\{"),
+                    kind: InputType::Text(65536, r"^\s*\{"),
                     optional: true,
                 },
                 Input {
                     name: "timeout",
                     prompt: "Timeout",
                     description: "Seconds that the function may take, 50 if not given; give the client as much time",
-                    kind: Kind::Integer,
+                    kind: InputType::Integer,
                     optional: true,
                 },
             ],
@@ -117,7 +117,7 @@ pub(super) fn prepare(action: &'static Action, data: &Datum) -> Prepared {
         Ok(run) => Prepared::Run(action, run),
         Err((input, why)) => {
             let text = format!("Cannot validate input {input}: {why}");
-            Prepared::Wrong(Some(action), Wrong(4, text))
+            Prepared::Invalid(Some(action), RpcError(4, text))
         }
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn returned(action: &'static Action, jid: &Jid, load: &Map) -> Body {
 }
 
 /// The reply for a node without a return; with the jid if there is one.
-pub(crate) fn nothing(action: &'static Action, jid: Option<&Jid>, wrong: Wrong) -> Body {
+pub(crate) fn nothing(action: &'static Action, jid: Option<&Jid>, wrong: RpcError) -> Body {
     let mut body = Body::failed(Some(action), wrong);
     if let (Body::Rpc { data, .. }, Some(jid)) = (&mut body, jid)
         && let Some((_, value)) = data.iter_mut().find(|(name, _)| name == "jid")

@@ -14,7 +14,7 @@ use super::stats::Tally;
 use crate::gateway::act::Clock;
 use crate::ruby::Datum;
 use crate::wire::Form;
-use ddl::{Action, Ddl, Wrong};
+use ddl::{Action, Ddl, RpcError};
 use halite_wire::Value;
 
 /// All agents, in the order listed.
@@ -51,7 +51,7 @@ pub(super) enum Prepared {
     /// Another request to `discovery`.
     Unknown(String),
     /// The request is invalid, for all nodes.
-    Wrong(Option<&'static Action>, Wrong),
+    Invalid(Option<&'static Action>, RpcError),
     /// An action of `rpcutil`, with its inputs.
     Rpcutil(&'static Action, Datum),
     /// `halite info`.
@@ -61,8 +61,7 @@ pub(super) enum Prepared {
 }
 
 /// Why no agent takes a request.
-pub(super) const NO_AGENT: &str =
-    "a request for an unknown agent, or with an invalid body";
+pub(super) const NO_AGENT: &str = "a request for an unknown agent, or with an invalid body";
 
 /// Parses a body. The second value is whether a reply is wanted; `None` if the request cannot be
 /// answered.
@@ -83,7 +82,7 @@ pub(super) fn prepare(agent: &str, body: &Datum) -> Option<(Prepared, bool)> {
         Some(Datum::Bool(false) | Datum::Nil)
     );
     let prepared = match ddl.check(action, data) {
-        Err(wrong) => Prepared::Wrong(ddl.action(action), wrong),
+        Err(wrong) => Prepared::Invalid(ddl.action(action), wrong),
         Ok(action) if agent == "rpcutil" => Prepared::Rpcutil(action, data.clone()),
         Ok(action) => halite::prepare(action, data),
     };
@@ -113,7 +112,7 @@ pub(super) enum Body {
 
 impl Body {
     /// A failure. All outputs of the action are present, as nil (reference, section 11).
-    pub fn failed(action: Option<&Action>, wrong: Wrong) -> Body {
+    pub fn failed(action: Option<&Action>, wrong: RpcError) -> Body {
         Body::Rpc {
             code: wrong.0,
             message: wrong.1,
@@ -177,7 +176,7 @@ pub(super) fn answer(prepared: &Prepared, known: &Known) -> Option<Body> {
     Some(match prepared {
         Prepared::Pong => Body::Text("pong".to_owned()),
         Prepared::Unknown(text) => Body::Text(format!("Unknown Request: {text}")),
-        Prepared::Wrong(action, wrong) => Body::failed(*action, wrong.clone()),
+        Prepared::Invalid(action, wrong) => Body::failed(*action, wrong.clone()),
         Prepared::Rpcutil(action, inputs) => rpcutil::answer(action, inputs, known),
         Prepared::Info(action) => halite::info(action, known),
         Prepared::Run(..) => return None,
@@ -221,7 +220,7 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
         Value::UInt(number) => (*number).into(),
         Value::Float(number) => (*number).into(),
         Value::Str(text) => text.as_str().into(),
-        Value::Bytes(octets) => String::from_utf8_lossy(octets).into_owned().into(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
         Value::Array(items) => items.iter().map(json).collect(),
         Value::Map(map) => {
             let pairs = map.iter().map(|(key, value)| {

@@ -1,11 +1,11 @@
 //! `rpcutil`: information about a node (reference, section 12).
 
-use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
+use super::ddl::{Action, Ddl, Input, InputType, Output, RpcError, out};
 use super::{AGENTS, Body, Known, VERSION, data, fact, look_up};
 use crate::gateway::inward::process;
 use crate::ruby::Datum;
 
-const fn needed(name: &'static str, description: &'static str, kind: Kind) -> Input {
+const fn needed(name: &'static str, description: &'static str, kind: InputType) -> Input {
     Input {
         name,
         prompt: description,
@@ -32,21 +32,21 @@ const fn action(
 const FACT: &[Input] = &[needed(
     "fact",
     "Name of a fact",
-    Kind::Text(40, r"^[\w\-\.]+$"),
+    InputType::Text(40, r"^[\w\-\.]+$"),
 )];
 const FACTS: &[Input] = &[needed(
     "facts",
     "Names of facts, separated by commas",
-    Kind::Text(200, r"^\s*[\w\.\-]+(\s*,\s*[\w\.\-]+)*$"),
+    InputType::Text(200, r"^\s*[\w\.\-]+(\s*,\s*[\w\.\-]+)*$"),
 )];
-const ITEM: &[Input] = &[needed("item", "A setting", Kind::Text(50, "^.+$"))];
+const ITEM: &[Input] = &[needed("item", "A setting", InputType::Text(50, "^.+$"))];
 const SOURCE: &[Input] = &[
-    needed("source", "A data plugin", Kind::Text(50, r"^\w+$")),
+    needed("source", "A data plugin", InputType::Text(50, r"^\w+$")),
     Input {
         name: "query",
         prompt: "Query",
         description: "What the plugin is asked about",
-        kind: Kind::Text(200, "^.+$"),
+        kind: InputType::Text(200, "^.+$"),
         optional: true,
     },
 ];
@@ -169,7 +169,7 @@ pub(super) fn answer(action: &'static Action, inputs: &Datum, known: &Known) -> 
         "get_config_item" => {
             let item = text("item");
             let Some(value) = config_item(&item, known) else {
-                let wrong = Wrong(1, format!("Unknown config property {item}"));
+                let wrong = RpcError(1, format!("Unknown config property {item}"));
                 return Body::failed(Some(action), wrong);
             };
             vec![("item", Datum::Str(item)), ("value", value)]

@@ -112,7 +112,7 @@ fn captured_requests_are_answered_as_they_were() {
                 assert_eq!(answer.to, *to);
                 let seal = security(ca, T0);
                 let data = seal.seal_reply(&answer.reply, answer.form, &answer.caller);
-                let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 assert_eq!(text(&data.unwrap()), text(&around.data));
                 assert_eq!(answer.packet.sender, around.sender);
                 assert_eq!(answer.packet.form, around.form);

@@ -78,7 +78,7 @@ impl Rig {
             .heard(Some(&place), request, form, &packet(), self.now)
     }
 
-    fn answers(&mut self) -> Vec<Answer> {
+    fn answers(&mut self) -> Vec<OutgoingReply> {
         std::iter::from_fn(|| self.inward.answer(self.now)).collect()
     }
 
@@ -136,11 +136,11 @@ fn texts(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn part<'a>(answer: &'a Answer, key: &str) -> Option<&'a Datum> {
+fn part<'a>(answer: &'a OutgoingReply, key: &str) -> Option<&'a Datum> {
     answer.reply.body.get("data")?.get(key)
 }
 
-fn code(answer: &Answer) -> i64 {
+fn code(answer: &OutgoingReply) -> i64 {
     answer
         .reply
         .body
@@ -149,7 +149,7 @@ fn code(answer: &Answer) -> i64 {
         .unwrap()
 }
 
-fn words(answer: &Answer) -> &str {
+fn words(answer: &OutgoingReply) -> &str {
     answer
         .reply
         .body

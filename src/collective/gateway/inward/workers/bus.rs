@@ -1,6 +1,6 @@
 //! Listens to the event bus for returns of the collective's jobs and for changes of the fleet.
 
-use super::{Own, tell};
+use super::{OwnJobs, tell};
 use crate::gateway::inward::News;
 use crossbeam_channel::Sender;
 use halite_client::listen::listen;
@@ -50,7 +50,7 @@ fn whole(load: Map, jid: &Jid, id: &MinionId, jobs: &dyn JobStore) -> Map {
 }
 
 /// The news in an event, if it is a return of one of our jobs.
-pub(super) fn returned(event: &Event, own: &Own, jobs: &dyn JobStore) -> Option<News> {
+pub(super) fn returned(event: &Event, own: &OwnJobs, jobs: &dyn JobStore) -> Option<News> {
     let (jid, id) = of_return(&event.tag)?;
     if !own.has(&jid) {
         return None;
@@ -61,10 +61,10 @@ pub(super) fn returned(event: &Event, own: &Own, jobs: &dyn JobStore) -> Option<
 }
 
 /// Listens to the bus until the role must stop.
-pub(super) fn hear(
+pub(super) fn listen(
     config: &MasterConfig,
     stop: &StopFlag,
-    own: &Own,
+    own: &OwnJobs,
     news: &Sender<News>,
     bell: &Sender<()>,
 ) {

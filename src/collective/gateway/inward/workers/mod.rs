@@ -24,9 +24,9 @@ const NAP: Duration = Duration::from_millis(250);
 
 /// The jids of the collective's jobs, so that other returns on the bus are not even decoded.
 #[derive(Clone, Debug, Default)]
-struct Own(Arc<RwLock<HashSet<Jid>>>);
+struct OwnJobs(Arc<RwLock<HashSet<Jid>>>);
 
-impl Own {
+impl OwnJobs {
     fn has(&self, jid: &Jid) -> bool {
         match self.0.read() {
             Ok(jids) => jids.contains(jid),
@@ -43,28 +43,28 @@ impl Own {
 }
 
 /// The loop's handle of the threads.
-pub(in crate::gateway) struct Hands<'scope> {
+pub(in crate::gateway) struct Workers<'scope> {
     tasks: Sender<Task>,
-    own: Own,
+    own: OwnJobs,
     threads: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl<'scope> Hands<'scope> {
+impl<'scope> Workers<'scope> {
     /// Starts the threads, which stop with the role. Their news come out of the receiver.
     pub fn start<'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         config: &'env MasterConfig,
         settings: &CollectiveGateway,
         stop: &'env StopFlag,
-    ) -> (Hands<'scope>, Receiver<News>) {
+    ) -> (Workers<'scope>, Receiver<News>) {
         let (tasks, queue) = bounded(TASKS);
         let (news, told) = bounded(NEWS);
         let (bell, rung) = bounded(1);
-        let own = Own::default();
+        let own = OwnJobs::default();
         let threads = vec![
             scope.spawn({
                 let (news, own) = (news.clone(), own.clone());
-                move || bus::hear(config, stop, &own, &news, &bell)
+                move || bus::listen(config, stop, &own, &news, &bell)
             }),
             scope.spawn({
                 let news = news.clone();
@@ -75,12 +75,12 @@ impl<'scope> Hands<'scope> {
                 move || survey::run(config, &settings, stop, &rung, &news)
             }),
         ];
-        let hands = Hands {
+        let workers = Workers {
             tasks,
             own,
             threads,
         };
-        (hands, told)
+        (workers, told)
     }
 
     /// Queues a task. If the queue is full, returns the news of its failure.

@@ -114,7 +114,7 @@ impl<'a> Surveyor<'a> {
             cache: &self.cache,
             pillars: RefCell::default(),
         };
-        let meant = meant(&self.targets, &fleet, &self.config.nodegroups);
+        let meant = matching(&self.targets, &fleet, &self.config.nodegroups);
         let meant = meant.unwrap_or_else(|why| {
             if !self.complained {
                 self.complained = true;
@@ -165,7 +165,7 @@ impl<'a> Surveyor<'a> {
 }
 
 /// The minions that a compound target matches.
-fn meant(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>, TargetError> {
+fn matching(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>, TargetError> {
     let target = Target::parse(&Value::from(targets), "compound", None)?;
     let expected = target.expected(fleet, groups);
     expected.error.map_or(Ok(expected.minions), Err)

@@ -20,7 +20,7 @@ fn event(jid: &str, data: &Map) -> Event {
 fn only_returns_of_own_jobs_are_heard() {
     let dir = tempfile::tempdir().unwrap();
     let jobs = JobLog::new(dir.path(), 86_400, None);
-    let own = Own::default();
+    let own = OwnJobs::default();
     let load = halite_wire::map! {"return" => true, "retcode" => 0};
     assert!(returned(&event(JID, &load), &own, &jobs).is_none());
     own.change(|jids| {
@@ -38,7 +38,7 @@ fn only_returns_of_own_jobs_are_heard() {
 fn a_return_too_large_for_the_bus_is_looked_up() {
     let dir = tempfile::tempdir().unwrap();
     let jobs = JobLog::new(dir.path(), 86_400, None);
-    let own = Own::default();
+    let own = OwnJobs::default();
     let (jid, id): (Jid, halite_wire::ids::MinionId) =
         (JID.parse().unwrap(), "node1.example".parse().unwrap());
     own.change(|jids| {
@@ -79,9 +79,9 @@ fn what_changes_the_fleet() {
 #[test]
 fn a_full_queue_is_said_at_once() {
     let (tasks, queue) = bounded(1);
-    let hands = Hands {
+    let workers = Workers {
         tasks,
-        own: Own::default(),
+        own: OwnJobs::default(),
         threads: Vec::new(),
     };
     let jid: Jid = JID.parse().unwrap();
@@ -92,16 +92,16 @@ fn a_full_queue_is_said_at_once() {
         arg: Vec::new(),
         minions: vec!["a".into()],
     };
-    assert!(hands.take(Task::Publish(order.clone())).is_none());
-    assert!(hands.own.has(&jid));
+    assert!(workers.take(Task::Publish(order.clone())).is_none());
+    assert!(workers.own.has(&jid));
     assert!(matches!(
-        hands.take(Task::Publish(order)),
+        workers.take(Task::Publish(order)),
         Some(News::Unpublished(..))
     ));
     assert!(
-        matches!(hands.take(Task::Look(jid.clone())), Some(News::Looked(_, found)) if found.is_empty())
+        matches!(workers.take(Task::Look(jid.clone())), Some(News::Looked(_, found)) if found.is_empty())
     );
-    assert!(hands.take(Task::Forget(jid.clone())).is_none());
-    assert!(!hands.own.has(&jid));
+    assert!(workers.take(Task::Forget(jid.clone())).is_none());
+    assert!(!workers.own.has(&jid));
     assert_eq!(queue.len(), 1);
 }

@@ -62,7 +62,7 @@ fn published(client: &mut LocalClient, order: Order) -> News {
         Ok(answer) => answered(order.jid, answer),
         Err(e) => {
             log::warn!("a job of {} could not be published: {e}", order.user);
-            News::Unpublished(order.jid, told(&e))
+            News::Unpublished(order.jid, public_message(&e))
         }
     }
 }
@@ -79,7 +79,7 @@ fn answered(jid: Jid, answer: Published) -> News {
 }
 
 /// The message for a remote caller, which must not reveal anything about this host.
-fn told(error: &ClientError) -> String {
+fn public_message(error: &ClientError) -> String {
     match error {
         ClientError::Refused(_, message) => message.clone(),
         ClientError::NoMaster(_) => "the master does not answer".to_owned(),
