@@ -229,8 +229,8 @@ impl Session {
     /// Wakes `wake` whenever a sign-in changes the keys.
     pub fn wake_on_new_keys(&self, wake: &Waker) {
         let mut listeners = lock(&self.listeners);
-        listeners.retain(WeakWaker::is_there);
-        listeners.push(wake.distant());
+        listeners.retain(WeakWaker::is_alive);
+        listeners.push(wake.downgrade());
     }
 
     /// Signs in, unless another thread has done so since generation `seen` (0: never). `Ok(None)` if the process
