@@ -3,7 +3,7 @@
 use super::super::cmd::{Identity, IdentityGuard, identity};
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
-use super::{about, cached, clean, list_of, no_template, sources, text, trim_output};
+use super::{cached, clean, error_about, list_of, no_template, sources, text, trim_output};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -369,12 +369,12 @@ pub fn is_encrypted(call: &mut Call<'_>) -> Result {
     let mut archive = match open(&cached) {
         Ok(archive) => archive,
         Err(said) if said == "File is not a zip file" => {
-            return Err(about(
+            return Err(error_about(
                 &format!("{} is not a ZIP file", text(call, "name")),
                 &cached,
             ));
         }
-        Err(said) => return Err(about(&said, &cached)),
+        Err(said) => return Err(error_about(&said, &cached)),
     };
     let count = archive.len();
     let mut entries = (0..count).map(|at| archive.by_index_raw(at).map(|e| e.encrypted()));

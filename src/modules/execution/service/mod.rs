@@ -25,7 +25,12 @@ const MASK: &[Arg] = &[req("name"), opt("runtime", NO), opt("root", NIL)];
 pub(super) const MODULE: Module = Module {
     name: "service",
     functions: &[
-        Function::new("start", |c| change::act(c, "start"), "Starts a service.").args(START),
+        Function::new(
+            "start",
+            |c| change::run_action(c, "start"),
+            "Starts a service.",
+        )
+        .args(START),
         Function::new(
             "stop",
             change::stop,
@@ -34,7 +39,7 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("name"), opt("no_block", NIL)]),
         Function::new(
             "restart",
-            |c| change::act(c, "restart"),
+            |c| change::run_action(c, "restart"),
             "Restarts a service.",
         )
         .args(&[
@@ -45,14 +50,14 @@ pub(super) const MODULE: Module = Module {
         ]),
         Function::new(
             "reload",
-            |c| change::act(c, "reload"),
+            |c| change::run_action(c, "reload"),
             "Has a service reload its configuration.",
         )
         .inner("reload_")
         .args(START),
         Function::new(
             "force_reload",
-            |c| change::act(c, "force-reload"),
+            |c| change::run_action(c, "force-reload"),
             "Reloads a service, or restarts it if it cannot reload.",
         )
         .args(&[
