@@ -32,7 +32,8 @@ impl Minion<'_> {
         }
         let criteria = [
             (!target.hosts.is_empty()).then(|| self.matches_host(&target.hosts)),
-            (!target.traits.is_empty()).then(|| target.traits.iter().all(|pair| self.matches_trait(pair))),
+            (!target.traits.is_empty())
+                .then(|| target.traits.iter().all(|pair| self.matches_trait(pair))),
             (!target.query.trim().is_empty())
                 .then(|| Query::parse(&target.query).is_some_and(|q| q.matches(self.traits))),
         ];
@@ -112,7 +113,7 @@ fn parse_term(text: &str) -> Option<((String, Value), &str)> {
     Some(((key.to_owned(), parse_scalar(value)), rest))
 }
 
-fn word<'a>(text: &'a str, others: &str) -> Option<(&'a str, &'a str)> {
+fn parse_word<'a>(text: &'a str, others: &str) -> Option<(&'a str, &'a str)> {
     let foreign = |c: char| !c.is_ascii_alphanumeric() && !others.contains(c);
     let (word, rest) = text.split_at(text.find(foreign).unwrap_or(text.len()));
     (!word.is_empty()).then_some((word, rest))

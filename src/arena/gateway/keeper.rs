@@ -18,7 +18,7 @@ pub(super) fn queue() -> (Sender<Change>, Receiver<Change>) {
 }
 
 /// Queues a change.
-pub(super) fn give(keeper: &Sender<Change>, change: Change) {
+pub(super) fn enqueue(keeper: &Sender<Change>, change: Change) {
     if keeper.send(change).is_err() {
         log::error!("the thread that saves the fleet has stopped; a change is lost");
     }
@@ -54,7 +54,7 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
             }
             continue;
         }
-        match store.keep(&held) {
+        match store.save(&held) {
             Ok(()) => {
                 if failures > 0 {
                     log::info!("the fleet can be saved again");
@@ -94,14 +94,14 @@ fn last_of_each(changes: &mut Vec<Change>) {
     let mut last: Vec<Change> = std::mem::take(changes)
         .into_iter()
         .rev()
-        .filter(|change| seen.insert(of(change)))
+        .filter(|change| seen.insert(subject(change)))
         .collect();
     last.reverse();
     *changes = last;
 }
 
 /// What a change is about: a kind and a uuid.
-fn of(change: &Change) -> (u8, String) {
+fn subject(change: &Change) -> (u8, String) {
     let (kind, uuid) = match change {
         Change::Manager(manager) => (0, &manager.uuid),
         Change::NoManager(uuid) => (0, uuid),
@@ -155,7 +155,7 @@ mod tests {
         let reader = ArenaStore::new(dir.path());
         let worker = std::thread::spawn(move || run(&mut store, &changes));
         for name in ["one", "two"] {
-            give(&give_to, Change::Runtime(Box::new(runtime("a", name))));
+            enqueue(&give_to, Change::Runtime(Box::new(runtime("a", name))));
         }
         // The queue is empty as soon as the changes are held.
         while !give_to.is_empty() {
@@ -174,7 +174,7 @@ mod tests {
         let mut store = ArenaStore::new(dir.path());
         let (give_to, changes) = queue();
         let kept = runtime("a", "rt");
-        give(&give_to, Change::Runtime(Box::new(kept.clone())));
+        enqueue(&give_to, Change::Runtime(Box::new(kept.clone())));
         drop(give_to);
         run(&mut store, &changes);
         assert_eq!(store.load().unwrap().runtimes, [kept]);

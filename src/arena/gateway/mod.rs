@@ -51,7 +51,7 @@ const NAME: &str = "arena";
 /// Messages from the broker that may be queued for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
 /// Size limit of all records of modules, in bytes: a quarter of the memory that a role may use.
-const MAX_OCTETS: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// Reports a key or certificate that cannot be read, or a key that other accounts can read.
 fn fault(config: &MasterConfig) -> Option<String> {
@@ -113,7 +113,7 @@ fn rules(settings: &ArenaGateway, topics: &Topics) -> Rules {
         max_runtimes: settings.max_runtimes,
         max_waiting: settings.max_pending,
         max_modules: settings.max_modules,
-        max_octets: MAX_OCTETS,
+        max_bytes: MAX_BYTES,
         forget_after: settings.forget_after,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::mqtt::MqttSettings;
 use halite_config::ArenaGateway;
-use halite_gateway::key_files::{KeyFileError, File};
+use halite_gateway::key_files::{File, KeyFileError};
 use std::time::Duration;
 
 /// Time between pings of MQTT.

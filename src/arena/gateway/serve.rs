@@ -5,10 +5,10 @@ use super::admission::KeyAdmission;
 use super::events;
 use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
-use super::jobs::{Desk, Jobs, Step, described_fault};
+use super::jobs::{JobContext, JobStep, Jobs, describe_fault};
 use super::keeper;
 use super::output::Output;
-use crate::mqtt::{Heard, Mqtt, Publication, Unsent};
+use crate::mqtt::{Mqtt, MqttEvent, Publication, Unsent};
 use crate::registry::{Change, KeptRuntime};
 use crate::wire::Fault;
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
@@ -38,7 +38,7 @@ pub(super) struct Links<'scope> {
     /// The connection to the broker.
     pub mqtt: Mqtt,
     /// Messages from the broker.
-    pub heard: Receiver<Heard>,
+    pub heard: Receiver<MqttEvent>,
     /// Returns, grains and events to write.
     pub writer: WriteQueue,
     /// Changes of the fleet to save.
@@ -89,7 +89,7 @@ impl Protocol for Server<'_> {
     fn receive(&mut self) -> Result<bool, RoleError> {
         for _ in 0..BATCH {
             match self.links.heard.try_recv() {
-                Ok(item) => self.heard(item),
+                Ok(item) => self.handle_mqtt(item),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Err(thread_ended()),
             }
@@ -100,14 +100,14 @@ impl Protocol for Server<'_> {
     fn master_event(&mut self, event: MasterEvent, now: Clock) {
         match event {
             MasterEvent::Job(order) => {
-                let mut desk = Desk {
+                let mut desk = JobContext {
                     fleet: &mut self.parts.fleet,
                     output: &self.parts.output,
                     up: self.up,
                     now,
                 };
-                let steps = self.parts.jobs.order(&order, &mut desk);
-                self.follow(steps);
+                let steps = self.parts.jobs.run_job(&order, &mut desk);
+                self.run_steps(steps);
             }
             MasterEvent::Key { id, .. } => self.key_changed(&id, now),
         }
@@ -117,12 +117,12 @@ impl Protocol for Server<'_> {
         let dropped = self.links.mqtt.dropped();
         if dropped != self.dropped {
             self.dropped = dropped;
-            self.parts.fleet.deaf(now);
+            self.parts.fleet.messages_lost(now);
         }
         let acts = self.parts.fleet.tick(&mut self.parts.admission, now);
         self.perform(acts);
         let steps = self.parts.jobs.tick(&self.parts.fleet, now);
-        self.follow(steps);
+        self.run_steps(steps);
         if now.is_past(self.wrote_output, OUTPUT) {
             self.wrote_output = now.at;
             self.write_output(now);
@@ -195,27 +195,27 @@ impl<'scope> Server<'scope> {
         server
     }
 
-    fn heard(&mut self, heard: Heard) {
+    fn handle_mqtt(&mut self, heard: MqttEvent) {
         let now = Clock::now();
         let acts = match heard {
-            Heard::Message(message) => {
+            MqttEvent::Message(message) => {
                 self.parts
                     .fleet
-                    .hear(&message, &mut self.parts.admission, now)
+                    .handle_message(&message, &mut self.parts.admission, now)
             }
-            Heard::Up(server) => {
+            MqttEvent::Up(server) => {
                 log::info!("connected to the broker of ARENA, {server}");
                 self.up = true;
                 self.presence_changed = true;
                 self.parts.fleet.connected(true, now)
             }
-            Heard::Down(why) => {
+            MqttEvent::Down(why) => {
                 log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
                 self.up = false;
                 self.presence_changed = true;
                 self.parts.fleet.connected(false, now)
             }
-            Heard::Denied(filter, why) => {
+            MqttEvent::Denied(filter, why) => {
                 log::error!(
                     "the broker of ARENA refuses the subscription {filter:?}: {why}; allow this master to read it"
                 );
@@ -230,7 +230,10 @@ impl<'scope> Server<'scope> {
         if let Ok(id) = id.parse::<MinionId>() {
             self.parts.admission.forget(&id);
         }
-        let acts = self.parts.fleet.decided(id, &mut self.parts.admission, now);
+        let acts = self
+            .parts
+            .fleet
+            .key_decided(id, &mut self.parts.admission, now);
         self.parts.admission.unbar();
         self.perform(acts);
     }
@@ -239,7 +242,7 @@ impl<'scope> Server<'scope> {
     fn recheck(&mut self, now: Clock) {
         let mut out = Vec::new();
         for kept in self.parts.fleet.alive() {
-            if !self.parts.admission.keeps(&kept.runtime.uuid, &kept.id) {
+            if !self.parts.admission.may_stay(&kept.runtime.uuid, &kept.id) {
                 out.push(kept.id.clone());
             }
         }
@@ -249,21 +252,21 @@ impl<'scope> Server<'scope> {
     }
 
     /// Carries out the steps of jobs.
-    fn follow(&mut self, steps: Vec<Step>) {
+    fn run_steps(&mut self, steps: Vec<JobStep>) {
         for step in steps {
             match step {
-                Step::Act(act) => self.perform(vec![act]),
-                Step::Input(input) => {
+                JobStep::Act(act) => self.perform(vec![act]),
+                JobStep::Input(input) => {
                     let mut input = *input;
                     let publications = std::mem::take(&mut input.publications);
                     let sent = publications.into_iter().try_for_each(|one| self.send(one));
                     let step = input.returned(sent.err().map(|e| format!("{e:?}")));
-                    self.follow(vec![step]);
+                    self.run_steps(vec![step]);
                 }
-                Step::Return(id, jid, load) => {
+                JobStep::Return(id, jid, load) => {
                     self.links.writer.push(Task::Return(id, jid, load));
                 }
-                Step::Grains(id, grains) => self.links.writer.push(Task::Grains(id, grains)),
+                JobStep::Grains(id, grains) => self.links.writer.push(Task::Grains(id, grains)),
             }
         }
     }
@@ -274,12 +277,12 @@ impl<'scope> Server<'scope> {
         while let Some(act) = acts.pop_front() {
             match act {
                 Act::Publish(publication) => acts.extend(self.publish(publication)),
-                Act::Keep(change) => keeper::give(&self.links.keeper, change),
-                Act::Tell(event) => {
+                Act::Save(change) => keeper::enqueue(&self.links.keeper, change),
+                Act::Report(event) => {
                     for step in self.happened(event) {
                         match step {
-                            Step::Act(act) => acts.push_back(act),
-                            other => self.follow(vec![other]),
+                            JobStep::Act(act) => acts.push_back(act),
+                            other => self.run_steps(vec![other]),
                         }
                     }
                 }
@@ -317,36 +320,36 @@ impl<'scope> Server<'scope> {
     }
 
     /// Updates events, grains and presence; returns the steps that follow for jobs.
-    fn happened(&mut self, event: FleetEvent) -> Vec<Step> {
+    fn happened(&mut self, event: FleetEvent) -> Vec<JobStep> {
         let now = Instant::now();
         let id = |kept: &KeptRuntime| kept.id.parse::<MinionId>().ok();
         match &event {
             FleetEvent::Arrived(kept) => {
                 self.presence_changed = true;
-                self.keep(kept);
+                self.store_grains(kept);
                 log::info!("the runtime {} of ARENA is connected", kept.id);
-                for (tag, data) in id(kept).iter().flat_map(events::came) {
+                for (tag, data) in id(kept).iter().flat_map(events::start_events) {
                     self.fire(tag, data);
                 }
             }
             FleetEvent::Changed(kept) => {
                 self.presence_changed = true;
-                self.keep(kept);
+                self.store_grains(kept);
             }
             FleetEvent::Left(kept, why) => {
                 self.presence_changed = true;
                 log::info!(
                     "the runtime {} of ARENA has disconnected: {}",
                     kept.id,
-                    super::jobs::gone_words(*why)
+                    super::jobs::gone_reason(*why)
                 );
             }
             FleetEvent::Sent(kept) => self.parts.output.sent(&kept.module.uuid),
             FleetEvent::Ended(kept, _) | FleetEvent::Lost(kept, _) => {
                 self.parts.output.ended(&kept.module.uuid, now);
             }
-            FleetEvent::Output(uuid, stream, octets) => {
-                self.parts.output.heard(uuid, *stream, octets, now);
+            FleetEvent::Output(uuid, stream, bytes) => {
+                self.parts.output.heard(uuid, *stream, bytes, now);
             }
             FleetEvent::Fault(fault) => self.fault(fault),
             _ => {}
@@ -355,7 +358,7 @@ impl<'scope> Server<'scope> {
             // Output of the module must come before its end.
             self.write_output(Clock::now());
         }
-        if let Some((tag, data)) = events::of(&event, &self.parts.fleet) {
+        if let Some((tag, data)) = events::from_fleet_event(&event, &self.parts.fleet) {
             self.fire(tag, data);
         }
         self.parts.jobs.happened(&event, &self.parts.fleet)
@@ -371,7 +374,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    fn keep(&self, kept: &KeptRuntime) {
+    fn store_grains(&self, kept: &KeptRuntime) {
         if let Ok(id) = kept.id.parse() {
             let grains = grains(kept, &self.parts.realm);
             self.links.writer.push(Task::Grains(id, grains));
@@ -384,7 +387,7 @@ impl<'scope> Server<'scope> {
 
     fn fault(&mut self, fault: &Fault) {
         self.faults += 1;
-        let text = described_fault(fault);
+        let text = describe_fault(fault);
         // Log a flood a few times, not a million.
         if self.faults.is_power_of_two() {
             log::warn!(

@@ -1,8 +1,8 @@
 //! The thread of a connection: tries one server after the other.
 
 use super::packets::{Decoder, Frame};
-use super::session::{Limits, Session, quality};
-use super::{GOODBYE, Heard, MqttSettings, Qos, Shared, held, size};
+use super::session::{Limits, Session, to_client_qos};
+use super::{GOODBYE, MqttEvent, MqttSettings, Qos, Shared, held, size};
 use bytes::{Buf, Bytes, BytesMut};
 use halite_transport::attempts::{Attempts, Ended};
 use halite_transport::stream::{CONNECTING, Stream, shorten_error};
@@ -47,7 +47,7 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
             return;
         }
         if let Some(words) = attempts.ended(&server, end) {
-            shared.sink.state(Heard::Down(words));
+            shared.sink.state(MqttEvent::Down(words));
         }
         let pause = attempts.pause(servers.len());
         woken.pause(pause, &|| shared.is_over(), &|| shared.sink.tick());
@@ -76,7 +76,7 @@ impl Shared {
         if count.is_power_of_two() {
             log::warn!("the broker rejects the subscription {filter:?}: {why} ({count} so far)");
         }
-        self.sink.put(Heard::Denied(filter, why.to_owned()));
+        self.sink.put(MqttEvent::Denied(filter, why.to_owned()));
     }
 
     /// Logs and counts a publication that the broker rejects.
@@ -84,9 +84,7 @@ impl Shared {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
             let topic = String::from_utf8_lossy(&publish.topic);
-            log::warn!(
-                "the broker rejects a publication to {topic:?}: {why} ({count} so far)"
-            );
+            log::warn!("the broker rejects a publication to {topic:?}: {why} ({count} so far)");
         }
     }
 }
@@ -100,7 +98,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
         Err(e) => return Ended::Refused(shorten_error(e).to_string()),
     };
     let mut decoder = Decoder::new(settings.max_packet);
-    let greeting = match greet(&mut stream, &mut decoder, settings) {
+    let greeting = match handshake(&mut stream, &mut decoder, settings) {
         Ok(ack) => ack,
         Err(why) => return Ended::Refused(why),
     };
@@ -123,8 +121,8 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     let keep_alive = properties.and_then(|p| p.server_keep_alive.filter(|s| *s > 0));
     let keep_alive = keep_alive.map_or(settings.keep_alive, |s| Duration::from_secs(s.into()));
     let takes = properties.and_then(|p| p.max_packet_size);
-    let largest = takes.map_or(settings.max_packet, |octets| {
-        settings.max_packet.min(octets as usize)
+    let largest = takes.map_or(settings.max_packet, |bytes| {
+        settings.max_packet.min(bytes as usize)
     });
     shared.largest.store(largest, Ordering::Relaxed);
     let mut state = held(&shared.state);
@@ -149,7 +147,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     };
     let end = work.run(woken);
     let up = work.up;
-    work.give_back();
+    work.requeue();
     match end {
         Ok(()) => Ended::Closed,
         Err(why) if up => Ended::Lost(why),
@@ -158,7 +156,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
 }
 
 /// Sends CONNECT and waits for the answer.
-fn greet(
+fn handshake(
     stream: &mut Stream,
     decoder: &mut Decoder,
     settings: &MqttSettings,
@@ -175,7 +173,7 @@ fn greet(
     let will = settings.will.as_ref().map(|will| LastWill {
         topic: Bytes::copy_from_slice(will.topic.as_bytes()),
         message: Bytes::copy_from_slice(&will.payload),
-        qos: quality(will.qos),
+        qos: to_client_qos(will.qos),
         retain: false,
         properties: (!will.properties.is_empty()).then(|| LastWillProperties {
             delay_interval: None,
@@ -195,7 +193,7 @@ fn greet(
     Packet::Connect(connect, will, login)
         .write(&mut out, None)
         .map_err(|e| e.to_string())?;
-    let gone = |why: &str| format!("{why}; perhaps {}", guess(settings));
+    let gone = |why: &str| format!("{why}; perhaps {}", likely_cause(settings));
     let failed = |e: std::io::Error| match e.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer".to_owned(),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => gone(&e.to_string()),
@@ -210,7 +208,7 @@ fn greet(
             return Err(gone("it closed the connection at once"));
         }
         decoder.push(&piece[..read]);
-        if !decoder.greets() {
+        if !decoder.may_be_connack() {
             return Err("it does not speak MQTT 5, or only over TLS".to_owned());
         }
         match decoder.next_frame()? {
@@ -227,7 +225,7 @@ fn greet(
 }
 
 /// The most likely cause if a server closes the connection without a reason.
-fn guess(settings: &MqttSettings) -> &'static str {
+fn likely_cause(settings: &MqttSettings) -> &'static str {
     match (settings.tls, settings.tls_cert.as_os_str().is_empty()) {
         (false, _) => "it only accepts TLS",
         (true, true) => "it requires a client certificate",
@@ -255,16 +253,16 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(&mut self, woken: &Woken) -> Result<(), String> {
         // Data may have arrived together with the CONNACK.
-        self.frames()?;
+        self.handle_frames()?;
         loop {
             if self.is_over() {
-                self.goodbye(woken);
+                self.disconnect(woken);
                 return Ok(());
             }
-            self.follow()?;
-            self.fill()?;
+            self.update_subscriptions()?;
+            self.send_queued()?;
             self.write()?;
-            self.settle();
+            self.update_status();
             let mut wants = PollFlags::empty();
             wants.set(PollFlags::POLLIN, self.may_answer());
             wants.set(PollFlags::POLLOUT, !self.unwritten.is_empty());
@@ -276,7 +274,7 @@ impl Work<'_> {
             woken.wait(Some((&self.stream, wants)), limit)?;
             self.read()?;
             self.shared.sink.tick();
-            self.beat()?;
+            self.check_keep_alive()?;
         }
     }
 
@@ -304,7 +302,7 @@ impl Work<'_> {
     }
 
     /// Updates the subscriptions to those requested.
-    fn follow(&mut self) -> Result<(), String> {
+    fn update_subscriptions(&mut self) -> Result<(), String> {
         if !self.session.may_ask() {
             return Ok(());
         }
@@ -318,14 +316,14 @@ impl Work<'_> {
             changes.push((filter, want));
         }
         drop(state);
-        for packet in self.session.follow(changes) {
+        for packet in self.session.change_filters(changes) {
             self.put(&packet)?;
         }
         Ok(())
     }
 
     /// Sends queued publications, as many as may be in flight.
-    fn fill(&mut self) -> Result<(), String> {
+    fn send_queued(&mut self) -> Result<(), String> {
         while self.unwritten.len() < UNWRITTEN {
             let mut state = held(&self.shared.state);
             let Some(next) = state.lanes.take(|lane| self.session.has_room(lane)) else {
@@ -345,7 +343,7 @@ impl Work<'_> {
     }
 
     /// Reports the connection, and notes whether acknowledgements are outstanding.
-    fn settle(&mut self) {
+    fn update_status(&mut self) {
         let waits = self.session.flying() > 0 || self.session.asked() > 0;
         let mut state = held(&self.shared.state);
         state.busy = waits || !self.unwritten.is_empty();
@@ -353,7 +351,9 @@ impl Work<'_> {
             self.up = true;
             state.up = true;
             drop(state);
-            self.shared.sink.state(Heard::Up(self.server.to_owned()));
+            self.shared
+                .sink
+                .state(MqttEvent::Up(self.server.to_owned()));
         }
     }
 
@@ -391,7 +391,7 @@ impl Work<'_> {
                 Ok(count) => {
                     self.last_heard = Instant::now();
                     self.decoder.push(&piece[..count]);
-                    self.frames()?;
+                    self.handle_frames()?;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.unread = false;
@@ -416,11 +416,11 @@ impl Work<'_> {
     }
 
     /// Handles all complete frames.
-    fn frames(&mut self) -> Result<(), String> {
+    fn handle_frames(&mut self) -> Result<(), String> {
         while let Some(frame) = self.decoder.next_frame()? {
-            let outcome = self.session.heard(frame)?;
+            let outcome = self.session.handle_frame(frame)?;
             if let Some(message) = outcome.message {
-                self.shared.sink.put(Heard::Message(message));
+                self.shared.sink.put(MqttEvent::Message(message));
             }
             if let Some(answer) = outcome.answer {
                 self.put(&answer)?;
@@ -435,7 +435,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn beat(&mut self) -> Result<(), String> {
+    fn check_keep_alive(&mut self) -> Result<(), String> {
         let silent = self.last_heard.elapsed();
         if silent > self.keep_alive * 3 / 2 {
             let what = if self.may_answer() {
@@ -455,7 +455,7 @@ impl Work<'_> {
     }
 
     /// Sends DISCONNECT, so that the will is not published, and waits until the server has read it.
-    fn goodbye(&mut self, woken: &Woken) {
+    fn disconnect(&mut self, woken: &Woken) {
         let end = Instant::now() + GOODBYE / 2;
         let disconnect = Disconnect::new(DisconnectReasonCode::NormalDisconnection);
         if self.put(&Packet::Disconnect(disconnect)).is_err() {
@@ -483,10 +483,10 @@ impl Work<'_> {
     }
 
     /// Puts unacknowledged publications back into the queue.
-    fn give_back(self) {
+    fn requeue(self) {
         let mut state = held(&self.shared.state);
-        for waiting in self.session.unsettled().into_iter().rev() {
-            state.lanes.give_back(waiting);
+        for waiting in self.session.unacknowledged().into_iter().rev() {
+            state.lanes.requeue(waiting);
         }
     }
 }

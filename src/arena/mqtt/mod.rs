@@ -111,7 +111,7 @@ pub struct Publication {
 
 /// An event of a connection.
 #[derive(Clone, Debug)]
-pub enum Heard {
+pub enum MqttEvent {
     /// A message.
     Message(Incoming),
     /// Connected to this server, and the broker has answered all subscriptions.
@@ -135,18 +135,18 @@ pub struct Incoming {
     pub properties: Vec<(String, String)>,
 }
 
-impl ByteLen for Heard {
+impl ByteLen for MqttEvent {
     fn byte_len(&self) -> usize {
         match self {
-            Heard::Message(message) => {
+            MqttEvent::Message(message) => {
                 let texts = message.properties.iter().map(|(name, value)| {
                     // Many short properties take more memory than their text.
                     size_of::<(String, String)>() + name.len() + value.len()
                 });
                 message.topic.len() + message.payload.len() + texts.sum::<usize>()
             }
-            Heard::Up(words) | Heard::Down(words) => words.len(),
-            Heard::Denied(filter, why) => filter.len() + why.len(),
+            MqttEvent::Up(words) | MqttEvent::Down(words) => words.len(),
+            MqttEvent::Denied(filter, why) => filter.len() + why.len(),
         }
     }
 }
@@ -165,7 +165,7 @@ pub enum Unsent {
 /// State shared by the thread and its owner.
 struct Shared {
     settings: MqttSettings,
-    sink: BoundedTx<Heard>,
+    sink: BoundedTx<MqttEvent>,
     state: Mutex<State>,
     /// Size limit of outgoing packets, in bytes.
     largest: AtomicUsize,
@@ -184,7 +184,7 @@ struct State {
     lanes: Lanes,
     /// Whether there is a socket.
     connected: bool,
-    /// Whether [`Heard::Up`] was sent for the current connection.
+    /// Whether [`MqttEvent::Up`] was sent for the current connection.
     up: bool,
     /// Whether acknowledgements are outstanding.
     busy: bool,
@@ -207,12 +207,12 @@ impl Mqtt {
     ///
     /// # Errors
     /// The settings can never work: which one, and why. An unreachable broker is not an error, but reported as
-    /// [`Heard::Down`].
-    pub fn open(settings: &MqttSettings, heard: Sender<Heard>) -> io::Result<Mqtt> {
+    /// [`MqttEvent::Down`].
+    pub fn open(settings: &MqttSettings, heard: Sender<MqttEvent>) -> io::Result<Mqtt> {
         Mqtt::open_hearing(settings, &[], heard)
     }
 
-    /// Like [`Mqtt::open`], with initial subscriptions: the first [`Heard::Up`] is sent after the broker has answered
+    /// Like [`Mqtt::open`], with initial subscriptions: the first [`MqttEvent::Up`] is sent after the broker has answered
     /// them. Each is a filter, and whether to leave out messages published by this connection.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ impl Mqtt {
     pub fn open_hearing(
         settings: &MqttSettings,
         filters: &[(&str, bool)],
-        heard: Sender<Heard>,
+        heard: Sender<MqttEvent>,
     ) -> io::Result<Mqtt> {
         check(settings).map_err(|words| io::Error::new(io::ErrorKind::InvalidInput, words))?;
         if let Some(security) = settings.security() {
@@ -259,7 +259,10 @@ impl Mqtt {
     pub fn subscribe(&self, filter: &str, no_local: bool) {
         if !names::is_filter(filter) {
             let why = "invalid MQTT filter".to_owned();
-            return self.shared.sink.put(Heard::Denied(filter.to_owned(), why));
+            return self
+                .shared
+                .sink
+                .put(MqttEvent::Denied(filter.to_owned(), why));
         }
         // The specification forbids combining the two.
         let no_local = no_local && !filter.starts_with("$share/");
@@ -426,9 +429,7 @@ fn check(settings: &MqttSettings) -> Result<(), String> {
             .iter()
             .flat_map(|(name, value)| [name, value]);
         if !texts.all(|text| names::is_text(text)) {
-            return Err(
-                "a property of the last will has characters that brokers reject".into(),
-            );
+            return Err("a property of the last will has characters that brokers reject".into());
         }
         if will.payload.len() > LONGEST_TEXT {
             return Err(format!("the last will has more than {LONGEST_TEXT} bytes"));
@@ -444,7 +445,7 @@ fn packet(what: Publication) -> Publish {
     });
     Publish::new(
         what.topic,
-        session::quality(what.qos),
+        session::to_client_qos(what.qos),
         what.payload,
         properties,
     )

@@ -15,7 +15,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tables::Trouble;
+use tables::RegistryError;
 
 /// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -108,7 +108,7 @@ impl ArenaStore {
         self.read().map_err(|e| self.described(e))
     }
 
-    fn read(&self) -> Result<Snapshot, Trouble> {
+    fn read(&self) -> Result<Snapshot, RegistryError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(PATIENCE)?;
@@ -132,20 +132,20 @@ impl ArenaStore {
         }
         match self.open_and_read() {
             Ok(snapshot) => Ok(snapshot),
-            Err(trouble) if trouble.is_damage() => {
+            Err(error) if error.is_damage() => {
                 let aside = self.move_aside()?;
                 log::error!(
-                    "{}: {trouble}; it was moved to {}, and the gateway for ARENA starts without records",
+                    "{}: {error}; it was moved to {}, and the gateway for ARENA starts without records",
                     self.path.display(),
                     aside.display()
                 );
                 self.open_and_read().map_err(|e| self.described(e))
             }
-            Err(trouble) => Err(self.described(trouble)),
+            Err(error) => Err(self.described(error)),
         }
     }
 
-    fn open_and_read(&mut self) -> Result<Snapshot, Trouble> {
+    fn open_and_read(&mut self) -> Result<Snapshot, RegistryError> {
         self.connection = None;
         let mut connection = self.connect()?;
         let transaction = connection.transaction()?;
@@ -156,9 +156,9 @@ impl ArenaStore {
         Ok(snapshot)
     }
 
-    fn connect(&self) -> Result<Connection, Trouble> {
+    fn connect(&self) -> Result<Connection, RegistryError> {
         match write_new(&self.path, b"", 0o600) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Trouble::Io(e)),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(RegistryError::Io(e)),
             // SQLite gives the log beside it the same mode.
             _ => std::fs::set_permissions(&self.path, PermissionsExt::from_mode(0o600))?,
         }
@@ -203,7 +203,7 @@ impl ArenaStore {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep(&mut self, changes: &[Change]) -> io::Result<()> {
+    pub fn save(&mut self, changes: &[Change]) -> io::Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -213,16 +213,16 @@ impl ArenaStore {
         let Some(connection) = &mut self.connection else {
             return Err(io::Error::other("the registry is not open"));
         };
-        let kept = tables::keep(connection, changes);
-        kept.map_err(|trouble| {
+        let kept = tables::save(connection, changes);
+        kept.map_err(|error| {
             // The next attempt opens the file again.
             self.connection = None;
-            self.described(trouble)
+            self.described(error)
         })
     }
 
-    fn described(&self, trouble: Trouble) -> io::Error {
-        io::Error::other(format!("{}: {trouble}", self.path.display()))
+    fn described(&self, error: RegistryError) -> io::Error {
+        io::Error::other(format!("{}: {error}", self.path.display()))
     }
 }
 

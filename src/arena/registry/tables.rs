@@ -22,7 +22,7 @@ CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT RO
 
 /// Why the file cannot be used.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum RegistryError {
     /// It cannot be accessed.
     Io(io::Error),
     /// An error from SQLite.
@@ -31,13 +31,13 @@ pub(super) enum Trouble {
     Version(i64),
 }
 
-impl Trouble {
+impl RegistryError {
     /// Whether the file itself is damaged, so that a new one would help.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             // A newer version of halite can use it; the operator who downgraded decides.
-            Trouble::Io(_) | Trouble::Version(_) => false,
-            Trouble::Sql(e) => match e.sqlite_error_code() {
+            RegistryError::Io(_) | RegistryError::Version(_) => false,
+            RegistryError::Sql(e) => match e.sqlite_error_code() {
                 Some(code) => matches!(
                     code,
                     ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
@@ -49,12 +49,12 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Trouble::Io(e) => e.fmt(f),
-            Trouble::Sql(e) => e.fmt(f),
-            Trouble::Version(version) => write!(
+            RegistryError::Io(e) => e.fmt(f),
+            RegistryError::Sql(e) => e.fmt(f),
+            RegistryError::Version(version) => write!(
                 f,
                 "its tables are of version {version}, and this halite knows version {VERSION}: use the halite that wrote it, \
                  or move the file away, and runtimes are found again by their keepalives"
@@ -63,33 +63,33 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl From<rusqlite::Error> for Trouble {
-    fn from(e: rusqlite::Error) -> Trouble {
-        Trouble::Sql(e)
+impl From<rusqlite::Error> for RegistryError {
+    fn from(e: rusqlite::Error) -> RegistryError {
+        RegistryError::Sql(e)
     }
 }
 
-impl From<io::Error> for Trouble {
-    fn from(e: io::Error) -> Trouble {
-        Trouble::Io(e)
+impl From<io::Error> for RegistryError {
+    fn from(e: io::Error) -> RegistryError {
+        RegistryError::Io(e)
     }
 }
 
 /// The version of a file's tables; 0 if there are none.
-pub(super) fn version(connection: &Connection) -> Result<i64, Trouble> {
+pub(super) fn version(connection: &Connection) -> Result<i64, RegistryError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
 /// Checks that the tables have the version supported here.
-pub(super) fn check(connection: &Connection) -> Result<(), Trouble> {
+pub(super) fn check(connection: &Connection) -> Result<(), RegistryError> {
     match version(connection)? {
         VERSION => Ok(()),
-        other => Err(Trouble::Version(other)),
+        other => Err(RegistryError::Version(other)),
     }
 }
 
 /// Creates the tables in a new file.
-pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
+pub(super) fn make(transaction: &Transaction) -> Result<(), RegistryError> {
     if version(transaction)? == 0 {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
@@ -99,7 +99,7 @@ pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
 
 /// Reads all tables. A row that cannot be read is left in place and logged: runtimes and their modules are found again
 /// by keepalives.
-pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
+pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, RegistryError> {
     let mut snapshot = Snapshot::default();
     let mut unread = Unread::default();
     let mut statement = transaction.prepare("SELECT uuid, record FROM managers ORDER BY uuid")?;
@@ -195,7 +195,7 @@ fn module(row: &Row) -> Option<KeptModule> {
 }
 
 /// Writes changes in one transaction.
-pub(super) fn keep(connection: &mut Connection, changes: &[Change]) -> Result<(), Trouble> {
+pub(super) fn save(connection: &mut Connection, changes: &[Change]) -> Result<(), RegistryError> {
     let transaction = connection.transaction()?;
     for change in changes {
         match change {
@@ -217,7 +217,7 @@ pub(super) fn keep(connection: &mut Connection, changes: &[Change]) -> Result<()
     Ok(transaction.commit()?)
 }
 
-fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), Trouble> {
+fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), RegistryError> {
     let sql = "INSERT OR REPLACE INTO managers (uuid, record) VALUES (?1, ?2)";
     let mut statement = transaction.prepare_cached(sql)?;
     statement.execute(params![
@@ -227,7 +227,7 @@ fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), Troub
     Ok(())
 }
 
-fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), Trouble> {
+fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), RegistryError> {
     let sql = "INSERT OR REPLACE INTO runtimes (uuid, record, id, heard, memory, speaks, older)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let mut statement = transaction.prepare_cached(sql)?;
@@ -243,7 +243,7 @@ fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), Trou
     Ok(())
 }
 
-fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Trouble> {
+fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), RegistryError> {
     let module = &kept.module;
     let sql = "INSERT OR REPLACE INTO modules (uuid, record, number, runtime, created, is_foreign)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -264,7 +264,7 @@ fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Troubl
     Ok(())
 }
 
-fn remove(transaction: &Transaction, sql: &str, uuid: &Uuid) -> Result<(), Trouble> {
+fn remove(transaction: &Transaction, sql: &str, uuid: &Uuid) -> Result<(), RegistryError> {
     transaction.prepare_cached(sql)?.execute([uuid.as_str()])?;
     Ok(())
 }

@@ -68,7 +68,7 @@ impl KeptModule {
 
 impl KeptRuntime {
     /// The runtime with what this master knows about it; without `platform` and `metadata`, which are in its grains.
-    pub fn told(&self) -> Map {
+    pub fn summary(&self) -> Map {
         let runtime = &self.runtime;
         halite_wire::map! {
             "id" => self.id.as_str(), "uuid" => runtime.uuid.as_str(), "name" => runtime.name.as_str(),

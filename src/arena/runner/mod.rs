@@ -123,7 +123,7 @@ fn runtimes(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError
     let known = Known::of(&snapshot);
     let mut out = Map::new();
     for kept in known.shown() {
-        let mut told = kept.told();
+        let mut told = kept.summary();
         told.remove("id");
         told.set("modules", known.count(kept));
         out.set(kept.id.as_str(), told);

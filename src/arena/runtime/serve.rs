@@ -1,13 +1,13 @@
-//! The loop of a runtime: handles messages, news of modules, and timers.
+//! The loop of a runtime: handles messages, events of modules, and timers.
 
-use super::board::{Board, Broker, News, Streams};
+use super::board::{Board, Broker, ModuleEvent, Streams};
 use super::engine::{Engine, Limits};
 use super::files::{Fetcher, Salt, Sources};
 use super::identity::{Identities, host, platform};
 use super::launcher::Launcher;
-use super::session::{Act, Offer, Session, Terms, Who};
+use super::session::{Act, Offer, Registrant, Session, SessionConfig};
 use crate::choice::offers;
-use crate::mqtt::{Heard, Mqtt, MqttSettings, Publication, Unsent};
+use crate::mqtt::{Mqtt, MqttEvent, MqttSettings, Publication, Unsent};
 use crate::wire::{Json, MAX_MESSAGE, Uuid};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use halite_channel::interrupt::Stop;
@@ -20,14 +20,14 @@ use std::io::{self, Read};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Messages and news that may be queued for the loop.
+/// Messages and events that may be queued for the loop.
 const QUEUE: usize = 10_000;
 /// Publications that may be queued for sending.
 const WAITING: usize = 10_000;
 /// Publications queued before modules have to wait.
 const MODULES_WAITING: usize = 2000;
 /// Their size in bytes.
-const MODULES_OCTETS: usize = 4 << 20;
+const MODULES_BYTES: usize = 4 << 20;
 /// Size limit of a packet without its payload, in bytes.
 const HEAD: usize = 16 << 10;
 /// How soon a message that had no room is retried.
@@ -38,9 +38,9 @@ const LOOK: Duration = Duration::from_millis(10);
 const LOOPBACK: &str = "loopback";
 
 /// The connection, while there is one: modules may outlive it by a moment.
-struct Line(RwLock<Option<Mqtt>>);
+struct BrokerConnection(RwLock<Option<Mqtt>>);
 
-impl Line {
+impl BrokerConnection {
     fn with<T>(&self, otherwise: T, work: impl FnOnce(&Mqtt) -> T) -> T {
         let mqtt = self.0.read().unwrap_or_else(PoisonError::into_inner);
         mqtt.as_ref().map_or(otherwise, work)
@@ -57,11 +57,11 @@ impl Line {
     }
 }
 
-impl Broker for Line {
-    fn has_room(&self, octets: usize) -> bool {
+impl Broker for BrokerConnection {
+    fn has_room(&self, bytes: usize) -> bool {
         let (count, waiting) = self.with((MODULES_WAITING, 0), Mqtt::waiting);
         // If nothing is queued, a message of any size fits.
-        let fits = waiting == 0 || waiting.saturating_add(octets) <= MODULES_OCTETS;
+        let fits = waiting == 0 || waiting.saturating_add(bytes) <= MODULES_BYTES;
         count < MODULES_WAITING && fits
     }
 
@@ -88,14 +88,17 @@ pub fn run(
     stop: &StopFlag,
     service: &mut Service,
 ) -> io::Result<()> {
-    let terms = terms(config, &**engine)?;
-    let (topics, limits) = (terms.topics.clone(), largest(&terms.offers));
-    let client = terms
+    let session_config = session_config(config, &**engine)?;
+    let (topics, limits) = (
+        session_config.topics.clone(),
+        largest(&session_config.offers),
+    );
+    let client = session_config
         .manager
         .as_ref()
-        .or(terms.offers.first().map(|o| &o.who));
+        .or(session_config.offers.first().map(|o| &o.who));
     let client = client.map(|who| format!("halite-{}", who.uuid));
-    let mut session = Session::new(terms, Box::new(random_uuid));
+    let mut session = Session::new(session_config, Box::new(random_uuid));
     let mut settings = settings(config, limits);
     if settings.client_id.is_empty() {
         settings.client_id = client.unwrap_or_default();
@@ -105,36 +108,43 @@ pub fn run(
     let filters = session.filters();
     let filters: Vec<(&str, bool)> = filters.iter().map(|f| (f.as_str(), true)).collect();
     let mqtt = Mqtt::open_hearing(&settings, &filters, sender)?;
-    let line = Arc::new(Line(RwLock::new(Some(mqtt))));
-    let (told, news) = bounded(QUEUE);
+    let connection = Arc::new(BrokerConnection(RwLock::new(Some(mqtt))));
+    let (told, events) = bounded(QUEUE);
     let streams = match (config.streams.as_str(), config.topics.as_str()) {
         ("io", _) | (_, "scene") => Streams::Each,
         _ => Streams::One,
     };
-    let board = Arc::new(Board::new(topics, streams, line.clone(), told.clone()));
+    let board = Arc::new(Board::new(
+        topics,
+        streams,
+        connection.clone(),
+        told.clone(),
+    ));
     let fetcher = fetcher(config, stop)?;
     let launcher = Launcher::new(engine.clone(), board.clone(), fetcher, told)?;
     let mut work = Loop {
         session,
         board,
         launcher,
-        line: line.clone(),
-        owed: VecDeque::new(),
+        connection: connection.clone(),
+        outgoing: VecDeque::new(),
         lost: 0,
         dropped: 0,
         denied: 0,
         over: false,
     };
     let stopped = stopped(stop)?;
-    let served = work.serve(&heard, &news, &stopped, service);
+    let served = work.serve(&heard, &events, &stopped, service);
     let patience = Duration::from_secs(config.stop_timeout);
     service.status("saying goodbye");
     let said = work.farewell(Instant::now() + patience);
     drop(work);
-    match line.take() {
+    match connection.take() {
         Some(mqtt) if said => mqtt.close(patience),
         Some(mqtt) => {
-            log::warn!("not all messages could be sent; the broker will announce that the runtime is gone");
+            log::warn!(
+                "not all messages could be sent; the broker will announce that the runtime is gone"
+            );
             // No DISCONNECT is sent, so that the broker publishes the will. The connection is closed when the process
             // exits, which is now.
             std::mem::forget(mqtt);
@@ -148,9 +158,9 @@ struct Loop {
     session: Session,
     board: Arc<Board>,
     launcher: Launcher,
-    line: Arc<Line>,
+    connection: Arc<BrokerConnection>,
     /// Messages that must be sent and had no room yet.
-    owed: VecDeque<Publication>,
+    outgoing: VecDeque<Publication>,
     lost: u64,
     /// Dropped messages that were reported.
     dropped: u64,
@@ -162,15 +172,15 @@ struct Loop {
 impl Loop {
     fn serve(
         &mut self,
-        heard: &Receiver<Heard>,
-        news: &Receiver<News>,
+        heard: &Receiver<MqttEvent>,
+        events: &Receiver<ModuleEvent>,
         stopped: &Receiver<()>,
         service: &mut Service,
     ) -> io::Result<()> {
         let mut stopped = stopped.clone();
         while !self.over {
             let due = self.session.due();
-            let retry = (!self.owed.is_empty()).then(|| Instant::now() + AGAIN);
+            let retry = (!self.outgoing.is_empty()).then(|| Instant::now() + AGAIN);
             let first = due.into_iter().chain(retry).min();
             let wait = first.map(|at| at.saturating_duration_since(Instant::now()));
             let timer = match service.at_most(wait) {
@@ -179,12 +189,12 @@ impl Loop {
             };
             select! {
                 recv(heard) -> what => match what {
-                    Ok(what) => self.heard(what, service),
+                    Ok(what) => self.handle_mqtt(what, service),
                     Err(_) => return Err(io::Error::other("the thread of the connection has stopped")),
                 },
-                recv(news) -> what => {
+                recv(events) -> what => {
                     if let Ok(what) = what {
-                        self.news(what);
+                        self.handle_module_event(what);
                     }
                 },
                 recv(stopped) -> _ => {
@@ -200,7 +210,7 @@ impl Loop {
             let figures = |uuid: &Uuid| self.board.figures(uuid);
             let acts = self.session.tick(Instant::now(), &figures);
             self.act(acts);
-            self.pay();
+            self.send_queued();
             self.count();
             service.beat(true);
         }
@@ -209,32 +219,34 @@ impl Loop {
 
     /// Reports incoming messages that were dropped: a few times, not a million.
     fn count(&mut self) {
-        let dropped = self.line.with(0, Mqtt::dropped);
+        let dropped = self.connection.with(0, Mqtt::dropped);
         if dropped >= self.dropped.saturating_mul(2).max(1) {
             self.dropped = dropped;
-            log::warn!("{dropped} messages arrived faster than they could be processed and were dropped");
+            log::warn!(
+                "{dropped} messages arrived faster than they could be processed and were dropped"
+            );
         }
     }
 
-    fn heard(&mut self, what: Heard, service: &mut Service) {
+    fn handle_mqtt(&mut self, what: MqttEvent, service: &mut Service) {
         match what {
-            Heard::Message(message) => {
-                self.board.heard(&message.topic, &message.payload);
-                let acts = self.session.hear(&message, Instant::now());
+            MqttEvent::Message(message) => {
+                self.board.deliver(&message.topic, &message.payload);
+                let acts = self.session.handle_message(&message, Instant::now());
                 self.act(acts);
             }
-            Heard::Up(server) => {
+            MqttEvent::Up(server) => {
                 log::info!("connected to {server}");
                 service.status(&format!("connected to {server}"));
                 let acts = self.session.up(Instant::now());
                 self.act(acts);
             }
-            Heard::Down(why) => {
+            MqttEvent::Down(why) => {
                 log::warn!("not connected to a broker: {why}");
                 service.status("not connected to a broker");
                 self.session.down();
             }
-            Heard::Denied(filter, why) => {
+            MqttEvent::Denied(filter, why) => {
                 // Modules open as many topics as they like.
                 self.denied += 1;
                 if self.denied.is_power_of_two() {
@@ -248,11 +260,13 @@ impl Loop {
         }
     }
 
-    fn news(&mut self, news: News) {
+    fn handle_module_event(&mut self, event: ModuleEvent) {
         let now = Instant::now();
-        let acts = match news {
-            News::Launched(uuid, serial, how) => self.session.launched(&uuid, serial, how, now),
-            News::Ended(uuid, end) => self.session.ended(&uuid, &end, now),
+        let acts = match event {
+            ModuleEvent::Launched(uuid, serial, how) => {
+                self.session.launched(&uuid, serial, how, now)
+            }
+            ModuleEvent::Ended(uuid, end) => self.session.ended(&uuid, &end, now),
         };
         self.act(acts);
     }
@@ -260,18 +274,18 @@ impl Loop {
     fn act(&mut self, acts: Vec<Act>) {
         for act in acts {
             match act {
-                Act::Publish(publication) => self.owe(publication),
+                Act::Publish(publication) => self.queue_message(publication),
                 Act::Launch(launch) => {
                     let (uuid, serial) = (launch.spec.uuid.clone(), launch.serial);
                     if !self.launcher.order(*launch) {
                         let why = Err("too many modules are waiting to be fetched".to_owned());
-                        self.news(News::Launched(uuid, serial, why));
+                        self.handle_module_event(ModuleEvent::Launched(uuid, serial, why));
                     }
                 }
                 Act::Cancel(uuid, serial) => {
                     if self.launcher.cancel(serial) {
                         let why = Err("it is no longer wanted".to_owned());
-                        self.news(News::Launched(uuid, serial, why));
+                        self.handle_module_event(ModuleEvent::Launched(uuid, serial, why));
                     }
                 }
                 Act::Stop(module) => {
@@ -286,24 +300,27 @@ impl Loop {
 
     /// Queues a message that must be sent. The limit is only reached by a flood of invalid requests while nothing can
     /// be sent.
-    fn owe(&mut self, publication: Publication) {
-        if self.owed.len() < WAITING {
-            self.owed.push_back(publication);
+    fn queue_message(&mut self, publication: Publication) {
+        if self.outgoing.len() < WAITING {
+            self.outgoing.push_back(publication);
         } else {
             self.lost += 1;
             if self.lost.is_power_of_two() {
-                log::error!("{} messages were dropped because the queue was full", self.lost);
+                log::error!(
+                    "{} messages were dropped because the queue was full",
+                    self.lost
+                );
             }
         }
-        self.pay();
+        self.send_queued();
     }
 
     /// Sends the queued messages until the broker has acknowledged all of them. `false` if that was not done by
     /// `until`.
     fn farewell(&mut self, until: Instant) -> bool {
         loop {
-            self.pay();
-            if self.owed.is_empty() && self.line.with(false, Mqtt::settled) {
+            self.send_queued();
+            if self.outgoing.is_empty() && self.connection.with(false, Mqtt::settled) {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -315,9 +332,9 @@ impl Loop {
     }
 
     /// Sends queued messages, as far as there is room.
-    fn pay(&mut self) {
-        while let Some(publication) = self.owed.front() {
-            match self.line.publish_first(publication.clone()) {
+    fn send_queued(&mut self) {
+        while let Some(publication) = self.outgoing.front() {
+            match self.connection.publish_first(publication.clone()) {
                 Err(Unsent::Full) => return,
                 Err(why) => {
                     let topic = &publication.topic;
@@ -325,7 +342,7 @@ impl Loop {
                 }
                 Ok(()) => {}
             }
-            self.owed.pop_front();
+            self.outgoing.pop_front();
         }
     }
 }
@@ -340,8 +357,8 @@ fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            let mut octet = [0];
-            while signals.read(&mut octet).is_ok_and(|count| count > 0) {
+            let mut byte = [0];
+            while signals.read(&mut byte).is_ok_and(|count| count > 0) {
                 let _ = sender.try_send(());
             }
         })?;
@@ -349,15 +366,15 @@ fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
 }
 
 /// What the session is about.
-fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
+fn session_config(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<SessionConfig> {
     let bad = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-    let there = there(engine);
+    let available = available_apis(engine);
     let mut identities = Identities::open(&config.cachedir)
         .map_err(|e| io::Error::new(e.kind(), format!("cachedir: {e}")))?;
     let mut offered = Vec::new();
     for runtime in config.offered() {
-        if let Some(api) = runtime.apis.iter().find(|api| !offers(&there, api)) {
-            let words = there.join(", ");
+        if let Some(api) = runtime.apis.iter().find(|api| !offers(&available, api)) {
+            let words = available.join(", ");
             return Err(bad(format!(
                 "apis: {api:?} is not available; available are {words}"
             )));
@@ -367,13 +384,13 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
             None => identities.of(&runtime.name)?,
         };
         offered.push(Offer {
-            who: Who {
+            who: Registrant {
                 uuid,
                 name: runtime.name,
             },
             max_modules: runtime.max_modules,
             apis: if runtime.apis.is_empty() {
-                there.clone()
+                available.clone()
             } else {
                 runtime.apis
             },
@@ -381,7 +398,7 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
         });
     }
     let manager = if config.is_manager() {
-        Some(Who {
+        Some(Registrant {
             uuid: match config.uuid.parse() {
                 Ok(uuid) => uuid,
                 Err(_) => identities.of(&format!("manager {}", config.name))?,
@@ -397,7 +414,7 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
         metadata.extend(own.as_object().cloned().unwrap_or_default());
     }
     let lower = |host: &String| host.to_ascii_lowercase();
-    Ok(Terms {
+    Ok(SessionConfig {
         topics: config.topics().map_err(|e| bad(e.to_string()))?,
         confirmed: config.topics != "scene",
         manager,
@@ -416,7 +433,7 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
 }
 
 /// All available apis.
-fn there(engine: &dyn Engine) -> Vec<String> {
+fn available_apis(engine: &dyn Engine) -> Vec<String> {
     let all = engine.apis().iter().copied().chain([LOOPBACK]);
     all.map(str::to_owned).collect()
 }
@@ -487,19 +504,19 @@ mod tests {
     use halite_wire::map;
     use std::path::Path;
 
-    fn line() -> Line {
+    fn connection() -> BrokerConnection {
         // Nobody is connected, so everything is queued.
         let options = map! {"servers" => vec!["127.0.0.1:1".to_owned()]};
         let config = RuntimeConfig::from_map(options, Path::new("/nonexistent")).unwrap();
         let (heard, _) = bounded(QUEUE);
         let mqtt = Mqtt::open(&settings(&config, 1 << 20), heard).unwrap();
-        Line(RwLock::new(Some(mqtt)))
+        BrokerConnection(RwLock::new(Some(mqtt)))
     }
 
-    fn said(octets: usize) -> Publication {
+    fn said(bytes: usize) -> Publication {
         Publication {
             topic: "home/light".to_owned(),
-            payload: vec![0; octets],
+            payload: vec![0; bytes],
             qos: Qos::One,
             properties: Vec::new(),
         }
@@ -507,15 +524,15 @@ mod tests {
 
     #[test]
     fn modules_have_a_part_of_what_may_wait() {
-        let many = line();
+        let many = connection();
         for _ in 0..MODULES_WAITING {
             assert!(many.has_room(1));
             many.publish(said(1)).unwrap();
         }
         assert!(!many.has_room(1));
         assert_eq!(many.publish_first(said(1)), Ok(()));
-        let large = line();
-        assert!(large.has_room(2 * MODULES_OCTETS));
+        let large = connection();
+        assert!(large.has_room(2 * MODULES_BYTES));
         for _ in 0..4 {
             assert!(large.has_room(1 << 20));
             large.publish(said(1 << 20)).unwrap();

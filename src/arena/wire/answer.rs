@@ -49,19 +49,19 @@ impl Answer {
     /// Seconds between keepalives set by a confirmation: the draft's field, or that of the record; [`KEEPALIVE`] if
     /// neither is present. 0 turns keepalives off.
     pub fn keepalive(&self) -> u64 {
-        let told = self.told("ka_interval_sec");
+        let told = self.field("ka_interval_sec");
         told.and_then(super::fields::whole).unwrap_or(KEEPALIVE)
     }
 
     /// A field of the draft, or else that of the record.
-    fn told(&self, key: &str) -> Option<&Json> {
+    fn field(&self, key: &str) -> Option<&Json> {
         let record = self.data.get("details").and_then(|record| record.get(key));
         self.data.get(key).filter(|v| !v.is_null()).or(record)
     }
 
     /// The uuid that it is about, if it has one: the draft's field, or that of the record.
     pub fn uuid(&self) -> Option<&str> {
-        self.told("uuid").and_then(Json::as_str)
+        self.field("uuid").and_then(Json::as_str)
     }
 
     /// Why a request failed, as readable text; empty if it did not fail or has no reason.

@@ -15,11 +15,11 @@ const RECORD: usize = 512;
 impl Runtime {
     /// Its size in bytes.
     pub fn byte_len(&self) -> usize {
-        RECORD + self.name.len() + self.kind.len() + texts(&self.apis) + self.free()
+        RECORD + self.name.len() + self.kind.len() + texts(&self.apis) + self.free_len()
     }
 
     /// Size of the fields that a runtime may fill freely, in bytes.
-    pub(super) fn free(&self) -> usize {
+    pub(super) fn free_len(&self) -> usize {
         json(&self.platform) + json(&self.metadata) + object(&self.extra)
     }
 }
@@ -27,12 +27,12 @@ impl Runtime {
 impl ModuleRequest {
     /// Its size in bytes.
     pub fn byte_len(&self) -> usize {
-        RECORD + self.name.len() + self.file.len() + texts(&self.apis) + self.free()
+        RECORD + self.name.len() + self.file.len() + texts(&self.apis) + self.free_len()
     }
 
     /// Size of the fields that a request may fill freely, in bytes.
-    pub(super) fn free(&self) -> usize {
-        free(
+    pub(super) fn free_len(&self) -> usize {
+        free_len(
             &self.argv,
             &self.env,
             &self.args,
@@ -46,7 +46,7 @@ impl Module {
     /// Its size in bytes.
     pub fn byte_len(&self) -> usize {
         let named = self.name.len() + self.file.len() + texts(&self.apis);
-        let free = free(
+        let free = free_len(
             &self.argv,
             &self.env,
             &self.args,
@@ -58,7 +58,13 @@ impl Module {
 }
 
 /// Size of a module's arguments, environment and other fields, in bytes.
-fn free(argv: &[String], env: &[String], args: &Object, all: &[Channel], extra: &Object) -> usize {
+fn free_len(
+    argv: &[String],
+    env: &[String],
+    args: &Object,
+    all: &[Channel],
+    extra: &Object,
+) -> usize {
     texts(argv) + texts(env) + object(args) + channels(all) + object(extra)
 }
 

@@ -27,14 +27,14 @@ impl Channel {
         let path = fields.text("path", SHORT)?;
         let path = path.ok_or_else(|| fields.missing("path"))?;
         let path = plain(&path).parse().map_err(|_| fields.bad("path"))?;
-        let mode = fields.needed("mode")?;
+        let mode = fields.required("mode")?;
         let topic: Option<Topic> = fields.parsed("topic")?;
         let missing = fields.missing("topic");
         let extra = fields.rest();
         let topic = match (topic, extra.get("params")) {
             (Some(topic), _) => topic,
             (None, Some(params)) => {
-                Fields::new(params.clone(), format!("{at}/params"))?.needed("topic")?
+                Fields::new(params.clone(), format!("{at}/params"))?.required("topic")?
             }
             (None, None) => return Err(missing),
         };

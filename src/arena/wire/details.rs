@@ -25,7 +25,7 @@ impl Manager {
     pub fn from_json(data: Json) -> Result<Manager, Box<Fault>> {
         let mut fields = Fields::new(data, "data")?;
         Ok(Manager {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields
                 .text("name", SHORT)?
                 .unwrap_or_else(|| "manager".into()),
@@ -64,7 +64,7 @@ impl Runtime {
         fields.take("type");
         let most = fields.whole("max_nmodules")?.unwrap_or(0);
         let runtime = Runtime {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields
                 .text("name", SHORT)?
                 .unwrap_or_else(|| "runtime".into()),
@@ -80,14 +80,12 @@ impl Runtime {
             state: fields.parsed("status")?.unwrap_or(RuntimeState::Alive),
             extra: fields.rest(),
         };
-        if runtime.free() <= MAX_RUNTIME {
+        if runtime.free_len() <= MAX_RUNTIME {
             Ok(runtime)
         } else {
             Err(fault(
                 Trouble::TooMany,
-                format!(
-                    "data: {MAX_RUNTIME} bytes of platform, metadata and other fields at most"
-                ),
+                format!("data: {MAX_RUNTIME} bytes of platform, metadata and other fields at most"),
             ))
         }
     }
@@ -131,7 +129,7 @@ impl Module {
         fields.take("type");
         let call = Call::read(&mut fields)?;
         Ok(Module {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields
                 .text("name", SHORT)?
                 .unwrap_or_else(|| "module".into()),

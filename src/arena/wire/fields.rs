@@ -23,7 +23,7 @@ pub(super) fn fault(trouble: Trouble, path: impl Into<String>) -> Box<Fault> {
 /// # Errors
 /// It is not JSON, or over a limit.
 pub(super) fn json(text: &[u8]) -> Read<Json> {
-    if deeper(text, MAX_DEPTH) {
+    if nested_deeper(text, MAX_DEPTH) {
         let why = format!("nested more than {MAX_DEPTH} deep");
         return Err(fault(Trouble::NotJson, why));
     }
@@ -31,10 +31,10 @@ pub(super) fn json(text: &[u8]) -> Read<Json> {
 }
 
 /// Whether brackets outside of strings are nested more deeply than `limit`; stops there.
-fn deeper(text: &[u8], limit: usize) -> bool {
+fn nested_deeper(text: &[u8], limit: usize) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
-    for octet in text {
-        match (quoted, *octet) {
+    for byte in text {
+        match (quoted, *byte) {
             (true, _) if escaped => escaped = false,
             (true, b'\\') => escaped = true,
             (true, b'"') => quoted = false,
@@ -142,7 +142,7 @@ impl Fields {
     }
 
     /// Takes a required field.
-    pub(super) fn needed<T: FromStr>(&mut self, key: &'static str) -> Read<T> {
+    pub(super) fn required<T: FromStr>(&mut self, key: &'static str) -> Read<T> {
         self.parsed(key)?.ok_or_else(|| self.missing(key))
     }
 

@@ -12,7 +12,7 @@ const MAX_CHILDREN: usize = 4096;
 /// Limit of modules per `create_batch`.
 const MAX_BATCH: usize = 256;
 /// Characters of an unknown action or type that an error repeats.
-const TOLD: usize = 64;
+const MAX_ECHOED: usize = 64;
 
 impl Message {
     /// Parses a message. One pair of single quotes around it is allowed (reference, section 4).
@@ -68,8 +68,8 @@ impl Body {
         let action = fields.text("action", usize::MAX)?;
         let data = fields.take("data");
         let refused = |action: &str| {
-            let told = |word: &str| Json::from(word.chars().take(TOLD).collect::<String>());
-            let pair = Json::from(vec![told(action), told(&kind)]);
+            let echoed = |word: &str| Json::from(word.chars().take(MAX_ECHOED).collect::<String>());
+            let pair = Json::from(vec![echoed(action), echoed(&kind)]);
             Box::new(Fault::new(Trouble::BadAction, pair))
         };
         match (kind.as_str(), action.as_deref()) {
@@ -86,7 +86,7 @@ impl Body {
             }
             ("req" | "arts_req", None) => Err(fields.missing("action")),
             ("resp" | "arts_resp" | "orch_resp" | "runtime_resp", action) => {
-                let action = action.map(|a| a.chars().take(TOLD).collect());
+                let action = action.map(|a| a.chars().take(MAX_ECHOED).collect());
                 Answer::read(action, data).map(Body::Answer)
             }
             (_, action) => Err(refused(action.unwrap_or_default())),
@@ -122,10 +122,10 @@ impl Body {
         let body = match (action, kind.as_str()) {
             ("update", "runtime") => Body::Keepalive(Box::new(Keepalive::read(fields)?)),
             ("delete", "runtime") => {
-                Body::Unregister(fields.needed("uuid")?, fields.text("name", SHORT)?)
+                Body::Unregister(fields.required("uuid")?, fields.text("name", SHORT)?)
             }
             ("delete", "manager") => {
-                Body::UnregisterManager(fields.needed("uuid")?, fields.text("name", SHORT)?)
+                Body::UnregisterManager(fields.required("uuid")?, fields.text("name", SHORT)?)
             }
             ("delete", "module") => {
                 let (uuid, name) = (fields.text("uuid", SHORT)?, fields.text("name", SHORT)?);
@@ -169,7 +169,7 @@ fn batch(data: Json) -> Read<Body> {
 impl Keepalive {
     fn read(mut fields: Fields) -> Read<Keepalive> {
         Ok(Keepalive {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields.text("name", SHORT)?,
             apis: request::apis(&mut fields)?,
             children: fields.each("children", MAX_CHILDREN, Child::read)?,
@@ -190,7 +190,7 @@ impl Child {
             None => None,
         };
         Ok(Child {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             active,
             cpu_percent: figure(&mut fields, "cpu_usage_percent")?.unwrap_or(0.0),
             memory: memory(&mut fields)?,
@@ -215,8 +215,8 @@ fn memory(fields: &mut Fields) -> Read<u64> {
     match fields.take("mem_usage") {
         None => Ok(0),
         Some(value) => match (whole(&value), value.as_f64()) {
-            (Some(octets), _) => Ok(octets),
-            (None, Some(octets)) => Ok(octets.max(0.0) as u64),
+            (Some(bytes), _) => Ok(bytes),
+            (None, Some(bytes)) => Ok(bytes.max(0.0) as u64),
             (None, None) => Err(fields.bad("mem_usage")),
         },
     }
@@ -224,7 +224,7 @@ fn memory(fields: &mut Fields) -> Read<u64> {
 
 impl ModuleExit {
     fn read(mut fields: Fields) -> Read<ModuleExit> {
-        let uuid = fields.needed("uuid")?;
+        let uuid = fields.required("uuid")?;
         let word = fields.text("status", SHORT)?;
         let told = fields.text("reason", usize::MAX)?;
         // A notice with an unknown status is still valid: the module has ended.

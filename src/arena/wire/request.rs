@@ -10,7 +10,7 @@ use super::{
 /// Limit of apis per module or runtime.
 const MAX_APIS: usize = 128;
 /// Limit of their total size, in bytes.
-const MAX_API_OCTETS: usize = 8 << 10;
+const MAX_API_BYTES: usize = 8 << 10;
 /// Limit of arguments per module.
 const MAX_ARGV: usize = 1024;
 /// Limit of environment variables per module.
@@ -55,7 +55,7 @@ impl ModuleRequest {
             policy,
             extra: fields.rest(),
         };
-        if request.free() <= MAX_MODULE {
+        if request.free_len() <= MAX_MODULE {
             Ok(request)
         } else {
             Err(fault(
@@ -104,10 +104,10 @@ pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
         Some(_) => return Err(fault(Trouble::BadField, at)),
     };
     let apis = texts(list, MAX_APIS, &at, |v, at| text(v, usize::MAX, at))?;
-    if apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
+    if apis.iter().map(String::len).sum::<usize>() <= MAX_API_BYTES {
         Ok(Some(apis))
     } else {
-        let what = format!("{at}: {MAX_API_OCTETS} bytes at most");
+        let what = format!("{at}: {MAX_API_BYTES} bytes at most");
         Err(fault(Trouble::TooMany, what))
     }
 }

@@ -39,10 +39,9 @@ const NAME: &str = "sysinspect";
 /// # Errors
 /// The port cannot be bound, or the master's key cannot be read.
 fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
-    let settings = frame
-        .config
-        .sysinspect_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways has no entry sysinspect"))?;
+    let settings = frame.config.sysinspect_gateway().ok_or_else(|| {
+        RoleError::new(EXIT_CONFIG, "the option gateways has no entry sysinspect")
+    })?;
     let server = Server::new(frame.config, &settings, frame.writer.clone())?;
     Ok(Box::new(server))
 }

@@ -13,7 +13,7 @@ use super::traits::names;
 use super::trust;
 use crate::target::Minion;
 use crate::wire::{
-    Code, Dialect, MessageKind, MachineId, MasterMessage, MinionMessage, Target, payload_value,
+    Code, Dialect, MachineId, MasterMessage, MessageKind, MinionMessage, Target, payload_value,
 };
 use halite_crypto::PublicKey;
 use halite_wire::map;
@@ -125,7 +125,9 @@ impl Course {
     /// A minion that has accepted the key `pinned` before, with the pushed traits `pushed`.
     pub fn new(settings: Settings, pinned: Option<PublicKey>, pushed: Map) -> Course {
         let first_message = match settings.dialect {
-            Dialect::Seed if pinned.is_none() && !settings.fingerprint.is_empty() => FirstMessage::Add,
+            Dialect::Seed if pinned.is_none() && !settings.fingerprint.is_empty() => {
+                FirstMessage::Add
+            }
             _ => FirstMessage::Hello,
         };
         Course {
@@ -245,8 +247,12 @@ impl Course {
             MessageKind::Add if self.phase == Phase::Registering && self.is_answer(&message) => {
                 self.receive_key(now, &message)
             }
-            MessageKind::Cmd if message.code == Code::AlreadyConnected => self.duplicate(now, &message),
-            MessageKind::Cmd if self.is_joined() && self.is_for_us(&message) => self.command(message),
+            MessageKind::Cmd if message.code == Code::AlreadyConnected => {
+                self.duplicate(now, &message)
+            }
+            MessageKind::Cmd if self.is_joined() && self.is_for_us(&message) => {
+                self.command(message)
+            }
             MessageKind::Rm if self.is_joined() && self.is_for_us(&message) => {
                 self.phase = Phase::Ended;
                 let text = "the master has removed this minion; register it to use it again";
@@ -256,7 +262,9 @@ impl Course {
                     Action::Exit(0, text.to_owned()),
                 ]
             }
-            MessageKind::Tr if self.is_joined() && self.is_for_us(&message) => self.exchange_traits(&message),
+            MessageKind::Tr if self.is_joined() && self.is_for_us(&message) => {
+                self.exchange_traits(&message)
+            }
             // The seed does not say which type welcomes a minion, only that the code is not zero.
             MessageKind::Tr | MessageKind::Ehlo | MessageKind::Rsp
                 if message.code == Code::Success
@@ -410,7 +418,9 @@ impl Course {
     fn receive_key(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
         let key = message.data.as_str().map(PublicKey::from_pem);
         let Some(Ok(key)) = key else {
-            log::error!("the master's answer to the registration does not contain an RSA public key");
+            log::error!(
+                "the master's answer to the registration does not contain an RSA public key"
+            );
             return self.close(now);
         };
         let mut out = Vec::new();
@@ -483,7 +493,9 @@ impl Course {
         let id = &self.settings.id;
         self.end(
             1,
-            format!("another minion with the machine id {id} is connected to the master; stop it first"),
+            format!(
+                "another minion with the machine id {id} is connected to the master; stop it first"
+            ),
         )
     }
 

@@ -43,7 +43,10 @@ impl PendingCommand {
         if settings.dialect == Dialect::Modern {
             let event =
                 |kind, data: &Value| settings.message(kind, self.event(data, retcode, stamp));
-            return vec![event(MessageKind::Evt, value), event(MessageKind::Mvt, &Value::Nil)];
+            return vec![
+                event(MessageKind::Evt, value),
+                event(MessageKind::Mvt, &Value::Nil),
+            ];
         }
         // JSON, so that the master can tell the text "1" from the number.
         let text = serde_json::to_string(value).unwrap_or_default();

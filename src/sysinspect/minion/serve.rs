@@ -204,7 +204,11 @@ impl Daemon {
         let left = self.service.at_most(Some(left)).unwrap_or(left);
         let millis = u16::try_from(left.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
         let mut fds: Vec<BorrowedFd> = self.jobs.outputs().collect();
-        fds.extend(self.connection.as_ref().map(|connection| connection.stream.as_fd()));
+        fds.extend(
+            self.connection
+                .as_ref()
+                .map(|connection| connection.stream.as_fd()),
+        );
         signals.wait(&fds, millis)?;
         Ok(())
     }
@@ -263,7 +267,9 @@ impl Daemon {
                 Action::Forget => self.store.forget()?,
                 Action::StoreTraits(traits) => {
                     if let Err(e) = self.store.store_traits(&traits) {
-                        log::error!("pushed traits cannot be stored and will be lost on restart: {e}");
+                        log::error!(
+                            "pushed traits cannot be stored and will be lost on restart: {e}"
+                        );
                     }
                 }
                 Action::Exit(status, text) => self.end = Some((status, text)),

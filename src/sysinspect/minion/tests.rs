@@ -54,7 +54,7 @@ impl Bench {
         let due = self.course.deadline().unwrap();
         assert!(
             self.course
-                .passed(due.saturating_sub(Duration::from_millis(1)))
+                .tick(due.saturating_sub(Duration::from_millis(1)))
                 .is_empty()
                 || due.is_zero()
         );
@@ -87,7 +87,7 @@ impl Bench {
             ..MasterMessage::new(target, kind, data, code)
         };
         self.course
-            .heard(self.now, &message.encode(self.dialect).unwrap())
+            .receive(self.now, &message.encode(self.dialect).unwrap())
     }
 
     fn answer(&mut self, kind: MessageKind, data: impl Into<Value>, code: Code) -> Vec<Action> {
@@ -244,7 +244,11 @@ fn a_pending_registration_is_asked_about_with_growing_pauses() {
         bench.answer(MessageKind::Undef, pem(), Code::NotRegistered);
         let (pause, add) = bench.connect();
         seen.push((pause.as_secs(), add.kind));
-        bench.answer(MessageKind::Retry, "already registered", Code::AlreadyRegistered);
+        bench.answer(
+            MessageKind::Retry,
+            "already registered",
+            Code::AlreadyRegistered,
+        );
     }
     let expected = [1, 2, 4, 8, 8, 8].into_iter();
     let expected: Vec<_> = expected
@@ -275,7 +279,10 @@ fn answers_to_others_are_passed_over() {
         "not a member yet"
     );
     assert!(!bench.course.is_joined());
-    assert_eq!(kinds(&bench.answer(MessageKind::Tr, "", Code::Success)), ["tr"]);
+    assert_eq!(
+        kinds(&bench.answer(MessageKind::Tr, "", Code::Success)),
+        ["tr"]
+    );
 }
 
 #[test]
@@ -352,9 +359,17 @@ fn commands_are_run_and_answered() {
         hosts: vec!["db*".to_owned()],
         ..Target::default()
     };
-    assert_eq!(bench.say(db, MessageKind::Cmd, "test.ping", Code::Undef), []);
     assert_eq!(
-        bench.say(Target::default(), MessageKind::Cmd, "test.ping", Code::Undef),
+        bench.say(db, MessageKind::Cmd, "test.ping", Code::Undef),
+        []
+    );
+    assert_eq!(
+        bench.say(
+            Target::default(),
+            MessageKind::Cmd,
+            "test.ping",
+            Code::Undef
+        ),
         []
     );
     let web = Target {
@@ -431,7 +446,10 @@ fn the_programs_way_of_results() {
 #[test]
 fn traits_are_told_and_pushed() {
     let mut bench = member(Dialect::Seed);
-    assert_eq!(kinds(&bench.answer(MessageKind::Tr, "", Code::Undef)), ["tr"]);
+    assert_eq!(
+        kinds(&bench.answer(MessageKind::Tr, "", Code::Undef)),
+        ["tr"]
+    );
     let pushed = map! {"role" => "web", "system.id" => "somebody"};
     let out = bench.answer(MessageKind::Tr, pushed, Code::Undef);
     assert_eq!(kinds(&out), ["keep", "tr"]);

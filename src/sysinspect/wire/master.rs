@@ -1,6 +1,6 @@
 //! Messages from masters (reference 3.1).
 
-use super::{Code, DecodeError, Dialect, EncodeError, MessageKind, MAX_FRAME, Target, frame, json};
+use super::{Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MessageKind, Target, frame, json};
 use halite_wire::Value;
 use halite_wire::map;
 use serde::Deserialize;
@@ -33,7 +33,12 @@ struct Raw {
 
 impl MasterMessage {
     /// A message to one target, without a cycle.
-    pub fn new(target: Target, kind: MessageKind, data: impl Into<Value>, code: Code) -> MasterMessage {
+    pub fn new(
+        target: Target,
+        kind: MessageKind,
+        data: impl Into<Value>,
+        code: Code,
+    ) -> MasterMessage {
         MasterMessage {
             cycle: String::new(),
             targets: vec![target],

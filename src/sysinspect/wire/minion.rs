@@ -1,6 +1,8 @@
 //! Messages from minions (reference 3.2).
 
-use super::{Code, DecodeError, Dialect, EncodeError, MessageKind, MAX_FRAME, MachineId, frame, json};
+use super::{
+    Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MachineId, MessageKind, frame, json,
+};
 use halite_wire::Value;
 use halite_wire::map;
 use serde::Deserialize;

@@ -146,7 +146,11 @@ fn pairs(value: Value) -> Result<Vec<(String, String)>, DecodeError> {
             Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => {
                 serde_json::to_string(&value).unwrap_or_default()
             }
-            _ => return Err(DecodeError::BadTarget("the value of a trait is not a scalar")),
+            _ => {
+                return Err(DecodeError::BadTarget(
+                    "the value of a trait is not a scalar",
+                ));
+            }
         };
         Ok((text(key)?, glob))
     };

@@ -148,7 +148,10 @@ fn examples_of_the_description() {
     };
     let message = with(r#"[{"t":{},"id":[],"h":[]}]"#).unwrap();
     assert_eq!(message.targets, [Target::default()]);
-    assert_eq!((message.kind, message.code), (MessageKind::Cmd, Code::Undef));
+    assert_eq!(
+        (message.kind, message.code),
+        (MessageKind::Cmd, Code::Undef)
+    );
     assert_eq!(message.data, "hello".into());
     assert_eq!(with("[]").unwrap().targets, []);
     let by_trait = Target {

@@ -2,7 +2,7 @@
 
 mod entry;
 
-use halite::arena::mqtt::{Heard, MqttSettings, Publication, Qos, Unsent};
+use halite::arena::mqtt::{MqttEvent, MqttSettings, Publication, Qos, Unsent};
 use std::time::Duration;
 use testing::mosquitto::{Peer, Rules, publication, settings};
 use testing::proxy::Proxy;
@@ -538,6 +538,6 @@ fn the_last_word_about_the_connection_waits_for_room() {
     broker.restart();
     wait_until("it is there again", || one.mqtt.settled());
     // Down had no room and is old; Up comes.
-    assert!(matches!(one.next(), Heard::Message(_)));
-    assert!(matches!(one.next(), Heard::Up(_)));
+    assert!(matches!(one.next(), MqttEvent::Message(_)));
+    assert!(matches!(one.next(), MqttEvent::Up(_)));
 }

@@ -8,7 +8,7 @@ use super::fleet::{Admission, Admitted};
 use crate::wire::Uuid;
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{AgentKeys, RegisterOutcome, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
@@ -72,10 +72,10 @@ impl KeyAdmission {
 
     /// Whether an admitted runtime may stay under this id: its key exists and is accepted, or cannot be read right
     /// now.
-    pub fn keeps(&mut self, uuid: &Uuid, id: &str) -> bool {
+    pub fn may_stay(&mut self, uuid: &Uuid, id: &str) -> bool {
         let known = self.names.of(uuid).filter(|known| known.as_str() == id);
         known.cloned().is_some_and(|id| {
-            let standing = self.keys.look(&id);
+            let standing = self.keys.try_standing(&id);
             // If the key cannot be read now, assume that nothing has changed.
             standing.map_or(true, |standing| standing == Standing::Accepted)
         })
@@ -102,7 +102,7 @@ impl KeyAdmission {
             Admitted::Unclear("its key cannot be read".to_owned())
         };
         if let Some(id) = self.names.of(uuid).cloned() {
-            let standing = self.keys.look(&id).map_err(|e| unclear(&id, e))?;
+            let standing = self.keys.try_standing(&id).map_err(|e| unclear(&id, e))?;
             if standing != Standing::Foreign {
                 return Ok((id, standing));
             }
@@ -114,7 +114,7 @@ impl KeyAdmission {
                 continue;
             }
             // An id that is in use is not given away, even if its owner is not recorded.
-            if self.keys.look(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
+            if self.keys.try_standing(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
                 return Ok((id, Standing::Unknown));
             }
         }
@@ -164,7 +164,7 @@ impl Admission for KeyAdmission {
         }
         let standing = match standing {
             Standing::Unknown => {
-                let entered = self.keys.enter(&newcomer).unwrap_or_else(|e| {
+                let entered = self.keys.register(&newcomer).unwrap_or_else(|e| {
                     log::error!("{id} cannot be registered: {e}");
                     RegisterOutcome::Full
                 });

@@ -86,9 +86,13 @@ fn the_operator_decides_and_ids_stay() {
     assert_eq!(admission.admit(&a, "rt"), waiting("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
     assert_eq!(admission.admit(&a, "rt"), waiting("rt"));
-    assert!(!admission.keeps(&a, "rt"));
+    assert!(!admission.may_stay(&a, "rt"));
     place.accept("rt");
-    assert!(admission.keeps(&a, "rt") && !admission.keeps(&b, "rt") && !admission.keeps(&a, "rt2"));
+    assert!(
+        admission.may_stay(&a, "rt")
+            && !admission.may_stay(&b, "rt")
+            && !admission.may_stay(&a, "rt2")
+    );
     admission.forget(&"rt".parse().unwrap());
     assert_eq!(admission.admit(&a, "renamed"), yes("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
@@ -128,7 +132,7 @@ fn who_lost_its_key_may_come_again_but_not_at_once() {
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     let id = "rt".parse().unwrap();
     std::fs::remove_file(place.keys.path(KeyState::Accepted, &id)).unwrap();
-    assert!(!admission.keeps(&a, "rt"));
+    assert!(!admission.may_stay(&a, "rt"));
     admission.forget(&id);
     assert_eq!(
         admission.admit(&a, "rt"),
@@ -178,7 +182,7 @@ fn what_cannot_be_read_is_not_given_away() {
     std::fs::create_dir(&record).unwrap();
     let unclear = Admitted::Unclear("its key cannot be read".to_owned());
     assert_eq!(admission.admit(&a, "rt"), unclear);
-    assert!(admission.keeps(&a, "rt"));
+    assert!(admission.may_stay(&a, "rt"));
     assert_eq!(admission.admit(&b, "rt"), yes("rt.bbbbbbbb"));
     std::fs::remove_dir(&record).unwrap();
     std::fs::rename(&aside, &record).unwrap();

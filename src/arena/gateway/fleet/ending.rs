@@ -1,7 +1,7 @@
 //! The end of modules: deletion, exit notices, answers of runtimes, and disconnected runtimes (reference, sections 4.5
 //! and 5).
 
-use super::hear::Ask;
+use super::hear::RequestContext;
 use super::keepalives::STRAY;
 use super::out::Out;
 use super::{Fleet, FleetEvent, Gone, Lost};
@@ -15,11 +15,11 @@ use std::time::Instant;
 
 impl Fleet {
     /// Handles a request to end a module.
-    pub(super) fn asked_delete(
+    pub(super) fn handle_delete(
         &mut self,
         name: &str,
         parent: Option<&Parent>,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
@@ -28,10 +28,10 @@ impl Fleet {
             .ok()
             .filter(|uuid| self.modules.get(uuid).is_some());
         if let (Some(uuid), Some(from)) = (&known, &ask.from) {
-            let module = self.modules.get(uuid).map(|piece| &piece.kept.module);
+            let module = self.modules.get(uuid).map(|entry| &entry.kept.module);
             if module.is_some_and(|module| module.runtime.as_ref() == Some(from)) {
                 // The request comes from its own runtime: the module has ended by itself (reference, T12).
-                return self.exited(by_itself(uuid), ask, now, out);
+                return self.handle_exit(by_itself(uuid), ask, now, out);
             }
         }
         let runtime = match &ask.runtime {
@@ -44,7 +44,7 @@ impl Fleet {
         let uuid = self.module_for(name, runtime.as_ref())?;
         if ask.direct && self.runs(&uuid) {
             // Its runtime has received the request as well.
-            self.stopping(&uuid, now, out);
+            self.mark_exiting(&uuid, now, out);
             return Ok(());
         }
         let module = self.stop(&uuid, now, out);
@@ -58,15 +58,15 @@ impl Fleet {
     pub(super) fn module_for(&self, name: &str, runtime: Option<&Uuid>) -> Result<Uuid, Fault> {
         let unknown = || Fault::new(Trouble::UnknownModule, name);
         let of_it = |of: &Option<Uuid>| runtime.is_none() || of.as_ref() == runtime;
-        if let Some(piece) = name.parse().ok().and_then(|uuid| self.modules.get(&uuid)) {
-            let module = &piece.kept.module;
+        if let Some(entry) = name.parse().ok().and_then(|uuid| self.modules.get(&uuid)) {
+            let module = &entry.kept.module;
             return if module.state != State::Dead && of_it(&module.runtime) {
                 Ok(module.uuid.clone())
             } else {
                 Err(unknown())
             };
         }
-        let mut named = self.modules.named(name).map(|piece| &piece.kept.module);
+        let mut named = self.modules.named(name).map(|entry| &entry.kept.module);
         let mut named = named.by_ref().filter(|module| of_it(&module.runtime));
         match (named.next(), named.next()) {
             (None, _) => Err(unknown()),
@@ -76,8 +76,8 @@ impl Fleet {
     }
 
     fn runs(&self, uuid: &Uuid) -> bool {
-        let piece = self.modules.get(uuid);
-        piece.is_some_and(|p| matches!(p.kept.module.state, State::Alive | State::Exiting))
+        let entry = self.modules.get(uuid);
+        entry.is_some_and(|p| matches!(p.kept.module.state, State::Alive | State::Exiting))
     }
 
     /// Ends a module: tells its runtime if it runs, else marks it as dead at once. Returns its record afterwards.
@@ -89,43 +89,45 @@ impl Fleet {
     ) -> Option<Box<crate::registry::KeptModule>> {
         if self.runs(uuid) {
             let runtime = self.modules.get(uuid)?.kept.module.runtime.clone()?;
-            self.stopping(uuid, now, out);
+            self.mark_exiting(uuid, now, out);
             self.tell_to_end(&runtime, uuid, out);
         } else {
             self.end_deleted(uuid, None, now, out);
         }
         self.modules
             .get(uuid)
-            .map(|piece| Box::new(piece.kept.clone()))
+            .map(|entry| Box::new(entry.kept.clone()))
     }
 
     /// Marks a module as told to end.
-    fn stopping(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        let exiting = self.modules.get(uuid).map(|piece| piece.kept.module.state);
+    fn mark_exiting(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let exiting = self.modules.get(uuid).map(|entry| entry.kept.module.state);
         if exiting == Some(State::Exiting) {
             return;
         }
-        self.modules.touch(uuid, |piece| {
-            piece.missed = 0;
-            piece.told = Some(now.at);
+        self.modules.touch(uuid, |entry| {
+            entry.missed = 0;
+            entry.told = Some(now.at);
         });
-        if let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Exiting) {
-            out.tell(FleetEvent::Stopping(kept));
+        if let Some(kept) =
+            self.change_module(uuid, now, out, |module| module.state = State::Exiting)
+        {
+            out.report(FleetEvent::Stopping(kept));
         }
     }
 
     /// Handles the notice that a module has ended.
-    pub(super) fn exited(
+    pub(super) fn handle_exit(
         &mut self,
         exit: ModuleExit,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
         let uuid = exit.uuid.clone();
-        let piece = self.modules.get(&uuid);
-        let piece = piece.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
-        let module = &piece.kept.module;
+        let entry = self.modules.get(&uuid);
+        let entry = entry.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
+        let module = &entry.kept.module;
         let from = ask.from.clone();
         let from = from.filter(|from| self.runtimes.get(from).is_some());
         let speaker = ask.runtime.clone().filter(|_| ask.direct).or(from);
@@ -151,14 +153,15 @@ impl Fleet {
 
     /// Records that a module has ended, and frees its place.
     pub(super) fn end(&mut self, uuid: &Uuid, exit: ModuleExit, now: Clock, out: &mut Out) {
-        self.forget_question(uuid);
-        let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
+        self.forget_request(uuid);
+        let Some(kept) = self.change_module(uuid, now, out, |module| module.state = State::Dead)
+        else {
             return;
         };
         self.stats.ended += 1;
         let runtime = kept.module.runtime.clone();
-        self.notice(runtime.as_ref(), &exit, out);
-        out.tell(FleetEvent::Ended(kept, exit));
+        self.send_exit_notice(runtime.as_ref(), &exit, out);
+        out.report(FleetEvent::Ended(kept, exit));
         if let Some(runtime) = runtime {
             self.fill(&runtime, now, out);
         }
@@ -193,15 +196,16 @@ impl Fleet {
     /// Records that a module is lost for good. A foreign module is forgotten altogether.
     pub(super) fn lose(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
         self.stats.lost += 1;
-        self.forget_question(uuid);
-        let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
+        self.forget_request(uuid);
+        let Some(kept) = self.change_module(uuid, now, out, |module| module.state = State::Dead)
+        else {
             return;
         };
         self.modules
-            .touch(uuid, |piece| piece.missing = why == Lost::Missing);
-        self.notice(kept.module.runtime.as_ref(), &by_itself(uuid), out);
+            .touch(uuid, |entry| entry.missing = why == Lost::Missing);
+        self.send_exit_notice(kept.module.runtime.as_ref(), &by_itself(uuid), out);
         let foreign = kept.foreign;
-        out.tell(FleetEvent::Lost(kept, why));
+        out.report(FleetEvent::Lost(kept, why));
         if foreign {
             self.forget_module(uuid, now, out);
         }
@@ -209,9 +213,9 @@ impl Fleet {
 
     /// Forgets a module.
     pub(super) fn forget_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        self.forget_question(uuid);
+        self.forget_request(uuid);
         self.modules.remove(uuid);
-        out.keep(Change::NoModule(uuid.clone()));
+        out.save(Change::NoModule(uuid.clone()));
         self.end_strays(|module, _, _| module == uuid, now, out);
     }
 
@@ -249,9 +253,9 @@ impl Fleet {
     }
 
     /// Sends the older dialect's notice that a module has ended (reference, T16).
-    fn notice(&mut self, runtime: Option<&Uuid>, exit: &ModuleExit, out: &mut Out) {
-        let unit = runtime.and_then(|runtime| self.runtimes.get(runtime));
-        if unit.is_some_and(|unit| unit.kept.dialect == Dialect::Older) {
+    fn send_exit_notice(&mut self, runtime: Option<&Uuid>, exit: &ModuleExit, out: &mut Out) {
+        let entry = runtime.and_then(|runtime| self.runtimes.get(runtime));
+        if entry.is_some_and(|entry| entry.kept.dialect == Dialect::Older) {
             let body = Body::Exited(exit.clone());
             let message = Message::new(self.ids.next(), Dialect::Older, body);
             out.publish(self.rules.topics.topic(&Place::Notif).as_str(), &message);
@@ -259,7 +263,13 @@ impl Fleet {
     }
 
     /// Handles the answer of a runtime to our request; answers to others are ignored.
-    pub(super) fn answered(&mut self, answer: &Answer, ask: &Ask, now: Clock, out: &mut Out) {
+    pub(super) fn handle_answer(
+        &mut self,
+        answer: &Answer,
+        ask: &RequestContext,
+        now: Clock,
+        out: &mut Out,
+    ) {
         let Some(speaker) = ask.runtime.clone().or_else(|| ask.from.clone()) else {
             self.stats.ignored += 1;
             return;
@@ -267,7 +277,7 @@ impl Fleet {
         let told = answer.uuid().and_then(|uuid| uuid.parse::<Uuid>().ok());
         let uuid = self.asks.get(&ask.object_id).cloned().or(told);
         let module = uuid.and_then(|uuid| self.modules.get(&uuid));
-        let module = module.map(|piece| (&piece.kept.module, piece.asked.as_ref()));
+        let module = module.map(|entry| (&entry.kept.module, entry.asked.as_ref()));
         let Some((module, asked)) = module.filter(|(m, _)| m.runtime.as_ref() == Some(&speaker))
         else {
             self.stats.ignored += 1;
@@ -278,11 +288,11 @@ impl Fleet {
         let deleted = answer.action.as_deref() == Some("delete") && answer.verdict == Verdict::Ok;
         match (module.state, answer.verdict) {
             (State::Alive, Verdict::Ok) if create => {
-                self.forget_question(&uuid);
+                self.forget_request(&uuid);
                 self.started(&uuid, out);
             }
             (State::Alive, Verdict::Error) if create => {
-                self.refused(&uuid, &speaker, answer.why(), now, out);
+                self.handle_refusal(&uuid, &speaker, answer.why(), now, out);
             }
             (State::Exiting, _) if deleted => {
                 self.end_deleted(&uuid, None, now, out);
@@ -292,16 +302,16 @@ impl Fleet {
     }
 
     /// A runtime refuses a module. If the request did not name that runtime, another is tried.
-    fn refused(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
-        self.forget_question(uuid);
+    fn handle_refusal(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
+        self.forget_request(uuid);
         let arrival = self.runtimes.arrival(by);
-        let told = self.modules.touch(uuid, |piece| {
-            piece.refused_by.push((by.clone(), arrival));
-            let module = &piece.kept.module;
+        let told = self.modules.touch(uuid, |entry| {
+            entry.refused_by.push((by.clone(), arrival));
+            let module = &entry.kept.module;
             (
                 module.scheduled,
                 module.apis.clone(),
-                piece.refused_by.clone(),
+                entry.refused_by.clone(),
             )
         });
         let Some((scheduled, apis, refused_by)) = told else {
@@ -312,7 +322,7 @@ impl Fleet {
             let (runtime, choice) = self.choice(&apis, &refused_by);
             (chosen, later) = (runtime, choice.later);
         }
-        let kept = self.alter(uuid, now, out, |module| match (&chosen, later) {
+        let kept = self.change_module(uuid, now, out, |module| match (&chosen, later) {
             (Some(runtime), _) => module.runtime = Some(runtime.clone()),
             (None, true) => {
                 module.runtime = None;
@@ -323,30 +333,30 @@ impl Fleet {
         let Some(kept) = kept else {
             return;
         };
-        out.tell(FleetEvent::Refused(kept.clone(), why));
+        out.report(FleetEvent::Refused(kept.clone(), why));
         match (&chosen, later) {
             (Some(runtime), _) => self.start(uuid, runtime, now, out),
-            (None, true) => out.tell(FleetEvent::Queued(kept)),
+            (None, true) => out.report(FleetEvent::Queued(kept)),
             (None, false) => {
                 self.stats.ended += 1;
-                self.notice(Some(by), &by_itself(uuid), out);
+                self.send_exit_notice(Some(by), &by_itself(uuid), out);
             }
         }
         self.fill(by, now, out);
     }
 
     /// Handles runtimes that disconnected at the same time, so that none of them takes a module of another.
-    pub(super) fn gone(&mut self, runtimes: &[Uuid], why: Gone, now: Clock, out: &mut Out) {
+    pub(super) fn disconnect(&mut self, runtimes: &[Uuid], why: Gone, now: Clock, out: &mut Out) {
         for uuid in runtimes {
-            let Some(unit) = self.runtimes.get(uuid).filter(|unit| unit.alive()) else {
+            let Some(entry) = self.runtimes.get(uuid).filter(|entry| entry.alive()) else {
                 continue;
             };
-            let mut kept = unit.kept.clone();
+            let mut kept = entry.kept.clone();
             kept.runtime.state = RuntimeState::Dead;
             kept.memory = 0;
-            out.keep(Change::Runtime(Box::new(kept.clone())));
+            out.save(Change::Runtime(Box::new(kept.clone())));
             self.runtimes.put(kept.clone(), now);
-            out.tell(FleetEvent::Left(Box::new(kept), why));
+            out.report(FleetEvent::Left(Box::new(kept), why));
         }
         self.end_strays(|_, on, _| runtimes.contains(on), now, out);
         for runtime in runtimes {
@@ -358,11 +368,11 @@ impl Fleet {
 
     /// Handles a module whose runtime has disconnected.
     pub(super) fn orphaned(&mut self, uuid: &Uuid, gone: Gone, now: Clock, out: &mut Out) {
-        let Some(piece) = self.modules.get(uuid) else {
+        let Some(entry) = self.modules.get(uuid) else {
             return;
         };
         let why = Lost::Runtime(gone);
-        let (foreign, module) = (piece.kept.foreign, &piece.kept.module);
+        let (foreign, module) = (entry.kept.foreign, &entry.kept.module);
         match (module.state, module.policy) {
             (State::Exiting, _) => {
                 self.end_deleted(uuid, Some("its runtime is gone"), now, out);
@@ -374,10 +384,11 @@ impl Fleet {
             }
             (State::Alive, Policy::Wait) => {
                 self.stats.lost += 1;
-                self.forget_question(uuid);
-                let kept = self.alter(uuid, now, out, |module| module.state = State::Killed);
+                self.forget_request(uuid);
+                let kept =
+                    self.change_module(uuid, now, out, |module| module.state = State::Killed);
                 if let Some(kept) = kept {
-                    out.tell(FleetEvent::Lost(kept, why));
+                    out.report(FleetEvent::Lost(kept, why));
                 }
             }
             (State::Alive, Policy::Move) => self.relocate(uuid, why, now, out),

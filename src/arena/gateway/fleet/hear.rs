@@ -11,7 +11,7 @@ const MAX_OUTPUT: usize = 64 << 10;
 
 /// The parts of a request needed to answer it.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct RequestContext {
     /// The topic that it came in on and is answered on.
     pub topic: String,
     /// The runtime that the topic names.
@@ -66,7 +66,7 @@ impl Fleet {
         let data = incoming
             .payload
             .slice(..incoming.payload.len().min(MAX_OUTPUT));
-        out.tell(FleetEvent::Output(module, stream, data));
+        out.report(FleetEvent::Output(module, stream, data));
     }
 
     fn message(
@@ -82,7 +82,7 @@ impl Fleet {
             Err(fault) => return self.unreadable(*fault, incoming, now, out),
         };
         let says = matches!(message.body, Body::Answer(_) | Body::Error(_));
-        if !says && self.ids.own(&message.object_id) {
+        if !says && self.ids.is_own(&message.object_id) {
             self.stats.ignored += 1;
             return;
         }
@@ -93,7 +93,7 @@ impl Fleet {
         };
         let other = runtime.is_some()
             && speaker(&message.body).is_some_and(|of| runtime.as_ref() != Some(of));
-        let ask = Ask {
+        let ask = RequestContext {
             topic: incoming.topic.clone(),
             runtime,
             direct,
@@ -110,16 +110,16 @@ impl Fleet {
             Body::RegisterManager(manager) => self.register_manager(manager, &ask, now, out),
             Body::UnregisterManager(uuid, _) => self.unregister_manager(&uuid, now, out),
             Body::Keepalive(keepalive) => self.keepalive(*keepalive, &ask, admission, now, out),
-            Body::Create(request) => self.asked_create(*request, &ask, now, out),
+            Body::Create(request) => self.handle_create(*request, &ask, now, out),
             Body::CreateBatch(parent, requests) => {
-                self.asked_batch(&parent, requests, &ask, now, out)
+                self.handle_batch(&parent, requests, &ask, now, out)
             }
             Body::Delete(module, parent) => {
-                self.asked_delete(&module, parent.as_ref(), &ask, now, out)
+                self.handle_delete(&module, parent.as_ref(), &ask, now, out)
             }
-            Body::Exited(exit) => self.exited(exit, &ask, now, out),
+            Body::Exited(exit) => self.handle_exit(exit, &ask, now, out),
             Body::Answer(answer) => {
-                self.answered(&answer, &ask, now, out);
+                self.handle_answer(&answer, &ask, now, out);
                 Ok(())
             }
             // An error about another peer's message, or about one of ours: nothing follows from it.
@@ -137,12 +137,12 @@ impl Fleet {
 
     /// Reports a message that cannot be parsed. Answers and errors are not reported: two peers would loop.
     fn unreadable(&mut self, fault: Fault, incoming: &Incoming, now: Clock, out: &mut Out) {
-        let sort = Sort::of(&incoming.payload);
-        if fault.request.is_some() && sort == Sort::Answer {
+        let sort = MessageKind::of(&incoming.payload);
+        if fault.request.is_some() && sort == MessageKind::Answer {
             self.stats.faults += 1;
             return;
         }
-        let place = (sort == Sort::Request).then_some(incoming.topic.as_str());
+        let place = (sort == MessageKind::Request).then_some(incoming.topic.as_str());
         self.fault(fault, place, now, out);
     }
 
@@ -166,11 +166,11 @@ impl Fleet {
             let body = Body::Answer(fault.answer());
             out.publish(topic, &Message::new(request.clone(), fault.dialect, body));
         }
-        out.tell(FleetEvent::Fault(fault));
+        out.report(FleetEvent::Fault(fault));
     }
 
     /// Answers a request on its topic and in its dialect.
-    pub(super) fn reply(&mut self, ask: &Ask, answer: Answer, out: &mut Out) {
+    pub(super) fn reply(&mut self, ask: &RequestContext, answer: Answer, out: &mut Out) {
         let message = Message::new(ask.object_id.clone(), ask.dialect, Body::Answer(answer));
         out.publish(&ask.topic, &message);
     }
@@ -190,14 +190,14 @@ fn speaker(body: &Body) -> Option<&Uuid> {
 
 /// What an unparseable message was meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum MessageKind {
     Request,
     Keepalive,
     Answer,
 }
 
-impl Sort {
-    fn of(payload: &[u8]) -> Sort {
+impl MessageKind {
+    fn of(payload: &[u8]) -> MessageKind {
         let json: Json = if payload.len() <= crate::wire::MAX_MESSAGE {
             serde_json::from_slice(payload).unwrap_or_default()
         } else {
@@ -205,10 +205,10 @@ impl Sort {
         };
         let word = |key| json.get(key).and_then(Json::as_str).unwrap_or_default();
         match (word("type"), word("action")) {
-            (kind, _) if kind.ends_with("resp") => Sort::Answer,
-            (_, "error") => Sort::Answer,
-            (_, "update") => Sort::Keepalive,
-            _ => Sort::Request,
+            (kind, _) if kind.ends_with("resp") => MessageKind::Answer,
+            (_, "error") => MessageKind::Answer,
+            (_, "update") => MessageKind::Keepalive,
+            _ => MessageKind::Request,
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) struct Rules {
     /// How many modules may be running or queued.
     pub max_modules: usize,
     /// Size limit of all records of modules, dead ones included, in bytes.
-    pub max_octets: usize,
+    pub max_bytes: usize,
     /// How long to keep the record of a dead module, and of a disconnected runtime that no module
     /// names.
     pub forget_after: Duration,
@@ -79,9 +79,9 @@ pub(super) enum Act {
     /// Publish a message.
     Publish(Publication),
     /// Save a change, so that it survives a restart.
-    Keep(Change),
+    Save(Change),
     /// Report an event.
-    Tell(FleetEvent),
+    Report(FleetEvent),
 }
 
 /// Why a runtime has disconnected.
@@ -218,13 +218,13 @@ impl Fleet {
             let uuid = module.module.uuid.clone();
             fleet.modules.insert(module, now);
             // It has already been reported as started.
-            fleet.modules.touch(&uuid, |piece| piece.started = true);
+            fleet.modules.touch(&uuid, |entry| entry.started = true);
         }
         fleet
     }
 
     /// Handles an incoming message.
-    pub fn hear(
+    pub fn handle_message(
         &mut self,
         message: &Incoming,
         admission: &mut dyn Admission,
@@ -241,8 +241,8 @@ impl Fleet {
     pub fn connected(&mut self, up: bool, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
         if up && !self.up {
-            self.runtimes.excuse(now);
-            self.mend(now, &mut out);
+            self.runtimes.restart_wait(now);
+            self.repair(now, &mut out);
         }
         self.up = up;
         out.done()
@@ -261,23 +261,23 @@ impl Fleet {
     }
 
     /// Incoming messages were lost, so silence until now means nothing.
-    pub fn deaf(&mut self, now: Clock) {
-        self.runtimes.excuse(now);
-        self.modules.excuse();
+    pub fn messages_lost(&mut self, now: Clock) {
+        self.runtimes.restart_wait(now);
+        self.modules.reset_missed();
     }
 
     /// Handles everything due by the clock: silence, queues, records to forget.
     pub fn tick(&mut self, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
-        self.pass(admission, now, &mut out);
+        self.handle_timeouts(admission, now, &mut out);
         out.done()
     }
 
     /// The operator has decided about a key. A runtime that waits under this id is admitted and its registration
     /// confirmed; an admitted one may be disconnected.
-    pub fn decided(&mut self, id: &str, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
+    pub fn key_decided(&mut self, id: &str, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
-        self.judge(id, admission, now, &mut out);
+        self.apply_decision(id, admission, now, &mut out);
         out.done()
     }
 
@@ -292,9 +292,9 @@ impl Fleet {
     ) -> Result<(KeptModule, Vec<Act>), Fault> {
         let mut out = Out::default();
         let uuid = self.place(request, now, &mut out)?;
-        let piece = self.modules.get(&uuid);
-        let piece = piece.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
-        Ok((piece.kept.clone(), out.done()))
+        let entry = self.modules.get(&uuid);
+        let entry = entry.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
+        Ok((entry.kept.clone(), out.done()))
     }
 
     /// Ends a module for a job of the master: by uuid or unique name, on `runtime` if one is given.
@@ -316,12 +316,12 @@ impl Fleet {
 
     /// The runtime with this minion id.
     pub fn by_id(&self, id: &str) -> Option<&KeptRuntime> {
-        self.runtimes.by_id(id).map(|unit| &unit.kept)
+        self.runtimes.by_id(id).map(|entry| &entry.kept)
     }
 
     /// A runtime.
     pub fn runtime(&self, uuid: &Uuid) -> Option<&KeptRuntime> {
-        self.runtimes.get(uuid).map(|unit| &unit.kept)
+        self.runtimes.get(uuid).map(|entry| &entry.kept)
     }
 
     /// The runtime that a module is placed on.
@@ -331,26 +331,26 @@ impl Fleet {
 
     /// A module.
     pub fn module(&self, uuid: &Uuid) -> Option<&KeptModule> {
-        self.modules.get(uuid).map(|piece| &piece.kept)
+        self.modules.get(uuid).map(|entry| &entry.kept)
     }
 
     /// Of the modules of a runtime with this name, the one that ended last.
     pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&KeptModule> {
-        let piece = self.modules.last_ended(runtime, name);
-        piece.map(|piece| &piece.kept)
+        let entry = self.modules.last_ended(runtime, name);
+        entry.map(|entry| &entry.kept)
     }
 
     /// Modules of a runtime that have not ended, oldest first.
     pub fn modules_of(&self, runtime: &Uuid) -> Vec<&KeptModule> {
         let uuids = self.modules.of(runtime);
         let pieces = uuids.iter().filter_map(|uuid| self.modules.get(uuid));
-        pieces.map(|piece| &piece.kept).collect()
+        pieces.map(|entry| &entry.kept).collect()
     }
 
     /// All runtimes, in the order of their uuids.
     #[cfg(test)]
     pub fn runtimes(&self) -> Vec<&KeptRuntime> {
-        let mut all: Vec<_> = self.runtimes.iter().map(|unit| &unit.kept).collect();
+        let mut all: Vec<_> = self.runtimes.iter().map(|entry| &entry.kept).collect();
         all.sort_by(|a, b| a.runtime.uuid.cmp(&b.runtime.uuid));
         all
     }
@@ -362,8 +362,8 @@ impl Fleet {
 
     /// The connected runtimes.
     pub fn alive(&self) -> Vec<&KeptRuntime> {
-        let alive = self.runtimes.iter().filter(|unit| unit.alive());
-        alive.map(|unit| &unit.kept).collect()
+        let alive = self.runtimes.iter().filter(|entry| entry.alive());
+        alive.map(|entry| &entry.kept).collect()
     }
 
     /// Counters for metrics: [`Stats`], and how many runtimes and modules are in each state.
@@ -371,8 +371,8 @@ impl Fleet {
         let stats = self.stats;
         let (runtimes, alive) = self.runtimes.counts();
         let mut states = [0u64; 5];
-        for piece in self.modules.iter() {
-            let state = match piece.kept.module.state {
+        for entry in self.modules.iter() {
+            let state = match entry.kept.module.state {
                 State::Alive => 0,
                 State::Exiting => 1,
                 State::Killed => 2,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// A module with state that is not saved over restarts.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct ModuleEntry {
     /// The part that is saved.
     pub kept: KeptModule,
     /// Whether its runtime has confirmed that it runs.
@@ -34,19 +34,19 @@ pub(super) struct Piece {
     pub told: Option<Instant>,
     ended: Option<Instant>,
     /// Size of its record, in bytes.
-    octets: usize,
+    bytes: usize,
 }
 
 /// Modules ordered by their running numbers.
-pub(super) type Line = BTreeSet<(u64, Uuid)>;
+pub(super) type ModuleSet = BTreeSet<(u64, Uuid)>;
 
 /// The modules of a runtime.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     /// Modules that have not ended.
-    living: Line,
+    living: ModuleSet,
     /// Those of them that wait for a place.
-    queued: Line,
+    queued: ModuleSet,
     /// Places taken: by modules that run or were told to end.
     taken: usize,
     /// Records of modules that have ended.
@@ -58,30 +58,30 @@ pub(super) struct Load {
 /// All modules.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
-    all: HashMap<Uuid, Piece>,
+    all: HashMap<Uuid, ModuleEntry>,
     loads: HashMap<Uuid, Load>,
-    unplaced: Line,
+    unplaced: ModuleSet,
     by_name: HashMap<String, BTreeSet<Uuid>>,
     ended: VecDeque<(Instant, Uuid)>,
     dead: usize,
     foreign: usize,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Modules {
     /// Finds a module.
-    pub fn get(&self, uuid: &Uuid) -> Option<&Piece> {
+    pub fn get(&self, uuid: &Uuid) -> Option<&ModuleEntry> {
         self.all.get(uuid)
     }
 
     /// Modules with this name that have not ended.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = &Piece> {
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &ModuleEntry> {
         let uuids = self.by_name.get(name).into_iter().flatten();
         uuids.filter_map(|uuid| self.all.get(uuid))
     }
 
     /// All modules, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = &Piece> {
+    pub fn iter(&self) -> impl Iterator<Item = &ModuleEntry> {
         self.all.values()
     }
 
@@ -98,13 +98,13 @@ impl Modules {
 
     /// Size of all records, in bytes.
     pub fn byte_len(&self) -> usize {
-        self.octets
+        self.bytes
     }
 
     /// Keepalives may have been lost: resets the counts of missed ones.
-    pub fn excuse(&mut self) {
-        for piece in self.all.values_mut() {
-            piece.missed = 0;
+    pub fn reset_missed(&mut self) {
+        for entry in self.all.values_mut() {
+            entry.missed = 0;
         }
     }
 
@@ -150,10 +150,10 @@ impl Modules {
     pub fn insert(&mut self, kept: KeptModule, now: Clock) {
         let uuid = kept.module.uuid.clone();
         self.remove(&uuid);
-        let octets = kept.module.byte_len();
-        self.octets += octets;
-        let piece = Piece {
-            octets,
+        let bytes = kept.module.byte_len();
+        self.bytes += bytes;
+        let entry = ModuleEntry {
+            bytes,
             told: None,
             kept,
             started: false,
@@ -167,8 +167,8 @@ impl Modules {
             missing: false,
             ended: None,
         };
-        self.all.insert(uuid.clone(), piece);
-        self.enter(&uuid, now);
+        self.all.insert(uuid.clone(), entry);
+        self.add_to_lists(&uuid, now);
     }
 
     /// Changes a module's record; returns the record afterwards.
@@ -178,42 +178,46 @@ impl Modules {
         now: Clock,
         change: impl FnOnce(&mut Module),
     ) -> Option<KeptModule> {
-        self.leave(uuid);
+        self.remove_from_lists(uuid);
         change(&mut self.all.get_mut(uuid)?.kept.module);
-        self.enter(uuid, now);
-        self.all.get(uuid).map(|piece| piece.kept.clone())
+        self.add_to_lists(uuid, now);
+        self.all.get(uuid).map(|entry| entry.kept.clone())
     }
 
     /// Changes the part of a module that is not saved.
-    pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Piece) -> T) -> Option<T> {
+    pub fn touch<T>(
+        &mut self,
+        uuid: &Uuid,
+        change: impl FnOnce(&mut ModuleEntry) -> T,
+    ) -> Option<T> {
         self.all.get_mut(uuid).map(change)
     }
 
     /// Removes a module.
-    pub fn remove(&mut self, uuid: &Uuid) -> Option<Piece> {
-        self.leave(uuid);
-        let piece = self.all.remove(uuid)?;
-        self.octets -= piece.octets;
-        Some(piece)
+    pub fn remove(&mut self, uuid: &Uuid) -> Option<ModuleEntry> {
+        self.remove_from_lists(uuid);
+        let entry = self.all.remove(uuid)?;
+        self.bytes -= entry.bytes;
+        Some(entry)
     }
 
     /// Of the modules of a runtime with this name, the one that ended last.
-    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&Piece> {
+    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&ModuleEntry> {
         let ended = self.ended.iter().rev();
         let known = ended.filter_map(|(at, uuid)| Some((at, self.all.get(uuid)?)));
-        let mut its = known.filter(|(at, piece)| {
-            let module = &piece.kept.module;
+        let mut its = known.filter(|(at, entry)| {
+            let module = &entry.kept.module;
             let same = module.name == name && module.runtime.as_ref() == Some(runtime);
-            same && piece.ended == Some(**at)
+            same && entry.ended == Some(**at)
         });
-        its.next().map(|(_, piece)| piece)
+        its.next().map(|(_, entry)| entry)
     }
 
     /// The module that ended first, if it ended before `before` or if more than `most` have ended.
     pub fn oldest_ended(&mut self, before: Option<Instant>, most: usize) -> Option<Uuid> {
         while let Some((at, uuid)) = self.ended.front() {
-            let piece = self.all.get(uuid);
-            if piece.and_then(|piece| piece.ended) != Some(*at) {
+            let entry = self.all.get(uuid);
+            if entry.and_then(|entry| entry.ended) != Some(*at) {
                 // It was replaced, or runs again.
                 self.ended.pop_front();
                 continue;
@@ -227,14 +231,14 @@ impl Modules {
     }
 
     /// Removes a module from all lists.
-    fn leave(&mut self, uuid: &Uuid) {
-        let Some(piece) = self.all.get(uuid) else {
+    fn remove_from_lists(&mut self, uuid: &Uuid) {
+        let Some(entry) = self.all.get(uuid) else {
             return;
         };
-        let module = &piece.kept.module;
+        let module = &entry.kept.module;
         let key = (module.index, uuid.clone());
         let state = module.state;
-        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        let foreign = usize::from(entry.kept.foreign && state != State::Dead);
         self.foreign -= foreign;
         match &module.runtime {
             Some(runtime) => {
@@ -263,14 +267,14 @@ impl Modules {
     }
 
     /// Adds a module to the lists that it belongs to.
-    fn enter(&mut self, uuid: &Uuid, now: Clock) {
-        let Some(piece) = self.all.get_mut(uuid) else {
+    fn add_to_lists(&mut self, uuid: &Uuid, now: Clock) {
+        let Some(entry) = self.all.get_mut(uuid) else {
             return;
         };
-        let module = &piece.kept.module;
+        let module = &entry.kept.module;
         let key = (module.index, uuid.clone());
         let state = module.state;
-        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        let foreign = usize::from(entry.kept.foreign && state != State::Dead);
         self.foreign += foreign;
         if let Some(runtime) = &module.runtime {
             let load = self.loads.entry(runtime.clone()).or_default();
@@ -288,12 +292,12 @@ impl Modules {
         }
         if state == State::Dead {
             self.dead += 1;
-            if piece.ended.is_none() {
-                piece.ended = Some(now.at);
+            if entry.ended.is_none() {
+                entry.ended = Some(now.at);
                 self.ended.push_back((now.at, uuid.clone()));
             }
         } else {
-            piece.ended = None;
+            entry.ended = None;
             let named = self.by_name.entry(module.name.clone()).or_default();
             named.insert(uuid.clone());
         }
@@ -305,6 +309,6 @@ fn takes(state: State) -> bool {
     matches!(state, State::Alive | State::Exiting)
 }
 
-fn uuids(line: &Line) -> Vec<Uuid> {
+fn uuids(line: &ModuleSet) -> Vec<Uuid> {
     line.iter().map(|(_, uuid)| uuid.clone()).collect()
 }

@@ -25,13 +25,13 @@ impl Out {
     }
 
     /// Saves a change.
-    pub fn keep(&mut self, change: Change) {
-        self.acts.push(Act::Keep(change));
+    pub fn save(&mut self, change: Change) {
+        self.acts.push(Act::Save(change));
     }
 
     /// Reports an event.
-    pub fn tell(&mut self, what: FleetEvent) {
-        self.acts.push(Act::Tell(what));
+    pub fn report(&mut self, what: FleetEvent) {
+        self.acts.push(Act::Report(what));
     }
 
     /// All acts.
@@ -65,7 +65,7 @@ impl OwnIds {
     }
 
     /// Whether an id is one of ours.
-    pub fn own(&self, id: &str) -> bool {
+    pub fn is_own(&self, id: &str) -> bool {
         id.starts_with(&self.beginning)
     }
 }
@@ -117,9 +117,9 @@ mod tests {
     fn own_ids_are_known_again() {
         let mut ids = OwnIds::new("01234567-89ab-4cde-8f01-23456789abcd");
         assert_eq!(ids.next(), "01234567-89ab-4cde-8f01-000000000001");
-        assert!(ids.own("01234567-89ab-4cde-8f01-000000000001"));
-        assert!(!ids.own("01234567-89ab-4cde-8f02-000000000001"));
-        assert!(!ids.own(""));
+        assert!(ids.is_own("01234567-89ab-4cde-8f01-000000000001"));
+        assert!(!ids.is_own("01234567-89ab-4cde-8f02-000000000001"));
+        assert!(!ids.is_own(""));
     }
 
     #[test]

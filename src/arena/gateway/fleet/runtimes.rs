@@ -11,7 +11,7 @@ const SLOWEST: u32 = 10;
 
 /// A runtime with state that is not saved over restarts.
 #[derive(Debug)]
-pub(super) struct Unit {
+pub(super) struct RuntimeEntry {
     /// The part that is saved.
     pub kept: KeptRuntime,
     /// When it was last heard, or when waiting for it started.
@@ -30,10 +30,10 @@ pub(super) struct Unit {
     pub arrival: u64,
 }
 
-impl Unit {
-    fn new(kept: KeptRuntime, now: Clock) -> Unit {
+impl RuntimeEntry {
+    fn new(kept: KeptRuntime, now: Clock) -> RuntimeEntry {
         let left = (kept.runtime.state == RuntimeState::Dead).then_some(now.at);
-        Unit {
+        RuntimeEntry {
             kept,
             heard: now.at,
             timed: false,
@@ -51,7 +51,7 @@ impl Unit {
     }
 
     /// Records a message from it.
-    pub fn hear(&mut self, now: Clock) {
+    pub fn record_message(&mut self, now: Clock) {
         // One message may be both a return and a sign of life.
         if !self.timed || self.heard != now.at {
             self.gap = if self.timed {
@@ -67,7 +67,7 @@ impl Unit {
     }
 
     /// Restarts the wait for it: nothing could be heard until now.
-    pub fn excuse(&mut self, now: Clock) {
+    pub fn restart_wait(&mut self, now: Clock) {
         self.heard = now.at;
         self.timed = false;
         self.late = false;
@@ -105,7 +105,7 @@ pub(super) fn gone(pace: Duration) -> Duration {
 /// All runtimes, by uuid, id and name.
 #[derive(Debug, Default)]
 pub(super) struct Runtimes {
-    all: HashMap<Uuid, Unit>,
+    all: HashMap<Uuid, RuntimeEntry>,
     by_id: HashMap<String, BTreeSet<Uuid>>,
     by_name: HashMap<String, BTreeSet<Uuid>>,
     alive: usize,
@@ -114,26 +114,26 @@ pub(super) struct Runtimes {
 
 impl Runtimes {
     /// Finds a runtime.
-    pub fn get(&self, uuid: &Uuid) -> Option<&Unit> {
+    pub fn get(&self, uuid: &Uuid) -> Option<&RuntimeEntry> {
         self.all.get(uuid)
     }
 
     /// The runtime with this minion id. A device that was reinstalled may have left another record with the same id:
     /// the connected one is returned, else the one heard last.
-    pub fn by_id(&self, id: &str) -> Option<&Unit> {
+    pub fn by_id(&self, id: &str) -> Option<&RuntimeEntry> {
         let uuids = self.by_id.get(id)?.iter();
         let units = uuids.filter_map(|uuid| self.all.get(uuid));
-        units.max_by_key(|unit| (unit.alive(), unit.kept.heard, unit.arrival))
+        units.max_by_key(|entry| (entry.alive(), entry.kept.heard, entry.arrival))
     }
 
     /// Runtimes with this name.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = &Unit> {
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &RuntimeEntry> {
         let uuids = self.by_name.get(name).into_iter().flatten();
         uuids.filter_map(|uuid| self.all.get(uuid))
     }
 
     /// All runtimes, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = &Unit> {
+    pub fn iter(&self) -> impl Iterator<Item = &RuntimeEntry> {
         self.all.values()
     }
 
@@ -145,58 +145,62 @@ impl Runtimes {
     /// Stores a runtime under its uuid, id and name; keeps what is known about its silence.
     pub fn put(&mut self, kept: KeptRuntime, now: Clock) {
         let uuid = kept.runtime.uuid.clone();
-        let unit = match self.take(&uuid) {
-            Some(mut unit) => {
-                unit.left = match kept.runtime.state {
+        let entry = match self.take(&uuid) {
+            Some(mut entry) => {
+                entry.left = match kept.runtime.state {
                     RuntimeState::Alive => None,
-                    RuntimeState::Dead => unit.left.or(Some(now.at)),
+                    RuntimeState::Dead => entry.left.or(Some(now.at)),
                 };
-                unit.kept = kept;
-                unit.saved = now.at;
-                unit
+                entry.kept = kept;
+                entry.saved = now.at;
+                entry
             }
-            None => Unit::new(kept, now),
+            None => RuntimeEntry::new(kept, now),
         };
-        let name = unit.kept.runtime.name.clone();
+        let name = entry.kept.runtime.name.clone();
         self.by_name.entry(name).or_default().insert(uuid.clone());
-        let id = unit.kept.id.clone();
+        let id = entry.kept.id.clone();
         self.by_id.entry(id).or_default().insert(uuid.clone());
-        self.alive += usize::from(unit.alive());
-        self.all.insert(uuid, unit);
+        self.alive += usize::from(entry.alive());
+        self.all.insert(uuid, entry);
     }
 
     /// Changes anything but its id, name and state.
-    pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Unit) -> T) -> Option<T> {
+    pub fn touch<T>(
+        &mut self,
+        uuid: &Uuid,
+        change: impl FnOnce(&mut RuntimeEntry) -> T,
+    ) -> Option<T> {
         self.all.get_mut(uuid).map(change)
     }
 
     /// Records that a runtime has connected, or connected anew.
     pub fn arrive(&mut self, uuid: &Uuid, now: Clock) {
         self.arrivals += 1;
-        if let Some(unit) = self.all.get_mut(uuid) {
-            unit.arrival = self.arrivals;
-            unit.hear(now);
+        if let Some(entry) = self.all.get_mut(uuid) {
+            entry.arrival = self.arrivals;
+            entry.record_message(now);
         }
     }
 
     /// The number of its last arrival, counted over all runtimes.
     pub fn arrival(&self, uuid: &Uuid) -> u64 {
-        self.all.get(uuid).map_or(0, |unit| unit.arrival)
+        self.all.get(uuid).map_or(0, |entry| entry.arrival)
     }
 
     /// Removes a runtime.
-    pub fn take(&mut self, uuid: &Uuid) -> Option<Unit> {
-        let unit = self.all.remove(uuid)?;
-        forget(&mut self.by_id, &unit.kept.id, uuid);
-        forget(&mut self.by_name, &unit.kept.runtime.name, uuid);
-        self.alive -= usize::from(unit.alive());
-        Some(unit)
+    pub fn take(&mut self, uuid: &Uuid) -> Option<RuntimeEntry> {
+        let entry = self.all.remove(uuid)?;
+        forget(&mut self.by_id, &entry.kept.id, uuid);
+        forget(&mut self.by_name, &entry.kept.runtime.name, uuid);
+        self.alive -= usize::from(entry.alive());
+        Some(entry)
     }
 
     /// Nothing could be heard until now.
-    pub fn excuse(&mut self, now: Clock) {
-        for unit in self.all.values_mut() {
-            unit.excuse(now);
+    pub fn restart_wait(&mut self, now: Clock) {
+        for entry in self.all.values_mut() {
+            entry.restart_wait(now);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Runtimes that wait for the operator.
 
-use super::hear::Ask;
+use super::hear::RequestContext;
 use crate::registry::KeptRuntime;
 use crate::wire::Uuid;
 use halite_gateway::clock::Clock;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Size limit of all waiting runtimes, in bytes.
-const MAX_OCTETS: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 /// Time between two admission checks of a waiting runtime.
 const AGAIN: Duration = Duration::from_secs(60);
 
@@ -18,19 +18,19 @@ pub(super) struct Waiter {
     /// Its record, with the minion id under which it waits.
     pub kept: KeptRuntime,
     /// Its registration, to be confirmed; `None` if only a keepalive was received.
-    pub ask: Option<Ask>,
+    pub ask: Option<RequestContext>,
     /// Whether the operator was told that it waits.
     pending: bool,
     asked: Instant,
     heard: Instant,
-    octets: usize,
+    bytes: usize,
 }
 
 /// All waiting runtimes.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: HashMap<Uuid, Waiter>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl WaitingRoom {
@@ -42,7 +42,7 @@ impl WaitingRoom {
     /// Size of all of them, in bytes.
     #[cfg(test)]
     pub fn byte_len(&self) -> usize {
-        self.octets
+        self.bytes
     }
 
     /// Lets a runtime wait; `pending`: the operator can accept it. Returns whether that is new. An earlier
@@ -51,15 +51,15 @@ impl WaitingRoom {
     pub fn wait(
         &mut self,
         kept: KeptRuntime,
-        ask: Option<Ask>,
+        ask: Option<RequestContext>,
         pending: bool,
         most: usize,
         now: Clock,
     ) -> bool {
         let uuid = kept.runtime.uuid.clone();
         let before = self.take(&uuid);
-        let octets = kept.runtime.byte_len();
-        while self.waiting.len() >= most.max(1) || self.octets + octets > MAX_OCTETS {
+        let bytes = kept.runtime.byte_len();
+        while self.waiting.len() >= most.max(1) || self.bytes + bytes > MAX_BYTES {
             let oldest = self.waiting.iter().min_by_key(|(_, one)| one.heard);
             let Some(oldest) = oldest.map(|(uuid, _)| uuid.clone()) else {
                 break;
@@ -74,15 +74,15 @@ impl WaitingRoom {
             pending,
             asked: now.at,
             heard: now.at,
-            octets,
+            bytes,
         };
-        self.octets += octets;
+        self.bytes += bytes;
         self.waiting.insert(uuid, waiter);
         new
     }
 
     /// Marks a waiting runtime as one that can be accepted under this id; returns its record if that is new.
-    pub fn pend(&mut self, uuid: &Uuid, id: String) -> Option<KeptRuntime> {
+    pub fn mark_pending(&mut self, uuid: &Uuid, id: String) -> Option<KeptRuntime> {
         let waiter = self.waiting.get_mut(uuid)?;
         let new = !waiter.pending || waiter.kept.id != id;
         waiter.pending = true;
@@ -91,7 +91,7 @@ impl WaitingRoom {
     }
 
     /// Records a keepalive; returns whether the runtime waits, so that admission need not be checked.
-    pub fn hear(&mut self, uuid: &Uuid, now: Clock) -> bool {
+    pub fn record_message(&mut self, uuid: &Uuid, now: Clock) -> bool {
         let waiter = self.waiting.get_mut(uuid);
         waiter.map(|waiter| waiter.heard = now.at).is_some()
     }
@@ -104,7 +104,7 @@ impl WaitingRoom {
     /// Removes a waiting runtime.
     pub fn take(&mut self, uuid: &Uuid) -> Option<Waiter> {
         let waiter = self.waiting.remove(uuid)?;
-        self.octets -= waiter.octets;
+        self.bytes -= waiter.bytes;
         Some(waiter)
     }
 
@@ -119,10 +119,10 @@ impl WaitingRoom {
 
     /// Runtimes due for another admission check; silent ones are dropped.
     pub fn due(&mut self, forget_after: Duration, now: Clock) -> Vec<Uuid> {
-        let octets = &mut self.octets;
+        let bytes = &mut self.bytes;
         self.waiting.retain(|_, waiter| {
             let keeps = !now.is_past(waiter.heard, forget_after);
-            *octets -= if keeps { 0 } else { waiter.octets };
+            *bytes -= if keeps { 0 } else { waiter.bytes };
             keeps
         });
         let waiting = self.waiting.iter_mut();

@@ -39,8 +39,8 @@ pub(super) fn grains(kept: &KeptRuntime, realm: &str) -> Map {
     }
     // Salt's unit is MiB.
     let memory = runtime.platform.get("mem").and_then(|mem| mem.get("total"));
-    if let Some(octets) = memory.and_then(Json::as_u64).filter(|n| *n >= 1 << 20) {
-        out.set("mem_total", octets >> 20);
+    if let Some(bytes) = memory.and_then(Json::as_u64).filter(|n| *n >= 1 << 20) {
+        out.set("mem_total", bytes >> 20);
     }
     if let Some(host) = runtime.metadata.get("host").and_then(Json::as_str) {
         out.set("host", host);

@@ -6,7 +6,7 @@
 mod call;
 mod wait;
 
-pub(super) use wait::{gone_words, lost_words};
+pub(super) use wait::{gone_reason, lost_reason};
 
 use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
@@ -29,7 +29,7 @@ use wait::{Goal, Waits};
 
 /// A step to take for a job.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum JobStep {
     /// Carry out what the fleet has decided.
     Act(Act),
     /// Store a return.
@@ -51,7 +51,7 @@ pub(super) struct Input {
 
 impl Input {
     /// The return: success if everything was sent, else the reason.
-    pub fn returned(self, unsent: Option<String>) -> Step {
+    pub fn returned(self, unsent: Option<String>) -> JobStep {
         let outcome = match unsent {
             None => FunctionResult::success(true),
             Some(why) => FunctionResult::failure(format!("arena.send: cannot be sent: {why}"), 1),
@@ -61,7 +61,7 @@ impl Input {
 }
 
 /// What jobs read and change.
-pub(super) struct Desk<'a> {
+pub(super) struct JobContext<'a> {
     /// Runtimes and modules.
     pub fleet: &'a mut Fleet,
     /// Output of modules.
@@ -100,7 +100,7 @@ impl Jobs {
 
     /// Runs a published job. Ids that are no runtimes of this gateway are skipped. A disconnected or unreachable
     /// runtime only runs functions about its record.
-    pub fn order(&mut self, order: &Order, desk: &mut Desk) -> Vec<Step> {
+    pub fn run_job(&mut self, order: &Order, desk: &mut JobContext) -> Vec<JobStep> {
         let mut steps = Vec::new();
         let mine: Vec<KeptRuntime> = order
             .ids
@@ -145,18 +145,24 @@ impl Jobs {
         order: &Order,
         id: &MinionId,
         runtime: &KeptRuntime,
-        desk: &mut Desk,
-        steps: &mut Vec<Step>,
+        desk: &mut JobContext,
+        steps: &mut Vec<JobStep>,
     ) -> Option<FunctionResult> {
         let uuid = &runtime.runtime.uuid;
         Some(match call {
             Call::Create { .. } | Call::Delete(_) | Call::Send(..) if !desk.up => {
-                FunctionResult::failure("the broker of ARENA cannot be reached; nothing was sent", 1)
+                FunctionResult::failure(
+                    "the broker of ARENA cannot be reached; nothing was sent",
+                    1,
+                )
             }
             Call::Ping => FunctionResult::success(true),
-            Call::Grains => FunctionResult::success(answer::grains_result(&order.load, grains(runtime, &self.realm))),
+            Call::Grains => FunctionResult::success(answer::grains_result(
+                &order.load,
+                grains(runtime, &self.realm),
+            )),
             Call::Refresh => {
-                steps.push(Step::Grains(id.clone(), grains(runtime, &self.realm)));
+                steps.push(JobStep::Grains(id.clone(), grains(runtime, &self.realm)));
                 FunctionResult::success(true)
             }
             Call::FindJob(jid) => FunctionResult::success(self.waits.find(id, jid)),
@@ -176,7 +182,7 @@ impl Jobs {
                 let all: Vec<Value> = modules
                     .map(|module| {
                         let mut out = module.brief(Some(runtime));
-                        used(&mut out, desk, &module.module.uuid);
+                        add_usage(&mut out, desk, &module.module.uuid);
                         out.into()
                     })
                     .collect();
@@ -185,7 +191,7 @@ impl Jobs {
             Call::Module(module) => match find_any(desk.fleet, uuid, module) {
                 Ok(found) => {
                     let mut out = found.full(Some(runtime));
-                    used(&mut out, desk, &found.module.uuid);
+                    add_usage(&mut out, desk, &found.module.uuid);
                     FunctionResult::success(out)
                 }
                 Err(outcome) => outcome,
@@ -202,7 +208,7 @@ impl Jobs {
                             order: order.clone(),
                             publications,
                         };
-                        steps.push(Step::Input(Box::new(input)));
+                        steps.push(JobStep::Input(Box::new(input)));
                         return None;
                     }
                     Err(outcome) => outcome,
@@ -210,7 +216,7 @@ impl Jobs {
                 Err(outcome) => outcome,
             },
             Call::Runtime => {
-                let mut out = runtime.told();
+                let mut out = runtime.summary();
                 out.set("modules", desk.fleet.modules_of(uuid).len());
                 FunctionResult::success(out)
             }
@@ -222,15 +228,15 @@ impl Jobs {
         request: ModuleRequest,
         order: &Order,
         id: &MinionId,
-        desk: &mut Desk,
-        steps: &mut Vec<Step>,
+        desk: &mut JobContext,
+        steps: &mut Vec<JobStep>,
     ) -> Option<FunctionResult> {
         let (kept, acts) = match desk.fleet.create(request, desk.now) {
             Ok(created) => created,
             Err(fault) => return Some(refused("arena.create", &fault)),
         };
         let place = desk.fleet.place_of(&kept);
-        let answers = kept.module.state == State::Alive && place.is_some_and(tells);
+        let answers = kept.module.state == State::Alive && place.is_some_and(confirms);
         let told = FunctionResult::success(kept.started(place));
         // The acts that follow may already contain the answer.
         let waits = answers
@@ -241,7 +247,7 @@ impl Jobs {
                 order,
                 desk.now.at + self.create_timeout,
             );
-        steps.extend(acts.into_iter().map(Step::Act));
+        steps.extend(acts.into_iter().map(JobStep::Act));
         (!waits).then_some(told)
     }
 
@@ -251,8 +257,8 @@ impl Jobs {
         order: &Order,
         id: &MinionId,
         runtime: &Uuid,
-        desk: &mut Desk,
-        steps: &mut Vec<Step>,
+        desk: &mut JobContext,
+        steps: &mut Vec<JobStep>,
     ) -> Option<FunctionResult> {
         // A module that waits for any runtime belongs to none yet; a disconnected runtime cannot be asked about its
         // own.
@@ -279,7 +285,7 @@ impl Jobs {
                 order,
                 desk.now.at + self.delete_timeout,
             );
-        steps.extend(acts.into_iter().map(Step::Act));
+        steps.extend(acts.into_iter().map(JobStep::Act));
         let place = desk.fleet.runtime(runtime);
         (!waits).then(|| FunctionResult::success(kept.brief(place)))
     }
@@ -298,13 +304,13 @@ impl Jobs {
             let state = state_word(module.state);
             return Err(bad(format!("{} is {state}", module.uuid)));
         }
-        if tells(runtime) && !module.apis.iter().any(|api| api == "stdio:in") {
+        if confirms(runtime) && !module.apis.iter().any(|api| api == "stdio:in") {
             return Err(bad(format!(
                 "{} does not read its input: \"stdio:in\" is not among its apis",
                 module.uuid
             )));
         }
-        let streams: &[Stream] = if tells(runtime) {
+        let streams: &[Stream] = if confirms(runtime) {
             &[Stream::Stdin]
         } else {
             &[Stream::Stdin, Stream::Both]
@@ -322,12 +328,12 @@ impl Jobs {
     }
 
     /// Handles an event of the fleet: returns the results that it completes.
-    pub fn happened(&mut self, happening: &FleetEvent, fleet: &Fleet) -> Vec<Step> {
+    pub fn happened(&mut self, happening: &FleetEvent, fleet: &Fleet) -> Vec<JobStep> {
         let (uuid, outcome) = match happening {
             FleetEvent::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             FleetEvent::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             // It was moved to a runtime that sends no confirmation.
-            FleetEvent::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
+            FleetEvent::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !confirms(to)) => {
                 (&kept.module.uuid, wait::started(kept, fleet))
             }
             FleetEvent::Refused(kept, why) => (&kept.module.uuid, wait::refused(kept, why, fleet)),
@@ -345,7 +351,7 @@ impl Jobs {
     }
 
     /// Returns the results of jobs that have timed out.
-    pub fn tick(&mut self, fleet: &Fleet, now: Clock) -> Vec<Step> {
+    pub fn tick(&mut self, fleet: &Fleet, now: Clock) -> Vec<JobStep> {
         let late = self.waits.late(now.at);
         let step = |wait: wait::Wait| {
             let time = match wait.goal {
@@ -360,12 +366,16 @@ impl Jobs {
 }
 
 /// Whether a runtime confirms requests: those of halite do, and are recognised by their metadata.
-fn tells(runtime: &KeptRuntime) -> bool {
+fn confirms(runtime: &KeptRuntime) -> bool {
     runtime.runtime.metadata.get("halite").is_some()
 }
 
 /// Finds a module of this runtime, by uuid or unique name.
-fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, FunctionResult> {
+fn find<'a>(
+    fleet: &'a Fleet,
+    runtime: &Uuid,
+    module: &str,
+) -> Result<&'a KeptModule, FunctionResult> {
     let found = module.parse::<Uuid>().ok();
     let found = found.and_then(|uuid| fleet.module(&uuid));
     if let Some(found) = found.filter(|found| found.module.runtime.as_ref() == Some(runtime)) {
@@ -389,12 +399,16 @@ fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptMo
 }
 
 /// Like [`find`]; if no module with that name runs, the one that ended last.
-fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, FunctionResult> {
+fn find_any<'a>(
+    fleet: &'a Fleet,
+    runtime: &Uuid,
+    module: &str,
+) -> Result<&'a KeptModule, FunctionResult> {
     find(fleet, runtime, module).or_else(|problem| fleet.last_ended(runtime, module).ok_or(problem))
 }
 
 /// Adds the resources that a module uses, as last reported by its runtime, and how often it was restarted.
-fn used(out: &mut Map, desk: &Desk, uuid: &Uuid) {
+fn add_usage(out: &mut Map, desk: &JobContext, uuid: &Uuid) {
     if let Some(child) = desk.fleet.usage(uuid) {
         out.set("cpu_percent", Value::Float(child.cpu_percent));
         out.set("memory", child.memory);
@@ -405,7 +419,7 @@ fn used(out: &mut Map, desk: &Desk, uuid: &Uuid) {
 }
 
 /// A fault in one line.
-pub(super) fn described_fault(fault: &Fault) -> String {
+pub(super) fn describe_fault(fault: &Fault) -> String {
     let desc = fault.trouble.desc();
     match &fault.data {
         Json::Null => desc.to_owned(),
@@ -415,7 +429,7 @@ pub(super) fn described_fault(fault: &Fault) -> String {
 }
 
 /// How a module ended.
-pub(super) fn described_exit(exit: &ModuleExit) -> Map {
+pub(super) fn describe_exit(exit: &ModuleExit) -> Map {
     let mut out = halite_wire::map! {"status" => exit.status.word()};
     if let Some(code) = exit.code {
         out.set("exit_code", code);
@@ -427,12 +441,12 @@ pub(super) fn described_exit(exit: &ModuleExit) -> Map {
 }
 
 fn refused(fun: &str, fault: &Fault) -> FunctionResult {
-    FunctionResult::failure(format!("{fun}: {}", described_fault(fault)), 1)
+    FunctionResult::failure(format!("{fun}: {}", describe_fault(fault)), 1)
 }
 
-fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: FunctionResult) -> Step {
+fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: FunctionResult) -> JobStep {
     let load = answer::return_load(id.as_str(), jid, order, outcome);
-    Step::Return(id.clone(), jid.clone(), load)
+    JobStep::Return(id.clone(), jid.clone(), load)
 }
 
 #[cfg(test)]

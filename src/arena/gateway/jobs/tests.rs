@@ -37,7 +37,7 @@ impl Place {
             max_runtimes: 10,
             max_waiting: 10,
             max_modules: 10,
-            max_octets: 1 << 20,
+            max_bytes: 1 << 20,
             forget_after: Duration::from_secs(3600),
         };
         let now = Clock::now();
@@ -67,14 +67,14 @@ impl Place {
             retained: false,
             properties: Vec::new(),
         };
-        let acts = self.fleet.hear(&message, &mut Open, self.now);
+        let acts = self.fleet.handle_message(&message, &mut Open, self.now);
         self.perform(acts)
     }
 
     fn perform(&mut self, acts: Vec<Act>) -> Vec<(String, Value, i64)> {
         let mut out = Vec::new();
         for act in acts {
-            if let Act::Tell(happening) = act {
+            if let Act::Report(happening) = act {
                 out.extend(self.jobs.happened(&happening, &self.fleet));
             }
         }
@@ -100,30 +100,30 @@ impl Place {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
             load: Arc::new(halite_wire::map! {"fun" => fun, "arg" => arg}),
         };
-        let mut desk = Desk {
+        let mut desk = JobContext {
             fleet: &mut self.fleet,
             output: &self.output,
             up: self.up,
             now: self.now,
         };
-        let steps = self.jobs.order(&order, &mut desk);
+        let steps = self.jobs.run_job(&order, &mut desk);
         let (mut published, mut requests) = (Vec::new(), Vec::new());
         let sent = steps.into_iter().map(|step| match step {
-            Step::Input(mut input) => {
+            JobStep::Input(mut input) => {
                 let all = std::mem::take(&mut input.publications);
                 published.extend(all.into_iter().map(|one| one.topic));
                 input.returned(None)
             }
             other => other,
         });
-        let steps: Vec<Step> = sent.collect();
-        let (acts, rest): (Vec<Step>, Vec<Step>) = steps
+        let steps: Vec<JobStep> = sent.collect();
+        let (acts, rest): (Vec<JobStep>, Vec<JobStep>) = steps
             .into_iter()
-            .partition(|step| matches!(step, Step::Act(_)));
+            .partition(|step| matches!(step, JobStep::Act(_)));
         let acts: Vec<Act> = acts
             .into_iter()
             .filter_map(|step| match step {
-                Step::Act(act) => Some(act),
+                JobStep::Act(act) => Some(act),
                 _ => None,
             })
             .collect();
@@ -159,9 +159,9 @@ impl Told {
     }
 }
 
-fn returns(steps: Vec<Step>) -> Vec<(String, Value, i64)> {
+fn returns(steps: Vec<JobStep>) -> Vec<(String, Value, i64)> {
     let each = steps.into_iter().filter_map(|step| match step {
-        Step::Return(id, _, load) => Some((
+        JobStep::Return(id, _, load) => Some((
             id.to_string(),
             load.get("return").cloned().unwrap_or_default(),
             load.int("retcode").unwrap_or(-1),
@@ -349,13 +349,13 @@ fn input_is_for_modules_that_read_it() {
             ids: vec!["r1".to_owned()],
             load: Arc::new(order),
         };
-        let mut desk = Desk {
+        let mut desk = JobContext {
             fleet: &mut place.fleet,
             output: &place.output,
             up: place.up,
             now: place.now,
         };
-        returns(place.jobs.order(&order, &mut desk))
+        returns(place.jobs.run_job(&order, &mut desk))
     };
     let returned = other(&mut place);
     let said = answer::text(&returned[0].1);
@@ -405,7 +405,7 @@ fn a_refusal_ends_the_wait_unless_another_takes_it() {
             retained: false,
             properties: Vec::new(),
         };
-        let acts = place.fleet.hear(&message, &mut Open, place.now);
+        let acts = place.fleet.handle_message(&message, &mut Open, place.now);
         place.perform(acts)
     };
     for (scheduled, expected) in [(false, 1), (true, 0)] {
@@ -443,18 +443,18 @@ fn input_that_cannot_be_sent_is_no_success() {
             halite_wire::map! {"fun" => "arena.send", "arg" => vec![Value::from("m1"), Value::from("x")]},
         ),
     };
-    let mut desk = Desk {
+    let mut desk = JobContext {
         fleet: &mut place.fleet,
         output: &place.output,
         up: place.up,
         now: place.now,
     };
-    let steps = place.jobs.order(&order, &mut desk);
-    let [Step::Input(_)] = steps.as_slice() else {
+    let steps = place.jobs.run_job(&order, &mut desk);
+    let [JobStep::Input(_)] = steps.as_slice() else {
         panic!("{steps:?}");
     };
     let answers = steps.into_iter().filter_map(|step| match step {
-        Step::Input(input) => Some(input.returned(Some("Full".into()))),
+        JobStep::Input(input) => Some(input.returned(Some("Full".into()))),
         _ => None,
     });
     let returned = returns(answers.collect());

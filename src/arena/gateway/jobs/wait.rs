@@ -1,7 +1,7 @@
 //! Jobs that wait for something to happen to a module.
 
 use super::super::fleet::{Fleet, Gone, Lost};
-use super::described_exit;
+use super::describe_exit;
 use crate::registry::KeptModule;
 use crate::wire::{ExitStatus, ModuleExit, State, Trouble, Uuid};
 use halite_gateway::answer::FunctionResult;
@@ -88,13 +88,13 @@ impl Waits {
     /// The job with this jid on a runtime, as returned by `saltutil.find_job`; empty if there is none.
     pub fn find(&self, id: &MinionId, jid: &str) -> Value {
         let found = self.each().find(|w| w.id == *id && w.jid.as_str() == jid);
-        found.map(described).unwrap_or_default().into()
+        found.map(describe).unwrap_or_default().into()
     }
 
     /// All jobs of a runtime.
     pub fn of(&self, id: &MinionId) -> Vec<Value> {
         let mine = self.each().filter(|wait| wait.id == *id);
-        mine.map(|wait| described(wait).into()).collect()
+        mine.map(|wait| describe(wait).into()).collect()
     }
 
     fn each(&self) -> impl Iterator<Item = &Wait> {
@@ -126,8 +126,8 @@ impl Waits {
     }
 }
 
-/// A job as described by a minion's `saltutil.find_job`.
-fn described(wait: &Wait) -> Map {
+/// A job as describe by a minion's `saltutil.find_job`.
+fn describe(wait: &Wait) -> Map {
     let mut out = halite_wire::map! {
         "jid" => wait.jid.as_str(), "module" => wait.module.as_str(), "pid" => std::process::id(),
     };
@@ -138,12 +138,12 @@ fn described(wait: &Wait) -> Map {
 /// The results for jobs that wait for the start of a module, and for those that wait for its end; `None` if they wait
 /// on.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct GoalResults {
     start: Option<FunctionResult>,
     end: Option<FunctionResult>,
 }
 
-impl Told {
+impl GoalResults {
     /// The result for jobs with this goal.
     pub fn of(&self, goal: Goal) -> Option<&FunctionResult> {
         match goal {
@@ -154,40 +154,40 @@ impl Told {
 }
 
 /// The module runs, or waits for a free place on another runtime.
-pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> Told {
+pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> GoalResults {
     let start = FunctionResult::success(kept.started(fleet.place_of(kept)));
-    Told {
+    GoalResults {
         start: Some(start),
         end: None,
     }
 }
 
 /// Its runtime refused it.
-pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> Told {
+pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> GoalResults {
     // It was moved, and the next runtime decides.
     if kept.module.state != State::Dead {
-        return Told::default();
+        return GoalResults::default();
     }
     // Runtimes of halite already start the text with this.
     let own = format!("{}: ", Trouble::Refused.desc());
     let why = why.strip_prefix(&own).unwrap_or(why);
     let failed = failed(kept, fleet, &format!("refused by the runtime: {why}"), 1);
-    Told {
+    GoalResults {
         start: Some(failed),
         end: Some(FunctionResult::success(kept.brief(fleet.place_of(kept)))),
     }
 }
 
 /// The module has ended.
-pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told {
+pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> GoalResults {
     let broken = matches!(exit.status, ExitStatus::Crashed | ExitStatus::Killed);
     let place = fleet.place_of(kept);
-    let told = described_exit(exit);
+    let told = describe_exit(exit);
     let mut start = kept.started(place);
     start.set("exit", told.clone());
     let mut end = kept.brief(place);
     end.set("exit", told);
-    Told {
+    GoalResults {
         start: Some(FunctionResult {
             value: start.into(),
             retcode: i64::from(broken),
@@ -197,12 +197,12 @@ pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told
 }
 
 /// The module is lost.
-pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> Told {
-    let why = lost_words(why);
+pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> GoalResults {
+    let why = lost_reason(why);
     let mut end = kept.brief(fleet.place_of(kept));
     end.set("lost", why);
     let lives = matches!(kept.module.state, State::Alive | State::Queued);
-    Told {
+    GoalResults {
         // It was moved.
         start: (!lives).then(|| failed(kept, fleet, &format!("the module is lost: {why}"), 1)),
         end: (kept.module.state == State::Dead).then(|| FunctionResult::success(end)),
@@ -232,15 +232,15 @@ fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> Function
 }
 
 /// Describes why a module is lost.
-pub(in crate::gateway) fn lost_words(why: Lost) -> &'static str {
+pub(in crate::gateway) fn lost_reason(why: Lost) -> &'static str {
     match why {
-        Lost::Runtime(why) => gone_words(why),
+        Lost::Runtime(why) => gone_reason(why),
         Lost::Missing => "its runtime no longer reports it",
     }
 }
 
 /// Describes why a runtime has disconnected.
-pub(in crate::gateway) fn gone_words(why: Gone) -> &'static str {
+pub(in crate::gateway) fn gone_reason(why: Gone) -> &'static str {
     match why {
         Gone::Deleted => "deleted",
         Gone::Manager => "its manager is gone",

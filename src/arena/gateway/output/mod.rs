@@ -47,8 +47,8 @@ pub(super) struct Output {
 #[derive(Default)]
 struct Written {
     kept: VecDeque<String>,
-    octets: usize,
-    streams: [Part; 2],
+    bytes: usize,
+    streams: [StreamState; 2],
     /// Start of the current window, and lines that became events since.
     window: Option<(Instant, usize)>,
     /// How often the module was sent to a runtime.
@@ -57,13 +57,13 @@ struct Written {
 
 /// One stream.
 #[derive(Default)]
-struct Part {
+struct StreamState {
     /// The incomplete line, and when it arrived.
     open: Vec<u8>,
     since: Option<Instant>,
     /// Lines for the next event.
     batch: Vec<String>,
-    octets: usize,
+    bytes: usize,
     dropped: u64,
 }
 
@@ -91,13 +91,13 @@ impl Output {
     }
 
     /// Adds output of a module.
-    pub fn heard(&mut self, uuid: &Uuid, stream: Stream, octets: &[u8], now: Instant) {
+    pub fn heard(&mut self, uuid: &Uuid, stream: Stream, bytes: &[u8], now: Instant) {
         let room = self.room();
         let written = self.all.entry(uuid.clone()).or_default();
         let at = usize::from(stream == Stream::Stderr);
         let mut lines = Vec::new();
         if let Some(part) = written.streams.get_mut(at) {
-            for piece in octets.split_inclusive(|b| *b == b'\n') {
+            for piece in bytes.split_inclusive(|b| *b == b'\n') {
                 part.take(piece, &mut lines);
             }
             part.since = (!part.open.is_empty()).then_some(now);
@@ -126,7 +126,7 @@ impl Output {
                 open |= part.since.is_some();
                 let lines = std::mem::take(&mut part.batch);
                 let dropped = std::mem::take(&mut part.dropped);
-                part.octets = 0;
+                part.bytes = 0;
                 if !lines.is_empty() || dropped > 0 {
                     out.push(Batch {
                         uuid: uuid.clone(),
@@ -186,7 +186,7 @@ impl Output {
     }
 }
 
-impl Part {
+impl StreamState {
     /// Adds a piece that contains at most one newline.
     fn take(&mut self, mut piece: &[u8], lines: &mut Vec<String>) {
         while self.open.len() + piece.len() > LINE {
@@ -224,8 +224,8 @@ impl Written {
         };
         let mut left = 1;
         if let Some(part) = self.streams.get_mut(at) {
-            if count < event && part.octets + line.len() <= EVENT {
-                part.octets += line.len();
+            if count < event && part.bytes + line.len() <= EVENT {
+                part.bytes += line.len();
                 part.batch.push(line.clone());
                 left = 0;
             } else {
@@ -237,18 +237,18 @@ impl Written {
         {
             *count += 1;
         }
-        self.octets += line.len();
+        self.bytes += line.len();
         self.kept.push_back(line);
         self.trim(kept, room);
         left
     }
 
-    fn trim(&mut self, lines: usize, octets: usize) {
-        while self.kept.len() > lines || self.octets > octets {
+    fn trim(&mut self, lines: usize, bytes: usize) {
+        while self.kept.len() > lines || self.bytes > bytes {
             let Some(line) = self.kept.pop_front() else {
                 break;
             };
-            self.octets -= line.len();
+            self.bytes -= line.len();
         }
     }
 }

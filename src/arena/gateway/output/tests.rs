@@ -71,7 +71,7 @@ fn a_flood_is_counted() {
 }
 
 #[test]
-fn long_lines_are_cut_and_octets_are_bounded() {
+fn long_lines_are_cut_and_bytes_are_bounded() {
     let (mut output, now) = (
         output("log_lines: 100000, output_lines: 10000"),
         Instant::now(),

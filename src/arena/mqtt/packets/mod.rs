@@ -15,7 +15,7 @@ const REFUSED: u8 = 0x80;
 
 /// The type of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum AckKind {
     /// PUBACK: a publication with QoS 1 was delivered.
     There,
     /// PUBREC: one with QoS 2 was received.
@@ -28,7 +28,7 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) enum Frame {
     /// An acknowledgement of a publication, with its id, and the reason code if it is rejected.
-    Ack(Step, u16, Option<u8>),
+    Ack(AckKind, u16, Option<u8>),
     /// CONNACK: the broker refuses the connection, with the reason.
     Refused(String),
     /// DISCONNECT: the broker closes the connection, with the reason.
@@ -52,12 +52,12 @@ impl Decoder {
         }
     }
 
-    pub(super) fn push(&mut self, octets: &[u8]) {
-        self.unread.extend_from_slice(octets);
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.unread.extend_from_slice(bytes);
     }
 
     /// Whether the input so far can be the answer to a CONNECT.
-    pub(super) fn greets(&self) -> bool {
+    pub(super) fn may_be_connack(&self) -> bool {
         // CONNACK, DISCONNECT.
         matches!(self.unread.first(), None | Some(0x20 | 0xe0))
     }
@@ -92,15 +92,15 @@ impl Decoder {
 }
 
 /// Sizes of a frame's header and content in bytes, once both are known.
-fn lengths(octets: &[u8]) -> Result<Option<(usize, usize)>, String> {
+fn lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, String> {
     let mut content = 0;
-    for (at, octet) in octets.iter().enumerate().skip(1).take(HEADER - 1) {
-        content |= usize::from(octet & 0x7f) << (7 * (at - 1));
-        if octet & 0x80 == 0 {
+    for (at, byte) in bytes.iter().enumerate().skip(1).take(HEADER - 1) {
+        content |= usize::from(byte & 0x7f) << (7 * (at - 1));
+        if byte & 0x80 == 0 {
             return Ok(Some((at + 1, content)));
         }
     }
-    if octets.len() < HEADER {
+    if bytes.len() < HEADER {
         Ok(None)
     } else {
         Err(malformed(&Error::MalformedRemainingLength))
@@ -108,7 +108,7 @@ fn lengths(octets: &[u8]) -> Result<Option<(usize, usize)>, String> {
 }
 
 fn read(mut frame: BytesMut, header: usize) -> Result<Frame, String> {
-    let kind = frame.first().map_or(0, |octet| octet >> 4);
+    let kind = frame.first().map_or(0, |byte| byte >> 4);
     let content = &frame[header..];
     let number = |content: &[u8]| match content {
         [high, low, ..] => Ok(u16::from_be_bytes([*high, *low])),
@@ -120,7 +120,7 @@ fn read(mut frame: BytesMut, header: usize) -> Result<Frame, String> {
     };
     match (kind, content) {
         (2, [_, code, ..]) if *code != 0 => {
-            let words = no_entry(*code);
+            let words = connect_error(*code);
             let packet = Packet::read(&mut frame, None);
             let reason = match packet {
                 Ok(Packet::ConnAck(ack)) => ack.properties.and_then(|p| p.reason_string),
@@ -128,16 +128,16 @@ fn read(mut frame: BytesMut, header: usize) -> Result<Frame, String> {
             };
             Ok(Frame::Refused(with_reason(words, reason)))
         }
-        (4, _) => ack(Step::There),
-        (5, _) => ack(Step::Received),
-        (7, _) => ack(Step::Complete),
+        (4, _) => ack(AckKind::There),
+        (5, _) => ack(AckKind::Received),
+        (7, _) => ack(AckKind::Complete),
         (14, _) => {
             let code = content.first().copied().unwrap_or(0);
             let reason = match Packet::read(&mut frame, None) {
                 Ok(Packet::Disconnect(end)) => end.properties.and_then(|p| p.reason_string),
                 _ => None,
             };
-            let words = format!("it disconnected: {}", meaning(code));
+            let words = format!("it disconnected: {}", reason_text(code));
             Ok(Frame::Goodbye(with_reason(words, reason)))
         }
         _ => match Packet::read(&mut frame, None) {
@@ -167,19 +167,19 @@ fn with_reason(words: String, reason: Option<String>) -> String {
 }
 
 /// Describes why the broker refuses the connection, and what to check.
-fn no_entry(code: u8) -> String {
+fn connect_error(code: u8) -> String {
     match code {
         // Codes of MQTT 3.1.1, whose brokers do not know those of 5.
         1..=5 | 0x84 => "it does not speak MQTT 5".to_owned(),
         0x85 => "it refuses the client id".to_owned(),
         0x86 => "it refuses user or password".to_owned(),
         0x87 => "it refuses user or password, or the certificate (not authorized)".to_owned(),
-        _ => meaning(code).to_owned(),
+        _ => reason_text(code).to_owned(),
     }
 }
 
 /// Describes a reason code.
-pub(super) fn meaning(code: u8) -> &'static str {
+pub(super) fn reason_text(code: u8) -> &'static str {
     match code {
         0x00 => "normal disconnection",
         0x81 => "it considers one of our packets malformed",
@@ -213,7 +213,7 @@ pub(super) fn meaning(code: u8) -> &'static str {
 }
 
 /// Why a subscription is rejected, if it is.
-pub(super) fn unheard(code: SubscribeReasonCode) -> Option<&'static str> {
+pub(super) fn subscribe_error(code: SubscribeReasonCode) -> Option<&'static str> {
     use SubscribeReasonCode as Code;
     let code = match code {
         Code::Success(_) => return None,
@@ -227,7 +227,7 @@ pub(super) fn unheard(code: SubscribeReasonCode) -> Option<&'static str> {
         Code::SubscriptionIdNotSupported => 0xa1,
         Code::WildcardSubscriptionsNotSupported => 0xa2,
     };
-    Some(meaning(code))
+    Some(reason_text(code))
 }
 
 /// A topic as text.

@@ -6,7 +6,7 @@
 //! the next connection. Thus a broken connection can duplicate a message, but never loses one.
 
 use super::lanes::{Lane, Waiting};
-use super::packets::{Frame, Step, meaning, text, unheard};
+use super::packets::{AckKind, Frame, reason_text, subscribe_error, text};
 use super::{Incoming, Qos};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{
@@ -17,13 +17,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Publications in flight at once, if the broker allows more.
 const WINDOW: u16 = 1000;
 /// Their size in bytes; twice as many including urgent ones.
-const WINDOW_OCTETS: usize = 16 << 20;
+const WINDOW_BYTES: usize = 16 << 20;
 /// One in this many places of the window is reserved for urgent publications.
 const RESERVED: usize = 8;
 /// Filters per packet.
 const FILTERS: usize = 100;
 /// Their size in bytes.
-const FILTERS_OCTETS: usize = 8 << 10;
+const FILTERS_BYTES: usize = 8 << 10;
 /// Packets with filters that may be in flight.
 pub(super) const ASKED: usize = 64;
 
@@ -38,7 +38,7 @@ pub(super) struct Limits {
 
 /// What follows from a frame.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct FrameResult {
     /// The packet to answer with.
     pub(super) answer: Option<Packet>,
     /// A message for the listener.
@@ -63,7 +63,7 @@ pub(super) struct Session {
     last_number: u64,
     flying: HashMap<u16, Flight>,
     /// Bytes in flight.
-    octets: usize,
+    bytes: usize,
     /// Filters that the broker was asked to change, by packet id.
     asked: HashMap<u16, Vec<String>>,
     /// Subscriptions that the broker has, and whether without our own messages.
@@ -79,7 +79,7 @@ impl Session {
             last_id: 0,
             last_number: 0,
             flying: HashMap::new(),
-            octets: 0,
+            bytes: 0,
             asked: HashMap::new(),
             known: HashMap::new(),
             taken: HashSet::new(),
@@ -89,11 +89,11 @@ impl Session {
     /// Whether another publication of this lane may be sent now.
     pub(super) fn has_room(&self, lane: Lane) -> bool {
         let most = usize::from(self.limits.flying.min(WINDOW));
-        let (most, octets) = match lane {
-            Lane::First => (most, 2 * WINDOW_OCTETS),
-            Lane::Rest => (most - most / RESERVED, WINDOW_OCTETS),
+        let (most, bytes) = match lane {
+            Lane::First => (most, 2 * WINDOW_BYTES),
+            Lane::Rest => (most - most / RESERVED, WINDOW_BYTES),
         };
-        self.flying.len() < most && self.octets < octets
+        self.flying.len() < most && self.bytes < bytes
     }
 
     /// Whether another packet with filters may be sent now.
@@ -125,7 +125,7 @@ impl Session {
     /// Sends a publication, with its quality of service or the broker's highest.
     pub(super) fn publish(&mut self, mut waiting: Waiting) -> Packet {
         let publish = &mut waiting.publish;
-        let most = quality(self.limits.qos);
+        let most = to_client_qos(self.limits.qos);
         if publish.qos > most {
             publish.qos = most;
         }
@@ -134,7 +134,7 @@ impl Session {
         }
         publish.pkid = self.id();
         self.last_number += 1;
-        self.octets += publish.payload.len();
+        self.bytes += publish.payload.len();
         let (id, packet) = (publish.pkid, Packet::Publish(publish.clone()));
         let flight = Flight {
             number: self.last_number,
@@ -146,14 +146,14 @@ impl Session {
     }
 
     /// Publications that were not fully acknowledged, in the order in which they were sent.
-    pub(super) fn unsettled(self) -> Vec<Waiting> {
+    pub(super) fn unacknowledged(self) -> Vec<Waiting> {
         let by_number = self.flying.into_values().map(|f| (f.number, f.waiting));
         let ordered: BTreeMap<u64, Waiting> = by_number.collect();
         ordered.into_values().collect()
     }
 
     /// Asks the broker to change these filters: whether without our own messages, or `None` to unsubscribe.
-    pub(super) fn follow(&mut self, changes: Vec<(String, Option<bool>)>) -> Vec<Packet> {
+    pub(super) fn change_filters(&mut self, changes: Vec<(String, Option<bool>)>) -> Vec<Packet> {
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for (filter, want) in changes {
             match want {
@@ -175,7 +175,7 @@ impl Session {
             }
         }
         let mut packets = Vec::new();
-        for part in parts(unwanted) {
+        for part in split_filters(unwanted) {
             let filters: Vec<String> = part.into_iter().map(|(filter, _)| filter).collect();
             let pkid = self.id();
             self.asked.insert(pkid, Vec::new());
@@ -185,7 +185,7 @@ impl Session {
                 properties: None,
             }));
         }
-        for part in parts(wanted) {
+        for part in split_filters(wanted) {
             let pkid = self.id();
             let names = part.iter().map(|(filter, _)| filter.clone());
             self.asked.insert(pkid, names.collect());
@@ -208,7 +208,7 @@ impl Session {
     ///
     /// # Errors
     /// The broker closes the connection, or violates the protocol.
-    pub(super) fn heard(&mut self, frame: Frame) -> Result<Outcome, String> {
+    pub(super) fn handle_frame(&mut self, frame: Frame) -> Result<FrameResult, String> {
         match frame {
             Frame::Ack(step, id, refused) => self.acknowledged(step, id, refused),
             Frame::Refused(why) | Frame::Goodbye(why) => Err(why),
@@ -216,76 +216,76 @@ impl Session {
         }
     }
 
-    fn packet(&mut self, packet: Packet) -> Result<Outcome, String> {
+    fn packet(&mut self, packet: Packet) -> Result<FrameResult, String> {
         match packet {
             Packet::Publish(publish) => self.incoming(publish),
             Packet::PubRel(release) => {
                 self.taken.remove(&release.pkid);
-                Ok(Outcome {
+                Ok(FrameResult {
                     answer: Some(Packet::PubComp(PubComp::new(release.pkid, None))),
-                    ..Outcome::default()
+                    ..FrameResult::default()
                 })
             }
             Packet::SubAck(ack) => {
                 let Some(filters) = self.asked.remove(&ack.pkid) else {
-                    return Err(unasked("SUBACK", ack.pkid));
+                    return Err(unexpected_ack("SUBACK", ack.pkid));
                 };
                 let answers = filters.into_iter().zip(ack.return_codes);
                 let denied = answers
-                    .filter_map(|(filter, code)| Some((filter, unheard(code)?)))
+                    .filter_map(|(filter, code)| Some((filter, subscribe_error(code)?)))
                     .collect();
-                Ok(Outcome {
+                Ok(FrameResult {
                     denied,
-                    ..Outcome::default()
+                    ..FrameResult::default()
                 })
             }
             Packet::UnsubAck(ack) => match self.asked.remove(&ack.pkid) {
-                Some(_) => Ok(Outcome::default()),
-                None => Err(unasked("UNSUBACK", ack.pkid)),
+                Some(_) => Ok(FrameResult::default()),
+                None => Err(unexpected_ack("UNSUBACK", ack.pkid)),
             },
-            Packet::PingResp(_) => Ok(Outcome::default()),
+            Packet::PingResp(_) => Ok(FrameResult::default()),
             _ => Err("it sent a packet that clients never get".to_owned()),
         }
     }
 
     fn acknowledged(
         &mut self,
-        step: Step,
+        step: AckKind,
         id: u16,
         refused: Option<u8>,
-    ) -> Result<Outcome, String> {
+    ) -> Result<FrameResult, String> {
         let Some(flight) = self.flying.get_mut(&id) else {
-            return Err(unasked("acknowledgement", id));
+            return Err(unexpected_ack("acknowledgement", id));
         };
         let fits = match step {
-            Step::There => flight.waiting.publish.qos == QoS::AtLeastOnce,
-            Step::Received => flight.waiting.publish.qos == QoS::ExactlyOnce,
-            Step::Complete => flight.received,
+            AckKind::There => flight.waiting.publish.qos == QoS::AtLeastOnce,
+            AckKind::Received => flight.waiting.publish.qos == QoS::ExactlyOnce,
+            AckKind::Complete => flight.received,
         };
         if !fits {
-            return Err(unasked("acknowledgement", id));
+            return Err(unexpected_ack("acknowledgement", id));
         }
-        if step == Step::Received && refused.is_none() {
+        if step == AckKind::Received && refused.is_none() {
             flight.received = true;
-            return Ok(Outcome {
+            return Ok(FrameResult {
                 answer: Some(Packet::PubRel(PubRel::new(id, None))),
-                ..Outcome::default()
+                ..FrameResult::default()
             });
         }
         let flight = self.flying.remove(&id);
         if let Some(flight) = &flight {
-            self.octets -= flight.waiting.publish.payload.len();
+            self.bytes -= flight.waiting.publish.payload.len();
         }
         // A PUBCOMP that says the id is unknown is no rejection: the broker has received the publication.
-        let refused = refused.filter(|_| step != Step::Complete);
+        let refused = refused.filter(|_| step != AckKind::Complete);
         let refused = flight.zip(refused);
-        Ok(Outcome {
-            refused: refused.map(|(flight, code)| (flight.waiting.publish, meaning(code))),
-            ..Outcome::default()
+        Ok(FrameResult {
+            refused: refused.map(|(flight, code)| (flight.waiting.publish, reason_text(code))),
+            ..FrameResult::default()
         })
     }
 
-    fn incoming(&mut self, publish: Publish) -> Result<Outcome, String> {
+    fn incoming(&mut self, publish: Publish) -> Result<FrameResult, String> {
         let id = publish.pkid;
         let (new, answer) = match publish.qos {
             QoS::AtMostOnce => (true, None),
@@ -303,16 +303,16 @@ impl Session {
                 .properties
                 .map_or_else(Vec::new, |p| p.user_properties),
         };
-        Ok(Outcome {
+        Ok(FrameResult {
             answer,
             message: new.then_some(message),
-            ..Outcome::default()
+            ..FrameResult::default()
         })
     }
 }
 
 /// The quality of service in the client library's type.
-pub(super) fn quality(qos: Qos) -> QoS {
+pub(super) fn to_client_qos(qos: Qos) -> QoS {
     match qos {
         Qos::Zero => QoS::AtMostOnce,
         Qos::One => QoS::AtLeastOnce,
@@ -320,23 +320,23 @@ pub(super) fn quality(qos: Qos) -> QoS {
     }
 }
 
-fn unasked(what: &str, id: u16) -> String {
+fn unexpected_ack(what: &str, id: u16) -> String {
     format!("it violates MQTT 5: {what} {id}, which was never requested")
 }
 
 /// Splits filters into lists that fit into one packet.
-fn parts(filters: Vec<(String, bool)>) -> Vec<Vec<(String, bool)>> {
+fn split_filters(filters: Vec<(String, bool)>) -> Vec<Vec<(String, bool)>> {
     let mut parts: Vec<Vec<(String, bool)>> = Vec::new();
-    let mut octets = 0;
+    let mut bytes = 0;
     for one in filters {
         let size = one.0.len() + 3;
         match parts.last_mut() {
-            Some(part) if part.len() < FILTERS && octets + size <= FILTERS_OCTETS => {
-                octets += size;
+            Some(part) if part.len() < FILTERS && bytes + size <= FILTERS_BYTES => {
+                bytes += size;
                 part.push(one);
             }
             _ => {
-                octets = size;
+                bytes = size;
                 parts.push(vec![one]);
             }
         }

@@ -23,7 +23,7 @@ const PIECE: usize = 64 << 10;
 /// The part of the broker's connection that modules need. Nothing here blocks.
 pub(super) trait Broker: Send + Sync {
     /// Whether a module may publish this many bytes now. Modules get less room than other messages.
-    fn has_room(&self, octets: usize) -> bool;
+    fn has_room(&self, bytes: usize) -> bool;
     /// Publishes a message; returns why not if it cannot.
     fn publish(&self, what: Publication) -> Result<(), Unsent>;
     /// Subscribes to a topic, without messages published by this process.
@@ -42,9 +42,9 @@ pub(super) enum Streams {
     Each,
 }
 
-/// News of modules, for the loop.
+/// ModuleEvent of modules, for the loop.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ModuleEvent {
     /// Result of a launch.
     Launched(Uuid, u64, Result<(), String>),
     /// A module has ended.
@@ -53,7 +53,7 @@ pub(super) enum News {
 
 /// How a module uses a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Use {
+enum TopicUse {
     Channel,
     Stdin,
 }
@@ -65,7 +65,7 @@ struct Table {
     /// The number of the latest one.
     latest: u64,
     /// Which modules read a topic, and how often each has opened it.
-    topics: BTreeMap<String, BTreeMap<(Uuid, Use), u32>>,
+    topics: BTreeMap<String, BTreeMap<(Uuid, TopicUse), u32>>,
 }
 
 /// Connects modules with the broker and with each other.
@@ -73,7 +73,7 @@ pub(super) struct Board {
     topics: Topics,
     streams: Streams,
     broker: Arc<dyn Broker>,
-    news: Sender<News>,
+    events: Sender<ModuleEvent>,
     table: Mutex<Table>,
     dropped: AtomicU64,
 }
@@ -84,13 +84,13 @@ impl Board {
         topics: Topics,
         streams: Streams,
         broker: Arc<dyn Broker>,
-        news: Sender<News>,
+        events: Sender<ModuleEvent>,
     ) -> Board {
         Board {
             topics,
             streams,
             broker,
-            news,
+            events,
             table: Mutex::default(),
             dropped: AtomicU64::new(0),
         }
@@ -119,7 +119,7 @@ impl Board {
             if stdin && (stream == Stream::Stdin || self.streams == Streams::One) {
                 let place = Place::Stdio(module.clone(), stream);
                 let topic = self.topics.topic(&place).to_string();
-                self.open(&mut table, module, &topic, Use::Stdin);
+                self.open(&mut table, module, &topic, TopicUse::Stdin);
             }
         }
     }
@@ -158,29 +158,29 @@ impl Board {
     }
 
     /// Delivers a message from the broker.
-    pub fn heard(&self, topic: &str, payload: &Bytes) {
-        self.spread(topic, payload, None);
+    pub fn deliver(&self, topic: &str, payload: &Bytes) {
+        self.deliver_to_readers(topic, payload, None);
     }
 
     /// Delivers a message to all modules that read its topic, except one.
-    fn spread(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
+    fn deliver_to_readers(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
         // Not under the lock: a module that receives may publish.
-        for (running, what) in self.hearers(topic, except) {
+        for (running, what) in self.readers(topic, except) {
             match what {
-                Use::Channel => running.deliver(topic, payload),
-                Use::Stdin => running.input(payload),
+                TopicUse::Channel => running.deliver(topic, payload),
+                TopicUse::Stdin => running.input(payload),
             }
         }
     }
 
     /// The modules that read a topic, except one.
-    fn hearers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, Use)> {
+    fn readers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, TopicUse)> {
         let table = lock(&self.table);
         let Some(uses) = table.topics.get(topic) else {
             return Vec::new();
         };
         let others = uses.keys().filter(|(user, _)| Some(user) != except);
-        let running = |(user, what): &(Uuid, Use)| {
+        let running = |(user, what): &(Uuid, TopicUse)| {
             let running = table.modules.get(user)?.1.clone()?;
             Some((running, *what))
         };
@@ -188,13 +188,13 @@ impl Board {
     }
 
     /// Delivers a module's message to others here that read the topic; usually there are none, and nothing is copied.
-    fn spread_own(&self, module: &Uuid, topic: &str, payload: &[u8]) {
-        if !self.hearers(topic, Some(module)).is_empty() {
-            self.spread(topic, &Bytes::copy_from_slice(payload), Some(module));
+    fn deliver_local(&self, module: &Uuid, topic: &str, payload: &[u8]) {
+        if !self.readers(topic, Some(module)).is_empty() {
+            self.deliver_to_readers(topic, &Bytes::copy_from_slice(payload), Some(module));
         }
     }
 
-    fn open(&self, table: &mut Table, module: &Uuid, topic: &str, what: Use) {
+    fn open(&self, table: &mut Table, module: &Uuid, topic: &str, what: TopicUse) {
         let uses = table.topics.entry(topic.to_owned()).or_default();
         let fresh = uses.is_empty();
         *uses.entry((module.clone(), what)).or_default() += 1;
@@ -207,7 +207,7 @@ impl Board {
         let Some(uses) = table.topics.get_mut(topic) else {
             return;
         };
-        let key = (module.clone(), Use::Channel);
+        let key = (module.clone(), TopicUse::Channel);
         match uses.get_mut(&key) {
             Some(count) if *count > 1 => *count -= 1,
             Some(_) => {
@@ -232,7 +232,7 @@ impl Board {
     }
 
     /// Logs a loss; a flood is logged a few times, not a million.
-    fn lost(&self, module: &Uuid, what: &str) {
+    fn log_loss(&self, module: &Uuid, what: &str) {
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
         if (before + 1).is_power_of_two() {
             log::warn!(
@@ -251,7 +251,7 @@ impl Host for Board {
 
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool {
         if !self.allows(topic) {
-            self.lost(module, "a message to a topic that modules may not use");
+            self.log_loss(module, "a message to a topic that modules may not use");
             return true;
         }
         // Check before copying anything: a module that has to wait tries again and again.
@@ -266,12 +266,12 @@ impl Host for Board {
         };
         match self.broker.publish(publication) {
             Ok(()) => {
-                self.spread_own(module, topic, payload);
+                self.deliver_local(module, topic, payload);
                 true
             }
             Err(Unsent::Full) => false,
             Err(Unsent::TooLarge(_) | Unsent::BadTopic) => {
-                self.lost(module, "a message that the broker rejects");
+                self.log_loss(module, "a message that the broker rejects");
                 true
             }
         }
@@ -279,11 +279,11 @@ impl Host for Board {
 
     fn subscribe(&self, module: &Uuid, topic: &str) {
         if !self.allows(topic) {
-            return self.lost(module, "a subscription to a topic that modules may not use");
+            return self.log_loss(module, "a subscription to a topic that modules may not use");
         }
         let mut table = lock(&self.table);
         if table.modules.contains_key(module) {
-            self.open(&mut table, module, topic, Use::Channel);
+            self.open(&mut table, module, topic, TopicUse::Channel);
         }
     }
 
@@ -305,17 +305,21 @@ impl Host for Board {
             };
             let topic = publication.topic.clone();
             if self.broker.publish(publication).is_err() {
-                self.lost(module, "output");
+                self.log_loss(module, "output");
                 continue;
             }
             // Another module may have it as a channel.
-            self.spread_own(module, &topic, piece);
+            self.deliver_local(module, &topic, piece);
         }
     }
 
     fn ended(&self, module: &Uuid, end: End) {
         self.detach(module);
-        if self.news.send(News::Ended(module.clone(), end)).is_err() {
+        if self
+            .events
+            .send(ModuleEvent::Ended(module.clone(), end))
+            .is_err()
+        {
             log::debug!("the module {module} ended after the runtime");
         }
     }

@@ -64,7 +64,7 @@ impl Running for Ear {
 struct Rig {
     board: Board,
     broker: Arc<Notes>,
-    news: Receiver<News>,
+    news: Receiver<ModuleEvent>,
 }
 
 fn rig(streams: Streams) -> Rig {
@@ -101,8 +101,8 @@ fn a_topic_is_subscribed_to_once_however_many_hear_it() {
     rig.board.subscribe(&b, "home/light");
     rig.board.subscribe(&b, "home/light");
     assert_eq!(rig.broker.told(), ["+home/light"]);
-    rig.board.heard("home/light", &Bytes::from_static(b"on"));
-    rig.board.heard("home/other", &Bytes::from_static(b"on"));
+    rig.board.deliver("home/light", &Bytes::from_static(b"on"));
+    rig.board.deliver("home/other", &Bytes::from_static(b"on"));
     // A topic opened twice still delivers each message once.
     assert_eq!(
         (got(&ear_a), got(&ear_b)),
@@ -216,9 +216,9 @@ fn streams_have_one_topic_or_one_each() {
     // A module's own output is not its input.
     assert_eq!(got(&ear), [""; 0]);
     one.board
-        .heard("realm/proc/stdio/a", &Bytes::from_static(b"hi"));
+        .deliver("realm/proc/stdio/a", &Bytes::from_static(b"hi"));
     one.board
-        .heard("realm/proc/io/a/stdin", &Bytes::from_static(b"ho"));
+        .deliver("realm/proc/io/a/stdin", &Bytes::from_static(b"ho"));
     assert_eq!(got(&ear), ["<hi", "<ho"]);
     one.board.output(&a, Stream::Stdout, &[b'x'; PIECE + 1]);
     let lengths: Vec<usize> = lock(&one.broker.sent)
@@ -265,7 +265,7 @@ fn the_end_of_a_module_is_told_once_and_leaves_nothing() {
             "-realm/proc/stdio/a"
         ]
     );
-    assert!(matches!(rig.news.try_recv(), Ok(News::Ended(uuid, _)) if uuid == a));
+    assert!(matches!(rig.news.try_recv(), Ok(ModuleEvent::Ended(uuid, _)) if uuid == a));
     assert!(rig.board.running(&a).is_none());
     // Attached after it has ended.
     rig.board.attach(&a, 1, Arc::new(Ear::default()), true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// What a path refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PathTarget {
     /// A channel.
     Channel {
         /// The topic behind it.
@@ -37,9 +37,9 @@ pub(super) fn join(base: &str, path: &str) -> Option<String> {
 }
 
 /// What a path returned by [`join`] refers to.
-pub(super) fn find(channels: &[Channel], path: &str) -> Place {
+pub(super) fn find(channels: &[Channel], path: &str) -> PathTarget {
     if let Some((channel, topic)) = Channel::resolve(channels, path) {
-        return Place::Channel {
+        return PathTarget::Channel {
             topic: topic.as_str().into(),
             mode: channel.mode,
         };
@@ -56,9 +56,9 @@ pub(super) fn find(channels: &[Channel], path: &str) -> Place {
         path => path.strip_prefix("ch/"),
     };
     if below(path) || short.is_some_and(below) {
-        Place::Folder
+        PathTarget::Folder
     } else {
-        Place::Nothing
+        PathTarget::Nothing
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
 
     fn topic(path: &str) -> Option<String> {
         match find(&channels(), path) {
-            Place::Channel { topic, .. } => Some(topic.to_string()),
+            PathTarget::Channel { topic, .. } => Some(topic.to_string()),
             _ => None,
         }
     }
@@ -109,10 +109,10 @@ mod tests {
     #[test]
     fn folders_are_what_channels_are_below() {
         for path in ["", "ch", "sensors", "ch/sensors"] {
-            assert_eq!(find(&channels(), path), Place::Folder, "{path:?}");
+            assert_eq!(find(&channels(), path), PathTarget::Folder, "{path:?}");
         }
         for path in ["s", "sensor", "ch/x", "etc/passwd"] {
-            assert_eq!(find(&channels(), path), Place::Nothing, "{path:?}");
+            assert_eq!(find(&channels(), path), PathTarget::Nothing, "{path:?}");
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) type ReaderId = u32;
 
 /// Result of a wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Waited<T> {
+pub(super) enum WaitResult<T> {
     /// The thing waited for.
     Ready(T),
     /// Timed out.
@@ -25,7 +25,7 @@ pub(super) enum Waited<T> {
 
 /// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ReadResult {
     /// A message, or as much of it as was requested.
     Data(Bytes),
     /// End of file.
@@ -50,9 +50,9 @@ struct Inner {
     next_reader: ReaderId,
     next_message: u64,
     messages: usize,
-    octets: u64,
+    bytes: u64,
     most_messages: usize,
-    most_octets: u64,
+    max_bytes: u64,
     largest: usize,
 }
 
@@ -73,9 +73,9 @@ impl Inbox {
             next_reader: 0,
             next_message: 0,
             messages: 0,
-            octets: 0,
+            bytes: 0,
             most_messages: limits.waiting_messages,
-            most_octets: limits.memory,
+            max_bytes: limits.memory,
             largest: limits.message,
         };
         Inbox {
@@ -112,8 +112,8 @@ impl Inbox {
         let mut inner = self.lock();
         if let Some(reader) = inner.readers.remove(&id) {
             inner.messages = inner.messages.saturating_sub(reader.queue.len());
-            let octets: u64 = reader.queue.iter().map(|(_, b)| b.len() as u64).sum();
-            inner.octets = inner.octets.saturating_sub(octets);
+            let bytes: u64 = reader.queue.iter().map(|(_, b)| b.len() as u64).sum();
+            inner.bytes = inner.bytes.saturating_sub(bytes);
         }
         drop(inner);
         self.read.notify_all();
@@ -148,9 +148,9 @@ impl Inbox {
     }
 
     /// Waits until this many bytes of standard input fit beside the unread messages, or nobody reads it.
-    pub(super) fn wait_for_room(&self, octets: usize) {
+    pub(super) fn wait_for_room(&self, bytes: usize) {
         let mut inner = self.lock();
-        while !inner.stop && inner.reads_input() && !inner.has_room(octets) {
+        while !inner.stop && inner.reads_input() && !inner.has_room(bytes) {
             let woken = self.read.wait(inner);
             inner = woken.unwrap_or_else(PoisonError::into_inner);
         }
@@ -184,24 +184,24 @@ impl Inbox {
 
     /// Takes up to `most` bytes of a reader's oldest message; `None` if there is none yet. End of file once the module
     /// must end.
-    pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<Found> {
+    pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<ReadResult> {
         let found = self.lock().take(id, most);
         self.read.notify_all();
         found
     }
 
     /// Waits until a reader has data, and takes it like [`Inbox::take`].
-    pub(super) fn wait_take(&self, id: ReaderId, most: usize) -> Found {
+    pub(super) fn wait_take(&self, id: ReaderId, most: usize) -> ReadResult {
         let found = self.wait(None, |inner| inner.take(id, most));
         self.read.notify_all();
         match found {
-            Waited::Ready(found) => found,
-            Waited::Late | Waited::Stopped => Found::End,
+            WaitResult::Ready(found) => found,
+            WaitResult::Late | WaitResult::Stopped => ReadResult::End,
         }
     }
 
     /// Waits until one of several readers has data or has ended, or until a point in time.
-    pub(super) fn wait_any(&self, ids: &[ReaderId], until: Option<Instant>) -> Waited<()> {
+    pub(super) fn wait_any(&self, ids: &[ReaderId], until: Option<Instant>) -> WaitResult<()> {
         self.wait(until, |inner| {
             ids.iter()
                 .any(|id| inner.waiting(*id).is_some())
@@ -218,18 +218,18 @@ impl Inbox {
         &self,
         until: Option<Instant>,
         mut ready: impl FnMut(&mut Inner) -> Option<T>,
-    ) -> Waited<T> {
+    ) -> WaitResult<T> {
         let mut inner = self.lock();
         loop {
             if inner.stop {
-                return Waited::Stopped;
+                return WaitResult::Stopped;
             }
             if let Some(found) = ready(&mut inner) {
-                return Waited::Ready(found);
+                return WaitResult::Ready(found);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             inner = match left {
-                Some(Duration::ZERO) => return Waited::Late,
+                Some(Duration::ZERO) => return WaitResult::Late,
                 Some(left) => {
                     let woken = self.woken.wait_timeout(inner, left);
                     woken.unwrap_or_else(PoisonError::into_inner).0
@@ -249,8 +249,8 @@ impl Inbox {
     }
 
     /// Sets the size of the linear memory in bytes.
-    pub(super) fn set_memory(&self, octets: u64) {
-        self.memory.store(octets, Relaxed);
+    pub(super) fn set_memory(&self, bytes: u64) {
+        self.memory.store(bytes, Relaxed);
     }
 
     /// Records that a channel was read or written now.
@@ -288,9 +288,9 @@ impl Inner {
     }
 
     /// Whether a message fits beside the unread ones.
-    fn has_room(&self, octets: usize) -> bool {
-        let octets = self.octets.saturating_add(octets as u64);
-        self.messages < self.most_messages && octets <= self.most_octets
+    fn has_room(&self, bytes: usize) -> bool {
+        let bytes = self.bytes.saturating_add(bytes as u64);
+        self.messages < self.most_messages && bytes <= self.max_bytes
     }
 
     /// Appends a message; returns how many messages were dropped for it.
@@ -308,9 +308,9 @@ impl Inner {
         }
         self.next_message += 1;
         self.messages += 1;
-        self.octets += payload.len() as u64;
+        self.bytes += payload.len() as u64;
         let mut lost = 0;
-        while self.messages > self.most_messages || self.octets > self.most_octets {
+        while self.messages > self.most_messages || self.bytes > self.max_bytes {
             if !self.drop_oldest() {
                 break;
             }
@@ -330,7 +330,7 @@ impl Inner {
         };
         if let Some((_, message)) = oldest.queue.pop_front() {
             self.messages -= 1;
-            self.octets = self.octets.saturating_sub(message.len() as u64);
+            self.bytes = self.bytes.saturating_sub(message.len() as u64);
         }
         true
     }
@@ -341,23 +341,23 @@ impl Inner {
         }
     }
 
-    fn take(&mut self, id: ReaderId, most: usize) -> Option<Found> {
+    fn take(&mut self, id: ReaderId, most: usize) -> Option<ReadResult> {
         if self.stop {
-            return Some(Found::End);
+            return Some(ReadResult::End);
         }
         let Some(reader) = self.readers.get_mut(&id) else {
-            return Some(Found::End);
+            return Some(ReadResult::End);
         };
         let Some((_, message)) = reader.queue.front_mut() else {
-            return reader.ended.then_some(Found::End);
+            return reader.ended.then_some(ReadResult::End);
         };
         let data = message.split_to(most.min(message.len()));
-        self.octets = self.octets.saturating_sub(data.len() as u64);
+        self.bytes = self.bytes.saturating_sub(data.len() as u64);
         if message.is_empty() {
             reader.queue.pop_front();
             self.messages = self.messages.saturating_sub(1);
         }
-        Some(Found::Data(data))
+        Some(ReadResult::Data(data))
     }
 
     fn waiting(&self, id: ReaderId) -> Option<usize> {

@@ -34,7 +34,7 @@ const SLICE: u64 = 200_000;
 /// Price of a call, in simple instructions.
 const CALL: u8 = 64;
 /// Bytes copied for the price of a simple instruction. It also makes growing a table by a few elements free, see
-/// [`super::limits::Room`].
+/// [`super::limits::MemoryLimiter`].
 const COPIED_PER_FUEL: u32 = 256;
 /// Size of the interpreter's value stack, in bytes.
 const STACK: usize = 2 << 20;
@@ -93,7 +93,9 @@ impl Interpreter {
     fn prepare(&self, spec: &Spec, host: Arc<dyn Host>, inbox: Arc<Inbox>) -> Result<Job, String> {
         let (has, may) = (spec.code.len(), spec.limits.code);
         if has > may {
-            return Err(format!("the module has {has} bytes, but only {may} are allowed"));
+            return Err(format!(
+                "the module has {has} bytes, but only {may} are allowed"
+            ));
         }
         let engine = wasmi::Engine::new(&self.config);
         match scan::locals(&spec.code) {
@@ -104,11 +106,11 @@ impl Interpreter {
                 ));
             }
             None => {
-                Module::validate(&engine, &spec.code).map_err(|e| words(&e))?;
+                Module::validate(&engine, &spec.code).map_err(|e| short_text(&e))?;
                 return Err("the functions of the module cannot be parsed".into());
             }
         }
-        let module = Module::new(&engine, &spec.code).map_err(|e| words(&e))?;
+        let module = Module::new(&engine, &spec.code).map_err(|e| short_text(&e))?;
         let linker = wasi::linker(&module)?;
         let mut store = Store::new(&engine, State::new(spec, host, inbox)?);
         store.limiter(|state| &mut state.room);
@@ -117,7 +119,7 @@ impl Interpreter {
                 .instantiate_and_start(&mut store, &module)
                 .map_err(|e| match store.data().room.over() {
                     Some(limit) => over(limit),
-                    None => words(&e),
+                    None => short_text(&e),
                 })?;
         let start = instance
             .get_typed_func(&store, "_start")
@@ -130,7 +132,7 @@ impl Interpreter {
 }
 
 /// An error as text of limited length.
-fn words(error: &Error) -> String {
+fn short_text(error: &Error) -> String {
     error.to_string().chars().take(WORDS).collect()
 }
 
@@ -148,8 +150,8 @@ impl Job {
     /// Records the resources used so far.
     fn note(&mut self) {
         if let Some(memory) = self.store.data().memory {
-            let octets = memory.data_size(&self.store) as u64;
-            self.store.data().inbox.set_memory(octets);
+            let bytes = memory.data_size(&self.store) as u64;
+            self.store.data().inbox.set_memory(bytes);
         }
     }
 
@@ -191,7 +193,7 @@ impl Job {
         } else if let Some(limit) = over_limit {
             self.end(ExitStatus::Killed, None, over(limit))
         } else {
-            self.end(ExitStatus::Crashed, None, words(error))
+            self.end(ExitStatus::Crashed, None, short_text(error))
         }
     }
 
@@ -279,8 +281,8 @@ impl Running for Handle {
         self.0.input(data);
     }
 
-    fn wait_for_room(&self, octets: usize) {
-        self.0.wait_for_room(octets);
+    fn wait_for_room(&self, bytes: usize) {
+        self.0.wait_for_room(bytes);
     }
 
     fn figures(&self) -> Figures {

@@ -15,7 +15,7 @@ const TABLES: usize = 16;
 
 /// Limits memory and tables. Growing beyond a limit is a trap, so that the module ends with a clear reason.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct MemoryLimiter {
     memory: usize,
     elements: usize,
     used_elements: usize,
@@ -23,11 +23,11 @@ pub(super) struct Room {
     over: Option<&'static str>,
 }
 
-impl Room {
+impl MemoryLimiter {
     /// Limits: bytes of linear memory, and elements of all tables together.
-    pub(super) fn new(memory: u64, elements: u64) -> Room {
+    pub(super) fn new(memory: u64, elements: u64) -> MemoryLimiter {
         let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
-        Room {
+        MemoryLimiter {
             memory: size(memory),
             elements: size(elements),
             used_elements: 0,
@@ -47,7 +47,7 @@ impl Room {
     }
 }
 
-impl ResourceLimiter for Room {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
         &mut self,
         _current: usize,
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn tables_share_their_limit() {
-        let mut room = Room::new(1 << 20, 100);
+        let mut room = MemoryLimiter::new(1 << 20, 100);
         assert!(matches!(room.table_growing(0, 60, None), Ok(true)));
         assert!(matches!(room.table_growing(0, 30, Some(20)), Ok(false)));
         assert!(room.table_growing(0, 41, None).is_err());
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn memory_over_its_limit_is_refused_and_a_lack_of_fuel_is_not() {
-        let mut room = Room::new(1 << 20, 100);
+        let mut room = MemoryLimiter::new(1 << 20, 100);
         assert!(matches!(room.memory_growing(0, 1 << 20, None), Ok(true)));
         let fuel = MemoryError::OutOfFuel { required_fuel: 1 };
         assert!(room.memory_grow_failed(&fuel).is_ok());

@@ -116,7 +116,7 @@ pub trait Running: Send + Sync {
     fn input(&self, data: &Bytes);
     /// Waits until this much input fits without dropping anything else, or the module no longer reads it. Input beyond
     /// the limits of a message and of memory never fits.
-    fn wait_for_room(&self, octets: usize);
+    fn wait_for_room(&self, bytes: usize);
     /// The resources used so far.
     fn figures(&self) -> Figures;
 }

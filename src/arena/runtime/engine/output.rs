@@ -43,8 +43,8 @@ impl Lines {
     }
 
     /// Removes this many bytes from the front.
-    pub(super) fn take(&mut self, octets: usize, now: Instant) -> Vec<u8> {
-        let taken: Vec<u8> = self.held.drain(..octets.min(self.held.len())).collect();
+    pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Vec<u8> {
+        let taken: Vec<u8> = self.held.drain(..bytes.min(self.held.len())).collect();
         self.whole = self.whole.saturating_sub(taken.len());
         self.since = (!self.held.is_empty()).then_some(now);
         taken

@@ -12,10 +12,10 @@ const PREAMBLE: usize = 8;
 const CODE: u8 = 10;
 
 /// The bytes not read yet.
-struct Rest<'a>(&'a [u8]);
+struct Cursor<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
-    fn octet(&mut self) -> Option<u8> {
+impl<'a> Cursor<'a> {
+    fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
@@ -25,9 +25,9 @@ impl<'a> Rest<'a> {
     fn number(&mut self) -> Option<u32> {
         let mut value: u64 = 0;
         for shift in [0, 7, 14, 21, 28] {
-            let octet = self.octet()?;
-            value |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
                 return u32::try_from(value).ok();
             }
         }
@@ -35,20 +35,20 @@ impl<'a> Rest<'a> {
     }
 
     /// A part with a length prefix.
-    fn part(&mut self) -> Option<Rest<'a>> {
+    fn part(&mut self) -> Option<Cursor<'a>> {
         let len = self.number()? as usize;
         let (part, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
-        Some(Rest(part))
+        Some(Cursor(part))
     }
 }
 
 /// Number of local variables of all functions of a module together; `None` if they cannot be counted.
 pub(super) fn locals(module: &[u8]) -> Option<u64> {
-    let mut rest = Rest(module.get(PREAMBLE..)?);
+    let mut rest = Cursor(module.get(PREAMBLE..)?);
     let mut total: u64 = 0;
     while !rest.0.is_empty() {
-        let id = rest.octet()?;
+        let id = rest.byte()?;
         let mut section = rest.part()?;
         if id != CODE {
             continue;
@@ -57,7 +57,7 @@ pub(super) fn locals(module: &[u8]) -> Option<u64> {
             let mut body = section.part()?;
             for _ in 0..body.number()? {
                 total = total.saturating_add(u64::from(body.number()?));
-                body.octet()?;
+                body.byte()?;
             }
         }
     }

@@ -53,8 +53,7 @@ impl Sources {
     fn web(&self, file: &str, rest: &str) -> Result<Address, String> {
         let Some((address, digest)) = file.split_once("#sha256=") else {
             return Err(
-                "a web address must end with #sha256= and the digest of the file"
-                    .to_owned(),
+                "a web address must end with #sha256= and the digest of the file".to_owned(),
             );
         };
         if digest.len() != DIGITS || !digest.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -141,7 +140,10 @@ mod tests {
             (with("https://files.example.net@other/x"), "file_hosts"),
             (with("https://user:pass@files.example.net/x"), "file_hosts"),
             (with("https://other?files.example.net/x"), "file_hosts"),
-            (with("https://files.example.net/a b"), "the web address is invalid"),
+            (
+                with("https://files.example.net/a b"),
+                "the web address is invalid",
+            ),
         ] {
             let error = sources().read(&file).unwrap_err();
             assert!(error.contains(why), "{file}: {error}");

@@ -62,6 +62,8 @@ pub(super) fn fetch(
     if found == digest {
         Ok(content)
     } else {
-        Err(failed(&format!("its sha256 is {found}, not the one requested")))
+        Err(failed(&format!(
+            "its sha256 is {found}, not the one requested"
+        )))
     }
 }

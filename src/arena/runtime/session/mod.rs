@@ -16,13 +16,13 @@ use super::files::{Address, Sources};
 use crate::mqtt::{Incoming, Publication, Qos};
 use crate::wire::{Body, Dialect, Json, Message, Place, Topics, Uuid};
 use modules::Module;
-use register::Standing;
+use register::Registration;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The manager, or a runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Who {
+pub(super) struct Registrant {
     /// Its id.
     pub uuid: Uuid,
     /// Its name.
@@ -33,7 +33,7 @@ pub(super) struct Who {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     /// The runtime.
-    pub who: Who,
+    pub who: Registrant,
     /// How many modules it accepts; 0 is no limit.
     pub max_modules: u32,
     /// The apis that it offers.
@@ -44,13 +44,13 @@ pub(super) struct Offer {
 
 /// The settings of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct SessionConfig {
     /// The topics.
     pub topics: Topics,
     /// Whether an orchestrator answers registrations; with the topics of scenes it never does.
     pub confirmed: bool,
     /// The manager, if there are several runtimes.
-    pub manager: Option<Who>,
+    pub manager: Option<Registrant>,
     /// The runtimes.
     pub offers: Vec<Offer>,
     /// Interval between keepalives, if it overrides the orchestrator's.
@@ -99,7 +99,7 @@ pub(super) enum Act {
 #[derive(Debug)]
 struct Runtime {
     offer: Offer,
-    standing: Standing,
+    registration: Registration,
     /// When the next keepalive is due.
     beat: Option<Instant>,
     /// Its interval between keepalives; zero turns them off.
@@ -110,9 +110,9 @@ struct Runtime {
 
 /// The state of one connection to a broker.
 pub(super) struct Session {
-    terms: Terms,
+    config: SessionConfig,
     ids: Box<dyn FnMut() -> String + Send>,
-    manager: Option<(Who, Standing)>,
+    manager: Option<(Registrant, Registration)>,
     runtimes: Vec<Runtime>,
     modules: BTreeMap<Uuid, Module>,
     serial: u64,
@@ -129,17 +129,17 @@ pub(super) struct Session {
 
 impl Session {
     /// A session without a connection. `ids` returns unique ids for messages and modules.
-    pub fn new(mut terms: Terms, ids: Box<dyn FnMut() -> String + Send>) -> Session {
-        let offers = std::mem::take(&mut terms.offers);
+    pub fn new(mut config: SessionConfig, ids: Box<dyn FnMut() -> String + Send>) -> Session {
+        let offers = std::mem::take(&mut config.offers);
         let runtime = |offer| Runtime {
             offer,
-            standing: Standing::Away,
+            registration: Registration::Away,
             beat: None,
             interval: Duration::ZERO,
             leaving: false,
         };
         Session {
-            manager: terms.manager.clone().map(|who| (who, Standing::Away)),
+            manager: config.manager.clone().map(|who| (who, Registration::Away)),
             runtimes: offers.into_iter().map(runtime).collect(),
             modules: BTreeMap::new(),
             serial: 0,
@@ -149,14 +149,14 @@ impl Session {
             over: false,
             faults: 0,
             failures: 0,
-            terms,
+            config,
             ids,
         }
     }
 
     /// The filters to subscribe to first.
     pub fn filters(&self) -> Vec<String> {
-        let topics = &self.terms.topics;
+        let topics = &self.config.topics;
         let mut filters = Vec::new();
         if let Some((who, _)) = &self.manager {
             filters.push(
@@ -187,8 +187,8 @@ impl Session {
     }
 
     /// Handles an incoming message.
-    pub fn hear(&mut self, incoming: &Incoming, now: Instant) -> Vec<Act> {
-        let Some(place) = self.terms.topics.place(&incoming.topic) else {
+    pub fn handle_message(&mut self, incoming: &Incoming, now: Instant) -> Vec<Act> {
+        let Some(place) = self.config.topics.place(&incoming.topic) else {
             return Vec::new();
         };
         let (Place::Control(Some(uuid)) | Place::Reg(Some(uuid))) = &place else {
@@ -225,13 +225,13 @@ impl Session {
             return self.answered(uuid, &message.object_id, answer, now);
         }
         match (&place, self.place_of(uuid)) {
-            (Place::Control(_), Some(at)) => self.told(at, message, now),
+            (Place::Control(_), Some(at)) => self.handle_request(at, message, now),
             _ => Vec::new(),
         }
     }
 
     /// Handles a request on the control topic of a runtime.
-    fn told(&mut self, at: usize, message: Message, now: Instant) -> Vec<Act> {
+    fn handle_request(&mut self, at: usize, message: Message, now: Instant) -> Vec<Act> {
         let asked = (message.object_id, message.dialect);
         match message.body {
             Body::Create(request) => self.create(at, *request, asked, now),
@@ -261,18 +261,18 @@ impl Session {
             return Vec::new();
         }
         let mut acts = self.ask_again(now);
-        acts.extend(self.beats(now, figures));
+        acts.extend(self.send_keepalives(now, figures));
         acts.extend(self.finish(now));
         acts
     }
 
     /// When [`Session::tick`] must be called next.
     pub fn due(&self) -> Option<Instant> {
-        let manager = self.manager.iter().map(|(_, standing)| standing);
+        let manager = self.manager.iter().map(|(_, registration)| registration);
         // A runtime that shuts down needs no timers.
         let staying = || self.runtimes.iter().filter(|runtime| !runtime.leaving);
-        let runtimes = staying().map(|runtime| &runtime.standing);
-        let asking = manager.chain(runtimes).filter_map(Standing::due);
+        let runtimes = staying().map(|runtime| &runtime.registration);
+        let asking = manager.chain(runtimes).filter_map(Registration::due);
         let beats = staying().filter_map(|runtime| runtime.beat);
         let both = asking.chain(beats).filter(|_| self.up);
         both.chain(self.ending).min()
@@ -301,7 +301,7 @@ impl Session {
         };
         runtime.leaving = true;
         runtime.beat = None;
-        let until = now + self.terms.patience;
+        let until = now + self.config.patience;
         self.ending = Some(self.ending.map_or(until, |before| before.max(until)));
         let mut acts = Vec::new();
         for (uuid, module) in &mut self.modules {
@@ -319,19 +319,19 @@ impl Session {
         };
         let waits = |at: usize| now < until && self.modules.values().any(|m| m.runtime == at);
         let leaves = |(at, runtime): &(usize, &Runtime)| {
-            runtime.leaving && runtime.standing != Standing::Gone && !waits(*at)
+            runtime.leaving && runtime.registration != Registration::Gone && !waits(*at)
         };
         let runtimes = self.runtimes.iter().enumerate();
         let ready: Vec<usize> = runtimes.filter(leaves).map(|(at, _)| at).collect();
         let mut gone = Vec::new();
         for at in ready {
             if let Some(runtime) = self.runtimes.get_mut(at) {
-                runtime.standing = Standing::Gone;
+                runtime.registration = Registration::Gone;
                 runtime.beat = None;
                 gone.push(runtime.offer.who.clone());
             }
         }
-        let is_gone = |runtime: &Runtime| runtime.standing == Standing::Gone;
+        let is_gone = |runtime: &Runtime| runtime.registration == Registration::Gone;
         let over = self.runtimes.iter().all(is_gone);
         if over || self.runtimes.iter().all(|r| !r.leaving || is_gone(r)) {
             self.ending = None;
@@ -355,13 +355,13 @@ impl Session {
     /// The index of a runtime, unless it is gone.
     fn place_of(&self, uuid: &Uuid) -> Option<usize> {
         let ours = |runtime: &Runtime| {
-            runtime.offer.who.uuid == *uuid && runtime.standing != Standing::Gone
+            runtime.offer.who.uuid == *uuid && runtime.registration != Registration::Gone
         };
         self.runtimes.iter().position(ours)
     }
 
     /// The message that a runtime or manager is gone.
-    fn goodbye(&mut self, who: &Who, manager: bool) -> Publication {
+    fn goodbye(&mut self, who: &Registrant, manager: bool) -> Publication {
         let (uuid, name) = (who.uuid.clone(), Some(who.name.clone()));
         let body = if manager {
             Body::UnregisterManager(uuid, name)
@@ -380,7 +380,7 @@ impl Session {
 
     fn post(&self, place: &Place, message: &Message) -> Publication {
         Publication {
-            topic: self.terms.topics.topic(place).to_string(),
+            topic: self.config.topics.topic(place).to_string(),
             payload: message.to_json(),
             qos: Qos::Two,
             properties: Vec::new(),

@@ -19,7 +19,7 @@ const REQUESTS: usize = 4;
 const MAX_REASON: usize = 1000;
 
 /// Why a module ended that had not started.
-const UNBORN: &str = "deleted before it ran";
+const NEVER_STARTED: &str = "deleted before it ran";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -156,24 +156,26 @@ impl Session {
             return Err("channels are not offered".to_owned());
         }
         for channel in &request.channels {
-            if self.terms.topics.is_reserved(channel.topic.as_str()) {
+            if self.config.topics.is_reserved(channel.topic.as_str()) {
                 let topic = &channel.topic;
                 return Err(format!(
                     "the topic {topic} of a channel belongs to the orchestrator"
                 ));
             }
         }
-        let address = self.terms.sources.read(&request.file)?;
+        let address = self.config.sources.read(&request.file)?;
         let most = usize::try_from(offer.max_modules).unwrap_or(usize::MAX);
         let own = self.modules.values().filter(|m| m.runtime == at).count();
         if most > 0 && own >= most {
-            return Err(format!("{own} modules are already running, which is the limit (max_nmodules)"));
+            return Err(format!(
+                "{own} modules are already running, which is the limit (max_nmodules)"
+            ));
         }
         let homes = self.modules.values();
         let homes = homes.filter_map(|module| self.runtimes.get(module.runtime));
         let taken = homes.map(|runtime| runtime.offer.limits.memory);
         let taken = taken.fold(offer.limits.memory, u64::saturating_add);
-        let all = self.terms.memory;
+        let all = self.config.memory;
         if all > 0 && taken > all {
             return Err(format!(
                 "with it, modules could take {taken} bytes of memory, but only {all} are allowed (modules_memory)"
@@ -247,7 +249,7 @@ impl Session {
                 let end = End {
                     status: ExitStatus::Deleted,
                     code: None,
-                    reason: UNBORN.to_owned(),
+                    reason: NEVER_STARTED.to_owned(),
                 };
                 self.ended(uuid, &end, now)
             }
@@ -269,7 +271,7 @@ impl Session {
         let mut acts = match module.phase {
             // It ended before we were told that it runs.
             Phase::Launching | Phase::Running => self.accept_all(module.runtime, uuid, &asked),
-            Phase::Stopping => self.refuse_all(module.runtime, uuid, &asked, UNBORN),
+            Phase::Stopping => self.refuse_all(module.runtime, uuid, &asked, NEVER_STARTED),
         };
         let code = end.code.map(|code| format!(", status {code}"));
         let reason = Some(&end.reason).filter(|reason| !reason.is_empty());

@@ -1,6 +1,6 @@
 //! Registration: repeated until it is confirmed, and again with each connection (reference, sections 4.1 and 4.2).
 
-use super::{Act, Runtime, Session, Who};
+use super::{Act, Registrant, Runtime, Session};
 use crate::mqtt::Publication;
 use crate::wire::{
     Answer, Body, Dialect, KEEPALIVE, Manager, Message, Object, Place, Runtime as Record,
@@ -19,7 +19,7 @@ const REQUESTS: usize = 4;
 
 /// State of a registration.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum Registration {
     /// Not connected.
     Away,
     /// A request was sent.
@@ -39,11 +39,11 @@ pub(super) enum Standing {
     Gone,
 }
 
-impl Standing {
+impl Registration {
     /// When to send the next request.
     pub fn due(&self) -> Option<Instant> {
         match self {
-            Standing::Asking { next, .. } => Some(*next),
+            Registration::Asking { next, .. } => Some(*next),
             _ => None,
         }
     }
@@ -51,11 +51,11 @@ impl Standing {
     /// Records a request with this id.
     fn asked(&mut self, id: String, now: Instant, confirmed: bool) {
         if !confirmed {
-            *self = Standing::Confirmed;
+            *self = Registration::Confirmed;
             return;
         }
-        let (mut ids, wait, refused) = match std::mem::replace(self, Standing::Away) {
-            Standing::Asking {
+        let (mut ids, wait, refused) = match std::mem::replace(self, Registration::Away) {
+            Registration::Asking {
                 ids, wait, refused, ..
             } => (ids, wait, refused),
             _ => (Vec::new(), PATIENCE, false),
@@ -64,7 +64,7 @@ impl Standing {
             ids.remove(0);
         }
         ids.push(id);
-        *self = Standing::Asking {
+        *self = Registration::Asking {
             ids,
             next: now + wait,
             wait: (wait * 2).min(LONGEST),
@@ -74,7 +74,7 @@ impl Standing {
 
     /// Whether an answer is to one of its requests.
     fn waits_for(&self, id: &str) -> bool {
-        matches!(self, Standing::Asking { ids, .. } if ids.iter().any(|own| own == id))
+        matches!(self, Registration::Asking { ids, .. } if ids.iter().any(|own| own == id))
     }
 }
 
@@ -98,15 +98,15 @@ impl Session {
         let runtimes = self
             .runtimes
             .iter_mut()
-            .map(|r| (&mut r.standing, &mut r.beat));
-        for (standing, beat) in runtimes {
+            .map(|r| (&mut r.registration, &mut r.beat));
+        for (registration, beat) in runtimes {
             *beat = None;
-            if *standing != Standing::Gone {
-                *standing = Standing::Away;
+            if *registration != Registration::Gone {
+                *registration = Registration::Away;
             }
         }
-        if let Some((_, standing)) = &mut self.manager {
-            *standing = Standing::Away;
+        if let Some((_, registration)) = &mut self.manager {
+            *registration = Registration::Away;
         }
     }
 
@@ -115,17 +115,21 @@ impl Session {
         if !self.up {
             return Vec::new();
         }
-        let is_due = |standing: &Standing| standing.due().is_some_and(|due| due <= now);
+        let is_due = |registration: &Registration| registration.due().is_some_and(|due| due <= now);
         let mut acts = Vec::new();
         if self
             .manager
             .as_ref()
-            .is_some_and(|(_, standing)| is_due(standing))
+            .is_some_and(|(_, registration)| is_due(registration))
         {
             acts.extend(self.register_manager(now));
         }
         for at in 0..self.runtimes.len() {
-            if self.runtimes.get(at).is_some_and(|r| is_due(&r.standing)) {
+            if self
+                .runtimes
+                .get(at)
+                .is_some_and(|r| is_due(&r.registration))
+            {
                 acts.extend(self.register(at, now));
             }
         }
@@ -140,9 +144,9 @@ impl Session {
             state: RuntimeState::Alive,
         });
         let (id, publication) = self.request(&who, body);
-        let confirmed = self.terms.confirmed;
-        if let Some((_, standing)) = &mut self.manager {
-            standing.asked(id, now, confirmed);
+        let confirmed = self.config.confirmed;
+        if let Some((_, registration)) = &mut self.manager {
+            registration.asked(id, now, confirmed);
         }
         Some(Act::Publish(publication))
     }
@@ -153,11 +157,11 @@ impl Session {
         };
         let (who, body) = (runtime.offer.who.clone(), self.record(runtime));
         let (id, publication) = self.request(&who, Body::Register(Box::new(body)));
-        let confirmed = self.terms.confirmed;
+        let confirmed = self.config.confirmed;
         if let Some(runtime) = self.runtimes.get_mut(at) {
-            runtime.standing.asked(id, now, confirmed);
+            runtime.registration.asked(id, now, confirmed);
             if !confirmed {
-                self.settle(at, Duration::from_secs(KEEPALIVE), now);
+                self.mark_registered(at, Duration::from_secs(KEEPALIVE), now);
             }
         }
         vec![Act::Publish(publication)]
@@ -169,11 +173,11 @@ impl Session {
         Record {
             uuid: offer.who.uuid.clone(),
             name: offer.who.name.clone(),
-            kind: self.terms.kind.clone(),
+            kind: self.config.kind.clone(),
             max_modules: offer.max_modules,
             apis: offer.apis.clone(),
-            platform: self.terms.platform.clone(),
-            metadata: self.terms.metadata.clone(),
+            platform: self.config.platform.clone(),
+            metadata: self.config.metadata.clone(),
             keepalive: 0,
             manager: self.manager.as_ref().map(|(who, _)| who.uuid.clone()),
             state: RuntimeState::Alive,
@@ -181,7 +185,7 @@ impl Session {
         }
     }
 
-    fn request(&mut self, who: &Who, body: Body) -> (String, Publication) {
+    fn request(&mut self, who: &Registrant, body: Body) -> (String, Publication) {
         let place = Place::Reg(Some(who.uuid.clone()));
         let mut message = Message::new((self.ids)(), Dialect::Draft, body);
         message.from = Some(who.uuid.to_string());
@@ -197,11 +201,11 @@ impl Session {
         answer: &Answer,
         now: Instant,
     ) -> Vec<Act> {
-        if let Some((who, standing)) = &mut self.manager
+        if let Some((who, registration)) = &mut self.manager
             && who.uuid == *uuid
         {
-            if standing.waits_for(id) || confirms(answer, uuid) {
-                judge(standing, &who.name, answer, now);
+            if registration.waits_for(id) || confirms(answer, uuid) {
+                handle_confirmation(registration, &who.name, answer, now);
             }
             return Vec::new();
         }
@@ -211,20 +215,25 @@ impl Session {
         let Some(runtime) = self.runtimes.get_mut(at).filter(|_| self.up) else {
             return Vec::new();
         };
-        let meant = runtime.standing.waits_for(id) || confirms(answer, uuid);
+        let meant = runtime.registration.waits_for(id) || confirms(answer, uuid);
         if !meant || runtime.leaving {
             return Vec::new();
         }
-        if judge(&mut runtime.standing, &runtime.offer.who.name, answer, now) {
+        if handle_confirmation(
+            &mut runtime.registration,
+            &runtime.offer.who.name,
+            answer,
+            now,
+        ) {
             let said = Duration::from_secs(answer.keepalive().min(SLOWEST));
-            self.settle(at, said, now);
+            self.mark_registered(at, said, now);
         }
         Vec::new()
     }
 
     /// Marks a runtime as registered: starts its keepalives, the first at once, since it lists the running modules.
-    fn settle(&mut self, at: usize, said: Duration, now: Instant) {
-        let interval = self.terms.keepalive.unwrap_or(said);
+    fn mark_registered(&mut self, at: usize, said: Duration, now: Instant) {
+        let interval = self.config.keepalive.unwrap_or(said);
         if let Some(runtime) = self.runtimes.get_mut(at) {
             runtime.interval = interval;
             runtime.beat = (!interval.is_zero()).then_some(now);
@@ -233,20 +242,25 @@ impl Session {
 }
 
 /// Handles the answer to a registration; returns whether it is a confirmation.
-fn judge(standing: &mut Standing, name: &str, answer: &Answer, now: Instant) -> bool {
+fn handle_confirmation(
+    registration: &mut Registration,
+    name: &str,
+    answer: &Answer,
+    now: Instant,
+) -> bool {
     if answer.verdict == Verdict::Ok {
-        if *standing != Standing::Confirmed {
+        if *registration != Registration::Confirmed {
             log::info!("{name} is registered");
         }
-        *standing = Standing::Confirmed;
+        *registration = Registration::Confirmed;
         return true;
     }
-    if let Standing::Asking {
+    if let Registration::Asking {
         next,
         wait,
         refused,
         ..
-    } = standing
+    } = registration
     {
         if !*refused {
             log::warn!(

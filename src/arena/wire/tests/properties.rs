@@ -205,8 +205,8 @@ proptest! {
     }
 
     #[test]
-    fn nothing_brings_it_down(octets in vec(any::<u8>(), 0..300)) {
-        let _ = Message::parse(&octets);
+    fn nothing_brings_it_down(bytes in vec(any::<u8>(), 0..300)) {
+        let _ = Message::parse(&bytes);
     }
 
     #[test]

@@ -211,7 +211,7 @@ fn the_orchestrator_hears_every_place_where_it_is_spoken_to() {
         }
         let own = topics.topic(&Place::Log);
         let hears = filters.iter().any(|filter| matches(filter, own.as_str()));
-        // In scenes the log is below what runtimes use; `no local` keeps it away.
+        // In scenes the log is below the topics of runtimes; `no local` keeps our own messages away.
         assert_eq!(hears, topics == scene());
     }
 }

@@ -1,7 +1,7 @@
 //! Messages between the gateway and a minion, independent of the dialect.
 
 use crate::wire::{
-    Code, Dialect, EncodeError, MessageKind, MachineId, MasterMessage, MinionMessage, Target,
+    Code, Dialect, EncodeError, MachineId, MasterMessage, MessageKind, MinionMessage, Target,
     payload_value,
 };
 use halite_wire::{Map, Value, shlex};
@@ -199,7 +199,11 @@ impl Outbound {
             }
             Outbound::Duplicate(session) => {
                 target.session = session.clone();
-                (MessageKind::Cmd, session.as_str().into(), Code::AlreadyConnected)
+                (
+                    MessageKind::Cmd,
+                    session.as_str().into(),
+                    Code::AlreadyConnected,
+                )
             }
             // E3 insists on this payload; the others ignore it.
             Outbound::Ping => (

@@ -141,5 +141,8 @@ fn what_minions_say() {
         }
     );
     let stray = r#"{"id":"a1","sid":"","r":"cmd","d":"","c":0}"#;
-    assert_eq!(heard(stray, Dialect::Modern), Inbound::Stray(MessageKind::Cmd));
+    assert_eq!(
+        heard(stray, Dialect::Modern),
+        Inbound::Stray(MessageKind::Cmd)
+    );
 }

@@ -110,11 +110,15 @@ impl Jobs {
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" | "sysinspect.traits"
                 if dialect == Dialect::E1 =>
             {
-                Err(FunctionResult::failure(format!("{silent} send their traits"), 1))
+                Err(FunctionResult::failure(
+                    format!("{silent} send their traits"),
+                    1,
+                ))
             }
-            "grains.get" if args.positional.is_empty() => {
-                Err(FunctionResult::failure("grains.get takes the name of a grain", 1))
-            }
+            "grains.get" if args.positional.is_empty() => Err(FunctionResult::failure(
+                "grains.get takes the name of a grain",
+                1,
+            )),
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
                 self.run(order, id, JobKind::Traits, Outbound::AskTraits, now)
             }
@@ -145,14 +149,21 @@ impl Jobs {
                     };
                     steps.push(Step::Send(id.clone(), cycle, message));
                 }
-                let load = return_load(id.as_str(), &order.jid, &order.load, FunctionResult::success(true));
+                let load = return_load(
+                    id.as_str(),
+                    &order.jid,
+                    &order.load,
+                    FunctionResult::success(true),
+                );
                 steps.push(Step::Unregister(id.clone(), order.jid.clone(), load));
                 Ok(steps)
             }
             "saltutil.find_job" => {
                 let wanted = args.positional.first().cloned().unwrap_or_default();
                 let found = self.of(id).find(|job| job.jid.as_str() == wanted);
-                Err(FunctionResult::success(found.map(describe).unwrap_or_default()))
+                Err(FunctionResult::success(
+                    found.map(describe).unwrap_or_default(),
+                ))
             }
             "saltutil.running" => {
                 let all: Vec<Value> = self.of(id).map(|j| describe(j).into()).collect();
@@ -162,7 +173,10 @@ impl Jobs {
                 let names: Vec<Value> = FUNCTIONS.iter().map(|f| Value::from(*f)).collect();
                 Err(FunctionResult::success(names))
             }
-            other => Err(FunctionResult::failure(format!("'{other}' is not available."), 1)),
+            other => Err(FunctionResult::failure(
+                format!("'{other}' is not available."),
+                1,
+            )),
         }
     }
 
@@ -214,17 +228,23 @@ impl Jobs {
                 for job in drain_matching(jobs, |job| job.kind == JobKind::Ping) {
                     out.push(job.finish(id, FunctionResult::success(true)));
                 }
-                let done = |job: &Running| job.kind == JobKind::Call && finished.contains(&job.cycle);
+                let done =
+                    |job: &Running| job.kind == JobKind::Call && finished.contains(&job.cycle);
                 for job in drain_matching(jobs, done) {
                     let outcome = job.results(None);
                     out.push(job.finish(id, outcome));
                 }
             }
             Inbound::Traits(traits) => {
-                for job in drain_matching(jobs, |job| matches!(job.kind, JobKind::Traits | JobKind::Push)) {
+                for job in drain_matching(jobs, |job| {
+                    matches!(job.kind, JobKind::Traits | JobKind::Push)
+                }) {
                     let outcome = match job.kind {
                         JobKind::Push => FunctionResult::success(true),
-                        _ => FunctionResult::success(grains_result(&job.load, grains(id.as_str(), &traits))),
+                        _ => FunctionResult::success(grains_result(
+                            &job.load,
+                            grains(id.as_str(), &traits),
+                        )),
                     };
                     out.push(job.finish(id, outcome));
                 }

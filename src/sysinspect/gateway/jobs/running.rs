@@ -84,7 +84,10 @@ pub(super) fn action_code(event: &Value) -> Option<i64> {
     event.as_map()?.get("response")?.as_map()?.int("retcode")
 }
 
-pub(super) fn drain_matching(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> bool) -> Vec<Running> {
+pub(super) fn drain_matching(
+    jobs: &mut VecDeque<Running>,
+    which: impl Fn(&Running) -> bool,
+) -> Vec<Running> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < jobs.len() {

@@ -256,7 +256,7 @@ fn unregistration() {
     assert_eq!(scheme, REMOVE_COMMAND);
     assert_eq!(load.get("return"), Some(&true.into()));
     let order = order("sysinspect.unregister", vec![]);
-    let steps = jobs().begin(&order, &id(), Dialect::Seed, Instant::now());
+    let steps = jobs().start(&order, &id(), Dialect::Seed, Instant::now());
     assert_eq!(steps.len(), 2);
 }
 

@@ -4,7 +4,7 @@ use super::session::{Registered, Registry};
 use crate::wire::MachineId;
 use halite_config::{MasterConfig, SysinspectGateway};
 use halite_crypto::{PrivateKey, PublicKey};
-use halite_gateway::agent_keys::{AgentKeys, RegisterOutcome, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_wire::ids::MinionId;
 use std::io;

@@ -329,11 +329,7 @@ impl Sessions {
                 if let Some(Stage::Session(own)) = self.conns.get_mut(&conn).map(|c| &mut c.stage) {
                     own.name = session.clone();
                 }
-                let mut out = vec![Action::Send(
-                    conn,
-                    id.clone(),
-                    Outbound::Welcome(session),
-                )];
+                let mut out = vec![Action::Send(conn, id.clone(), Outbound::Welcome(session))];
                 out.extend(traits.map(|traits| Action::Traits(id, traits)));
                 out
             }

@@ -21,7 +21,10 @@ impl Sessions {
         };
         if !self.registrations.take(own.address, now) {
             self.stats.refused += 1;
-            let message = Outbound::Retry(Code::GeneralFailure, "too many registrations; try again later");
+            let message = Outbound::Retry(
+                Code::GeneralFailure,
+                "too many registrations; try again later",
+            );
             return self.send_and_close(conn, &id, message);
         }
         let taken = registry.standing(&id) != Standing::Unknown;
@@ -47,9 +50,7 @@ impl Sessions {
                 Outbound::Retry(Code::Success, "registration received")
             }
             Registered::Taken => taken_answer(),
-            Registered::Rejected => {
-                Outbound::Retry(Code::GeneralFailure, "registration refused")
-            }
+            Registered::Rejected => Outbound::Retry(Code::GeneralFailure, "registration refused"),
             Registered::Full => {
                 Outbound::Retry(Code::GeneralFailure, "too many pending registrations")
             }

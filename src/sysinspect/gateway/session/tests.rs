@@ -266,10 +266,7 @@ fn every_wrong_proof_is_answered_alike_and_late() {
         // Nothing sent meanwhile helps.
         assert_eq!(scene.says(conn, ID, hello(None)), []);
         let undefined = Outbound::Undefined(Code::GeneralFailure);
-        let expected = vec![
-            Action::Send(conn, id(who), undefined),
-            Action::Close(conn),
-        ];
+        let expected = vec![Action::Send(conn, id(who), undefined), Action::Close(conn)];
         assert_eq!(scene.passes(1), expected);
         assert!(scene.store.known.is_empty());
     }

@@ -76,7 +76,7 @@ impl Call {
             ));
         };
         let args = Args::of(load);
-        let mut given = Given { fun, args, at: 0 };
+        let mut given = ArgReader { fun, args, at: 0 };
         let call = match fun.as_str() {
             "grains.get" if given.args.positional.is_empty() => {
                 return Err(bad("grains.get takes the name of a grain"));
@@ -109,13 +109,13 @@ fn bad(text: impl Into<String>) -> FunctionResult {
 }
 
 /// The arguments of a job; positional ones are consumed one after the other.
-struct Given<'a> {
+struct ArgReader<'a> {
     fun: &'a str,
     args: Args,
     at: usize,
 }
 
-impl Given<'_> {
+impl ArgReader<'_> {
     fn bad(&self, text: &str) -> FunctionResult {
         bad(format!("{}: {text}", self.fun))
     }
@@ -124,7 +124,10 @@ impl Given<'_> {
     fn text(&mut self, name: &str) -> Result<Option<String>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(value @ (Value::Map(_) | Value::Array(_))) => {
-                let text = format!("{name} must be a string, not {}", yaml::emit_flow(&value).trim());
+                let text = format!(
+                    "{name} must be a string, not {}",
+                    yaml::emit_flow(&value).trim()
+                );
                 Err(self.bad(&text))
             }
             Some(value) if !value.is_nil() => Ok(Some(answer::text(&value))),
@@ -197,7 +200,7 @@ impl Given<'_> {
 /// `arena.create file=... name=... argv=[...] ...`.
 ///
 /// The arguments become a message like those of users of the realm, so that one parser handles both.
-fn create(given: &mut Given) -> Result<Call, FunctionResult> {
+fn create(given: &mut ArgReader) -> Result<Call, FunctionResult> {
     let mut data = Object::new();
     data.insert("type".to_owned(), "module".into());
     // Only the file may be positional.
@@ -250,12 +253,12 @@ fn create(given: &mut Given) -> Result<Call, FunctionResult> {
             scheduled: scheduled.is_some_and(|value| value.truthy()),
         }),
         Ok(_) => Err(given.bad("the arguments do not describe a module")),
-        Err(fault) => Err(given.bad(&super::described_fault(&fault))),
+        Err(fault) => Err(given.bad(&super::describe_fault(&fault))),
     }
 }
 
 /// `env`: a list of `NAME=value`, or a map.
-fn environment(given: &mut Given) -> Result<Option<Vec<String>>, FunctionResult> {
+fn environment(given: &mut ArgReader) -> Result<Option<Vec<String>>, FunctionResult> {
     let map = match given.value("env")? {
         Some(Value::Map(map)) => map,
         Some(other) => {
@@ -271,7 +274,7 @@ fn environment(given: &mut Given) -> Result<Option<Vec<String>>, FunctionResult>
 }
 
 /// `arena.send MODULE DATA`: appends a newline, unless `raw=True`.
-fn send(given: &mut Given) -> Result<Call, FunctionResult> {
+fn send(given: &mut ArgReader) -> Result<Call, FunctionResult> {
     let module = given.module()?;
     let data = given.text("data")?;
     let data = data.ok_or_else(|| given.bad("the data to send is missing"))?;

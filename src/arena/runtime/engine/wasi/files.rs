@@ -21,7 +21,7 @@ pub(super) struct OpenChannel {
 
 /// The kind of an open file.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// Standard input.
     Input(ReaderId),
     /// Standard output or error.
@@ -41,13 +41,13 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct File {
     /// Its kind.
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     /// `O_NONBLOCK`: operations that would block fail.
     pub(super) nonblock: bool,
 }
 
 impl File {
-    fn new(kind: Kind) -> File {
+    fn new(kind: FileKind) -> File {
         File {
             kind,
             nonblock: false,
@@ -57,10 +57,10 @@ impl File {
     /// The reader that it reads from.
     pub(super) fn reader(&self) -> Result<ReaderId, Fault> {
         match &self.kind {
-            Kind::Input(reader) => Ok(*reader),
-            Kind::Channel(channel) => Ok(channel.reader.ok_or(Errno::BadFile)?),
-            Kind::Output(_) => Err(Errno::BadFile.into()),
-            Kind::Folder { .. } => Err(Errno::IsFolder.into()),
+            FileKind::Input(reader) => Ok(*reader),
+            FileKind::Channel(channel) => Ok(channel.reader.ok_or(Errno::BadFile)?),
+            FileKind::Output(_) => Err(Errno::BadFile.into()),
+            FileKind::Folder { .. } => Err(Errno::IsFolder.into()),
         }
     }
 }
@@ -75,14 +75,14 @@ pub(super) struct Files {
 impl Files {
     /// The initial table; `most` more files may be opened.
     pub(super) fn new(stdin: ReaderId, most: usize) -> Files {
-        let folder = |path: &str| Kind::Folder {
+        let folder = |path: &str| FileKind::Folder {
             path: path.into(),
             given: true,
         };
-        let given: [Kind; GIVEN] = [
-            Kind::Input(stdin),
-            Kind::Output(Stream::Stdout),
-            Kind::Output(Stream::Stderr),
+        let given: [FileKind; GIVEN] = [
+            FileKind::Input(stdin),
+            FileKind::Output(Stream::Stdout),
+            FileKind::Output(Stream::Stderr),
             folder(""),
             folder("ch"),
         ];
@@ -110,7 +110,7 @@ impl Files {
     }
 
     /// Adds a file under the lowest free number.
-    pub(super) fn add(&mut self, kind: Kind, nonblock: bool) -> Result<u32, Fault> {
+    pub(super) fn add(&mut self, kind: FileKind, nonblock: bool) -> Result<u32, Fault> {
         if !self.has_room() {
             return Err(Errno::TooManyFiles.into());
         }

@@ -9,7 +9,7 @@ const IOVEC: u32 = 8;
 
 /// A checked part of a module's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct IoSlice {
     /// Its address.
     pub(super) at: u32,
     /// Its size in bytes.
@@ -74,7 +74,7 @@ impl Guest<'_> {
     }
 
     /// The pieces of a scattered read or gathered write, all checked, and their total size in bytes.
-    pub(super) fn pieces(&self, at: u32, count: u32) -> Result<(Vec<Piece>, u64), Fault> {
+    pub(super) fn pieces(&self, at: u32, count: u32) -> Result<(Vec<IoSlice>, u64), Fault> {
         if count > MOST_PIECES {
             return Err(Errno::Invalid.into());
         }
@@ -83,7 +83,7 @@ impl Guest<'_> {
         for n in 0..count {
             let at = at.checked_add(n * IOVEC).ok_or(Errno::Fault)?;
             let second = at.checked_add(4).ok_or(Errno::Fault)?;
-            let piece = Piece {
+            let piece = IoSlice {
                 at: self.u32(at)?,
                 len: self.u32(second)?,
             };
@@ -95,7 +95,7 @@ impl Guest<'_> {
     }
 
     /// Reads the first bytes of some pieces, at most `most`.
-    pub(super) fn gather(&self, pieces: &[Piece], most: usize) -> Result<Vec<u8>, Fault> {
+    pub(super) fn gather(&self, pieces: &[IoSlice], most: usize) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::new();
         for piece in pieces {
             let left = most.saturating_sub(out.len());
@@ -106,7 +106,7 @@ impl Guest<'_> {
     }
 
     /// Writes bytes to pieces, one after the other.
-    pub(super) fn scatter(&mut self, pieces: &[Piece], mut data: &[u8]) -> Result<(), Fault> {
+    pub(super) fn scatter(&mut self, pieces: &[IoSlice], mut data: &[u8]) -> Result<(), Fault> {
         for piece in pieces {
             let len = data.len().min(piece.len as usize);
             let (now, later) = data.split_at(len);

@@ -1,10 +1,10 @@
 //! Reading, writing and inspecting open files.
 
 use super::errno::{Errno, Fault};
-use super::files::{File, Kind};
+use super::files::{File, FileKind};
 use super::guest::Guest;
 use super::state::State;
-use crate::runtime::engine::inbox::Found;
+use crate::runtime::engine::inbox::ReadResult;
 use crate::wire::Stream;
 
 /// Bytes read at once.
@@ -37,11 +37,11 @@ const RIGHT_POLL: u64 = 1 << 27;
 const RIGHTS_OF_FILES: u64 = RIGHT_SET_FLAGS | RIGHT_FILESTAT | RIGHT_POLL;
 
 /// The type of a file.
-pub(super) fn file_type(kind: &Kind) -> u8 {
+pub(super) fn file_type(kind: &FileKind) -> u8 {
     match kind {
-        Kind::Input(_) | Kind::Output(_) => CHARACTER_DEVICE,
-        Kind::Folder { .. } => DIRECTORY,
-        Kind::Channel(_) => SOCKET_DGRAM,
+        FileKind::Input(_) | FileKind::Output(_) => CHARACTER_DEVICE,
+        FileKind::Folder { .. } => DIRECTORY,
+        FileKind::Channel(_) => SOCKET_DGRAM,
     }
 }
 
@@ -51,15 +51,15 @@ pub(super) const TYPE_OF_CHANNELS: u8 = SOCKET_DGRAM;
 pub(super) const TYPE_OF_FOLDERS: u8 = DIRECTORY;
 
 /// The rights of a file, and of those opened below it.
-fn rights(kind: &Kind) -> (u64, u64) {
+fn rights(kind: &FileKind) -> (u64, u64) {
     match kind {
-        Kind::Input(_) => (RIGHTS_OF_FILES | RIGHT_READ, 0),
-        Kind::Output(_) => (RIGHTS_OF_FILES | RIGHT_WRITE, 0),
-        Kind::Folder { .. } => {
+        FileKind::Input(_) => (RIGHTS_OF_FILES | RIGHT_READ, 0),
+        FileKind::Output(_) => (RIGHTS_OF_FILES | RIGHT_WRITE, 0),
+        FileKind::Folder { .. } => {
             let own = RIGHT_PATH_OPEN | RIGHT_PATH_FILESTAT | RIGHT_FILESTAT;
             (own, own | RIGHTS_OF_FILES | RIGHT_READ | RIGHT_WRITE)
         }
-        Kind::Channel(channel) => {
+        FileKind::Channel(channel) => {
             let read = if channel.reader.is_some() {
                 RIGHT_READ
             } else {
@@ -73,7 +73,7 @@ fn rights(kind: &Kind) -> (u64, u64) {
 
 /// `fd_close`: a channel that nothing else reads is unsubscribed.
 pub(super) fn fd_close(_: &mut Guest, state: &mut State, fd: u32) -> Result<(), Fault> {
-    if let Kind::Channel(channel) = state.files.close(fd)?.kind
+    if let FileKind::Channel(channel) = state.files.close(fd)?.kind
         && let Some(reader) = channel.reader
     {
         state.inbox.close(reader);
@@ -149,7 +149,7 @@ pub(super) fn fd_seek(
     _out: u32,
 ) -> Result<(), Fault> {
     match state.files.get(fd)?.kind {
-        Kind::Folder { .. } => Err(Errno::BadFile.into()),
+        FileKind::Folder { .. } => Err(Errno::BadFile.into()),
         _ => Err(Errno::NoSeek.into()),
     }
 }
@@ -167,7 +167,7 @@ pub(super) fn fd_read(
     let (pieces, total) = guest.pieces(list, count)?;
     let file = state.files.get(fd)?;
     let (reader, nonblock) = (file.reader()?, file.nonblock);
-    let is_channel = matches!(file.kind, Kind::Channel(_));
+    let is_channel = matches!(file.kind, FileKind::Channel(_));
     // Check the result's address before taking a message.
     guest.put_u32(out, 0)?;
     let most = usize::try_from(total.min(MOST_READ)).map_err(|_| Errno::Overflow)?;
@@ -177,13 +177,13 @@ pub(super) fn fd_read(
     let found = match state.inbox.take(reader, most) {
         Some(found) => found,
         None if nonblock => return Err(Errno::Again.into()),
-        None => match state.rest(|inbox| inbox.wait_take(reader, most)) {
+        None => match state.wait_paused(|inbox| inbox.wait_take(reader, most)) {
             Ok(found) => found,
-            Err(Fault::Stopped) => Found::End,
+            Err(Fault::Stopped) => ReadResult::End,
             Err(fault) => return Err(fault),
         },
     };
-    let Found::Data(data) = found else {
+    let ReadResult::Data(data) = found else {
         return Ok(());
     };
     if is_channel {
@@ -207,12 +207,12 @@ pub(super) fn fd_write(
     let file = state.files.get(fd)?.clone();
     guest.put_u32(out, 0)?;
     let written = match &file.kind {
-        Kind::Output(stream) => {
+        FileKind::Output(stream) => {
             let data = guest.gather(&pieces, MOST_OUTPUT)?;
             write_output(state, *stream, &data)?;
             data.len()
         }
-        Kind::Channel(channel) if channel.write => {
+        FileKind::Channel(channel) if channel.write => {
             if total > state.largest as u64 {
                 return Err(Errno::MessageSize.into());
             }
@@ -223,8 +223,8 @@ pub(super) fn fd_write(
             }
             data.len()
         }
-        Kind::Folder { .. } => return Err(Errno::IsFolder.into()),
-        Kind::Input(_) | Kind::Channel(_) => return Err(Errno::BadFile.into()),
+        FileKind::Folder { .. } => return Err(Errno::IsFolder.into()),
+        FileKind::Input(_) | FileKind::Channel(_) => return Err(Errno::BadFile.into()),
     };
     guest.put_u32(out, u32::try_from(written).map_err(|_| Errno::Overflow)?)
 }
@@ -237,8 +237,8 @@ fn write_output(state: &mut State, stream: Stream, data: &[u8]) -> Result<(), Fa
 /// Whether a file is open for writing.
 pub(super) fn is_writable(file: &File) -> bool {
     match &file.kind {
-        Kind::Output(_) => true,
-        Kind::Channel(channel) => channel.write,
-        Kind::Input(_) | Kind::Folder { .. } => false,
+        FileKind::Output(_) => true,
+        FileKind::Channel(channel) => channel.write,
+        FileKind::Input(_) | FileKind::Folder { .. } => false,
     }
 }

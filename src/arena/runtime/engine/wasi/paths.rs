@@ -1,11 +1,11 @@
 //! Opening directories and channels.
 
 use super::errno::{Errno, Fault};
-use super::files::{Kind, OpenChannel};
+use super::files::{FileKind, OpenChannel};
 use super::guest::Guest;
 use super::io::{self, NONBLOCK, RIGHT_READ, RIGHT_WRITE};
 use super::state::State;
-use crate::runtime::engine::channels::{self, Place};
+use crate::runtime::engine::channels::{self, PathTarget};
 use std::sync::Arc;
 
 /// Bytes of a path.
@@ -21,7 +21,7 @@ const O_ALL: u32 = 0xf;
 /// The directory that a path is relative to.
 fn folder(state: &State, fd: u32) -> Result<(String, bool), Fault> {
     match &state.files.get(fd)?.kind {
-        Kind::Folder { path, given } => Ok((path.clone(), *given)),
+        FileKind::Folder { path, given } => Ok((path.clone(), *given)),
         _ => Err(Errno::NotFolder.into()),
     }
 }
@@ -71,7 +71,7 @@ fn find(
     fd: u32,
     at: u32,
     len: u32,
-) -> Result<(Place, String), Fault> {
+) -> Result<(PathTarget, String), Fault> {
     let (base, _) = folder(state, fd)?;
     let path = guest.text(at, len, MOST_PATH)?;
     let path = channels::join(&base, &path).ok_or(Errno::NotCapable)?;
@@ -89,9 +89,9 @@ pub(super) fn path_filestat_get(
     out: u32,
 ) -> Result<(), Fault> {
     let file_type = match find(guest, state, fd, at, len)?.0 {
-        Place::Channel { .. } => io::TYPE_OF_CHANNELS,
-        Place::Folder => io::TYPE_OF_FOLDERS,
-        Place::Nothing => return Err(Errno::NoEntry.into()),
+        PathTarget::Channel { .. } => io::TYPE_OF_CHANNELS,
+        PathTarget::Folder => io::TYPE_OF_FOLDERS,
+        PathTarget::Nothing => return Err(Errno::NoEntry.into()),
     };
     io::put_filestat(guest, out, file_type)
 }
@@ -120,19 +120,19 @@ pub(super) fn path_open(
     let (read, write) = (rights & RIGHT_READ != 0, rights & RIGHT_WRITE != 0);
     let nonblock = flags & NONBLOCK != 0;
     let opened = match place {
-        Place::Nothing => return Err(Errno::NoEntry.into()),
+        PathTarget::Nothing => return Err(Errno::NoEntry.into()),
         _ if how & O_EXCL != 0 => return Err(Errno::Exists.into()),
-        Place::Channel { topic, mode } if how & O_DIRECTORY == 0 => {
+        PathTarget::Channel { topic, mode } if how & O_DIRECTORY == 0 => {
             let may = (mode.reads() || !read) && (mode.writes() || !write);
             if !may || !state.allows(&topic) {
                 return Err(Errno::Access.into());
             }
             open_channel(state, topic, read, write, nonblock)?
         }
-        Place::Folder if write => return Err(Errno::IsFolder.into()),
+        PathTarget::Folder if write => return Err(Errno::IsFolder.into()),
         // A channel may have topics below it, so it can also be opened as a directory.
-        Place::Folder | Place::Channel { .. } => {
-            let kind = Kind::Folder { path, given: false };
+        PathTarget::Folder | PathTarget::Channel { .. } => {
+            let kind = FileKind::Folder { path, given: false };
             state.files.add(kind, nonblock)?
         }
     };
@@ -159,5 +159,5 @@ fn open_channel(
         reader,
         write,
     };
-    state.files.add(Kind::Channel(channel), nonblock)
+    state.files.add(FileKind::Channel(channel), nonblock)
 }

@@ -2,8 +2,8 @@
 
 use super::errno::{Errno, Fault};
 use super::files::Files;
-use crate::runtime::engine::inbox::{Inbox, Waited};
-use crate::runtime::engine::limits::{Rate, Retry, Room};
+use crate::runtime::engine::inbox::{Inbox, WaitResult};
+use crate::runtime::engine::limits::{MemoryLimiter, Rate, Retry};
 use crate::runtime::engine::output::Lines;
 use crate::runtime::engine::{Host, Spec};
 use crate::wire::{Channel, Stream, Uuid};
@@ -31,7 +31,7 @@ pub(in crate::runtime::engine) struct State {
     /// The state shared with the rest of the program.
     pub(in crate::runtime::engine) inbox: Arc<Inbox>,
     /// Limits of memory and tables.
-    pub(in crate::runtime::engine) room: Room,
+    pub(in crate::runtime::engine) room: MemoryLimiter,
     /// Its memory, once it exists.
     pub(in crate::runtime::engine) memory: Option<wasmi::Memory>,
     /// Cost of the function that it called last, in fuel.
@@ -85,7 +85,7 @@ impl State {
             files: Files::new(stdin, spec.limits.open_files),
             largest: spec.limits.message,
             inbox,
-            room: Room::new(spec.limits.memory, spec.limits.table_elements),
+            room: MemoryLimiter::new(spec.limits.memory, spec.limits.table_elements),
             memory: None,
             cost: 0,
             began: now,
@@ -119,7 +119,7 @@ impl State {
     }
 
     /// Waits for something while the interpreter pauses. Passes on the module's output first.
-    pub(super) fn rest<T>(&mut self, wait: impl FnOnce(&Inbox) -> T) -> Result<T, Fault> {
+    pub(super) fn wait_paused<T>(&mut self, wait: impl FnOnce(&Inbox) -> T) -> Result<T, Fault> {
         self.flush(Stream::Stdout, true)?;
         self.flush(Stream::Stderr, true)?;
         Ok(self.idle(wait))
@@ -135,8 +135,8 @@ impl State {
     /// Waits until a point in time.
     fn sleep_until(&mut self, moment: Instant) -> Result<(), Fault> {
         match self.idle(|inbox| inbox.wait_any(&[], Some(moment))) {
-            Waited::Stopped => Err(Fault::Stopped),
-            Waited::Ready(()) | Waited::Late => Ok(()),
+            WaitResult::Stopped => Err(Fault::Stopped),
+            WaitResult::Ready(()) | WaitResult::Late => Ok(()),
         }
     }
 
@@ -162,7 +162,7 @@ impl State {
             if nonblock {
                 return Err(Errno::Again.into());
             }
-            self.rest(|_| ())?;
+            self.wait_paused(|_| ())?;
             self.sleep_until(next)?;
         }
     }
@@ -181,7 +181,7 @@ impl State {
     pub(super) fn subscribe(&mut self, topic: Arc<str>) -> Result<(), Fault> {
         if !self.topics.contains_key(&topic) {
             while let Some(ready) = self.publishing.ready_at(Instant::now()) {
-                self.rest(|_| ())?;
+                self.wait_paused(|_| ())?;
                 self.sleep_until(ready)?;
             }
             self.publishing.take(1, Instant::now());
@@ -234,13 +234,13 @@ impl State {
             }
             match self.writing.ready_at(now) {
                 Some(ready) => self.sleep_until(ready)?,
-                None => self.hand_on(stream, due, now),
+                None => self.emit_output(stream, due, now),
             }
         }
     }
 
-    fn hand_on(&mut self, stream: Stream, octets: usize, now: Instant) {
-        let data = self.lines(stream).take(octets, now);
+    fn emit_output(&mut self, stream: Stream, bytes: usize, now: Instant) {
+        let data = self.lines(stream).take(bytes, now);
         let units = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let units = units.saturating_add(PIECE_COST);
         self.writing.take(units, now);
@@ -261,7 +261,7 @@ impl State {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let left = self.lines(stream).len();
             if left > 0 {
-                self.hand_on(stream, left, now);
+                self.emit_output(stream, left, now);
             }
         }
         for topic in std::mem::take(&mut self.topics).into_keys() {

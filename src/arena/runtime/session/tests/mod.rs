@@ -46,7 +46,7 @@ fn offer(uuid: &str, name: &str, max_modules: u32) -> Offer {
         "stdio:in",
     ];
     Offer {
-        who: Who {
+        who: Registrant {
             uuid: uuid.parse().unwrap(),
             name: name.to_owned(),
         },
@@ -56,8 +56,8 @@ fn offer(uuid: &str, name: &str, max_modules: u32) -> Offer {
     }
 }
 
-fn terms(offers: Vec<Offer>) -> Terms {
-    Terms {
+fn config(offers: Vec<Offer>) -> SessionConfig {
+    SessionConfig {
         topics: Topics::new("realm", Scheme::Draft).unwrap(),
         confirmed: true,
         manager: None,
@@ -72,14 +72,14 @@ fn terms(offers: Vec<Offer>) -> Terms {
     }
 }
 
-fn rig_of(terms: Terms) -> Rig {
+fn rig_of(config: SessionConfig) -> Rig {
     let mut count = 0;
     let ids = move || {
         count += 1;
         format!("id-{count}")
     };
     Rig {
-        session: Session::new(terms, Box::new(ids)),
+        session: Session::new(config, Box::new(ids)),
         now: Instant::now(),
         cpu: Cell::new(Duration::ZERO),
     }
@@ -87,7 +87,7 @@ fn rig_of(terms: Terms) -> Rig {
 
 /// One runtime with two places, registered, without keepalives.
 fn rig() -> Rig {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up();
     rig.confirm(&sent[0], 0);
     rig
@@ -95,12 +95,12 @@ fn rig() -> Rig {
 
 /// A manager with two runtimes of one place each.
 fn managed() -> Rig {
-    let mut terms = terms(vec![offer(RT, "one", 1), offer(OTHER, "two", 1)]);
-    terms.manager = Some(Who {
+    let mut config = config(vec![offer(RT, "one", 1), offer(OTHER, "two", 1)]);
+    config.manager = Some(Registrant {
         uuid: MANAGER.parse().unwrap(),
         name: "node".to_owned(),
     });
-    rig_of(terms)
+    rig_of(config)
 }
 
 /// A message that was sent: its topic and content.
@@ -141,7 +141,7 @@ impl Rig {
             retained: false,
             properties: Vec::new(),
         };
-        self.session.hear(&incoming, self.now)
+        self.session.handle_message(&incoming, self.now)
     }
 
     /// A request on the control topic of the first runtime.

@@ -201,7 +201,7 @@ fn the_number_of_modules_is_bounded() {
     let (sent, rest) = split(rig.hear(&control(OTHER), &request("second").to_string()));
     assert!(sent.is_empty() && matches!(&rest[..], [Act::Launch(_)]));
     // 0 is no limit.
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 0)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 0)]));
     for n in 0..200 {
         rig.create(request(&format!("m{n}")));
     }
@@ -272,7 +272,7 @@ fn delete_before_the_beginning() {
 /// dialect) of the reference.
 #[test]
 fn requests_of_real_orchestrators_are_followed() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 8)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 8)]));
     let launch = rig.create(serde_json::json!({
         "object_id": "4ceed357", "action": "create", "type": "req", "data": {"type": "module", "index": 2,
         "uuid": "c5f132dc-8f0a-40d4-a0f9-c1350898faeb", "name": "nouuid", "parent": RT,
@@ -376,7 +376,7 @@ fn noise_changes_nothing() {
         retained: true,
         properties: Vec::new(),
     };
-    assert!(rig.session.hear(&kept, rig.now).is_empty());
+    assert!(rig.session.handle_message(&kept, rig.now).is_empty());
     // Answers and exits of others on the topic.
     for other in [
         serde_json::json!({"object_id": "q", "action": "create", "type": "resp", "data": {"result": "ok", "details": {"uuid": MODULE}}}),
@@ -394,9 +394,9 @@ fn noise_changes_nothing() {
 #[test]
 fn the_memory_of_all_modules_is_bounded() {
     let offers = vec![offer(RT, "one", 0), offer(OTHER, "two", 0)];
-    let mut rig = rig_of(Terms {
+    let mut rig = rig_of(SessionConfig {
         memory: 2 * limits().memory,
-        ..terms(offers)
+        ..config(offers)
     });
     rig.run(MODULE);
     let second = request("second").to_string();

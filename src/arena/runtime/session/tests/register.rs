@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_registration_says_what_the_seed_asks_for() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 128)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 128)]));
     assert_eq!(rig.session.filters(), [reg(RT), control(RT)]);
     assert_eq!(rig.session.due(), None);
     let sent = rig.up();
@@ -49,7 +49,7 @@ fn the_will_says_that_the_runtime_is_gone() {
 
 #[test]
 fn it_is_repeated_until_it_is_answered() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let first = rig.up().remove(0);
     let mut waits = Vec::new();
     let mut last = first.clone();
@@ -99,7 +99,7 @@ fn confirmations_of_every_dialect_are_taken() {
         ),
         ("resp", serde_json::json!({"result": "ok"}), 60),
     ] {
-        let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+        let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
         let sent = rig.up().remove(0);
         let answer =
             serde_json::json!({"object_id": sent.1["object_id"], "type": kind, "data": data});
@@ -118,7 +118,7 @@ fn confirmations_of_every_dialect_are_taken() {
 
 #[test]
 fn a_refusal_is_asked_about_slowly_and_a_late_yes_counts() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up().remove(0);
     let no = serde_json::json!({
         "object_id": sent.1["object_id"], "type": "resp",
@@ -142,7 +142,7 @@ fn a_refusal_is_asked_about_slowly_and_a_late_yes_counts() {
 #[test]
 fn the_record_of_a_goodbye_is_no_confirmation() {
     // An orchestrator of the older dialect answers our own will (reference, T16).
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up().remove(0);
     let gone = serde_json::json!({
         "object_id": "will", "type": "arts_resp",
@@ -166,7 +166,7 @@ fn every_connection_registers_anew() {
 
 #[test]
 fn keepalives_tell_of_modules() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up().remove(0);
     rig.confirm(&sent, 10);
     rig.later(0);
@@ -201,9 +201,9 @@ fn keepalives_tell_of_modules() {
 #[test]
 fn the_operator_may_set_the_interval() {
     for (own, due) in [(Duration::from_secs(7), Some(7)), (Duration::ZERO, None)] {
-        let mut terms = terms(vec![offer(RT, "rt1", 2)]);
-        terms.keepalive = Some(own);
-        let mut rig = rig_of(terms);
+        let mut config = config(vec![offer(RT, "rt1", 2)]);
+        config.keepalive = Some(own);
+        let mut rig = rig_of(config);
         let sent = rig.up().remove(0);
         rig.confirm(&sent, 60);
         rig.later(0);
@@ -358,14 +358,14 @@ fn the_end_of_one_runtime_does_not_hide_that_of_all() {
 fn a_runtime_that_leaves_has_nothing_due_but_the_end_of_patience() {
     // One that is registered and has keepalives, and one that has not been answered yet.
     for answered in [true, false] {
-        let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+        let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
         let sent = rig.up();
         if answered {
             rig.confirm(&sent[0], 1);
             rig.later(0);
         }
         rig.run(MODULE);
-        let patience = rig.session.terms.patience;
+        let patience = rig.session.config.patience;
         split(rig.session.end(rig.now));
         assert_eq!(rig.session.due(), Some(rig.now + patience), "{answered}");
     }
