@@ -3,7 +3,7 @@
 use halite::crypto::{PrivateKey, PublicKey};
 use halite::map;
 use halite::sysinspect::wire::{
-    Code, Decoder, Dialect, MessageKind, MAX_FRAME, MachineId, MasterMessage, MinionMessage,
+    Code, Decoder, Dialect, MAX_FRAME, MachineId, MasterMessage, MessageKind, MinionMessage,
 };
 use halite::wire::{Map, Value};
 use serde_json::json;
@@ -171,7 +171,10 @@ fn a_modern_minion_is_a_minion() {
     let mut client = Client::connect(port, LATER, Dialect::Modern);
     client.send(MessageKind::Add, own.to_pkcs1_pem());
     let answer = client.heard().unwrap();
-    assert_eq!((answer.kind, answer.code), (MessageKind::Retry, Code::Success));
+    assert_eq!(
+        (answer.kind, answer.code),
+        (MessageKind::Retry, Code::Success)
+    );
     assert_eq!(client.next(), None);
     let mut client = Client::connect(port, LATER, Dialect::Modern);
     assert_eq!(client.hello(traits("web-w1")).kind, MessageKind::Undef);
@@ -267,7 +270,10 @@ fn a_minion_of_the_seed_registers_with_its_id_under_the_masters_key() {
         let mut client = Client::connect(port, SEED, Dialect::Seed);
         client.send(MessageKind::Add, "");
         let answer = client.heard().unwrap();
-        assert_eq!((answer.kind, answer.code), (MessageKind::Add, Code::Success));
+        assert_eq!(
+            (answer.kind, answer.code),
+            (MessageKind::Add, Code::Success)
+        );
         let key = PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
         client.send(MessageKind::Ehlo, Value::Bytes(cipher(&key)));
         let answer = client.heard().unwrap();

@@ -1,4 +1,4 @@
-//! Targets: whom a message is for (reference 3.3). [`crate::target`] matches them.
+//! Targets: whom a message is for (reference 3.3). The module `target` of this crate matches them.
 
 use super::{DecodeError, Dialect, EncodeError, MachineId};
 use halite_wire::map;

@@ -4,7 +4,7 @@
 use super::LONG;
 use super::mosquitto::publication;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use halite::arena::mqtt::{MqttEvent, Incoming, Mqtt, MqttSettings};
+use halite::arena::mqtt::{Incoming, Mqtt, MqttEvent, MqttSettings};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::Arc;

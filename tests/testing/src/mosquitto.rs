@@ -5,7 +5,7 @@ use super::ports::{Ports, listens};
 use super::process::Process;
 use super::{LONG, short_dir, wait_until};
 use crossbeam_channel::Receiver;
-use halite::arena::mqtt::{MqttEvent, Incoming, Mqtt, MqttSettings, Publication, Qos, Unsent};
+use halite::arena::mqtt::{Incoming, Mqtt, MqttEvent, MqttSettings, Publication, Qos, Unsent};
 use nix::sys::signal::Signal;
 use std::cell::RefCell;
 use std::collections::VecDeque;

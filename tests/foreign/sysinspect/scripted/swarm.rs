@@ -2,7 +2,7 @@
 
 use halite::crypto::PublicKey;
 use halite::sysinspect::wire::{
-    Code, Decoder, Dialect, MessageKind, MAX_FRAME, MachineId, MasterMessage, MinionMessage,
+    Code, Decoder, Dialect, MAX_FRAME, MachineId, MasterMessage, MessageKind, MinionMessage,
 };
 use halite::wire::Value;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
