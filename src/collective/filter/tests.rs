@@ -236,11 +236,11 @@ fn compounds() {
         ("Webserver )", false),
         ("and Webserver", false),
         ("", false),
-        // A broken statement fails the whole, whatever stands beside it.
+        // An invalid statement fails the whole compound, wherever it is.
         ("Webserver or country=", false),
         ("Webserver or country=/(/", false),
         ("not /(/", false),
-        // A pattern on a fact that is not there is never tried.
+        // A pattern for a missing fact is never evaluated.
         ("not nowhere=/(/", true),
     ] {
         assert_eq!(compound(words), expected, "{words:?}");

@@ -56,7 +56,7 @@ fn headers_have_escapes_in_1_1_only() {
     assert_eq!(frames(&out, 3, true).unwrap(), [frame]);
     let plain = all(b"MESSAGE\na:b\\nc\n\n\0");
     assert_eq!(plain[0].header("a"), Some("b\\nc"));
-    // What opens a connection never has any.
+    // Frames that open a connection never have escapes.
     let opened = frames(b"CONNECTED\nserver:a\\b\n\n\0", 50, true).unwrap();
     assert_eq!(opened[0].header("server"), Some("a\\b"));
     assert!(matches!(

@@ -302,7 +302,7 @@ mod tests {
             .as_array()
             .unwrap()
         {
-            let data = bytes(&message["marshal_base64"]);
+            let data = base64_bytes(&message["marshal_base64"]);
             let body = match (requests, message["kind"] == "reply") {
                 (true, false) => CoreRequest::read(&data).unwrap().body,
                 (false, true) => CoreReply::read(&data).unwrap().body,
@@ -312,7 +312,7 @@ mod tests {
         }
         for file in ["choria-seed-generation-nats", "choria-v1-json-nats"] {
             for message in captures(file)["messages"].as_array().unwrap() {
-                let data = bytes(&message["transport"]["data"]);
+                let data = base64_bytes(&message["transport"]["data"]);
                 if let (true, Ok(secure)) = (requests, SecureRequest::read(&data)) {
                     let (request, form) = read_request(&secure.message, secure.generation).unwrap();
                     out.push((request.body, form));

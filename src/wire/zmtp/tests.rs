@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a subscriber of libzmq says first.
+/// The greeting of a libzmq subscriber.
 fn greeting(minor: u8) -> Vec<u8> {
     let mut out = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, minor];
     out.extend_from_slice(b"NULL");
@@ -72,7 +72,7 @@ fn whoever_is_no_subscriber_is_refused_at_once() {
     assert_eq!(after(framed(COMMAND, b"\x05READY")), Err(ZmtpError::Socket));
     let broken = framed(COMMAND, b"\x05READY\x0bSocket-Type\x00\x00\x00\x09SUB");
     assert_eq!(after(broken), Err(ZmtpError::Frame));
-    // A length is refused before anything of that length is held.
+    // A length is refused before that much is buffered.
     assert_eq!(
         after(b"\x02\x00\x00\x00\x00\x00\x00\x10\x01".to_vec()),
         Err(ZmtpError::Frame)

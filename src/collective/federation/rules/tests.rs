@@ -32,7 +32,7 @@ fn messages(network: &str) -> Vec<Json> {
         .collect()
 }
 
-/// What the Ruby broker made of each message is what ours makes of it.
+/// Our broker treats each message as the Ruby broker did.
 #[test]
 fn captured_messages_become_what_they_became() {
     let (federation, collective) = (messages("federation"), messages("collective"));
@@ -144,7 +144,7 @@ fn forged_subjects_go_nowhere() {
         "$SYS.REQ.node.a",
         "a b.node.c",
     ] {
-        // One bad target spoils the message.
+        // One bad target makes the message invalid.
         let turned = asked(&request(&[node, bad], REPLY));
         assert_eq!(turned, Err(Turned::BadTarget(bad.to_owned())));
     }
@@ -176,12 +176,12 @@ fn nothing_goes_in_circles() {
             "{target}"
         );
     }
-    // What has been passed on is taken by neither side again.
+    // A forwarded message is accepted by neither side again.
     let once = asked(&request(&["mcollective.node.a"], REPLY)).unwrap();
     assert!(asked(&once.packet).is_err());
     let back = answered(&answer(REPLY)).unwrap();
     assert!(answered(&back.packet).is_err());
-    // Another broker of the same name may have been it.
+    // It may have been forwarded by another broker of the same name.
     let hop = |here: &str| {
         vec![
             FEDERATION.to_owned(),

@@ -7,7 +7,7 @@ fn symbols(pairs: &[(&str, Datum)]) -> Datum {
     Datum::Hash(pairs.collect())
 }
 
-/// Dumps that Ruby 3.1 made, without their version, and what they hold.
+/// Dumps made by Ruby 3.1, without their version, and their values.
 fn dumps() -> Vec<(&'static [u8], Datum)> {
     let regexp = |source: &str, options| Datum::Regexp {
         source: source.into(),
@@ -94,7 +94,7 @@ fn encodings_links_and_defaults_are_read() {
             Datum::Bytes(vec![0xe9, 0]),
         ),
         (b"}\x06:\x06ai\x06i\n", symbols(&[("a", Datum::Int(1))])),
-        // Integers beyond 30 bits and floats are numbered; the name of an encoding is as well.
+        // Integers beyond 30 bits, floats and names of encodings are numbered.
         (
             b"[\nl+\x07\0\0\0\x80f\x081.5l+\x08\0\0\0\0\0\x01I\"\x06q\x06:\x06ET@\x09",
             Datum::Array(vec![
@@ -114,7 +114,7 @@ fn encodings_links_and_defaults_are_read() {
                 Datum::Array(Vec::new()),
             ]),
         ),
-        // The last of two equal keys counts.
+        // The last of two equal keys is used.
         (
             b"{\x07:\x06ai\x06;\x00i\x07",
             symbols(&[("a", Datum::Int(2))]),
@@ -202,7 +202,7 @@ fn limits_hold() {
     assert!(read(&nested(64)).is_ok());
     too_large(nested(65));
     too_large(nested(1_000_000));
-    // Deep by a link: the first element is a chain of 40, the second hangs it below another.
+    // Deep by a link: the first element is a chain of 40, the second links to it below another chain.
     let chain = |depth: usize| b"[\x06".repeat(depth);
     let linked = [&b"[\x07"[..], &chain(40), b"0", &chain(40), b"@\x06"].concat();
     too_large(versioned(&linked));
@@ -215,13 +215,13 @@ fn limits_hold() {
     let mut long = versioned(b"l+\x0e");
     long.extend([0xff; 18]);
     too_large(long);
-    // A message that is too long in itself.
+    // A message that is too long.
     too_large(vec![4; crate::ruby::MAX_BYTES + 1]);
 }
 
 #[test]
 fn a_small_bomb_does_not_grow() {
-    // Each array holds ten times the one before it: 10^9 strings in 200 bytes.
+    // Each array contains the one before it ten times: 10^9 strings in 200 bytes.
     let mut bytes = b"[\x0e".to_vec();
     bytes.extend(b"[\x0f");
     bytes.extend(b"0".repeat(10));

@@ -1,4 +1,4 @@
-//! AES.
+//! The plugin AES.
 
 use super::super::cipher;
 use super::super::rsa::SessionKey;
@@ -40,7 +40,7 @@ fn captures_are_opened() {
         let data = base64_bytes(&message["payload_base64"]);
         let body = match message["headers"].get("reply-to") {
             None => {
-                // They were made for a key that is not here.
+                // They are encrypted for a key that we do not have.
                 assert_eq!(aes.open_reply(&data), Err(Refused::NotForUs));
                 replies += 1;
                 CoreReply::read(&data).unwrap().body
@@ -109,9 +109,9 @@ fn a_session_key_is_good_for_one_body() {
     let aes = aes(&client, &server, Serializer::Marshal);
     let data = aes.seal_request(&request("cert=rip")).unwrap();
     assert!(aes.open_request(&data).is_ok());
-    // To each node of a list goes the same.
+    // Each node of a list gets the same request.
     assert!(aes.open_request(&data).is_ok());
-    // Whoever has the public key can take the session key out and write a body of his own with it.
+    // Anyone with the public key can extract the session key and encrypt another body with it.
     let mut core = CoreRequest::read(&data).unwrap();
     let wrapped = base64::decode(core.proof.key.as_ref().unwrap().as_bytes()).unwrap();
     let session = rsa::public_decrypt(&client.public(), &wrapped).unwrap();
@@ -129,7 +129,7 @@ fn a_session_key_is_good_for_one_body() {
     assert_eq!(refused, Err(Refused::Tampered("body")));
 }
 
-/// What the public key says is only taken of a certificate that leads to the CA.
+/// A public key in a request is accepted only in a certificate issued by the CA.
 #[test]
 fn keys_that_are_sent_along_need_the_ca() {
     let server = Pair::ca("server-public");
@@ -155,11 +155,11 @@ fn keys_that_are_sent_along_need_the_ca() {
     };
     let rip = ca.sign("rip");
     assert_eq!(send(&rip, &rip.pem(), true, "cert=rip"), Ok(reply().body));
-    // Never without a CA, never a bare key.
+    // Never without a CA, and never a bare key.
     for (with, sent) in [(false, rip.pem()), (true, rip.public().to_pem())] {
         assert!(send(&rip, &sent, with, "cert=rip").is_err());
     }
-    // Not of another CA, of another name, too late, or outside the list.
+    // Not from another CA, for another name, expired, or not in the list.
     let foreign = Pair::ca("CA").sign("rip");
     let late = CertificateSpec {
         name: "rip",

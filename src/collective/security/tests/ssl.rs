@@ -1,4 +1,4 @@
-//! SSL.
+//! The plugin SSL.
 
 use super::super::testing::Pair;
 use super::*;
@@ -102,7 +102,7 @@ fn times_outside_the_signature_must_be_those_inside() {
         assert_ne!(changed, data);
         let refused = ssl(true).open_request(changed.as_bytes());
         assert_eq!(refused, Err(Refused::Tampered(field)));
-        // Otherwise the signed ones count.
+        // Otherwise the signed ones are used.
         let (heard, _) = ssl(false).open_request(changed.as_bytes()).unwrap();
         assert_eq!(heard, asked);
     }

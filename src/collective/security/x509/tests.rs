@@ -1,4 +1,4 @@
-//! Certificates that are taken, and those that are not.
+//! Certificates that are accepted, and those that are refused.
 
 use super::super::testing::{CertificateSpec, DAY, NOW, Pair};
 use super::*;
@@ -11,7 +11,7 @@ fn verify(text: &str, ca: &Pair, now: i64) -> Result<Verified, Refused> {
     Chain::from_pem(text)?.verify(&authority(ca), now)
 }
 
-/// The words of a refusal for the certificate.
+/// The reason why a certificate was refused.
 fn why(result: Result<Verified, Refused>) -> String {
     match result {
         Err(Refused::Certificate(why)) => why,
@@ -59,11 +59,11 @@ fn a_certificate_of_another_ca_is_refused() {
     let (ca, other) = (Pair::ca("CA"), Pair::ca("CA"));
     let leaf = other.sign("rip.mcollective");
     why(verify(&leaf.pem(), &ca, NOW));
-    // Bringing its CA along does not help, nor does signing itself.
+    // Including its CA in the chain does not help, nor does a self-signature.
     let both = leaf.pem() + &other.pem();
     why(verify(&both, &ca, NOW));
     why(verify(&CertificateSpec::default().by(None).pem(), &ca, NOW));
-    // A leaf is no CA.
+    // A leaf is not a CA.
     let under = ca.sign("ordinary");
     let below = under.sign("rip.mcollective");
     why(verify(&(below.pem() + &under.pem()), &ca, NOW));
@@ -98,10 +98,10 @@ fn chains_lead_over_those_between() {
     assert_eq!((good.not_before, good.not_after), (NOW - DAY, NOW + 60));
     assert!(why(verify(&chain, &ca, NOW + 60)).contains("expired"));
     why(verify(&leaf.pem(), &ca, NOW));
-    // The leaf stands first.
+    // The leaf comes first.
     let turned = verify(&(middle.pem() + &leaf.pem()), &ca, NOW).unwrap();
     assert_eq!(turned.names, ["Middle"]);
-    // A file of a CA may hold both, or the nearer one only.
+    // The file of a CA may have both, or only the intermediate.
     let bundle = Authority::from_pem(&(ca.pem() + &middle.pem())).unwrap();
     let alone = Chain::from_pem(&leaf.pem()).unwrap();
     assert!(alone.verify(&bundle, NOW).is_ok());

@@ -61,7 +61,7 @@ pub(super) fn returned(event: &Event, own: &OwnJobs, jobs: &dyn JobStore) -> Opt
 }
 
 /// Listens to the bus until the role must stop.
-pub(super) fn listen(
+pub(super) fn run(
     config: &MasterConfig,
     stop: &StopFlag,
     own: &OwnJobs,

@@ -64,7 +64,7 @@ impl<'scope> Workers<'scope> {
         let threads = vec![
             scope.spawn({
                 let (news, own) = (news.clone(), own.clone());
-                move || bus::listen(config, stop, &own, &news, &bell)
+                move || bus::run(config, stop, &own, &news, &bell)
             }),
             scope.spawn({
                 let news = news.clone();
