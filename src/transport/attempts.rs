@@ -39,7 +39,7 @@ impl Attempts {
             Ended::Refused(why) => {
                 self.failures += 1;
                 self.turn += 1;
-                format!("{server} lets nobody in: {why}")
+                format!("{server} cannot be used: {why}")
             }
             Ended::Lost(why) => {
                 self.failures = 0;

@@ -15,7 +15,11 @@ pub struct InvalidName {
 
 impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?} is no valid {}: {}", self.text, self.what, self.why)
+        write!(
+            f,
+            "{:?} is not a valid {}: {}",
+            self.text, self.what, self.why
+        )
     }
 }
 

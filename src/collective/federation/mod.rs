@@ -14,7 +14,7 @@ use halite_config::FederationConfig;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
-use rules::{Naming, Rules, Turned, Via};
+use rules::{Naming, Rejection, Rules, Via};
 use stats::Counters;
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
@@ -107,7 +107,7 @@ impl Broker {
         };
         let onward = match self.rules.pass(side, payload, via) {
             Ok(onward) => onward,
-            Err(turned) => return self.turn(side, &turned),
+            Err(reason) => return self.reject(side, &reason),
         };
         let count = onward.subjects.len();
         let item = Outgoing {
@@ -134,10 +134,10 @@ impl Broker {
         }
     }
 
-    fn turn(&self, side: Side, turned: &Turned) {
-        if self.counters.turned(side, turned) {
+    fn reject(&self, side: Side, reason: &Rejection) {
+        if self.counters.turned(side, reason) {
             log::warn!(
-                "a message from the {} is not forwarded: {turned}",
+                "a message from the {} is not forwarded: {reason}",
                 name(side)
             );
         }
@@ -256,7 +256,10 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
             log::info!("both sides are there");
         }
         service.status(&broker.status());
-        service.beat(both.iter().all(|side| broker.counters.moves(*side)));
+        service.beat(
+            both.iter()
+                .all(|side| broker.counters.makes_progress(*side)),
+        );
         if !interval.is_zero() && Instant::now() >= next {
             next += interval;
             broker.publish_stats();
@@ -269,7 +272,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
         let Some(link) = broker.link(side) else {
             continue;
         };
-        if !link.quiet(within) {
+        if !link.drain(within) {
             log::warn!("messages from the {} took too long", name(side));
         }
     }

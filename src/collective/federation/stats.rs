@@ -1,6 +1,6 @@
 //! The statistics of a federation broker and how they are published (reference, section 16).
 
-use super::rules::{Rules, Turned};
+use super::rules::{Rejection, Rules};
 use crate::broker::link::Figures;
 use crate::wire::subjects::Side;
 use halite_sys::time::unix_now;
@@ -26,7 +26,7 @@ struct SideCounters {
     last: AtomicU64,
     /// When its connection last reported progress, in seconds since the counters were created.
     tick: AtomicU64,
-    turned: [AtomicU64; Turned::REASONS.len()],
+    turned: [AtomicU64; Rejection::REASONS.len()],
 }
 
 /// Counters of both sides.
@@ -35,7 +35,7 @@ pub(super) struct Counters {
     begun: Instant,
     /// Each kind of warning is logged at most once in this time.
     quiet: Duration,
-    complained: Mutex<[Option<Instant>; Turned::REASONS.len() + 1]>,
+    complained: Mutex<[Option<Instant>; Rejection::REASONS.len() + 1]>,
     federation: SideCounters,
     collective: SideCounters,
 }
@@ -86,7 +86,7 @@ impl Counters {
     }
 
     /// Whether a connection is making progress: it reported recently, or is reconnecting.
-    pub fn moves(&self, side: Side) -> bool {
+    pub fn makes_progress(&self, side: Side) -> bool {
         let last = self.of(side).tick.load(Ordering::Relaxed);
         !self.is_up(side) || self.begun.elapsed().as_secs().saturating_sub(last) <= STUCK
     }
@@ -104,11 +104,11 @@ impl Counters {
     /// Counts a message dropped for lack of room; returns whether to log a warning.
     pub fn dropped(&self, side: Side) -> bool {
         self.of(side).dropped.fetch_add(1, Ordering::Relaxed);
-        self.complain(Turned::REASONS.len())
+        self.complain(Rejection::REASONS.len())
     }
 
     /// Counts a message that is not forwarded; returns whether to log a warning.
-    pub fn turned(&self, side: Side, turned: &Turned) -> bool {
+    pub fn turned(&self, side: Side, turned: &Rejection) -> bool {
         let counter = self.of(side).turned.get(turned.index());
         counter.map(|counter| counter.fetch_add(1, Ordering::Relaxed));
         self.complain(turned.index())
@@ -147,7 +147,7 @@ impl Counters {
     fn side(&self, side: Side, connection: &Connection) -> Json {
         let of = self.of(side);
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let refused: serde_json::Map<String, Json> = Turned::REASONS
+        let refused: serde_json::Map<String, Json> = Rejection::REASONS
             .iter()
             .zip(&of.turned)
             .map(|(reason, counter)| ((*reason).to_owned(), number(counter).into()))

@@ -67,7 +67,7 @@ impl Query {
     }
 
     pub(super) fn holds(&self, node: &Node) -> Verdict {
-        let left = self.ask(node)?;
+        let left = self.query(node)?;
         let ordered = self.operator.contains(['<', '>']);
         match left {
             Output::Nil => return Ok(false),
@@ -117,7 +117,7 @@ impl Query {
     }
 
     /// Queries the plugin. A missing plugin makes the whole compound false, not only the statement.
-    fn ask(&self, node: &Node) -> Result<Output, Unusable> {
+    fn query(&self, node: &Node) -> Result<Output, Unusable> {
         let param = |longest: usize, good: fn(&str) -> bool| match self.params.as_deref() {
             Some(text) if text.chars().count() <= longest && good(text) => Ok(text),
             _ => unusable(format!("bad parameter of data plugin {}", self.plugin)),

@@ -77,7 +77,7 @@ impl Protocol for Server<'_> {
     fn receive(&mut self) -> Result<bool, RoleError> {
         for _ in 0..BATCH {
             match self.links.heard.try_recv() {
-                Ok(item) => self.heard(item),
+                Ok(item) => self.handle(item),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Err(thread_ended()),
             }
@@ -86,7 +86,7 @@ impl Protocol for Server<'_> {
             let Some(inner) = &mut self.inward else { break };
             match inner.news.try_recv() {
                 Ok(news) => {
-                    let acts = inner.half.news(news);
+                    let acts = inner.half.handle_news(news);
                     self.perform_inward(acts);
                 }
                 Err(TryRecvError::Empty) => break,
@@ -179,7 +179,7 @@ impl<'scope> Server<'scope> {
         server
     }
 
-    fn heard(&mut self, heard: Heard) {
+    fn handle(&mut self, heard: Heard) {
         let now = Clock::now();
         match heard {
             Heard::Up(server) => {
@@ -250,7 +250,7 @@ impl<'scope> Server<'scope> {
         let Some(inner) = &mut self.inward else {
             return;
         };
-        match inner.half.heard(place, request, form, packet, now) {
+        match inner.half.handle_request(place, request, form, packet, now) {
             Ok(acts) => self.perform_inward(acts),
             Err(why) => self.refuse(request.sender.as_str(), None, &why),
         }
@@ -303,7 +303,7 @@ impl<'scope> Server<'scope> {
                 inward::Act::Unsubscribe(place) => self.links.connector.unsubscribe(&place),
                 inward::Act::Do(task) => {
                     if let Some(news) = inner.workers.take(task) {
-                        acts.extend(inner.half.news(news));
+                        acts.extend(inner.half.handle_news(news));
                     }
                 }
             }
@@ -365,7 +365,7 @@ impl<'scope> Server<'scope> {
                     return false;
                 }
                 Err(Unsent::Forbidden) => {
-                    let why = "its reply-to is no place for answers".to_owned();
+                    let why = "its reply-to is not a place for replies".to_owned();
                     self.refuse(&answer.caller.to_string(), None, &Refused::Malformed(why));
                 }
                 Err(Unsent::TooLarge(bytes)) => {

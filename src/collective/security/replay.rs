@@ -84,7 +84,7 @@ impl Replay {
         let ttl = i64::from(request.ttl.min(MAX_TTL));
         let end = request.time.max(now).saturating_add(ttl);
         for key in noted {
-            self.note(key, end);
+            self.record(key, end);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Replay {
     }
 
     /// Records a key, replacing an existing entry.
-    fn note(&mut self, key: Key, end: i64) {
+    fn record(&mut self, key: Key, end: i64) {
         let end = match self.seen.get(&key).copied() {
             Some(old) => {
                 self.remove(old);

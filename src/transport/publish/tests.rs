@@ -67,7 +67,7 @@ fn zmq_subscriber(
     (told, thread)
 }
 
-/// A subscriber that is made by hand: it reads when it is told to.
+/// A handmade subscriber, which reads only when the test does.
 fn raw_subscriber(server: &mut PublishServer) -> TcpStream {
     let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
     setsockopt(&stream, sockopt::RcvBuf, &4096).unwrap();
@@ -78,7 +78,7 @@ fn raw_subscriber(server: &mut PublishServer) -> TcpStream {
     stream
 }
 
-/// Says all that a subscriber says, which wants what begins with `topic`.
+/// Sends everything that a subscriber to `topic` sends.
 fn subscribe(stream: &mut TcpStream, topic: &[u8]) {
     let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
     greeting.extend_from_slice(b"NULL");
@@ -357,7 +357,7 @@ fn words_wait_only_so_long_as_they_are_few() {
     drop(server);
     stream.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, zmtp::pong(b"x").repeat(4));
-    // What a publisher says is no subscriber's command.
+    // A publisher's handshake is not a subscriber's.
     let fault = listener.decode(&zmtp::hello(), |command| {
         assert_ne!(command, Command::Ready)
     });

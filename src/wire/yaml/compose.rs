@@ -228,7 +228,7 @@ impl Composer {
         if self.open.iter().any(|o| o.id == id) {
             return Err(error_at(
                 at,
-                "the alias stands inside the list or map that it names",
+                "the alias is inside the list or map that it names",
             ));
         }
         Ok(id)

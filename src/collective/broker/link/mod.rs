@@ -250,7 +250,7 @@ impl Link {
 
     /// Ends all subscriptions and waits until messages in transit were passed to the listener. Returns whether that
     /// happened in time.
-    pub fn quiet(&self, within: Duration) -> bool {
+    pub fn drain(&self, within: Duration) -> bool {
         held(&self.shared.wanted).clear();
         self.shared.changed.notify_one();
         let end = Instant::now() + within;

@@ -47,7 +47,7 @@ pub struct Onward {
 
 /// Why a message is not forwarded.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turned {
+pub enum Rejection {
     /// It is not a packet.
     Unreadable(Refused),
     /// It has no header `federation`, or no id in it.
@@ -64,7 +64,7 @@ pub enum Turned {
     Loop(String),
 }
 
-impl Turned {
+impl Rejection {
     /// All reasons, as named in counters.
     pub const REASONS: [&'static str; 7] = [
         "unreadable",
@@ -76,37 +76,37 @@ impl Turned {
         "loop",
     ];
 
-    /// The index of this reason in [`Turned::REASONS`].
+    /// The index of this reason in [`Rejection::REASONS`].
     pub fn index(&self) -> usize {
         match self {
-            Turned::Unreadable(_) => 0,
-            Turned::NoFederation => 1,
-            Turned::NoReplyTo => 2,
-            Turned::ForgedReplyTo(_) => 3,
-            Turned::NoTarget => 4,
-            Turned::BadTarget(_) => 5,
-            Turned::Loop(_) => 6,
+            Rejection::Unreadable(_) => 0,
+            Rejection::NoFederation => 1,
+            Rejection::NoReplyTo => 2,
+            Rejection::ForgedReplyTo(_) => 3,
+            Rejection::NoTarget => 4,
+            Rejection::BadTarget(_) => 5,
+            Rejection::Loop(_) => 6,
         }
     }
 }
 
-impl fmt::Display for Turned {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Turned::Unreadable(why) => write!(f, "{why}"),
-            Turned::NoFederation => write!(f, "it has no header federation with an id"),
-            Turned::NoReplyTo => write!(f, "it has no reply address"),
-            Turned::ForgedReplyTo(subject) => {
+            Rejection::Unreadable(why) => write!(f, "{why}"),
+            Rejection::NoFederation => write!(f, "it has no header federation with an id"),
+            Rejection::NoReplyTo => write!(f, "it has no reply address"),
+            Rejection::ForgedReplyTo(subject) => {
                 write!(
                     f,
                     "its reply would go to {subject:?}, which is not for replies"
                 )
             }
-            Turned::NoTarget => write!(f, "it has no target"),
-            Turned::BadTarget(subject) => {
+            Rejection::NoTarget => write!(f, "it has no target"),
+            Rejection::BadTarget(subject) => {
                 write!(f, "its target {subject:?} is not a subject of nodes")
             }
-            Turned::Loop(what) => write!(f, "it goes in a circle: {what}"),
+            Rejection::Loop(what) => write!(f, "it goes in a circle: {what}"),
         }
     }
 }
@@ -143,8 +143,8 @@ impl Rules {
     ///
     /// # Errors
     /// Why it is not forwarded.
-    pub fn pass(&self, side: Side, payload: &[u8], via: Via) -> Result<Onward, Turned> {
-        let packet = Packet::from_json(payload).map_err(Turned::Unreadable)?;
+    pub fn pass(&self, side: Side, payload: &[u8], via: Via) -> Result<Onward, Rejection> {
+        let packet = Packet::from_json(payload).map_err(Rejection::Unreadable)?;
         let mut onward = match side {
             Side::Federation => self.request(packet)?,
             Side::Collective => reply(packet)?,
@@ -153,14 +153,14 @@ impl Rules {
         Ok(onward)
     }
 
-    fn request(&self, mut packet: Packet) -> Result<Onward, Turned> {
-        let federation = packet.federation.take().ok_or(Turned::NoFederation)?;
+    fn request(&self, mut packet: Packet) -> Result<Onward, Rejection> {
+        let federation = packet.federation.take().ok_or(Rejection::NoFederation)?;
         if federation.request.is_empty() {
-            return Err(Turned::NoFederation);
+            return Err(Rejection::NoFederation);
         }
         let reply_to = for_replies(packet.reply_to.take())?;
         if federation.targets.is_empty() {
-            return Err(Turned::NoTarget);
+            return Err(Rejection::NoTarget);
         }
         let mut known = HashSet::new();
         for target in &federation.targets {
@@ -168,10 +168,12 @@ impl Rules {
                 .iter()
                 .any(|side| federation_of(target, *side).is_some());
             if leads_back {
-                return Err(Turned::Loop(format!("{target:?} is a federation broker's")));
+                return Err(Rejection::Loop(format!(
+                    "{target:?} is a federation broker's"
+                )));
             }
             if !is_target_subject(target) {
-                return Err(Turned::BadTarget(target.clone()));
+                return Err(Rejection::BadTarget(target.clone()));
             }
             known.insert(target.as_str());
         }
@@ -191,7 +193,7 @@ impl Rules {
     }
 
     /// Adds this broker to the route, if there is one or routes are recorded.
-    fn record(&self, side: Side, packet: &mut Packet, via: Via) -> Result<(), Turned> {
+    fn record(&self, side: Side, packet: &mut Packet, via: Via) -> Result<(), Rejection> {
         let ours = format!("{}:", self.cluster);
         let route = match &mut packet.seen_by {
             Some(route) => route,
@@ -207,10 +209,13 @@ impl Rules {
             Side::Collective => 1,
         };
         if been > before {
-            return Err(Turned::Loop(format!("{} has seen it before", self.cluster)));
+            return Err(Rejection::Loop(format!(
+                "{} has seen it before",
+                self.cluster
+            )));
         }
         if route.len() >= MOST_HOPS {
-            return Err(Turned::Loop(format!("its route has {MOST_HOPS} hops")));
+            return Err(Rejection::Loop(format!("its route has {MOST_HOPS} hops")));
         }
         let here = format!("{ours}{}", self.instance);
         route.push(vec![via.from.to_owned(), here, via.to.to_owned()]);
@@ -218,10 +223,10 @@ impl Rules {
     }
 }
 
-fn reply(mut packet: Packet) -> Result<Onward, Turned> {
-    let federation = packet.federation.take().ok_or(Turned::NoFederation)?;
+fn reply(mut packet: Packet) -> Result<Onward, Rejection> {
+    let federation = packet.federation.take().ok_or(Rejection::NoFederation)?;
     if federation.request.is_empty() {
-        return Err(Turned::NoFederation);
+        return Err(Rejection::NoFederation);
     }
     let subject = for_replies(federation.reply_to)?;
     packet.reply_to = None;
@@ -231,12 +236,12 @@ fn reply(mut packet: Packet) -> Result<Onward, Turned> {
     })
 }
 
-fn for_replies(subject: Option<String>) -> Result<String, Turned> {
-    let subject = subject.ok_or(Turned::NoReplyTo)?;
+fn for_replies(subject: Option<String>) -> Result<String, Rejection> {
+    let subject = subject.ok_or(Rejection::NoReplyTo)?;
     if is_reply_subject(&subject) {
         Ok(subject)
     } else {
-        Err(Turned::ForgedReplyTo(subject))
+        Err(Rejection::ForgedReplyTo(subject))
     }
 }
 

@@ -58,7 +58,7 @@ impl Access {
     }
 
     /// Splits nodes into those on which a caller may run a function, and the others.
-    pub fn part(
+    pub fn split_allowed(
         &mut self,
         caller: &CallerId,
         fun: &str,
@@ -114,7 +114,7 @@ mod tests {
         nodes.replace(found.map(node).into(), Tally::default());
         let asked = nodes.all().to_vec();
         let caller = caller.parse().unwrap();
-        let (yes, no) = access.part(&caller, fun, &[], asked, &nodes);
+        let (yes, no) = access.split_allowed(&caller, fun, &[], asked, &nodes);
         assert_eq!(yes.len() + no.len(), 3);
         yes.iter().map(|node| node.minion.to_string()).collect()
     }

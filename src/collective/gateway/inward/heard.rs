@@ -17,7 +17,7 @@ impl Inward {
     ///
     /// # Errors
     /// Why no node replies.
-    pub fn heard(
+    pub fn handle_request(
         &mut self,
         place: Option<&Place>,
         request: &Request,
@@ -79,7 +79,7 @@ impl Inward {
         let mut acts = Vec::new();
         let access = &mut self.access;
         let (allowed, denied) =
-            access.part(&question.caller, &run.fun, &run.arg, asked, &self.nodes);
+            access.split_allowed(&question.caller, &run.fun, &run.arg, asked, &self.nodes);
         if !denied.is_empty() {
             self.stats.denied += denied.len() as u64;
             acts.push(Act::Do(Task::Refusal {

@@ -228,7 +228,7 @@ impl Inward {
     }
 
     /// Handles a result from [`workers`].
-    pub fn news(&mut self, news: News) -> Vec<Act> {
+    pub fn handle_news(&mut self, news: News) -> Vec<Act> {
         let mut acts = Vec::new();
         match news {
             News::Nodes(found) => acts = self.nodes.replace(found, self.stats.fresh()),

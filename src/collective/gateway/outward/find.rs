@@ -88,7 +88,7 @@ impl Outward {
         self.nodes.answers_in(id.as_str(), place);
         let judged = self.nodes.set_standing(id.as_str(), standing, now);
         if self.nodes.mark_seen(id.as_str(), now) || judged {
-            came(&id)
+            start_events(&id)
         } else {
             Vec::new()
         }
@@ -125,7 +125,7 @@ impl Outward {
     pub fn registration(&mut self, request: &Request, now: Clock) -> Vec<Act> {
         let id = request.sender.as_str();
         match self.nodes.get(id).map(|node| node.id.clone()) {
-            Some(id) if self.nodes.mark_seen(id.as_str(), now) => came(&id),
+            Some(id) if self.nodes.mark_seen(id.as_str(), now) => start_events(&id),
             _ => Vec::new(),
         }
     }
@@ -208,7 +208,7 @@ pub(super) fn inventory(reply: &Reply) -> Result<Inventory, String> {
 }
 
 /// The start events of a minion.
-pub(super) fn came(id: &MinionId) -> Vec<Act> {
+pub(super) fn start_events(id: &MinionId) -> Vec<Act> {
     log::info!("the node {id} of the collective is connected");
     let event = |tag: String| {
         let data = halite_wire::map! {

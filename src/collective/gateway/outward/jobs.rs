@@ -286,7 +286,7 @@ impl Outward {
             return acts;
         };
         if self.nodes.mark_seen(id, now) {
-            acts.extend(super::find::came(&minion));
+            acts.extend(super::find::start_events(&minion));
         }
         acts.push(hand_in(work, &minion, outcome));
         acts

@@ -234,7 +234,7 @@ impl Outward {
             return Vec::new();
         }
         if self.nodes.set_standing(id.as_str(), standing, now) {
-            find::came(&id)
+            find::start_events(&id)
         } else {
             Vec::new()
         }

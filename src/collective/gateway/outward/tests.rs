@@ -251,7 +251,7 @@ fn a_ping_is_a_ping() {
     assert_eq!(request.agent.as_str(), "discovery");
     let done = bench.reply(&request, "a.example", "pong".into());
     assert_eq!(done.returns["a.example"].get("return"), Some(&true.into()));
-    // Without an answer there is no return, and the node is not connected until it is heard.
+    // Without an answer there is no return, and the node is not connected until it sends something.
     let (_, request) = bench.order("test.ping", Vec::new(), &["a.example"]).one();
     assert!(bench.pass(6).returns.is_empty());
     assert!(bench.outward.connected().is_empty());

@@ -47,7 +47,7 @@ pub(crate) fn about(agent: &str) -> Option<Vec<(&'static str, Datum)>> {
 ///
 /// # Errors
 /// 5 for a missing plugin or agent, 4 for an invalid query.
-pub(crate) fn ask(
+pub(crate) fn query_plugin(
     plugin: &str,
     query: Option<&Datum>,
     node: &Node,

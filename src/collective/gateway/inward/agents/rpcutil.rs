@@ -176,7 +176,7 @@ pub(super) fn answer(action: &'static Action, inputs: &Datum, known: &Known) -> 
         }
         _ => {
             let query = inputs.get("query");
-            let found = data::ask(
+            let found = data::query_plugin(
                 &text("source"),
                 query,
                 known.node,

@@ -62,7 +62,7 @@ fn captured_requests_are_answered_as_they_were() {
         let ca = capture["ca_pem"].as_str().unwrap();
         let messages = capture["messages"].as_array().unwrap();
         let mut rig = Rig::new("");
-        rig.inward.news(News::Nodes(servers()));
+        rig.inward.handle_news(News::Nodes(servers()));
         let (mut asked, mut compared) = (0, 0);
         for message in messages {
             let subject = message["subject"].as_str().unwrap();
@@ -92,7 +92,7 @@ fn captured_requests_are_answered_as_they_were() {
                 .map_or(request.time, |(_, _, reply)| reply.time);
             let heard = rig
                 .inward
-                .heard(Some(&place), &request, form, &packet, rig.now);
+                .handle_request(Some(&place), &request, form, &packet, rig.now);
             assert_eq!(heard, Ok(Vec::new()));
             let answers = rig.answers();
             asked += 1;

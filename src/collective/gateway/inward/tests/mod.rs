@@ -47,7 +47,7 @@ impl Rig {
             node("node2.example", "Debian", "db"),
             node("node3.example", "Arch", "db"),
         ];
-        assert_eq!(rig.inward.news(News::Nodes(nodes)).len(), 6);
+        assert_eq!(rig.inward.handle_news(News::Nodes(nodes)).len(), 6);
         rig
     }
 
@@ -75,7 +75,7 @@ impl Rig {
     fn heard(&mut self, request: &Request, form: Form) -> Result<Vec<Act>, Refused> {
         let place = Place::Broadcast(request.collective.clone(), request.agent.clone());
         self.inward
-            .heard(Some(&place), request, form, &packet(), self.now)
+            .handle_request(Some(&place), request, form, &packet(), self.now)
     }
 
     fn answers(&mut self) -> Vec<OutgoingReply> {
@@ -291,7 +291,7 @@ fn one_node_alone_is_asked_at_its_own_place() {
         (place("mcollective", "gone.example"), 0),
     ] {
         rig.inward
-            .heard(Some(&at), &request, Form::Psk, &packet(), rig.now)
+            .handle_request(Some(&at), &request, Form::Psk, &packet(), rig.now)
             .unwrap();
         assert_eq!(rig.answers().len(), count, "{at:?}");
     }
@@ -300,7 +300,7 @@ fn one_node_alone_is_asked_at_its_own_place() {
     let at = place("mcollective", "node2.example");
     let again = rig
         .inward
-        .heard(Some(&at), &request, Form::Psk, &packet(), rig.now);
+        .handle_request(Some(&at), &request, Form::Psk, &packet(), rig.now);
     assert_eq!(again, Err(Refused::Replayed));
 
     // A request sent to one place is refused at another.
@@ -314,7 +314,7 @@ fn one_node_alone_is_asked_at_its_own_place() {
     ] {
         let heard = rig
             .inward
-            .heard(at.as_ref(), &request, Form::Psk, &packet(), rig.now);
+            .handle_request(at.as_ref(), &request, Form::Psk, &packet(), rig.now);
         assert!(matches!(heard, Err(Refused::Malformed(_))), "{at:?}");
     }
 }
@@ -335,7 +335,7 @@ fn answers_go_out_as_the_question_came_in() {
         ..packet()
     };
     rig.inward
-        .heard(Some(&place), &request, G1, &around, rig.now)
+        .handle_request(Some(&place), &request, G1, &around, rig.now)
         .unwrap();
     let answers = rig.answers();
     let first = &answers[0];
@@ -368,7 +368,7 @@ fn requests_that_make_no_sense_are_silence() {
     };
     let heard = rig
         .inward
-        .heard(Some(&place), &request, Form::Psk, &mute, rig.now);
+        .handle_request(Some(&place), &request, Form::Psk, &mute, rig.now);
     assert!(matches!(heard, Err(Refused::Malformed(_))));
     assert!(rig.answers().is_empty());
 }
@@ -404,7 +404,7 @@ fn counters_of_a_node() {
     // A node that appears later counts from then on.
     let mut nodes = vec![node("node4.example", "Debian", "web")];
     nodes.push(node("node1.example", "Debian", "web"));
-    rig.inward.news(News::Nodes(nodes));
+    rig.inward.handle_news(News::Nodes(nodes));
     assert_eq!(own(&mut rig), [6, 5, 1, 3, 1, 1, 2]);
     let mut request = rig.request("rpcutil", rpc("daemon_stats", &[]));
     request.filter.identities = texts(&["node4.example"]);
@@ -427,7 +427,7 @@ fn ten_thousand_nodes() {
         Node::new(&id, grains.clone(), &[]).unwrap()
     });
     let before = Arc::strong_count(&grains);
-    rig.inward.news(News::Nodes(nodes.collect()));
+    rig.inward.handle_news(News::Nodes(nodes.collect()));
     let held = Arc::strong_count(&grains);
     assert_eq!(held, before + 10_000);
     let request = rig.ping(fact("os", "==", "Debian", true));
