@@ -332,9 +332,9 @@ pub fn stomp(data: &[u8]) {
 /// What a subscriber says, whole and in pieces.
 pub fn zmtp_words(data: &[u8]) {
     let heard = |size: usize| {
-        let (mut listener, mut words) = (zmtp::Listener::default(), Vec::new());
+        let (mut listener, mut words) = (zmtp::SubscriberDecoder::default(), Vec::new());
         for piece in data.chunks(size) {
-            if let Err(fault) = listener.hear(piece, |word| words.push(word)) {
+            if let Err(fault) = listener.decode(piece, |word| words.push(word)) {
                 return (words, Some(fault));
             }
         }
@@ -343,7 +343,7 @@ pub fn zmtp_words(data: &[u8]) {
     let whole = heard(data.len().max(1));
     assert_eq!(whole, heard(3));
     for word in whole.0 {
-        if let zmtp::Word::Ping(context) = word {
+        if let zmtp::Command::Ping(context) = word {
             assert!(zmtp::pong(&context).len() <= 23);
         }
     }
@@ -373,9 +373,9 @@ fn addressed(targets: &[Destination]) {
         hosts: &["web1.example.org".to_owned()],
         traits: &traits,
     };
-    let _ = minion.is_meant(targets);
+    let _ = minion.matches(targets);
     for target in targets {
-        let _ = Query::parse(&target.query).map(|q| q.holds(&traits));
+        let _ = Query::parse(&target.query).map(|q| q.matches(&traits));
     }
 }
 

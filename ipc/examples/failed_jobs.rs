@@ -1,11 +1,11 @@
-//! Says which jobs have failed on which minion, as it happens:
+//! Prints each failed job and its minion as the returns come in:
 //!
 //!     cargo run -p halite-ipc --example failed_jobs -- /var/run/halite/master/master_event_pub.ipc
 
 use halite_ipc::{Event, Subscriber};
 use serde::Deserialize;
 
-/// What we want to know of `salt/job/<jid>/ret/<id>`; other fields are passed over.
+/// The fields we need from `salt/job/<jid>/ret/<id>`; others are ignored.
 #[derive(Deserialize)]
 struct Return {
     id: String,
@@ -14,7 +14,7 @@ struct Return {
     retcode: i64,
 }
 
-/// A line about the event, if it is a return that tells of a failure.
+/// A line about the event, if it is the return of a failed job.
 pub fn failure(event: &Event) -> Option<String> {
     let returned: Return = event.decode().ok()?;
     let Return { id, fun, jid, .. } = &returned;
@@ -25,11 +25,11 @@ pub fn failure(event: &Event) -> Option<String> {
 fn main() {
     let path = std::env::args().nth(1);
     let path = path.unwrap_or("/var/run/halite/master/master_event_pub.ipc".into());
-    // Endless: connects again when the master restarts, and says so by an error.
+    // Never ends: when the master restarts it yields an error and reconnects.
     for event in Subscriber::reconnecting(path).with_prefix("salt/job/") {
         match event {
             Ok(event) => failure(&event).iter().for_each(|line| println!("{line}")),
-            Err(e) => eprintln!("{e}; going on"),
+            Err(e) => eprintln!("{e}; continuing"),
         }
     }
 }

@@ -5,25 +5,25 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an event could not be heard or fired.
+/// Why an event could not be received or fired.
 #[derive(Debug)]
 pub enum Error {
-    /// Nothing could be connected to at that path.
+    /// Could not connect to the socket at that path.
     Connect {
         /// The socket file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The connection failed later on.
+    /// An established connection failed.
     Io(io::Error),
-    /// The other side closed the connection, as a master does when it stops.
+    /// The bus closed the connection, as a master does when it stops.
     Closed,
-    /// The bus did not take the event in time; it may be overloaded or stopped.
+    /// The bus did not read the event in time; it may be overloaded or stopped.
     Timeout,
-    /// The stream does not carry bus frames; the connection is of no more use.
+    /// The stream does not carry bus frames; the connection is unusable.
     Frame(FrameError),
-    /// One event is malformed; the connection goes on.
+    /// One event is malformed; the connection is still good.
     Event(EventError),
 }
 
@@ -50,15 +50,15 @@ impl fmt::Display for Error {
                         f.write_str(" (is the daemon running?)")
                     }
                     io::ErrorKind::PermissionDenied => f.write_str(
-                        " (run as the daemon's user, or as one whom its socket mode admits)",
+                        " (run as the daemon's user, or as a user its socket mode allows)",
                     ),
                     _ => Ok(()),
                 }
             }
             Error::Io(e) => write!(f, "the connection to the event bus failed: {e}"),
             Error::Closed => f.write_str("the event bus closed the connection"),
-            Error::Timeout => f.write_str("the event bus did not take the event in time"),
-            Error::Frame(e) => write!(f, "the event bus sent no valid frame: {e}"),
+            Error::Timeout => f.write_str("the event bus did not read the event in time"),
+            Error::Frame(e) => write!(f, "the event bus sent an invalid frame: {e}"),
             Error::Event(e) => e.fmt(f),
         }
     }

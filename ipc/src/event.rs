@@ -1,4 +1,4 @@
-//! A tag and a map.
+//! Events: a tag and a map.
 
 use crate::frame::{self, Framing};
 use crate::msgpack;
@@ -17,7 +17,7 @@ const TAGEND: &[u8] = b"\n\n";
 pub struct Event {
     /// For instance `salt/job/20261121093002194977/ret/web1`.
     pub tag: String,
-    /// The data: one msgpack map, not decoded yet.
+    /// The data: one msgpack map, not yet decoded.
     pub payload: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ pub enum EventError {
     BadTag,
     /// The data is not one whole msgpack map.
     NotAMap,
-    /// The data cannot be packed, or is not what was asked for; with the reason.
+    /// The data cannot be packed, or not decoded as the requested type; with the reason.
     Data(String),
 }
 
@@ -48,13 +48,13 @@ impl fmt::Display for EventError {
 impl std::error::Error for EventError {}
 
 impl Event {
-    /// Packs `data`, which must serialize as a map or a struct with named fields.
+    /// Creates an event from `data`, which must serialize as a map or a struct with named fields.
     pub fn new(tag: impl Into<String>, data: &impl Serialize) -> Result<Event, EventError> {
         let payload = rmp_serde::to_vec_named(data).map_err(|e| EventError::Data(e.to_string()))?;
         Event::from_payload(tag, payload)
     }
 
-    /// An event around data that is packed already.
+    /// Creates an event from data that is already packed.
     pub fn from_payload(tag: impl Into<String>, payload: Vec<u8>) -> Result<Event, EventError> {
         let tag = tag.into();
         check_tag(tag.as_bytes())?;
@@ -67,7 +67,7 @@ impl Event {
 
     /// Reads the body of a frame: `tag "\n\n" msgpack` (`salt/utils/event.py SaltEvent.unpack`).
     ///
-    /// The data is only checked to begin as a map; [`decode`](Event::decode) finds the rest.
+    /// Only checks that the data starts as a map; [`decode`](Event::decode) finds other faults.
     pub fn from_body(body: &[u8]) -> Result<Event, EventError> {
         let (tag, payload) = split_body(body)?;
         Ok(Event {
@@ -91,12 +91,12 @@ impl Event {
         rmp_serde::from_slice(&self.payload).map_err(|e| EventError::Data(e.to_string()))
     }
 
-    /// Adds `_stamp` with the present time where the data has none; whether it was added.
+    /// Adds `_stamp` with the current time if the data has none. Returns whether it was added.
     pub fn stamp(&mut self, style: StampStyle) -> Result<bool, EventError> {
         self.put_stamp(&stamp::stamp_now(style), false)
     }
 
-    /// Sets `_stamp` to the present time, as Salt does with whatever it fires.
+    /// Sets `_stamp` to the current time, as Salt does for every event it fires.
     pub fn restamp(&mut self, style: StampStyle) -> Result<(), EventError> {
         self.put_stamp(&stamp::stamp_now(style), true).map(drop)
     }
@@ -104,7 +104,7 @@ impl Event {
     /// The value of `_stamp`, found without decoding the rest.
     pub fn stamp_text(&self) -> Option<&str> {
         let at = stamp::find(&self.payload).ok()??;
-        let (text, _) = msgpack::octets(&self.payload[at])?;
+        let (text, _) = msgpack::bytes_value(&self.payload[at])?;
         std::str::from_utf8(text).ok()
     }
 
@@ -117,7 +117,7 @@ impl Event {
     }
 }
 
-/// Tag and packed data of a frame's body, as [`Event::from_body`] finds them but not copied.
+/// Tag and packed data of a frame's body, like [`Event::from_body`] but without copying.
 pub fn split_body(body: &[u8]) -> Result<(&str, &[u8]), EventError> {
     let window = &body[..body.len().min(MAX_TAG + TAGEND.len())];
     let end = window

@@ -1,15 +1,14 @@
 //! Client side of the Salt event bus.
 //!
-//! A Salt master (stock or halite) offers two Unix stream sockets in its `sock_dir`:
-//! whoever connects to `master_event_pub.ipc` hears every event, whoever writes to
-//! `master_event_pull.ipc` fires one. A minion has the same pair under
+//! A Salt master (stock or halite) has two Unix stream sockets in its `sock_dir`: clients
+//! of `master_event_pub.ipc` receive every event, and what they write to
+//! `master_event_pull.ipc` is fired. A minion has the same pair, named
 //! `minion_event_<hash>_pub.ipc` and `minion_event_<hash>_pull.ipc`. There is no
-//! handshake, no answer and no replay.
+//! handshake, no reply and no replay.
 //!
 //! An event is a tag and a map. On the socket it is a msgpack map
 //! `{"head": {}, "body": <tag "\n\n" msgpack map>}`; some releases put a four-byte
-//! length before it and some do not ([`Framing`]). Everything here that reads finds
-//! that out by itself.
+//! length before it and some do not ([`Framing`]). Readers of this crate detect it.
 //!
 //! ```no_run
 //! use halite_ipc::{Event, Framing, Publisher, Subscriber};

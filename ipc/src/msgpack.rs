@@ -1,23 +1,23 @@
-//! As much msgpack as framing needs: where a value ends, without decoding it.
+//! The part of msgpack that framing needs: finds where a value ends without decoding it.
 
-/// What a value is, as far as anyone here asks.
+/// The kinds of values that framing distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Map,
     /// The str and the bin family.
-    Octets,
+    Bytes,
     Other,
 }
 
 /// The header of one value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Length of the header.
     pub header: usize,
-    /// Bytes that follow the header and belong to this value itself.
-    pub octets: usize,
-    /// Values that follow and belong to this one (twice the pairs of a map).
+    /// Bytes after the header that belong to this value itself.
+    pub len: usize,
+    /// Number of values that follow as its children (for a map, twice the pairs).
     pub children: u64,
 }
 
@@ -30,41 +30,41 @@ pub(crate) fn item(bytes: &[u8]) -> Result<Option<Item>, BadCode> {
     let Some(&code) = bytes.first() else {
         return Ok(None);
     };
-    let plain = |octets| Ok(Some(make(Kind::Other, 1, octets, 0)));
+    let plain = |len| Ok(Some(make(ValueKind::Other, 1, len, 0)));
     match code {
         0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => plain(0),
-        0x80..=0x8f => Ok(Some(make(Kind::Map, 1, 0, 2 * u64::from(code & 15)))),
-        0x90..=0x9f => Ok(Some(make(Kind::Other, 1, 0, u64::from(code & 15)))),
-        0xa0..=0xbf => Ok(Some(make(Kind::Octets, 1, usize::from(code & 31), 0))),
+        0x80..=0x8f => Ok(Some(make(ValueKind::Map, 1, 0, 2 * u64::from(code & 15)))),
+        0x90..=0x9f => Ok(Some(make(ValueKind::Other, 1, 0, u64::from(code & 15)))),
+        0xa0..=0xbf => Ok(Some(make(ValueKind::Bytes, 1, usize::from(code & 31), 0))),
         0xc1 => Err(BadCode),
-        0xc4..=0xc6 => Ok(sized(bytes, 1 << (code - 0xc4), Kind::Octets, 0)),
-        0xc7..=0xc9 => Ok(sized(bytes, 1 << (code - 0xc7), Kind::Other, 1)),
+        0xc4..=0xc6 => Ok(sized(bytes, 1 << (code - 0xc4), ValueKind::Bytes, 0)),
+        0xc7..=0xc9 => Ok(sized(bytes, 1 << (code - 0xc7), ValueKind::Other, 1)),
         0xca => plain(4),
         0xcb => plain(8),
         0xcc..=0xcf => plain(1 << (code - 0xcc)),
         0xd0..=0xd3 => plain(1 << (code - 0xd0)),
         0xd4..=0xd8 => plain(1 + (1 << (code - 0xd4))),
-        0xd9..=0xdb => Ok(sized(bytes, 1 << (code - 0xd9), Kind::Octets, 0)),
-        0xdc..=0xdd => Ok(counted(bytes, 2 << (code - 0xdc), Kind::Other, 1)),
-        0xde..=0xdf => Ok(counted(bytes, 2 << (code - 0xde), Kind::Map, 2)),
+        0xd9..=0xdb => Ok(sized(bytes, 1 << (code - 0xd9), ValueKind::Bytes, 0)),
+        0xdc..=0xdd => Ok(counted(bytes, 2 << (code - 0xdc), ValueKind::Other, 1)),
+        0xde..=0xdf => Ok(counted(bytes, 2 << (code - 0xde), ValueKind::Map, 2)),
     }
 }
 
-fn make(kind: Kind, header: usize, octets: usize, children: u64) -> Item {
+fn make(kind: ValueKind, header: usize, len: usize, children: u64) -> Item {
     Item {
         kind,
         header,
-        octets,
+        len,
         children,
     }
 }
 
-fn sized(bytes: &[u8], width: usize, kind: Kind, extra: usize) -> Option<Item> {
+fn sized(bytes: &[u8], width: usize, kind: ValueKind, extra: usize) -> Option<Item> {
     let n = number(bytes, width)?;
     Some(make(kind, 1 + width, (n as usize).saturating_add(extra), 0))
 }
 
-fn counted(bytes: &[u8], width: usize, kind: Kind, each: u64) -> Option<Item> {
+fn counted(bytes: &[u8], width: usize, kind: ValueKind, each: u64) -> Option<Item> {
     let n = number(bytes, width)?;
     Some(make(kind, 1 + width, 0, n * each))
 }
@@ -81,24 +81,24 @@ pub(crate) fn value_len(bytes: &[u8]) -> Option<usize> {
     while left > 0 {
         let item = item(bytes.get(at..)?).ok()??;
         left = (left - 1).saturating_add(item.children);
-        at = at.saturating_add(item.header).saturating_add(item.octets);
+        at = at.saturating_add(item.header).saturating_add(item.len);
     }
     (at <= bytes.len()).then_some(at)
 }
 
 /// The bytes of the str or bin value at the start of `bytes`, and what follows it.
-pub(crate) fn octets(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn bytes_value(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let item = item(bytes).ok()??;
-    if item.kind != Kind::Octets {
+    if item.kind != ValueKind::Bytes {
         return None;
     }
-    bytes.get(item.header..)?.split_at_checked(item.octets)
+    bytes.get(item.header..)?.split_at_checked(item.len)
 }
 
 /// Number of pairs of the map at the start of `bytes`, and what follows its header.
 pub(crate) fn map(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let item = item(bytes).ok()??;
-    if item.kind != Kind::Map {
+    if item.kind != ValueKind::Map {
         return None;
     }
     Some((item.children / 2, bytes.get(item.header..)?))

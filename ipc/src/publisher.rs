@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// A connection to the pull socket of a bus.
 ///
-/// Nothing is ever answered: a fired event has been handed to the kernel, no more is known.
-/// `SIGPIPE` must be ignored, as it is in every Rust program that does not change it.
+/// The bus never replies: a fired event has been handed to the kernel, nothing more is known.
+/// `SIGPIPE` must be ignored, as it is by default in Rust programs.
 #[derive(Debug)]
 pub struct Publisher {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Connects to `master_event_pull.ipc` or its like.
+    /// Connects to `master_event_pull.ipc` or a minion's pull socket.
     ///
     /// [`Framing::Prefixed`], the default, suits every release since 3006.26, 3007.15 and 3008.2.
     pub fn connect(path: impl AsRef<Path>, framing: Framing) -> Result<Publisher, Error> {
@@ -41,7 +41,7 @@ impl Publisher {
         self
     }
 
-    /// Sets how long [`fire`](Publisher::fire) may wait for a busy bus; five seconds at first.
+    /// Sets how long [`fire`](Publisher::fire) may wait for a busy bus; five seconds by default.
     /// Zero counts as one millisecond.
     pub fn with_timeout(mut self, timeout: Duration) -> Publisher {
         self.timeout = timeout.max(Duration::from_millis(1));
@@ -53,15 +53,14 @@ impl Publisher {
         self
     }
 
-    /// Sends one event. A bus that has been restarted is connected to again, once.
+    /// Sends one event. If the bus has restarted, reconnects once.
     ///
     /// [`Error::Timeout`]: the bus did not read; the event counts as not sent.
     pub fn fire(&mut self, event: &Event) -> Result<(), Error> {
         self.fire_all(std::slice::from_ref(event))
     }
 
-    /// Sends events in their order, with one write for all of them. After an error the first of them may have been
-    /// heard all the same.
+    /// Sends events in order, in one write. After an error, listeners may still have received the first of them.
     ///
     /// # Errors
     /// As [`fire`](Publisher::fire).
@@ -77,7 +76,7 @@ impl Publisher {
         if let Some(stream) = &mut self.stream {
             match stream.write_all(frames) {
                 Ok(()) => return Ok(()),
-                // The rest of a torn frame goes away with its connection.
+                // The rest of a truncated frame is dropped with its connection.
                 Err(e) if gone(&e) => self.stream = None,
                 Err(e) => return Err(self.fail(e)),
             }

@@ -1,4 +1,4 @@
-//! The time in every event: `_stamp`, set by whoever fires it.
+//! The time in every event: `_stamp`, set by the sender.
 
 use crate::event::EventError;
 use crate::msgpack;
@@ -17,7 +17,7 @@ pub enum StampStyle {
     Offset,
 }
 
-/// The present time as text.
+/// The current time as text.
 pub fn stamp_now(style: StampStyle) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -52,14 +52,14 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-/// Where the value of `_stamp` lies in a packed map.
+/// The byte range of the value of `_stamp` in a packed map.
 pub(crate) fn find(payload: &[u8]) -> Result<Option<Range<usize>>, EventError> {
     Ok(walk(payload).ok_or(EventError::NotAMap)?.1)
 }
 
-/// The packed map with `_stamp` set; `None` when it has one that is to stay.
+/// The packed map with `_stamp` set; `None` if it already has one and `overwrite` is false.
 ///
-/// An existing one is replaced in its place, a new one goes to the end, as in a Python dict.
+/// An existing one is replaced in place, a new one is appended, as in a Python dict.
 pub(crate) fn put(
     payload: &[u8],
     text: &str,
@@ -85,14 +85,14 @@ pub(crate) fn put(
     Ok(Some(out))
 }
 
-/// Number of pairs and place of the stamp of exactly one packed map.
+/// Number of pairs and range of the stamp's value in `payload`, which must be exactly one packed map.
 fn walk(payload: &[u8]) -> Option<(u64, Option<Range<usize>>)> {
     let (pairs, rest) = msgpack::map(payload)?;
     let mut at = payload.len() - rest.len();
     let mut found = None;
     for _ in 0..pairs {
         let key = payload.get(at..)?;
-        let is_stamp = msgpack::octets(key).is_some_and(|(k, _)| k == KEY.as_bytes());
+        let is_stamp = msgpack::bytes_value(key).is_some_and(|(k, _)| k == KEY.as_bytes());
         let start = at + msgpack::value_len(key)?;
         at = start + msgpack::value_len(payload.get(start..)?)?;
         if is_stamp {
@@ -144,7 +144,7 @@ mod tests {
             put(middle, "longer", true).unwrap(),
             b"\x82\xc4\x06_stamp\xa6longer\xa1b\x01"
         );
-        // A value that looks like the key is none.
+        // A value that looks like the key is not the key.
         let value = b"\x81\xa1a\xa6_stamp";
         assert_eq!(put(value, "T", false).unwrap()[0], 0x82);
     }

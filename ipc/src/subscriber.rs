@@ -1,4 +1,4 @@
-//! Hearing events.
+//! Receiving events.
 
 use crate::event::split_body;
 use crate::{Decoder, Error, Event, MAX_FRAME};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 const CHUNK: usize = 64 << 10;
 
-/// A connection to the publishing socket of a bus; from now on it hears every event.
+/// A connection to the pub socket of a bus. It receives every event fired after it connected.
 ///
-/// Whether frames carry a length is found out frame by frame, so it works with every
-/// release of Salt and with halite. Read steadily: a listener that lags is cut off by a
-/// stock master, and loses events (and is told how many) with halite.
+/// Framing is detected for each frame, so it works with every release of Salt and with
+/// halite. Keep reading: a stock master disconnects a slow listener; halite drops events
+/// for it and reports how many.
 #[derive(Debug)]
 pub struct Subscriber {
     stream: UnixStream,
@@ -25,7 +25,7 @@ pub struct Subscriber {
     wait: Wait,
 }
 
-/// How the socket waits at present.
+/// The blocking mode the socket is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Forever,
@@ -34,14 +34,14 @@ enum Wait {
 }
 
 impl Subscriber {
-    /// Connects to `master_event_pub.ipc` or its like.
+    /// Connects to `master_event_pub.ipc` or a minion's pub socket.
     pub fn connect(path: impl AsRef<Path>) -> Result<Subscriber, Error> {
         let path = path.as_ref();
         let stream = UnixStream::connect(path).map_err(|e| Error::connect(path, e))?;
         Ok(Subscriber::over(stream))
     }
 
-    /// Listens on a stream that is connected already.
+    /// Listens on a stream that is already connected.
     pub fn over(stream: UnixStream) -> Subscriber {
         Subscriber {
             stream,
@@ -52,7 +52,7 @@ impl Subscriber {
         }
     }
 
-    /// A listener that connects again whenever the bus goes away.
+    /// A listener that reconnects whenever the bus goes away.
     pub fn reconnecting(path: impl Into<PathBuf>) -> Reconnecting {
         Reconnecting {
             path: path.into(),
@@ -64,24 +64,24 @@ impl Subscriber {
         }
     }
 
-    /// Hands out only events whose tag starts so; call again for a further prefix.
+    /// Yields only events whose tag has this prefix; call again to add another prefix.
     ///
-    /// The others still travel over the socket: Salt has no filter on the sending side.
+    /// The others still cross the socket: Salt cannot filter on the sending side.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Subscriber {
         self.prefixes.push(prefix.into());
         self
     }
 
-    /// Sets the largest frame to accept, in bytes; [`MAX_FRAME`] at first. Call it before reading.
-    pub fn with_max_frame(mut self, octets: usize) -> Subscriber {
-        self.decoder = Decoder::new(octets);
+    /// Sets the largest frame to accept, in bytes; [`MAX_FRAME`] by default. Call it before reading.
+    pub fn with_max_frame(mut self, bytes: usize) -> Subscriber {
+        self.decoder = Decoder::new(bytes);
         self
     }
 
-    /// The next event, in the order of the bus.
+    /// The next event, in bus order.
     ///
-    /// `None` for `timeout` waits for ever, zero does not wait at all. `Ok(None)`: the time is
-    /// up. [`Error::Event`] concerns one event only, all other errors end the connection.
+    /// With `timeout` `None` it waits forever, with zero not at all. `Ok(None)` means that the
+    /// time is up. [`Error::Event`] concerns one event only; all other errors end the connection.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>, Error> {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         let mut wait = timeout.map_or(Wait::Forever, Wait::of);
@@ -96,7 +96,7 @@ impl Subscriber {
                 continue;
             };
             let left = end.saturating_duration_since(Instant::now());
-            // A flood of events that are filtered out must not hold the caller.
+            // A flood of filtered events must not block the caller past the timeout.
             if left.is_zero() {
                 return self.buffered();
             }
@@ -104,7 +104,7 @@ impl Subscriber {
         }
     }
 
-    /// The next event that has been received already; never touches the socket.
+    /// The next event already received; never touches the socket.
     pub fn buffered(&mut self) -> Result<Option<Event>, Error> {
         while let Some(body) = self.decoder.next_body()? {
             let (tag, payload) = split_body(body)?;
@@ -164,7 +164,7 @@ impl Wait {
 }
 
 impl AsFd for Subscriber {
-    /// To poll for reading, level-triggered: after a wake-up call [`next`](Subscriber::next)
+    /// Poll it for reading, level-triggered. After a wake-up, call [`next`](Subscriber::next)
     /// with a zero timeout until it yields `None`.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
@@ -177,10 +177,10 @@ impl AsRawFd for Subscriber {
     }
 }
 
-/// An endless iterator over the events of a bus that may stop and start again.
+/// An endless iterator over the events of a bus that may stop and restart.
 ///
-/// An error is handed out once for each time the bus is lost or found unreachable, since
-/// events may have been missed then; the iterator goes on after it.
+/// It yields one error each time the bus is lost or unreachable, since events may have been
+/// missed; then it continues.
 ///
 /// ```no_run
 /// # use halite_ipc::Subscriber;
@@ -199,18 +199,18 @@ pub struct Reconnecting {
     live: Option<Subscriber>,
     /// When the last attempt to connect was made.
     tried: Option<Instant>,
-    /// It failed, and that was reported.
+    /// The last attempt failed, and the error was reported.
     unreachable: bool,
 }
 
 impl Reconnecting {
-    /// Hands out only events whose tag starts so; call again for a further prefix.
+    /// Yields only events whose tag has this prefix; call again to add another prefix.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Reconnecting {
         self.prefixes.push(prefix.into());
         self
     }
 
-    /// Sets the time between attempts to connect; one second at first, as in Salt
+    /// Sets the time between attempts to connect; one second by default, as in Salt
     /// (`tcp_reconnect_backoff`).
     pub fn with_pause(mut self, pause: Duration) -> Reconnecting {
         self.pause = pause;
@@ -238,7 +238,7 @@ impl Reconnecting {
         }
     }
 
-    /// Connects, at most once per `pause`: a bus may also accept and hang up at once.
+    /// Connects at most once per `pause`, because a bus may also accept and hang up at once.
     fn connect(&mut self) -> Result<Subscriber, Error> {
         if let Some(tried) = self.tried {
             thread::sleep(self.pause.saturating_sub(tried.elapsed()));

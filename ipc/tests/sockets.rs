@@ -117,7 +117,7 @@ fn fires_stamped_and_survives_a_restart() {
     let got = take(&mut first);
     assert!(got.stamp_text().unwrap().ends_with("+00:00"));
 
-    // A stamp that is there stays.
+    // An existing stamp is kept.
     out.fire(&got).unwrap();
     assert_eq!(take(&mut first), got);
 

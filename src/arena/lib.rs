@@ -1,6 +1,7 @@
-//! ARENA: WASM modules on runtimes that are told what to do over MQTT.
+//! ARENA: WASM modules on runtimes that are controlled over MQTT.
 //!
-//! [`gateway`] is the orchestrator, a role of the master; [`runtime`] is `halite-runtime`. Both speak [`wire`] over [`mqtt`].
+//! [`gateway`] is the orchestrator, a role of the master; [`runtime`] is `halite-runtime`. Both exchange the messages
+//! of [`wire`] over [`mqtt`].
 
 pub mod choice;
 pub mod gateway;

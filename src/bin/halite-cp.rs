@@ -1,4 +1,4 @@
-//! The command that runs functions on the master's host.
+//! The command that copies files to minions.
 
 fn main() {
     std::process::exit(halite::cli::cp::run());

@@ -1,4 +1,4 @@
-//! The command that moves a Salt master over to halite and back.
+//! The command that migrates a Salt master to halite and back.
 
 fn main() {
     std::process::exit(halite::cli::migrate::run());

@@ -1,4 +1,4 @@
-//! The minion daemon, and the processes of its jobs. In packages it is `halite-call`, too.
+//! The minion daemon, and the processes of its jobs. In packages it is also `halite-call`.
 
 fn main() {
     std::process::exit(halite::cli::programs::halite_minion());

@@ -1,4 +1,4 @@
-//! See `halite::cli::returner`.
+//! The program that writes returns to databases; see `halite::cli::returner`.
 
 fn main() {
     std::process::exit(halite::cli::returner::run());

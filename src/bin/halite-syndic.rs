@@ -1,4 +1,4 @@
-//! See `halite::cli::syndic`.
+//! The syndic daemon.
 
 fn main() {
     std::process::exit(halite::cli::syndic::run());

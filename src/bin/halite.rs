@@ -1,4 +1,4 @@
-//! The command that runs functions on minions. In packages it is the other commands of the master's host, too.
+//! The command that runs functions on minions. In packages it is also the other commands for the master's host.
 
 fn main() {
     std::process::exit(halite::cli::programs::halite());

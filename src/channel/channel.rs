@@ -1,10 +1,10 @@
-//! Encrypted requests over the network: timeouts, retries, and signing in again when the
-//! master does not understand us any more (reference `salt-protocol.md` 4.5, 6.1).
+//! Encrypted requests to the master, with timeouts, retries, and a new sign-in if the
+//! master no longer has our session key (reference `salt-protocol.md` 4.5, 6.1).
 
 use super::MinionError;
 use super::interrupt::{Stop, Waker};
 use super::request;
-use super::requester::{Answer, Requester};
+use super::requester::{RequestResult, Requester};
 use super::session::{Credentials, Session};
 use halite_crypto::nonce;
 use halite_sys::time::unix_now_i64;
@@ -13,20 +13,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// The master's answer.
+    /// The master's reply.
     Value(Value),
-    /// No answer in any of the tries.
+    /// No reply to any of the tries.
     Silence,
-    /// The master cannot read us, although we have just signed in; its words.
+    /// The master cannot decrypt our request, although we have just signed in, or its reply cannot be opened: why.
     Refused(String),
-    /// The process is to end.
+    /// The process must stop.
     Stopped,
 }
 
-/// A connection for requests; each thread has its own.
+/// A connection for encrypted requests; each thread has its own.
 pub struct Channel {
     session: Arc<Session>,
     requester: Requester,
@@ -34,7 +34,7 @@ pub struct Channel {
     wake: Waker,
 }
 
-enum Outcome<T> {
+enum CallResult<T> {
     Opened(T),
     Unreadable(String),
     Silence,
@@ -43,13 +43,13 @@ enum Outcome<T> {
 }
 
 impl Channel {
-    /// A channel; it connects when first used.
+    /// Creates a channel; it connects when first used.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn new(session: &Arc<Session>, stop: Stop) -> io::Result<Channel> {
         let wake = Waker::new()?;
-        session.announce_to(&wake);
+        session.wake_on_new_keys(&wake);
         Ok(Channel {
             requester: Requester::new(session.context(), session.config(), ""),
             session: session.clone(),
@@ -58,20 +58,20 @@ impl Channel {
         })
     }
 
-    /// The session that this speaks under.
+    /// The session whose keys it uses.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// What ends waits.
+    /// The stop signal that ends its waits.
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// Calls a command of the master: `tries` times `timeout`, each with a new nonce.
+    /// Sends a command to the master: up to `tries` times, each with a new nonce and a wait of `timeout`.
     ///
     /// # Errors
-    /// A sign-in that became necessary was refused for good.
+    /// A new sign-in became necessary and was permanently refused.
     pub fn call(
         &mut self,
         load: &Map,
@@ -82,17 +82,17 @@ impl Channel {
             request::open(credentials, answer, nonce).map_err(|e| e.to_string())
         })
         .map(|outcome| match outcome {
-            Outcome::Opened(value) => Reply::Value(value),
-            Outcome::Unreadable(words) => Reply::Refused(words),
-            Outcome::Silence | Outcome::Interrupted => Reply::Silence,
-            Outcome::Stopped => Reply::Stopped,
+            CallResult::Opened(value) => Reply::Value(value),
+            CallResult::Unreadable(why) => Reply::Refused(why),
+            CallResult::Silence | CallResult::Interrupted => Reply::Silence,
+            CallResult::Stopped => Reply::Stopped,
         })
     }
 
-    /// Fetches the pillar that a load asks for.
+    /// Fetches the pillar with a `_pillar` load.
     ///
     /// # Errors
-    /// A sign-in that became necessary was refused for good.
+    /// A new sign-in became necessary and was permanently refused.
     pub fn pillar_by(&mut self, load: &Map) -> Result<Reply, MinionError> {
         let (timeout, tries) = self.usual();
         let outcome = self.exchange(
@@ -100,15 +100,15 @@ impl Channel {
             timeout,
             tries,
             |session, credentials, answer, nonce| {
-                request::open_pillar(session.terms(), credentials, answer, nonce)
+                request::open_pillar(session.sign_in_config(), credentials, answer, nonce)
                     .map_err(|e| e.to_string())
             },
         )?;
         Ok(match outcome {
-            Outcome::Opened(pillar) => Reply::Value(pillar.into()),
-            Outcome::Stopped => Reply::Stopped,
-            Outcome::Unreadable(why) => Reply::Refused(why),
-            Outcome::Silence | Outcome::Interrupted => Reply::Silence,
+            CallResult::Opened(pillar) => Reply::Value(pillar.into()),
+            CallResult::Stopped => Reply::Stopped,
+            CallResult::Unreadable(why) => Reply::Refused(why),
+            CallResult::Silence | CallResult::Interrupted => Reply::Silence,
         })
     }
 
@@ -127,29 +127,29 @@ impl Channel {
         timeout: Duration,
         tries: u32,
         open: impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
-    ) -> Result<Outcome<T>, MinionError> {
+    ) -> Result<CallResult<T>, MinionError> {
         let mut silent = 0;
         let mut renewed = false;
         loop {
             let Some(credentials) = self.credentials()? else {
-                return Ok(Outcome::Stopped);
+                return Ok(CallResult::Stopped);
             };
             match self.once(&credentials, load, timeout, &open)? {
-                Outcome::Unreadable(words) if !renewed => {
+                CallResult::Unreadable(why) if !renewed => {
                     log::info!(
-                        "the master does not know our session key ({words}); signing in again"
+                        "the master does not know our session key ({why}); signing in again"
                     );
                     renewed = true;
                     self.session.renew(credentials.generation, &self.stop)?;
                 }
-                Outcome::Silence => {
+                CallResult::Silence => {
                     silent += 1;
                     if silent >= tries {
-                        return Ok(Outcome::Silence);
+                        return Ok(CallResult::Silence);
                     }
                 }
-                // New keys: whatever was asked under the old ones is asked again.
-                Outcome::Interrupted => {}
+                // There are new keys: repeat the request with them.
+                CallResult::Interrupted => {}
                 other => return Ok(other),
             }
         }
@@ -171,13 +171,13 @@ impl Channel {
         load: &Map,
         timeout: Duration,
         open: &impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
-    ) -> Result<Outcome<T>, MinionError> {
+    ) -> Result<CallResult<T>, MinionError> {
         self.wake.take();
-        self.requester.turn_to(&credentials.request_url);
+        self.requester.set_url(&credentials.request_url);
         let nonce = nonce();
         let sign = self.session.config().minion_sign_messages;
         let body = request::seal(
-            self.session.terms(),
+            self.session.sign_in_config(),
             credentials,
             load,
             &nonce,
@@ -187,15 +187,17 @@ impl Channel {
         Ok(
             match self
                 .requester
-                .ask(&body, timeout, &self.stop, Some(&self.wake))?
+                .request(&body, timeout, &self.stop, Some(&self.wake))?
             {
-                Answer::Bytes(answer) => match open(&self.session, credentials, &answer, &nonce) {
-                    Ok(value) => Outcome::Opened(value),
-                    Err(words) => Outcome::Unreadable(words),
-                },
-                Answer::Silence => Outcome::Silence,
-                Answer::Interrupted => Outcome::Interrupted,
-                Answer::Stopped => Outcome::Stopped,
+                RequestResult::Bytes(answer) => {
+                    match open(&self.session, credentials, &answer, &nonce) {
+                        Ok(value) => CallResult::Opened(value),
+                        Err(why) => CallResult::Unreadable(why),
+                    }
+                }
+                RequestResult::Silence => CallResult::Silence,
+                RequestResult::Interrupted => CallResult::Interrupted,
+                RequestResult::Stopped => CallResult::Stopped,
             },
         )
     }

@@ -1,4 +1,4 @@
-//! Why the minion or `halite-call` ends.
+//! Fatal errors of the minion and of `halite-call`.
 
 use super::signin::Failure;
 use halite_transport::sockets;
@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct MinionError {
     /// Exit status.
     pub status: i32,
-    /// What happened and what helps.
+    /// What happened, and the remedy.
     pub message: String,
 }
 

@@ -13,7 +13,7 @@ pub struct FatalError {
 }
 
 impl FatalError {
-    /// An alarm that wakes `wake`.
+    /// Creates one that wakes `wake` when an error is raised.
     pub fn new(wake: &Waker) -> FatalError {
         FatalError {
             error: Arc::default(),
@@ -21,13 +21,13 @@ impl FatalError {
         }
     }
 
-    /// Raises it; the first error counts.
+    /// Raises an error; only the first one is kept.
     pub fn raise(&self, error: MinionError) {
         lock(&self.error).get_or_insert(error);
         self.wake.wake();
     }
 
-    /// The error, if there is one.
+    /// Takes the error, if one was raised.
     pub fn take(&self) -> Option<MinionError> {
         lock(&self.error).take()
     }

@@ -1,10 +1,10 @@
-//! What a minion is, for targets.
+//! The properties of a minion that targets match.
 
 use halite_target::Subject;
 use halite_wire::Map;
 use std::sync::Arc;
 
-/// What the minion knows of itself, for targets.
+/// Id, grains and pillar of the minion, for target matching.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     /// The id.

@@ -1,4 +1,4 @@
-//! What ends a wait for a master early: the end of the process, and news that make waiting pointless.
+//! What interrupts a wait for a master: the process must stop, or new keys make waiting pointless.
 
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::Source;
@@ -10,21 +10,21 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// What ends a wait early: the end of the process. Nobody reads from the stream, so that
-/// clones in any number of threads see it.
+/// The signal that the process must stop; it interrupts waits. The stream is never read, so that
+/// clones in any number of threads see the signal.
 #[derive(Clone, Debug)]
 pub struct Stop {
     flag: StopFlag,
     stream: Arc<UnixStream>,
-    /// Keeps the stream silent where no signal is watched.
+    /// Keeps the stream open, and thus unreadable, if no signal is watched.
     _other_end: Option<Arc<UnixStream>>,
 }
 
 impl Stop {
-    /// Watches a flag. Clone the result rather than call this again: it stays registered for ever.
+    /// Watches a flag. Clone the result instead of calling this again: the registration is permanent.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn of(flag: &StopFlag) -> io::Result<Stop> {
         Ok(Stop {
             flag: flag.clone(),
@@ -33,10 +33,10 @@ impl Stop {
         })
     }
 
-    /// Never stops a wait: signals keep their usual effect on the process.
+    /// A stop signal that is never set: signals keep their usual effect on the process.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn never() -> io::Result<Stop> {
         let (stream, other) = UnixStream::pair()?;
         Ok(Stop {
@@ -46,17 +46,17 @@ impl Stop {
         })
     }
 
-    /// Whether it is time to end.
+    /// Whether the process must stop.
     pub fn is_set(&self) -> bool {
         self.flag.is_set()
     }
 
-    /// What wakes a poll when it is time to end.
+    /// For [`Poller`](halite_transport::poll::Poller): readable when the process must stop.
     pub fn source(&self) -> Source<'_> {
         Source::fd(self.stream.as_raw_fd())
     }
 
-    /// Sleeps; `false` if it is time to end.
+    /// Sleeps; `false` if the process must stop.
     pub fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         while !self.is_set() {
@@ -66,35 +66,35 @@ impl Stop {
             }
             let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
             let millis = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-            // A signal interrupts it, which the loop sees.
+            // The loop handles interruption by a signal.
             let _ = poll(&mut fds, PollTimeout::from(millis));
         }
         false
     }
 }
 
-/// Wakes somebody who waits for an answer.
+/// Wakes a thread that waits for a reply.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<EventFd>);
 
 impl Waker {
-    /// A new one.
+    /// Creates a waker.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn new() -> io::Result<Waker> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         Ok(Waker(Arc::new(EventFd::from_value_and_flags(0, flags)?)))
     }
 
-    /// Wakes.
+    /// Wakes the thread.
     pub fn wake(&self) {
-        // Fails only when it is awake already.
+        // Fails only if it is already awake.
         let _ = self.0.write(1);
     }
 
-    /// A way to wake that does not keep its descriptor open when nobody waits there any more.
-    pub fn distant(&self) -> WeakWaker {
+    /// A weak reference, which does not keep the descriptor open.
+    pub fn downgrade(&self) -> WeakWaker {
         WeakWaker(Arc::downgrade(&self.0))
     }
 
@@ -103,25 +103,25 @@ impl Waker {
         Source::fd(self.0.as_fd().as_raw_fd())
     }
 
-    /// Takes the mark away; whether there was one.
+    /// Resets the waker; returns whether it had been woken.
     pub fn take(&self) -> bool {
         self.0.read().is_ok()
     }
 }
 
-/// Wakes somebody who may be gone.
+/// Wakes a thread if its [`Waker`] still exists.
 #[derive(Clone, Debug)]
 pub struct WeakWaker(Weak<EventFd>);
 
 impl WeakWaker {
-    /// Wakes; `false` if there is nobody any more.
+    /// Wakes the thread; `false` if the waker is gone.
     pub fn wake(&self) -> bool {
         let there = self.0.upgrade().map(Waker);
         there.inspect(Waker::wake).is_some()
     }
 
-    /// Whether somebody is there.
-    pub fn is_there(&self) -> bool {
+    /// Whether the waker still exists.
+    pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }
 }
@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn who_is_gone_is_not_woken() {
         let wake = Waker::new().unwrap();
-        let distant = wake.distant();
-        assert!(distant.wake() && wake.take());
+        let downgrade = wake.downgrade();
+        assert!(downgrade.wake() && wake.take());
         drop(wake);
-        assert!(!distant.wake() && !distant.is_there());
+        assert!(!downgrade.wake() && !downgrade.is_alive());
     }
 }

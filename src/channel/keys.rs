@@ -1,4 +1,4 @@
-//! Keys in the minion's `pki_dir`: its own pair and the master's (reference 2.2).
+//! Keys in the minion's `pki_dir`: its own key pair and the master's key (reference 2.2).
 
 use super::MinionError;
 use super::signin::MasterKey;
@@ -8,15 +8,15 @@ use halite_sys::daemon::{make_dir, write_atomic, write_new};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A key file is never longer.
+/// Largest key file, in bytes.
 const MAX_KEY: u64 = 64 * 1024;
 
-/// File of the pinned master key.
+/// The file of the pinned master key.
 pub fn master_file(pki_dir: &Path) -> PathBuf {
     halite_config::paths::minion::pinned_master(pki_dir)
 }
 
-/// Reads the minion's own key; makes the pair if there is none.
+/// Reads the minion's own key; generates a pair if there is none.
 ///
 /// # Errors
 /// The directory cannot be used, or the key cannot be read.
@@ -27,7 +27,7 @@ pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
     let key = match read(&path)? {
         Some(text) => PrivateKey::from_pem(&text)
             .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?,
-        None => make(config, &path)?,
+        None => generate(config, &path)?,
     };
     let public = config.minion_pub();
     if read(&public)?.is_none() {
@@ -38,9 +38,9 @@ pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
     Ok(key)
 }
 
-fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
+fn generate(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
     log::info!(
-        "making a key pair of {} bits in {}",
+        "generating a key pair of {} bits in {}",
         config.keysize,
         config.pki_dir.display()
     );
@@ -52,7 +52,7 @@ fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
     })?;
     write_atomic(path, key.to_pem().as_bytes(), 0o400)
         .map_err(|e| MinionError::io("key", path, &e))?;
-    // A public key left over from another pair would be shown as ours.
+    // A public key left from another pair would be shown as ours.
     let _ = std::fs::remove_file(config.minion_pub());
     Ok(key)
 }
@@ -60,7 +60,7 @@ fn make(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
 /// The pinned master key; `None` before first contact.
 ///
 /// # Errors
-/// The file cannot be read, or holds no key: going on would trust anybody.
+/// The file cannot be read, or holds no key: to continue would be to trust any master.
 pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
     let Some(text) = read(path)? else {
         return Ok(None);
@@ -77,19 +77,19 @@ pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
     }
 }
 
-/// Writes a master's key down. Without `instead` it is the first one: of masters that sign us in at the same
-/// moment only one can be that. `false`: another key is kept already.
+/// Stores a master's key. Without `replace`, only if none is stored: of masters that sign us in at the same
+/// time, only one can be the first. `false` if another key is already stored.
 ///
 /// # Errors
 /// The directory cannot be written.
-pub fn pin(path: &Path, master: &MasterKey, instead: bool) -> Result<bool, MinionError> {
-    let write = if instead { write_atomic } else { write_new };
+pub fn pin(path: &Path, master: &MasterKey, replace: bool) -> Result<bool, MinionError> {
+    let write = if replace { write_atomic } else { write_new };
     match write(path, master.pem.as_bytes(), 0o644) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(e) => Err(MinionError::io("master's key", path, &e)),
         Ok(()) => {
             log::info!(
-                "trusting the master's key from now on, it is kept in {}",
+                "trusting the master's key from now on; it is stored in {}",
                 path.display()
             );
             Ok(true)
@@ -97,7 +97,7 @@ pub fn pin(path: &Path, master: &MasterKey, instead: bool) -> Result<bool, Minio
     }
 }
 
-/// The key that verifies masters' keys (`master_sign_key_name`), if it is there.
+/// The key that verifies masters' keys (`master_sign_key_name`), if its file exists.
 ///
 /// # Errors
 /// The file cannot be read or holds no key.
@@ -118,7 +118,7 @@ fn read(path: &Path) -> Result<Option<String>, MinionError> {
         Ok(meta) if !meta.is_file() || meta.len() > MAX_KEY => {
             return Err(MinionError::new(
                 1,
-                format!("{} is no key file", path.display()),
+                format!("{} is not a key file", path.display()),
             ));
         }
         Ok(_) => {}

@@ -1,7 +1,7 @@
-//! A minion's side of the conversation with a master: signing in, requests under a session key, publications.
+//! A minion's side of the protocol with a master: sign-in, requests under a session key, publications.
 //!
-//! The minion, the syndic, `halite-call` and the runtime for WASM modules speak to masters through this crate. The decisions
-//! ([`signin`], [`course`], [`request`], [`publication`]) do no IO.
+//! The minion, the syndic, `halite-call` and the runtime for WASM modules use it. The modules that decide
+//! ([`signin`], [`master_search`], [`request`], [`publication`]) do no IO.
 
 pub mod channel;
 mod error;
@@ -29,5 +29,5 @@ pub use error::MinionError;
 pub use fatal::FatalError;
 pub use identity::Identity;
 
-/// Stack of our threads.
+/// Stack size of our threads, in bytes.
 pub const STACK: usize = 512 << 10;

@@ -1,8 +1,8 @@
-//! How a function that runs reaches the master.
+//! How a running function reaches the master.
 //!
-//! A job is a process of its own. It gets the minion's present keys with its order, so that
-//! asking the master costs no sign-in; it signs in by itself only when the master does not know
-//! those keys any more. Nothing is connected before something is asked.
+//! Each job is a separate process. It gets the minion's current keys together with the job, so that
+//! requests to the master need no sign-in; it signs in itself only if the master no longer has
+//! those keys. It connects at the first request.
 
 use super::MinionError;
 use super::channel::{Channel, Reply};
@@ -16,13 +16,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A way to the master; none where there is none (`halite-call --local`).
+/// A link to the master; empty if there is no master (`halite-call --local`).
 #[derive(Clone, Default)]
 pub struct Link(Option<Arc<Mutex<State>>>);
 
 enum State {
-    /// What a channel is made of when it is needed.
-    Folded {
+    /// What is needed to create the channel at the first request.
+    Closed {
         opts: Map,
         grains: Arc<Map>,
         credentials: JobCredentials,
@@ -32,7 +32,7 @@ enum State {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whatever is behind it holds keys.
+        // The state holds keys.
         f.write_str(match self.0 {
             Some(_) => "Link",
             None => "Link(none)",
@@ -40,14 +40,14 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Why the master gave no answer.
+/// Why there is no reply from the master.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkError {
-    /// There is no master here.
+    /// There is no link to a master.
     NoMaster,
-    /// It did not answer in time.
+    /// It did not reply in time.
     Silence,
-    /// It could not be asked, or does not understand.
+    /// The request failed, or the master refused it.
     Failed(String),
 }
 
@@ -70,11 +70,11 @@ impl From<MinionError> for LinkError {
 }
 
 impl Link {
-    /// A link for the process of a job: the configuration as [`MinionConfig::as_map`] gives it, and what
-    /// [`export`] packed.
+    /// A link for the process of a job, from the configuration as of [`MinionConfig::as_map`] and the
+    /// result of [`export`].
     pub fn of_job(opts: &Map, grains: &Arc<Map>, credentials: Option<JobCredentials>) -> Link {
         Link(credentials.map(|credentials| {
-            Arc::new(Mutex::new(State::Folded {
+            Arc::new(Mutex::new(State::Closed {
                 opts: opts.clone(),
                 grains: grains.clone(),
                 credentials,
@@ -82,17 +82,17 @@ impl Link {
         }))
     }
 
-    /// A link over a channel of this process.
+    /// A link over an existing channel.
     pub fn over(channel: Channel) -> Link {
         Link(Some(Arc::new(Mutex::new(State::Open(Box::new(channel))))))
     }
 
-    /// Whether there is a master to ask.
-    pub fn is_there(&self) -> bool {
+    /// Whether there is a link to a master.
+    pub fn has_master(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Asks with the timeout and the tries of the configuration.
+    /// Sends a request with the configured timeout and number of tries.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -103,7 +103,7 @@ impl Link {
         })
     }
 
-    /// Asks `tries` times `timeout`.
+    /// Sends a request up to `tries` times, each with a wait of `timeout`.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -116,7 +116,7 @@ impl Link {
         self.with(|channel| channel.call(load, timeout, tries))
     }
 
-    /// Asks for a pillar.
+    /// Requests a pillar.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -132,11 +132,11 @@ impl Link {
         let state = self.0.as_ref().ok_or(LinkError::NoMaster)?;
         let mut state = lock(state);
         let opened = match &*state {
-            State::Folded {
+            State::Closed {
                 opts,
                 grains,
                 credentials,
-            } => Some(unfold(opts, grains, credentials)?),
+            } => Some(open_channel(opts, grains, credentials)?),
             State::Open(_) => None,
         };
         if let Some(channel) = opened {
@@ -154,7 +154,7 @@ impl Link {
     }
 }
 
-/// What a job needs to ask under the minion's keys. It travels in memory only.
+/// What a job needs to send requests under the minion's keys. Passed through a pipe, never stored in a file.
 #[derive(Clone)]
 pub struct JobCredentials(Map);
 
@@ -165,12 +165,12 @@ impl fmt::Debug for JobCredentials {
 }
 
 impl JobCredentials {
-    /// Takes over what came through the pipe.
+    /// Wraps what was read from the pipe.
     pub fn unpacked(map: Map) -> JobCredentials {
         JobCredentials(map)
     }
 
-    /// For the pipe.
+    /// The map to write to the pipe.
     pub fn packed(&self) -> &Map {
         &self.0
     }
@@ -185,7 +185,11 @@ pub fn export(credentials: &Credentials) -> JobCredentials {
     })
 }
 
-fn unfold(opts: &Map, grains: &Map, credentials: &JobCredentials) -> Result<Channel, MinionError> {
+fn open_channel(
+    opts: &Map,
+    grains: &Map,
+    credentials: &JobCredentials,
+) -> Result<Channel, MinionError> {
     let bad = |e: &dyn fmt::Display| MinionError::new(1, e.to_string());
     let file = Path::new(opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().unwrap_or(Path::new("/"));

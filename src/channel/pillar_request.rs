@@ -2,21 +2,21 @@
 
 use halite_wire::{Map, Value};
 
-/// What is asked of a pillar beside whose it is.
+/// Parameters of a pillar request, other than the minion.
 #[derive(Clone, Debug, Default)]
 pub struct PillarQuery {
     /// The environment of the states.
     pub saltenv: Option<String>,
-    /// The one environment that counts.
+    /// The only pillar environment to use.
     pub pillarenv: Option<String>,
-    /// Data that win over all others.
+    /// Data that overrides all others.
     pub pillar_override: Map,
-    /// One more external pillar.
+    /// An additional external pillar.
     pub ext: Option<Value>,
 }
 
 impl PillarQuery {
-    /// What the options of a minion ask for.
+    /// The parameters from a minion's options.
     pub fn of(opts: &Map) -> PillarQuery {
         let text = |key: &str| opts.str(key).map(str::to_owned);
         PillarQuery {

@@ -10,9 +10,9 @@ use halite_wire::{Map, msgpack};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Topic of publications for lower masters.
+/// Topic of publications for syndics.
 pub const SYNDIC: &str = "syndic";
-/// Topic of messages for everybody when `zmq_filtering` is on.
+/// Topic of messages for all minions if `zmq_filtering` is on.
 pub const BROADCAST: &str = "broadcast";
 
 /// The topic of one minion.
@@ -25,11 +25,11 @@ pub fn topic(id: &str) -> String {
 pub enum Received {
     /// Run this job.
     Job(Job),
-    /// Nothing, and why.
+    /// Do nothing, and why.
     Ignored(&'static str),
-    /// It was made with a key that we do not have: get new keys and look at it again.
+    /// It was encrypted with a key that we do not have: get new keys and try again.
     Unknown,
-    /// The key of publications changes: fetch the new one within so many seconds, at a moment of our own (halite's
+    /// The publication key changes: fetch the new one at a random time within so many seconds (halite's
     /// masters only).
     Rekey(u64),
 }
@@ -43,25 +43,25 @@ pub struct Job {
     pub load: Map,
 }
 
-/// The jids of late, which the receivers of several masters can share: a job runs once, whichever of
-/// them it came from.
+/// Recent jids, which the receivers of several masters can share so that a job that comes from more than
+/// one of them runs once.
 #[derive(Clone, Debug, Default)]
-pub struct Jids {
+pub struct RecentJids {
     seen: Arc<Mutex<VecDeque<Jid>>>,
     remember: usize,
 }
 
-impl Jids {
+impl RecentJids {
     /// Remembers the last `remember` ones.
-    pub fn new(remember: usize) -> Jids {
-        Jids {
+    pub fn new(remember: usize) -> RecentJids {
+        RecentJids {
             seen: Arc::default(),
             remember,
         }
     }
 
-    /// Notes a jid; `false` if it is known already.
-    fn note(&self, jid: &Jid) -> bool {
+    /// Adds a jid; `false` if it is already known.
+    fn insert(&self, jid: &Jid) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.contains(jid) {
             return false;
@@ -74,38 +74,38 @@ impl Jids {
     }
 }
 
-/// Reads publications. Keeps the last serial of the key in use and the last jids.
+/// Decrypts and checks publications. Keeps the last serial of the current key and recent jids.
 pub struct Receiver {
-    /// The key of the last publication, then those that may follow it.
+    /// The key of the last publication, then keys that may replace it.
     keys: VecDeque<(KeyString, Crypticle)>,
     serial: i64,
-    /// Topics under which messages for us come, with `zmq_filtering`.
+    /// Topics of messages for us, with `zmq_filtering`.
     topics: Vec<String>,
     /// The master's key if publications must be signed (`sign_pub_messages`).
     verifier: Option<PublicKey>,
-    jids: Jids,
+    jids: RecentJids,
 }
 
 impl Receiver {
-    /// A receiver of the minion `id` that remembers `remember` jids.
+    /// A receiver for the minion `id` that remembers `remember` jids.
     pub fn new(
         id: &str,
         aes: &KeyString,
         verifier: Option<PublicKey>,
         remember: usize,
     ) -> Receiver {
-        Receiver::sharing(id, aes, verifier, &Jids::new(remember))
+        Receiver::sharing(id, aes, verifier, &RecentJids::new(remember))
     }
 
-    /// A receiver that shares its memory of jids with others.
+    /// A receiver that shares its recent jids with others.
     pub fn sharing(
         id: &str,
         aes: &KeyString,
         verifier: Option<PublicKey>,
-        jids: &Jids,
+        jids: &RecentJids,
     ) -> Receiver {
         Receiver {
-            keys: VecDeque::from([ready(aes)]),
+            keys: VecDeque::from([with_cipher(aes)]),
             serial: 0,
             topics: vec![BROADCAST.to_owned(), topic(id)],
             verifier,
@@ -113,48 +113,48 @@ impl Receiver {
         }
     }
 
-    /// Takes the keys of a new sign-in; whether the key of publications is another one.
-    /// Serials start anew with a new key only.
+    /// Sets the keys of a new sign-in; returns whether the publication key changed.
+    /// Serials start over only with a new key.
     pub fn rekey(&mut self, aes: &KeyString, verifier: Option<PublicKey>) -> bool {
         self.verifier = verifier;
         self.keys.truncate(1);
-        if self.knows(aes) {
+        if self.has_key(aes) {
             return false;
         }
-        self.keys = VecDeque::from([ready(aes)]);
+        self.keys = VecDeque::from([with_cipher(aes)]);
         self.serial = 0;
         true
     }
 
-    /// Takes keys that were fetched, in their order; whether one of them is new. The present key goes on until a
-    /// publication comes that one of them opens.
-    pub fn follow<'a>(&mut self, keys: impl IntoIterator<Item = &'a KeyString>) -> bool {
+    /// Sets the keys that may follow the current one, in order; returns whether one of them is new. The current key stays in
+    /// use until one of them decrypts a publication.
+    pub fn set_next_keys<'a>(&mut self, keys: impl IntoIterator<Item = &'a KeyString>) -> bool {
         let before: Vec<KeyString> = self.keys.iter().map(|(key, _)| key.clone()).collect();
         self.keys.truncate(1);
         for key in keys {
-            if !self.knows(key) {
-                self.keys.push_back(ready(key));
+            if !self.has_key(key) {
+                self.keys.push_back(with_cipher(key));
             }
         }
         self.keys.iter().any(|(key, _)| !before.contains(key))
     }
 
-    fn knows(&self, key: &KeyString) -> bool {
+    fn has_key(&self, key: &KeyString) -> bool {
         self.keys.iter().any(|(known, _)| known == key)
     }
 
-    /// Takes messages under the topic of syndics too.
+    /// Accepts messages with the topic of syndics, too.
     pub fn as_syndic(mut self) -> Receiver {
         self.topics.push(SYNDIC.to_owned());
         self
     }
 
-    /// Looks at one message.
+    /// Processes one message.
     pub fn receive(&mut self, frames: &[Vec<u8>], me: &dyn Subject) -> Received {
         self.take(frames, Some(me))
     }
 
-    /// Looks at one message, whoever it is for: a syndic does not decide about the minions below it.
+    /// Processes one message regardless of its target: a syndic forwards jobs for the minions below it.
     pub fn receive_any(&mut self, frames: &[Vec<u8>]) -> Received {
         self.take(frames, None)
     }
@@ -164,7 +164,7 @@ impl Receiver {
             [payload] => payload,
             [topic, payload] if self.topics.iter().any(|own| own.as_bytes() == topic) => payload,
             [_, _] => return Received::Ignored("it is for another minion"),
-            _ => return Received::Ignored("it has neither one frame nor two"),
+            _ => return Received::Ignored("it does not have one or two frames"),
         };
         match self.open(payload) {
             Ok(load) => match load.int("rekey").and_then(|n| u64::try_from(n).ok()) {
@@ -178,7 +178,7 @@ impl Receiver {
     fn open(&mut self, payload: &[u8]) -> Result<Map, Received> {
         let ignored = |why| Err(Received::Ignored(why));
         let Some(message) = msgpack::decode(payload).ok().and_then(|v| v.into_map()) else {
-            return ignored("it is no msgpack map");
+            return ignored("it is not a msgpack map");
         };
         if message.str("enc") != Some("aes") {
             return ignored("it is not encrypted");
@@ -189,34 +189,34 @@ impl Receiver {
         if let Some(key) = &self.verifier {
             let algorithm: Option<Signing> = message.str("sig_algo").and_then(|a| a.parse().ok());
             let (Some(algorithm), Some(sig)) = (algorithm, message.bytes("sig")) else {
-                return ignored("it is not signed, which sign_pub_messages demands");
+                return ignored("it is not signed, but sign_pub_messages is set");
             };
             if !key.verify(algorithm, sealed, sig) {
-                return ignored("its signature does not fit the master's key");
+                return ignored("its signature does not match the master's key");
             }
         }
         let Some((at, load)) = self.decrypt(sealed) else {
             return Err(Received::Unknown);
         };
         if at > 0 {
-            // The master has gone over to a key that follows.
+            // The master has switched to a later key.
             self.keys.drain(..at);
             self.serial = 0;
         }
         let Some(mut load) = load else {
-            return ignored("its load cannot be read");
+            return ignored("its load cannot be decoded");
         };
         if let Some(serial) = load.remove("serial") {
             let serial = serial.as_int().unwrap_or_default();
             if serial <= self.serial {
-                return ignored("it is a repetition");
+                return ignored("it is a repeat");
             }
             self.serial = serial;
         }
         Ok(load)
     }
 
-    /// The place of the key that a load was made with, and what was in it if it can be read.
+    /// The index of the key that a load was encrypted with, and the load if it can be decoded.
     fn decrypt(&self, sealed: &[u8]) -> Option<(usize, Option<Map>)> {
         for (at, (_, crypticle)) in self.keys.iter().enumerate() {
             match crypticle.loads(sealed, None) {
@@ -240,10 +240,10 @@ impl Receiver {
             .as_array()
             .is_some_and(|f| !f.is_empty() && f.iter().all(|f| f.as_str().is_some()));
         if fun.as_str().is_none() && !several {
-            return ignored("fun is no name");
+            return ignored("fun is not a name");
         }
         let Some(jid) = load.str("jid").and_then(|j| j.parse::<Jid>().ok()) else {
-            return ignored("it has no jid that can be used");
+            return ignored("it has no valid jid");
         };
         let matches = me.is_none_or(|me| {
             let kind = load.str("tgt_type").unwrap_or_default();
@@ -251,16 +251,16 @@ impl Receiver {
             target.is_ok_and(|target| target.matches(me))
         });
         if !matches {
-            return ignored("it is for others");
+            return ignored("its target does not match");
         }
-        if !self.jids.note(&jid) {
-            return ignored("its jid is known already");
+        if !self.jids.insert(&jid) {
+            return ignored("its jid is already known");
         }
         Received::Job(Job { jid, load })
     }
 }
 
-fn ready(key: &KeyString) -> (KeyString, Crypticle) {
+fn with_cipher(key: &KeyString) -> (KeyString, Crypticle) {
     (key.clone(), Crypticle::new(key))
 }
 
@@ -338,19 +338,13 @@ mod tests {
     fn serials_and_jids_count_once() {
         let mut r = receiver(None);
         assert!(matches!(got(&mut r, load(5)), Received::Job(_)));
-        assert_eq!(
-            got(&mut r, load(5)),
-            Received::Ignored("it is a repetition")
-        );
-        assert_eq!(
-            got(&mut r, load(4)),
-            Received::Ignored("it is a repetition")
-        );
+        assert_eq!(got(&mut r, load(5)), Received::Ignored("it is a repeat"));
+        assert_eq!(got(&mut r, load(4)), Received::Ignored("it is a repeat"));
         let mut again = load(5);
         again.set("serial", 6);
         assert_eq!(
             got(&mut r, again.clone()),
-            Received::Ignored("its jid is known already")
+            Received::Ignored("its jid is already known")
         );
         for n in 7..10 {
             assert!(matches!(got(&mut r, load(n)), Received::Job(_)));
@@ -372,11 +366,11 @@ mod tests {
         assert_eq!(r.receive(&message, &me), Received::Unknown);
         assert!(r.rekey(&other, None));
         assert!(matches!(r.receive(&message, &me), Received::Job(_)));
-        // Signing in again without a new key keeps the serial.
+        // A sign-in without a new key keeps the serial.
         assert!(!r.rekey(&other, None));
         assert_eq!(
             r.receive(&message, &me),
-            Received::Ignored("it is a repetition")
+            Received::Ignored("it is a repeat")
         );
     }
 
@@ -389,20 +383,17 @@ mod tests {
             KeyString::generate(),
         );
         let me = me("vector-minion");
-        assert!(!r.follow([&old]), "nothing new");
-        assert!(r.follow([&old, &new]), "the next one is on offer");
-        assert!(!r.follow([&old, &new]));
+        assert!(!r.set_next_keys([&old]), "nothing new");
+        assert!(r.set_next_keys([&old, &new]), "the next one is on offer");
+        assert!(!r.set_next_keys([&old, &new]));
         assert!(matches!(got(&mut r, load(7)), Received::Job(_)));
-        // The new key begins with a serial of its own; the old one is over then.
+        // The new key has its own serials; the old key is no longer accepted.
         let first = [frame(&new, load(1))];
         assert!(matches!(r.receive(&first, &me), Received::Job(_)));
-        assert_eq!(
-            r.receive(&first, &me),
-            Received::Ignored("it is a repetition")
-        );
+        assert_eq!(r.receive(&first, &me), Received::Ignored("it is a repeat"));
         assert_eq!(got(&mut r, load(8)), Received::Unknown);
-        // A replacement takes the place of what was on offer, and the key in use goes on until it is seen.
-        assert!(r.follow([&newest]));
+        // A replacement takes the place of the offered key, and the current key stays in use until the new one is seen.
+        assert!(r.set_next_keys([&newest]));
         assert!(matches!(
             r.receive(&[frame(&new, load(2))], &me),
             Received::Job(_)
@@ -411,8 +402,8 @@ mod tests {
             r.receive(&[frame(&newest, load(3))], &me),
             Received::Job(_)
         ));
-        // A sign-in leaves nothing else.
-        assert!(r.follow([&new]));
+        // A sign-in drops all other keys.
+        assert!(r.set_next_keys([&new]));
         assert!(r.rekey(&old, None));
         assert_eq!(r.receive(&[frame(&new, load(9))], &me), Received::Unknown);
     }
@@ -422,10 +413,7 @@ mod tests {
         let mut r = receiver(None);
         let told = |n| halite_wire::map! {"rekey" => 10, "serial" => n};
         assert_eq!(got(&mut r, told(1)), Received::Rekey(10));
-        assert_eq!(
-            got(&mut r, told(1)),
-            Received::Ignored("it is a repetition")
-        );
+        assert_eq!(got(&mut r, told(1)), Received::Ignored("it is a repeat"));
         let bad = halite_wire::map! {"rekey" => -1, "serial" => 2};
         assert!(matches!(got(&mut r, bad), Received::Ignored(_)));
     }

@@ -1,8 +1,8 @@
-//! Jobs that wait for others to end, kept over a restart of the minion:
+//! Jobs that wait for others to finish; they survive a restart of the minion:
 //! `<cachedir>/queues/<master>/job_queue/queued_<microseconds>_<jid>.p`, msgpack of the publish load
 //! (`salt/minion.py _queue_job`, `salt/utils/state.py job_queue_dir`).
 //!
-//! A file goes before its job begins: what a crash may do is to lose a job, not to run it twice.
+//! The file is removed before its job starts: a crash may lose a job, but never runs it twice.
 
 use super::publication::Job;
 use halite_config::paths::minion::cache;
@@ -15,10 +15,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files beyond this are no jobs.
+/// Largest job file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// The waiting jobs of one master.
+/// The queued jobs of one master.
 #[derive(Clone, Debug)]
 pub struct Queue {
     dir: PathBuf,
@@ -28,7 +28,7 @@ fn base(cachedir: &Path) -> PathBuf {
     cache::queues(cachedir)
 }
 
-/// When and which, of a file's name.
+/// Time and jid from a file name.
 fn parse(name: &str) -> Option<(u128, Jid)> {
     let rest = name.strip_prefix("queued_")?.strip_suffix(".p")?;
     let (time, jid) = rest.split_once('_')?;
@@ -57,7 +57,7 @@ fn files(dir: &Path) -> Vec<(u128, Jid, PathBuf)> {
 }
 
 impl Queue {
-    /// That of the master which the option names so.
+    /// The queue of a master, given its name in the option `master`.
     pub fn of(cachedir: &Path, master: &str) -> Queue {
         let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let name: String = master
@@ -73,11 +73,11 @@ impl Queue {
         }
     }
 
-    /// Keeps a job; gives its file.
+    /// Stores a job; returns its file.
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub fn put(&self, job: &Job) -> io::Result<PathBuf> {
+    pub fn store(&self, job: &Job) -> io::Result<PathBuf> {
         make_dir(&self.dir, 0o700)?;
         let micros = since_epoch().as_micros();
         let path = self.dir.join(format!("queued_{micros}_{}.p", job.jid));
@@ -86,12 +86,12 @@ impl Queue {
         Ok(path)
     }
 
-    /// What an earlier process left, oldest first. What is no job is taken away.
-    pub fn kept(&self) -> Vec<(Job, PathBuf)> {
+    /// Jobs left by an earlier process, oldest first. Invalid files are removed.
+    pub fn load(&self) -> Vec<(Job, PathBuf)> {
         let jobs = files(&self.dir).into_iter().filter_map(|(_, jid, path)| {
             let load = read(&path).filter(|load| load.contains("fun"));
             let Some(mut load) = load else {
-                log::error!("{}: this is no job; it is taken away", path.display());
+                log::error!("{}: this is not a job; removing it", path.display());
                 let _ = fs::remove_file(&path);
                 return None;
             };
@@ -102,7 +102,7 @@ impl Queue {
     }
 }
 
-/// The load of a job that waits, with what `saltutil.find_job` says of such jobs.
+/// The load of a queued job, with the fields that `saltutil.find_job` adds for such jobs.
 pub fn find(cachedir: &Path, jid: &str) -> Option<Map> {
     let wanted: Jid = jid.parse().ok()?;
     let masters = fs::read_dir(base(cachedir)).ok()?.flatten();
@@ -136,14 +136,14 @@ mod tests {
         let queue = Queue::of(dir.path(), "salt/../:4506");
         let jids = ["20261121120000000002", "20261121120000000001"];
         for jid in jids {
-            let path = queue.put(&job(jid)).unwrap();
+            let path = queue.store(&job(jid)).unwrap();
             let below = path.strip_prefix(dir.path()).unwrap().to_str().unwrap();
             assert!(below.starts_with("queues/salt_.._"), "{below}");
         }
         let bad = queue.dir.join("queued_5_20261121120000000003.p");
         fs::write(&bad, b"x").unwrap();
         fs::write(queue.dir.join("other"), b"x").unwrap();
-        let kept = queue.kept();
+        let kept = queue.load();
         assert_eq!(
             kept.iter().map(|(j, _)| j.jid.as_str()).collect::<Vec<_>>(),
             jids

@@ -1,9 +1,9 @@
-//! The key of publications, fetched under the session key: no sign-in, no RSA operation of the master.
+//! Fetches the publication key under the session key: no sign-in, no RSA operation of the master.
 //!
-//! A master of halite says in its answer to a sign-in (`rekey`) that it knows the command `_aes_keys`. Its answer holds
-//! the key in force and, while one is on offer, the next, each with the master's signature as a sign-in gives it
-//! (reference `salt-protocol.md` 3.4). A minion asks when it is told to (a publication `rekey`) and when it meets a publication
-//! that it cannot open; whatever else comes of it, there is the sign-in.
+//! A halite master announces in its reply to a sign-in (`rekey`) that it supports the command `_aes_keys`. The reply to
+//! it has the current key and, while one is offered, the next, each with the master's signature as in a sign-in
+//! (reference `salt-protocol.md` 3.4). A minion sends the command after a publication `rekey` and when it cannot decrypt
+//! a publication; if that fails, it signs in.
 
 use super::MinionError;
 use super::channel::{Channel, Reply};
@@ -14,7 +14,7 @@ use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Weighs the answer of `master`. An error says what is wrong with it.
+/// Verifies the reply of `master`. The error is what is wrong with it.
 pub fn verify(master: &MasterKey, answer: &Map) -> Result<PublicationKeys, &'static str> {
     let key = |name, sig| {
         let text = answer.bytes(name).ok_or("the answer has no key")?;
@@ -29,10 +29,10 @@ pub fn verify(master: &MasterKey, answer: &Map) -> Result<PublicationKeys, &'sta
     })
 }
 
-/// Gets keys that are newer than those of generation `seen`: by asking for them, or else by a sign-in.
+/// Gets keys that are newer than those of generation `seen`: with `_aes_keys`, or else by a sign-in.
 ///
 /// # Errors
-/// The master refuses for good.
+/// The master refuses permanently.
 pub fn renew(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<(), MinionError> {
     if !fetch(session, seen, stop)? {
         session.renew(seen, stop)?;
@@ -40,10 +40,10 @@ pub fn renew(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<(), Minio
     Ok(())
 }
 
-/// Asks for the keys; whether the session has newer ones now than those of generation `seen`.
+/// Requests the keys with `_aes_keys`; returns whether the session now has newer ones than those of generation `seen`.
 ///
 /// # Errors
-/// The master does not know the session any more, and refuses a sign-in for good.
+/// The master no longer has the session key, and permanently refuses a sign-in.
 pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, MinionError> {
     let newer = || session.present().is_some_and(|c| c.generation > seen);
     if newer() {
@@ -55,7 +55,7 @@ pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, Min
     let load = halite_wire::map! {"cmd" => "_aes_keys"};
     let timeout = Duration::from_secs(session.config().auth_timeout.max(1));
     let answer = Channel::new(session, stop.clone())?.call(&load, timeout, 1)?;
-    // The channel may have had to sign in: then there are newer ones, whatever came in the answer.
+    // The channel may have signed in: then there are newer keys, whatever the reply was.
     let Some(present) = session.present() else {
         return Ok(false);
     };
@@ -63,12 +63,12 @@ pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, Min
         Reply::Value(Value::Map(answer)) => match verify(&present.master, &answer) {
             Ok(keys) => {
                 if keys.next.is_some() {
-                    log::debug!("the next key of publications is here");
+                    log::debug!("received the next publication key");
                 }
                 session.adopt(&present, keys)
             }
             Err(why) => {
-                log::warn!("no key of publications from the master: {why}");
+                log::warn!("no publication key from the master: {why}");
                 false
             }
         },

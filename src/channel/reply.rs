@@ -1,7 +1,7 @@
-//! Replies to requests under the session key: opened and checked. No IO.
+//! Decrypts and verifies replies to requests under the session key. No IO.
 //!
-//! For callers that keep their keys elsewhere than in [`Credentials`](super::session::Credentials), such as the simulated
-//! minions of `halite-swarm`; everyone else uses [`request`](super::request).
+//! For callers that do not keep their keys in [`Credentials`](super::session::Credentials), such as the simulated
+//! minions of `halite-swarm`; others use [`request`](super::request).
 
 use halite_crypto::{
     Crypticle, CrypticleError, Encryption, KeyString, PrivateKey, PublicKey, Signing,
@@ -18,23 +18,23 @@ pub enum ReplyError {
     Decode(DecodeError),
     /// Neither encrypted nor text.
     Clear,
-    /// Not opened by the session key, or the reply to another request.
+    /// Not decrypted by the session key, or the reply to another request.
     Sealed {
         /// What is wrong with it.
         error: CrypticleError,
-        /// What the master sent in the clear instead.
+        /// The plaintext that the master sent instead.
         text: Option<String>,
     },
     /// The reply to `_pillar` holds no pillar.
     NoPillar(&'static str),
     /// A pillar that the master did not make for this request.
     Pillar(&'static str),
-    /// A pillar that its own key does not open.
+    /// A pillar that its own key does not decrypt.
     PillarSealed(CrypticleError),
 }
 
 impl ReplyError {
-    /// Whether the master does not share our session key (any more), so that only a new sign-in helps.
+    /// Whether the master does not have our session key (any more), so that a new sign-in is needed.
     pub fn wants_sign_in(&self) -> bool {
         matches!(
             self,
@@ -64,7 +64,7 @@ impl fmt::Display for ReplyError {
 
 impl std::error::Error for ReplyError {}
 
-/// Puts a sealed document into the envelope that the master expects.
+/// Wraps an encrypted load in the envelope that the master expects.
 pub fn envelope(
     session: &Crypticle,
     id: &str,
@@ -83,7 +83,7 @@ pub fn envelope(
     msgpack::encode_map(&envelope, Profile::Wire)
 }
 
-/// Opens the reply to the request with this nonce.
+/// Decrypts the reply to the request with this nonce.
 ///
 /// # Errors
 /// See [`ReplyError`].
@@ -101,8 +101,8 @@ pub fn open(session: &Crypticle, reply: &[u8], nonce: &str) -> Result<Value, Rep
         })
 }
 
-/// Opens the reply to `_pillar`, which is sealed under a key of its own and signed (reference 6.4). `key` is the minion's,
-/// `master` the one that the minion trusts.
+/// Decrypts the reply to `_pillar`, which is encrypted with its own key and signed (reference 6.4). `key` is the minion's,
+/// `master` the master key that the minion trusts.
 ///
 /// # Errors
 /// See [`ReplyError`].

@@ -1,4 +1,4 @@
-//! Requests under the session key and their answers. No IO
+//! Requests under the session key and their replies. No IO
 //! (`salt/channel/client.py AsyncReqChannel._package_load`, `_crypted_transfer`,
 //! `crypted_transfer_decode_dictentry`; reference `salt-protocol.md` 1.5, 4.2, 6).
 
@@ -8,7 +8,7 @@ use super::signin::SignInConfig;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
-/// Makes the message of one request. `sign` is `minion_sign_messages`; `ts` in Unix seconds.
+/// Encrypts one request. `sign` is `minion_sign_messages`; `ts` in Unix seconds.
 pub fn seal(
     terms: &SignInConfig,
     credentials: &Credentials,
@@ -41,15 +41,15 @@ pub fn seal(
     )
 }
 
-/// Opens the reply to a request.
+/// Decrypts the reply to a request.
 ///
 /// # Errors
-/// The master does not share our session key (any more).
+/// The master does not have our session key (any more).
 pub fn open(credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Value, ReplyError> {
     reply::open(&credentials.crypticle, answer, nonce)
 }
 
-/// Opens the reply to `_pillar`.
+/// Decrypts the reply to `_pillar`.
 ///
 /// # Errors
 /// It is not from the master that we trust.
@@ -90,7 +90,7 @@ mod tests {
                 .unwrap()
                 .into_map()
                 .unwrap();
-            // Both have an initialisation vector of their own; everything else is equal.
+            // Only the initialization vectors differ.
             let open = |m: &Map| {
                 credentials
                     .crypticle

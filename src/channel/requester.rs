@@ -1,8 +1,8 @@
-//! The client of a master's request port: one question, one answer, a fresh connection after each failure
+//! The client of a master's request port: one request, one reply, a new connection after each failure
 //! (`salt/transport/zeromq.py AsyncReqMessageClient`).
 //!
-//! Unlike [that of `transport`](halite_transport::sockets::Requester) it can be interrupted: by the end of the process, and
-//! by news that make waiting for this answer pointless. Another transport is another variant of `Connection`.
+//! Unlike [that of `transport`](halite_transport::sockets::Requester) it can be interrupted: when the process must stop, and
+//! when new keys make waiting for the reply pointless. To add a transport, add a variant of `Connection`.
 
 use super::interrupt::{Stop, Waker};
 use halite_config::MinionConfig;
@@ -11,23 +11,23 @@ use halite_transport::sockets::{Context, KeepAlive, ReqOptions, ReqSocket};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Answers over this are refused by the socket (`max_request_size` of any master is far below).
+/// Largest reply, in bytes; the socket refuses larger ones (`max_request_size` of any master is far below).
 const MAX_ANSWER: i64 = 512 << 20;
 
-/// How a question ended.
+/// The result of a request.
 #[derive(Debug, PartialEq)]
-pub enum Answer {
-    /// With these bytes.
+pub enum RequestResult {
+    /// The reply.
     Bytes(Vec<u8>),
-    /// Nobody answered in time.
+    /// No reply in time.
     Silence,
-    /// The wait was interrupted by [`Waker`].
+    /// A [`Waker`] interrupted the wait.
     Interrupted,
-    /// The process is to end.
+    /// The process must stop.
     Stopped,
 }
 
-/// A connection to a request port, over one of the transports. While it waits for an answer it is of no other use.
+/// A connection to a request port, over one of the transports. It cannot be used for anything else while a reply is due.
 enum Connection {
     /// A REQ socket of libzmq.
     ZeroMq(ReqSocket),
@@ -47,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// The answer, after the source was readable; `None` if not all of it is there yet.
+    /// The reply, after the source became readable; `None` if it is not complete yet.
     fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self {
             Connection::ZeroMq(socket) => Ok(Some(socket.receive()?)),
@@ -76,8 +76,8 @@ impl Requester {
         }
     }
 
-    /// Asks another master from now on.
-    pub fn turn_to(&mut self, url: &str) {
+    /// Switches to another master.
+    pub fn set_url(&mut self, url: &str) {
         if self.url != url {
             self.url = url.to_owned();
             self.ipv6 |= url.starts_with("tcp://[");
@@ -85,23 +85,23 @@ impl Requester {
         }
     }
 
-    /// Closes the connection; the next question opens a new one.
+    /// Closes the connection; the next request opens a new one.
     pub fn close(&mut self) {
         self.connection = None;
     }
 
-    /// Sends `body` and waits for the answer.
+    /// Sends `body` and waits for the reply.
     ///
     /// # Errors
-    /// The address is none, or no sockets are left.
-    pub fn ask(
+    /// The address is invalid, or no sockets are left.
+    pub fn request(
         &mut self,
         body: &[u8],
         timeout: Duration,
         stop: &Stop,
         wake: Option<&Waker>,
-    ) -> io::Result<Answer> {
-        // Kept only if it gets its answer.
+    ) -> io::Result<RequestResult> {
+        // The connection is kept only if the reply arrives.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
@@ -110,7 +110,7 @@ impl Requester {
         let end = Instant::now() + timeout;
         loop {
             if stop.is_set() {
-                return Ok(Answer::Stopped);
+                return Ok(RequestResult::Stopped);
             }
             let left = end.saturating_duration_since(Instant::now());
             let mut poller = Poller::new();
@@ -120,7 +120,7 @@ impl Requester {
                 poller.add(wake.source());
             }
             match poller.wait(Some(left))? {
-                Polled::TimedOut => return Ok(Answer::Silence),
+                Polled::TimedOut => return Ok(RequestResult::Silence),
                 Polled::Interrupted => continue,
                 Polled::Ready => {}
             }
@@ -129,10 +129,10 @@ impl Requester {
                     continue;
                 };
                 self.connection = Some(connection);
-                return Ok(Answer::Bytes(bytes));
+                return Ok(RequestResult::Bytes(bytes));
             }
             if wake.is_some_and(Waker::take) {
-                return Ok(Answer::Interrupted);
+                return Ok(RequestResult::Interrupted);
             }
         }
     }
@@ -154,7 +154,7 @@ impl Requester {
     }
 }
 
-/// `tcp_keepalive*` of a minion.
+/// The `tcp_keepalive*` options of a minion.
 pub fn keepalive(config: &MinionConfig) -> KeepAlive {
     KeepAlive {
         on: config.tcp_keepalive,
@@ -171,7 +171,7 @@ mod tests {
     use halite_transport::sockets::ipc_url;
     use std::sync::Arc;
 
-    /// A minion hears of the end of each of its jobs by a signal, which must not be the end of a question.
+    /// A minion gets a signal whenever one of its jobs ends, which must not interrupt a request.
     #[test]
     fn signals_do_not_end_a_question() {
         use nix::sys::pthread::{pthread_kill, pthread_self};
@@ -213,7 +213,7 @@ mod tests {
                 }
             });
             let ended = (0..40_000).find_map(|_| {
-                let answer = requester.ask(b"question", Duration::from_secs(60), &stop, None);
+                let answer = requester.request(b"question", Duration::from_secs(60), &stop, None);
                 answer.is_err().then_some(answer)
             });
             done.store(true, Ordering::Relaxed);

@@ -1,14 +1,14 @@
-//! The keys a minion shares with its master, and how it gets new ones.
+//! The keys that a minion shares with its master, and how it renews them.
 //!
-//! One [`Session`] per process. Threads take the present [`Credentials`]; whoever finds
-//! them refused calls [`Session::renew`], and however many do so at once, one signs in.
+//! There is one [`Session`] per process. Threads use the current [`Credentials`]; a thread whose
+//! request is refused calls [`Session::renew`], and if several do so at once, only one signs in.
 
 use super::MinionError;
 use super::interrupt::{Stop, Waker, WeakWaker};
 use super::keys;
-use super::master_search::{Action, Course, Event, Kind, MasterOrder, Reason};
-use super::requester::{Answer, Requester};
-use super::signin::{MasterKey, Policy, Request, SignInConfig, Verdict, verify};
+use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
+use super::requester::{RequestResult, Requester};
+use super::signin::{MasterKey, Request, RetryOptions, SignInConfig, Verdict, verify};
 use halite_config::MinionConfig;
 use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
 use halite_sys::log_limiter::LogLimiter;
@@ -19,24 +19,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a sign-in gave, and what was fetched under it since.
+/// The result of a sign-in, with publication keys fetched since.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// Counts sign-ins and new keys of publications, from 1.
+    /// Counts sign-ins and new publication keys, from 1.
     pub generation: u64,
-    /// The generation that the sign-in had.
+    /// The generation of the sign-in.
     pub signed_in: u64,
-    /// Whether the key had to be accepted first: the master knows no grains of this minion then.
+    /// Whether the key had to be accepted first; then the master has no grains of this minion yet.
     pub admitted: bool,
-    /// Key of publications.
+    /// Publication key.
     pub aes: KeyString,
-    /// The one that will follow it, if the master offers it already.
+    /// The next publication key, if the master already offers it.
     pub next: Option<KeyString>,
-    /// Whether the master gives new keys of publications without a sign-in.
+    /// Whether the master provides new publication keys without a sign-in.
     pub rekeys: bool,
-    /// Key of requests.
+    /// Session key, for requests.
     pub session: KeyString,
-    /// The same, ready for use.
+    /// The cipher for the session key.
     pub crypticle: Crypticle,
     /// The master's key.
     pub master: MasterKey,
@@ -44,26 +44,26 @@ pub struct Credentials {
     pub publish_url: String,
     /// `tcp://` address of requests.
     pub request_url: String,
-    /// The master as the option `master` names it.
+    /// The master's name in the option `master`.
     pub name: String,
 }
 
-/// Keys of publications.
+/// Publication keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublicationKeys {
-    /// The one in force.
+    /// The current key.
     pub aes: KeyString,
-    /// The one that will follow it.
+    /// The next key.
     pub next: Option<KeyString>,
 }
 
 impl Credentials {
-    /// The key of publications and the one that will follow it.
+    /// The publication key and the next one.
     pub fn keys(&self) -> impl Iterator<Item = &KeyString> {
         std::iter::once(&self.aes).chain(&self.next)
     }
 
-    /// Keys that another process of this minion got, as [`hand_over`](super::link::export) packs them.
+    /// Credentials of another process of this minion, as packed by [`export`](super::link::export).
     pub fn unpack(packed: &Map) -> Option<Credentials> {
         let key = |name| KeyString::from_text(packed.str(name)?).ok();
         let session = key("session")?;
@@ -84,22 +84,22 @@ impl Credentials {
     }
 }
 
-/// One address out of the option `master`.
+/// One address from the option `master`.
 #[derive(Clone, Debug, PartialEq)]
 struct Address {
-    /// As the option has it.
+    /// As in the option.
     name: String,
     host: String,
     port: u16,
 }
 
-/// What one thread at a time uses to sign in.
+/// State for signing in, used by one thread at a time.
 struct Signing {
     requester: Requester,
     roster: MasterOrder,
 }
 
-/// The minion's standing with its master.
+/// The session of a minion with its master.
 pub struct Session {
     config: Arc<MinionConfig>,
     terms: SignInConfig,
@@ -111,16 +111,16 @@ pub struct Session {
     present: Mutex<Option<Arc<Credentials>>>,
     signing: Mutex<Signing>,
     unanswered: Mutex<LogLimiter>,
-    /// Those that are gone are left out when the next one comes.
+    /// Dead ones are removed when the next one is added.
     listeners: Mutex<Vec<WeakWaker>>,
 }
 
 impl Session {
-    /// Reads the keys; nothing is connected yet. With `once`, what an operator would have to
-    /// change is an error at once instead of being waited for.
+    /// Reads the keys; does not connect yet. With `once`, whatever needs action by the operator is an
+    /// error at once instead of being waited for.
     ///
     /// # Errors
-    /// Keys or options that cannot be used.
+    /// Keys or options cannot be used.
     pub fn new(
         config: Arc<MinionConfig>,
         grains: &Map,
@@ -131,7 +131,7 @@ impl Session {
         Session::pinned_in(file, config, grains, context, once)
     }
 
-    /// As [`Session::new`], with another file for the master's key: a syndic shares its directory of keys
+    /// As [`Session::new`], with another file for the master's key: a syndic shares its `pki_dir`
     /// with a minion that may have another master.
     ///
     /// # Errors
@@ -154,10 +154,10 @@ impl Session {
         let requester = Requester::new(context, &config, &tcp_url(&first.host, first.port));
         keys::pinned(&master_file)?;
         let kind = match config.master_type.as_str() {
-            "distributed" => Kind::Distributed,
-            // A command asks the first of a list that answers, whatever the daemon does with the list.
-            _ if masters.len() > 1 => Kind::Failover,
-            _ => Kind::Single,
+            "distributed" => MasterType::Distributed,
+            // A command uses the first of a list that replies, whatever the daemon does with the list.
+            _ if masters.len() > 1 => MasterType::Failover,
+            _ => MasterType::Single,
         };
         let random = config.random_master || config.master_shuffle;
         let roster = MasterOrder::new(
@@ -182,13 +182,13 @@ impl Session {
         })
     }
 
-    /// The present keys, if there has been a sign-in.
+    /// The current credentials, if there has been a sign-in.
     pub fn present(&self) -> Option<Arc<Credentials>> {
         lock(&self.present).clone()
     }
 
-    /// Goes on with other keys of publications than those of `present`, unless others came meanwhile; whether there are
-    /// newer ones now. Nobody is woken: requests under way have the same session key as before.
+    /// Replaces the publication keys of `present`, unless they have changed meanwhile; returns whether there are newer ones
+    /// now. Wakes nobody: pending requests use the same session key as before.
     pub fn adopt(&self, present: &Arc<Credentials>, keys: PublicationKeys) -> bool {
         let mut held = lock(&self.present);
         if !held.as_ref().is_some_and(|held| Arc::ptr_eq(held, present)) {
@@ -206,7 +206,7 @@ impl Session {
         true
     }
 
-    /// Goes on with keys from a sign-in of another process.
+    /// Uses credentials from a sign-in of another process.
     pub fn resume(&self, credentials: Credentials) {
         *lock(&self.present) = Some(Arc::new(credentials));
     }
@@ -216,8 +216,8 @@ impl Session {
         &self.config
     }
 
-    /// What we say when we sign in.
-    pub fn terms(&self) -> &SignInConfig {
+    /// The sign-in configuration.
+    pub fn sign_in_config(&self) -> &SignInConfig {
         &self.terms
     }
 
@@ -226,18 +226,18 @@ impl Session {
         &self.context
     }
 
-    /// Wakes `wake` when a sign-in gave other keys than before.
-    pub fn announce_to(&self, wake: &Waker) {
+    /// Wakes `wake` whenever a sign-in changes the keys.
+    pub fn wake_on_new_keys(&self, wake: &Waker) {
         let mut listeners = lock(&self.listeners);
-        listeners.retain(WeakWaker::is_there);
-        listeners.push(wake.distant());
+        listeners.retain(WeakWaker::is_alive);
+        listeners.push(wake.downgrade());
     }
 
-    /// Signs in, unless somebody has done so since `seen` (0: never). `Ok(None)` if the process
-    /// is to end.
+    /// Signs in, unless another thread has done so since generation `seen` (0: never). `Ok(None)` if the process
+    /// must stop.
     ///
     /// # Errors
-    /// The master refuses for good.
+    /// The master refuses permanently.
     pub fn renew(&self, seen: u64, stop: &Stop) -> Result<Option<Arc<Credentials>>, MinionError> {
         let reason = match self.present() {
             None => Reason::First,
@@ -246,7 +246,7 @@ impl Session {
         self.search(seen, reason, stop)
     }
 
-    /// As [`Session::renew`], beginning with the master that `reason` says.
+    /// As [`Session::renew`]; `reason` decides which master is tried first.
     ///
     /// # Errors
     /// As [`Session::renew`].
@@ -280,7 +280,7 @@ impl Session {
         reason: Reason,
         stop: &Stop,
     ) -> Result<Option<Credentials>, MinionError> {
-        let mut policy = Policy::of(&self.config);
+        let mut policy = RetryOptions::of(&self.config);
         policy.once = self.once;
         let present = before.map_or(0, |b| self.index_of(&b.request_url));
         let order = signing.roster.order(reason, present, shuffle);
@@ -289,8 +289,8 @@ impl Session {
             policy.tries = 1;
         }
         let requester = &mut signing.requester;
-        let mut course = Course::new(policy, &self.terms.id, order, list).scattered(reason);
-        let mut act = course.next(Event::Begin);
+        let mut search = MasterSearch::new(policy, &self.terms.id, order, list).scattered(reason);
+        let mut act = search.next(Event::Begin);
         let mut admitted = false;
         loop {
             let event = match act {
@@ -302,11 +302,11 @@ impl Session {
                     }
                     None => return Ok(None),
                 },
-                Action::Wait(wait) => match rest(requester, jittered(wait), stop) {
+                Action::Wait(wait) => match pause(requester, jittered(wait), stop) {
                     Some(event) => event,
                     None => return Ok(None),
                 },
-                Action::Scatter(bound) => match rest(requester, share(bound), stop) {
+                Action::Scatter(bound) => match pause(requester, random_share(bound), stop) {
                     Some(event) => event,
                     None => return Ok(None),
                 },
@@ -334,11 +334,11 @@ impl Session {
                     }));
                 }
             };
-            act = course.next(event);
+            act = search.next(event);
         }
     }
 
-    /// Asks one master; `None` if the process is to end.
+    /// Sends a sign-in request to one master; `None` if the process must stop.
     fn ask(
         &self,
         requester: &mut Requester,
@@ -348,34 +348,34 @@ impl Session {
     ) -> Result<Option<Verdict>, MinionError> {
         let master = &self.masters[at];
         let url = tcp_url(&master.host, master.port);
-        requester.turn_to(&url);
+        requester.set_url(&url);
         let pinned = keys::pinned(&self.master_file)?;
         let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
         Ok(Some(
-            match requester.ask(&request.body, timeout, stop, None)? {
-                Answer::Bytes(bytes) => {
+            match requester.request(&request.body, timeout, stop, None)? {
+                RequestResult::Bytes(bytes) => {
                     let verdict = verify(&self.terms, pinned.as_ref(), &request, &bytes);
                     self.keep_key(verdict, pinned.is_some(), |pinned| {
                         verify(&self.terms, pinned, &request, &bytes)
                     })?
                 }
-                Answer::Silence | Answer::Interrupted => {
-                    // Whoever looks is to see it at once; a fleet that waits for days is not to fill its disks with it.
+                RequestResult::Silence | RequestResult::Interrupted => {
+                    // Warn at once, but then rarely: a fleet that waits for days must not fill its disks.
                     match lock(&self.unanswered).tick(Instant::now()) {
                         Some(times) => log::warn!(
-                            "no answer from the master at {url} (times: {times}); trying again"
+                            "no reply from the master at {url} (times: {times}); trying again"
                         ),
-                        None => log::info!("no answer from the master at {url}"),
+                        None => log::info!("no reply from the master at {url}"),
                     }
                     Verdict::Silence
                 }
-                Answer::Stopped => return Ok(None),
+                RequestResult::Stopped => return Ok(None),
             },
         ))
     }
 
-    /// Keeps the key of a master that is met for the first time, or whose new key is signed. If another
-    /// line to another master was faster, its key is the one that counts, and the answer is weighed `again`.
+    /// Pins the key of a master at first contact, or if its new key is signed. If the connection to another
+    /// master was faster, the key pinned there is valid, and the reply is verified `again` against it.
     fn keep_key(
         &self,
         verdict: Verdict,
@@ -390,7 +390,7 @@ impl Session {
         }
         let kept = keys::pinned(&self.master_file)?;
         match again(kept.as_ref()) {
-            // A signed key counts beside the one that is kept.
+            // A signed key is valid in addition to the stored one.
             Verdict::Accepted(accepted) if accepted.pin => {
                 keys::pin(&self.master_file, &accepted.master, true)?;
                 Ok(Verdict::Accepted(accepted))
@@ -399,7 +399,7 @@ impl Session {
         }
     }
 
-    /// Asks the resolver anew each time: names move.
+    /// Resolves the name each time, since addresses change.
     fn resolve(&self, at: usize) -> Event {
         let master = &self.masters[at];
         match (master.host.as_str(), master.port).to_socket_addrs() {
@@ -411,7 +411,7 @@ impl Session {
         }
     }
 
-    /// The master that is preferred to all others, as the option names it.
+    /// The preferred master, as named in the option.
     pub fn preferred(&self) -> Option<String> {
         self.masters.get(self.first).map(|m| m.name.clone())
     }
@@ -429,7 +429,7 @@ impl Session {
             .unwrap_or(0)
     }
 
-    /// The master's word counts, unless the minion's configuration names another port than the default.
+    /// The port that the master reports, unless the minion is configured with another one than the default.
     fn publish_port(&self, said: u16) -> u16 {
         match self.config.publish_port {
             4505 => said,
@@ -438,8 +438,8 @@ impl Session {
     }
 }
 
-/// Waits, without a connection meanwhile; `None` if the process is to end.
-fn rest(requester: &mut Requester, wait: Duration, stop: &Stop) -> Option<Event> {
+/// Closes the connection and waits; `None` if the process must stop.
+fn pause(requester: &mut Requester, wait: Duration, stop: &Stop) -> Option<Event> {
     requester.close();
     stop.sleep(wait).then_some(Event::Waited)
 }
@@ -491,7 +491,7 @@ fn address(text: &str, default: u16) -> Result<Address, MinionError> {
     let bad = || {
         MinionError::new(
             1,
-            format!("the option `master` has {text:?}, which is no host or host:port"),
+            format!("the option `master` has {text:?}, which is not a host or host:port"),
         )
     };
     let text = text.trim();
@@ -518,19 +518,19 @@ fn address(text: &str, default: u16) -> Result<Address, MinionError> {
     })
 }
 
-/// An order by chance.
+/// Shuffles a slice.
 fn shuffle(order: &mut [usize]) {
     use rand::seq::SliceRandom;
     order.shuffle(&mut rand::thread_rng());
 }
 
-/// A wait stretched by up to a quarter, so that a fleet does not ask in step.
+/// Lengthens a wait by up to a quarter, so that a fleet does not retry in step.
 pub fn jittered(wait: Duration) -> Duration {
     wait + wait.mul_f64(chance() / 4.0)
 }
 
-/// A random share of a time, so that a fleet is spread over all of it.
-pub fn share(bound: Duration) -> Duration {
+/// A random fraction of a time, so that a fleet is spread over all of it.
+pub fn random_share(bound: Duration) -> Duration {
     bound.mul_f64(chance())
 }
 
@@ -541,7 +541,7 @@ pub fn chance() -> f64 {
     f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// A thread that panicked while it held the lock has left whole values behind.
+/// Locks a mutex, even if a thread that held it has panicked: the values are still consistent.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

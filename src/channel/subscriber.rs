@@ -1,4 +1,4 @@
-//! The connection on which publications come. Another transport is another variant of [`Subscriber`].
+//! The connection for publications. To add a transport, add a variant of [`Subscriber`].
 
 use super::MinionError;
 use super::interrupt::Stop;
@@ -10,20 +10,20 @@ use halite_transport::poll::Source;
 use halite_transport::sockets::{Context, SubOptions, SubSocket};
 use std::time::Duration;
 
-/// Largest publication.
+/// Largest publication, in bytes.
 const MAX_PUBLICATION: i64 = 256 << 20;
 
-/// How long a new connection for publications is waited for.
+/// How long to wait for a new connection for publications.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A connection to a publish port, over one of the transports. It comes back by itself when it breaks.
+/// A connection to a publish port, over one of the transports. It reconnects by itself.
 pub enum Subscriber {
     /// A SUB socket of libzmq.
     ZeroMq(SubSocket),
 }
 
 impl Subscriber {
-    /// Readable for as long as [`Subscriber::receive`] would find something; for
+    /// Readable as long as [`Subscriber::receive`] would find something; for
     /// [`Poller`](halite_transport::poll::Poller).
     pub fn source(&self) -> Source<'_> {
         match self {
@@ -34,7 +34,7 @@ impl Subscriber {
     /// The next publication in its frames, if there is one.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>, MinionError> {
         match self {
             Subscriber::ZeroMq(socket) => Ok(socket.receive()?),
@@ -42,34 +42,34 @@ impl Subscriber {
     }
 }
 
-/// Connects to the publications at `url`, with Salt's socket options (reference `salt-protocol.md` 1.2). With `greeted` it
-/// waits until the master has taken the connection, or until it is time to end: whoever says that it is there must hear the
-/// job that comes next. A master that does not take it is no error; the connection comes when it can.
+/// Connects to the publications at `url`, with Salt's socket options (reference `salt-protocol.md` 1.2). With `wait_until` it
+/// waits until the handshake is complete or the process must stop: once we report ready, no job may be missed. If the
+/// master does not accept the connection in time, that is not an error; it is established later.
 ///
 /// # Errors
-/// The address is none, or no sockets are left.
+/// The address is invalid, or no sockets are left.
 pub fn subscribe(
     config: &MinionConfig,
     context: &Context,
     url: &str,
     syndic: bool,
-    greeted: Option<&Stop>,
+    wait_until: Option<&Stop>,
 ) -> Result<Subscriber, MinionError> {
     let cannot = |e| MinionError::new(1, format!("cannot connect to {url}: {e}"));
     let socket = SubSocket::new(context, &options(config, url, syndic)).map_err(cannot)?;
-    let connected = match greeted {
+    let connected = match wait_until {
         None => socket.connect(url).map(|()| true),
         Some(stop) => {
             socket.connect_and_wait(context, url, PATIENCE, stop.source(), || stop.is_set())
         }
     };
-    if !connected.map_err(cannot)? && !greeted.is_some_and(Stop::is_set) {
+    if !connected.map_err(cannot)? && !wait_until.is_some_and(Stop::is_set) {
         log::warn!(
-            "no connection to {url} after {} s: no job can come. Is the port of the option publish_port open at the master and on the way there? The minion goes on trying",
+            "no connection to {url} after {} s: no jobs can be received. Is the port of the option publish_port open on the master and in firewalls? The minion will keep trying",
             PATIENCE.as_secs()
         );
     }
-    log::debug!("publications come from {url}");
+    log::debug!("receiving publications from {url}");
     Ok(Subscriber::ZeroMq(socket))
 }
 

@@ -1,4 +1,4 @@
-//! What the unit tests of the minion share: keys and vectors.
+//! Keys and vectors for the unit tests of the minion.
 
 use super::session::Credentials;
 use super::signin::{MasterKey, SignInConfig};
@@ -80,7 +80,7 @@ pub fn terms() -> SignInConfig {
     }
 }
 
-/// What it has after its sign-in.
+/// Its credentials after the sign-in.
 pub fn credentials() -> Credentials {
     let keys = json("auth-3008");
     let session = KeyString::from_text(text(&keys["session_key_string"])).unwrap();

@@ -1,5 +1,5 @@
-//! Options of external authentication, and the file of a token
-//! (`salt/utils/parsers.py EAuthMixIn`, `salt/auth/__init__.py Resolver`, `salt/config client_config`).
+//! Options for external authentication, and the token file (`salt/utils/parsers.py EAuthMixIn`,
+//! `salt/auth/__init__.py Resolver`, `salt/config client_config`).
 
 use halite_client::local::{Credentials, LocalClient};
 use halite_config::MasterConfig;
@@ -10,10 +10,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Options that say who is asking.
+/// Options for authentication.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct AuthOptions {
-    /// Prove who you are to this system: pam, ldap, file
+    /// Authenticate with this system: pam, ldap, file
     #[arg(
         short = 'a',
         long = "auth",
@@ -23,38 +23,37 @@ pub(crate) struct AuthOptions {
     )]
     pub(crate) eauth: Option<String>,
 
-    /// Keep a token, so that the next commands need no password
+    /// Store a token, so that the next commands need no password
     #[arg(short = 'T', long, help_heading = "Authentication options")]
     pub(crate) make_token: bool,
 
-    /// User; asked for where it is missing
+    /// User; prompted for if missing
     #[arg(long, value_name = "NAME", help_heading = "Authentication options")]
     pub(crate) username: Option<String>,
 
-    /// Password; asked for where it is missing. Other users of this host can see it in the process list
+    /// Password; prompted for if missing. Other users of this host can see it in the process list
     #[arg(long, value_name = "TEXT", help_heading = "Authentication options")]
     pub(crate) password: Option<String>,
 }
 
 impl AuthOptions {
-    /// Whether the master is to be asked with a password or a token.
-    pub(crate) fn wanted(&self) -> bool {
+    /// Whether to authenticate to the master with a password or a token.
+    pub(crate) fn is_enabled(&self) -> bool {
         self.eauth.is_some()
     }
 
-    /// A client that proves who is asking: by the system named, by a token kept before, or by the
-    /// key file of the account.
+    /// A client that authenticates with the given system, with a stored token, or with the key file of the
+    /// account.
     ///
-    /// With `-a` a token is used if there is one and neither `-T` nor `--username` are given.
-    /// Without `-a` it is used if the key file cannot be read.
-    ///
+    /// With `-a`, a token is used if there is one and neither `-T` nor `--username` is given. Without `-a`, it
+    /// is used if the key file is not readable.
     /// # Errors
-    /// What went wrong, for the user.
+    /// A message for the user.
     pub(crate) fn client(&self, config: MasterConfig) -> Result<LocalClient, String> {
         let mut client = LocalClient::new(config);
         let Some(system) = &self.eauth else {
             if self.make_token {
-                return Err("--make-token needs --auth: which system shall know you?".into());
+                return Err("--make-token needs --auth: with which system to authenticate".into());
             }
             if client.can_read_key() {
                 return Ok(client);
@@ -69,7 +68,7 @@ impl AuthOptions {
             client.set_credentials(Credentials::Token(token));
             return Ok(client);
         }
-        let nobody = |e: std::io::Error| format!("the question cannot be asked: {e}");
+        let nobody = |e: std::io::Error| format!("cannot prompt: {e}");
         let username = match &self.username {
             Some(name) => name.clone(),
             None => ask("username: ").map_err(nobody)?,
@@ -100,8 +99,8 @@ impl AuthOptions {
     }
 }
 
-/// Where a token is kept: `token_file`, else `salt_token` in `~/.config/salt` where that directory
-/// exists, else in the home directory.
+/// The path of the token file: `token_file`, else `salt_token` in `~/.config/salt` if that directory exists,
+/// else in the home directory.
 fn token_file(config: &MasterConfig) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     if !config.token_file.is_empty() {
@@ -119,7 +118,7 @@ fn token_file(config: &MasterConfig) -> Option<PathBuf> {
     Some(dir.join("salt_token"))
 }
 
-/// A token made not longer ago than tokens live, in a file that only its owner can read.
+/// Reads a token that has not expired, from a file that only its owner can read.
 fn read_token(config: &MasterConfig) -> Option<String> {
     let path = token_file(config)?;
     let meta = std::fs::symlink_metadata(&path).ok()?;
@@ -142,7 +141,7 @@ fn read_token(config: &MasterConfig) -> Option<String> {
 }
 
 fn write_token(path: &Path, token: &str) -> std::io::Result<()> {
-    // What stands there may be a link, or belong to a file with other permissions.
+    // The existing file may be a symlink, or have other permissions.
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
         _ => {}

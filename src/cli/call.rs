@@ -41,7 +41,7 @@ use std::sync::Arc;
         Exit status: 0 good, 1 the function failed, 2 the key is not accepted, 64 wrong options, 77 the key is \
         rejected; with --retcode-passthrough the function's own."
 )]
-struct Options {
+struct CallOptions {
     #[command(flatten)]
     common: Common,
 
@@ -54,7 +54,7 @@ struct Options {
     #[command(flatten)]
     output: OutputOptions,
 
-    /// Do without a master: no sign-in, no pillar, nothing is sent
+    /// Work without a master: no sign-in, no pillar, nothing is sent
     #[arg(long)]
     local: bool,
 
@@ -62,7 +62,7 @@ struct Options {
     #[arg(short = 'g', long = "grains")]
     grains: bool,
 
-    /// Show the documentation of the functions that begin with FUNCTION, or of all
+    /// Show the documentation of the functions whose names start with FUNCTION, or of all
     #[arg(short = 'd', long = "doc", visible_alias = "documentation")]
     doc: bool,
 
@@ -70,7 +70,7 @@ struct Options {
     #[arg(long)]
     retcode_passthrough: bool,
 
-    /// Show the whole return and not the value alone
+    /// Show the whole return, not just the value
     #[arg(long, visible_alias = "print-metadata")]
     metadata: bool,
 
@@ -86,7 +86,7 @@ struct Options {
     #[arg(long, value_name = "SECONDS")]
     auth_timeout: Option<u64>,
 
-    /// Accepted for the sake of scripts; one process does not need it
+    /// Accepted for compatibility; a single process does not need it
     #[arg(long, value_name = "DIR")]
     cachedir: Option<std::path::PathBuf>,
 
@@ -117,12 +117,12 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<CallOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start() {
+    let options: CallOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -135,13 +135,13 @@ pub fn run() -> i32 {
     }
 }
 
-fn call(options: &Options) -> Result<i32, MinionError> {
+fn call(options: &CallOptions) -> Result<i32, MinionError> {
     let (fun, args) = match options.words.split_first() {
         Some((fun, args)) => (fun.as_str(), args),
         None if options.doc || options.grains => ("", &[][..]),
         None => {
             return Ok(fail(
-                "name a function, such as test.ping; --help shows more",
+                "name a function, such as test.ping; see --help",
                 super::common::EXIT_USAGE,
             ));
         }
@@ -195,7 +195,7 @@ fn call(options: &Options) -> Result<i32, MinionError> {
             None => Link::default(),
         },
     };
-    // Where the directory cannot be written, find_job does not see this call, and that is all.
+    // If the directory is not writable, find_job does not see this call; that is all.
     let noted =
         !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
     let outcome = guard::guarded(
@@ -231,22 +231,22 @@ fn call(options: &Options) -> Result<i32, MinionError> {
         outcome.out.as_deref().unwrap_or("nested")
     };
     show(options, &config, out, &shown)?;
-    // Last, so that a database that hangs holds nothing else up.
+    // Last, so that a hanging database delays nothing else.
     returners::run(
         &ctx,
         &returners_for(options, &ctx),
         returner_load(&ctx, fun, args, &outcome),
     );
     Ok(match (options.retcode_passthrough, outcome.retcode) {
-        // The system keeps the lowest eight bits, as from Python's sys.exit.
+        // The system keeps the lowest eight bits, as for Python's sys.exit.
         (true, code) => (code & 0xff) as i32,
         (false, 0) => 0,
         (false, _) => 1,
     })
 }
 
-/// Who gets the result beside the master.
-fn returners_for(options: &Options, ctx: &Context) -> ReturnerSelection {
+/// The returners that get the result in addition to the master.
+fn returners_for(options: &CallOptions, ctx: &Context) -> ReturnerSelection {
     let names = match &options.returner {
         Some(names) => names.clone(),
         None => returners::configured(&ctx.opts),
@@ -256,7 +256,7 @@ fn returners_for(options: &Options, ctx: &Context) -> ReturnerSelection {
     ReturnerSelection::named(&names, config, kwargs)
 }
 
-/// What a returner keeps of a call, as `_return` loads are.
+/// The load for returners, in the form of `_return`.
 fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcome) -> Map {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
     let mut ret = halite_wire::map! {
@@ -271,7 +271,7 @@ fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcom
     ret
 }
 
-fn load(options: &Options) -> Result<MinionConfig, MinionError> {
+fn load(options: &CallOptions) -> Result<MinionConfig, MinionError> {
     let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("ERROR: {e}"));
     let mut config = load_minion(&options.common.config_dir).map_err(|e| bad(&e))?;
     if let Some(id) = &options.id {
@@ -287,7 +287,7 @@ fn load(options: &Options) -> Result<MinionConfig, MinionError> {
         config.cachedir = dir.clone();
     }
     config.id.parse::<MinionId>().map_err(|e| bad(&e))?;
-    // As in stock, a call is no reason to have a log file where there is none.
+    // As in stock, a call does not create a missing log file.
     options.common.start_log(config.command_log_options());
     for warning in std::mem::take(&mut config.warnings) {
         log::debug!("{warning}");
@@ -295,7 +295,7 @@ fn load(options: &Options) -> Result<MinionConfig, MinionError> {
     Ok(config)
 }
 
-/// Arguments as they travel: keyword arguments are one map at the end (`salt/utils/args.py
+/// Arguments in the form used on the wire: keyword arguments are one map at the end (`salt/utils/args.py
 /// condition_input`).
 fn wire_args(args: &[String], verbatim: &[&str]) -> Vec<Value> {
     let (mut positional, keywords) = parse_input(args, verbatim);
@@ -307,8 +307,8 @@ fn wire_args(args: &[String], verbatim: &[&str]) -> Vec<Value> {
     positional
 }
 
-fn documentation(options: &Options, prefix: &str) -> i32 {
-    // Modules of the site stand where the configuration says; without one there are none.
+fn documentation(options: &CallOptions, prefix: &str) -> i32 {
+    // The site's own modules are in configured directories; without a configuration there are none.
     let opts = load_minion(&options.common.config_dir)
         .map(|config| config.as_map())
         .unwrap_or_default();
@@ -322,15 +322,15 @@ fn documentation(options: &Options, prefix: &str) -> i32 {
             text.push_str(&format!("{name}:\n{}\n\n", function.doc));
         }
     }
-    // A reader that went away is no failure.
+    // The reader may be gone, which is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
     0
 }
 
-/// What goes to standard error and leaves nothing to show (`salt/cli/caller.py BaseCaller.call`).
+/// Errors printed to standard error, without a result to show (`salt/cli/caller.py BaseCaller.call`).
 fn report_error(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> {
     match outcome.fault.as_ref()? {
-        // With documentation of functions of like names, that is the return.
+        // The return is the documentation of functions with similar names.
         CallError::Missing(_) if outcome.ret.as_map().is_some() => None,
         CallError::Missing(text) => {
             eprintln!("{text}");
@@ -367,7 +367,7 @@ fn report_error(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> 
 }
 
 fn show(
-    options: &Options,
+    options: &CallOptions,
     config: &MinionConfig,
     out: &str,
     value: &Value,
@@ -387,7 +387,7 @@ fn show(
     Ok(0)
 }
 
-/// The way to the master.
+/// The connection to the master.
 struct MasterConnection {
     session: Arc<Session>,
     stop: Stop,
@@ -415,16 +415,17 @@ impl MasterConnection {
         })
     }
 
-    /// A way for the function that is called.
+    /// A link for the called function.
     fn link(&self) -> Result<Link, MinionError> {
         Ok(Link::over(Channel::new(&self.session, self.stop.clone())?))
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {
-        pillar::of_minion(&mut self.channel, grains, template_functions)?.ok_or_else(interrupted)
+        pillar::fetch_or_compile(&mut self.channel, grains, template_functions)?
+            .ok_or_else(interrupted)
     }
 
-    /// Gives the result to the master; what comes of it does not change the call's own outcome.
+    /// Sends the result to the master; a failure does not change the outcome of the call.
     fn send_return(
         &mut self,
         config: &MinionConfig,
@@ -447,7 +448,7 @@ impl MasterConnection {
             Ok(Reply::Value(_)) => {}
             Ok(Reply::Stopped) => {}
             Ok(Reply::Silence) => log::error!("the master did not acknowledge the result"),
-            Ok(Reply::Refused(words)) => log::error!("the master did not take the result: {words}"),
+            Ok(Reply::Refused(words)) => log::error!("the master refused the result: {words}"),
             Err(e) => log::error!("the result did not reach the master: {e}"),
         }
     }

@@ -1,20 +1,20 @@
-//! What all commands share: the configuration directory, log options, exit codes.
+//! Common parts of all commands: configuration directory, log options, exit codes.
 
 use clap::ArgAction;
 use halite_sys::logging::{self, LEVELS, LogOptions};
 use std::path::PathBuf;
 
-/// Exit status of a wrong command line (`EX_USAGE`), as Salt's.
+/// Exit status for a wrong command line (`EX_USAGE`), as in Salt.
 pub const EXIT_USAGE: i32 = 64;
 
-/// Options of every command.
+/// Options of all commands.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Common {
     /// Directory of the configuration files; a directory called `salt` means an existing Salt installation
     #[arg(short = 'c', long, value_name = "DIR", env = "HALITE_CONFIG_DIR", default_value_os_t = halite_config::default_dir())]
     pub config_dir: PathBuf,
 
-    /// File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile
+    /// File with defaults for options by command; by default SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile
     #[arg(long, value_name = "FILE")]
     pub saltfile: Option<std::ffi::OsString>,
 
@@ -30,11 +30,11 @@ pub struct Common {
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub log_file_level: Option<String>,
 
-    /// Print the versions of the program, of the libraries beneath it and of the system, and end
+    /// Print the versions of the program, its libraries and the system, and exit
     #[arg(short = 'V', long)]
     pub versions_report: bool,
 
-    /// Print the version of the program, and end
+    /// Print the version of the program, and exit
     #[arg(long, action = ArgAction::Version)]
     pub version: Option<bool>,
 }
@@ -46,7 +46,7 @@ fn parse_level(text: &str) -> Result<String, String> {
     }
 }
 
-/// A truth value of the command line; what else stock takes as a text means true there, even `no`.
+/// A boolean on the command line; any other string that stock accepts is true there, even `no`.
 pub fn parse_bool(word: &str) -> Result<bool, String> {
     match word.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
@@ -56,21 +56,21 @@ pub fn parse_bool(word: &str) -> Result<bool, String> {
 }
 
 impl Common {
-    /// Refuses a configuration directory that was named and does not exist: a slip of the
-    /// pen must not start a daemon with defaults. Returns the exit status.
+    /// Refuses a configuration directory that was given and does not exist: a typo must not start a daemon with
+    /// defaults. Returns the exit status.
     pub fn check_dir(&self) -> Result<(), i32> {
         let dir = &self.config_dir;
         if dir.is_dir() || *dir == halite_config::default_dir() {
             return Ok(());
         }
         let why = format!(
-            "there is no directory {}; name the one that holds the configuration with -c",
+            "directory {} does not exist; give the configuration directory with -c",
             dir.display()
         );
         Err(fail(why, EXIT_USAGE))
     }
 
-    /// Starts logging as configured, with what the command line says over it.
+    /// Starts logging as configured, overridden by the command line.
     pub fn start_log(&self, mut options: LogOptions) {
         let level = |word: &Option<String>| word.as_deref().and_then(logging::level);
         options.console = level(&self.log_level).unwrap_or(options.console);
@@ -82,24 +82,24 @@ impl Common {
     }
 }
 
-/// Prints an error in the form all commands use and returns `status`.
+/// Prints an error in the common format and returns `status`.
 pub fn fail(message: impl std::fmt::Display, status: i32) -> i32 {
     eprintln!("ERROR: {message}");
     status
 }
 
-/// Options of stock's tools that change nothing here, for the sake of scripts that give them.
+/// Options of stock's tools that have no effect here, for compatibility with scripts.
 #[derive(clap::Args, Clone, Debug)]
 pub struct IgnoredOptions {
-    /// Accepted for the sake of scripts; an error of the program itself always shows where it arose
+    /// Accepted for compatibility; errors of the program itself always show their location
     #[arg(long)]
     hard_crash: bool,
 }
 
-/// How words of the command line become arguments.
+/// How arguments on the command line are parsed.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ArgumentOptions {
-    /// Keyword arguments whose values stay text, separated by commas
+    /// Keyword arguments whose values are not parsed, separated by commas
     #[arg(
         long,
         value_name = "NAMES",
@@ -112,13 +112,13 @@ pub struct ArgumentOptions {
 }
 
 impl ArgumentOptions {
-    /// The names of `--no-parse`.
+    /// The names in `--no-parse`.
     pub fn verbatim(&self) -> Vec<&str> {
         self.no_parse.split(',').map(str::trim).collect()
     }
 }
 
-/// How results are shown; the same options for every command.
+/// How to show results; the same for all commands.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct OutputOptions {
     /// How to show results: nested, highstate, json, yaml, raw, txt, pprint, table, key, no_return, quiet, newline_values_only
@@ -161,7 +161,7 @@ pub struct OutputOptions {
     #[arg(long, visible_alias = "no-colour", help_heading = "Output options")]
     pub no_color: bool,
 
-    /// Colours even if the output is no terminal
+    /// Colours even if the output is not a terminal
     #[arg(long, visible_alias = "force-colour", help_heading = "Output options")]
     pub force_color: bool,
 
@@ -174,7 +174,7 @@ pub struct OutputOptions {
     )]
     pub state_output: Option<String>,
 
-    /// States: show those that are fine as well
+    /// States: show successful ones as well
     #[arg(
         long,
         visible_alias = "state_verbose",
@@ -185,7 +185,7 @@ pub struct OutputOptions {
     pub state_verbose: Option<bool>,
 }
 
-/// What a configuration says of the output.
+/// Output settings of a configuration.
 pub struct OutputConfig<'a> {
     /// `color`.
     pub color: Option<bool>,
@@ -197,9 +197,9 @@ pub struct OutputConfig<'a> {
     pub state_verbose: bool,
 }
 
-/// Where results go and how they look.
+/// Where and how results are shown.
 pub struct Screen {
-    /// The outputter that the user asked for, if any.
+    /// The outputter given by the user, if any.
     pub out: Option<String>,
     /// Colours, indentation and the rest.
     pub style: super::output::Style,
@@ -207,7 +207,7 @@ pub struct Screen {
 }
 
 impl OutputOptions {
-    /// Opens the output; an unwritable file is an error text.
+    /// Opens the output; if it is not writable, an error text is returned.
     pub fn open(&self, config: &OutputConfig) -> Result<Screen, String> {
         use std::io::IsTerminal;
         let sink: Box<dyn std::io::Write> = match &self.out_file {
@@ -246,7 +246,7 @@ impl OutputOptions {
 }
 
 impl Screen {
-    /// Shows data with the outputter `name`; an unknown name falls back to nested and says so.
+    /// Shows data with the outputter `name`; if it is unknown, prints an error and uses nested.
     pub fn show(&mut self, name: &str, data: &halite_wire::Value) {
         let outputter = name
             .parse()
@@ -260,12 +260,12 @@ impl Screen {
         }
     }
 
-    /// Writes text and a line end.
+    /// Writes text and a newline.
     pub fn line(&mut self, text: &str) {
         self.text(&format!("{text}\n"));
     }
 
-    /// Writes text as it is. A reader that went away ends the program quietly.
+    /// Writes text as it is. If the reader is gone, the program exits silently.
     pub fn text(&mut self, text: &str) {
         let written = self
             .sink
@@ -275,7 +275,7 @@ impl Screen {
             if e.kind() == std::io::ErrorKind::BrokenPipe {
                 std::process::exit(0);
             }
-            eprintln!("ERROR: the output cannot be written: {e}");
+            eprintln!("ERROR: cannot write the output: {e}");
             std::process::exit(1);
         }
     }

@@ -1,4 +1,4 @@
-//! `halite-cp`: files of this host to minions.
+//! `halite-cp`: copies files of this host to minions.
 
 use super::common::{Common, EXIT_USAGE, IgnoredOptions, OutputOptions, fail};
 use super::salt::run::{resolve_target, stop_on_signal};
@@ -14,11 +14,11 @@ use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Exit status for a source that cannot be read, as Salt's.
+/// Exit status if a source is not readable, as in Salt.
 const EXIT_SOURCE: i32 = 42;
 const EXIT_NOBODY: i32 = 2;
 
-/// Copy files of this host to minions: small texts at once, anything else in pieces.
+/// Copy files of this host to minions: small texts in one message, anything else in chunks.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-cp",
@@ -29,26 +29,26 @@ const EXIT_NOBODY: i32 = 2;
         halite-cp -C -G 'os:Debian' build/ /opt/app     directories and large files\n\n\
         Exit status: 0 all copied, 1 something was not, 2 nobody was reached, 42 a source cannot be read, 64 wrong options."
 )]
-struct Options {
+struct CpOptions {
     #[command(flatten)]
     common: Common,
 
-    /// Which minions: a glob of ids, or what one of the target options says
+    /// Which minions: a glob of ids, or as given by one of the target options
     target: String,
 
-    /// Files of this host, then their place on the minions; a directory if it ends with a slash
+    /// Files of this host, then their destination on the minions; a directory if it ends with a slash
     #[arg(value_name = "SOURCE... DEST", required = true, num_args = 2..)]
     paths: Vec<String>,
 
-    /// Send in pieces: large files, binary files, whole directories
+    /// Send in chunks: large files, binary files, whole directories
     #[arg(short = 'C', long)]
     chunked: bool,
 
-    /// Do not compress the pieces
+    /// Do not compress the chunks
     #[arg(short = 'n', long)]
     no_compression: bool,
 
-    /// Seconds of silence after which missing minions are asked whether they still run the job
+    /// Seconds of silence after which missing minions are asked whether they are still running the job
     #[arg(short = 't', long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
@@ -79,8 +79,8 @@ struct Options {
     output: OutputOptions,
 }
 
-impl Options {
-    /// Salt's `tgt_type`. `-C` is no compound target here, as with `salt-cp`.
+impl CpOptions {
+    /// Salt's `tgt_type`. `-C` is not for compound targets here, as in `salt-cp`.
     fn kind(&self) -> &'static str {
         let kinds = [
             (self.pcre, "pcre"),
@@ -96,12 +96,12 @@ impl Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<CpOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start() {
+    let options: CpOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -127,7 +127,7 @@ pub fn run() -> i32 {
     }
 }
 
-fn copy(options: &Options, config: MasterConfig) -> Result<CopyResults, CopyError> {
+fn copy(options: &CpOptions, config: MasterConfig) -> Result<CopyResults, CopyError> {
     let Some((dest, sources)) = options.paths.split_last() else {
         return Err(CopyError::Source("which files? see --help".into()));
     };

@@ -1,4 +1,4 @@
-//! What daemons have in common.
+//! Common parts of daemons.
 
 use super::common::{Common, fail};
 use halite_sys::daemon::{PidFile, Report, in_background, start_in_background};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Options of a daemon.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct DaemonOptions {
-    /// Run in the background; returns when the daemon is ready, or has said why it is not
+    /// Run in the background; returns when the daemon is ready, or has reported why it is not
     #[arg(short = 'd', long)]
     daemon: bool,
 
@@ -22,15 +22,15 @@ pub(super) struct DaemonOptions {
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
-    /// Accepted for the sake of scripts; a daemon never starts itself again
+    /// Accepted for compatibility; a daemon never restarts itself
     #[arg(long)]
     disable_keepalive: bool,
 
-    /// Print the configuration in effect as YAML, and end
+    /// Print the configuration in effect as YAML, and exit
     #[arg(long)]
     pub config_dump: bool,
 
-    /// Print a commented configuration file with every option, and end
+    /// Print a commented configuration file with all options, and exit
     #[arg(long)]
     pub sample_config: bool,
 
@@ -38,15 +38,17 @@ pub(super) struct DaemonOptions {
     pub check: CheckOption,
 }
 
-/// The option that looks at the configuration.
+/// The option for checking the configuration.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct CheckOption {
-    /// Check the configuration, print what is wrong with it, and end: with 0, or with 1 if the program could not run
+    /// Check the configuration, print what is wrong with it, and exit: with 0, or with 1 if the program could
+    /// not run
     #[arg(long)]
     pub check_config: bool,
 }
 
-/// Prints what is wrong with the configuration of `file`; with faults the program could not run. Returns the exit status.
+/// Prints what is wrong with the configuration in `file`; with faults the program could not run. Returns the
+/// exit status.
 pub(super) fn checked(file: &Path, warnings: &[String], faults: &[String]) -> i32 {
     for warning in warnings {
         println!("warning: {warning}");
@@ -57,17 +59,17 @@ pub(super) fn checked(file: &Path, warnings: &[String], faults: &[String]) -> i3
     if !faults.is_empty() {
         return 1;
     }
-    println!("{}: the configuration can serve", file.display());
+    println!("{}: the configuration is usable", file.display());
     0
 }
 
 impl DaemonOptions {
-    /// Whether this process is to start the daemon and not to be it.
+    /// Whether this process only starts the daemon in the background.
     pub fn starts_another(&self) -> bool {
         self.daemon && !in_background()
     }
 
-    /// Lays the options over what the configuration says.
+    /// Overrides the configuration with the options.
     pub fn overlay(&self, user: &mut String, pidfile: &mut PathBuf) {
         if let Some(own) = &self.user {
             user.clone_from(own);
@@ -90,21 +92,21 @@ pub(super) fn background() -> i32 {
     }
 }
 
-/// Begins a daemon: starts the log, shows the warnings of the configuration, and leaves the terminal's session where this is a
-/// background start, whose starter the report is for.
+/// Starts a daemon: starts the log, shows warnings about the configuration and, if this is a background start,
+/// leaves the terminal's session. The report is for the starting process.
 pub(super) fn begin(common: &Common, log: LogOptions, warnings: Vec<String>) -> Report {
     common.start_log(log);
     for warning in warnings {
         log::warn!("{warning}");
     }
     let report = Report::inherited();
-    if report.wanted() {
+    if report.is_awaited() {
         let _ = nix::unistd::setsid();
     }
     report
 }
 
-/// The exit status of a daemon that ended. Why it failed is told to the log and to a waiting starter.
+/// The exit status of a daemon. A failure is reported to the log and to a waiting starter.
 pub(super) fn end(ended: Result<(), (String, i32)>, report: &mut Report) -> i32 {
     match ended {
         Ok(()) => 0,
@@ -116,13 +118,13 @@ pub(super) fn end(ended: Result<(), (String, i32)>, report: &mut Report) -> i32 
     }
 }
 
-/// Says why a daemon does not start, to the terminal and to a waiting starter. Returns the exit status.
+/// Reports why a daemon does not start, to the terminal and to a waiting starter. Returns the exit status.
 pub(super) fn refused(why: &str, status: i32) -> i32 {
     Report::inherited().failed(why);
     fail(why, status)
 }
 
-/// Writes the pid file, where one is named.
+/// Writes the pid file, if one is configured.
 #[cfg(feature = "gateways")]
 pub(super) fn pid_file(path: &Path) -> Result<Option<PidFile>, String> {
     if path.as_os_str().is_empty() {

@@ -35,7 +35,7 @@ use halite_sys::signals::StopFlag;
         curl http://127.0.0.1:PORT/stats                  statistics, where stats_port is set\n  \
         nats sub 'choria.federation.*.stats'              the same from NATS, every ten seconds"
 )]
-struct Options {
+struct BrokerOptions {
     #[command(flatten)]
     common: Common,
 
@@ -43,17 +43,17 @@ struct Options {
     daemon: DaemonOptions,
 }
 
-/// Exit status of a configuration that lacks something (`EX_CONFIG`).
+/// Exit status for an incomplete configuration (`EX_CONFIG`).
 const EXIT_CONFIG: i32 = 78;
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<BrokerOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start() {
+    let options: BrokerOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -82,7 +82,7 @@ pub fn run() -> i32 {
     serve(&options, config)
 }
 
-fn load(options: &Options) -> Result<FederationConfig, String> {
+fn load(options: &BrokerOptions) -> Result<FederationConfig, String> {
     let dir = &options.common.config_dir;
     let mut config = load_federation_broker(dir).map_err(|e| e.to_string())?;
     options
@@ -91,7 +91,7 @@ fn load(options: &Options) -> Result<FederationConfig, String> {
     Ok(config)
 }
 
-fn serve(options: &Options, mut config: FederationConfig) -> i32 {
+fn serve(options: &BrokerOptions, mut config: FederationConfig) -> i32 {
     let warnings = std::mem::take(&mut config.warnings);
     let mut report = begin(&options.common, config.log_options(), warnings);
     let ended = work(&config, &mut report).map_err(|why| (why, 1));
@@ -104,7 +104,7 @@ fn work(config: &FederationConfig, report: &mut Report) -> Result<(), String> {
     if !config.user.is_empty() {
         drop_privileges(&config.user).map_err(|e| e.to_string())?;
     }
-    // Whoever waits is told that it runs: a server that is away does not keep it from looking for it.
+    // Ready already now: a server that is down must not keep the broker from trying to connect.
     report.ready();
     let mut service = Service::inherited();
     service.ready("connecting to both sides");

@@ -3,7 +3,7 @@
 use halite_client::runner;
 use halite_gateway::Gateway;
 
-/// Every gateway. A new one gets a line here.
+/// All gateways. A new one is added here.
 pub(super) const GATEWAYS: &[Gateway] = &[
     #[cfg(feature = "gateways")]
     halite_arena::gateway::GATEWAY,
@@ -13,7 +13,7 @@ pub(super) const GATEWAYS: &[Gateway] = &[
     halite_sysinspect::gateway::GATEWAY,
 ];
 
-/// Makes the runner functions of gateways known to this process.
+/// Registers the runner functions of gateways in this process.
 pub(super) fn register_runners() {
     runner::add(GATEWAYS.iter().map(|gateway| gateway.runners).collect());
 }

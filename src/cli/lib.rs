@@ -1,7 +1,7 @@
 //! The command line tools.
 //!
-//! One file per command with its options; [`output`] shows results. Mains in `src/bin` only
-//! call a `run` here and exit with what it returns.
+//! One file per command with its options; [`output`] shows results. The mains in `src/bin` only call a `run`
+//! function here and exit with its result.
 
 mod auth;
 pub mod call;
@@ -32,7 +32,7 @@ pub mod syndic;
 #[cfg(feature = "gateways")]
 pub mod sysinspect_minion;
 
-/// Every command with its options, for the manual pages and whatever else is made from them.
+/// All commands with their options, for generating the manual pages and the like.
 pub fn commands() -> Vec<clap::Command> {
     vec![
         call::command(),

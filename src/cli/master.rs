@@ -9,7 +9,7 @@ use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
 use halite_master::functions::{RUNNER_ROLE, WheelHook};
 use halite_sys::daemon::{Report, private_umask};
-use halite_sys::process::{RoleSpec, role, settle};
+use halite_sys::process::{RoleSpec, role, tie_to_parent};
 use std::sync::Arc;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
@@ -17,16 +17,16 @@ use std::sync::Arc;
 #[command(
     name = "halite-master",
     version,
-    after_help = "Signals: TERM and INT end the master within three seconds, HUP opens the log files anew.\n\nExit status: 0 ended by a signal, 1 cannot run, 4 an address cannot be bound or another master runs, 64 wrong options, 67 the account of the option user cannot be taken on.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
+    after_help = "Signals: TERM and INT stop the master within three seconds, HUP reopens the log files.\n\nExit status: 0 ended by a signal, 1 cannot run, 4 an address cannot be bound or another master runs, 64 wrong options, 67 the account of the option user cannot be taken on.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
 )]
-struct Options {
+struct MasterOptions {
     #[command(flatten)]
     common: Common,
 
     #[command(flatten)]
     daemon: DaemonOptions,
 
-    /// Print the process table: who binds and owns what
+    /// Print the process table: sockets and responsibilities of each process
     #[arg(long)]
     topology: bool,
 }
@@ -36,7 +36,7 @@ const TITLE: &str = "HALITE_TITLE";
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<MasterOptions>()
 }
 
 /// Runs the command and returns its exit status.
@@ -44,7 +44,7 @@ pub fn run() -> i32 {
     if role().as_deref() == Some(halite_master::access::eauth::child::ROLE) {
         return halite_master::access::eauth::child::run();
     }
-    let options: Options = match start() {
+    let options: MasterOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -77,7 +77,7 @@ pub fn run() -> i32 {
     }
 }
 
-fn load(options: &Options) -> Result<MasterConfig, String> {
+fn load(options: &MasterOptions) -> Result<MasterConfig, String> {
     let mut config = load_master(&options.common.config_dir).map_err(|e| e.to_string())?;
     options
         .daemon
@@ -88,7 +88,7 @@ fn load(options: &Options) -> Result<MasterConfig, String> {
     }
 }
 
-/// What the configuration asks for and does not get; the master serves all the same.
+/// Settings that cannot be honoured; the master runs without them.
 pub(super) fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = halite_master::check::denials(config);
     out.extend(halite_engine::faults(config));
@@ -104,7 +104,7 @@ fn check(config: &MasterConfig) -> i32 {
     checked(&config.conf_file, &warnings, &faults)
 }
 
-/// Becomes the supervisor under a title that tells it from its roles.
+/// Becomes the supervisor, with its own title in the process list.
 fn become_main() -> i32 {
     let command: Vec<String> = std::env::args_os()
         .map(|a| a.to_string_lossy().into_owned())
@@ -115,15 +115,12 @@ fn become_main() -> i32 {
         title: format!("{command} MainProcess"),
         env: vec![(TITLE.into(), command.into())],
     };
-    fail(
-        format!("the supervisor cannot be started: {}", spec.exec()),
-        1,
-    )
+    fail(format!("cannot start the supervisor: {}", spec.exec()), 1)
 }
 
-/// Does what a role of the supervisor's does; gives its exit status.
+/// Runs a role of the supervisor; returns its exit status.
 fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
-    settle(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
+    tie_to_parent(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     let lent = WheelHook {
         wheel: wheel::answer,
     };
@@ -138,17 +135,17 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     }
 }
 
-fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
+fn serve(options: &MasterOptions, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
     start_log(&options.common, &config);
     if role == RUNNER_ROLE {
-        settle(role);
+        tie_to_parent(role);
         return runner::process::run(config);
     }
     if role != ROLE_MAIN {
         return run_role(&Arc::new(config), role);
     }
-    settle(role);
+    tie_to_parent(role);
     for warning in std::mem::take(&mut config.warnings) {
         log::warn!("{warning}");
     }
@@ -156,8 +153,8 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
         log::error!("{denial}");
     }
     let mut report = Report::inherited();
-    if report.wanted() {
-        // A background start: leave the terminal's session.
+    if report.is_awaited() {
+        // Background start: leave the terminal's session.
         let _ = nix::unistd::setsid();
     }
     let command = std::env::var(TITLE).unwrap_or_else(|_| "halite-master".into());
@@ -173,7 +170,7 @@ fn serve(options: &Options, mut config: MasterConfig, role: &str) -> i32 {
     }
 }
 
-/// Starts the log of a master's process.
+/// Starts logging in a master process.
 fn start_log(common: &Common, config: &MasterConfig) {
     common.start_log(config.log_options());
 }

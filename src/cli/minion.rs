@@ -11,7 +11,7 @@ use halite_minion::job;
 use halite_sys::daemon::Report;
 use halite_wire::ids::MinionId;
 
-/// The halite minion: runs what a Salt or halite master asks for.
+/// The halite minion: runs jobs of a Salt or halite master.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-minion",
@@ -24,7 +24,7 @@ use halite_wire::ids::MinionId;
         halite-minion -d                  the same in the background\n  \
         halite-minion -c /etc/salt        take over an existing Salt minion's directory"
 )]
-struct Options {
+struct MinionOptions {
     #[command(flatten)]
     common: Common,
 
@@ -34,15 +34,15 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<MinionOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    if job::wanted() {
+    if job::is_job_process() {
         return job::run();
     }
-    let options: Options = match start() {
+    let options: MinionOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -66,7 +66,7 @@ pub fn run() -> i32 {
     serve(&options, config)
 }
 
-fn load(options: &Options) -> Result<MinionConfig, String> {
+fn load(options: &MinionOptions) -> Result<MinionConfig, String> {
     let mut config = load_minion(&options.common.config_dir).map_err(|e| e.to_string())?;
     options
         .daemon
@@ -85,13 +85,13 @@ pub(super) fn check(config: &MinionConfig) -> i32 {
     checked(&config.conf_file, &config.warnings, &faults)
 }
 
-fn serve(options: &Options, mut config: MinionConfig) -> i32 {
+fn serve(options: &MinionOptions, mut config: MinionConfig) -> i32 {
     let (start, mut report) = begin(&options.common, &mut config);
     let ended = minion::run(config, start, &mut report);
     status(ended, &mut report)
 }
 
-/// Begins a minion's daemon; with what its jobs are to know.
+/// Starts a minion daemon; returns parameters for its jobs as well.
 pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Report) {
     let warnings = std::mem::take(&mut config.warnings);
     let report = daemon::begin(common, config.log_options(), warnings);
@@ -102,12 +102,12 @@ pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Repor
     (start, report)
 }
 
-/// The exit status of a minion; what it failed by is told to the log and to a waiting starter.
+/// The exit status of a minion. A failure is reported to the log and to a waiting starter.
 pub(super) fn status(ended: Result<(), MinionError>, report: &mut Report) -> i32 {
     daemon::end(ended.map_err(|e| (e.message, e.status)), report)
 }
 
-/// The command line, as the names of jobs in the process list begin.
+/// The command line, as prefix of job names in the process list.
 fn title() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|a| a.to_string_lossy().into_owned())
@@ -115,7 +115,7 @@ fn title() -> String {
     words.join(" ")
 }
 
-/// What a job's process logs where: console level, file level, file.
+/// Log settings for a job's process: console level, file level, file.
 fn log_levels(common: &Common, config: &MinionConfig) -> (String, String, String) {
     let console = common.log_level.as_ref().unwrap_or(&config.log_level);
     let own = common

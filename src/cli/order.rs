@@ -1,8 +1,8 @@
-//! `halite-run --order`: one function of the master for another program of this host, which speaks JSON.
+//! `halite-run --order`: runs a function of the master for another program on this host, using JSON.
 //!
-//! Standard input holds the order: `kind` (`runner`, `wheel` or `cmd`), `fun`, `arg`, `kwarg`, `user`. Standard
-//! output gets the outcome: what [`OrderResult`] says. `saltutil.runner` and its kin of a minion beside the master
-//! ask so, since a minion has no code of the master's.
+//! The order on standard input has `kind` (`runner`, `wheel` or `cmd`), `fun`, `arg`, `kwarg`, `user`. The
+//! result, an [`OrderResult`], is written to standard output. A minion on the master's host uses this for
+//! `saltutil.runner` and similar functions, since it does not contain the master's code.
 
 use halite_client::runner::{self, Args, Launch, RunContext};
 use halite_client::wheel;
@@ -13,14 +13,14 @@ use halite_wire::ids::JidClock;
 use halite_wire::{Map, Value};
 use std::io::{Read, Write};
 
-/// Most bytes of an order.
+/// Largest order in bytes.
 const MOST: u64 = 64 << 20;
 
-/// What came of an order: `{"data": {...}}` as of Salt's `full_return`, `{"missing": true}` for a function that is
-/// not there, `{"error": why}` for an order that is none.
+/// Result of an order: `{"data": {...}}` as Salt's `full_return`, `{"missing": true}` for an unknown function,
+/// `{"error": why}` for an invalid order.
 type OrderResult = Result<Map, String>;
 
-/// Carries out the order on standard input; the exit status is 0 if there is an outcome to read.
+/// Executes the order on standard input; the exit status is 0 if a result was written.
 pub(super) fn run(config: MasterConfig) -> i32 {
     let outcome = read().and_then(|order| execute(config, &order));
     let answer = outcome.unwrap_or_else(|why| halite_wire::map! {"error" => why});
@@ -35,12 +35,12 @@ fn read() -> Result<Map, String> {
     let mut text = Vec::new();
     let read = std::io::stdin().take(MOST).read_to_end(&mut text);
     read.map_err(|e| format!("standard input: {e}"))?;
-    let value: Value = serde_json::from_slice(&text).map_err(|e| format!("no order: {e}"))?;
-    value.into_map().ok_or("an order is a map".to_owned())
+    let value: Value = serde_json::from_slice(&text).map_err(|e| format!("invalid order: {e}"))?;
+    value.into_map().ok_or("an order must be a map".to_owned())
 }
 
 fn execute(config: MasterConfig, order: &Map) -> OrderResult {
-    let fun = order.str("fun").ok_or("an order names a function")?;
+    let fun = order.str("fun").ok_or("an order must name a function")?;
     let args = Args {
         positional: order
             .get("arg")
@@ -66,7 +66,7 @@ fn execute(config: MasterConfig, order: &Map) -> OrderResult {
                 halite_wire::map! {"data" => halite_wire::map! {"return" => told, "success" => true}},
             )
         }
-        _ => Err("an order is of the kind runner, wheel or cmd".to_owned()),
+        _ => Err("the kind of an order must be runner, wheel or cmd".to_owned()),
     }
 }
 
@@ -103,7 +103,7 @@ fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
     let Some(function) = runner::find(fun) else {
         return missing();
     };
-    let mut launch = Launch::own(&config);
+    let mut launch = Launch::by_current_user(&config);
     launch.user = user.clone();
     let mut data = full("runner", fun, launch.jid.as_str(), user, &args);
     let mut quiet = |_: &str, _: &Value, _: bool| {};

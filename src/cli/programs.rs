@@ -2,7 +2,7 @@
 
 use super::{call, cp, key, migrate, minion, run, salt};
 
-/// `halite`, and the other commands of the master's host.
+/// `halite`, and the other commands for the master's host.
 pub fn halite() -> i32 {
     run_as(&[
         ("halite", salt::run),
@@ -18,11 +18,11 @@ pub fn halite_minion() -> i32 {
     run_as(&[("halite-minion", minion::run), ("halite-call", call::run)])
 }
 
-/// A command: its name, and what runs it and gives the exit status.
+/// A command: its name, and the function that runs it and returns the exit status.
 type Run = (&'static str, fn() -> i32);
 
-/// Runs the command that this program was called as, the first of `commands` where the name is none of them, and gives
-/// its exit status. Packages install one program under several names; `salt-key` is `halite-key`, too.
+/// Runs the command that this program was called as, or the first of `commands` if the name is unknown, and
+/// returns its exit status. Packages install one program under several names; `salt-key` is `halite-key`, too.
 fn run_as(commands: &[Run]) -> i32 {
     let called = std::env::args_os().next().unwrap_or_default();
     let called = std::path::Path::new(&called)
@@ -34,7 +34,7 @@ fn run_as(commands: &[Run]) -> i32 {
         .map_or(super::common::EXIT_USAGE, |(_, run)| run())
 }
 
-/// The row of a name; of a process title such as `halite-call Job-2026`, the first word counts.
+/// The row for a name; of a process title such as `halite-call Job-2026`, only the first word is used.
 fn command_of<'a, T>(called: &str, commands: &'a [(&str, T)]) -> Option<&'a (&'a str, T)> {
     let name = called.split(' ').next()?;
     let own = match name.strip_prefix("salt") {

@@ -1,23 +1,23 @@
-//! Runner and wheel functions asked for through the master, with external authentication
-//! (`salt/client/mixins.py SyncClientMixin.cmd_sync`).
+//! Runner and wheel functions called through the master, with external authentication (`salt/client/mixins.py
+//! SyncClientMixin.cmd_sync`).
 
 use halite_client::local::{ClientError, LocalClient};
 use halite_wire::msgpack;
 use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
-/// Seconds to wait for a runner where nothing else is said, as Salt's.
+/// Default timeout for a runner in seconds, as in Salt.
 pub(crate) const PATIENCE: u64 = 300;
 
-/// What a function has returned.
+/// The result of a function.
 pub(crate) struct RemoteResult {
     /// The value.
     pub value: Value,
-    /// The outputter it wants.
+    /// The requested outputter.
     pub out: Option<String>,
 }
 
-/// Has the master run a runner and waits for its end.
+/// Lets the master run a runner, and waits until it is finished.
 ///
 /// # Errors
 /// The master refuses, the runner fails, or it takes too long.
@@ -33,7 +33,7 @@ pub(crate) fn runner(
     let load = halite_wire::map! {"cmd" => "runner", "fun" => fun, "kwarg" => inner};
     let answer = client.call_master(load)?;
     let tag = answer.as_map().and_then(|map| map.str("tag"));
-    let tag = tag.ok_or_else(|| ClientError::Protocol("it names no tag".into()))?;
+    let tag = tag.ok_or_else(|| ClientError::Protocol("it has no tag".into()))?;
     let wanted = format!("{tag}/ret");
     let end = Instant::now() + Duration::from_secs(patience);
     let lost = |why: String| ClientError::NoMaster(why);
@@ -41,7 +41,7 @@ pub(crate) fn runner(
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(lost(format!(
-                "the runner did not end within {patience} seconds; it goes on, see {wanted}"
+                "the runner did not finish within {patience} seconds; it continues, see {wanted}"
             )));
         }
         let event = events.next(Some(left)).map_err(|e| lost(e.to_string()))?;
@@ -53,7 +53,7 @@ pub(crate) fn runner(
     }
 }
 
-/// Has the master run a wheel function.
+/// Lets the master run a wheel function.
 ///
 /// # Errors
 /// The master refuses, or the function fails.

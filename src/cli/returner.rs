@@ -16,17 +16,17 @@ use clap::{CommandFactory, Parser};
         halite-call --return sqlite3 test.ping     starts it to write to the file of the option sqlite3.database\n  \
         halite-call ret.get_fun sqlite3 test.ping  starts it to read"
 )]
-struct Options {}
+struct ReturnerOptions {}
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    ReturnerOptions::command()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    match parse::<Options>() {
-        Ok(Options {}) => halite_returners::helper::serve(halite_databases::open),
+    match parse::<ReturnerOptions>() {
+        Ok(ReturnerOptions {}) => halite_returners::helper::serve(halite_databases::open),
         Err(status) => status,
     }
 }

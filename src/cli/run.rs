@@ -21,17 +21,17 @@ use std::io::Read;
 use std::io::Write;
 use std::rc::Rc;
 
-/// Exit status when the account of the option `user` cannot be taken on, as Salt's.
+/// Exit status if it cannot switch to the account of the option `user`, as in Salt.
 const EXIT_NO_USER: i32 = 67;
 
-/// Run a function on the master: look at jobs, see who is up, watch events.
+/// Run a function on the master: inspect jobs, list connected minions, watch events.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-run",
     version,
     after_help = "Examples:\n  halite-run -d                            the functions and what they do\n  halite-run manage.status\n  halite-run jobs.list_jobs search_function='state.*'\n  halite-run state.event 'salt/job/*' pretty=True\n\nExit status: 0 good, 1 the function failed or there is none of that name, 64 wrong options."
 )]
-struct Options {
+struct RunOptions {
     #[command(flatten)]
     common: Common,
 
@@ -47,7 +47,7 @@ struct Options {
     #[arg(short = 'd', long = "doc", visible_alias = "documentation")]
     doc: bool,
 
-    /// Start the function in a process of its own and return; the result goes to the bus and the job cache
+    /// Run the function in a separate process and return at once; the result goes to the bus and the job cache
     #[arg(long = "async")]
     detach: bool,
 
@@ -59,11 +59,11 @@ struct Options {
     #[arg(long)]
     quiet: bool,
 
-    /// Read further arguments from standard input, one on a line
+    /// Read further arguments from standard input, one per line
     #[arg(long)]
     args_stdin: bool,
 
-    /// Carry out an order on standard input, for programs of this host
+    /// Execute an order from standard input, for programs on this host
     #[arg(long, hide = true)]
     order: bool,
 
@@ -75,7 +75,7 @@ struct Options {
     #[arg(long)]
     show_jid: bool,
 
-    /// Accepted for the sake of scripts: runners need no grains
+    /// Accepted for compatibility: runners need no grains
     #[arg(long)]
     skip_grains: bool,
 
@@ -94,12 +94,12 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<RunOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start() {
+    let options: RunOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -111,9 +111,9 @@ pub fn run() -> i32 {
         Ok(config) => config,
         Err(e) => return fail(e, 1),
     };
-    // The account of the master owns its files, so root takes it on (`salt/utils/verify.py check_user`).
+    // The master's account owns its files, so root switches to it (`salt/utils/verify.py check_user`).
     if nix::unistd::geteuid().is_root()
-        && !options.auth.wanted()
+        && !options.auth.is_enabled()
         && let Err(e) = drop_privileges(&config.user)
     {
         return fail(e, EXIT_NO_USER);
@@ -130,14 +130,14 @@ pub fn run() -> i32 {
         return super::order::run(config);
     }
     let Some(name) = &options.fun else {
-        return fail("which function? `halite-run -d` lists them", EXIT_USAGE);
+        return fail("name a function; `halite-run -d` lists them", EXIT_USAGE);
     };
-    if options.auth.wanted() {
+    if options.auth.is_enabled() {
         return remote(&options, name, config);
     }
     let Some(function) = runner::find(name) else {
         return fail(
-            format!("'{name}' is not available; `halite-run -d` lists what is"),
+            format!("'{name}' is not available; `halite-run -d` lists all functions"),
             1,
         );
     };
@@ -145,7 +145,7 @@ pub fn run() -> i32 {
         Ok(args) => args,
         Err(e) => return fail(e, 1),
     };
-    let mut launch = Launch::own(&config);
+    let mut launch = Launch::by_current_user(&config);
     if let Some(jid) = &options.jid {
         launch.jid = jid.clone();
     }
@@ -159,7 +159,7 @@ pub fn run() -> i32 {
     }
 }
 
-impl Options {
+impl RunOptions {
     fn arguments(&self) -> Result<Args, String> {
         let mut words = self.args.clone();
         if self.args_stdin {
@@ -187,17 +187,17 @@ fn detach(function: &Function, args: Args, launch: Launch) -> i32 {
     match runner::process::start(&call) {
         Ok(()) => {
             eprintln!(
-                "The runner goes on by itself; its result comes as the event {tag}/ret, and `halite-run jobs.lookup_jid {}` shows it.",
+                "The runner continues in the background; its result will be in the event {tag}/ret, and `halite-run jobs.lookup_jid {}` will show it.",
                 call.jid
             );
             0
         }
-        Err(e) => fail(format!("the runner cannot be started: {e}"), 1),
+        Err(e) => fail(format!("cannot start the runner: {e}"), 1),
     }
 }
 
 fn execute(
-    options: &Options,
+    options: &RunOptions,
     config: MasterConfig,
     function: &Function,
     args: Args,
@@ -254,8 +254,8 @@ fn execute(
     i32::try_from(status).unwrap_or(1)
 }
 
-/// Through the master, which decides what this user may do.
-fn remote(options: &Options, name: &str, config: MasterConfig) -> i32 {
+/// Calls the function through the master, which decides what this user may do.
+fn remote(options: &RunOptions, name: &str, config: MasterConfig) -> i32 {
     let mut screen = match options.output.open(&output_config(&config)) {
         Ok(screen) => screen,
         Err(e) => return fail(e, 1),
@@ -293,7 +293,7 @@ fn document(wanted: &str) -> i32 {
         return 0;
     }
     fail(
-        format!("'{wanted}' is not available; `halite-run -d` lists what is"),
+        format!("'{wanted}' is not available; `halite-run -d` lists all functions"),
         1,
     )
 }

@@ -9,12 +9,12 @@ use halite_arena::runtime::{self, module_limits};
 use halite_arena::wire::{Channel, Mode};
 use halite_config::{Role, RuntimeConfig, load_runtime, sample_config};
 use halite_sys::daemon::{Report, make_dir};
-use halite_sys::process::{drop_privileges, hand_over};
+use halite_sys::process::{chown_tree, drop_privileges};
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use std::path::{Path, PathBuf};
 
-/// The halite runtime: executes WASM modules that an ARENA orchestrator asks for over MQTT.
+/// The halite runtime: executes WASM modules for an ARENA orchestrator over MQTT.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-runtime",
@@ -41,14 +41,14 @@ use std::path::{Path, PathBuf};
         halite-runtime --run hello.wasm                   try a module in this terminal, without any broker\n  \
         halite-runtime --run tool.wasm --env LEVEL=3 --channel light=home/light:rw -- one two"
 )]
-struct Options {
+struct RuntimeOptions {
     #[command(flatten)]
     common: Common,
 
     #[command(flatten)]
     daemon: DaemonOptions,
 
-    /// Run this module here, with the standard streams of this terminal, and end with it; what it publishes is shown
+    /// Run this module here, connected to this terminal, until it exits; what it publishes is shown
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
 
@@ -65,10 +65,10 @@ struct Options {
     words: Vec<String>,
 }
 
-/// Exit status of a configuration that lacks something (`EX_CONFIG`).
+/// Exit status for an incomplete configuration (`EX_CONFIG`).
 const EXIT_CONFIG: i32 = 78;
 
-/// A channel as `--channel` has it.
+/// Parses an argument of `--channel`.
 fn channel(text: &str) -> Result<Channel, String> {
     let (path, topic) = text.split_once('=').ok_or("write PATH=TOPIC")?;
     let ending = topic.rsplit_once(':');
@@ -77,7 +77,7 @@ fn channel(text: &str) -> Result<Channel, String> {
     Channel::new(path, mode, topic).map_err(|e| e.to_string())
 }
 
-fn check(options: &Options) -> Result<(), &'static str> {
+fn check(options: &RuntimeOptions) -> Result<(), &'static str> {
     let good = |text: &String| {
         text.split_once('=')
             .is_some_and(|(name, _)| !name.is_empty())
@@ -91,12 +91,12 @@ fn check(options: &Options) -> Result<(), &'static str> {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<RuntimeOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start_as(command(), check) {
+    let options: RuntimeOptions = match start_as(command(), check) {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -131,7 +131,7 @@ pub fn run() -> i32 {
     serve(&options, config)
 }
 
-fn load(options: &Options) -> Result<RuntimeConfig, String> {
+fn load(options: &RuntimeOptions) -> Result<RuntimeConfig, String> {
     let dir = &options.common.config_dir;
     let mut config = load_runtime(dir).map_err(|e| e.to_string())?;
     options
@@ -140,15 +140,19 @@ fn load(options: &Options) -> Result<RuntimeConfig, String> {
     Ok(config)
 }
 
-/// Runs a module in the terminal; its exit status.
-fn run_module(options: &Options, config: &RuntimeConfig, file: &Path) -> Result<i32, String> {
+/// Runs a module in the terminal; returns its exit status.
+fn run_module(
+    options: &RuntimeOptions,
+    config: &RuntimeConfig,
+    file: &Path,
+) -> Result<i32, String> {
     options.common.start_log(config.command_log_options());
     let code = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let limits = module_limits(&config.limits());
     if code.len() > limits.code {
         let most = limits.code;
         return Err(format!(
-            "{}: larger than {most} octets (module_size)",
+            "{}: larger than {most} bytes (module_size)",
             file.display()
         ));
     }
@@ -171,7 +175,7 @@ fn run_module(options: &Options, config: &RuntimeConfig, file: &Path) -> Result<
     Ok(runtime::exit_status(&end))
 }
 
-fn serve(options: &Options, mut config: RuntimeConfig) -> i32 {
+fn serve(options: &RuntimeOptions, mut config: RuntimeConfig) -> i32 {
     let warnings = std::mem::take(&mut config.warnings);
     let mut report = begin(&options.common, config.log_options(), warnings);
     let ended = work(&config, &mut report).map_err(|why| (why, 1));
@@ -186,11 +190,11 @@ fn work(config: &RuntimeConfig, report: &mut Report) -> Result<(), String> {
         let failed = |e: std::io::Error| format!("cachedir: {}: {e}", dir.display());
         make_dir(dir, 0o700).map_err(failed)?;
         if nix::unistd::geteuid().is_root() {
-            hand_over(dir, &config.user, &[]).map_err(failed)?;
+            chown_tree(dir, &config.user, &[]).map_err(failed)?;
         }
         drop_privileges(&config.user).map_err(|e| e.to_string())?;
     }
-    // Whoever waits is told that it runs: a broker that is away does not keep it from looking for it.
+    // Ready already now: a broker that is down must not keep the runtime from trying to connect.
     report.ready();
     let mut service = Service::inherited();
     service.ready("looking for the broker");

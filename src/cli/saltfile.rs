@@ -1,8 +1,8 @@
 //! `Saltfile`: defaults of command line options, by command (`salt/utils/parsers.py SaltfileMixIn`).
 //!
-//! A default becomes a word in front of those of the command line, so it is checked as they
-//! are. An option that the command line names is not looked up; what stands in the Saltfile
-//! and is no option of the command is passed over, as in stock.
+//! Defaults are inserted before the arguments of the command line, so they are validated in the same way.
+//! Options given on the command line are not looked up; entries of the Saltfile that are not options of the
+//! command are ignored, as in stock.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 const VARIABLE: &str = "SALT_SALTFILE";
 const NAME: &str = "Saltfile";
-/// More than any list of defaults.
+/// Larger than any reasonable list of defaults.
 const LONGEST: u64 = 1 << 20;
 
-/// Names in a Saltfile that are not the option's own (its `dest` in stock): command, or all; name; option.
+/// Names in a Saltfile that differ from the option's name (its `dest` in stock): command, or all; name; option.
 const RENAMED: &[(&str, &str, &str)] = &[
     ("", "cli_summary", "summary"),
     ("", "eauth", "auth"),
@@ -31,20 +31,20 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("halite-call", "print_metadata", "metadata"),
 ];
 
-/// Switches that turn off what the Saltfile names.
+/// Switches that negate the name in the Saltfile.
 const INVERTED: &[(&str, &str)] = &[("show_timeout", "hide-timeout")];
 
-/// What a Saltfile adds to a command line.
+/// Options added by a Saltfile.
 #[derive(Debug, Default)]
 pub(super) struct Defaults {
     /// The Saltfile.
     pub path: PathBuf,
-    /// `--name=value` and `--name`.
+    /// Arguments of the form `--name=value` or `--name`.
     pub words: Vec<OsString>,
 }
 
-/// The defaults for the options that the command line does not name. A Saltfile that was
-/// named must exist; whatever is wrong with it is the error text.
+/// The defaults for options not given on the command line. A Saltfile that was named must exist; an error in it
+/// is returned as text.
 pub(super) fn defaults(command: &Command, matches: &ArgMatches) -> Result<Defaults, String> {
     let Some(path) = find(matches.get_one::<OsString>("saltfile")) else {
         return Ok(Defaults::default());
@@ -67,8 +67,8 @@ pub(super) fn defaults(command: &Command, matches: &ArgMatches) -> Result<Defaul
     Ok(Defaults { path, words })
 }
 
-/// The Saltfile of the option, of the environment, of the working directory or of the home
-/// directory. An empty name means none.
+/// The Saltfile given by the option, the environment, in the working directory or in the home directory. An
+/// empty name means none.
 fn find(named: Option<&OsString>) -> Option<PathBuf> {
     if let Some(path) = named.cloned().or_else(|| std::env::var_os(VARIABLE)) {
         return Some(PathBuf::from(path)).filter(|p| !p.as_os_str().is_empty());
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Map, String> {
     };
     let size = std::fs::metadata(path).map_err(|e| wrong(&e.to_string()))?;
     if size.len() > LONGEST {
-        return Err(wrong("it is longer than a mebibyte"));
+        return Err(wrong("it is larger than 1 MiB"));
     }
     let text = std::fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
     match yaml::parse(&text).map_err(|e| wrong(&e.to_string()))? {
@@ -100,7 +100,7 @@ fn read(path: &Path) -> Result<Map, String> {
     }
 }
 
-/// What stands for a command: under its own name, and under that of stock.
+/// The section of a command: under its own name, and under stock's.
 fn section(content: &Map, command: &str) -> Result<Map, String> {
     let mut section = Map::new();
     for name in [&command.replacen("halite", "salt", 1), command] {
@@ -113,7 +113,7 @@ fn section(content: &Map, command: &str) -> Result<Map, String> {
             }
             Some(other) => {
                 return Err(format!(
-                    "the Saltfile has {} for {name}; write option: value pairs",
+                    "the Saltfile has {} for {name}; use option: value pairs",
                     yaml::emit_flow(other)
                 ));
             }
@@ -122,7 +122,7 @@ fn section(content: &Map, command: &str) -> Result<Map, String> {
     Ok(section)
 }
 
-/// The option that a name in a Saltfile means, and whether it says the opposite.
+/// The option for a name in a Saltfile, and whether it is negated.
 fn option<'a>(command: &'a Command, key: &str) -> Option<(&'a Arg, bool)> {
     let own = command.get_name();
     let renamed = RENAMED

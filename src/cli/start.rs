@@ -1,4 +1,4 @@
-//! The beginning of every command: its words, the Saltfile's, and what ends it at once.
+//! Start of every command: parses its arguments and the Saltfile's, and handles --help and the like.
 
 use super::common::{Common, EXIT_USAGE};
 use super::saltfile;
@@ -7,27 +7,27 @@ use clap::{ArgMatches, Command, FromArgMatches, Parser};
 use halite_modules::versions;
 use std::ffi::OsString;
 
-/// The command of a parser. `-V` is the report of versions, as in Salt, so clap's own does not stand.
+/// The command of a parser. As in Salt, `-V` prints the versions report, so clap's own `-V` is disabled.
 pub(super) fn command<T: Parser>() -> Command {
     T::command().disable_version_flag(true)
 }
 
-/// Reads the command line of a command with [`Common`] options, and the Saltfile's defaults for it.
+/// Parses the command line of a command with [`Common`] options, and the Saltfile's defaults for it.
 ///
 /// # Errors
-/// The exit status, when there is nothing more to do: all has been printed then. It is 0
-/// after `--help`, `--version` and `--versions-report`, and 64 for what cannot be.
+/// The exit status if there is nothing more to do: everything has been printed then. It is 0 after `--help`,
+/// `--version` and `--versions-report`, and 64 for invalid arguments.
 pub(super) fn start<T: Parser>() -> Result<T, i32> {
     start_as(command::<T>(), |_| Ok(()))
 }
 
-/// As [`start`] for a command that was changed after [`command`] made it, with a check of
-/// options against each other.
+/// Like [`start`], for a command modified after [`command`] created it, with a check of options against each
+/// other.
 pub(super) fn start_as<T: Parser>(
     mut command: Command,
     check: impl FnOnce(&T) -> Result<(), &'static str>,
 ) -> Result<T, i32> {
-    let (name, words) = words();
+    let (name, words) = arguments();
     let mut matches = read(&mut command, &name, &[], &words)?;
     if matches.get_flag("versions_report") {
         println!("{}", versions::report());
@@ -54,14 +54,14 @@ pub(super) fn start_as<T: Parser>(
     Ok(options)
 }
 
-/// Reads the command line of a command without [`Common`] options.
+/// Parses the command line of a command without [`Common`] options.
 pub(super) fn parse<T: Parser>() -> Result<T, i32> {
-    let (name, words) = words();
+    let (name, words) = arguments();
     let matches = read(&mut T::command(), &name, &[], &words)?;
     T::from_arg_matches(&matches).map_err(|e| failed(&e))
 }
 
-fn words() -> (OsString, Vec<OsString>) {
+fn arguments() -> (OsString, Vec<OsString>) {
     let name = std::env::args_os().next().unwrap_or_default();
     (name, halite_sys::process::arguments())
 }
@@ -82,7 +82,7 @@ fn usage(command: &mut Command, why: impl std::fmt::Display) -> i32 {
     failed(&command.error(ErrorKind::ArgumentConflict, why))
 }
 
-/// Help and version go to standard output with status 0, what is wrong to standard error.
+/// Help and version go to standard output with status 0, errors to standard error.
 fn failed(e: &clap::Error) -> i32 {
     // A closed standard output is no reason to fail.
     let _ = e.print();

@@ -21,11 +21,11 @@ use std::path::PathBuf;
         halite-syndic                     serve the syndic_master of /etc/halite/master\n  \
         halite-syndic -d                  the same in the background"
 )]
-struct Options {
+struct SyndicOptions {
     #[command(flatten)]
     common: Common,
 
-    /// Run in the background; returns when the syndic has begun to look for its master
+    /// Run in the background; returns when the syndic has started to look for its master
     #[arg(short = 'd', long)]
     daemon: bool,
 
@@ -43,12 +43,12 @@ struct Options {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<SyndicOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start() {
+    let options: SyndicOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -67,7 +67,7 @@ pub fn run() -> i32 {
     serve(&options, master, upper)
 }
 
-fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
+fn load(options: &SyndicOptions) -> Result<(MasterConfig, MinionConfig), String> {
     let dir = &options.common.config_dir;
     let master = load_master(dir).map_err(|e| e.to_string())?;
     let minion = load_minion(dir).map_err(|e| e.to_string())?;
@@ -81,7 +81,7 @@ fn load(options: &Options) -> Result<(MasterConfig, MinionConfig), String> {
     Ok((master, upper))
 }
 
-fn serve(options: &Options, mut master: MasterConfig, upper: MinionConfig) -> i32 {
+fn serve(options: &SyndicOptions, mut master: MasterConfig, upper: MinionConfig) -> i32 {
     let warnings = std::mem::take(&mut master.warnings);
     let log = LogOptions {
         path: (!upper.log_file.is_empty()).then(|| upper.log_file.as_str().into()),

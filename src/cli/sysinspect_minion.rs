@@ -12,7 +12,8 @@ use halite_sys::daemon::{PidFile, in_background};
 use halite_sysinspect::minion;
 use std::path::PathBuf;
 
-/// The halite minion for masters that speak sysinspect's protocol: tells traits, answers pings, runs allowed functions.
+/// The halite minion for masters that use sysinspect's protocol: reports traits, answers pings, runs allowed
+/// functions.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-sysinspect-minion",
@@ -26,15 +27,16 @@ use std::path::PathBuf;
         halite-sysinspect-minion --register FINGERPRINT   accept the key with this fingerprint, register and serve\n  \
         halite-sysinspect-minion --dialect e3             speak as the programs of early 2026 do"
 )]
-struct Options {
+struct SysinspectMinionOptions {
     #[command(flatten)]
     common: Common,
 
-    /// Fingerprint of the master's key to accept, as its operator sees it; overrides the option `sysinspect_fingerprint`
+    /// Fingerprint of the master's key to accept, as shown to its operator; overrides the option
+    /// `sysinspect_fingerprint`
     #[arg(long, value_name = "FINGERPRINT")]
     register: Option<String>,
 
-    /// How to speak; overrides the option `sysinspect_dialect`
+    /// Variant of the protocol; overrides the option `sysinspect_dialect`
     #[arg(long, value_enum)]
     dialect: Option<Dialect>,
 
@@ -46,7 +48,7 @@ struct Options {
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 
-    /// Run in the background; returns when it has begun to look for its master
+    /// Run in the background; returns when it has started to look for its master
     #[arg(short = 'd', long)]
     daemon: bool,
 
@@ -54,7 +56,7 @@ struct Options {
     #[arg(short = 'u', long, value_name = "USER")]
     user: Option<String>,
 
-    /// Pid file; none without this option
+    /// Pid file; by default none is written
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
@@ -64,7 +66,7 @@ struct Options {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dialect {
-    /// The protocol as described: base64 payloads, the id under the master's key
+    /// The protocol as documented: base64 payloads, the id encrypted with the master's key
     Seed,
     /// The programs of 2025-12 to 2026-03
     E3,
@@ -72,15 +74,15 @@ enum Dialect {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<SysinspectMinionOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    if job::wanted() {
+    if job::is_job_process() {
         return job::run();
     }
-    let options: Options = match start() {
+    let options: SysinspectMinionOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -97,7 +99,7 @@ pub fn run() -> i32 {
     serve(&options, config)
 }
 
-fn load(options: &Options) -> Result<MinionConfig, String> {
+fn load(options: &SysinspectMinionOptions) -> Result<MinionConfig, String> {
     let mut config = load_minion(&options.common.config_dir).map_err(|e| e.to_string())?;
     let overlay = |own: &Option<String>, slot: &mut String| {
         if let Some(own) = own {
@@ -117,7 +119,7 @@ fn load(options: &Options) -> Result<MinionConfig, String> {
     Ok(config)
 }
 
-fn serve(options: &Options, mut config: MinionConfig) -> i32 {
+fn serve(options: &SysinspectMinionOptions, mut config: MinionConfig) -> i32 {
     let (start, mut report) = begin(&options.common, &mut config);
     let ended = kept_pid(options).and_then(|_pid| {
         let register = options.register.as_deref();
@@ -126,7 +128,7 @@ fn serve(options: &Options, mut config: MinionConfig) -> i32 {
     status(ended, &mut report)
 }
 
-fn kept_pid(options: &Options) -> Result<Option<PidFile>, MinionError> {
+fn kept_pid(options: &SysinspectMinionOptions) -> Result<Option<PidFile>, MinionError> {
     let Some(path) = &options.pid_file else {
         return Ok(None);
     };

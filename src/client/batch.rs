@@ -1,5 +1,5 @@
-//! Rolling batches: a window over the minions that answer a ping
-//! (`salt/cli/batch.py`; reference `salt-local.md` 3.5), and subsets.
+//! Rolling batches, as a window over the minions that answer a ping (`salt/cli/batch.py`; reference
+//! `salt-local.md` 3.5), and subsets.
 
 use super::gather::{Gather, GatherTimeouts, MinionOutcome};
 use super::local::{ClientError, Job, LocalClient, Published};
@@ -10,52 +10,52 @@ use halite_wire::Value;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How to batch.
+/// Options of a batch run.
 pub struct BatchOptions {
     /// A number, or a percentage of the minions that answer.
     pub size: String,
-    /// Pause before a freed place is filled.
+    /// Pause before a free slot is filled.
     pub wait: Duration,
-    /// End at the first failure.
+    /// Stop at the first failure.
     pub failhard: bool,
 }
 
-/// Hears how a batch run goes.
+/// Observes a batch run.
 pub trait BatchObserver {
-    /// Nobody matched the target.
+    /// No minion matched the target.
     fn no_minions(&mut self);
-    /// A minion did not answer the ping and is left out.
+    /// A minion did not answer the ping and is skipped.
     fn not_responding(&mut self, id: &str);
     /// The next minions are about to get the job.
     fn batch_starts(&mut self, ids: &[String]);
-    /// They have got it.
+    /// The job was published to them.
     fn published(&mut self, published: &Published);
-    /// What became of the job on one minion.
+    /// The outcome of the job on one minion.
     fn outcome(&mut self, id: &str, outcome: MinionOutcome);
     /// Whether a minion failed or did not return.
     fn failed(&self) -> bool;
 }
 
-/// A client with what it needs to wait for returns.
+/// A client, and what it needs to wait for returns.
 pub struct JobSession<'a> {
     /// Publishes.
     pub client: &'a mut LocalClient,
-    /// The event bus, listened to since before the first job.
+    /// The event bus, subscribed before the first job.
     pub events: &'a mut Subscriber,
     /// The job cache.
     pub jobs: &'a dyn JobStore,
-    /// How long to wait for whom.
+    /// How long to wait for minions.
     pub patience: GatherTimeouts,
-    /// Breaks off the wait.
+    /// Cancels the wait.
     pub stop: &'a StopFlag,
 }
 
-/// Whether a batch size makes sense: a number, or a share such as `25%`.
+/// Whether a batch size is valid: a number, or a share such as `25%`.
 pub fn is_size(size: &str) -> bool {
     window(size, 100).is_some()
 }
 
-/// Places in the window for `count` minions; `None` if the size makes no sense.
+/// Window size for `count` minions; `None` if the batch size is invalid.
 fn window(size: &str, count: usize) -> Option<usize> {
     let places = match size.strip_suffix('%').or_else(|| size.strip_prefix('%')) {
         Some(percent) => {
@@ -68,7 +68,7 @@ fn window(size: &str, count: usize) -> Option<usize> {
     (places > 0).then_some(places)
 }
 
-/// Runs `job` in batches. A size that [`is_size`] refuses runs nothing.
+/// Runs `job` in batches. With a size that [`is_size`] rejects, nothing is run.
 pub fn run(
     session: &mut JobSession,
     job: Job,
@@ -120,7 +120,7 @@ pub fn run(
     Ok(())
 }
 
-/// Pings the target first: only who answers is in the batch.
+/// Pings the target first: only minions that answer are in the batch.
 fn ping_target(
     session: &mut JobSession,
     job: &Job,
@@ -148,7 +148,7 @@ fn ping_target(
     Ok(up)
 }
 
-/// Waits for everybody's outcome of a job.
+/// Waits for the outcome of a job on all minions.
 pub fn wait(
     session: &mut JobSession,
     published: &Published,

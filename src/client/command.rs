@@ -1,4 +1,4 @@
-//! One job with its returns, as programs want them (`salt/modules/saltutil.py cmd`).
+//! One job with its returns as data (`salt/modules/saltutil.py cmd`).
 
 use super::batch::{self, BatchObserver, BatchOptions, JobSession};
 use super::gather::{GatherTimeouts, MinionOutcome};
@@ -13,31 +13,31 @@ use std::time::Duration;
 pub struct CmdJob {
     /// What to publish.
     pub job: Job,
-    /// Silence in seconds after which minions are asked; the master's `timeout` if not given.
+    /// Seconds of silence after which minions are queried; by default the master's `timeout`.
     pub timeout: Option<u64>,
     /// A batch size.
     pub batch: Option<String>,
-    /// Only so many of the minions that have the function.
+    /// Use only this many of the minions that have the function.
     pub subset: Option<usize>,
-    /// End a batch at the first failure.
+    /// Stop a batch at the first failure.
     pub failhard: bool,
-    /// Whether minions that do not return count as failed; else they are left out.
+    /// Whether minions that do not return count as failed; otherwise they are omitted.
     pub expect_minions: bool,
 }
 
-/// What came of it.
+/// Returns of the job.
 #[derive(Clone, Debug, Default)]
 pub struct CmdReturns {
-    /// The jid; of a batch the last one.
+    /// The jid; for a batch, that of the last job.
     pub jid: String,
     /// By minion: `ret`, `out`, `retcode`, `jid`, or `failed: true`.
     pub minions: Vec<(String, Map)>,
 }
 
-/// Publishes the job and waits for everybody's outcome.
+/// Publishes the job and waits for the outcomes of all minions.
 ///
 /// # Errors
-/// If the master cannot be asked or refuses.
+/// The master cannot be reached or refuses.
 pub fn run(
     config: &MasterConfig,
     command: CmdJob,
@@ -129,7 +129,7 @@ impl BatchObserver for Collected {
     }
 }
 
-/// Positional and keyword arguments as a job carries them (`salt/utils/args.py condition_input`).
+/// Positional and keyword arguments in the form used in jobs (`salt/utils/args.py condition_input`).
 pub fn arguments(positional: Vec<Value>, keyword: Map) -> Vec<Value> {
     let mut arg = positional;
     if !keyword.is_empty() {

@@ -1,4 +1,4 @@
-//! Copying files of this host to minions by jobs (`salt/cli/cp.py SaltCP`).
+//! Copies files of this host to minions by means of jobs (`salt/cli/cp.py SaltCP`).
 
 use super::gather::{Gather, GatherTimeouts, MinionOutcome};
 use super::local::{ClientError, Job, LocalClient};
@@ -15,14 +15,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Why nothing, or not everything, was copied.
+/// Why not everything was copied.
 #[derive(Debug)]
 pub enum CopyError {
-    /// The master could not be asked.
+    /// The request to the master failed.
     Client(ClientError),
-    /// A source cannot be sent: what is wrong with it.
+    /// A source cannot be sent, with the reason.
     Source(String),
-    /// The master found nobody: its words.
+    /// No minion matched, with the master's message.
     Nobody(String),
 }
 
@@ -43,23 +43,23 @@ impl From<ClientError> for CopyError {
     }
 }
 
-/// What is to be copied, and to whom.
+/// Files to copy, and the target.
 pub struct FileCopy<'a> {
     /// The client of the master.
     pub client: &'a mut LocalClient,
-    /// Its event bus, listened to before the first job.
+    /// Its event bus, subscribed before the first job.
     pub events: &'a mut Subscriber,
-    /// The job cache, where returns are looked up that the bus did not bring.
+    /// The job cache, where returns missing on the bus are looked up.
     pub jobs: &'a dyn JobStore,
-    /// How long minions are waited for.
+    /// How long to wait for minions.
     pub patience: GatherTimeouts,
-    /// Who is meant: `tgt`, `tgt_type` and the delimiter in `kwargs`.
+    /// The target: `tgt`, `tgt_type` and the delimiter in `kwargs`.
     pub target: Job,
     /// Set by Ctrl-C.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// What became of each file on each minion.
+/// The result for each file on each minion.
 pub type CopyResults = BTreeMap<String, Value>;
 
 impl FileCopy<'_> {
@@ -82,15 +82,15 @@ impl FileCopy<'_> {
             }
             let bytes = std::fs::read(source).map_err(|e| unavailable(source, &e))?;
             let text = String::from_utf8(bytes).map_err(|_| {
-                CopyError::Source(format!("{name} is no UTF-8 text; copy it with --chunked"))
+                CopyError::Source(format!("{name} is not UTF-8 text; copy it with --chunked"))
             })?;
             files.set(name.as_ref(), text);
         }
         self.run_function("cp.recv", vec![Value::Map(files), dest.into()])
     }
 
-    /// Sends files and directories in pieces of `size` bytes (`cp.recv_chunked`). A minion that
-    /// fails gets no further pieces of that file.
+    /// Sends files and directories in chunks of `size` bytes (`cp.recv_chunked`). A minion that fails gets no
+    /// further chunks of that file.
     ///
     /// # Errors
     /// See [`CopyError`].
@@ -151,7 +151,7 @@ impl FileCopy<'_> {
             if gzip {
                 piece = compress(&piece).map_err(|e| unavailable(path, &e))?;
             }
-            // With the line end before it no minion takes text that ends with one `=` for a keyword.
+            // With a leading newline, no minion mistakes a text that ends with one `=` for a keyword argument.
             let text = format!(
                 "\n{}",
                 base64::engine::general_purpose::STANDARD.encode(piece)
@@ -177,7 +177,7 @@ impl FileCopy<'_> {
         }
     }
 
-    /// Runs one function on the target; a minion that did not return has a sentence instead.
+    /// Runs one function on the target; a minion that did not return gets a message instead.
     fn run_function(&mut self, fun: &str, arg: Vec<Value>) -> Result<CopyResults, CopyError> {
         let job = Job {
             fun: fun.into(),
@@ -221,7 +221,7 @@ fn compress(piece: &[u8]) -> io::Result<Vec<u8>> {
     out.finish()
 }
 
-/// Files and empty directories with their paths on the minions.
+/// Files and empty directories, with their paths on the minions.
 #[derive(Debug, Default, PartialEq)]
 struct CopyPlan {
     files: Vec<(PathBuf, String)>,
@@ -284,7 +284,7 @@ fn walk(
     }
     if !meta.is_dir() || depth > 100 {
         return Err(CopyError::Source(format!(
-            "{} is no file and no directory",
+            "{} is neither a file nor a directory",
             path.display()
         )));
     }

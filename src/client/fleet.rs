@@ -1,4 +1,4 @@
-//! What this host knows of the minions: accepted ids, cached grains and pillar.
+//! What this host knows about the minions: accepted ids, cached grains and pillar.
 
 use halite_config::MasterConfig;
 use halite_store::Stores;
@@ -9,7 +9,7 @@ use halite_wire::Map;
 use std::io;
 use std::sync::Arc;
 
-/// A look at the stores from outside the master's processes.
+/// Read access to the stores from outside the master's processes.
 pub struct Fleet {
     ids: IdList,
     cache: Arc<dyn MinionCache>,
@@ -17,7 +17,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Lists the accepted keys of the master that `config` describes.
+    /// Lists the accepted keys of the master described by `config`.
     pub fn open(config: &MasterConfig) -> io::Result<Fleet> {
         let stores = Stores::open(config);
         Ok(Fleet {
@@ -27,7 +27,7 @@ impl Fleet {
         })
     }
 
-    /// The view that targets are evaluated on.
+    /// The inventory for matching targets.
     pub fn inventory(&self) -> MinionInventory<'_> {
         MinionInventory {
             ids: self.ids.clone(),

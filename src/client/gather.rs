@@ -1,10 +1,9 @@
 //! Waiting for the returns of jobs until every expected minion is accounted for.
 //!
-//! As stock Salt (`LocalClient.get_iter_returns`): after `timeout` of silence the missing
-//! minions are asked with `saltutil.find_job`, and again while any of them runs the job. What
-//! differs is the end: each minion gets a definite outcome, because an answer of any kind to
-//! `find_job` shows that it is connected, and the job cache is consulted before a return is
-//! called lost.
+//! As in stock Salt (`LocalClient.get_iter_returns`), after `timeout` of silence the missing minions are
+//! queried with `saltutil.find_job`, and again while any of them runs the job. The difference is at the end:
+//! each minion gets a definite outcome, because any answer to `find_job` shows that it is connected, and the
+//! job cache is checked before a return is considered lost.
 
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::{Event, Subscriber};
@@ -16,36 +15,36 @@ use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// After a minion said that it no longer runs the job, its return may still be on its way.
+/// After a minion answered that the job is not running, its return may still be on its way.
 const GRACE: Duration = Duration::from_secs(2);
-/// Longest sleep, so that Ctrl-C is heeded.
+/// Longest sleep, so that Ctrl-C takes effect.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a bus that went away (a master restarts) is looked for.
+/// How long to try to reconnect to a bus that is gone (a master restarting).
 const BUS_RETRY: Duration = Duration::from_secs(15);
 
-/// What became of a job on one minion.
+/// The outcome of a job on one minion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MinionOutcome {
     /// The return load: `return`, `retcode`, `out`, ...
     Returned(Map),
-    /// It was not done when the wait was broken off.
+    /// It was still running when the wait was cancelled.
     Running,
-    /// It answers nothing.
+    /// It does not answer.
     NotConnected,
-    /// It is connected and knows nothing of the job, and no return has come.
+    /// It is connected, does not know the job, and no return has arrived.
     Lost,
     /// It has no accepted key.
     NoKey,
 }
 
-/// Times of one wait.
+/// Timeouts of a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct GatherTimeouts {
-    /// Silence after which minions are asked (option `timeout`).
+    /// Silence after which minions are queried (option `timeout`).
     pub timeout: Duration,
-    /// Wait for the answers to that (option `gather_job_timeout`).
+    /// How long to wait for the answers (option `gather_job_timeout`).
     pub find_job: Duration,
-    /// Whether a silent minion is waited for as long as another one runs the job.
+    /// Whether to wait for a silent minion as long as another one runs the job.
     pub together: bool,
 }
 
@@ -54,11 +53,11 @@ pub type OnOutcome<'f> = &'f mut dyn FnMut(&str, MinionOutcome);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ReturnState {
-    /// Published at or last heard of at this time.
+    /// Published, or last heard of, at this time.
     Since(Instant),
-    /// Asked; the answer is due by then.
+    /// Queried; the answer is due by this time.
     Asked(Instant),
-    /// No answer came by its time.
+    /// No answer arrived in time.
     Silent,
     /// It answered that it does not run the job; final at this time.
     Idle(Instant),
@@ -72,7 +71,7 @@ struct Entry {
 
 /// Waits for any number of jobs at once.
 pub struct Gather<'a> {
-    /// The client that also publishes the questions.
+    /// The client that also publishes the queries.
     pub client: &'a mut LocalClient,
     events: &'a mut Subscriber,
     jobs: Option<&'a dyn JobStore>,
@@ -83,17 +82,17 @@ pub struct Gather<'a> {
     below: Option<LowerMasters>,
 }
 
-/// What is to be heard from lower masters (option `order_masters`): until `until` they may say whom
-/// they expect to return.
+/// State of lower masters (option `order_masters`): until `until` they may announce minions from which returns
+/// are expected.
 struct LowerMasters {
     jids: BTreeSet<String>,
-    /// Minions that were heard of, with those that have returned already.
+    /// Minions heard of, including those that have already returned.
     known: BTreeSet<(String, String)>,
     until: Instant,
 }
 
 impl<'a> Gather<'a> {
-    /// Waits for nothing yet. `jobs` is the master's job cache where this process can read it.
+    /// Waits for nothing yet. `jobs` is the master's job cache if this process can read it.
     pub fn new(
         client: &'a mut LocalClient,
         events: &'a mut Subscriber,
@@ -112,7 +111,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Adds a job's minions to those waited for.
+    /// Adds the minions of a job.
     pub fn add_job(&mut self, published: &Published) {
         let state = ReturnState::Since(Instant::now());
         let config = self.client.config().clone();
@@ -130,7 +129,7 @@ impl<'a> Gather<'a> {
             }
         }
         for id in &published.minions {
-            // A syndic is no minion; if one of the same name below it returns, it is heard then.
+            // A syndic is not a minion; if a minion of that name below it returns, it is added then.
             if self.is_syndic(id) {
                 if let Some(below) = &mut self.below {
                     below.known.remove(&(published.jid.clone(), id.clone()));
@@ -142,18 +141,18 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Whether this is the id of a lower master's syndic, as the master has noted it.
+    /// Whether this is the id of a lower master's syndic, as recorded by the master.
     fn is_syndic(&self, id: &str) -> bool {
         let config = self.client.config();
         config.order_masters && Stores::open(config).syndics.contains(id)
     }
 
-    /// Minions that are waited for.
+    /// Number of minions that are waited for.
     pub fn waiting(&self) -> usize {
         self.entries.len()
     }
 
-    /// Waits until every minion is accounted for, or `stop` says so.
+    /// Waits until all minions have an outcome, or `stop` returns true.
     pub fn run(&mut self, stop: &dyn Fn() -> bool, each: OnOutcome) -> Result<(), ClientError> {
         while (!self.entries.is_empty() || self.awaits_masters()) && !stop() {
             self.poll(POLL_INTERVAL, each)?;
@@ -162,13 +161,13 @@ impl<'a> Gather<'a> {
         Ok(())
     }
 
-    /// Whether lower masters may still tell of minions.
+    /// Whether lower masters may still announce minions.
     fn awaits_masters(&self) -> bool {
         let below = self.below.as_ref();
         below.is_some_and(|b| Instant::now() < b.until)
     }
 
-    /// Minions below of which a lower master tells (`syndic/<id>/salt/job/<jid>/new`).
+    /// Adds minions announced by a lower master (`syndic/<id>/salt/job/<jid>/new`).
     fn on_syndic_job(&mut self, event: &Event) {
         let Some(below) = &mut self.below else { return };
         let tag = event.tag.strip_suffix("/new").unwrap_or_default();
@@ -190,7 +189,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Ends the wait: whoever is left was not done.
+    /// Cancels the wait: the remaining minions count as running.
     pub fn cancel(&mut self, each: OnOutcome) {
         self.read_job_cache(each);
         for (id, _) in std::mem::take(&mut self.entries) {
@@ -198,12 +197,12 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Takes what has arrived within `limit` (at least one look) and does what is due.
+    /// Handles events that arrive within `limit` (at least those already there), then does what is due.
     pub fn poll(&mut self, limit: Duration, each: OnOutcome) -> Result<(), ClientError> {
         match self.events.next(Some(limit.min(POLL_INTERVAL))) {
             Ok(Some(event)) => {
                 self.on_event(&event, each);
-                // Take along what is there already before asking questions about it.
+                // Read what has arrived before querying about it.
                 while let Ok(Some(event)) = self.events.buffered() {
                     self.on_event(&event, each);
                 }
@@ -248,7 +247,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// A minion below may return before its master has told of it.
+    /// A minion below may return before its master has announced it.
     fn add_if_new(&mut self, jid: &str, id: &str) {
         let Some(below) = &mut self.below else { return };
         if below.jids.contains(jid) && below.known.insert((jid.to_owned(), id.to_owned())) {
@@ -260,7 +259,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// The bus trims large returns; the job cache has them whole.
+    /// The bus trims large returns; the job cache has them complete.
     fn untrimmed(&self, id: &str, load: Map) -> Map {
         if !load.get("return").is_some_and(|r| r.is_str(TRIMMED)) {
             return load;
@@ -273,7 +272,7 @@ impl<'a> Gather<'a> {
         stored().map_or(load, |r| r.load)
     }
 
-    /// Asks minions that have been silent for too long whether they run their job.
+    /// Queries minions that have been silent for too long whether they run their job.
     fn query_silent(&mut self, each: OnOutcome) -> Result<(), ClientError> {
         let now = Instant::now();
         let quiet = |since: Instant| {
@@ -286,7 +285,7 @@ impl<'a> Gather<'a> {
         self.read_job_cache(each);
         let mut by_job: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (id, entry) in &self.entries {
-            // One question for all of a job who are silent, those given up included.
+            // One query for all silent minions of a job, including those given up.
             if matches!(entry.state, ReturnState::Since(_) | ReturnState::Silent) {
                 by_job
                     .entry(entry.jid.clone())
@@ -319,7 +318,7 @@ impl<'a> Gather<'a> {
         Ok(())
     }
 
-    /// Gives final outcomes where time is over.
+    /// Reports final outcomes of minions whose time is over.
     fn report_expired(&mut self, each: OnOutcome) {
         let now = Instant::now();
         for entry in self.entries.values_mut() {
@@ -347,7 +346,7 @@ impl<'a> Gather<'a> {
         for (id, state) in done {
             self.entries.remove(&id);
             let lost = matches!(state, ReturnState::Idle(_));
-            // A syndic may have come only after the job was published.
+            // A syndic may have registered only after the job was published.
             if !lost && self.is_syndic(&id) {
                 continue;
             }
@@ -362,7 +361,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// The event bus went away: a master restarts. Its jobs go on, so does the wait.
+    /// The event bus is gone: a master is restarting. Its jobs go on, so keep waiting.
     fn reconnect(&mut self, each: OnOutcome) -> Result<(), ClientError> {
         let end = Instant::now() + BUS_RETRY;
         loop {
@@ -378,7 +377,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Takes returns from the job cache that the bus did not bring.
+    /// Reads returns from the job cache that did not arrive over the bus.
     fn read_job_cache(&mut self, each: OnOutcome) {
         let Some(jobs) = self.jobs else { return };
         let jids: BTreeSet<String> = self.entries.values().map(|e| e.jid.clone()).collect();

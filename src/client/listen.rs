@@ -1,17 +1,17 @@
-//! Listening to the bus of a master that may restart.
+//! Listens to the event bus of a master that may restart.
 
 use halite_ipc::{Event, Subscriber};
 use halite_sys::signals::StopFlag;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time between attempts to reach the bus.
+/// Pause between connection attempts.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest wait for an event, so that the end of the role is heeded.
+/// Longest wait for an event, so that a stop takes effect.
 const NAP: Duration = Duration::from_millis(250);
 
-/// Hands every event to `each` until the role is told to stop. `connected` is called whenever the
-/// bus has been reached; events from before that are missed.
+/// Passes every event to `each` until the role is stopped. `connected` is called after each connection to the
+/// bus; earlier events are missed.
 pub fn listen(
     path: PathBuf,
     stop: &StopFlag,

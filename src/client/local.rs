@@ -1,5 +1,5 @@
-//! LocalClient: publishes jobs as a local user
-//! (`salt/client/__init__.py LocalClient`; reference `salt-local.md` 3.1, 3.2).
+//! LocalClient: publishes jobs as a local user (`salt/client/__init__.py LocalClient`; reference
+//! `salt-local.md` 3.1, 3.2).
 
 use halite_config::MasterConfig;
 use halite_ipc::Subscriber;
@@ -10,50 +10,50 @@ use halite_wire::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
-/// A job to be published.
+/// A job to publish.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// Function, or a list of functions.
     pub fun: Value,
-    /// Arguments; for a list of functions a list of lists.
+    /// Arguments; for a list of functions, a list of lists.
     pub arg: Vec<Value>,
-    /// Target: text or a list of ids.
+    /// Target: a string or a list of ids.
     pub tgt: Value,
     /// `glob`, `list`, `grain`, ...
     pub tgt_type: String,
-    /// Comma separated returners.
+    /// Comma-separated returners.
     pub ret: String,
-    /// Jid to use; empty lets the master choose.
+    /// The jid; if empty, the master chooses.
     pub jid: String,
-    /// Everything else, in the order sent.
+    /// Everything else, in the order in which it is sent.
     pub kwargs: Map,
 }
 
-/// What the master made of a job.
+/// The master's answer to a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Published {
     /// The jid; empty if no minion matched.
     pub jid: String,
-    /// Ids expected to answer.
+    /// Ids expected to return.
     pub minions: Vec<String>,
     /// Listed ids without an accepted key.
     pub missing: Vec<String>,
-    /// The master's words if nothing matched.
+    /// The master's message if nothing matched.
     pub error: Option<String>,
 }
 
 /// Why a job could not be published.
 #[derive(Debug)]
 pub enum ClientError {
-    /// No master answers.
+    /// The master does not answer.
     NoMaster(String),
-    /// The key file of the user cannot be read.
+    /// The user's key file is not readable.
     NoKey(String),
     /// The master refused: name and message.
     Refused(String, String),
-    /// An answer that is none.
+    /// An invalid answer.
     Protocol(String),
-    /// The request has so many bytes, and the master takes fewer: so many.
+    /// Size of the request in bytes, and the master's limit.
     TooLarge(usize, u64),
 }
 
@@ -71,10 +71,10 @@ impl fmt::Display for ClientError {
                 "{why}; run this on the master's host as the master's user or as root"
             ),
             ClientError::Refused(_, message) => f.write_str(message),
-            ClientError::Protocol(why) => write!(f, "the master's answer makes no sense: {why}"),
-            ClientError::TooLarge(octets, most) => write!(
+            ClientError::Protocol(why) => write!(f, "the master's answer is invalid: {why}"),
+            ClientError::TooLarge(bytes, most) => write!(
                 f,
-                "the request has {octets} bytes, max_request_size allows {most}: have the minions fetch large contents from the file server (salt://), or raise max_request_size"
+                "the request has {bytes} bytes, max_request_size allows {most}: have the minions fetch large contents from the file server (salt://), or raise max_request_size"
             ),
         }
     }
@@ -82,18 +82,18 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// What proves who is asking, where it is not the key file of the account.
+/// Credentials to use instead of the account's key file.
 #[derive(Clone)]
 pub enum Credentials {
     /// A token of the master.
     Token(String),
-    /// A password that a system of external authentication knows.
+    /// A user and password for external authentication.
     Login {
         /// `pam`, `ldap`, `file`.
         system: String,
         /// The user.
         username: String,
-        /// His password.
+        /// The password.
         password: String,
     },
 }
@@ -126,7 +126,7 @@ impl Credentials {
     }
 }
 
-/// A client of the master that a configuration describes.
+/// A client of the master described by a configuration.
 pub struct LocalClient {
     config: MasterConfig,
     requester: Requester,
@@ -135,7 +135,7 @@ pub struct LocalClient {
 }
 
 impl LocalClient {
-    /// A client; nothing is connected yet.
+    /// A client that is not connected yet.
     pub fn new(config: MasterConfig) -> LocalClient {
         let context = Context::new();
         let host = match config.interface.as_str() {
@@ -158,35 +158,35 @@ impl LocalClient {
         }
     }
 
-    /// Proves who is asking by this from now on, instead of the key file.
+    /// Sets credentials to use instead of the key file.
     pub fn set_credentials(&mut self, credentials: Credentials) {
         self.credentials = Some(credentials);
     }
 
-    /// Publishes in the name of somebody else from now on. The master believes it of its own account alone, so whoever
-    /// calls this has looked at what that user may do.
+    /// Publishes in the name of another user from now on. The master accepts that only from its own account, so
+    /// the caller must have checked what that user may do.
     pub fn publish_as(&mut self, user: &str) {
         self.user = user.to_owned();
     }
 
-    /// Whether the key file of the account can be read.
+    /// Whether the account's key file is readable.
     pub fn can_read_key(&self) -> bool {
         self.read_key().is_ok()
     }
 
-    /// Has the master make a token.
+    /// Requests a token from the master.
     pub fn make_token(&mut self, login: &Credentials) -> Result<String, ClientError> {
         let mut load = halite_wire::map! {"cmd" => "mk_token"};
         login.add_to(&mut load);
         let answer = self.request(load)?;
         let token = answer.as_map().and_then(|map| map.str("token"));
         token.map(str::to_owned).ok_or_else(|| {
-            let why = "Authentication failed: the master made no token";
+            let why = "Authentication failed: the master created no token";
             ClientError::Refused("EauthAuthenticationError".into(), why.into())
         })
     }
 
-    /// Asks for a runner or a wheel function (`cmd` of the load) and gives the answer.
+    /// Calls a runner or wheel function (`cmd` in the load) and returns the answer.
     pub fn call_master(&mut self, mut load: Map) -> Result<Value, ClientError> {
         match &self.credentials {
             Some(credentials) => credentials.add_to(&mut load),
@@ -211,12 +211,12 @@ impl LocalClient {
         &self.config
     }
 
-    /// The name under which jobs are published.
+    /// The user name under which jobs are published.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// Listens on the master's event bus. Do so before publishing: nothing is replayed.
+    /// Listens to the master's event bus. Do so before publishing: events are not replayed.
     pub fn listen(&self) -> Result<Subscriber, ClientError> {
         let path = self.config.event_pub();
         Subscriber::connect(&path)
@@ -258,7 +258,7 @@ impl LocalClient {
     fn send(&mut self, load: Map) -> Result<Vec<u8>, ClientError> {
         let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
         let body = msgpack::encode_map(&envelope, Profile::Wire);
-        // The master would end the connection without a word.
+        // The master would close the connection without an answer.
         if body.len() as u64 > self.config.max_request_size {
             return Err(ClientError::TooLarge(
                 body.len(),
@@ -277,7 +277,7 @@ impl LocalClient {
             })
     }
 
-    /// Returners of a job, `ext_job_cache` among them (`salt/client/__init__.py _prep_pub`).
+    /// Returners of a job, including `ext_job_cache` (`salt/client/__init__.py _prep_pub`).
     fn returners(&self, asked: &str) -> String {
         match (asked, self.config.ext_job_cache.as_str()) {
             (asked, "") => asked.to_owned(),
@@ -286,7 +286,7 @@ impl LocalClient {
         }
     }
 
-    /// The text of the user's key file.
+    /// The content of the user's key file.
     fn read_key(&self) -> Result<String, ClientError> {
         let account = user_name();
         let names =
@@ -308,7 +308,7 @@ impl LocalClient {
     }
 }
 
-/// `root`, `sudo_<name>` for root behind sudo, or the account's name.
+/// `root`, `sudo_<name>` for root via sudo, or the account's name.
 pub fn calling_user() -> String {
     let account = user_name();
     match std::env::var("SUDO_USER") {
@@ -319,14 +319,14 @@ pub fn calling_user() -> String {
     }
 }
 
-/// Reads the master's answer to `publish` (reference 7.2).
+/// Parses the master's answer to `publish` (reference 7.2).
 pub(crate) fn parse_published(answer: &[u8]) -> Result<Published, ClientError> {
     let protocol = |why: &str| ClientError::Protocol(why.to_owned());
     let value = msgpack::decode(answer).map_err(|e| ClientError::Protocol(e.to_string()))?;
     let map = match value {
         Value::Map(map) => map,
         Value::Str(text) => return Err(ClientError::Protocol(text)),
-        _ => return Err(protocol("it is no map")),
+        _ => return Err(protocol("it is not a map")),
     };
     match map.get("error") {
         Some(Value::Map(error)) => {

@@ -1,4 +1,4 @@
-//! SLS files that run on the master: its grains, its pillar, its files.
+//! SLS files that run on the master, with its grains, pillar and files.
 
 use halite_config::MasterConfig;
 use halite_modules::grains;
@@ -7,14 +7,14 @@ use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use std::time::Duration;
 
-/// The renderer of orchestration and reactions.
+/// The renderer of orchestrations and reactions.
 pub use halite_render::MasterSls;
 
-/// A renderer for the master's own id. `given` is pillar data of the caller, laid over the pillar
-/// that the master's id has.
+/// A renderer for the master's own id. `given` is the caller's pillar data, merged over the pillar of the
+/// master's id.
 ///
 /// # Errors
-/// The master's id is none, or its pillar cannot be made.
+/// The master's id is invalid, or its pillar cannot be compiled.
 pub fn of_master(
     config: &MasterConfig,
     given: Map,
@@ -29,7 +29,7 @@ pub fn of_master(
         .map_err(|e| e.to_string())?;
     if let Some(errors) = pillar.get("_errors") {
         return Err(format!(
-            "the pillar of the master itself is wrong: {}",
+            "the master's own pillar has errors: {}",
             errors.str_list().join("; ")
         ));
     }
@@ -39,7 +39,7 @@ pub fn of_master(
 /// A renderer without a pillar.
 ///
 /// # Errors
-/// The master's id is none.
+/// The master's id is invalid.
 pub fn without_pillar(config: &MasterConfig) -> Result<MasterSls, String> {
     let (id, own) = master_identity(config)?;
     Ok(MasterSls::new(config, id, own, Map::new()))

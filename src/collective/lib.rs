@@ -1,4 +1,5 @@
-//! MCollective and Choria: the gateway that makes a collective's servers minions and minions its nodes, and the federation broker.
+//! MCollective and Choria: the gateway, which makes a collective's servers minions and minions its nodes, and the
+//! federation broker.
 
 pub mod broker;
 pub mod federation;

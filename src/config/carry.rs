@@ -1,4 +1,4 @@
-//! Configuration files of a Salt master as halite's own: the same lines, with remarks.
+//! Turns the configuration files of a Salt master or minion into halite's: the same lines, with remarks.
 
 use super::finish::standing;
 use super::inspect::read_with_places;
@@ -6,37 +6,37 @@ use super::{ConfigError, OptionInfo, Role, Standing, default_text};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What every remark begins with.
+/// Prefix of every remark.
 const MARK: &str = "# halite-migrate:";
 
-/// A file that was worked over.
+/// A converted file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct MigratedFile {
     /// The text of the new file.
     pub text: String,
-    /// How many remarks it has.
+    /// Number of remarks in it.
     pub remarks: usize,
-    /// How many options it sets.
+    /// Number of options it sets.
     pub options: usize,
 }
 
-/// The text of `path` for a directory of halite's. Options for which halite has a place of its own (keys, caches, sockets,
-/// logs) become comments, so that the two masters have nothing in common; others get a remark where halite does not act on
-/// them. Everything else stays as it is.
+/// Converts the file at `path` for halite. Options whose default is another path in halite (keys, caches, sockets,
+/// logs) are commented out, so that the two installations share nothing; options that halite does not act on get a
+/// remark. Everything else is copied unchanged.
 ///
 /// # Errors
-/// The file cannot be read or is no YAML.
-pub fn carry(path: &Path, role: Role) -> Result<Carried, ConfigError> {
+/// The file cannot be read or is not YAML.
+pub fn migrate_file(path: &Path, role: Role) -> Result<MigratedFile, ConfigError> {
     let (text, value, spots) = read_with_places(path)?;
-    // Line -> what to say there, and whether the option becomes a comment.
+    // Line -> the remark for it, and whether the option is commented out.
     let mut marks: BTreeMap<usize, Option<(String, bool)>> = BTreeMap::new();
-    for spot in spots.iter().filter(|s| s.way.len() == 1) {
-        let value = value.as_map().and_then(|map| map.get(&spot.way[0]));
-        let remark = value.and_then(|value| remark(&spot.way[0], value, role));
+    for spot in spots.iter().filter(|s| s.path.len() == 1) {
+        let value = value.as_map().and_then(|map| map.get(&spot.path[0]));
+        let remark = value.and_then(|value| remark(&spot.path[0], value, role));
         marks.insert(spot.line, remark);
     }
     let mut out = format!(
-        "{MARK} copied from {}; what halite takes otherwise is marked like this line\n",
+        "{MARK} copied from {}; lines that halite treats differently are marked like this one\n",
         path.display()
     );
     let (mut remarks, mut off) = (0, false);
@@ -54,7 +54,7 @@ pub fn carry(path: &Path, role: Role) -> Result<Carried, ConfigError> {
         out.push_str(line);
         out.push('\n');
     }
-    Ok(Carried {
+    Ok(MigratedFile {
         text: out,
         remarks,
         options: marks.len(),
@@ -88,7 +88,7 @@ mod tests {
         let text = "# mine\nuser: root\npki_dir: /etc/salt/pki/master\n\n# x\nfile_roots:\n  base:\n    - /srv/salt\n\
                     log_file:\n  /var/log/salt/master\nengines: []\nworker_thread: 2\n";
         std::fs::write(&path, text).unwrap();
-        let carried = carry(&path, Role::Master).unwrap();
+        let carried = migrate_file(&path, Role::Master).unwrap();
         assert_eq!((carried.remarks, carried.options), (4, 6));
         let lines: Vec<&str> = carried.text.lines().skip(1).collect();
         let expected = [
@@ -111,6 +111,6 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         std::fs::write(&path, &carried.text).unwrap();
-        assert_eq!(carry(&path, Role::Master).unwrap().options, 4);
+        assert_eq!(migrate_file(&path, Role::Master).unwrap().options, 4);
     }
 }

@@ -1,4 +1,4 @@
-//! What follows from several options of the master, or from the series it speaks.
+//! Values derived from several options of the master, or from the `salt_series` it serves.
 
 use super::kinds::SaltSeries;
 use super::{MasterConfig, finish};
@@ -14,7 +14,7 @@ impl MasterConfig {
         }
     }
 
-    /// Whether frames of the event bus have a length before them.
+    /// Whether frames on the event bus have a length prefix.
     pub fn bus_prefixed(&self) -> bool {
         finish::prefixed(self.event_bus_framing, self.salt_series)
     }

@@ -1,4 +1,4 @@
-//! The sample file and the table of options, both made from the one definition.
+//! The sample file and the table of options, both made from the same definition.
 
 use super::{
     FEDERATION_OPTIONS, Flavour, MASTER_OPTIONS, MINION_OPTIONS, OptionGroup, OptionInfo,
@@ -18,7 +18,7 @@ pub(super) fn table(role: Role) -> &'static [OptionInfo] {
     }
 }
 
-/// The default of an option as its file has it with default paths; nothing if it is empty.
+/// The default of an option as its file would have it with default paths; empty if the default is empty.
 pub fn default_text(option: &OptionInfo) -> String {
     match option.default {
         "null" => String::new(),
@@ -26,7 +26,7 @@ pub fn default_text(option: &OptionInfo) -> String {
     }
 }
 
-/// The options of a file by group, in the order of the sample file; groups without any are left out.
+/// The options of a role by group, in the order of the sample file; empty groups are left out.
 pub fn option_groups(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'static OptionInfo>)> {
     OptionGroup::ALL.into_iter().filter_map(move |group| {
         let options = table(role).iter().filter(|o| o.group == group);
@@ -35,7 +35,7 @@ pub fn option_groups(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'sta
     })
 }
 
-/// A configuration file with every option as a comment, at its default.
+/// A configuration file with every option commented out, at its default.
 pub fn sample_config(role: Role) -> String {
     let name = role.name();
     let mut out = format!(
@@ -60,7 +60,7 @@ pub fn sample_config(role: Role) -> String {
     out
 }
 
-/// A Markdown table of every option, one per group.
+/// A Markdown table of options for each group.
 pub fn options_markdown(role: Role) -> String {
     let name = role.name();
     let mut out = format!(

@@ -1,31 +1,31 @@
-//! What can be wrong with a configuration.
+//! Errors in a configuration.
 
 use halite_wire::yaml::YamlError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a configuration cannot be used. The text names the file and the remedy.
+/// Why a configuration cannot be used. The message names the file and the remedy.
 #[derive(Debug)]
 pub enum ConfigError {
     /// A file exists but cannot be read.
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error from the system.
         error: std::io::Error,
     },
     /// A file is not YAML.
     Yaml {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// Position and cause.
         error: YamlError,
     },
-    /// A file is YAML but holds something else than options.
+    /// A file is YAML but not a map of options.
     NotAMap {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Its content, shortened.
         found: String,
     },
     /// Files include one another too deeply.
@@ -33,22 +33,22 @@ pub enum ConfigError {
         /// The file at which reading stopped.
         path: PathBuf,
     },
-    /// An option has a value that does not fit.
+    /// An option has a value that is not allowed.
     BadValue {
-        /// The file that sets it; empty for a value that came from elsewhere.
+        /// The file that sets it; empty for a value that comes from elsewhere.
         path: PathBuf,
         /// Name of the option.
         option: String,
         /// The value, as YAML.
         found: String,
-        /// What is expected instead.
+        /// The values that are allowed.
         expected: String,
     },
-    /// The socket directory leaves no room for the names of the sockets.
+    /// The path of the socket directory is too long for the socket names.
     SocketPath {
-        /// The longest path that would be needed.
+        /// The longest socket path needed.
         path: PathBuf,
-        /// Bytes that a socket path may have.
+        /// Bytes allowed in a socket path.
         limit: usize,
     },
 }

@@ -15,89 +15,89 @@ options! {
     FEDERATION_OPTIONS;
 
     Network {
-        /// Name of the federation that this broker serves, as clients list it in `choria.federation.collectives`. All brokers with
-        /// this name share the work. There is no default.
+        /// Name of the federation that this broker serves, as clients list it in `choria.federation.collectives`. All
+        /// brokers with this name share the work. There is no default.
         cluster: String = "''";
-        /// Name of this broker among them, in statistics and recorded routes. Empty: the name of the host and the process id.
+        /// Name of this broker in statistics and recorded routes. Empty: the host name and the process id.
         instance: String = "''";
-        /// Names of subjects: `deployed` (choria.federation.NAME.federation and .collective, what programs since March
-        /// 2017 use) or `seed` (federation.network.NAME on both sides, as first described).
+        /// Subject names: `deployed` (choria.federation.NAME.federation and .collective, used by programs since March
+        /// 2017) or `seed` (federation.network.NAME on both sides, as first described).
         naming: String = "deployed";
-        /// NATS servers where the clients are, `host:port` each; tried in turn. There is no default.
+        /// NATS servers on the client side, `host:port` each; tried in turn. There is no default.
         federation_servers: Vec<String> = "[]";
-        /// User at these servers. Empty: none.
+        /// User name for these servers. Empty: none.
         federation_user: Option<String> = "null";
-        /// Password at these servers.
+        /// Password for these servers.
         federation_password: Option<String> = "null";
-        /// NATS servers where the nodes are, `host:port` each; tried in turn. There is no default.
+        /// NATS servers on the node side, `host:port` each; tried in turn. There is no default.
         collective_servers: Vec<String> = "[]";
-        /// User at these servers. Empty: none.
+        /// User name for these servers. Empty: none.
         collective_user: Option<String> = "null";
-        /// Password at these servers.
+        /// Password for these servers.
         collective_password: Option<String> = "null";
-        /// Record the way of every message in `seen-by`, not only of those that ask for it.
+        /// Record the route of every message in `seen-by`, not only of messages that ask for it.
         record_route: bool = "false";
-        /// Seconds that a message may wait for a server that is away; then it is dropped.
+        /// Seconds to keep a message for a server that is unreachable; then it is dropped.
         keep: u64 = "30";
-        /// Seconds that messages on their way may take at the end of the program.
+        /// Seconds allowed at shutdown for messages in flight.
         drain_timeout: u64 = "5";
-        /// Seconds between statistics on choria.federation.NAME.stats, on both sides; 0 is none.
+        /// Seconds between statistics on choria.federation.NAME.stats, on both sides; 0 turns them off.
         stats_interval: u64 = "10";
-        /// Port on 127.0.0.1 that answers GET /stats; 0 is none.
+        /// Port on 127.0.0.1 that answers GET /stats; 0 turns it off.
         stats_port: u16 = "0";
         /// Account that the process runs as; it must be able to read the keys below. Empty: the account that starts it.
         user: String = "''";
-        /// Directory put in front of the paths of `pidfile` and `log_file`.
+        /// Directory prepended to the paths in `pidfile` and `log_file`.
         root_dir: PathBuf = "/";
-        /// File with the process id. Empty: none.
+        /// PID file. Empty: none.
         pidfile: PathBuf = "''";
     }
 
     Security {
-        /// Speak TLS with the servers of the clients.
+        /// Use TLS to the servers on the client side.
         federation_tls: bool = "false";
-        /// File with the CA of these servers. Empty: the system's.
+        /// CA file for these servers. Empty: the system's CAs.
         federation_tls_ca: PathBuf = "''";
-        /// File with this broker's certificate there. Empty: none.
+        /// File with this broker's certificate for these servers. Empty: none.
         federation_tls_cert: PathBuf = "''";
-        /// File with its key.
+        /// Key file of that certificate.
         federation_tls_key: PathBuf = "''";
-        /// Speak TLS with the servers of the nodes.
+        /// Use TLS to the servers on the node side.
         collective_tls: bool = "false";
-        /// File with the CA of these servers. Empty: the system's.
+        /// CA file for these servers. Empty: the system's CAs.
         collective_tls_ca: PathBuf = "''";
-        /// File with this broker's certificate there. Empty: none.
+        /// File with this broker's certificate for these servers. Empty: none.
         collective_tls_cert: PathBuf = "''";
-        /// File with its key.
+        /// Key file of that certificate.
         collective_tls_key: PathBuf = "''";
     }
 
     Output {
-        /// Level of messages on the console: quiet, critical, error, warning, info, profile, debug, trace, garbage or all.
+        /// Log level on the console: quiet, critical, error, warning, info, profile, debug, trace, garbage or all.
         log_level: String = "warning";
-        /// Level of messages in the log file. Empty: `log_level`.
+        /// Log level in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
         /// Log file. Empty: none.
         log_file: String = "/var/log/{product}/federation-broker";
-        /// Form of messages on the console.
+        /// Format of log messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
-        /// Form of messages in the log file.
+        /// Format of log messages in the log file.
         log_fmt_logfile: String = "'%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s'";
-        /// Form of the time on the console.
+        /// Time format on the console.
         log_datefmt: String = "'%H:%M:%S'";
-        /// Form of the time in the log file.
+        /// Time format in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
-        /// Form of lines on the console and, unless `log_format_logfile` says otherwise, in the log file: `salt` (as
-        /// `log_fmt_console` and `log_fmt_logfile` have it) or `json` (an object on each line, with fields). Commands at a
-        /// terminal write `salt`.
+        /// Format of log lines on the console and, unless `log_format_logfile` is set, in the log file: `salt` (see
+        /// `log_fmt_console` and `log_fmt_logfile`) or `json` (one object per line). Commands at a terminal always use
+        /// `salt`.
         log_format: LogFormat = "salt";
-        /// Form of lines in the log file: `salt` or `json`. Empty: `log_format`.
+        /// Format of lines in the log file: `salt` or `json`. Empty: `log_format`.
         log_format_logfile: Option<LogFormat> = "null";
-        /// Where the console is systemd's journal, hand messages to it with their fields instead of as lines.
+        /// If the console is systemd's journal, log to it with structured fields instead of text lines.
         log_journald: bool = "true";
-        /// Levels of parts of the program by the beginning of their name, as `halite.master: error`; `salt` at the beginning of a
-        /// name means `halite`. They hold back messages that the other levels let through. Of libraries, whose names
-        /// are others, only warnings and errors are shown unless they are named here.
+        /// Log levels by prefix of the logger's name, such as `halite.master: error`; a leading `salt` means `halite`.
+        /// They can only hide messages that the other levels let through. Libraries log only warnings and errors unless
+        /// they are named here.
         log_granular_levels: Map = "{}";
     }
 }
@@ -111,13 +111,13 @@ impl FederationConfig {
         Self::from_source(super::file::read(dir, Role::FederationBroker, flavour)?)
     }
 
-    /// The configuration that a file of these options in `dir` would give; no file is read.
+    /// The configuration that a file with these options in `dir` would give; no file is read.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn from_map(options: Map, dir: &Path) -> Result<Self, ConfigError> {
         let role = Role::FederationBroker;
-        Self::from_source(super::source::Source::of(
+        Self::from_source(super::source::Source::from_values(
             options,
             dir,
             role,
@@ -129,8 +129,8 @@ impl FederationConfig {
         finish::log_dir(&mut source, "federation-broker")?;
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
-        let leftovers = finish::leftovers(&c.extra, Role::FederationBroker, &origin);
-        c.warnings.extend(leftovers);
+        let unused = finish::unused_option_warnings(&c.extra, Role::FederationBroker, &origin);
+        c.warnings.extend(unused);
         let checks = finish::Checks::new(&origin);
         checks.one_of("naming", &c.naming, &["deployed", "seed"])?;
         for (name, text) in [("cluster", &c.cluster), ("instance", &c.instance)] {
@@ -166,7 +166,7 @@ impl FederationConfig {
         Ok(c)
     }
 
-    /// What must be set and is not, in one sentence.
+    /// Which required option is missing, and what to set it to; `None` if all are set.
     pub fn incomplete(&self) -> Option<String> {
         let (option, what) = if self.cluster.is_empty() {
             ("cluster", "the name of the federation")
@@ -184,7 +184,7 @@ impl FederationConfig {
         Some(format!("{file}: set the option '{option}': {what}"))
     }
 
-    /// Every option in effect, what is no option here included.
+    /// Every option in effect, including unknown ones.
     pub fn as_map(&self) -> Map {
         let mut map = self.typed_map();
         map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
@@ -193,7 +193,7 @@ impl FederationConfig {
     }
 }
 
-/// A name of a host as part of a name of an instance.
+/// A host name made fit for an instance name.
 fn plain(text: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.chars().filter(|c| good(*c)).collect()

@@ -1,4 +1,4 @@
-//! Reading the file, its includes and the drop-in directory.
+//! Reads the configuration file, its includes and the drop-in directory.
 
 use super::glob::glob;
 use super::source::{Source, describe};
@@ -8,13 +8,13 @@ use halite_wire::{Map, Value, yaml};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Files that may include one another in a row.
+/// Maximum depth of includes.
 pub(super) const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// Reads `dir/<role>` with everything it includes. In this order, later ones winning: the file, the files of
+/// Reads `dir/<role>` and everything it includes. Order, later ones win: the file itself, the files of
 /// `default_include`, those of `include` (`salt/config/__init__.py master_config`).
 pub(super) fn read(dir: &Path, role: Role, flavour: Flavour) -> Result<Source, ConfigError> {
-    let mut source = Source::of(Map::new(), dir, role, flavour)?;
+    let mut source = Source::from_values(Map::new(), dir, role, flavour)?;
     let conf_file = source.conf_file.clone();
     match read_file(&conf_file)? {
         Some(values) => {
@@ -37,7 +37,7 @@ pub(super) fn read(dir: &Path, role: Role, flavour: Flavour) -> Result<Source, C
     ] {
         let patterns = include_patterns(&source, option, &patterns)?;
         let found = include(&mut source, &patterns, &conf_file, loud, 0)?;
-        // At this level a whole option replaces the earlier one, maps included.
+        // At the top level, an option replaces the earlier one completely, even if both are maps.
         for (key, value) in found.0 {
             set(&mut source.values, key, value);
         }
@@ -59,7 +59,7 @@ fn include_patterns(
     }
 }
 
-/// Reads the files of the patterns and merges them: maps recursively, lists added up
+/// Reads the files that match the patterns and merges them: maps recursively, lists by appending
 /// (`salt/config/__init__.py include_config`).
 fn include(
     source: &mut Source,
@@ -134,7 +134,7 @@ fn read_file(path: &Path) -> Result<Option<Map>, ConfigError> {
         let found = describe(&parsed);
         return Err(ConfigError::NotAMap { path, found });
     };
-    // An id may be written as a number.
+    // YAML may have read the id as a number.
     if let Some(id) = map.get_mut("id")
         && let Some(text) = value::text(id)
     {

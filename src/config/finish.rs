@@ -1,4 +1,4 @@
-//! Steps between the merged files and the typed configuration that master and minion share.
+//! Steps between the merged files and the typed configuration, shared by master and minion.
 
 use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
@@ -30,8 +30,8 @@ pub(super) fn log_dir(source: &mut Source, file: &str) -> Result<(), ConfigError
     Ok(())
 }
 
-/// Options that weaken the authentication count only when they are exactly `true`.
-pub(super) fn exactly_true(source: &mut Source, options: &[&str]) {
+/// Options that weaken authentication take effect only if they are exactly `true`.
+pub(super) fn require_literal_true(source: &mut Source, options: &[&str]) {
     for option in options {
         let Some(value) = source.values.get(option) else {
             continue;
@@ -43,7 +43,7 @@ pub(super) fn exactly_true(source: &mut Source, options: &[&str]) {
     }
 }
 
-/// `file_roots` or `pillar_roots` that are no map give way to one directory, as with Salt
+/// A `file_roots` or `pillar_roots` that is not a map is replaced by one directory, as in Salt
 /// (`salt/config/__init__.py _validate_file_roots`).
 pub(super) fn roots(source: &mut Source, option: &str, dir: &str) {
     let value = source.values.get(option);
@@ -71,7 +71,7 @@ pub(super) fn root(dir: &Path) -> PathBuf {
     super::paths::normal(&dir)
 }
 
-/// Where a generated id is kept.
+/// Where a generated id is stored.
 pub(super) fn id_cache(conf_file: &Path, flavour: Flavour, root: &Path) -> PathBuf {
     match flavour {
         Flavour::Halite => conf_file.with_file_name("minion_id"),
@@ -79,7 +79,7 @@ pub(super) fn id_cache(conf_file: &Path, flavour: Flavour, root: &Path) -> PathB
     }
 }
 
-/// Framing of the event bus. Only 3006 since 3006.26 prefixes both directions.
+/// Whether event bus frames have a length prefix. Only 3006 since 3006.26 prefixes both directions.
 pub(super) fn prefixed(framing: BusFraming, series: SaltSeries) -> bool {
     match framing {
         BusFraming::Bare => false,
@@ -88,7 +88,7 @@ pub(super) fn prefixed(framing: BusFraming, series: SaltSeries) -> bool {
     }
 }
 
-/// Unknown levels mean `warning`, as with Salt.
+/// Replaces unknown levels with `warning`, as Salt does.
 pub(super) fn levels(console: &mut String, file: &mut Option<String>, warnings: &mut Vec<String>) {
     for level in [Some(console), file.as_mut()].into_iter().flatten() {
         let lower = level.to_lowercase();
@@ -106,7 +106,7 @@ fn unknown_level(word: &str) -> String {
     format!("the log level '{word}' is unknown, so warning applies; write one of {words}")
 }
 
-/// Levels by name in small letters; unknown ones mean `warning`, as with Salt.
+/// Lowercases the level names; unknown ones become `warning`, as in Salt.
 pub(super) fn granular_levels(levels: &mut Map, warnings: &mut Vec<String>) {
     for (name, level) in &mut levels.0 {
         let word = super::value::text(level).unwrap_or_default().to_lowercase();
@@ -120,15 +120,19 @@ pub(super) fn granular_levels(levels: &mut Map, warnings: &mut Vec<String>) {
     }
 }
 
-/// Options of Salt's that are left out on purpose when they are false, and why.
+/// Options of Salt that halite always treats as on, and why setting them to false is refused.
 const NEVER_OFF: [(&str, &str); 1] = [(
     "multiprocessing",
     "is not followed: each job is a process of its own, never a thread, so that one that crashes, hangs or is \
      ended takes nothing else along",
 )];
 
-/// One warning per option that has no effect here; settings of returners have one.
-pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBuf>) -> Vec<String> {
+/// One warning per option that has no effect here. Settings of returners have one and get no warning.
+pub(super) fn unused_option_warnings(
+    extra: &Map,
+    role: Role,
+    origin: &HashMap<String, PathBuf>,
+) -> Vec<String> {
     let mut out = Vec::new();
     for (key, value) in extra.iter() {
         let Value::Str(name) = key else {
@@ -154,23 +158,23 @@ pub(super) fn leftovers(extra: &Map, role: Role, origin: &HashMap<String, PathBu
     out
 }
 
-/// What becomes of an option that a file gives.
+/// How halite treats an option found in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is an option here as well, or a setting of a returner that is here.
+    /// Supported here, or a setting of a returner supported here.
     Followed,
-    /// It is left out on purpose, for this reason.
+    /// Refused on purpose, for this reason.
     Refused(&'static str),
-    /// Salt has it; here it has no effect.
+    /// An option of Salt that has no effect here.
     Ignored,
-    /// Neither has it; the option that may be meant.
+    /// Unknown to Salt and to halite; holds the option that was probably meant.
     Unknown(Option<&'static str>),
 }
 
-/// Options that are worked into others before the table is looked at.
-const WORKED_IN: [&str; 1] = ["log_dir"];
+/// Options that are folded into others before the table is read.
+const MERGED_OPTIONS: [&str; 1] = ["log_dir"];
 
-/// What becomes of the option `name` with this value in the file of `role`.
+/// How halite treats the option `name` with this value in the file of `role`.
 pub(super) fn standing(name: &str, value: &Value, role: Role) -> Standing {
     let table = super::doc::table(role);
     let never = NEVER_OFF
@@ -183,26 +187,26 @@ pub(super) fn standing(name: &str, value: &Value, role: Role) -> Standing {
             Standing::Refused(why)
         };
     }
-    let known = table.iter().any(|o| o.name == name) || WORKED_IN.contains(&name);
+    let known = table.iter().any(|o| o.name == name) || MERGED_OPTIONS.contains(&name);
     if known || super::returners::is_setting(name, role) {
         return Standing::Followed;
     }
-    if is_salts(name) {
+    if is_salt_option(name) {
         Standing::Ignored
     } else {
         Standing::Unknown(nearest(name, table))
     }
 }
 
-/// Whether Salt knows an option of this name.
-fn is_salts(name: &str) -> bool {
+/// Whether Salt has an option of this name.
+fn is_salt_option(name: &str) -> bool {
     SALT_OPTIONS.lines().any(|known| known == name)
 }
 
-/// Letters in which the name of an option may differ from the one that was meant.
-const SLIPS: usize = 2;
+/// Maximum edit distance at which a similar option is suggested.
+const MAX_TYPOS: usize = 2;
 
-/// The option whose name differs in at most [`SLIPS`] letters.
+/// The option within an edit distance of [`MAX_TYPOS`].
 fn nearest(name: &str, table: &[OptionInfo]) -> Option<&'static str> {
     if name.len() <= 3 {
         return None;
@@ -210,13 +214,13 @@ fn nearest(name: &str, table: &[OptionInfo]) -> Option<&'static str> {
     let letters = name.chars().count();
     let similar = table
         .iter()
-        .filter(|o| o.name.chars().count().abs_diff(letters) <= SLIPS);
+        .filter(|o| o.name.chars().count().abs_diff(letters) <= MAX_TYPOS);
     let scored = similar.map(|o| (distance(name, o.name), o.name));
     let (score, best) = scored.min()?;
-    (score <= SLIPS).then_some(best)
+    (score <= MAX_TYPOS).then_some(best)
 }
 
-/// Letters to insert, drop or replace (Levenshtein).
+/// Edit distance (Levenshtein): insertions, deletions, substitutions.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -232,7 +236,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Checks of values that have the right type.
+/// Checks on values that already have the right type.
 pub(super) struct Checks<'a> {
     origin: &'a HashMap<String, PathBuf>,
 }
@@ -271,7 +275,7 @@ impl<'a> Checks<'a> {
         self.one_of(option, found, &["PKCS1v15-SHA1", "PKCS1v15-SHA224"])
     }
 
-    /// Small letters, and one of Python's `hashlib` that Salt uses.
+    /// Lowercases the value; it must be a digest of Python's `hashlib` that Salt uses.
     pub(super) fn hash_type(&self, found: &mut String) -> Result<(), ConfigError> {
         *found = found.to_lowercase();
         self.one_of(
@@ -281,7 +285,7 @@ impl<'a> Checks<'a> {
         )
     }
 
-    /// A name or an address with a port, or nothing. Whether the name has an address shows when it is needed.
+    /// A host name or address with a port, or empty. The name is not resolved here.
     pub(super) fn address(&self, option: &str, found: &str) -> Result<(), ConfigError> {
         let parts = found.rsplit_once(':');
         if found.is_empty()
@@ -312,7 +316,7 @@ mod tests {
     fn all_of_salts_options_are_found_and_no_others() {
         let mut names = SALT_OPTIONS.lines();
         assert!(SALT_OPTIONS.lines().is_sorted() && names.clone().count() > 300);
-        assert!(names.all(is_salts));
+        assert!(names.all(is_salt_option));
         for other in [
             "",
             "a",
@@ -321,7 +325,7 @@ mod tests {
             "acceptance_wait_timee",
             "\n",
         ] {
-            assert!(!is_salts(other), "{other:?}");
+            assert!(!is_salt_option(other), "{other:?}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! Path patterns as Python's `glob.glob` expands them: `*`, `?` and `[...]` within one component, hidden names
-//! only where the pattern says so.
+//! Expands path patterns like Python's `glob.glob`: `*`, `?` and `[...]` within one component; hidden names match only
+//! if the pattern has the dot.
 
 use halite_wire::fnmatch::Glob;
 use std::fs;
@@ -25,7 +25,7 @@ pub fn glob(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A directory of `file_roots`: itself, or what its pattern matches.
+/// A directory of `file_roots`: the directory itself, or the matches of its pattern.
 pub fn expand_dir(dir: &str) -> Vec<String> {
     if !has_magic(dir) {
         return vec![dir.to_owned()];
@@ -37,7 +37,7 @@ pub fn expand_dir(dir: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether the text is a pattern.
+/// Whether the text is a glob pattern.
 pub fn has_magic(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }

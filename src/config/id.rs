@@ -1,10 +1,10 @@
-//! The id of a host that was given none.
+//! The id of a host that has none configured.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The id in the file where the first start wrote it down (`salt/config/__init__.py get_id`).
+/// The id stored in the file by the first start (`salt/config/__init__.py get_id`).
 pub(super) fn cached(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().next()?;
@@ -12,7 +12,7 @@ pub(super) fn cached(file: &Path) -> Option<String> {
     (!id.is_empty() && id != "localhost").then(|| id.to_owned())
 }
 
-/// Writes the id down for later starts.
+/// Stores the id for later starts.
 pub(super) fn cache(file: &Path, id: &str) -> io::Result<()> {
     if let Some(dir) = file.parent() {
         fs::create_dir_all(dir)?;
@@ -20,8 +20,8 @@ pub(super) fn cache(file: &Path, id: &str) -> io::Result<()> {
     fs::write(file, id)
 }
 
-/// Full host name, else host name, else a name of `/etc/hostname` or `/etc/hosts`, else `localhost`; names of the
-/// loopback do not count (`salt/utils/network.py _generate_minion_id`, without its search for addresses).
+/// The full host name, else the host name, else a name from `/etc/hostname` or `/etc/hosts`, else `localhost`; loopback
+/// names are skipped (`salt/utils/network.py _generate_minion_id`, without its search for addresses).
 pub(super) fn generate() -> String {
     let host = nix::unistd::gethostname().ok();
     let host = host.and_then(|h| h.into_string().ok()).unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn generate() -> String {
     choose(&host, own.trim(), &hosts)
 }
 
-/// What [`generate`] chooses from the host name and the text of the two files.
+/// [`generate`] for a given host name and the text of the two files.
 fn choose(host: &str, own: &str, hosts: &str) -> String {
     let lines: Vec<Vec<&str>> = hosts
         .lines()

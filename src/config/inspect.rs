@@ -1,12 +1,12 @@
-//! The files of a configuration option by option, with their lines: for those who look at one rather than run it.
+//! The options of configuration files with their line numbers, for tools that check a configuration without running it.
 
 use super::finish::{Standing, standing};
 use super::{ConfigError, Flavour, Role};
 use halite_wire::Value;
-use halite_wire::yaml::{self, Spot};
+use halite_wire::yaml::{self, KeyPosition};
 use std::path::{Path, PathBuf};
 
-/// An option as one file gives it.
+/// An option as set in one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
     /// Its name.
@@ -17,43 +17,43 @@ pub struct Given {
     pub line: usize,
     /// Its value in this file.
     pub value: Value,
-    /// What becomes of it.
+    /// How halite treats it.
     pub standing: Standing,
-    /// Names within its value, with their lines; the way begins with the option.
-    pub within: Vec<Spot>,
+    /// Names within its value, with their lines; each path starts with the option.
+    pub within: Vec<KeyPosition>,
 }
 
 impl Given {
-    /// The line of a name within the value; that of the option if it is not found.
+    /// The line of a name within the value; the line of the option if it is not found.
     pub fn line_of(&self, name: &str) -> usize {
         let found = self
             .within
             .iter()
-            .find(|s| s.way.last().is_some_and(|n| n == name));
+            .find(|s| s.path.last().is_some_and(|n| n == name));
         found.map_or(self.line, |s| s.line)
     }
 }
 
-/// What the files of one role say.
+/// All options set in the files of one role.
 #[derive(Clone, Debug, Default)]
 pub struct Inspection {
-    /// The files, in the order in which they count; later ones win. Empty if there is no file.
+    /// The files in the order they are read; later ones win. Empty if there is no file.
     pub files: Vec<PathBuf>,
     /// Their options, in the order of the files.
     pub given: Vec<Given>,
 }
 
 impl Inspection {
-    /// The option as it counts: the last that gives it.
+    /// The option as it takes effect: the last one set.
     pub fn last(&self, name: &str) -> Option<&Given> {
         self.given.iter().rev().find(|g| g.name == name)
     }
 }
 
-/// Reads the files that [`super::load_master`] and its like read, and says of each option where it stands.
+/// Reads the same files as [`super::load_master`] and its like, and says how each option is treated.
 ///
 /// # Errors
-/// A file cannot be read, or is no map of options. Values are not looked at.
+/// A file cannot be read or is not a map of options. Values are not checked.
 pub fn inspect(dir: &Path, role: Role) -> Result<Inspection, ConfigError> {
     let source = super::file::read(dir, role, Flavour::of(dir))?;
     let mut out = Inspection::default();
@@ -67,8 +67,10 @@ pub fn inspect(dir: &Path, role: Role) -> Result<Inspection, ConfigError> {
     Ok(out)
 }
 
-/// The text of a file, its value, and where its names stand.
-pub(super) fn read_with_places(file: &Path) -> Result<(String, Value, Vec<Spot>), ConfigError> {
+/// The text of a file, its parsed value, and the positions of its names.
+pub(super) fn read_with_places(
+    file: &Path,
+) -> Result<(String, Value, Vec<KeyPosition>), ConfigError> {
     let text = std::fs::read_to_string(file).map_err(|e| ConfigError::read(file, e))?;
     let (value, spots) = yaml::parse_with_places(&text).map_err(|error| ConfigError::Yaml {
         path: file.to_owned(),
@@ -86,8 +88,8 @@ fn options_of(file: &Path, role: Role) -> Result<Vec<Given>, ConfigError> {
         };
         let within = spots
             .iter()
-            .filter(|s| s.way.first().is_some_and(|first| first == name));
-        let within: Vec<Spot> = within.cloned().collect();
+            .filter(|s| s.path.first().is_some_and(|first| first == name));
+        let within: Vec<KeyPosition> = within.cloned().collect();
         out.push(Given {
             name: name.to_owned(),
             file: file.to_owned(),

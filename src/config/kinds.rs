@@ -1,6 +1,6 @@
-//! Types of options that hold one of a few words, and the directories of environments.
+//! Option types with a fixed set of words, and the directories of environments.
 
-use super::value::{Converted, OptionValue, plain, text};
+use super::value::{Converted, OptionValue, converted, text};
 use halite_wire::{Map, Value};
 
 macro_rules! words {
@@ -16,7 +16,7 @@ macro_rules! words {
 
             fn from_value(value: &Value) -> Option<Converted<Self>> {
                 match text(value)?.as_str() {
-                    $($word => plain($name::$variant),)*
+                    $($word => converted($name::$variant),)*
                     _ => None,
                 }
             }
@@ -31,7 +31,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Release of Salt whose tools share this host.
+    /// Release of Salt whose tools are used on this host.
     SaltSeries = "3006, 3007 or 3008" {
         /// 3006.x
         S3006 = "3006",
@@ -41,21 +41,21 @@ words! {
         S3008 = "3008",
     }
 
-    /// Frames of the event bus towards listeners.
+    /// Framing of the event bus towards listeners.
     BusFraming = "auto, bare or prefixed" {
-        /// What the stock tools of the `salt_series` read.
+        /// What the stock tools of `salt_series` read.
         Auto = "auto",
-        /// A msgpack map, nothing before it.
+        /// A msgpack map without a prefix.
         Bare = "bare",
         /// Four bytes of length before each map.
         Prefixed = "prefixed",
     }
 
-    /// Form of log lines.
+    /// Format of log lines.
     LogFormat = "salt or json" {
-        /// As `log_fmt_console` and `log_fmt_logfile` have it.
+        /// See `log_fmt_console` and `log_fmt_logfile`.
         Salt = "salt",
-        /// An object on each line.
+        /// One object per line.
         Json = "json",
     }
 
@@ -102,7 +102,7 @@ impl OptionValue for Items {
     const TYPE: &'static str = "a list";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(Items(value.as_array()?.to_vec()))
+        converted(Items(value.as_array()?.to_vec()))
     }
 
     fn to_value(&self) -> Value {
@@ -113,8 +113,8 @@ impl OptionValue for Items {
 impl OptionValue for Roots {
     const TYPE: &'static str = "a map of environments to lists of directories";
 
-    /// An environment whose directories are not a list has none; names may be numbers; patterns
-    /// are expanded (`salt/config/__init__.py _normalize_roots`).
+    /// An environment whose value is not a list has no directories; names may be numbers; patterns are expanded
+    /// (`salt/config/__init__.py _normalize_roots`).
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         let mut out = Vec::new();
         for (env, dirs) in value.as_map()?.iter() {
@@ -123,7 +123,7 @@ impl OptionValue for Roots {
             let dirs = dirs.iter().flat_map(|d| super::glob::expand_dir(d));
             out.push((text(env)?, dirs.collect()));
         }
-        plain(Roots(out))
+        converted(Roots(out))
     }
 
     fn to_value(&self) -> Value {
@@ -136,7 +136,7 @@ impl OptionValue for Roots {
     }
 }
 
-/// Who may choose how long his token lives (`token_expire_user_override`).
+/// Who may choose the lifetime of their token (`token_expire_user_override`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenOverride {
     /// Nobody or everybody.
@@ -146,7 +146,7 @@ pub enum TokenOverride {
 }
 
 impl TokenOverride {
-    /// Whether this user of this system may.
+    /// Whether this user of this system may choose it.
     pub fn allows(&self, system: &str, user: &str) -> bool {
         match self {
             TokenOverride::All(all) => *all,
@@ -162,14 +162,14 @@ impl OptionValue for TokenOverride {
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         if let Some(all) = value.as_bool() {
-            return plain(TokenOverride::All(all));
+            return converted(TokenOverride::All(all));
         }
         let mut systems = Vec::new();
         for (system, users) in value.as_map()?.iter() {
             let users = users.as_array()?.iter().map(text).collect::<Option<_>>()?;
             systems.push((text(system)?, users));
         }
-        plain(TokenOverride::Users(systems))
+        converted(TokenOverride::Users(systems))
     }
 
     fn to_value(&self) -> Value {
@@ -196,8 +196,8 @@ impl OptionValue for Reactions {
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         match value {
-            Value::Nil => plain(Reactions(Value::Array(Vec::new()))),
-            Value::Array(_) | Value::Str(_) => plain(Reactions(value.clone())),
+            Value::Nil => converted(Reactions(Value::Array(Vec::new()))),
+            Value::Array(_) | Value::Str(_) => converted(Reactions(value.clone())),
             _ => None,
         }
     }
@@ -207,7 +207,7 @@ impl OptionValue for Reactions {
     }
 }
 
-/// The keys of `decrypt_pillar`, kept as they are for the reason of [`ExtPillars`].
+/// The keys of `decrypt_pillar`, unchecked for the same reason as [`ExtPillars`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decrypt(pub Value);
 
@@ -215,7 +215,7 @@ impl OptionValue for Decrypt {
     const TYPE: &'static str = "a list of keys, or of maps of a key to its renderer";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(Decrypt(value.clone()))
+        converted(Decrypt(value.clone()))
     }
 
     fn to_value(&self) -> Value {
@@ -223,8 +223,8 @@ impl OptionValue for Decrypt {
     }
 }
 
-/// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: the error
-/// stands in each pillar, as with Salt, and does not keep the master from starting.
+/// The entries of `ext_pillar`. Anything but a list of maps is kept as it is: as in Salt, the error shows up in each
+/// pillar and does not keep the master from starting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtPillars(pub Value);
 
@@ -232,7 +232,7 @@ impl OptionValue for ExtPillars {
     const TYPE: &'static str = "a list of maps of one name to its arguments";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(ExtPillars(value.clone()))
+        converted(ExtPillars(value.clone()))
     }
 
     fn to_value(&self) -> Value {

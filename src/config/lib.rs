@@ -1,8 +1,7 @@
-//! Configuration: every option once, with its name, type, default and one line of help.
+//! Configuration: every option is defined once, with its name, type, default and one line of help.
 //!
-//! [`load_master`] and [`load_minion`] read a configuration directory as Salt does
-//! (`salt/config/__init__.py`), into a struct with one public field per option. What the file holds beside
-//! them is kept in `extra`.
+//! [`load_master`] and [`load_minion`] read a configuration directory as Salt does (`salt/config/__init__.py`), into a
+//! struct with one public field per option. Unknown options end up in `extra`.
 
 mod carry;
 mod derived;
@@ -32,7 +31,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use carry::{Carried, carry};
+pub use carry::{MigratedFile, migrate_file};
 pub use doc::{default_text, option_groups, options_markdown, sample_config};
 pub use error::ConfigError;
 pub use federation::{FEDERATION_OPTIONS, FederationConfig};
@@ -59,7 +58,7 @@ use std::path::Path;
 /// Reads `dir/master` and what it includes; the name of the directory decides the [`Flavour`].
 ///
 /// # Errors
-/// See [`ConfigError`]. A missing file is none: the defaults apply, and `warnings` says so.
+/// See [`ConfigError`]. A missing file is not an error: the defaults apply, and `warnings` says so.
 pub fn load_master(dir: &Path) -> Result<MasterConfig, ConfigError> {
     MasterConfig::load(dir, Flavour::of(dir))
 }
@@ -67,7 +66,7 @@ pub fn load_master(dir: &Path) -> Result<MasterConfig, ConfigError> {
 /// Reads `dir/minion` and what it includes; the name of the directory decides the [`Flavour`].
 ///
 /// # Errors
-/// See [`ConfigError`]. A missing file is none: the defaults apply, and `warnings` says so.
+/// See [`ConfigError`]. A missing file is not an error: the defaults apply, and `warnings` says so.
 pub fn load_minion(dir: &Path) -> Result<MinionConfig, ConfigError> {
     MinionConfig::load(dir, Flavour::of(dir))
 }
@@ -75,7 +74,8 @@ pub fn load_minion(dir: &Path) -> Result<MinionConfig, ConfigError> {
 /// Reads `dir/federation-broker` and what it includes.
 ///
 /// # Errors
-/// See [`ConfigError`]. A missing file is none: `warnings` says so, and [`FederationConfig::incomplete`] what to set.
+/// See [`ConfigError`]. A missing file is not an error: `warnings` says so, and [`FederationConfig::incomplete`] says
+/// what to set.
 pub fn load_federation_broker(dir: &Path) -> Result<FederationConfig, ConfigError> {
     FederationConfig::load(dir, Flavour::of(dir))
 }
@@ -83,7 +83,8 @@ pub fn load_federation_broker(dir: &Path) -> Result<FederationConfig, ConfigErro
 /// Reads `dir/runtime` and what it includes.
 ///
 /// # Errors
-/// See [`ConfigError`]. A missing file is none: `warnings` says so, and [`RuntimeConfig::incomplete`] what to set.
+/// See [`ConfigError`]. A missing file is not an error: `warnings` says so, and [`RuntimeConfig::incomplete`] says what
+/// to set.
 pub fn load_runtime(dir: &Path) -> Result<RuntimeConfig, ConfigError> {
     RuntimeConfig::load(dir, Flavour::of(dir))
 }

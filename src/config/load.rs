@@ -1,4 +1,4 @@
-//! Reading the configuration of the master: its options checked, and what follows from them filled in.
+//! Reads the configuration of the master, checks its options and fills in derived values.
 
 use super::{ConfigError, Flavour, MasterConfig, Role, finish, paths};
 use halite_wire::Map;
@@ -14,24 +14,28 @@ impl MasterConfig {
         Self::from_source(source)
     }
 
-    /// The configuration that a file of these options in `dir` would give; no file is read.
+    /// The configuration that a file with these options in `dir` would give; no file is read.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn from_map(options: Map, dir: &Path) -> Result<Self, ConfigError> {
-        let source = super::source::Source::of(options, dir, Role::Master, Flavour::of(dir))?;
+        let source =
+            super::source::Source::from_values(options, dir, Role::Master, Flavour::of(dir))?;
         Self::from_source(source)
     }
 
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "master")?;
-        finish::exactly_true(&mut source, &["open_mode", "auto_accept"]);
+        finish::require_literal_true(&mut source, &["open_mode", "auto_accept"]);
         finish::roots(&mut source, "file_roots", "/srv/salt");
         finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
-        c.warnings
-            .extend(finish::leftovers(&c.extra, Role::Master, &origin));
+        c.warnings.extend(finish::unused_option_warnings(
+            &c.extra,
+            Role::Master,
+            &origin,
+        ));
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;
@@ -51,10 +55,10 @@ impl MasterConfig {
             c.warnings.push(text.to_owned());
         }
         c.event_return.retain(|name| !name.is_empty());
-        let unusable = super::returners::unusable(&c);
+        let unusable = super::returners::unusable_returners(&c);
         c.warnings.extend(unusable);
-        c.place();
-        // Names of gateways come from the master's id, which is there now.
+        c.resolve_paths();
+        // Gateways use the master's id, which is set by now.
         let unknown = c.check_gateways(&checks)?;
         c.warnings.extend(unknown);
         let pools = c.read_pools(&checks)?;
@@ -67,7 +71,7 @@ impl MasterConfig {
         Ok(c)
     }
 
-    /// Every option in effect, what is no option here included.
+    /// Every option in effect, including unknown ones.
     pub fn as_map(&self) -> Map {
         let mut map = self.typed_map();
         map.set("conf_file", self.conf_file.to_string_lossy().as_ref());

@@ -1,4 +1,4 @@
-//! How a program logs, as its configuration says.
+//! Logging settings taken from the configuration.
 
 use super::{FederationConfig, LogFormat, MasterConfig, MinionConfig, OptionValue, RuntimeConfig};
 use halite_sys::logging::{self, Lines, LogOptions};
@@ -6,8 +6,8 @@ use halite_wire::{Map, Value};
 use log::LevelFilter;
 use std::path::PathBuf;
 
-/// The options as they are written.
-struct Written<'a> {
+/// The logging options as configured.
+struct LogSettings<'a> {
     level: &'a str,
     file_level: Option<&'a str>,
     file: &'a str,
@@ -23,7 +23,7 @@ struct Written<'a> {
     jid: &'a str,
 }
 
-impl Written<'_> {
+impl LogSettings<'_> {
     fn options(&self) -> LogOptions {
         let lines = |format, (text, date): (&str, &str)| match format {
             LogFormat::Json => Lines::Json,
@@ -44,9 +44,9 @@ impl Written<'_> {
         }
     }
 
-    /// For a command at a terminal: its lines are Salt's, and the log file is a daemon's.
+    /// For a command at a terminal: lines have Salt's format, and the log file is left to daemons.
     fn for_command(self) -> LogOptions {
-        Written {
+        LogSettings {
             format: LogFormat::Salt,
             file_format: self.file_format.or(Some(self.format)),
             journald: false,
@@ -57,7 +57,7 @@ impl Written<'_> {
     }
 }
 
-/// Words were looked at when the configuration was read; one that is none means warning, as in Salt.
+/// Level names were checked when the configuration was read; an unknown one means warning, as in Salt.
 fn level(word: &str) -> LevelFilter {
     logging::level(word).unwrap_or(LevelFilter::Warn)
 }
@@ -73,19 +73,19 @@ fn granular(levels: &Map) -> Vec<(String, LevelFilter)> {
 macro_rules! log_options {
     ($($config:ident with $jid:expr;)*) => {$(
         impl $config {
-            /// How a daemon with this configuration logs.
+            /// Logging of a daemon with this configuration.
             pub fn log_options(&self) -> LogOptions {
-                self.written().options()
+                self.log_settings().options()
             }
 
-            /// How a command with this configuration logs: in Salt's form and to standard error only.
+            /// Logging of a command with this configuration: in Salt's format and to standard error only.
             pub fn command_log_options(&self) -> LogOptions {
-                self.written().for_command()
+                self.log_settings().for_command()
             }
 
-            fn written(&self) -> Written<'_> {
+            fn log_settings(&self) -> LogSettings<'_> {
                 let jid: fn(&$config) -> &str = $jid;
-                Written {
+                LogSettings {
                     level: &self.log_level,
                     file_level: self.log_level_logfile.as_deref(),
                     file: &self.log_file,
@@ -109,8 +109,8 @@ log_options! {
     RuntimeConfig with |_| "";
 }
 
-/// How a process logs that was given all options of its program as a map. Levels and file are left
-/// to whoever started it.
+/// Logging of a process that got all options of its program as a map. Levels and log file are left to the parent
+/// process.
 pub fn log_options_of(all: &Map) -> LogOptions {
     let text = |name: &str| all.str(name).unwrap_or_default();
     let format = |name: &str| {
@@ -119,7 +119,7 @@ pub fn log_options_of(all: &Map) -> LogOptions {
     };
     let none = Map::new();
     let levels = all.get("log_granular_levels").and_then(Value::as_map);
-    Written {
+    LogSettings {
         level: text("log_level"),
         file_level: None,
         file: "",

@@ -1,23 +1,23 @@
-//! Pools of workers, each for commands of its own (`salt/config/worker_pools.py`).
+//! Worker pools, each for its own commands (`salt/config/worker_pools.py`).
 
 use super::{ConfigError, MasterConfig, finish};
 use halite_wire::Value;
 
-/// A pool of workers (`worker_pools`, `salt/config/worker_pools.py`).
+/// A worker pool (`worker_pools`, `salt/config/worker_pools.py`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerPool {
-    /// Its name; part of the name of its socket.
+    /// Its name; part of its socket name.
     pub name: String,
-    /// Its processes.
+    /// Number of processes.
     pub worker_count: u32,
-    /// Commands it answers; `*` is every command that no other pool names.
+    /// Commands it answers; `*` stands for every command that no other pool names.
     pub commands: Vec<String>,
 }
 
 impl MasterConfig {
-    /// The pools of workers in effect (`salt/config/worker_pools.py get_worker_pools_config`).
+    /// The worker pools in effect (`salt/config/worker_pools.py get_worker_pools_config`).
     pub fn pools(&self) -> Vec<WorkerPool> {
-        // The pools were checked when the configuration was read.
+        // The pools were validated when the configuration was read.
         let origin = Default::default();
         self.read_pools(&finish::Checks::new(&origin))
             .unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Returners that this master or this minion writes to, and their settings. These have a dot in their names
-//! (`redis.host`), so they stand outside the table of options.
+//! Returners used by a master or minion, and their settings. The names of these settings contain a dot (`redis.host`),
+//! so they are not in the table of options.
 
 use super::value::text;
 use super::{MasterConfig, Role};
@@ -17,7 +17,7 @@ pub enum Returner {
     Redis,
     /// An SQLite file.
     Sqlite3,
-    /// A file, one JSON document a line.
+    /// A file, one JSON document per line.
     RawfileJson,
     /// The system log.
     Syslog,
@@ -42,7 +42,7 @@ const PG: &[&str] = &[
 const REDIS: &[&str] = &["host", "port", "unix_socket_path", "db", "password"];
 
 impl Returner {
-    /// All of them.
+    /// All returners.
     pub const ALL: [Returner; 7] = [
         Returner::Pgjsonb,
         Returner::Postgres,
@@ -53,7 +53,7 @@ impl Returner {
         Returner::Local,
     ];
 
-    /// The returner of that name; `redis_return` is a second name of `redis`, as in Salt.
+    /// The returner with that name; `redis_return` is an alias of `redis`, as in Salt.
     pub fn parse(name: &str) -> Option<Returner> {
         let name = if name == "redis_return" {
             "redis"
@@ -63,7 +63,7 @@ impl Returner {
         Self::ALL.into_iter().find(|r| r.name() == name)
     }
 
-    /// Its name in `master_job_cache` and the like (`__virtualname__` in `salt/returners`).
+    /// Its name in `master_job_cache` and similar options (`__virtualname__` in `salt/returners`).
     pub fn name(self) -> &'static str {
         match self {
             Returner::Pgjsonb => "pgjsonb",
@@ -76,7 +76,7 @@ impl Returner {
         }
     }
 
-    /// Whether a master's jobs can be kept there, and read again.
+    /// Whether it can store a master's jobs and read them back.
     pub fn keeps_jobs(self) -> bool {
         !matches!(
             self,
@@ -84,7 +84,7 @@ impl Returner {
         )
     }
 
-    /// Whether a master's events can be kept there (`event_return` in the Salt module).
+    /// Whether it can store a master's events (`event_return` in the Salt module).
     pub fn keeps_events(self) -> bool {
         matches!(
             self,
@@ -92,7 +92,7 @@ impl Returner {
         )
     }
 
-    /// What stands before the dot of its settings.
+    /// The part of its settings before the dot.
     fn prefix(self) -> &'static str {
         match self {
             Returner::Pgjsonb => "returner.pgjsonb",
@@ -122,8 +122,8 @@ impl Returner {
     }
 }
 
-/// Whether an option is a setting of a returner, or the map of all of one; of a minion also one
-/// behind the name of an alternative.
+/// Whether an option is a setting of a returner, or the map of all settings of one; on minions also with the name of an
+/// alternative as prefix.
 pub(super) fn is_setting(option: &str, role: Role) -> bool {
     let of_master = |returner: &Returner| returner.keeps_jobs() || returner.keeps_events();
     let known = |option: &str, all: bool| {
@@ -150,7 +150,7 @@ pub struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Settings among the options of `sources`, of which the first that has one counts.
+    /// Settings found in `sources`; the first one that has a setting wins.
     pub fn new(returner: Returner, sources: Vec<&'a Map>) -> Settings<'a> {
         Settings {
             returner,
@@ -160,19 +160,19 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// With those of `<name>.<prefix>` before the usual ones (`ret_config`).
+    /// Prefers settings named `<name>.<prefix>` over the usual ones (`ret_config`).
     pub fn with_alternative(mut self, name: &str) -> Settings<'a> {
         self.alternative = name.to_owned();
         self
     }
 
-    /// With these before all others (`ret_kwargs`).
+    /// Prefers these settings over all others (`ret_kwargs`).
     pub fn with_given(mut self, given: Option<&'a Map>) -> Settings<'a> {
         self.given = given;
         self
     }
 
-    /// Whose settings these are.
+    /// The returner.
     pub fn returner(&self) -> Returner {
         self.returner
     }
@@ -194,7 +194,7 @@ impl<'a> Settings<'a> {
             .or_else(|| self.option(prefix, name).filter(said))
     }
 
-    /// All settings of the returner that have a value, as options: what another process needs to know.
+    /// All settings of the returner that have a value, as options for another process.
     pub fn resolved(&self) -> Map {
         let names = self.returner.settings().iter();
         names
@@ -221,15 +221,15 @@ impl<'a> Settings<'a> {
         self.get(name).and_then(text)
     }
 
-    /// A setting as text, or what applies without it.
+    /// A setting as text, or the default.
     pub fn text_or(&self, name: &str, default: &str) -> String {
         self.text(name).unwrap_or_else(|| default.to_owned())
     }
 
-    /// A setting that is a number.
+    /// A numeric setting; `None` if it is not set.
     ///
     /// # Errors
-    /// It is there and is none.
+    /// It is set but is not a number that fits the type.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, String> {
         let Some(text) = self.text(name) else {
             return Ok(None);
@@ -237,13 +237,13 @@ impl<'a> Settings<'a> {
         match text.parse() {
             Ok(number) => Ok(Some(number)),
             Err(_) => Err(format!(
-                "the option '{}.{name}' is {text:?}, which is no number that fits",
+                "the option '{}.{name}' is {text:?}, which is not a number that fits",
                 self.returner.prefix()
             )),
         }
     }
 
-    /// A setting that is a path.
+    /// A setting as a path.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         self.text(name).map(PathBuf::from)
     }
@@ -255,8 +255,8 @@ impl MasterConfig {
         Settings::new(returner, vec![&self.extra])
     }
 
-    /// Who gets copies of jobs, and whether returns are among them: those of an `ext_job_cache`
-    /// come from the minions themselves.
+    /// Returners that get copies of jobs, and whether returns are among them: with `ext_job_cache` the minions send the
+    /// returns themselves.
     pub fn job_returners(&self) -> Vec<(Returner, bool)> {
         let usable = |name: &str| Returner::parse(name).filter(|r| r.keeps_jobs());
         let mut out: Vec<_> = usable(&self.master_job_cache)
@@ -271,7 +271,7 @@ impl MasterConfig {
         out
     }
 
-    /// Who gets events.
+    /// Returners that get events.
     pub fn event_returners(&self) -> Vec<Returner> {
         let mut out: Vec<Returner> = Vec::new();
         for name in &self.event_return {
@@ -284,9 +284,8 @@ impl MasterConfig {
     }
 }
 
-/// A warning for each returner that is asked for and not to be had. As with Salt, the master
-/// serves without it.
-pub(super) fn unusable(config: &MasterConfig) -> Vec<String> {
+/// A warning for each configured returner that cannot be used. As with Salt, the master runs without it.
+pub(super) fn unusable_returners(config: &MasterConfig) -> Vec<String> {
     let known = |jobs: bool| {
         let fit = |r: &Returner| {
             if jobs {
@@ -323,13 +322,13 @@ pub(super) fn unusable(config: &MasterConfig) -> Vec<String> {
     if !cache.is_empty() && !fits(cache, true) {
         let known = known(true);
         out.push(format!(
-            "ext_job_cache: the master cannot write to '{cache}', so the minions' returns stand there without the loads; it can to {known}"
+            "ext_job_cache: the master cannot write to '{cache}', so the minions' returns are stored there without the loads; it can write to {known}"
         ));
     }
     for name in config.event_return.iter().filter(|n| !fits(n, false)) {
         let known = known(false);
         out.push(format!(
-            "event_return: '{name}' cannot keep events here, so it gets none; use {known}"
+            "event_return: '{name}' cannot store events here and gets none; use {known}"
         ));
     }
     out
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_stand_flat_or_in_a_map() {
+    fn settings_are_flat_or_in_a_map() {
         let c = config(halite_wire::map! {
             "redis.host" => "h", "redis.port" => 7, "redis.db" => "",
             "returner.pgjsonb" => halite_wire::map! {"port" => "5433"},
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_and_what_is_given_come_first() {
+    fn alternatives_and_arguments_take_precedence() {
         let options = halite_wire::map! {
             "redis.host" => "h", "redis.port" => 1, "redis.db" => "2", "other.redis.port" => 3,
             "other.redis" => halite_wire::map! {"db" => 0, "host" => ""},
@@ -394,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_said() {
+    fn unusable_returners_are_named() {
         let c = config(halite_wire::map! {
             "master_job_cache" => "mysql", "ext_job_cache" => "redis",
             "event_return" => vec!["redis".to_owned(), "pgjsonb".into(), "pgjsonb".into()],

@@ -9,11 +9,11 @@ use halite_wire::{Map, Value};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// Characters of the longest name (reference, section 4.1).
+/// Maximum length of a name in characters (reference, section 4.1).
 const MAX_NAME: usize = 255;
-/// Bytes of the largest message on a channel that may be allowed.
+/// Upper limit of `module_message`, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
-/// Seconds of the longest time that something may be given: a day.
+/// Upper limit of timeouts, in seconds: one day.
 const LONGEST: u64 = 86_400;
 
 options! {
@@ -23,134 +23,139 @@ options! {
     RUNTIME_OPTIONS;
 
     Network {
-        /// Name of this runtime, which the master takes as its minion id. Empty: the name of the host. With `runtimes` it is
-        /// the name of their manager.
+        /// Name of this runtime; the master uses it as the minion id. Empty: the host name. With `runtimes`, the name
+        /// of the runtime manager.
         name: String = "''";
-        /// Id of this runtime, or of the manager. Empty: one is made at the first start and kept below `cachedir`.
+        /// Id of this runtime, or of the manager. Empty: generated at the first start and stored below `cachedir`.
         uuid: String = "''";
         /// MQTT brokers, `host:port` each; tried in turn. There is no default.
         servers: Vec<String> = "[]";
-        /// User at the broker. Empty: none.
+        /// User name for the broker. Empty: none.
         mqtt_user: Option<String> = "null";
-        /// Password at the broker.
+        /// Password for the broker.
         mqtt_password: Option<String> = "null";
-        /// Client id at the broker, which lets only one connection have it. Empty: made from the uuid.
+        /// MQTT client id; a broker allows one connection per id. Empty: made from the uuid.
         client_id: String = "''";
-        /// Seconds between signs of life to the broker, which ends the connection after one and a half times that and announces that the
-        /// runtime is gone.
+        /// Seconds between MQTT keepalives. After one and a half times that without one, the broker closes the
+        /// connection and announces that the runtime is gone.
         mqtt_keepalive: u32 = "30";
-        /// Realm: the topics of the runtime begin with it.
+        /// Realm: the first levels of the runtime's topics.
         realm: String = "realm";
-        /// Topics: `draft` ({realm}/proc/...) or `scene` ({realm}/g/{namespace}/p/..., as current ARENA deployments have them).
+        /// Topic scheme: `draft` ({realm}/proc/...) or `scene` ({realm}/g/{namespace}/p/..., as in current ARENA
+        /// deployments).
         topics: String = "draft";
-        /// Namespace of the topics `scene`.
+        /// Namespace of `scene` topics.
         namespace: String = "public";
-        /// Seconds between keepalives; 0 is none. Empty: as the orchestrator says.
+        /// Seconds between keepalives to the orchestrator; 0: none. Empty: as the orchestrator asks.
         keepalive: Option<u32> = "null";
-        /// Type that the orchestrator is told, for information only.
+        /// Runtime type reported to the orchestrator, for information only.
         runtime_type: String = "linux/wasmi";
-        /// Anything that the orchestrator is to be told besides, as a map; the master has it as a grain.
+        /// A map with anything else to report to the orchestrator; the master stores it as a grain.
         metadata: Option<Map> = "null";
-        /// Runtimes that this process offers over its one connection, as their manager. A list of maps with `name`, and `uuid`,
-        /// `max_nmodules`, `apis` and the limits of modules where they are others. Empty: it is one runtime itself.
+        /// Runtimes that this process offers as their manager over one connection. A list of maps with `name` and,
+        /// where they differ, `uuid`, `max_nmodules`, `apis` and the limits of modules. Empty: the process is a single
+        /// runtime.
         runtimes: Items = "[]";
-        /// Seconds that modules, and what waits to be sent, have at the end of the program.
+        /// Seconds allowed at shutdown for modules to stop and for queued messages to be sent.
         stop_timeout: u64 = "5";
         /// Account that the process runs as. Empty: the account that starts it.
         user: String = "''";
-        /// Directory put in front of the paths of `cachedir`, `module_dir`, `pidfile` and `log_file`.
+        /// Directory prepended to the paths in `cachedir`, `module_dir`, `pidfile` and `log_file`.
         root_dir: PathBuf = "/";
-        /// Directory for what is kept: uuids, and files of the master.
+        /// Directory for uuids and cached files of the master.
         cachedir: PathBuf = "/var/cache/{product}/runtime";
-        /// File with the process id. Empty: none.
+        /// PID file. Empty: none.
         pidfile: PathBuf = "''";
     }
 
     Security {
-        /// Speak TLS with the broker.
+        /// Use TLS to the broker.
         tls: bool = "false";
-        /// File with the CA of the broker. Empty: the system's.
+        /// CA file for the broker. Empty: the system's CAs.
         tls_ca: PathBuf = "''";
-        /// File with the certificate of this runtime. Empty: none.
+        /// File with the runtime's certificate. Empty: none.
         tls_cert: PathBuf = "''";
-        /// File with its key.
+        /// Key file of that certificate.
         tls_key: PathBuf = "''";
     }
 
     Modules {
-        /// Modules that may run at once; more are refused. 0: no limit.
+        /// Modules that may run at once; further ones are refused. 0: no limit.
         max_nmodules: u32 = "128";
-        /// What is offered to modules; a request for anything else is refused. Without `channels` modules have none, without `stdio:in` no
-        /// standard input; the other words are only told to the orchestrator. Empty: all that there is.
+        /// APIs offered to modules; modules that request others are refused. Without `channels` modules have no
+        /// channels, without `stdio:in` no standard input; other entries are only reported to the orchestrator. Empty:
+        /// everything.
         apis: Vec<String> = "[]";
-        /// Bytes of memory of a module.
+        /// Memory limit of a module, in bytes.
         module_memory: u64 = "67108864";
-        /// Bytes of memory of all modules of this process together, each counted with its `module_memory`; more are refused. 0: no limit.
+        /// Memory limit of all modules of this process together, in bytes, each counted with its `module_memory`;
+        /// further modules are refused. 0: no limit.
         modules_memory: u64 = "8589934592";
-        /// Elements of all tables of a module.
+        /// Maximum number of elements in all tables of a module.
         module_table_elements: u64 = "100000";
-        /// Files and channels that a module may have open at once.
+        /// Maximum number of files and channels a module may have open.
         module_open_files: usize = "64";
-        /// Messages that may wait until a module reads them; then the oldest is dropped.
+        /// Messages queued for a module; when the queue is full, the oldest is dropped.
         module_waiting_messages: usize = "1024";
-        /// Bytes of the largest message on a channel.
+        /// Largest message on a channel, in bytes.
         module_message: usize = "131072";
-        /// Messages that a module may publish in a second; more wait.
+        /// Messages per second that a module may publish; further ones wait.
         messages_per_second: u32 = "1000";
-        /// Bytes that a module may write to its standard output and error in a second; more wait.
+        /// Bytes per second that a module may write to its standard output and error; further output waits.
         output_per_second: u32 = "262144";
-        /// Bytes of the largest file of a module.
+        /// Largest module file, in bytes.
         module_size: usize = "16777216";
-        /// Topics of standard streams: `stdio` (stdio/{module} for all of them, as with runtime managers of ARENA) or `io`
+        /// Topics of standard streams: `stdio` (stdio/{module} for all three, as with ARENA's runtime managers) or `io`
         /// (io/{module}/stdin, stdout and stderr).
         streams: String = "stdio";
     }
 
     Files {
-        /// Directory of the files of modules.
+        /// Directory with module files.
         module_dir: PathBuf = "/var/lib/{product}/modules";
-        /// Hosts that files of modules may come from by http and https, each with its port if it is another than usual. Such an address
-        /// must end with `#sha256=` and the digest of the file. Empty: none.
+        /// Hosts from which module files may be fetched by http and https, with a port unless it is the default one.
+        /// Such a URL must end with `#sha256=` and the digest of the file. Empty: none.
         file_hosts: Vec<String> = "[]";
-        /// Configuration directory of a minion on this host, as which files of its master are fetched (salt://...). Empty: none are.
+        /// Configuration directory of a minion on this host; its identity is used to fetch files from the master
+        /// (salt://...). Empty: no such files.
         minion_config_dir: PathBuf = "''";
-        /// Environment of the master's files, unless the address names one (salt://...?saltenv=...).
+        /// Environment of the master's files, unless the URL names one (salt://...?saltenv=...).
         saltenv: String = "base";
-        /// Seconds that fetching a file may take.
+        /// Seconds allowed for fetching a file.
         fetch_timeout: u64 = "60";
     }
 
     Output {
-        /// Level of messages on the console: quiet, critical, error, warning, info, profile, debug, trace, garbage or all.
+        /// Log level on the console: quiet, critical, error, warning, info, profile, debug, trace, garbage or all.
         log_level: String = "warning";
-        /// Level of messages in the log file. Empty: `log_level`.
+        /// Log level in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
         /// Log file. Empty: none.
         log_file: String = "/var/log/{product}/runtime";
-        /// Form of messages on the console.
+        /// Format of log messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
-        /// Form of messages in the log file.
+        /// Format of log messages in the log file.
         log_fmt_logfile: String = "'%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s'";
-        /// Form of the time on the console.
+        /// Time format on the console.
         log_datefmt: String = "'%H:%M:%S'";
-        /// Form of the time in the log file.
+        /// Time format in the log file.
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
-        /// Form of lines on the console and, unless `log_format_logfile` says otherwise, in the log file: `salt` (as
-        /// `log_fmt_console` and `log_fmt_logfile` have it) or `json` (an object on each line, with fields). Commands at a
-        /// terminal write `salt`.
+        /// Format of log lines on the console and, unless `log_format_logfile` is set, in the log file: `salt` (see
+        /// `log_fmt_console` and `log_fmt_logfile`) or `json` (one object per line). Commands at a terminal always use
+        /// `salt`.
         log_format: LogFormat = "salt";
-        /// Form of lines in the log file: `salt` or `json`. Empty: `log_format`.
+        /// Format of lines in the log file: `salt` or `json`. Empty: `log_format`.
         log_format_logfile: Option<LogFormat> = "null";
-        /// Where the console is systemd's journal, hand messages to it with their fields instead of as lines.
+        /// If the console is systemd's journal, log to it with structured fields instead of text lines.
         log_journald: bool = "true";
-        /// Levels of parts of the program by the beginning of their name, as `halite.master: error`; `salt` at the beginning of a
-        /// name means `halite`. They hold back messages that the other levels let through. Of libraries, whose names
-        /// are others, only warnings and errors are shown unless they are named here.
+        /// Log levels by prefix of the logger's name, such as `halite.master: error`; a leading `salt` means `halite`.
+        /// They can only hide messages that the other levels let through. Libraries log only warnings and errors unless
+        /// they are named here.
         log_granular_levels: Map = "{}";
     }
 }
 
-/// What modules may use, as an option or an entry of `runtimes` says.
+/// Limits of modules, from an option or an entry of `runtimes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleLimits {
     /// `module_memory`, in bytes.
@@ -171,22 +176,22 @@ pub struct ModuleLimits {
     pub size: usize,
 }
 
-/// One runtime that is offered.
+/// A runtime offered by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferedRuntime {
     /// Its name.
     pub name: String,
-    /// Its id, where the configuration gives it one.
+    /// Its id, if one is configured.
     pub uuid: Option<Uuid>,
-    /// `max_nmodules`; 0 is no limit.
+    /// `max_nmodules`; 0: no limit.
     pub max_modules: u32,
-    /// `apis`; empty is all that there is.
+    /// `apis`; empty: everything.
     pub apis: Vec<String>,
-    /// What its modules may use.
+    /// Limits of its modules.
     pub limits: ModuleLimits,
 }
 
-/// Keys of an entry of `runtimes`.
+/// Keys allowed in an entry of `runtimes`.
 const ENTRY: &[&str] = &[
     "name",
     "uuid",
@@ -211,31 +216,33 @@ impl RuntimeConfig {
         Self::from_source(super::file::read(dir, Role::Runtime, flavour)?)
     }
 
-    /// The configuration that a file of these options in `dir` would give; no file is read.
+    /// The configuration that a file with these options in `dir` would give; no file is read.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn from_map(options: Map, dir: &Path) -> Result<Self, ConfigError> {
         let role = Role::Runtime;
         let flavour = Flavour::of(dir);
-        Self::from_source(super::source::Source::of(options, dir, role, flavour)?)
+        Self::from_source(super::source::Source::from_values(
+            options, dir, role, flavour,
+        )?)
     }
 
     fn from_source(mut source: super::source::Source) -> Result<Self, ConfigError> {
         finish::log_dir(&mut source, "runtime")?;
         let origin = source.origin.clone();
         let mut c = Self::read(source)?;
-        let leftovers = finish::leftovers(&c.extra, Role::Runtime, &origin);
-        c.warnings.extend(leftovers);
+        let unused = finish::unused_option_warnings(&c.extra, Role::Runtime, &origin);
+        c.warnings.extend(unused);
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
-        c.place();
+        c.resolve_paths();
         c.check(&finish::Checks::new(&origin))?;
         Ok(c)
     }
 
-    /// Puts the paths below `root_dir`, and fills the name.
-    fn place(&mut self) {
+    /// Puts the paths below `root_dir` and sets the name.
+    fn resolve_paths(&mut self) {
         self.root_dir = finish::root(&self.root_dir);
         for path in [&mut self.cachedir, &mut self.module_dir] {
             *path = below(&self.root_dir, path);
@@ -276,18 +283,18 @@ impl RuntimeConfig {
             let name = entry.str("name").unwrap_or_default();
             check_name(checks, &format!("{path}:name"), name)?;
             if names.contains(&name) {
-                let expected = "another name for each";
+                let expected = "a different name for each";
                 return Err(checks.bad(&format!("{path}:name"), &name.into(), expected));
             }
             names.push(name);
             let uuid = entry.str("uuid").unwrap_or_default();
             check_uuid(checks, &format!("{path}:uuid"), uuid)?;
             if !uuid.is_empty() && uuid == self.uuid {
-                let expected = "another than that of the manager";
+                let expected = "different from the manager's";
                 return Err(checks.bad(&format!("{path}:uuid"), &uuid.into(), expected));
             }
             if uuids.contains(&uuid) {
-                let expected = "another uuid for each";
+                let expected = "a different uuid for each";
                 return Err(checks.bad(&format!("{path}:uuid"), &uuid.into(), expected));
             }
             uuids.extend(Some(uuid).filter(|uuid| !uuid.is_empty()));
@@ -295,7 +302,7 @@ impl RuntimeConfig {
                 let key = key.as_str().unwrap_or_default();
                 if !ENTRY.contains(&key) {
                     warnings.push(format!(
-                        "the option '{path}' knows no {key:?}; it knows {}",
+                        "the option '{path}' has no setting {key:?}; it has {}",
                         ENTRY.join(", ")
                     ));
                 }
@@ -319,15 +326,15 @@ impl RuntimeConfig {
         Ok(())
     }
 
-    /// The topics of the realm.
+    /// The topics of the configured realm.
     ///
     /// # Errors
-    /// Realm or namespace are no part of a topic.
+    /// Realm or namespace cannot be part of a topic.
     pub fn topics(&self) -> Result<Topics, BadName> {
         Topics::by_word(&self.realm, &self.topics, &self.namespace)
     }
 
-    /// What modules may use, where nothing else is said.
+    /// The default limits of modules.
     pub fn limits(&self) -> ModuleLimits {
         self.limits_of(&Map::new())
     }
@@ -353,7 +360,7 @@ impl RuntimeConfig {
         !self.runtimes.0.is_empty()
     }
 
-    /// The runtimes that are offered: those of `runtimes`, or one that is this process itself.
+    /// The runtimes offered: those of `runtimes`, or the process itself as the only one.
     pub fn offered(&self) -> Vec<OfferedRuntime> {
         let uuid = |text: &str| text.parse().ok();
         if !self.is_manager() {
@@ -380,7 +387,7 @@ impl RuntimeConfig {
             .collect()
     }
 
-    /// What must be set and is not, in one sentence.
+    /// Which required option is missing, and what to set it to; `None` if all are set.
     pub fn incomplete(&self) -> Option<String> {
         let file = self.conf_file.display();
         self.servers.is_empty().then(|| {
@@ -388,7 +395,7 @@ impl RuntimeConfig {
         })
     }
 
-    /// Every option in effect, what is no option here included.
+    /// Every option in effect, including unknown ones.
     pub fn as_map(&self) -> Map {
         let mut map = self.typed_map();
         map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
@@ -420,7 +427,7 @@ impl ModuleLimits {
     }
 }
 
-/// A whole number of an entry of `runtimes`.
+/// A whole number from an entry of `runtimes`.
 fn number<T: OptionValue>(entry: &Map, name: &str, default: T) -> T {
     let given = entry.get(name).and_then(T::from_value);
     given.map_or(default, |given| given.value)
@@ -500,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_settings_are_refused_by_name() {
         let entry = |entry: Map| map! {"runtimes" => Value::Array(vec![entry.into()])};
         for (options, option) in [
             (map! {"topics" => "other"}, "topics"),

@@ -1,4 +1,4 @@
-//! What the files of one configuration say, before types.
+//! The merged files of one configuration, before types are applied.
 
 use super::value::{Converted, OptionValue};
 use super::{ConfigError, Flavour, Role};
@@ -7,7 +7,7 @@ use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The merged files, with the place of each option.
+/// The merged options, with the file that set each.
 #[derive(Debug)]
 pub struct Source {
     pub conf_file: PathBuf,
@@ -16,13 +16,18 @@ pub struct Source {
     /// The file that set an option last.
     pub origin: HashMap<String, PathBuf>,
     pub warnings: Vec<String>,
-    /// The files that were read, in the order in which they count; later ones win.
+    /// The files that were read, in order; later ones win.
     pub files: Vec<PathBuf>,
 }
 
 impl Source {
-    /// Options that come from no file.
-    pub fn of(values: Map, dir: &Path, role: Role, flavour: Flavour) -> Result<Self, ConfigError> {
+    /// A source of options that come from no file.
+    pub fn from_values(
+        values: Map,
+        dir: &Path,
+        role: Role,
+        flavour: Flavour,
+    ) -> Result<Self, ConfigError> {
         let dir = std::path::absolute(dir).map_err(|e| ConfigError::read(dir, e))?;
         Ok(Source {
             conf_file: dir.join(role.name()),
@@ -34,7 +39,7 @@ impl Source {
         })
     }
 
-    /// The value of an option, taken out of `values`; its default where the files say nothing.
+    /// Removes an option from `values` and returns its value; its default if the files do not set it.
     pub fn take<T: OptionValue>(&mut self, name: &str, default: &str) -> Result<T, ConfigError> {
         let value = match self.values.remove(name) {
             Some(Value::Nil) if !T::OPTIONAL => {
@@ -64,7 +69,7 @@ impl Source {
         yaml::parse(&text).map_err(|_| self.bad(name, &Value::Str(text), "YAML"))
     }
 
-    /// Adds a warning about an option, with its file.
+    /// Adds a warning about an option, naming its file.
     pub fn warn(&mut self, name: &str, what: &str) {
         let place = match self.origin.get(name) {
             Some(path) => format!("{}: ", path.display()),
@@ -74,7 +79,7 @@ impl Source {
             .push(format!("{place}the option '{name}': {what}"));
     }
 
-    /// The error for an option that does not fit.
+    /// The error for an option with an unsuitable value.
     pub fn bad(&self, name: &str, found: &Value, expected: &str) -> ConfigError {
         ConfigError::BadValue {
             path: self.origin.get(name).cloned().unwrap_or_default(),
@@ -85,8 +90,8 @@ impl Source {
     }
 }
 
-/// What YAML makes of a text that is simple enough to tell without a parser. Hundreds of defaults are
-/// read by every command, and most are such.
+/// Parses YAML scalars that are simple enough to need no parser. Every command reads hundreds of defaults, most of them
+/// simple.
 fn plain(text: &str) -> Option<Value> {
     let number = |b: &[u8]| b.len() < 10 && b.iter().all(u8::is_ascii_digit);
     let word = |b: &[u8]| {
@@ -102,13 +107,13 @@ fn plain(text: &str) -> Option<Value> {
         ("{}", _) => Map::new().into(),
         ("0", _) => 0.into(),
         (_, digits @ [b'1'..=b'9', ..]) if number(digits) => text.parse::<i64>().ok()?.into(),
-        // Words that could mean something else begin otherwise, or are shorter.
+        // Words with a special meaning in YAML start differently or are shorter.
         (_, path @ [b'/', ..]) if word(path) => text.into(),
         _ => return None,
     })
 }
 
-/// A value in one line, with a word on its type.
+/// A value on one line, with its type.
 pub(super) fn describe(value: &Value) -> String {
     let kind = match value {
         Value::Nil => return "empty".into(),

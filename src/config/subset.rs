@@ -1,7 +1,7 @@
-//! Subsets of the master's options that minions have too: the file server and the renderer run on either side.
+//! Subsets of the master's options that minions have too, since file server and renderer run on both.
 //!
-//! Names, types and defaults come from the master's table. A subset is a copy of a [`MasterConfig`], or is read
-//! from the options of a minion, where options of the table `master` keep their default.
+//! Names, types and defaults come from the master's table. A subset is copied from a [`MasterConfig`], or read from the
+//! options of a minion; then options marked `master` keep their default.
 
 use super::kinds::{Decrypt, ExtPillars, Items, Roots, SaltSeries};
 use super::source::Source;
@@ -52,7 +52,7 @@ macro_rules! subset {
 }
 
 subset! {
-    /// Options of Jinja.
+    /// Jinja options.
     JinjaOptions;
     both {
         jinja_env: Map,
@@ -62,7 +62,7 @@ subset! {
     }
     master {}
     derived {
-        /// The option `allow_undefined`: undefined variables render as nothing.
+        /// The option `allow_undefined`: undefined variables render as the empty text.
         allow_undefined: bool = |c| truthy(&c.extra, "allow_undefined"),
             |s| Ok(truthy(&s.values, "allow_undefined"));
     }
@@ -120,7 +120,7 @@ subset! {
         pillar_cache_backend: String,
     }
     derived {
-        /// Options of Jinja.
+        /// Jinja options.
         jinja: JinjaOptions = |c| c.into(), JinjaOptions::read;
         /// The directory of the configuration file.
         conf_dir: PathBuf = |c| dir_of(&c.conf_file), |s| Ok(dir_of(&s.conf_file));
@@ -170,7 +170,7 @@ subset! {
 }
 
 impl JinjaOptions {
-    /// The options of Jinja that a minion has.
+    /// The Jinja options of a minion.
     ///
     /// # Errors
     /// An option of the wrong type.
@@ -190,17 +190,17 @@ impl RenderOptions {
         RenderOptions::read(&mut source)
     }
 
-    /// Where to keep compiled pillars (`pillar_cache`).
+    /// Directory for cached pillars (`pillar_cache`).
     pub fn pillar_cache_dir(&self) -> PathBuf {
         self.cachedir.join("pillar_cache")
     }
 
-    /// Where to keep mirrors of the pillar's repositories.
+    /// Directory for mirrors of the pillar's repositories.
     pub fn git_pillar_dir(&self) -> PathBuf {
         self.cachedir.join("git_pillar")
     }
 
-    /// The key ring of the renderer `gpg`.
+    /// The keyring of the renderer `gpg`.
     pub fn gpg_home(&self) -> PathBuf {
         if self.gpg_keydir.is_empty() {
             self.conf_dir.join("gpgkeys")
@@ -209,8 +209,7 @@ impl RenderOptions {
         }
     }
 
-    /// Whether data that cannot be decrypted are an error: `gpg_decrypt_must_succeed`, else the
-    /// default of the series.
+    /// Whether undecryptable data is an error: `gpg_decrypt_must_succeed`, else the default of the series.
     pub fn must_decrypt(&self) -> bool {
         self.gpg_decrypt_must_succeed
             .unwrap_or(self.salt_series != SaltSeries::S3006)
@@ -233,7 +232,7 @@ impl FileServerOptions {
         Ok(options)
     }
 
-    /// The same without cached lists: a change of files is visible at once.
+    /// The same options without list caching, so that changed files are visible at once.
     #[must_use]
     pub fn uncached(mut self) -> FileServerOptions {
         self.fileserver_list_cache_time = 0;
@@ -244,10 +243,10 @@ impl FileServerOptions {
 fn source(opts: &Map) -> Result<Source, ConfigError> {
     let conf_file = Path::new(opts.str("conf_file").unwrap_or("/"));
     let dir = conf_file.parent().unwrap_or(conf_file);
-    Source::of(opts.clone(), dir, Role::Minion, Flavour::of(dir))
+    Source::from_values(opts.clone(), dir, Role::Minion, Flavour::of(dir))
 }
 
-/// An option as the minion has it.
+/// An option as the minion sets it.
 fn take<T: OptionValue>(source: &mut Source, name: &str) -> Result<T, ConfigError> {
     source.take(name, default_of(name))
 }
@@ -276,7 +275,7 @@ mod tests {
     use super::*;
     use halite_wire::map;
 
-    /// Both sides get the same defaults, and every option of a subset is in the master's table.
+    /// Both sides have the same defaults, and every option of a subset is in the master's table.
     #[test]
     fn masters_and_minions_have_the_same_options() {
         let conf = Path::new("/etc/halite");

@@ -1,6 +1,6 @@
-//! The table of options and the macro that writes an option down once.
+//! The table of options, and the macro that defines each option once.
 
-/// Whose configuration it is.
+/// The program that a configuration is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// `master`.
@@ -14,7 +14,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Name of the file, of the last directory of paths, and of the role.
+    /// Name of the role: of its file and of the last directory in its paths.
     pub fn name(self) -> &'static str {
         match self {
             Role::Master => "master",
@@ -25,16 +25,16 @@ impl Role {
     }
 }
 
-/// Part of the sample file and of the documentation in which an option stands.
+/// Section of the sample file and the documentation that an option belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionGroup {
     /// Addresses, sockets, processes, directories.
     Network,
-    /// Keys, signatures, who may do what.
+    /// Keys, signatures, permissions.
     Security,
     /// Clients, targets, jobs.
     Jobs,
-    /// What WASM modules may use.
+    /// Limits of WASM modules.
     Modules,
     /// File server, pillar, states.
     Files,
@@ -53,7 +53,7 @@ impl OptionGroup {
         OptionGroup::Output,
     ];
 
-    /// Heading.
+    /// Heading of the section.
     pub fn title(self) -> &'static str {
         match self {
             OptionGroup::Network => "Network and processes",
@@ -66,22 +66,22 @@ impl OptionGroup {
     }
 }
 
-/// One option, as the documentation shows it.
+/// One option, for the documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
     /// Name in the file.
     pub name: &'static str,
-    /// Type in words.
+    /// Its type in plain English.
     pub type_name: &'static str,
-    /// Default as YAML; `{product}` stands for `halite` or `salt`.
+    /// Default as YAML; `{product}` is replaced by `halite` or `salt`.
     pub default: &'static str,
-    /// What it does, with its unit.
+    /// Its effect, with the unit.
     pub help: &'static str,
-    /// Where it belongs.
+    /// Its section.
     pub group: OptionGroup,
 }
 
-/// Name of an option in the file: that of the field, unless another is given behind `@`.
+/// Name of an option in the file: the field's name, unless another one follows `@`.
 macro_rules! key {
     ($option:ident) => {
         stringify!($option)
@@ -92,7 +92,7 @@ macro_rules! key {
 }
 pub(super) use key;
 
-/// Writes a configuration struct, its table of options, its reader and its dump.
+/// Defines a configuration struct, its table of options, its reader and its dump.
 macro_rules! options {
     (
         $(#[$meta:meta])*
@@ -104,13 +104,13 @@ macro_rules! options {
         $(#[$meta])*
         #[derive(Clone, Debug)]
         pub struct $name {
-            /// The file that was read, whether or not it exists.
+            /// The main file, even if it does not exist.
             pub conf_file: std::path::PathBuf,
-            /// Whose default paths apply.
+            /// Decides the default paths.
             pub flavour: $crate::Flavour,
-            /// What the operator should know, one sentence each.
+            /// Warnings for the operator, one sentence each.
             pub warnings: Vec<String>,
-            /// Everything the files hold that is no option here.
+            /// Everything in the files that is not an option of this table.
             pub extra: halite_wire::Map,
             $($($(#[doc = $help])+ pub $option: $type,)*)*
         }
@@ -138,7 +138,7 @@ macro_rules! options {
                 })
             }
 
-            /// The options of the table under their names, in the order of the table.
+            /// The options of the table by name, in the table's order.
             pub(crate) fn typed_map(&self) -> halite_wire::Map {
                 let mut map = halite_wire::Map::new();
                 $($(map.set(

@@ -52,7 +52,7 @@ fn decode(json: &Json) -> Value {
 }
 
 #[test]
-fn files_mean_what_they_mean_to_salt() {
+fn files_give_the_same_options_as_in_salt() {
     for case in data()["files"].as_array().unwrap() {
         let files: Vec<(String, String)> = case[1]
             .as_object()
@@ -80,7 +80,7 @@ fn files_mean_what_they_mean_to_salt() {
             let all = MASTER_OPTIONS.iter().chain(MINION_OPTIONS);
             name == "conf_file" || all.into_iter().any(|o| o.name == name)
         };
-        // The cases hold more options than are implemented.
+        // The cases have more options than are implemented here.
         for (name, wanted) in case[2]
             .as_object()
             .unwrap()
@@ -105,21 +105,21 @@ fn pools_map(c: &MasterConfig) -> Map {
         .collect()
 }
 
-/// Options whose default is not Salt's, with the reason.
+/// Options whose default differs from Salt's, with the reason.
 const OWN_DEFAULTS: [&str; 8] = [
     // A list of one-entry maps with Salt; read as one map here.
     "gitfs_saltenv",
-    // Salt fills these after the defaults: 0 where the file says nothing.
+    // Salt fills these in after the defaults: 0 if the file does not set them.
     "ipc_write_buffer",
-    // Text or a list with Salt; always a list here.
+    // Text or a list in Salt; always a list here.
     "master",
-    // Put together from the configuration directory.
+    // Built from the configuration directory.
     "conf_file",
-    // Number of minutes that Salt's master has in its code only.
+    // Hard-coded in Salt's master as a number of minutes.
     "autosign_timeout",
-    // False in 3006, true since; without it, as `salt_series` says.
+    // False in 3006, true since then; if empty, it follows `salt_series`.
     "gpg_decrypt_must_succeed",
-    // A name with Salt that no host has; without one the syndic says so and ends.
+    // Salt's default is a name that no host has; without a master the syndic here says so and exits.
     "syndic_master",
     "id",
 ];
@@ -339,14 +339,14 @@ fn a_generated_id_is_written_down_once() {
     let first = load_minion(&dir).unwrap();
     assert!(first.id.ends_with("x.org"));
     let set = load_minion(&dir).unwrap();
-    set.keep_id().unwrap();
+    set.store_id().unwrap();
     assert_eq!(
         std::fs::read_to_string(dir.join("minion_id")).unwrap(),
         set.id
     );
     std::fs::write(dir.join("minion_id"), "kept.x.org\n").unwrap();
     assert_eq!(load_minion(&dir).unwrap().id, "kept.x.org");
-    set.keep_id().unwrap();
+    set.store_id().unwrap();
     assert_eq!(load_minion(&dir).unwrap().id, "kept.x.org");
     std::fs::write(dir.join("minion"), "minion_id_caching: false").unwrap();
     assert_ne!(load_minion(&dir).unwrap().id, "kept.x.org");

@@ -1,41 +1,41 @@
-//! The types an option can have.
+//! The types of options.
 
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
-/// A value that was read, and what the operator should be told about it.
+/// A value that was read, with an optional remark for the operator.
 pub struct Converted<T> {
     /// The value.
     pub value: T,
-    /// Set where the value was written in a way that is only tolerated.
+    /// Set if the value is written in a form that is only tolerated.
     pub note: Option<&'static str>,
 }
 
 /// A type that an option can have.
 pub trait OptionValue: Sized {
-    /// The type in words; "must be ..." in error messages.
+    /// The type in plain English, for "must be ..." in error messages.
     const TYPE: &'static str;
 
-    /// Whether an empty value means something; elsewhere it means the default.
+    /// Whether an empty value is meaningful; otherwise it means the default.
     const OPTIONAL: bool = false;
 
-    /// Reads the value; `None` if it is of another type.
+    /// Reads the value; `None` if it has another type.
     fn from_value(value: &Value) -> Option<Converted<Self>>;
 
-    /// The value as it would stand in the file.
+    /// The value as it would be written in the file.
     fn to_value(&self) -> Value;
 }
 
-pub(super) fn plain<T>(value: T) -> Option<Converted<T>> {
+pub(super) fn converted<T>(value: T) -> Option<Converted<T>> {
     Some(Converted { value, note: None })
 }
 
-fn noted<T>(value: T, note: &'static str) -> Option<Converted<T>> {
+fn with_note<T>(value: T, note: &'static str) -> Option<Converted<T>> {
     let note = Some(note);
     Some(Converted { value, note })
 }
 
-/// Text as Python's `str()` gives it.
+/// Text as Python's `str()` formats it.
 pub(super) fn text(value: &Value) -> Option<String> {
     Some(match value {
         Value::Str(s) => s.clone(),
@@ -52,7 +52,7 @@ impl OptionValue for String {
     const TYPE: &'static str = "text";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(text(value)?)
+        converted(text(value)?)
     }
 
     fn to_value(&self) -> Value {
@@ -64,7 +64,7 @@ impl OptionValue for PathBuf {
     const TYPE: &'static str = "a path";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
-        plain(PathBuf::from(value.as_str()?))
+        converted(PathBuf::from(value.as_str()?))
     }
 
     fn to_value(&self) -> Value {
@@ -77,9 +77,9 @@ impl OptionValue for bool {
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         match value {
-            Value::Bool(b) => plain(*b),
-            Value::Int(0) => noted(false, "write false instead of 0"),
-            Value::Int(1) => noted(true, "write true instead of 1"),
+            Value::Bool(b) => converted(*b),
+            Value::Int(0) => with_note(false, "write false instead of 0"),
+            Value::Int(1) => with_note(true, "write true instead of 1"),
             _ => None,
         }
     }
@@ -89,13 +89,13 @@ impl OptionValue for bool {
     }
 }
 
-/// A whole number; text that is one counts, as with Python's `int()`.
+/// A whole number; text that contains one counts too, as with Python's `int()`.
 fn whole(value: &Value) -> Option<Converted<i128>> {
     match value {
-        Value::Int(i) => plain((*i).into()),
-        Value::UInt(u) => plain((*u).into()),
-        Value::Str(s) => plain(s.trim().parse().ok()?),
-        Value::Float(f) if f.is_finite() => noted(
+        Value::Int(i) => converted((*i).into()),
+        Value::UInt(u) => converted((*u).into()),
+        Value::Str(s) => converted(s.trim().parse().ok()?),
+        Value::Float(f) if f.is_finite() => with_note(
             f.trunc() as i128,
             "only whole numbers are used; the fraction is dropped",
         ),
@@ -135,8 +135,8 @@ impl OptionValue for Vec<String> {
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         match value {
-            Value::Array(items) => plain(items.iter().map(text).collect::<Option<_>>()?),
-            single => plain(vec![text(single)?]),
+            Value::Array(items) => converted(items.iter().map(text).collect::<Option<_>>()?),
+            single => converted(vec![text(single)?]),
         }
     }
 
@@ -151,7 +151,7 @@ impl OptionValue for Map {
     /// A list of one-key maps counts as a map (`salt/utils/data.py is_dictlist`, `repack_dictlist`).
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         match value {
-            Value::Map(m) => plain(m.clone()),
+            Value::Map(m) => converted(m.clone()),
             Value::Array(items) if !items.is_empty() => {
                 let mut out = Map::new();
                 for item in items {
@@ -160,7 +160,7 @@ impl OptionValue for Map {
                         _ => return None,
                     }
                 }
-                plain(out)
+                converted(out)
             }
             _ => None,
         }
@@ -179,7 +179,7 @@ macro_rules! optional {
 
             fn from_value(value: &Value) -> Option<Converted<Self>> {
                 if value.is_nil() {
-                    return plain(None);
+                    return converted(None);
                 }
                 let Converted { value, note } = <$type>::from_value(value)?;
                 Some(Converted { value: Some(value), note })

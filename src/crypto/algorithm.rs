@@ -1,10 +1,10 @@
-//! The algorithm names that travel in `enc_algo` and `sig_algo`.
+//! Algorithm names as sent in `enc_algo` and `sig_algo`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How RSA encrypts a key string (`salt/crypt.py VALID_ENCRYPTION_ALGORITHMS`).
-/// The hash serves both the label and MGF1; the label is empty.
+/// RSA encryption of a key string (`salt/crypt.py VALID_ENCRYPTION_ALGORITHMS`). The hash is used for both the label
+/// and MGF1; the label is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encryption {
     /// RSAES-OAEP with SHA-1.
@@ -14,7 +14,7 @@ pub enum Encryption {
     OaepSha224,
 }
 
-/// How RSA signs (`salt/crypt.py VALID_SIGNING_ALGORITHMS`).
+/// RSA signature schemes (`salt/crypt.py VALID_SIGNING_ALGORITHMS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Signing {
     /// RSASSA-PKCS1-v1_5 with SHA-1.
@@ -24,7 +24,7 @@ pub enum Signing {
     Pkcs1v15Sha224,
 }
 
-/// A name that is none of the four Salt knows.
+/// A name that is not one of Salt's four algorithms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsupportedAlgorithm(pub String);
 
@@ -37,7 +37,7 @@ impl Encryption {
         }
     }
 
-    /// Length in bytes of the hash.
+    /// Length of the hash in bytes.
     pub(super) fn hash_len(self) -> usize {
         match self {
             Encryption::OaepSha1 => 20,

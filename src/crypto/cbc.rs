@@ -1,8 +1,7 @@
 //! AES-192-CBC over whole blocks.
 //!
-//! Encryption chains from block to block, which the portable crate does at a third of OpenSSL's
-//! rate: long texts (pieces of files) go to OpenSSL where the build has it. Decryption does not
-//! chain and is fast in both.
+//! Encryption chains from block to block, and there the portable crate reaches a third of OpenSSL's speed: long texts
+//! (chunks of files) go to OpenSSL if the build has it. Decryption does not chain and is fast in both.
 
 #[cfg(feature = "openssl")]
 use super::key_string::AES_LEN;
@@ -11,13 +10,13 @@ use aes::cipher::inout::InOutBuf;
 use aes::cipher::{BlockDecryptMut, BlockEncryptMut, InnerIvInit, KeyInit};
 use aes::{Aes192Dec, Aes192Enc};
 
-/// Bytes of a block.
+/// Block size in bytes.
 pub(super) const BLOCK: usize = 16;
-/// From here on setting up OpenSSL pays.
+/// From this many bytes on, setting up OpenSSL pays off.
 #[cfg(feature = "openssl")]
-const LONG: usize = 2048;
+const OPENSSL_MIN: usize = 2048;
 
-/// One key, ready for both directions.
+/// A key prepared for both directions.
 #[derive(Clone)]
 pub(super) struct Cbc {
     enc: Aes192Enc,
@@ -44,7 +43,7 @@ impl Cbc {
         }
     }
 
-    /// Encrypts what stands in `out` behind the block at `iv`, which is the IV: whole blocks.
+    /// Encrypts everything in `out` after the IV, which is the block at `iv`. The text must be whole blocks.
     #[cfg_attr(
         not(feature = "openssl"),
         expect(
@@ -54,20 +53,20 @@ impl Cbc {
     )]
     pub fn encrypt(&self, out: &mut Vec<u8>, iv: usize) {
         #[cfg(feature = "openssl")]
-        if out.len() - iv >= LONG && self.encrypt_openssl(out, iv).is_ok() {
+        if out.len() - iv >= OPENSSL_MIN && self.encrypt_openssl(out, iv).is_ok() {
             return;
         }
         self.encrypt_portable(&mut out[iv..]);
     }
 
-    /// Encrypts behind the first block.
+    /// Encrypts everything after the first block.
     pub(super) fn encrypt_portable(&self, out: &mut [u8]) {
         let (iv, text) = out.split_at_mut(BLOCK);
         let mut cbc = cbc::Encryptor::inner_iv_init(self.enc.clone(), GenericArray::from_slice(iv));
         cbc.encrypt_blocks_inout_mut(InOutBuf::from(text).into_chunks().0);
     }
 
-    /// On an error nothing has been encrypted.
+    /// If it fails, nothing has been encrypted.
     #[cfg(feature = "openssl")]
     pub(super) fn encrypt_openssl(
         &self,
@@ -85,7 +84,7 @@ impl Cbc {
         )?;
         context.set_padding(false);
         let len = out.len();
-        // The interface asks for a block more than it writes.
+        // The interface needs room for one block more than it writes.
         out.resize(len + BLOCK, 0);
         let done = context.cipher_update_inplace(&mut out[text..], len - text);
         out.truncate(len);

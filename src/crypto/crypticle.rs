@@ -1,4 +1,4 @@
-//! Salt's symmetric envelope: AES-192-CBC under HMAC-SHA256.
+//! Salt's symmetric envelope: AES-192-CBC authenticated with HMAC-SHA256.
 
 use super::cbc::{BLOCK, Cbc};
 use super::key_string::AES_LEN;
@@ -14,23 +14,23 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 const MAC: usize = 32;
-/// Stands before every document; the name is history, nothing is pickled.
+/// Precedes every document. The name is historical, nothing is pickled.
 const PREFIX: &[u8] = b"pickle::";
 /// Bytes of the nonce between the prefix and a document.
 const NONCE: usize = 32;
-/// Most bytes that stand before a msgpack text.
+/// Maximum number of bytes before a msgpack text.
 const HEAD: usize = 5;
 
-/// Why an envelope was not opened.
+/// Why an envelope could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrypticleError {
-    /// Not made with this key, damaged, or too short: time to sign in again.
+    /// Made with another key, damaged, or too short: time to sign in again.
     Authentication,
-    /// Authentic, but its length or its padding is not that of AES-CBC.
+    /// Authentic, but its length or padding is not valid for AES-CBC.
     Padding,
     /// Authentic, but the answer to another request.
     Nonce,
-    /// Authentic, but what is inside is not msgpack.
+    /// Authentic, but the content is not msgpack.
     Decode(DecodeError),
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for CrypticleError {
 
 impl std::error::Error for CrypticleError {}
 
-/// One key, ready to seal and to open (`salt/crypt.py Crypticle`; reference 4.2).
+/// A key prepared for sealing and opening (`salt/crypt.py Crypticle`; reference 4.2).
 ///
-/// An envelope is `IV || AES-192-CBC || HMAC-SHA256` over both. The check of `serial`
-/// in publications is left to the minion that keeps the last one.
+/// An envelope is `IV || AES-192-CBC || HMAC-SHA256`, the HMAC over both. Checking `serial` in publications is left to
+/// the minion, which stores the last one.
 #[derive(Clone)]
 pub struct Crypticle {
     cbc: Cbc,
@@ -66,7 +66,7 @@ pub struct Crypticle {
 }
 
 impl Crypticle {
-    /// Prepares a key; keep the result rather than the text.
+    /// Prepares a key. Keep the result instead of the text.
     pub fn new(key: &KeyString) -> Self {
         let (aes, hmac) = key.raw().split_at(AES_LEN);
         Self {
@@ -83,11 +83,10 @@ impl Crypticle {
         out
     }
 
-    /// Opens an envelope; nothing is decrypted before the HMAC has been found right.
+    /// Opens an envelope. Nothing is decrypted before the HMAC has been verified.
     ///
     /// # Errors
-    /// [`CrypticleError::Authentication`] for everything this key did not seal, or
-    /// [`CrypticleError::Padding`].
+    /// [`CrypticleError::Authentication`] for anything not sealed with this key, or [`CrypticleError::Padding`].
     pub fn decrypt(&self, data: &[u8]) -> Result<Vec<u8>, CrypticleError> {
         let body = self.authenticate(data)?;
         let Some((iv, text)) = body.split_at_checked(BLOCK) else {
@@ -105,10 +104,10 @@ impl Crypticle {
         Ok(plain)
     }
 
-    /// Seals a value, encoded as it travels between hosts.
+    /// Seals a value, encoded for transport between hosts.
     ///
-    /// A `nonce` goes into replies to minions, never into requests and publications
-    /// (reference 4.2); an empty one counts as none.
+    /// A `nonce` goes into replies to minions, never into requests or publications (reference 4.2). An empty one counts
+    /// as missing.
     pub fn dumps(&self, value: &Value, nonce: Option<&str>) -> Vec<u8> {
         let mut out = start_document(0, msgpack::size_hint(value), nonce);
         msgpack::encode_into(&mut out, value, Profile::Wire);
@@ -116,7 +115,7 @@ impl Crypticle {
         out
     }
 
-    /// Like [`Self::dumps`], for a document that is msgpack already.
+    /// Like [`Self::dumps`], for a document that is already msgpack.
     pub fn dumps_raw(&self, document: &[u8], nonce: Option<&str>) -> Vec<u8> {
         let mut out = start_document(0, document.len(), nonce);
         out.extend_from_slice(document);
@@ -124,11 +123,11 @@ impl Crypticle {
         out
     }
 
-    /// Seals a document of about `len` bytes that `write` appends, and gives the envelope as msgpack
-    /// text, as it is sent: all of it in the one buffer that the document was written to.
+    /// Seals a document of about `len` bytes that `write` appends, and returns the envelope as msgpack text, ready to
+    /// send. Everything happens in the buffer that the document is written to.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// Any error of `write`.
     pub fn text_with<E>(
         &self,
         len: usize,
@@ -140,35 +139,35 @@ impl Crypticle {
         self.seal(&mut out, HEAD);
         let mut head = Vec::with_capacity(HEAD);
         msgpack::put_str_header(&mut head, out.len() - HEAD, Profile::Wire);
-        // Only what is short has a shorter head, and is moved in no time.
+        // Only short texts have a shorter head, and moving them is cheap.
         out.drain(..HEAD - head.len());
         out[..head.len()].copy_from_slice(&head);
         Ok(out)
     }
 
-    /// Opens an envelope and reads the document inside. Without the `pickle::` prefix
-    /// that is an empty map, as in Salt.
+    /// Opens an envelope and decodes the document inside. Without the `pickle::` prefix the result is an empty map, as
+    /// in Salt.
     ///
     /// # Errors
-    /// As [`Self::decrypt`]; [`CrypticleError::Nonce`] if a nonce is expected and not
-    /// found; [`CrypticleError::Decode`] for a broken document.
+    /// See [`Self::decrypt`]. [`CrypticleError::Nonce`] if a nonce is expected and missing or different;
+    /// [`CrypticleError::Decode`] for a broken document.
     pub fn loads(&self, data: &[u8], nonce: Option<&str>) -> Result<Value, CrypticleError> {
         let plain = self.decrypt(data)?;
         let Some(mut document) = plain.strip_prefix(PREFIX) else {
             return Ok(Value::Map(map! {}));
         };
-        if let Some(nonce) = given(nonce) {
+        if let Some(nonce) = non_empty(nonce) {
             document = check_nonce(document, nonce)?;
         }
         msgpack::decode(document).map_err(CrypticleError::Decode)
     }
 
-    /// Decrypts the first `n` bytes, rounded up to whole blocks, of a plain text
-    /// **without** asking whether it is authentic: a hint for choosing a queue and
-    /// for nothing else. Whatever acts on the content opens the whole envelope.
+    /// Decrypts the first `n` bytes of the plain text, rounded up to whole blocks, **without** checking that it is
+    /// authentic: a hint for choosing a queue and nothing else. Code that acts on the content must open the whole
+    /// envelope.
     ///
-    /// The answer is shorter for a short envelope, and then ends with the padding.
-    /// `None` if the data has not the shape of an envelope.
+    /// For a short envelope the result is shorter, and then ends with the padding. `None` if the data does not have the
+    /// form of an envelope.
     pub fn peek(&self, data: &[u8], n: usize) -> Option<Vec<u8>> {
         let body = &data[..data.len().checked_sub(MAC)?];
         let (iv, text) = body.split_at_checked(BLOCK)?;
@@ -179,7 +178,7 @@ impl Crypticle {
         Some(self.cbc.decrypt(iv, &text[..n]))
     }
 
-    /// Pads and encrypts everything after the IV, which stands at `iv`, in place; then adds the HMAC.
+    /// Pads and encrypts everything after the IV (at `iv`) in place, then appends the HMAC.
     pub(super) fn seal(&self, out: &mut Vec<u8>, iv: usize) {
         let pad = BLOCK - (out.len() - iv) % BLOCK;
         out.reserve_exact(pad + MAC);
@@ -189,7 +188,7 @@ impl Crypticle {
         out.extend_from_slice(&mac.into_bytes());
     }
 
-    /// The envelope without its HMAC, once that has been found right.
+    /// Verifies the HMAC and returns the envelope without it.
     fn authenticate<'a>(&self, data: &'a [u8]) -> Result<&'a [u8], CrypticleError> {
         let wrong = CrypticleError::Authentication;
         let at = data.len().checked_sub(MAC).ok_or(wrong)?;
@@ -201,7 +200,7 @@ impl Crypticle {
     }
 }
 
-/// An envelope that begins at `at`, holds its random IV and has room for `len` bytes.
+/// Starts an envelope at `at`: with its random IV and room for `len` bytes.
 fn start(at: usize, len: usize) -> Vec<u8> {
     let mut iv = [0; BLOCK];
     rng::fill_random(&mut iv);
@@ -211,16 +210,16 @@ fn start(at: usize, len: usize) -> Vec<u8> {
     out
 }
 
-/// An envelope that begins at `at`, up to where the document begins.
+/// Starts an envelope at `at`, up to the start of the document.
 fn start_document(at: usize, len: usize, nonce: Option<&str>) -> Vec<u8> {
     let mut out = start(at, PREFIX.len() + NONCE + len);
     out.extend_from_slice(PREFIX);
-    out.extend_from_slice(given(nonce).unwrap_or_default().as_bytes());
+    out.extend_from_slice(non_empty(nonce).unwrap_or_default().as_bytes());
     out
 }
 
 /// Python's `if nonce:`.
-fn given(nonce: Option<&str>) -> Option<&str> {
+fn non_empty(nonce: Option<&str>) -> Option<&str> {
     nonce.filter(|n| !n.is_empty())
 }
 
@@ -231,7 +230,7 @@ fn check_nonce<'a>(document: &'a [u8], nonce: &str) -> Result<&'a [u8], Crypticl
     }
 }
 
-/// An HMAC key filled up with zeros to a block of the hash, as HMAC defines it.
+/// An HMAC key padded with zeros to one block of the hash, as HMAC defines it.
 fn block_key(key: &[u8]) -> Zeroizing<[u8; 64]> {
     let mut block = Zeroizing::new([0; 64]);
     block[..key.len()].copy_from_slice(key);

@@ -1,4 +1,4 @@
-//! What can be wrong with a key or with a cipher text.
+//! Errors of keys and of cipher texts.
 
 use std::fmt;
 
@@ -10,26 +10,26 @@ pub const MAX_BITS: usize = 8192;
 /// Why a key cannot be used, or an operation with it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CryptoError {
-    /// The text is not PEM of a kind that belongs here.
+    /// The text is not PEM, or PEM of an unsupported kind.
     BadPem(&'static str),
     /// The PEM holds an RSA key that is damaged or inconsistent.
     BadKey(&'static str),
     /// The private key is protected by a passphrase.
     Encrypted,
-    /// The modulus has that many bits, which is out of bounds.
+    /// The modulus has this many bits, which is out of bounds.
     KeySize(usize),
     /// The public exponent is even, 1, or above 32 bits.
     Exponent,
-    /// Not a key string: what Salt keeps is 56 bytes in base64.
+    /// Not a key string: Salt's have 56 bytes in base64.
     BadKeyString,
-    /// The plain text has `len` bytes; this key takes `max`.
+    /// The plain text has `len` bytes, but this key can encrypt only `max`.
     TooLong {
         /// Bytes given.
         len: usize,
-        /// Bytes possible.
+        /// Bytes allowed.
         max: usize,
     },
-    /// The cipher text was not made for this key and algorithm. Never says more.
+    /// The cipher text was not made for this key and algorithm. Deliberately gives no details.
     Decrypt,
     /// The crypto library itself failed.
     Library(String),
@@ -67,7 +67,7 @@ impl fmt::Display for CryptoError {
             ),
             CryptoError::TooLong { len, max } => write!(
                 f,
-                "{len} bytes are too many for this RSA key, which takes {max}; use a longer key"
+                "{len} bytes are too many for this RSA key, which can encrypt {max}; use a longer key"
             ),
             CryptoError::Decrypt => f.write_str(
                 "RSA decryption failed: the text was made for another key or another \

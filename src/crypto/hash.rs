@@ -1,4 +1,4 @@
-//! Hashes by Salt's names, and fingerprints of keys.
+//! Hashes by Salt's names, and key fingerprints.
 
 use super::pem;
 use sha2::digest::DynDigest;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// The values of `hash_type` that Salt's documentation lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HashType {
-    /// MD5, of use for old fingerprints only.
+    /// MD5, only useful for old fingerprints.
     Md5,
     /// SHA-1.
     Sha1,
@@ -24,11 +24,11 @@ pub enum HashType {
     Sha512,
 }
 
-/// A `hash_type` that is not known.
+/// An unknown `hash_type`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsupportedHash(pub String);
 
-/// A hash under way, for data that comes in pieces.
+/// A hash in progress, for data that arrives in chunks.
 pub struct Hasher(Box<dyn DynDigest + Send>);
 
 const ALL: [(HashType, &str); 6] = [
@@ -58,17 +58,17 @@ impl HashType {
         })
     }
 
-    /// The hash of some bytes in lower-case hexadecimal digits.
+    /// The hash of some bytes in lower-case hexadecimal.
     pub fn hex(self, data: &[u8]) -> String {
         let mut hasher = self.hasher();
         hasher.update(data);
         hasher.hex()
     }
 
-    /// The hash of what a reader gives, read in pieces.
+    /// The hash of everything a reader returns, read in chunks.
     ///
     /// # Errors
-    /// Of the reader.
+    /// Any error of the reader.
     pub fn hex_of(self, mut reader: impl io::Read) -> io::Result<String> {
         let mut hasher = self.hasher();
         let mut piece = vec![0; 64 << 10];
@@ -103,12 +103,12 @@ impl HashType {
 }
 
 impl Hasher {
-    /// Takes the next piece.
+    /// Adds the next chunk.
     pub fn update(&mut self, data: &[u8]) {
         self.0.update(data);
     }
 
-    /// The hash of all pieces in lower-case hexadecimal digits.
+    /// The hash of all chunks in lower-case hexadecimal.
     pub fn hex(self) -> String {
         hex(&self.0.finalize())
     }
@@ -149,8 +149,8 @@ impl fmt::Display for UnsupportedHash {
 
 impl std::error::Error for UnsupportedHash {}
 
-/// The digest of `data` under one of the names of Python's `hashlib`, in hexadecimal digits;
-/// `None` for a name that this build does not know. SHA-3 and BLAKE2 need the feature `openssl`.
+/// The hexadecimal digest of `data` by a name of Python's `hashlib`; `None` for a name that this build does not
+/// support. SHA-3 and BLAKE2 need the feature `openssl`.
 pub fn hex_by_name(name: &str, data: &[u8]) -> Option<String> {
     if let Ok(hash) = name.parse::<HashType>() {
         return Some(hash.hex(data));
@@ -173,15 +173,14 @@ pub fn hex_by_name(name: &str, data: &[u8]) -> Option<String> {
     None
 }
 
-/// The fingerprint of a key, as `salt-call --local key.finger` prints it and as
-/// `master_finger` expects it: the hash of the lines between the PEM armour, each
-/// with its newline, in colon-separated pairs. Text that is no PEM is hashed whole
-/// (`salt/utils/crypt.py pem_finger`).
+/// The fingerprint of a key, as `salt-call --local key.finger` prints it and `master_finger` expects it: the hash of
+/// the lines between the PEM armour, each with its newline, as colon-separated pairs. Text that is not PEM is hashed as
+/// a whole (`salt/utils/crypt.py pem_finger`).
 pub fn finger(pem_text: &str, hash: HashType) -> String {
     in_pairs(&hash.hex(pem::fingerprint_text(pem_text).as_bytes()))
 }
 
-/// Hexadecimal digits in pairs joined by colons.
+/// Joins pairs of hexadecimal digits with colons.
 pub fn in_pairs(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() / 2 * 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -193,7 +192,7 @@ pub fn in_pairs(digits: &str) -> String {
     out
 }
 
-/// Lower-case hexadecimal digits.
+/// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes
@@ -203,8 +202,7 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// HMAC-SHA-256 of `message` under `key`, in hexadecimal digits: shows that one has a key
-/// without showing the key.
+/// HMAC-SHA-256 of `message` under `key` in hexadecimal: proves possession of the key without revealing it.
 pub fn hmac_hex(key: &[u8], message: &[u8]) -> String {
     hex(&HashType::Sha256.hmac(key, message))
 }

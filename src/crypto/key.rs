@@ -1,4 +1,4 @@
-//! RSA keys, whatever library does the arithmetic.
+//! RSA keys, independent of the library that does the arithmetic.
 
 use super::error::{MAX_BITS, MIN_BITS};
 use super::{CryptoError, Encryption, Signing, constant_time_eq, padding, pem};
@@ -12,36 +12,36 @@ use zeroize::Zeroizing;
 
 /// Longer public exponents are refused.
 const MAX_EXPONENT_BITS: usize = 32;
-/// The two primes of a key may differ by that many bits.
+/// Maximum difference in length of the two primes of a key, in bits.
 const MAX_UNBALANCE: usize = 8;
 
-/// A library that can do RSA. Implemented by the two back ends only.
+/// A library that implements RSA. Only the two back ends implement this.
 pub trait Backend: 'static {
-    /// Its private key.
+    /// The library's private key.
     type Private: PrivateOps;
-    /// Its public key.
+    /// The library's public key.
     type Public: PublicOps;
 }
 
-/// What a library does with a private key. Blocks are as long as the modulus.
+/// Operations of a library with a private key. Blocks are as long as the modulus.
 pub trait PrivateOps: Sized + Send + Sync {
-    /// Makes a new key with exponent 65537; the answer is its PKCS#1 DER document.
+    /// Generates a key with exponent 65537 and returns its PKCS#1 DER document.
     fn generate(bits: usize) -> Result<Zeroizing<Vec<u8>>, CryptoError>;
-    /// Takes over a key that has been checked.
+    /// Loads a key that has been checked.
     fn load(key: &RsaPrivateKey) -> Result<Self, CryptoError>;
-    /// The bare private operation, blinded, its result checked.
+    /// The raw private operation, blinded, its result checked.
     fn private_op(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError>;
     /// RSAES-OAEP; every failure is [`CryptoError::Decrypt`].
     fn oaep_decrypt(&self, algorithm: Encryption, data: &[u8]) -> Result<Vec<u8>, CryptoError>;
 }
 
-/// What a library does with a public key. Blocks are as long as the modulus.
+/// Operations of a library with a public key. Blocks are as long as the modulus.
 pub trait PublicOps: Sized + Send + Sync {
-    /// Takes over a key that has been checked.
+    /// Loads a key that has been checked.
     fn load(key: &RsaPublicKey) -> Result<Self, CryptoError>;
-    /// The bare public operation on a block that is below the modulus.
+    /// The raw public operation on a block smaller than the modulus.
     fn public_op(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError>;
-    /// RSAES-OAEP of data known to fit.
+    /// RSAES-OAEP of data that is known to fit.
     fn oaep_encrypt(&self, algorithm: Encryption, data: &[u8]) -> Result<Vec<u8>, CryptoError>;
 }
 
@@ -63,7 +63,7 @@ struct Public<B: Backend> {
 }
 
 impl<B: Backend> RsaPrivate<B> {
-    /// Makes a new key with public exponent 65537 (`salt/crypt.py gen_keys`).
+    /// Generates a key with public exponent 65537 (`salt/crypt.py gen_keys`).
     ///
     /// # Errors
     /// If `bits` (Salt's `keysize`) is out of bounds, or the library fails.
@@ -76,7 +76,7 @@ impl<B: Backend> RsaPrivate<B> {
     /// `BEGIN PRIVATE KEY` (PKCS#8). Parse once, keep the key.
     ///
     /// # Errors
-    /// If it is no such PEM, has a passphrase, is inconsistent or out of bounds.
+    /// If it is not such a PEM, has a passphrase, is inconsistent or out of bounds.
     pub fn from_pem(text: &str) -> Result<Self, CryptoError> {
         let pem = pem::decode(text)?;
         match pem.label.as_str() {
@@ -84,7 +84,7 @@ impl<B: Backend> RsaPrivate<B> {
             "PRIVATE KEY" => Self::from_pkcs1(pkcs8_key(&pem.der)?),
             "ENCRYPTED PRIVATE KEY" => Err(CryptoError::Encrypted),
             "PUBLIC KEY" | "RSA PUBLIC KEY" => Err(CryptoError::BadPem(
-                "this is a public key where a private key belongs",
+                "this is a public key, but a private key is needed",
             )),
             _ => Err(CryptoError::BadPem("this is not an RSA private key")),
         }
@@ -92,7 +92,7 @@ impl<B: Backend> RsaPrivate<B> {
 
     fn from_pkcs1(der: &[u8]) -> Result<Self, CryptoError> {
         let key = RsaPrivateKey::from_pkcs1_der(der)
-            .map_err(|_| CryptoError::BadKey("its numbers do not fit together"))?;
+            .map_err(|_| CryptoError::BadKey("its numbers are inconsistent"))?;
         let public = RsaPublic::from_rsa(key.to_public_key())?;
         check_primes(&key)?;
         let der = key
@@ -106,7 +106,7 @@ impl<B: Backend> RsaPrivate<B> {
         })))
     }
 
-    /// The key as Salt keeps it: `BEGIN RSA PRIVATE KEY`, PKCS#1. Wiped when dropped.
+    /// The key in Salt's format: `BEGIN RSA PRIVATE KEY`, PKCS#1. Wiped when dropped.
     pub fn to_pem(&self) -> Zeroizing<String> {
         pem::encode("RSA PRIVATE KEY", &self.0.der)
     }
@@ -116,20 +116,19 @@ impl<B: Backend> RsaPrivate<B> {
         self.0.public.clone()
     }
 
-    /// Signs a message. Same input, same signature.
+    /// Signs a message. The same input gives the same signature.
     ///
-    /// Should the crypto library itself fail (no memory, broken hardware) the
-    /// failure is logged and the answer is empty, which no peer accepts.
+    /// If the crypto library itself fails (out of memory, broken hardware), the failure is logged and the result is
+    /// empty, which no peer accepts.
     pub fn sign(&self, algorithm: Signing, message: &[u8]) -> Vec<u8> {
         let block = padding::pkcs1v15(algorithm, message, self.0.public.size());
         self.private_op(&block)
     }
 
-    /// The bare X9.31 operation Salt uses for `tok` and for the digest in the auth
-    /// reply (`salt/utils/rsax931.py`; reference 2.4).
+    /// The raw X9.31 operation that Salt uses for `tok` and for the digest in the auth reply (`salt/utils/rsax931.py`;
+    /// reference 2.4).
     ///
-    /// Empty if the message has more than `bits / 8 - 2` bytes, and in the case
-    /// named at [`Self::sign`].
+    /// Empty if the message has more than `bits / 8 - 2` bytes, or if the library fails as in [`Self::sign`].
     pub fn x931_sign(&self, message: &[u8]) -> Vec<u8> {
         let public = &self.0.public;
         let Some(block) = padding::x931(message, public.size()) else {
@@ -144,7 +143,7 @@ impl<B: Backend> RsaPrivate<B> {
         x.min(other)
     }
 
-    /// Decrypts what [`RsaPublic::encrypt`] made.
+    /// Decrypts the result of [`RsaPublic::encrypt`].
     ///
     /// # Errors
     /// [`CryptoError::Decrypt`], whatever the reason.
@@ -155,7 +154,7 @@ impl<B: Backend> RsaPrivate<B> {
         self.0.key.oaep_decrypt(algorithm, data)
     }
 
-    /// The bare private operation on a block that is below the modulus.
+    /// The raw private operation on a block smaller than the modulus.
     pub fn private_block(&self, block: &[u8]) -> Result<Vec<u8>, CryptoError> {
         self.0.key.private_op(block)
     }
@@ -173,14 +172,14 @@ impl<B: Backend> RsaPublic<B> {
     /// `BEGIN RSA PUBLIC KEY` (PKCS#1). Parse once, keep the key.
     ///
     /// # Errors
-    /// If it is no such PEM, or the key is out of bounds.
+    /// If it is not such a PEM, or the key is out of bounds.
     pub fn from_pem(text: &str) -> Result<Self, CryptoError> {
         let pem = pem::decode(text)?;
         match pem.label.as_str() {
             "PUBLIC KEY" => Self::from_pkcs1(spki_key(&pem.der)?),
             "RSA PUBLIC KEY" => Self::from_pkcs1(&pem.der),
             "RSA PRIVATE KEY" | "PRIVATE KEY" | "ENCRYPTED PRIVATE KEY" => Err(
-                CryptoError::BadPem("this is a private key where a public key belongs"),
+                CryptoError::BadPem("this is a private key, but a public key is needed"),
             ),
             _ => Err(CryptoError::BadPem("this is not an RSA public key")),
         }
@@ -205,35 +204,35 @@ impl<B: Backend> RsaPublic<B> {
         Ok(Self(Arc::new(Public { key, parts })))
     }
 
-    /// The key as Salt keeps it: `BEGIN PUBLIC KEY`, with a newline at the end.
-    /// What travels is the [`super::clean_key`] of it.
+    /// The key in Salt's format: `BEGIN PUBLIC KEY`, with a newline at the end. What peers send is its
+    /// [`super::clean_key`].
     pub fn to_pem(&self) -> String {
         let der = self.0.parts.to_public_key_der();
         let der = der.as_ref().map_or(&[][..], |d| d.as_bytes());
         pem::encode("PUBLIC KEY", der).to_string()
     }
 
-    /// Bits of the modulus.
+    /// Length of the modulus in bits.
     pub fn bits(&self) -> usize {
         self.0.parts.n().bits()
     }
 
-    /// Bytes of the modulus, and of every signature and cipher text.
+    /// Length in bytes of the modulus, and of every signature and cipher text.
     pub fn size(&self) -> usize {
         self.0.parts.size()
     }
 
-    /// Whether this is the signature of the message by the private half.
+    /// Whether this is a signature of the message by the private key.
     pub fn verify(&self, algorithm: Signing, message: &[u8], signature: &[u8]) -> bool {
         let expected = padding::pkcs1v15(algorithm, message, self.size());
         self.public_op(signature)
             .is_some_and(|block| constant_time_eq(&block, &expected))
     }
 
-    /// Encrypts a short text, such as a key string, for the private half.
+    /// Encrypts a short text, such as a key string, for the private key.
     ///
     /// # Errors
-    /// If it is too long for the key, or the library fails.
+    /// If it is too long for the key, or if the library fails.
     pub fn encrypt(&self, algorithm: Encryption, data: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let max = self.size() - 2 * algorithm.hash_len() - 2;
         if data.len() > max {
@@ -243,8 +242,8 @@ impl<B: Backend> RsaPublic<B> {
         self.0.key.oaep_encrypt(algorithm, data)
     }
 
-    /// The message inside what [`RsaPrivate::x931_sign`] made; `None` if the private
-    /// half did not make it. The caller compares the message, in constant time.
+    /// The message in a result of [`RsaPrivate::x931_sign`]; `None` if another key made it. The caller must compare the
+    /// message in constant time.
     pub fn x931_recover(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let y = self.public_op(signature)?;
         let block = match y.last()? & 15 {
@@ -254,13 +253,13 @@ impl<B: Backend> RsaPublic<B> {
         padding::x931_message(&block).map(<[u8]>::to_vec)
     }
 
-    /// The bare public operation; `None` unless the block [fits](Self::is_block).
+    /// The raw public operation; `None` unless the input [is a block](Self::is_block).
     pub fn public_op(&self, block: &[u8]) -> Option<Vec<u8>> {
         self.is_block(block)
             .then(|| self.0.key.public_op(block).ok())?
     }
 
-    /// Whether a block is as long as the modulus and below it.
+    /// Whether a block is as long as the modulus and smaller than it.
     pub fn is_block(&self, block: &[u8]) -> bool {
         block.len() == self.size() && BigUint::from_bytes_be(block) < *self.0.parts.n()
     }
@@ -276,7 +275,7 @@ impl<B: Backend> RsaPublic<B> {
     }
 }
 
-/// A number as a block of `k` bytes, big end first.
+/// A number as a big-endian block of `k` bytes.
 pub(super) fn to_block(x: &BigUint, k: usize) -> Vec<u8> {
     let bytes = x.to_bytes_be();
     let mut block = vec![0; k.saturating_sub(bytes.len())];
@@ -304,7 +303,7 @@ fn spki_key(der: &[u8]) -> Result<&[u8], CryptoError> {
 
 fn check_kind(oid: ObjectIdentifier) -> Result<(), CryptoError> {
     if oid != rsa::pkcs1::ALGORITHM_OID {
-        return Err(CryptoError::BadPem("this key is of another kind than RSA"));
+        return Err(CryptoError::BadPem("this is not an RSA key"));
     }
     Ok(())
 }
@@ -324,13 +323,13 @@ fn check_exponent(e: &BigUint) -> Result<(), CryptoError> {
     Ok(())
 }
 
-/// Primes of very unlike size make the portable back end slow without bound.
+/// Primes of very different size make the portable back end arbitrarily slow.
 fn check_primes(key: &RsaPrivateKey) -> Result<(), CryptoError> {
     let [p, q] = key.primes() else {
-        return Err(CryptoError::BadKey("it has not exactly two primes"));
+        return Err(CryptoError::BadKey("it does not have exactly two primes"));
     };
     if p.bits().abs_diff(q.bits()) > MAX_UNBALANCE || key.qinv().is_none() {
-        return Err(CryptoError::BadKey("its primes are not fit for RSA"));
+        return Err(CryptoError::BadKey("its primes are not usable for RSA"));
     }
     Ok(())
 }

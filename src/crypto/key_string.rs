@@ -1,4 +1,4 @@
-//! The text form of an AES and HMAC key pair.
+//! The text form of an AES key and an HMAC key.
 
 use super::{CryptoError, constant_time_eq, rng};
 use base64::Engine;
@@ -6,15 +6,14 @@ use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// Bytes of the AES-192 key.
+/// Length of the AES-192 key in bytes.
 pub(super) const AES_LEN: usize = 24;
-/// Bytes of the HMAC-SHA256 key, which follows.
+/// Length of the HMAC-SHA256 key, which follows it, in bytes.
 const HMAC_LEN: usize = 32;
 const LEN: usize = AES_LEN + HMAC_LEN;
 type RawKeys = Zeroizing<[u8; LEN]>;
 
-/// Salt's key string: 76 characters, base64 of the AES key and the HMAC key. The text
-/// itself is what travels encrypted and gets compared
+/// Salt's key string: 76 characters, base64 of the AES key and the HMAC key. Peers encrypt, send and compare this text
 /// (`salt/crypt.py Crypticle.generate_key_string`). Wiped when dropped, prints as `***`.
 #[derive(Clone)]
 pub struct KeyString {
@@ -23,7 +22,7 @@ pub struct KeyString {
 }
 
 impl KeyString {
-    /// A fresh random key.
+    /// Generates a random key.
     pub fn generate() -> Self {
         let mut raw = RawKeys::new([0; LEN]);
         rng::fill_random(raw.as_mut_slice());
@@ -31,14 +30,13 @@ impl KeyString {
         Self { text, raw }
     }
 
-    /// Takes over a text that came from a peer or a file; white space around it is
-    /// dropped.
+    /// Parses a text from a peer or a file, ignoring surrounding white space.
     ///
     /// # Errors
     /// [`CryptoError::BadKeyString`] if it is not 56 bytes in base64.
     pub fn from_text(text: &str) -> Result<Self, CryptoError> {
         let text = Zeroizing::new(text.trim().to_owned());
-        // The decoder wants room for a whole last group of four characters.
+        // The decoder needs room for a complete last group of four characters.
         let mut room = Zeroizing::new([0; LEN + 1]);
         let mut raw = RawKeys::new([0; LEN]);
         match STANDARD.decode_slice(text.as_bytes(), room.as_mut_slice()) {
@@ -53,7 +51,7 @@ impl KeyString {
         &self.text
     }
 
-    /// The text as the bytes that get encrypted or hashed.
+    /// The text as bytes, to be encrypted or hashed.
     pub fn as_bytes(&self) -> &[u8] {
         self.text.as_bytes()
     }

@@ -1,8 +1,7 @@
-//! Keys, signatures and envelopes: everything secret that Salt's protocol does.
+//! Keys, signatures and envelopes: all cryptography of Salt's protocol.
 //!
-//! No IO except for random numbers. [`PrivateKey`] and [`PublicKey`] are RSA keys
-//! of the back end the build chose: the system's OpenSSL with the feature
-//! `openssl`, else the portable `rsa` crate. Both back ends give the same bytes.
+//! No IO except for random numbers. [`PrivateKey`] and [`PublicKey`] are RSA keys of the back end chosen at build time:
+//! the system's OpenSSL with the feature `openssl`, else the portable `rsa` crate. Both back ends give the same bytes.
 
 mod algorithm;
 mod cbc;
@@ -43,7 +42,7 @@ pub type PrivateKey = RsaPrivate<rsa_portable::Portable>;
 #[cfg(not(feature = "openssl"))]
 pub type PublicKey = RsaPublic<rsa_portable::Portable>;
 
-/// The library that does RSA, with its version.
+/// The library used for RSA, with its version.
 pub fn rsa_library() -> &'static str {
     #[cfg(feature = "openssl")]
     return openssl::version::version();
@@ -51,7 +50,7 @@ pub fn rsa_library() -> &'static str {
     return "portable";
 }
 
-/// Compares secrets without telling by time where they differ. Lengths are not secret.
+/// Compares secrets in constant time. Lengths are not secret.
 pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     use subtle::ConstantTimeEq;
     a.ct_eq(b).into()

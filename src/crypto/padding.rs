@@ -1,5 +1,4 @@
-//! Signature blocks around a message. One copy for both back ends, which only do
-//! the modular exponentiation.
+//! Padding of messages to signature blocks. Shared by both back ends, which only do the modular exponentiation.
 
 use super::Signing;
 use sha1::{Digest, Sha1};
@@ -16,8 +15,8 @@ const SHA224_INFO: [u8; 19] = [
 
 /// The block of RSASSA-PKCS1-v1_5, `k` bytes: `00 01 ff.. 00 DigestInfo`.
 ///
-/// Made here, not by the library, so that a system policy against SHA-1 signatures
-/// does not break the protocol, whose default they are.
+/// Built here instead of by the library, so that a system policy against SHA-1 signatures does not break the protocol,
+/// which uses them by default.
 pub(super) fn pkcs1v15(algorithm: Signing, message: &[u8], k: usize) -> Vec<u8> {
     let mut info = Vec::with_capacity(64);
     match algorithm {

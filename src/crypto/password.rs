@@ -8,10 +8,10 @@ const DIGITS: &str = "0123456789";
 const PUNCTUATION: &str = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
 const SPACE: &str = " \t\n\r\u{b}\u{c}";
 
-/// What a password may be made of.
+/// Characters that a password may contain.
 #[derive(Clone, Debug, Default)]
 pub struct Alphabet {
-    /// These characters and no others.
+    /// Exactly these characters; the other fields, except `printable`, are ignored.
     pub chars: String,
     /// Lower-case letters.
     pub lowercase: bool,
@@ -21,7 +21,7 @@ pub struct Alphabet {
     pub digits: bool,
     /// Punctuation marks.
     pub punctuation: bool,
-    /// Blanks.
+    /// White space.
     pub whitespace: bool,
     /// All of the above, whatever else is chosen.
     pub printable: bool,
@@ -43,7 +43,7 @@ impl Alphabet {
         chosen.flat_map(|(_, set)| set.chars()).collect()
     }
 
-    /// A password of so many characters; `None` if there is none to choose from.
+    /// A password of this many characters; `None` if the alphabet is empty.
     pub fn password(&self, length: usize) -> Option<String> {
         let all = self.characters();
         let mut rng = rand::rngs::OsRng;

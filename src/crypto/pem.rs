@@ -1,23 +1,23 @@
-//! PEM as it is found in key stores: armour, line ends, kinds of key.
+//! PEM as found in key files: armour, line ends, kinds of keys.
 
 use super::CryptoError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-/// Longer texts are refused unread; an 8192-bit private key takes 6.5 kB.
+/// Longer texts are refused without parsing; an 8192-bit private key takes 6.5 kB.
 const MAX_PEM: usize = 32 * 1024;
 
 /// The document inside the armour.
 pub(super) struct Pem {
-    /// The words after BEGIN.
+    /// The text after BEGIN.
     pub label: String,
     /// The DER document.
     pub der: Zeroizing<Vec<u8>>,
 }
 
-/// Takes the first PEM block out of a text. Line ends, blank lines and text around
-/// the block do not matter: key files get edited and pasted.
+/// Extracts the first PEM block from a text. Line ends, blank lines and text around the block do not matter: people
+/// edit and paste key files.
 pub(super) fn decode(text: &str) -> Result<Pem, CryptoError> {
     if text.len() > MAX_PEM {
         return Err(CryptoError::BadPem("the text is longer than any RSA key"));
@@ -49,7 +49,7 @@ fn decode_body(body: &str) -> Result<Zeroizing<Vec<u8>>, CryptoError> {
         .map_err(|_| CryptoError::BadPem("the lines inside are not base64"))
 }
 
-/// Puts armour around a DER document, 64 characters a line, as OpenSSL does.
+/// Wraps a DER document in armour, 64 characters per line, as OpenSSL does.
 pub(super) fn encode(label: &str, der: &[u8]) -> Zeroizing<String> {
     let body = Zeroizing::new(STANDARD.encode(der));
     let mut out = Zeroizing::new(String::with_capacity(body.len() / 64 * 65 + 80));
@@ -65,14 +65,14 @@ pub(super) fn encode(label: &str, der: &[u8]) -> Zeroizing<String> {
     out
 }
 
-/// A key as it is sent and compared: no white space around it, lines joined by
-/// `\n`, none at the end (`salt/crypt.py clean_key`; Python's notion of both).
+/// A key in the form that is sent and compared: no surrounding white space, lines joined by `\n`, none at the end
+/// (`salt/crypt.py clean_key`; Python's definition of both).
 pub fn clean_key(key: &str) -> String {
     let key = key.trim_matches(|c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c));
     key.replace("\r\n", "\n").replace(is_python_line_end, "\n")
 }
 
-/// The line ends of Python's `str.splitlines` beside `\n`.
+/// Line ends of Python's `str.splitlines` other than `\n`.
 fn is_python_line_end(c: char) -> bool {
     matches!(
         c,
@@ -80,8 +80,8 @@ fn is_python_line_end(c: char) -> bool {
     )
 }
 
-/// What a fingerprint is taken of: the lines between BEGIN and END, each with its
-/// newline; the whole text, untouched, if it is no PEM (as 3006.28 has it).
+/// The input of a fingerprint: the lines between BEGIN and END, each with its newline; the whole unchanged text if it
+/// is not PEM (as in 3006.28).
 pub(super) fn fingerprint_text(text: &str) -> String {
     let normal = text.replace("\r\n", "\n");
     let lines: Vec<&str> = normal

@@ -1,7 +1,7 @@
-//! What sysinspect does with RSA keys: PKCS#1 documents, their fingerprints, and a machine id
-//! encrypted by RSAES-PKCS1-v1_5 (reference 5).
+//! RSA as used by sysinspect: PKCS#1 documents, their fingerprints, and a machine id encrypted with RSAES-PKCS1-v1_5
+//! (reference 5).
 //!
-//! The keys of its programs have 1048 bits, which lies within [`crate::MIN_BITS`].
+//! The keys of its programs have 1048 bits, which [`crate::MIN_BITS`] allows.
 
 use crate::key::{Backend, RsaPrivate, RsaPublic};
 use crate::{CryptoError, fill_random, pem};
@@ -10,18 +10,17 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-/// `00 02`, eight bytes of padding at least, and `00`.
+/// `00 02`, at least eight bytes of padding, and `00`.
 const OVERHEAD: usize = 11;
 
 impl<B: Backend> RsaPublic<B> {
-    /// The key as sysinspect sends it: `BEGIN RSA PUBLIC KEY`, lines that end in CRLF.
-    /// [`RsaPublic::from_pem`] reads it, with LF or as SubjectPublicKeyInfo too.
+    /// The key in sysinspect's format: `BEGIN RSA PUBLIC KEY`, lines ending in CRLF. [`RsaPublic::from_pem`] reads it,
+    /// also with LF or as SubjectPublicKeyInfo.
     pub fn to_pkcs1_pem(&self) -> String {
         pem::encode("RSA PUBLIC KEY", &self.pkcs1_der()).replace('\n', "\r\n")
     }
 
-    /// The fingerprint that users of sysinspect see: SHA-256 of the PKCS#1 document, hexadecimal,
-    /// lower case.
+    /// The fingerprint shown to users of sysinspect: SHA-256 of the PKCS#1 document in lower-case hexadecimal.
     pub fn pkcs1_fingerprint(&self) -> String {
         let digest = Sha256::digest(self.pkcs1_der());
         digest.iter().map(|b| format!("{b:02x}")).collect()
@@ -32,10 +31,10 @@ impl<B: Backend> RsaPublic<B> {
         der.map_or_else(|_| Vec::new(), |d| d.as_bytes().to_vec())
     }
 
-    /// Encrypts a short text by RSAES-PKCS1-v1_5.
+    /// Encrypts a short text with RSAES-PKCS1-v1_5.
     ///
     /// # Errors
-    /// If it is too long for the key, or the library fails.
+    /// If it is too long for the key, or if the library fails.
     pub fn encrypt_pkcs1v15(&self, text: &[u8]) -> Result<Vec<u8>, CryptoError> {
         let (len, max) = (text.len(), self.size() - OVERHEAD);
         if len > max {
@@ -46,7 +45,7 @@ impl<B: Backend> RsaPublic<B> {
         block[1] = 2;
         fill_random(&mut block[2..end]);
         for octet in &mut block[2..end] {
-            // Padding has no zero.
+            // The padding must not contain zeros.
             while *octet == 0 {
                 fill_random(std::slice::from_mut(octet));
             }
@@ -58,16 +57,16 @@ impl<B: Backend> RsaPublic<B> {
 }
 
 impl<B: Backend> RsaPrivate<B> {
-    /// Whether a cipher text by RSAES-PKCS1-v1_5 holds exactly this text.
+    /// Whether a cipher text made with RSAES-PKCS1-v1_5 contains exactly this text.
     ///
-    /// One answer for every reason, after the same work: the private operation is always done,
-    /// and the block compared as a whole without telling where it differs. What the cipher text
-    /// holds never leaves this function, so that nobody can ask it about paddings.
+    /// All failures look the same and take the same work: the private operation is always done, and the block is
+    /// compared as a whole in constant time. The plain text never leaves this function, so it cannot be used as a
+    /// padding oracle.
     pub fn holds_pkcs1v15(&self, cipher: &[u8], text: &[u8]) -> bool {
         let public = self.public();
         let size = public.size();
         let fits = public.is_block(cipher) && text.len() + OVERHEAD <= size;
-        // One is a number that the operation takes, and encrypts no text.
+        // 1 is a valid input of the operation but encrypts no text.
         let mut one = vec![0; size];
         one[size - 1] = 1;
         let block = Zeroizing::new(

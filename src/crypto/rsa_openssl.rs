@@ -1,4 +1,4 @@
-//! RSA by the system's OpenSSL: blinded and constant in time by itself.
+//! RSA with the system's OpenSSL, which does blinding and constant-time arithmetic itself.
 
 use super::key::{Backend, PrivateOps, PublicOps};
 use super::{CryptoError, Encryption};
@@ -12,16 +12,16 @@ use rsa::traits::{PrivateKeyParts, PublicKeyParts};
 use rsa::{BigUint, RsaPrivateKey, RsaPublicKey};
 use zeroize::Zeroizing;
 
-/// The back end of OpenSSL.
+/// The OpenSSL back end.
 #[derive(Debug)]
 pub enum OpenSsl {}
 
 /// A key for both interfaces of OpenSSL.
 #[derive(Debug)]
 pub struct Key<T> {
-    /// For the old interface, which does the bare operations.
+    /// For the old interface, which does the raw operations.
     rsa: Rsa<T>,
-    /// For the new one. It converts the key at the first use and keeps the result.
+    /// For the new one, which converts the key at the first use and caches the result.
     pkey: PKey<T>,
 }
 
@@ -47,7 +47,7 @@ impl PrivateOps for Key<Private> {
     }
 
     fn load(key: &RsaPrivateKey) -> Result<Self, CryptoError> {
-        let wrong = || CryptoError::BadKey("its primes are not fit for RSA");
+        let wrong = || CryptoError::BadKey("its primes are not usable for RSA");
         let [p, q] = key.primes() else {
             return Err(wrong());
         };
@@ -102,7 +102,7 @@ impl PublicOps for Key<Public> {
     }
 }
 
-/// SHA-1 is what the old interface means by OAEP; it is the faster one.
+/// The old interface can only do OAEP with SHA-1, but is faster.
 fn oaep_sha1_encrypt(key: &Rsa<Public>, data: &[u8]) -> Result<Vec<u8>, ErrorStack> {
     let mut out = vec![0; key.size() as usize];
     key.public_encrypt(data, &mut out, Padding::PKCS1_OAEP)?;
@@ -140,7 +140,7 @@ fn set_oaep<T: HasPublic>(ctx: &mut PkeyCtx<T>, md: &MdRef) -> Result<(), ErrorS
     ctx.set_rsa_mgf1_md(md)
 }
 
-/// The number, in memory that OpenSSL wipes when it frees it.
+/// A number in memory that OpenSSL wipes when it is freed.
 fn number(x: &BigUint) -> Result<BigNum, CryptoError> {
     let bytes = Zeroizing::new(x.to_bytes_be());
     let mut number = BigNum::new_secure().map_err(library)?;

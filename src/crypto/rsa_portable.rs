@@ -1,7 +1,7 @@
-//! RSA by the `rsa` crate: works everywhere, some times slower than OpenSSL.
+//! RSA with the `rsa` crate: works everywhere, several times slower than OpenSSL.
 //!
-//! Its arithmetic takes time that depends on secrets (RUSTSEC-2023-0071), so every
-//! private operation is blinded with fresh randomness and its result checked.
+//! The timing of its arithmetic depends on secrets (RUSTSEC-2023-0071), so every private operation is blinded with
+//! fresh randomness and its result is checked.
 
 use super::key::{Backend, PrivateOps, PublicOps, to_block};
 use super::rng::rng;
@@ -12,7 +12,7 @@ use rsa::traits::PublicKeyParts;
 use rsa::{BigUint, Oaep, RsaPrivateKey, RsaPublicKey};
 use zeroize::Zeroizing;
 
-/// The back end of the `rsa` crate.
+/// The back end with the `rsa` crate.
 #[derive(Debug)]
 pub enum Portable {}
 

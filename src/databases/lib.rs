@@ -6,7 +6,7 @@ mod sqlite;
 
 use halite_returners::{Database, Opener, Store};
 
-/// Opens a place of any kind; nothing is connected yet.
+/// Opens a store of any kind without connecting.
 pub fn open(opener: &Opener) -> Box<dyn Store> {
     halite_returners::open(opener, |opener, database| match database {
         Database::Pgjsonb => Box::new(pg::Pg::new(opener, pg::Schema::Jsonb)),

@@ -1,8 +1,8 @@
 //! `pgjsonb` and `postgres`: PostgreSQL, with JSON in `jsonb` or in text columns
 //! (`salt/returners/pgjsonb.py`, `postgres.py`).
 //!
-//! Salt's tables know no primary key of a return, so a return is inserted only if there is
-//! none of this minion for this job; there is one writer.
+//! Salt's tables have no primary key for returns, so a return is inserted only if the minion has none for the job. That
+//! is safe because there is only one writer.
 
 use halite_ipc::Event;
 use halite_returners::json::{Strictness, dumps, dumps_map};
@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which of the two schemas.
+/// The database schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
     /// `pgjsonb`
@@ -32,17 +32,17 @@ pub enum Schema {
 pub struct Pg {
     config: Result<Config, String>,
     schema: Schema,
-    /// Whose events these are.
+    /// The master's id, stored with events.
     id: String,
     client: Option<Client>,
 }
 
-/// Characters that the columns `fun` and `tag` hold.
-const FUN: usize = 50;
-const TAG: usize = 255;
+/// Lengths of the columns `fun` and `tag`, in characters.
+const FUN_LEN: usize = 50;
+const TAG_LEN: usize = 255;
 
 impl Pg {
-    /// Nothing is connected yet.
+    /// Does not connect yet.
     pub fn new(opener: &Opener, schema: Schema) -> Pg {
         Pg {
             config: config(opener, schema),
@@ -52,7 +52,7 @@ impl Pg {
         }
     }
 
-    /// Runs `work` in a transaction of its own.
+    /// Runs `work` in its own transaction.
     fn commit(
         &mut self,
         work: impl Fn(&mut postgres::Transaction) -> Result<(), postgres::Error>,
@@ -71,14 +71,14 @@ impl Pg {
             .as_ref()
             .is_err_and(|e| e.code() == Some(&SqlState::UNDEFINED_TABLE))
         {
-            log::warn!("the database has no tables for jobs and events; making them");
-            client.batch_execute(&self.schema.sql()).map_err(sort)?;
+            log::warn!("the database has no tables for jobs and events; creating them");
+            client.batch_execute(&self.schema.sql()).map_err(classify)?;
             done = attempt(&mut client);
         }
-        // After a refusal the connection is as good as before.
+        // An error from the server leaves the connection usable.
         let kept = done.as_ref().err().is_none_or(|e| e.code().is_some());
         self.client = kept.then_some(client);
-        done.map_err(sort)
+        done.map_err(classify)
     }
 
     fn connect(&self) -> Result<Client, StoreError> {
@@ -86,11 +86,11 @@ impl Pg {
             .config
             .as_ref()
             .map_err(|e| StoreError::Away(e.clone()))?;
-        let mut client = config.connect(NoTls).map_err(sort)?;
-        // Not among the options of the connection, which poolers refuse.
+        let mut client = config.connect(NoTls).map_err(classify)?;
+        // Set by a statement, because connection poolers reject it as a connection option.
         client
             .batch_execute("SET statement_timeout = 60000")
-            .map_err(sort)?;
+            .map_err(classify)?;
         Ok(client)
     }
 }
@@ -106,7 +106,7 @@ fn config(opener: &Opener, schema: Schema) -> Result<Config, String> {
         && !matches!(mode.as_str(), "None" | "disable" | "allow" | "prefer")
     {
         return Err(format!(
-            "sslmode {mode:?} asks for TLS, which is not spoken here; use a Unix socket or a local proxy that does"
+            "sslmode {mode:?} requires TLS, which is not supported; use a Unix socket or a local proxy with TLS"
         ));
     }
     config
@@ -123,9 +123,8 @@ fn config(opener: &Opener, schema: Schema) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Errors about data (class 22) and integrity (23) come again with the same row; whatever else
-/// is wrong can be put right.
-fn sort(e: postgres::Error) -> StoreError {
+/// Errors about data (class 22) and integrity (23) would occur again with the same row; all others may pass.
+fn classify(e: postgres::Error) -> StoreError {
     let text = match e.as_db_error() {
         Some(db) => db.message().to_owned(),
         None => match std::error::Error::source(&e) {
@@ -140,9 +139,9 @@ fn sort(e: postgres::Error) -> StoreError {
 }
 
 impl Store for Pg {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let loads = self.schema.loads(news);
-        let returns = self.schema.returns(news);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let loads = self.schema.loads(updates);
+        let returns = self.schema.returns(updates);
         let (put_loads, put_returns) = (self.schema.put_loads(), self.schema.put_returns());
         self.commit(|transaction| {
             if !loads.0.is_empty() {
@@ -160,7 +159,7 @@ impl Store for Pg {
     }
 
     fn events(&mut self, events: &[Arc<Event>]) -> Result<(), StoreError> {
-        let tags: Vec<String> = events.iter().map(|e| cut(&e.tag, TAG)).collect();
+        let tags: Vec<String> = events.iter().map(|e| cut(&e.tag, TAG_LEN)).collect();
         let data: Vec<String> = events
             .iter()
             .map(|e| dumps(&data(e), self.schema.strictness()))
@@ -183,12 +182,12 @@ impl Store for Pg {
             None => client.query(sql, &[]),
         };
         let pairs: Result<Vec<(String, String)>, _> = rows
-            .map_err(sort)?
+            .map_err(classify)?
             .iter()
             .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
             .collect();
         self.client = Some(client);
-        let pairs = pairs.map_err(sort)?;
+        let pairs = pairs.map_err(classify)?;
         if question == Question::Minions {
             return Ok(pairs
                 .into_iter()
@@ -208,7 +207,7 @@ impl Store for Pg {
         Ok(out.into())
     }
 
-    /// As `clean_old_jobs` of `pgjsonb` does, whose other half `postgres` does not have.
+    /// Like `clean_old_jobs` of `pgjsonb`; `postgres` has no counterpart.
     fn expire(&mut self, keep: u64) -> Result<(), StoreError> {
         if self.schema == Schema::Text {
             return Ok(());
@@ -222,7 +221,7 @@ impl Store for Pg {
     }
 }
 
-/// Two columns: a name and JSON; and what to ask about.
+/// A statement that returns two columns, a name and JSON, and its parameter.
 fn select<'a>(question: Question<'a>) -> (&'static str, Option<&'a str>) {
     match question {
         Question::Jid(jid) => (
@@ -239,7 +238,7 @@ fn select<'a>(question: Question<'a>) -> (&'static str, Option<&'a str>) {
     }
 }
 
-/// Jobs go when the last of their returns is old, so that none is left without its load.
+/// Jobs are deleted once their last return is old, so no return is left without its load.
 const PURGE: [&str; 3] = [
     "DELETE FROM jids j WHERE EXISTS (SELECT 1 FROM salt_returns r WHERE r.jid = j.jid) AND NOT EXISTS \
      (SELECT 1 FROM salt_returns r WHERE r.jid = j.jid AND r.alter_time >= now() - make_interval(secs => $1))",
@@ -247,7 +246,7 @@ const PURGE: [&str; 3] = [
     "DELETE FROM salt_events WHERE alter_time < now() - make_interval(secs => $1)",
 ];
 
-/// Columns of returns.
+/// Returns by column.
 #[derive(Default)]
 struct Returns {
     fun: Vec<String>,
@@ -273,19 +272,19 @@ impl Schema {
         }
     }
 
-    fn loads(self, news: &[JobUpdate]) -> (Vec<String>, Vec<String>) {
-        let with = news
+    fn loads(self, updates: &[JobUpdate]) -> (Vec<String>, Vec<String>) {
+        let with = updates
             .iter()
             .filter_map(|job| Some((job, job.load.as_ref()?)));
         with.map(|(job, load)| (job.jid.to_string(), dumps_map(load, self.strictness())))
             .unzip()
     }
 
-    fn returns(self, news: &[JobUpdate]) -> Returns {
+    fn returns(self, updates: &[JobUpdate]) -> Returns {
         let mut out = Returns::default();
-        for job in news {
+        for job in updates {
             for ret in &job.returns {
-                out.fun.push(cut(&function(&ret.load), FUN));
+                out.fun.push(cut(&function(&ret.load), FUN_LEN));
                 out.jid.push(job.jid.to_string());
                 out.result.push(dumps(&result(ret), self.strictness()));
                 out.id.push(ret.id.clone());
@@ -322,7 +321,7 @@ impl Schema {
         )
     }
 
-    /// The tables as the documentation of Salt's module has them.
+    /// The tables as documented by Salt's module.
     pub fn sql(self) -> String {
         let json = self.json();
         let jid = match self {
@@ -372,7 +371,7 @@ impl Schema {
     }
 }
 
-/// As PostgreSQL casts a boolean to text; `false` where the return says nothing.
+/// A boolean as PostgreSQL casts it to text; `false` if the return has none.
 fn success(load: &Map) -> String {
     match load.get("success") {
         Some(Value::Bool(b)) => b.to_string(),
@@ -381,7 +380,7 @@ fn success(load: &Map) -> String {
     }
 }
 
-/// At most so many characters, without NUL, which PostgreSQL's text cannot hold.
+/// Truncates to `most` characters and removes NUL, which PostgreSQL's text cannot hold.
 fn cut(text: &str, most: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(most).collect()
 }

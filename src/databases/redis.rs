@@ -1,5 +1,5 @@
-//! `redis` (`salt/returners/redis_return.py`): `load:<jid>` and the hash `ret:<jid>` in JSON,
-//! `<minion>:<fun>` with the last jid, the set `minions`.
+//! `redis` (`salt/returners/redis_return.py`): `load:<jid>` and the hash `ret:<jid>` in JSON, `<minion>:<fun>` with the
+//! last jid, and the set `minions`.
 
 use halite_config::Settings;
 use halite_returners::json::{Strictness, dumps_map};
@@ -23,7 +23,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Nothing is connected yet; keys live for [`Opener::keep`] seconds.
+    /// Does not connect yet; keys expire after [`Opener::keep`] seconds.
     pub fn new(opener: &Opener) -> Redis {
         Redis {
             client: client(&opener.settings),
@@ -64,14 +64,14 @@ fn client(settings: &Settings) -> Result<Client, String> {
 }
 
 impl Store for Redis {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect()?,
         };
         let mut pipeline = redis::pipe();
-        news.iter().for_each(|job| self.put(&mut pipeline, job));
-        // Whatever it is, a full or read-only server included, it may be well again later.
+        updates.iter().for_each(|job| self.put(&mut pipeline, job));
+        // Any error may be temporary, including a full or read-only server.
         pipeline
             .exec(&mut connection)
             .map_err(|e| StoreError::Away(e.to_string()))?;
@@ -128,20 +128,20 @@ impl Redis {
     }
 }
 
-/// What the server said.
-enum Answer {
+/// The server's reply.
+enum RedisReply {
     /// Names.
     Names(Vec<String>),
-    /// JSON by a name.
+    /// JSON documents by name.
     Documents(Vec<(String, String)>),
 }
 
-fn ask(connection: &mut Connection, question: Question<'_>) -> RedisResult<Answer> {
+fn ask(connection: &mut Connection, question: Question<'_>) -> RedisResult<RedisReply> {
     let minions = |connection: &mut Connection| -> RedisResult<Vec<String>> {
         connection.smembers("minions")
     };
     let documents = match question {
-        Question::Minions => return minions(connection).map(Answer::Names),
+        Question::Minions => return minions(connection).map(RedisReply::Names),
         Question::Jid(jid) => {
             let all: BTreeMap<String, String> = connection.hgetall(format!("ret:{jid}"))?;
             all.into_iter().collect()
@@ -171,14 +171,14 @@ fn ask(connection: &mut Connection, question: Question<'_>) -> RedisResult<Answe
             out
         }
     };
-    Ok(Answer::Documents(documents))
+    Ok(RedisReply::Documents(documents))
 }
 
-impl Answer {
+impl RedisReply {
     fn value(self, question: Question<'_>) -> Result<Value, StoreError> {
         let documents = match self {
-            Answer::Names(names) => return Ok(names.into()),
-            Answer::Documents(documents) => documents,
+            RedisReply::Names(names) => return Ok(names.into()),
+            RedisReply::Documents(documents) => documents,
         };
         let mut out = Map::new();
         for (name, json) in documents {

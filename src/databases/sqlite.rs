@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, params};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The tables of Salt's module, and an index without which each return reads all before it.
+/// The tables of Salt's module, plus an index without which each insert would scan all returns.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS jids (jid TEXT PRIMARY KEY, load TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS salt_returns (
@@ -27,7 +27,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Nothing is opened yet.
+    /// Does not open the file yet.
     pub fn new(settings: &Settings) -> Sqlite {
         let seconds = settings.number::<f64>("timeout");
         let timeout = seconds.and_then(|seconds| {
@@ -43,7 +43,7 @@ impl Sqlite {
 
     fn open(&self) -> Result<Connection, StoreError> {
         let Some(path) = &self.path else {
-            let why = "set sqlite3.database to the file to be written";
+            let why = "set sqlite3.database to the path of the file";
             return Err(StoreError::Away(why.into()));
         };
         let timeout = self.timeout.clone().map_err(StoreError::Away)?;
@@ -58,12 +58,12 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.open()?,
         };
-        write(&mut connection, news).map_err(sort)?;
+        write(&mut connection, updates).map_err(classify)?;
         self.connection = Some(connection);
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Store for Sqlite {
     }
 }
 
-fn sort(e: rusqlite::Error) -> StoreError {
+fn classify(e: rusqlite::Error) -> StoreError {
     match e.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => {
             StoreError::Refused(e.to_string())
@@ -101,9 +101,9 @@ fn sort(e: rusqlite::Error) -> StoreError {
     }
 }
 
-fn write(connection: &mut Connection, news: &[JobUpdate]) -> rusqlite::Result<()> {
+fn write(connection: &mut Connection, updates: &[JobUpdate]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    for job in news {
+    for job in updates {
         let jid = job.jid.as_str();
         if let Some(load) = &job.load {
             put_load(&transaction, jid, load)?;
@@ -145,7 +145,7 @@ fn put_return(transaction: &Transaction, jid: &str, ret: &StoredReturn) -> rusql
     Ok(())
 }
 
-/// Python's booleans arrive in a text column as `1` and `0`.
+/// In a text column, Python's booleans are stored as `1` and `0`.
 fn success(load: &Map) -> String {
     match load.get("success") {
         Some(Value::Bool(b)) => u8::from(*b).to_string(),
@@ -154,7 +154,7 @@ fn success(load: &Map) -> String {
     }
 }
 
-/// Two columns: a name and JSON.
+/// Queries two columns: a name and JSON.
 fn ask(connection: &Connection, question: Question<'_>) -> rusqlite::Result<Vec<(String, String)>> {
     let (sql, about) = match question {
         Question::Jid(jid) => (

@@ -1,7 +1,7 @@
-//! Role processes that listen to the event bus and act as clients of their own master.
+//! Roles that listen to the event bus and act as clients of their own master.
 //!
-//! The supervisor starts them like all roles, each only where the configuration asks for it
-//! ([`halite_master::roles::RoleInfo::wanted`]).
+//! The supervisor starts them like all roles, each only if the configuration asks for it
+//! ([`halite_master::roles::RoleInfo::is_enabled`]).
 
 pub mod metrics;
 mod reactor;
@@ -13,7 +13,7 @@ use halite_master::roles::{RoleError, Roles};
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 
-/// What an engine's role runs.
+/// The function that runs an engine's role.
 type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
 
 /// The engines by role name.
@@ -24,30 +24,29 @@ const ENGINES: &[(&str, Run)] = &[
     ("scheduler", scheduler::run),
 ];
 
-/// What is wrong with entries of the options `schedule` and `reactor`. The master serves all the
-/// same, without them.
+/// Faulty entries of the options `schedule` and `reactor`. The master runs without them.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = scheduler::faults(config);
     out.extend(reactor::faults(config));
     out
 }
 
-/// Runs an engine's role; `None` if `role` is none.
+/// Runs an engine's role; `None` if `role` is not an engine.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
     let (_, run) = ENGINES.iter().find(|(name, _)| *name == role)?;
-    // The key of publications is no business of an engine, nor of what it starts.
+    // Engines and the programs they start must not have the key of publications.
     drop(SharedSecret::inherited());
     let stop = StopFlag::install().map_err(RoleError::from);
     Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
 }
 
-/// Opens a returner; nothing is connected yet.
+/// Creates a returner without connecting it.
 #[cfg(feature = "databases")]
 fn open_returner(opener: &halite_returners::Opener) -> Box<dyn halite_returners::Store> {
     halite_databases::open(opener)
 }
 
-/// Opens a returner; nothing is connected yet.
+/// Creates a returner without connecting it.
 #[cfg(not(feature = "databases"))]
 fn open_returner(opener: &halite_returners::Opener) -> Box<dyn halite_returners::Store> {
     use halite_returners::helper::Helper;

@@ -1,11 +1,10 @@
-//! Scheduler: runner and wheel functions by the clock (option `schedule` of the master;
+//! Scheduler: runs runner and wheel functions at scheduled times (option `schedule` of the master;
 //! `salt/utils/schedule.py`, which Salt runs in Maintenance).
 //!
-//! Owns the times of the jobs. Binds nothing; each job runs in a thread and fires the events of a
-//! runner and Salt's `__schedule_return` on `master_event_pull.ipc`. Runs where the option `schedule` is set.
+//! Owns the times of the jobs. Binds nothing; each job runs in a thread and fires the events of a runner and
+//! Salt's `__schedule_return` on `master_event_pull.ipc`. Runs if the option `schedule` is set.
 //!
-//! When it fails: its successor plans anew from the moment it starts; jobs that fell due
-//! in between are not made up for.
+//! On failure: its successor plans again from the moment it starts; jobs due in between are skipped.
 
 use halite_client::runner::{self, Args, Launch, RunContext};
 use halite_client::wheel;
@@ -26,9 +25,9 @@ use std::time::Duration;
 const USER: &str = "scheduler";
 const TURN: Duration = Duration::from_millis(200);
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
-    // What is wrong with jobs was said when the master started: see `faults`.
+    // Errors in jobs were reported when the master started: see `faults`.
     let (schedule, _) = Schedule::new(&config.schedule);
     let mut schedule = schedule.eager(config.salt_series == SaltSeries::S3008);
     let running = Mutex::new(HashMap::new());
@@ -41,7 +40,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                 }
                 if !begin(&running, &spec) {
                     log::info!(
-                        "the scheduled job {} still runs; not started again",
+                        "the scheduled job {} is still running; not started again",
                         spec.name
                     );
                     continue;
@@ -58,14 +57,14 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     Ok(())
 }
 
-/// What is wrong with entries of the option `schedule`; the others run all the same.
+/// Faulty entries of the option `schedule`; the others run.
 pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
     let (schedule, mut errors) = Schedule::new(&config.schedule);
     for spec in schedule.specs() {
         let (known, lister) = match spec.function.strip_prefix("wheel.") {
             Some(name) => (
                 wheel::find(name).is_some(),
-                "wheel functions stand in docs/compatibility.md",
+                "docs/compatibility.md lists wheel functions",
             ),
             None => (
                 runner::find(runner_name(spec)).is_some(),
@@ -89,7 +88,7 @@ fn runner_name(spec: &Spec) -> &str {
 
 type Running = Mutex<HashMap<String, i64>>;
 
-/// Counts a start; `false` if as many run as may.
+/// Counts a start; `false` if the maximum number is running.
 fn begin(running: &Running, spec: &Spec) -> bool {
     let Ok(mut running) = running.lock() else {
         return false;
@@ -116,15 +115,15 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         positional: spec.args.clone(),
         keyword: spec.kwargs.clone(),
     };
-    // Stock's master does not know its zone.
+    // Stock's master does not know its time zone.
     let metadata = spec.metadata(&jiff::Zoned::now(), "0000");
     let done = match spec.function.strip_prefix("wheel.") {
         Some(function) => wheel_function(config, function, args),
         None => runner_function(config, stop, spec, args),
     };
     let jid = JidClock::default().next();
-    let mut ret = told(config, spec, metadata, jid.as_str(), done);
-    let returners = wanted(config, spec);
+    let mut ret = return_event(config, spec, metadata, jid.as_str(), done);
+    let returners = returners_of(config, spec);
     if returners.is_empty() {
         if let Some(word) = spec.return_job.jid() {
             ret.set("jid", word);
@@ -133,15 +132,15 @@ fn execute(config: &MasterConfig, stop: &StopFlag, spec: &Spec) {
         for (key, value) in spec.return_settings() {
             ret.set(key, value.clone());
         }
-        give_out(config, &returners, jid, &ret);
+        send_to_returners(config, &returners, jid, &ret);
     }
-    if spec.return_job != ReturnJob::Untold {
+    if spec.return_job != ReturnJob::Discarded {
         Bus::new(config).fire("__schedule_return", ret);
     }
 }
 
-/// The returners of a job, each once: its own, then those of `schedule_returner`.
-fn wanted<'a>(config: &'a MasterConfig, spec: &'a Spec) -> Vec<&'a str> {
+/// The returners of a job without duplicates: its own, then those of `schedule_returner`.
+fn returners_of<'a>(config: &'a MasterConfig, spec: &'a Spec) -> Vec<&'a str> {
     let mut all: Vec<&str> = Vec::new();
     for name in spec.returners.iter().chain(&config.schedule_returner) {
         if !name.is_empty() && !all.contains(&name.as_str()) {
@@ -151,8 +150,8 @@ fn wanted<'a>(config: &'a MasterConfig, spec: &'a Spec) -> Vec<&'a str> {
     all
 }
 
-/// Writes a result to returners; what goes wrong is logged.
-fn give_out(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
+/// Writes a result to returners; failures are logged.
+fn send_to_returners(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
     let mut load = ret.clone();
     load.remove("cmd");
     let news = JobUpdate {
@@ -191,10 +190,10 @@ fn give_out(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map) {
     }
 }
 
-/// What a function returned, and the code of a return.
-type Done = Result<(Value, i64), String>;
+/// Value and return code of a function.
+type FunctionResult = Result<(Value, i64), String>;
 
-fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> Done {
+fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> FunctionResult {
     let call = Call {
         fun: function.to_owned(),
         low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
@@ -210,13 +209,18 @@ fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> Done {
     }
 }
 
-fn runner_function(config: &MasterConfig, stop: &StopFlag, spec: &Spec, args: Args) -> Done {
+fn runner_function(
+    config: &MasterConfig,
+    stop: &StopFlag,
+    spec: &Spec,
+    args: Args,
+) -> FunctionResult {
     let name = runner_name(spec);
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
-    let mut launch = Launch::own(config);
+    let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
-    launch.keep = spec.return_job == ReturnJob::Kept;
+    launch.keep = spec.return_job == ReturnJob::Cached;
     let function = runner::find(name);
     match runner::run_as(&mut context, name, function, Ok(args), &launch) {
         Ok(ran) => Ok((ran.to_value(), context.run.retcode)),
@@ -231,7 +235,13 @@ fn runner_function(config: &MasterConfig, stop: &StopFlag, spec: &Spec, args: Ar
 }
 
 /// The event at the end of a scheduled job (`salt/utils/schedule.py Schedule.handle_func`).
-fn told(config: &MasterConfig, spec: &Spec, metadata: Option<Map>, jid: &str, done: Done) -> Map {
+fn return_event(
+    config: &MasterConfig,
+    spec: &Spec,
+    metadata: Option<Map>,
+    jid: &str,
+    done: FunctionResult,
+) -> Map {
     let mut fun_args = spec.args.clone();
     if let Some(kwargs) = spec.given_kwargs() {
         fun_args.push(kwargs.clone().into());

@@ -13,12 +13,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Ids whose standing is remembered; beyond this the table is emptied and fills again.
-const HELD: usize = 50_000;
-/// How long the number of keys that wait is believed.
-const COUNTED: Duration = Duration::from_secs(1);
+/// Ids whose standing is cached. When the cache is full it is cleared.
+const MAX_CACHED: usize = 50_000;
+/// How long the count of pending keys is cached.
+const PENDING_COUNT_TTL: Duration = Duration::from_secs(1);
 
-/// What is known of an id.
+/// The standing of an id at this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has registered here and its key is accepted.
@@ -27,40 +27,40 @@ pub enum Standing {
     Waiting,
     /// The operator has rejected it.
     Rejected,
-    /// It is the id of somebody who has not registered here.
+    /// The id is taken, but not by an agent that registered here.
     Foreign,
-    /// Nobody has it.
+    /// No key has this id.
     Unknown,
 }
 
-/// How a registration ended.
+/// Result of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum RegisterOutcome {
     /// Its key is accepted.
     Accepted,
-    /// The operator decides.
+    /// The key waits for the operator.
     Waiting,
-    /// A list refuses it.
+    /// A list (such as `autoreject_file`) rejects it.
     Rejected,
-    /// There is no room for more that wait.
+    /// `max_pending` keys wait already; nothing was stored.
     Full,
 }
 
-/// Somebody who registers.
+/// An agent that registers.
 pub struct Newcomer<'a> {
-    /// Who.
+    /// Its id.
     pub id: &'a MinionId,
-    /// The key to be kept for it.
+    /// The key to store for it.
     pub key: &'a PublicKey,
-    /// Where it was heard, for the log.
+    /// Where the request came from, for the log.
     pub from: &'a str,
-    /// Whether an option of the gateway accepts it.
+    /// Whether an option of the gateway, such as `auto_accept`, accepts it.
     pub vouched: bool,
-    /// Keys that may wait for the operator.
+    /// At most this many keys may be pending.
     pub max_pending: usize,
 }
 
-/// The key store as one gateway sees it.
+/// The key store as seen by one gateway.
 pub struct AgentKeys {
     config: MasterConfig,
     name: &'static str,
@@ -69,12 +69,12 @@ pub struct AgentKeys {
     writer: WriteQueue,
     seen: HashMap<MinionId, ([Option<Version>; 4], Standing)>,
     waiting: Option<(Instant, usize)>,
-    /// Times that there was no room.
+    /// How often a registration was turned away because too many keys were pending.
     full: u64,
 }
 
 impl AgentKeys {
-    /// The key store that a configuration names, for the gateway `name`.
+    /// Opens the key store that `config` names, for the gateway `name`.
     pub fn new(
         config: &MasterConfig,
         stores: &Stores,
@@ -93,18 +93,18 @@ impl AgentKeys {
         }
     }
 
-    /// Whether one more key may wait for the operator. Nothing is written for it, and one that may not is counted, and told of at times.
+    /// Whether one more key may become pending. Writes nothing; counts and sometimes logs each refusal.
     ///
     /// # Errors
     /// The keys cannot be listed.
     pub fn has_room(&mut self, newcomer: &Newcomer) -> io::Result<bool> {
         let (id, from) = (newcomer.id, newcomer.from);
-        let waiting = self.count()?;
+        let waiting = self.count_pending()?;
         if waiting < newcomer.max_pending {
             return Ok(true);
         }
         self.full += 1;
-        // A flood is told a few times, not a million.
+        // Log a flood a few times, not a million.
         if self.full.is_power_of_two() {
             log::warn!(
                 "{id} from {from} may not register: {waiting} keys wait for the operator already; {} refused so far",
@@ -114,7 +114,7 @@ impl AgentKeys {
         Ok(false)
     }
 
-    /// Forgets the record of an id whose key is gone.
+    /// Removes the record of an id whose key no longer exists.
     pub fn forget(&mut self, id: &MinionId) {
         if self.standing(id) != Standing::Unknown {
             return;
@@ -125,7 +125,7 @@ impl AgentKeys {
         self.seen.remove(id);
     }
 
-    /// Forgets the records of all ids whose keys went away while nobody listened; the others are told.
+    /// Removes the records of ids whose keys were deleted while no gateway ran. Returns the ids that are left.
     ///
     /// # Errors
     /// The records cannot be listed.
@@ -138,19 +138,19 @@ impl AgentKeys {
         Ok(ids)
     }
 
-    /// What is known of `id`; `Foreign` where that cannot be read.
+    /// The standing of `id`; `Foreign` if it cannot be read.
     pub fn standing(&mut self, id: &MinionId) -> Standing {
-        self.look(id).unwrap_or_else(|e| {
+        self.try_standing(id).unwrap_or_else(|e| {
             log::error!("the key of {id} cannot be read ({e}); it is not let in");
             Standing::Foreign
         })
     }
 
-    /// What is known of `id`.
+    /// The standing of `id`.
     ///
     /// # Errors
-    /// Key or record cannot be read.
-    pub fn look(&mut self, id: &MinionId) -> io::Result<Standing> {
+    /// The key or the record cannot be read.
+    pub fn try_standing(&mut self, id: &MinionId) -> io::Result<Standing> {
         let key = |state| self.keys.version(state, id);
         let versions = [
             key(KeyState::Rejected),
@@ -170,21 +170,21 @@ impl AgentKeys {
             Some((KeyState::Pending, _)) => Standing::Waiting,
             Some((KeyState::Rejected | KeyState::Denied, _)) => Standing::Rejected,
         };
-        if self.seen.len() >= HELD {
+        if self.seen.len() >= MAX_CACHED {
             self.seen.clear();
         }
         self.seen.insert(id.clone(), (versions, standing));
         Ok(standing)
     }
 
-    /// Registers somebody whose id nobody has.
+    /// Registers an agent whose id is not in use.
     ///
     /// # Errors
-    /// Key or record cannot be read or written.
-    pub fn enter(&mut self, newcomer: &Newcomer) -> io::Result<Entered> {
+    /// The key or the record cannot be read or written.
+    pub fn register(&mut self, newcomer: &Newcomer) -> io::Result<RegisterOutcome> {
         let (id, from) = (newcomer.id, newcomer.from);
         if !self.has_room(newcomer)? {
-            return Ok(Entered::Full);
+            return Ok(RegisterOutcome::Full);
         }
         let presented = clean_key(&newcomer.key.to_pem());
         let candidate = Candidate {
@@ -194,14 +194,14 @@ impl AgentKeys {
             vouched: newcomer.vouched,
         };
         let verdict = candidate.verdict(&self.config, &*self.keys)?;
-        // The record first: an accepted key without one would be nobody's.
+        // The record first: an accepted key without one would belong to nobody.
         let fingerprint = newcomer.key.pkcs1_fingerprint();
         self.records.put(id, &fingerprint)?;
         candidate.keep(&*self.keys, verdict)?;
         self.seen.remove(id);
-        self.tell(&candidate, verdict);
+        self.fire_auth_event(&candidate, verdict);
         Ok(match verdict {
-            Verdict::Accepted => Entered::Accepted,
+            Verdict::Accepted => RegisterOutcome::Accepted,
             Verdict::Pending { .. } => {
                 if let Some((_, count)) = &mut self.waiting {
                     *count += 1;
@@ -210,17 +210,17 @@ impl AgentKeys {
                     "new key {fingerprint} of the {} minion {id} from {from}, waiting for `halite-key -a {id}`",
                     self.name
                 );
-                Entered::Waiting
+                RegisterOutcome::Waiting
             }
-            Verdict::Rejected { .. } | Verdict::Denied => Entered::Rejected,
+            Verdict::Rejected { .. } | Verdict::Denied => RegisterOutcome::Rejected,
         })
     }
 
-    /// Somebody presents a key for an id that is known; another one than the stored is kept as denied.
+    /// Checks a key presented for an id that exists. If it differs from the stored key it is stored as denied.
     ///
     /// # Errors
-    /// Key or record cannot be read or written.
-    pub fn again(&mut self, newcomer: &Newcomer) -> io::Result<()> {
+    /// The key or the record cannot be read or written.
+    pub fn check_presented_key(&mut self, newcomer: &Newcomer) -> io::Result<()> {
         let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
         let stored = self.keys.state(id)?;
@@ -238,14 +238,14 @@ impl AgentKeys {
             vouched: newcomer.vouched,
         };
         candidate.keep(&*self.keys, Verdict::Denied)?;
-        self.tell(&candidate, Verdict::Denied);
+        self.fire_auth_event(&candidate, Verdict::Denied);
         Ok(())
     }
 
-    /// Keys that wait for the operator; a list is read once a second at most.
-    fn count(&mut self) -> io::Result<usize> {
+    /// The number of pending keys; the directory is listed once a second at most.
+    fn count_pending(&mut self) -> io::Result<usize> {
         if let Some((at, count)) = self.waiting
-            && at.elapsed() < COUNTED
+            && at.elapsed() < PENDING_COUNT_TTL
         {
             return Ok(count);
         }
@@ -254,9 +254,9 @@ impl AgentKeys {
         Ok(count)
     }
 
-    fn tell(&self, candidate: &Candidate, verdict: Verdict) {
+    fn fire_auth_event(&self, candidate: &Candidate, verdict: Verdict) {
         if self.config.auth_events {
-            let (result, act) = verdict.told();
+            let (result, act) = verdict.event_fields();
             let event = Task::Fire("salt/auth".to_owned(), candidate.event(result, act));
             self.writer.push(event);
         }

@@ -1,33 +1,33 @@
-//! Arguments of functions, and what agents of gateways return.
+//! Arguments of functions, and the returns of a gateway's agents.
 
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, pytext};
 
-/// What a function has come to.
+/// The result of a function.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct FunctionResult {
     /// `return`.
     pub value: Value,
     /// `retcode`; 0 is success.
     pub retcode: i64,
 }
 
-impl Outcome {
-    /// All went well.
-    pub fn good(value: impl Into<Value>) -> Outcome {
+impl FunctionResult {
+    /// Success, with this return value.
+    pub fn success(value: impl Into<Value>) -> FunctionResult {
         let value = value.into();
-        Outcome { value, retcode: 0 }
+        FunctionResult { value, retcode: 0 }
     }
 
-    /// It went wrong: how.
-    pub fn bad(text: impl Into<String>, retcode: i64) -> Outcome {
+    /// Failure, with this text as the return value.
+    pub fn failure(text: impl Into<String>, retcode: i64) -> FunctionResult {
         let value = Value::Str(text.into());
-        Outcome { value, retcode }
+        FunctionResult { value, retcode }
     }
 }
 
-/// The `_return` load as Salt minions send it.
-pub fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
+/// The `_return` load of a job, as Salt minions send it.
+pub fn return_load(id: &str, jid: &Jid, order: &Map, outcome: FunctionResult) -> Map {
     let copy = |key: &str| order.get(key).cloned().unwrap_or_default();
     let mut load = halite_wire::map! {
         "cmd" => "_return", "id" => id, "success" => outcome.retcode == 0,
@@ -40,8 +40,8 @@ pub fn load(id: &str, jid: &Jid, order: &Map, outcome: Outcome) -> Map {
     load
 }
 
-/// What a function returns of the grains (`salt/modules/grains.py`).
-pub fn told(order: &Map, grains: Map) -> Value {
+/// The return value of `grains.ls`, `grains.get`, `grains.item` and `grains.items` (`salt/modules/grains.py`).
+pub fn grains_result(order: &Map, grains: Map) -> Value {
     let args = Args::of(order);
     match order.str("fun") {
         Some("grains.ls") => {
@@ -50,14 +50,14 @@ pub fn told(order: &Map, grains: Map) -> Value {
             names.into()
         }
         Some("grains.get") => {
-            let mut words = args.words.iter();
-            let found = words.next().and_then(|path| find(&grains, path));
-            let default = words.next().map_or("", String::as_str);
+            let mut positional = args.positional.iter();
+            let found = positional.next().and_then(|path| find(&grains, path));
+            let default = positional.next().map_or("", String::as_str);
             found.cloned().unwrap_or_else(|| default.into())
         }
         Some("grains.item") => {
             let mut out = Map::new();
-            for name in &args.words {
+            for name in &args.positional {
                 let found = find(&grains, name).cloned();
                 out.set(name, found.unwrap_or_else(|| "".into()));
             }
@@ -67,7 +67,7 @@ pub fn told(order: &Map, grains: Map) -> Value {
     }
 }
 
-/// One grain by its name, or by a path of names with colons between.
+/// Looks up a grain by its name, or by a path with colons.
 pub fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
     if let Some(value) = grains.get(path) {
         return Some(value);
@@ -76,24 +76,24 @@ pub fn find<'g>(grains: &'g Map, path: &str) -> Option<&'g Value> {
     find(grains.get(name)?.as_map()?, rest)
 }
 
-/// As Python writes it.
+/// The value as Python's `str` shows it.
 pub fn text(value: &Value) -> String {
     pytext::str(value).into_owned()
 }
 
-/// Arguments of a job.
+/// The arguments of a job.
 pub struct Args {
-    /// Those without a name, as text.
-    pub words: Vec<String>,
-    /// `name=value`, as the CLI parsed them.
+    /// Positional arguments, as text.
+    pub positional: Vec<String>,
+    /// Keyword arguments (`name=value`), as the CLI parsed them.
     pub named: Map,
 }
 
 impl Args {
-    /// Those of an order or load: its `arg`.
+    /// Reads `arg` of a job or load.
     pub fn of(load: &Map) -> Args {
         let mut out = Args {
-            words: Vec::new(),
+            positional: Vec::new(),
             named: Map::new(),
         };
         for arg in load
@@ -110,7 +110,7 @@ impl Args {
                         }
                     }
                 }
-                value => out.words.push(text(value)),
+                value => out.positional.push(text(value)),
             }
         }
         out

@@ -1,19 +1,19 @@
-//! What time it is, for what decides without looking at a clock.
+//! The current time, passed to code that does not read the clock itself.
 
 use halite_sys::time::unix_now_i64;
 use std::time::{Duration, Instant};
 
-/// What time it is.
+/// A point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// For waiting.
+    /// For measuring how long something takes.
     pub at: Instant,
-    /// Seconds since 1970, as messages tell it.
+    /// Seconds since 1970, for messages.
     pub unix: i64,
 }
 
 impl Clock {
-    /// Now.
+    /// The current time.
     pub fn now() -> Clock {
         Clock {
             at: Instant::now(),
@@ -21,7 +21,7 @@ impl Clock {
         }
     }
 
-    /// So much later.
+    /// This time plus `time`.
     pub fn after(self, time: Duration) -> Clock {
         Clock {
             at: self.at + time,
@@ -29,7 +29,7 @@ impl Clock {
         }
     }
 
-    /// Whether so much time has passed since then.
+    /// Whether `time` has passed since `since`.
     pub fn is_past(self, since: Instant, time: Duration) -> bool {
         self.at.duration_since(since) >= time
     }

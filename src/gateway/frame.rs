@@ -1,9 +1,9 @@
-//! The frame that every gateway runs in: one loop, a thread that listens to the event bus, a thread that writes.
+//! The frame of every gateway: one loop, a thread that listens to the event bus, and a thread that writes.
 //!
-//! A gateway brings a [`Protocol`], which knows its peers and decides what to do; the frame knows the master. The loop
-//! waits for both, hands over what has come, calls `tick`, publishes counters and writes the list of connected
-//! agents. It ends the role when a thread has ended or the role uses too much memory; the supervisor then starts it
-//! again.
+//! A gateway implements [`Protocol`], which knows its peers and decides what to do; the frame talks to the master. The
+//! loop waits for both, passes on what arrived, calls `tick`, publishes counters and writes the list of connected
+//! agents. It ends the role when a thread has stopped or the role uses too much memory; the supervisor then restarts
+//! it.
 
 use super::Gateway;
 use super::clock::Clock;
@@ -25,39 +25,39 @@ use std::time::Duration;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Messages that [`Protocol::receive`] handles before the master and the clock get their turn.
 pub const BATCH: usize = 256;
-/// `EX_USAGE`: the role's configuration cannot work.
+/// `EX_USAGE`: the role cannot work with this configuration.
 pub const EXIT_CONFIG: i32 = 64;
 
 /// The side of a gateway that speaks the foreign protocol.
 ///
-/// All methods run in one thread, and none may block: slow work belongs to the writer or to threads of the gateway's
-/// own, whose replies count as messages of peers.
+/// All methods run in one thread, and none may block: slow work belongs to the writer or to the gateway's own threads,
+/// whose replies count as messages of peers.
 pub trait Protocol {
-    /// Sleeps until a peer has sent something, `events` is not empty, or `limit` is over.
+    /// Sleeps until a peer has sent something, `events` is not empty, or `limit` has passed.
     ///
     /// # Errors
     /// Waiting is no longer possible; the role ends.
     fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError>;
 
-    /// Handles what peers have sent, about [`BATCH`] messages at most. Returns whether there is more to do at once.
+    /// Handles what peers have sent, at most about [`BATCH`] messages. Returns whether more is waiting.
     ///
     /// # Errors
-    /// A thread of the gateway has ended ([`thread_ended`]); the role ends.
+    /// A thread of the gateway has stopped ([`thread_ended`]); the role ends.
     fn receive(&mut self) -> Result<bool, RoleError>;
 
     /// Handles a job or a change of keys.
     fn master_event(&mut self, event: MasterEvent, now: Clock);
 
-    /// Does what is due; runs every [`TICK`].
+    /// Does what is due; called every [`TICK`].
     fn tick(&mut self, now: Clock);
 
     /// Counters of the role for metrics and `fleet.status`.
     fn counters(&self) -> Map;
 
-    /// Whether agents have come or gone since the last call.
+    /// Whether agents have connected or disconnected since the last call.
     fn presence_changed(&mut self) -> bool;
 
-    /// The agents connected now and where from, for `manage.*` and presence events.
+    /// The connected agents and their addresses, for `manage.*` and presence events.
     fn connected(&self) -> BTreeMap<MinionId, IpAddr>;
 
     /// Whether the gateway's own threads are running.
@@ -71,7 +71,7 @@ pub trait Protocol {
 
 /// What a gateway builds its [`Protocol`] from.
 pub struct Frame<'scope, 'env> {
-    /// Where threads of the gateway's own are started; they have to end when `stop` is set or the protocol is dropped.
+    /// Where the gateway starts its own threads; they must stop when `stop` is set or the protocol is dropped.
     pub scope: &'scope Scope<'scope, 'env>,
     /// The master's options.
     pub config: &'env MasterConfig,
@@ -79,11 +79,11 @@ pub struct Frame<'scope, 'env> {
     pub stores: &'env Stores,
     /// Set when the role has to stop.
     pub stop: &'env StopFlag,
-    /// What is to be written: returns, grains, events.
+    /// Where to queue returns, grains and events.
     pub writer: WriteQueue,
 }
 
-/// The error of a role one of whose threads has ended.
+/// The error of a role if one of its threads has stopped.
 pub fn thread_ended() -> RoleError {
     RoleError::new(1, "a thread of the gateway has ended")
 }
@@ -91,7 +91,7 @@ pub fn thread_ended() -> RoleError {
 /// Runs the role of a gateway until it is told to stop.
 ///
 /// # Errors
-/// The gateway cannot start ([`Gateway::start`] says why), a thread has ended, or too much memory is used.
+/// The gateway cannot start ([`Gateway::start`] says why), a thread has stopped, or too much memory is used.
 pub fn run(
     gateway: &Gateway,
     config: &MasterConfig,
@@ -119,14 +119,14 @@ pub fn run(
             let score = Score::inherited(gateway.role);
             serve(protocol, &events, &writer, stop, score, &alive)
         });
-        // Other threads wait for it.
+        // Other threads wait for this.
         stop.set();
         drop(writer);
         done
     })
 }
 
-/// The loop.
+/// The main loop.
 fn serve(
     mut protocol: Box<dyn Protocol + '_>,
     events: &MasterEvents,
@@ -142,7 +142,7 @@ fn serve(
         protocol.wait(events, if more { Duration::ZERO } else { TICK })?;
         more = match protocol.receive() {
             Ok(more) => more,
-            // Threads of the gateway's own may see the signal first.
+            // The gateway's own threads may see the signal first.
             Err(_) if stop.is_set() => break,
             Err(e) => return Err(e),
         };
@@ -177,7 +177,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::{Arc, Mutex};
 
-    /// A gateway without sockets: its peers are a channel, and it writes down what it is asked to do.
+    /// A gateway without sockets: its peers are a channel, and it records what it is asked to do.
     struct Double {
         peers: Receiver<&'static str>,
         stop: StopFlag,
@@ -299,7 +299,7 @@ mod tests {
     fn a_thread_that_ends_ends_the_role() {
         let setup = serve_double(&["a1"], &[], false);
         assert!(setup.result.is_err());
-        // A peer's channel without a sender is a thread that has ended, too.
+        // A peer's channel without a sender is also a thread that has stopped.
         let setup = serve_double(&["a1"], &[], true);
         assert!(setup.result.is_err());
         assert_eq!(*setup.done.lock().unwrap(), ["a1"]);

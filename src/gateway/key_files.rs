@@ -1,4 +1,4 @@
-//! Files with keys, secrets and certificates that the settings of gateways name.
+//! Files with keys, secrets and certificates named in the settings of gateways.
 
 use std::fmt;
 use std::io::Read;
@@ -6,23 +6,24 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Bytes of the largest file with a key, a secret or certificates.
-const LARGEST: u64 = 64 * 1024;
-/// Who may do what with a file that holds a secret: its owner may do anything, its group may read it, as Puppet's keys are.
-const SECRET: u32 = 0o037;
-/// Files that others are trusted by: nobody but the owner may write them.
-const PUBLIC: u32 = 0o022;
+/// Size limit of such a file, in bytes.
+const MAX_FILE_SIZE: u64 = 64 * 1024;
+/// Mode bits that a secret file must not have: everything is allowed to its owner, reading to its group, as with
+/// Puppet's keys.
+const SECRET_FORBIDDEN: u32 = 0o037;
+/// Mode bits that a public file must not have: only the owner may write files that others are verified with.
+const PUBLIC_FORBIDDEN: u32 = 0o022;
 
-/// A setting that does not work: which one, and what to do.
+/// A setting that does not work, with the reason and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadKeys {
+pub struct KeyFileError {
     gateway: &'static str,
     setting: &'static str,
     path: PathBuf,
     why: String,
 }
 
-impl fmt::Display for BadKeys {
+impl fmt::Display for KeyFileError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "gateways:{}:{}", self.gateway, self.setting)?;
         if !self.path.as_os_str().is_empty() {
@@ -32,12 +33,12 @@ impl fmt::Display for BadKeys {
     }
 }
 
-impl std::error::Error for BadKeys {}
+impl std::error::Error for KeyFileError {}
 
-impl BadKeys {
-    /// A setting of a gateway that is no file, and what is wrong with it.
-    pub fn new(gateway: &'static str, setting: &'static str, why: String) -> BadKeys {
-        BadKeys {
+impl KeyFileError {
+    /// For a setting that does not name a file.
+    pub fn new(gateway: &'static str, setting: &'static str, why: String) -> KeyFileError {
+        KeyFileError {
             gateway,
             setting,
             path: PathBuf::new(),
@@ -46,16 +47,16 @@ impl BadKeys {
     }
 }
 
-/// A file that a setting names.
+/// A file named in a setting.
 pub struct File<'a> {
     gateway: &'static str,
     setting: &'static str,
-    /// Where it lies.
+    /// Its path.
     pub path: &'a Path,
 }
 
 impl<'a> File<'a> {
-    /// The file that this setting of a gateway names.
+    /// The file named by `setting` of `gateway`.
     pub fn new(gateway: &'static str, setting: &'static str, path: &'a Path) -> File<'a> {
         File {
             gateway,
@@ -64,9 +65,9 @@ impl<'a> File<'a> {
         }
     }
 
-    /// What is wrong with it.
-    pub fn bad(&self, why: &str) -> BadKeys {
-        BadKeys {
+    /// An error about this file.
+    pub fn bad(&self, why: &str) -> KeyFileError {
+        KeyFileError {
             gateway: self.gateway,
             setting: self.setting,
             path: self.path.to_owned(),
@@ -74,26 +75,26 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Its text, which only its owner and their group may know.
+    /// Reads a file that only its owner and their group may read.
     ///
     /// # Errors
-    /// It cannot be read, others can, or it is no text.
-    pub fn secret(&self) -> Result<Zeroizing<String>, BadKeys> {
+    /// The file cannot be read, others can read or change it, or it is not text.
+    pub fn secret(&self) -> Result<Zeroizing<String>, KeyFileError> {
         self.read(
-            SECRET,
+            SECRET_FORBIDDEN,
             "others can read or change it, and it is a secret; `chmod 0600` it",
         )
     }
 
-    /// Its text, which everybody may know.
+    /// Reads a file that everybody may read.
     ///
     /// # Errors
-    /// It cannot be read, others can change it, or it is no text.
-    pub fn public(&self) -> Result<Zeroizing<String>, BadKeys> {
-        self.read(PUBLIC, "others can change it; `chmod go-w` it")
+    /// The file cannot be read, others can change it, or it is not text.
+    pub fn public(&self) -> Result<Zeroizing<String>, KeyFileError> {
+        self.read(PUBLIC_FORBIDDEN, "others can change it; `chmod go-w` it")
     }
 
-    fn read(&self, forbidden: u32, remedy: &str) -> Result<Zeroizing<String>, BadKeys> {
+    fn read(&self, forbidden: u32, remedy: &str) -> Result<Zeroizing<String>, KeyFileError> {
         let failed = |error: std::io::Error| {
             let why = match error.kind() {
                 std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -105,7 +106,7 @@ impl<'a> File<'a> {
             };
             self.bad(&why)
         };
-        // A FIFO must not hold up the role.
+        // Opening a FIFO must not block the role.
         let file = std::fs::OpenOptions::new()
             .read(true)
             .custom_flags(nix::libc::O_NONBLOCK)
@@ -118,17 +119,17 @@ impl<'a> File<'a> {
         if meta.mode() & forbidden != 0 {
             return Err(self.bad(remedy));
         }
-        let mut octets = Zeroizing::new(Vec::new());
-        let read = file.take(LARGEST + 1).read_to_end(&mut octets);
+        let mut bytes = Zeroizing::new(Vec::new());
+        let read = file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes);
         read.map_err(failed)?;
-        if octets.len() as u64 > LARGEST {
+        if bytes.len() as u64 > MAX_FILE_SIZE {
             return Err(self.bad(&format!(
-                "it has more than {LARGEST} octets, which no key has"
+                "it is longer than {MAX_FILE_SIZE} bytes, which is too much for a key"
             )));
         }
-        match std::str::from_utf8(&octets) {
+        match std::str::from_utf8(&bytes) {
             Ok(text) => Ok(Zeroizing::new(text.to_owned())),
-            Err(_) => Err(self.bad("it is no text; keys and certificates are in PEM form")),
+            Err(_) => Err(self.bad("it is not text; keys and certificates are in PEM form")),
         }
     }
 }

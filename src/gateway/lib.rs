@@ -1,11 +1,11 @@
-//! Gateways: agents of other protocols under the same master.
+//! Gateways: agents that speak other protocols, managed by the same master.
 //!
-//! A gateway is a listener of the event bus and a client, as an engine is: it receives `salt/job/<jid>/new`, picks the
-//! ids that are its own, speaks their protocol to them, and hands in returns like those of any minion. The core knows no
-//! foreign protocol. Agents have minion ids, keys in the one key store and grains in the one cache, so targets,
-//! `halite-key`, the job cache and access control work on them unchanged.
+//! A gateway listens to the event bus and acts as a client, like an engine: it receives `salt/job/<jid>/new`, picks
+//! the ids that are its own, speaks their protocol to them, and stores returns like those of any minion. The core
+//! knows no foreign protocol. Agents have minion ids, keys in the one key store and grains in the one cache, so
+//! targets, `halite-key`, the job cache and access control work on them unchanged.
 //!
-//! A gateway is a row [`Gateway`] and a [`frame::Protocol`]; [`frame`] does the rest.
+//! A gateway consists of a row of type [`Gateway`] and a [`frame::Protocol`]; [`frame`] does the rest.
 
 pub mod agent_keys;
 pub mod answer;
@@ -28,19 +28,19 @@ pub struct Gateway {
     pub name: &'static str,
     /// The name of its role.
     pub role: &'static str,
-    /// Builds what serves the protocol: binds its port or connects to its broker.
+    /// Builds the [`Protocol`]: binds its port or connects to its broker.
     pub start: Start,
-    /// What is wrong with the files it needs; the master runs all the same, without this gateway.
+    /// Reports what is wrong with the files it needs. The master runs all the same, without this gateway.
     pub fault: fn(&MasterConfig) -> Option<String>,
-    /// Runner functions that come with it.
+    /// The runner functions that it adds.
     pub runners: &'static [Function],
 }
 
-/// How a gateway starts.
+/// The function that starts a gateway.
 pub type Start =
     for<'scope, 'env> fn(&Frame<'scope, 'env>) -> Result<Box<dyn Protocol + 'scope>, RoleError>;
 
-/// What is wrong with the files that gateways need.
+/// What is wrong with the files that the gateways need.
 pub fn faults(gateways: &[Gateway], config: &MasterConfig) -> Vec<String> {
     gateways.iter().filter_map(|g| (g.fault)(config)).collect()
 }
@@ -52,7 +52,7 @@ pub fn run_role(
     config: &MasterConfig,
 ) -> Option<Result<(), RoleError>> {
     let gateway = gateways.iter().find(|g| g.role == role)?;
-    // A gateway has no use for the key of publications.
+    // A gateway has no use for the key that encrypts publications.
     drop(SharedSecret::inherited());
     let stop = StopFlag::install().map_err(RoleError::from);
     Some(stop.and_then(|stop| frame::run(gateway, config, &Roles::inherited(), &stop)))

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Events that may wait for the loop; then the listener waits, and the bus drops events for it.
+/// Events that may be queued for the loop. If the queue is full the listener waits, and the bus drops events for it.
 const QUEUE: usize = 10_000;
 /// How long a job too large for the bus may take to appear in the job cache.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,19 +27,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Order {
     /// Its jid.
     pub jid: Jid,
-    /// Who is expected to answer.
+    /// The minions expected to return.
     pub ids: Vec<String>,
-    /// `fun`, `arg`, `tgt`, `tgt_type`, `user`; shared by all minions that it runs on.
+    /// `fun`, `arg`, `tgt`, `tgt_type` and `user`, shared by all minions that the job runs on.
     pub load: Arc<Map>,
 }
 
 impl Order {
-    /// Reads the event; `None` if it is none, or the bus had no room for all of it.
+    /// Reads the event; `None` if it is malformed, or if the bus trimmed it.
     pub fn of(event: &Map) -> Option<Order> {
         Order::new(event.str("jid")?.parse().ok()?, event, event.get("minions"))
     }
 
-    /// A job for those of a list; `None` if it is no list.
+    /// A job for the minions in a list; `None` if `minions` is not a list.
     pub fn new(jid: Jid, load: &Map, minions: Option<&Value>) -> Option<Order> {
         let Value::Array(minions) = minions? else {
             return None;
@@ -73,7 +73,7 @@ pub enum MasterEvent {
 }
 
 impl MasterEvent {
-    /// Reads an event of the bus; `None` if it does not concern a gateway.
+    /// Reads an event from the bus; `None` if it does not concern a gateway.
     fn of(event: &Event, jobs: &dyn JobStore) -> Option<MasterEvent> {
         let data = || msgpack::decode(&event.payload).ok()?.into_map();
         if event.tag == "salt/key" {
@@ -88,15 +88,15 @@ impl MasterEvent {
         let data = data()?;
         let trimmed = data.iter().any(|(_, value)| value.is_str(TRIMMED));
         if trimmed {
-            looked_up(&jid, jobs, PATIENCE).map(MasterEvent::Job)
+            find_in_job_cache(&jid, jobs, PATIENCE).map(MasterEvent::Job)
         } else {
             Order::of(&data).map(MasterEvent::Job)
         }
     }
 }
 
-/// A job that was too large for the bus, from the job cache, where it stands a moment later.
-fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order> {
+/// Reads a job that was too large for the bus from the job cache, where it appears a moment later.
+fn find_in_job_cache(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order> {
     let end = Instant::now() + patience;
     loop {
         match jobs.get(jid) {
@@ -117,23 +117,23 @@ fn looked_up(jid: &Jid, jobs: &dyn JobStore, patience: Duration) -> Option<Order
     }
 }
 
-/// The loop's end of the queue of events.
+/// The loop's end of the event queue.
 pub struct MasterEvents {
     queue: Receiver<MasterEvent>,
-    /// Readable while the queue may have something.
+    /// Readable when the queue may have events.
     ready: Arc<EventFd>,
 }
 
-/// The listener's end.
+/// The listener's end of the event queue.
 pub struct MasterEventSender {
     queue: Sender<MasterEvent>,
     ready: Arc<EventFd>,
 }
 
-/// An empty queue.
+/// Creates an empty queue.
 ///
 /// # Errors
-/// There are no more descriptors.
+/// No file descriptors are left.
 pub fn queue() -> io::Result<(MasterEvents, MasterEventSender)> {
     let (sender, receiver) = crossbeam_channel::bounded(QUEUE);
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
@@ -155,9 +155,9 @@ impl MasterEvents {
         &self.queue
     }
 
-    /// The events that wait now.
+    /// Takes the events queued now.
     pub fn take(&self) -> impl Iterator<Item = MasterEvent> + '_ {
-        // An empty counter is no error: there was nothing.
+        // An empty counter is not an error: there was nothing.
         let _ = self.ready.read();
         self.queue.try_iter().take(self.queue.len())
     }
@@ -173,15 +173,15 @@ impl AsFd for MasterEvents {
 impl MasterEventSender {
     /// Queues an event; blocks while the queue is full.
     pub fn send(&self, event: MasterEvent) {
-        // Where the loop has ended, so does the role.
+        // If the loop has stopped the role is ending anyway.
         if self.queue.send(event).is_ok() {
-            // A full counter wakes as well.
+            // A full counter wakes the loop as well.
             let _ = self.ready.write(1);
         }
     }
 }
 
-/// Listens to the event bus until the role is told to stop. Says that the role is ready once it is connected.
+/// Listens to the event bus until `stop` is set. Reports the role as ready once it is connected.
 pub fn listen_to(
     config: &MasterConfig,
     stores: &Stores,
@@ -249,7 +249,7 @@ mod tests {
     fn a_job_too_large_for_the_bus_is_looked_up() {
         let jobs = &*halite_store::memory::stores().jobs;
         let jid: Jid = JID.parse().unwrap();
-        assert!(looked_up(&jid, jobs, Duration::ZERO).is_none());
+        assert!(find_in_job_cache(&jid, jobs, Duration::ZERO).is_none());
         let minions = vec!["a1".to_owned()];
         let load =
             halite_wire::map! {"jid" => JID, "fun" => "test.ping", "arg" => Vec::<Value>::new()};

@@ -1,5 +1,5 @@
-//! The thread of a gateway that writes returns, grains and events, so that its loop does not wait for a disk or for a
-//! restarting bus. Only when the queue is full does the loop wait.
+//! The thread of a gateway that writes returns, grains and events, so that the loop never waits for a disk or a
+//! restarting bus unless the queue is full.
 
 use crossbeam_channel::{Receiver, Sender};
 use halite_client::keys as operator;
@@ -17,32 +17,32 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Shortest time between two lists of connected minions.
+/// Shortest time between two writes of the list of connected minions.
 const PRESENCE: Duration = Duration::from_secs(1);
-/// Tasks that may wait; then the loop waits.
+/// Tasks that may be queued; if the queue is full the loop waits.
 const QUEUE: usize = 20_000;
 
 /// Something to write.
 #[derive(Debug)]
 pub enum Task {
-    /// A return of a job.
+    /// Stores the return of a job.
     Return(MinionId, Jid, Map),
-    /// Grains of a minion.
+    /// Stores the grains of a minion.
     Grains(MinionId, Map),
-    /// An event: its tag and data.
+    /// Fires an event with this tag and data.
     Fire(String, Map),
-    /// Deletes key, record and data of a minion.
+    /// Deletes the key, record and data of a minion.
     Unregister(MinionId),
-    /// The connected minions and their addresses.
+    /// Writes the list of connected minions and their addresses.
     Connected(BTreeMap<MinionId, IpAddr>),
 }
 
-/// When the list of connected minions is written again: [`PRESENCE`] after the last one if it has changed, else every
+/// When to write the list of connected minions: [`PRESENCE`] after the last write if it has changed, else every
 /// [`REFRESH`].
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
     written: Option<Instant>,
-    /// Whether it differs from the one written last.
+    /// Whether the list differs from the one written last.
     pub(crate) changed: bool,
 }
 
@@ -59,11 +59,11 @@ impl Presence {
     }
 }
 
-/// The queue to the thread that writes.
+/// The queue to the writer thread.
 #[derive(Clone)]
 pub struct WriteQueue(Sender<Task>);
 
-/// An empty queue, and the end that [`run`] works on.
+/// Creates an empty queue; [`run`] works on the receiving end.
 pub fn queue() -> (WriteQueue, Receiver<Task>) {
     let (sender, receiver) = crossbeam_channel::bounded(QUEUE);
     (WriteQueue(sender), receiver)
@@ -74,7 +74,7 @@ impl WriteQueue {
     pub fn push(&self, task: Task) {
         if self.0.send(task).is_err() {
             log::error!(
-                "the gateway's writer thread has ended; a return, event or grains are lost"
+                "the gateway's writer thread has stopped; a return, an event or grains are lost"
             );
         }
     }
@@ -90,7 +90,7 @@ pub fn run(config: &MasterConfig, stores: &Stores, name: &'static str, tasks: &R
         records: stores.gateways.of(name),
     };
     for task in tasks {
-        writer.work(task);
+        writer.run_task(task);
     }
 }
 
@@ -103,10 +103,10 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn work(&mut self, task: Task) {
+    fn run_task(&mut self, task: Task) {
         match task {
-            Task::Return(id, jid, load) => self.hand_in(&id, &jid, load),
-            Task::Grains(id, grains) => self.keep(&id, &grains),
+            Task::Return(id, jid, load) => self.store_return(&id, &jid, load),
+            Task::Grains(id, grains) => self.store_grains(&id, &grains),
             Task::Fire(tag, data) => self.bus.fire(&tag, data),
             Task::Unregister(id) => {
                 if let Err(e) = self.forget(&id) {
@@ -121,22 +121,24 @@ impl Writer<'_> {
         }
     }
 
-    fn hand_in(&mut self, id: &MinionId, jid: &Jid, mut load: Map) {
+    fn store_return(&mut self, id: &MinionId, jid: &Jid, mut load: Map) {
         let stamp = halite_ipc::stamp_now(self.config.salt_series.stamp_style());
         load.set("_stamp", stamp);
         let store = self.config.job_cache;
-        if let Err(e) = returns::hand_in(&*self.stores.jobs, &mut self.bus, store, jid, id, load) {
+        if let Err(e) =
+            returns::store_and_fire(&*self.stores.jobs, &mut self.bus, store, jid, id, load)
+        {
             log::error!("the return of {id} for the job {jid} cannot be stored: {e}");
         }
     }
 
-    fn keep(&mut self, id: &MinionId, grains: &Map) {
+    fn store_grains(&mut self, id: &MinionId, grains: &Map) {
         if !self.config.minion_data_cache {
             return;
         }
         // Minions send their traits with every hello, often twice.
-        let held = self.stores.minions.get(id);
-        if held.is_some_and(|data| *data.grains == *grains) {
+        let cached = self.stores.minions.get(id);
+        if cached.is_some_and(|data| *data.grains == *grains) {
             return;
         }
         if let Err(e) = self.stores.minions.store(id, grains, &Map::new()) {
@@ -149,7 +151,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Deletes key, record and data of a minion, as `halite-key -d` does.
+    /// Deletes the key, record and data of a minion, as `halite-key -d` does.
     fn forget(&self, id: &MinionId) -> io::Result<()> {
         let mut keys = operator::Keys::new(self.config);
         let selection = vec![

@@ -1,11 +1,11 @@
-//! Arguments of functions, filters and methods bound to their parameters, with Python's messages.
+//! Binds arguments of functions, filters and methods to their parameters, with Python's error messages.
 
 use super::error::Error;
 use super::value::{Args, Obj};
 use std::rc::Rc;
 
 impl Args {
-    /// Arguments by position only.
+    /// Positional arguments only.
     pub fn positional(items: impl IntoIterator<Item = Obj>) -> Args {
         Args {
             positional: items.into_iter().collect(),
@@ -13,7 +13,7 @@ impl Args {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.positional.is_empty() && self.keyword.is_empty()
     }
@@ -24,11 +24,10 @@ impl Args {
         found.next().map(|(_, value)| value)
     }
 
-    /// Arguments in the order of the parameters `names`, given by position or by name; nothing for
-    /// those that are absent.
+    /// Arguments in the order of the parameters `names`, passed by position or by name; `None` for missing ones.
     ///
     /// # Errors
-    /// Too many arguments, an unknown name, a parameter given twice.
+    /// Too many arguments, an unknown name, or a parameter passed twice.
     pub fn bind(&self, function: &str, names: &[&str]) -> Result<Vec<Option<Obj>>, Error> {
         if self.positional.len() > names.len() {
             let takes = match names.len() {
@@ -60,10 +59,10 @@ impl Args {
         Ok(bound)
     }
 
-    /// As [`Args::bind`], and the first `required` parameters must be there.
+    /// Like [`Args::bind`], but the first `required` parameters must be present.
     ///
     /// # Errors
-    /// As [`Args::bind`]; an argument is missing.
+    /// See [`Args::bind`]; also a missing argument.
     pub fn bind_required(
         &self,
         function: &str,
@@ -92,7 +91,7 @@ impl Args {
         Ok(bound)
     }
 
-    /// The same arguments after one more in front.
+    /// The same arguments with one more in front.
     pub fn with_first(&self, first: Obj) -> Args {
         let mut positional = Vec::with_capacity(self.positional.len() + 1);
         positional.push(first);
@@ -103,7 +102,7 @@ impl Args {
         }
     }
 
-    /// The same arguments without a keyword, and its value.
+    /// The arguments without a keyword argument, and its value.
     pub fn without(&self, name: &str) -> (Args, Option<Obj>) {
         let mut rest = self.clone();
         let at = rest

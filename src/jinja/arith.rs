@@ -1,4 +1,4 @@
-//! Arithmetic as Python does it.
+//! Python's arithmetic.
 
 use super::ast::BinOp;
 use super::cx::Cx;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Bits of the largest integer that is computed.
+/// Maximum size of a computed integer in bits.
 const MAX_BITS: u64 = 1 << 17;
 
 fn sign_of(op: BinOp) -> &'static str {
@@ -32,7 +32,7 @@ pub fn binary(cx: &mut Cx, op: BinOp, left: &Obj, right: &Obj) -> Result<Obj> {
     {
         return Ok(Obj::Int(result));
     }
-    // `'text' % undefined` formats; the value fails when it is printed.
+    // `'text' % undefined` is formatting; the value fails when it is printed.
     let formats = op == BinOp::Mod && left.as_str().is_some();
     match (left, right) {
         (Obj::Undefined(missing), _) => return Err(missing.error()),
@@ -80,7 +80,7 @@ fn is_sequence(obj: &Obj) -> bool {
     )
 }
 
-/// Operations of small integers whose result is small too.
+/// Operations on small integers with a small result.
 fn small(op: BinOp, a: i64, b: i64) -> Option<i64> {
     match op {
         BinOp::Add => a.checked_add(b),
@@ -105,7 +105,7 @@ fn floor_div(a: i64, b: i64) -> Option<i64> {
     }
 }
 
-/// Sums and products of texts and lists, formats, differences of sets.
+/// Concatenation and repetition of texts and lists, formatting, and set differences.
 fn sequences(cx: &mut Cx, op: BinOp, left: &Obj, right: &Obj) -> Result<Option<Obj>> {
     Ok(Some(match (op, left, right) {
         (BinOp::Add, Obj::Str(a), Obj::Str(b)) => {
@@ -161,7 +161,7 @@ fn markup(cx: &mut Cx, a: &str, b: &str) -> Result<Obj> {
     Ok(Obj::Markup([a, b].concat().into()))
 }
 
-/// Values for a format that is markup: texts that are not are escaped.
+/// Values for a format that is markup: texts that are not markup are escaped.
 fn escaped(values: &Obj, depth: usize) -> Result<Obj> {
     Ok(match values {
         Obj::Str(text) => Obj::Markup(escape(text).into()),
@@ -211,11 +211,11 @@ fn repeated(items: &[Obj], times: usize) -> Vec<Obj> {
         .collect()
 }
 
-fn zero(message: &str) -> Error {
+fn zero_division(message: &str) -> Error {
     Error::new(ErrorKind::ZeroDivision, message)
 }
 
-/// Quotient and remainder, rounded down.
+/// Quotient and remainder, rounding down.
 fn big_divmod(a: &BigInt, b: &BigInt) -> (BigInt, BigInt) {
     let quotient = a / b;
     let rest = a - &quotient * b;
@@ -237,13 +237,13 @@ fn integers(cx: &mut Cx, op: BinOp, a: &BigInt, b: &BigInt) -> Result<Obj> {
             cx.charge(usize::try_from(a.bits() / 64 * (b.bits() / 64) / 8).unwrap_or(0))?;
             Obj::big(a * b)
         }
-        BinOp::Div if no_divisor => return Err(zero("division by zero")),
+        BinOp::Div if no_divisor => return Err(zero_division("division by zero")),
         BinOp::Div => return true_division(a, b),
         BinOp::FloorDiv if no_divisor => {
-            return Err(zero("integer division or modulo by zero"));
+            return Err(zero_division("integer division or modulo by zero"));
         }
         BinOp::FloorDiv => Obj::big(big_divmod(a, b).0),
-        BinOp::Mod if no_divisor => return Err(zero("integer modulo by zero")),
+        BinOp::Mod if no_divisor => return Err(zero_division("integer modulo by zero")),
         BinOp::Mod => Obj::big(big_divmod(a, b).1),
         BinOp::Pow if b.sign() == Sign::Minus => return floats(op, float(a), float(b)),
         BinOp::Pow => {
@@ -276,7 +276,7 @@ fn true_division(a: &BigInt, b: &BigInt) -> Result<Obj> {
     if x.is_finite() && y.is_finite() {
         return Ok(Obj::Float(x / y));
     }
-    // Beyond the range of floats: the quotient of the leading bits may be within.
+    // Too large for floats: but the quotient of the leading bits may fit.
     let shift = a.bits().min(b.bits()).saturating_sub(900);
     let result = float(&(a >> shift)) / float(&(b >> shift));
     if result.is_finite() {
@@ -293,17 +293,17 @@ fn floats(op: BinOp, a: f64, b: f64) -> Result<Obj> {
         BinOp::Add => a + b,
         BinOp::Sub => a - b,
         BinOp::Mul => a * b,
-        BinOp::Div if b == 0.0 => return Err(zero("float division by zero")),
+        BinOp::Div if b == 0.0 => return Err(zero_division("float division by zero")),
         BinOp::Div => a / b,
-        BinOp::FloorDiv if b == 0.0 => return Err(zero("float floor division by zero")),
+        BinOp::FloorDiv if b == 0.0 => return Err(zero_division("float floor division by zero")),
         BinOp::FloorDiv => {
             let rest = float_mod(a, b);
             ((a - rest) / b).round()
         }
-        BinOp::Mod if b == 0.0 => return Err(zero("float modulo")),
+        BinOp::Mod if b == 0.0 => return Err(zero_division("float modulo")),
         BinOp::Mod => float_mod(a, b),
         BinOp::Pow if a == 0.0 && b < 0.0 => {
-            return Err(zero("0.0 cannot be raised to a negative power"));
+            return Err(zero_division("0.0 cannot be raised to a negative power"));
         }
         BinOp::Pow if a < 0.0 && b.fract() != 0.0 && b.is_finite() => {
             return Err(Error::type_error("complex numbers are not supported"));
@@ -321,7 +321,7 @@ fn floats(op: BinOp, a: f64, b: f64) -> Result<Obj> {
     }))
 }
 
-/// The remainder with the sign of the divisor.
+/// The remainder, with the sign of the divisor.
 fn float_mod(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest == 0.0 {

@@ -8,10 +8,9 @@ use std::rc::Rc;
 pub struct Template {
     /// Its name in messages.
     pub name: Rc<str>,
-    /// Whether sentences leave its name out: of the template that is rendered, as Jinja does of a
-    /// template that is given as text.
+    /// Whether messages omit its name: true for the template that is rendered, since Jinja gets it as text.
     pub anonymous: bool,
-    /// Its text, for messages.
+    /// Its source text, for messages.
     pub source: Rc<str>,
     /// Its statements.
     pub body: Body,
@@ -22,7 +21,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// A line of it in a sentence.
+    /// A line of it, as text for a message.
     pub fn position(&self, line: usize) -> String {
         if self.anonymous {
             format!("line {line}")
@@ -37,15 +36,15 @@ pub type Body = Vec<Stmt>;
 
 /// An expression and its line.
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
     /// Line, from 1.
     pub line: usize,
-    /// Levels of expressions within it.
+    /// Nesting depth of the expressions inside it.
     pub depth: usize,
 }
 
-/// What an expression is.
+/// The kind of an expression.
 pub enum ExprKind {
     /// A literal.
     Const(Obj),
@@ -87,7 +86,7 @@ pub enum ExprKind {
     Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     /// `a if b else c`
     Cond(Box<Cond>),
-    /// The text that a filter block or a block assignment has captured.
+    /// The text captured by a filter block or a block assignment.
     Captured,
 }
 
@@ -127,7 +126,7 @@ pub enum Comparison {
     Eq,
     /// `!=`
     Ne,
-    /// An order.
+    /// `<`, `<=`, `>` or `>=`
     Order(super::value::CmpOp),
     /// `in`
     In,
@@ -162,7 +161,7 @@ pub struct Filter {
     pub value: Expr,
     /// `b`
     pub name: Rc<str>,
-    /// What `b` is; nothing if it is unknown, which counts when it is reached.
+    /// The function of `b`; `None` if it is unknown, which is an error only when it is reached.
     pub function: Option<FilterFn>,
     /// `c`
     pub args: CallArgs,
@@ -174,19 +173,19 @@ pub struct Test {
     pub value: Expr,
     /// `b`
     pub name: Rc<str>,
-    /// What `b` is.
+    /// The function of `b`; `None` if it is unknown.
     pub function: Option<TestFn>,
     /// `c`
     pub args: CallArgs,
 }
 
-/// What can be assigned to.
+/// The target of an assignment.
 pub enum Target {
     /// A variable.
     Name(Rc<str>),
     /// An attribute of a namespace.
     Attr(Rc<str>, Rc<str>),
-    /// Several at once.
+    /// Several targets.
     Tuple(Vec<Target>),
 }
 
@@ -198,11 +197,11 @@ pub enum Stmt {
     Print(Expr),
     /// `{% for %}`
     For(Rc<For>),
-    /// `{% if %}`: branches in order, then what is left.
+    /// `{% if %}`: branches in order, then the `else` body.
     If(Vec<(Expr, Body)>, Body),
     /// `{% set a = b %}`
     Set(Target, Expr, usize),
-    /// `{% set a %}...{% endset %}`: the filter works on what was captured.
+    /// `{% set a %}...{% endset %}`: the filter is applied to the captured text.
     SetBlock(Target, Option<Expr>, Body, usize),
     /// `{% load_yaml as a %}...{% endload %}`: target, filter, body.
     Load(Target, Expr, Body, usize),
@@ -236,17 +235,17 @@ pub enum Stmt {
 
 /// `{% for %}`
 pub struct For {
-    /// What is assigned in every round.
+    /// Target of the assignment in each iteration.
     pub target: Target,
-    /// What is gone through.
+    /// The value to iterate over.
     pub iter: Expr,
-    /// Which elements count.
+    /// Condition for elements to be included.
     pub test: Option<Expr>,
     /// The body.
     pub body: Body,
-    /// What stands for an empty loop.
+    /// The `else` body, for an empty loop.
     pub otherwise: Body,
-    /// Whether `loop(...)` goes deeper.
+    /// Whether `loop(...)` can be called recursively.
     pub recursive: bool,
     /// Whether the variable `loop` is used.
     pub uses_loop: bool,
@@ -257,13 +256,13 @@ pub type Param = (Rc<str>, Option<Expr>);
 
 /// A macro, or the body of a call block.
 pub struct Macro {
-    /// Its name; a call block has none.
+    /// Its name; `None` for a call block.
     pub name: Option<Rc<str>>,
     /// Parameters with their defaults.
     pub params: Vec<Param>,
     /// The body.
     pub body: Body,
-    /// Whether it takes further arguments by position, by name, and a caller.
+    /// Whether it accepts further positional arguments, further keyword arguments, and a caller.
     pub uses: Uses,
     /// Line.
     pub line: usize,
@@ -282,11 +281,11 @@ pub struct Uses {
 
 /// `{% include %}`
 pub struct Include {
-    /// Name or names.
+    /// A name or a list of names.
     pub template: Expr,
-    /// Whether it may be absent.
+    /// Whether a missing template is ignored.
     pub ignore_missing: bool,
-    /// Whether it sees the variables.
+    /// Whether it sees the current variables.
     pub with_context: bool,
 }
 
@@ -296,9 +295,9 @@ pub struct Import {
     pub template: Expr,
     /// The variable of the module.
     pub target: Rc<str>,
-    /// Whether it sees the variables.
+    /// Whether it sees the current variables.
     pub with_context: bool,
-    /// The filter that makes data of its text: `import_yaml`.
+    /// The filter that parses its output: that of `import_yaml`, for example.
     pub filter: Option<Expr>,
     /// Line.
     pub line: usize,
@@ -310,7 +309,7 @@ pub struct Block {
     pub name: Rc<str>,
     /// Whether it sees the variables around it.
     pub scoped: bool,
-    /// Whether a child must fill it.
+    /// Whether a child template must override it.
     pub required: bool,
     /// The body.
     pub body: Body,

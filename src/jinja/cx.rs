@@ -1,4 +1,4 @@
-//! The state of one run of a template, and what filters, tests and methods may ask of it.
+//! The state of one run of a template, and what it offers to filters, tests and methods.
 
 use super::ast::Template;
 use super::env::Inner;
@@ -13,21 +13,21 @@ use std::rc::{Rc, Weak};
 pub struct Cx {
     pub(super) env: Rc<Inner>,
     pub(super) autoescape: bool,
-    /// What a filter block or a block assignment has captured.
+    /// The text captured by a filter block or a block assignment.
     pub(super) captured: Option<Obj>,
-    /// Where the stack was at the beginning.
+    /// Stack pointer at the start.
     pub(super) stack: usize,
     pub(super) run: Run,
     fuel: u64,
     depth: usize,
 }
 
-/// What templates of one run share.
+/// State shared by all templates of a run.
 #[derive(Default)]
 pub(super) struct Run {
-    /// Names that loaded templates have made global.
+    /// Global variables set by loaded templates.
     pub(super) globals: Vars,
-    /// What is global from the beginning.
+    /// Global variables from the start.
     pub(super) base: Option<Rc<Base>>,
     /// Loaded templates by name.
     pub(super) templates: HashMap<Rc<str>, Rc<Template>>,
@@ -35,7 +35,7 @@ pub(super) struct Run {
     pub(super) modules: HashMap<usize, (Rc<Template>, Rc<ModuleObject>)>,
     /// The template that the running one extends.
     pub(super) parent: Option<Rc<Template>>,
-    /// Scopes that hold macros, to be cleared at the end.
+    /// Scopes referenced by macros, to be cleared at the end.
     pub(super) frames: Vec<Weak<Frame>>,
     /// All contexts of the run.
     pub(super) contexts: Vec<Weak<Context>>,
@@ -59,12 +59,12 @@ impl Cx {
         &self.env.options
     }
 
-    /// Whether output is escaped here (`{% autoescape true %}`; Salt's default is no).
+    /// Whether output is escaped here (`{% autoescape true %}`; off by default in Salt).
     pub fn autoescape(&self) -> bool {
         self.autoescape
     }
 
-    /// Pays for work, in steps of about one element or a hundred bytes.
+    /// Charges for work. One step is about one element or a hundred bytes.
     ///
     /// # Errors
     /// The template has used up its steps.
@@ -79,7 +79,7 @@ impl Cx {
         Ok(())
     }
 
-    /// Asks before a text of so many bytes, or a list of so many elements, is made.
+    /// Must be called before creating a text of this many bytes, or a list of this many elements.
     ///
     /// # Errors
     /// It is larger than the environment allows.
@@ -93,17 +93,17 @@ impl Cx {
         self.charge(size / 32)
     }
 
-    /// An undefined value with its own explanation.
+    /// An undefined value with its own message.
     pub fn undefined(&self, hint: impl Into<String>) -> Obj {
         self.missing(UndefinedKind::Hint(hint.into()))
     }
 
-    /// The undefined value of a name.
+    /// The undefined value for an unknown variable.
     pub fn undefined_name(&self, name: &str) -> Obj {
         self.missing(UndefinedKind::Name(Rc::from(name)))
     }
 
-    /// The undefined value of an attribute or an element of `owner`.
+    /// The undefined value for a missing attribute or element of `owner`.
     pub fn undefined_element(&self, owner: &Obj, key: &Obj) -> Obj {
         self.missing(UndefinedKind::Element {
             owner: owner.described(),
@@ -118,7 +118,7 @@ impl Cx {
         }))
     }
 
-    /// The elements of a value, as `list(value)` gives them.
+    /// The elements of a value, as in `list(value)`.
     ///
     /// # Errors
     /// It cannot be iterated.
@@ -150,18 +150,18 @@ impl Cx {
         Ok(items)
     }
 
-    /// `value.name`, then `value[name]`, as a template writes `value.name`.
+    /// The attribute `value.name`, else the element `value[name]`: `value.name` in a template.
     ///
     /// # Errors
-    /// An undefined `value`; whatever an object of the program answers.
+    /// `value` is undefined, or an object's own error.
     pub fn get_attr(&mut self, value: &Obj, name: &str) -> Result<Obj, Error> {
         super::ops::get_attr(self, value, name)
     }
 
-    /// `value[key]`, then the attribute of that name, as a template writes `value[key]`.
+    /// The element `value[key]`, else the attribute: `value[key]` in a template.
     ///
     /// # Errors
-    /// An undefined `value`; whatever an object of the program answers.
+    /// `value` is undefined, or an object's own error.
     pub fn get_item(&mut self, value: &Obj, key: &Obj) -> Result<Obj, Error> {
         super::ops::get_item(self, value, key)
     }
@@ -177,7 +177,7 @@ impl Cx {
     /// `function(*args)`.
     ///
     /// # Errors
-    /// It is no function, or fails.
+    /// It is not a function, or it fails.
     pub fn call(&mut self, function: &Obj, args: &Args) -> Result<Obj, Error> {
         self.charge(1)?;
         match function {
@@ -198,7 +198,7 @@ impl Cx {
     /// `value.name(*args)`.
     ///
     /// # Errors
-    /// There is no such method, or it fails.
+    /// The method does not exist, or it fails.
     pub fn call_method(&mut self, value: &Obj, name: &str, args: &Args) -> Result<Obj, Error> {
         if let Obj::Native(object) = value {
             self.charge(1)?;
@@ -219,7 +219,7 @@ impl Cx {
     /// Applies a filter by name.
     ///
     /// # Errors
-    /// There is no such filter, or it fails.
+    /// The filter does not exist, or it fails.
     pub fn filter(&mut self, name: &str, value: &Obj, args: &Args) -> Result<Obj, Error> {
         let Some(filter) = filters::find(name) else {
             return Err(Error::runtime(format!("No filter named '{name}'.")));
@@ -231,7 +231,7 @@ impl Cx {
     /// Applies a test by name.
     ///
     /// # Errors
-    /// There is no such test, or it fails.
+    /// The test does not exist, or it fails.
     pub fn test(&mut self, name: &str, value: &Obj, args: &Args) -> Result<bool, Error> {
         let Some(test) = tests::find(name) else {
             return Err(Error::runtime(format!("No test named '{name}'.")));
@@ -240,7 +240,7 @@ impl Cx {
         test(self, value, args)
     }
 
-    /// One level of calls deeper.
+    /// Enters a call.
     pub(super) fn enter(&mut self) -> Result<(), Error> {
         if self.depth >= self.env.options.max_depth {
             return Err(Error::limit("the template calls itself too deeply"));
@@ -249,7 +249,7 @@ impl Cx {
         Ok(())
     }
 
-    /// One level of calls back.
+    /// Leaves a call.
     pub(super) fn leave(&mut self) {
         self.depth -= 1;
     }

@@ -1,4 +1,4 @@
-//! Environments: options, loader, parsed templates.
+//! Environments: options, loader and parsed templates.
 
 use super::ast::Template;
 use super::cx::Cx;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How templates are read and run; the defaults are those of Jinja under Salt.
+/// How templates are parsed and run; the defaults are Jinja's as configured by Salt.
 #[derive(Clone, Debug)]
 pub struct EnvironmentOptions {
     /// `{%`
@@ -26,31 +26,31 @@ pub struct EnvironmentOptions {
     pub comment_start: String,
     /// `#}`
     pub comment_end: String,
-    /// What begins a line that is a statement.
+    /// Prefix of line statements.
     pub line_statement_prefix: Option<String>,
-    /// What begins a comment up to the end of the line.
+    /// Prefix of line comments.
     pub line_comment_prefix: Option<String>,
-    /// The line break after a block is dropped.
+    /// Drop the line break after a block.
     pub trim_blocks: bool,
-    /// White space before a block at the beginning of a line is dropped.
+    /// Drop white space before a block at the start of a line.
     pub lstrip_blocks: bool,
-    /// The last line break of a template is kept.
+    /// Keep the last line break of a template.
     pub keep_trailing_newline: bool,
-    /// What line breaks become: `\n`, `\r\n` or `\r`.
+    /// Line break used in the output: `\n`, `\r\n` or `\r`.
     pub newline_sequence: String,
-    /// Undefined values fail when they are used (Salt: unless `allow_undefined`).
+    /// Make undefined values fail when used (in Salt: unless `allow_undefined`).
     pub strict_undefined: bool,
-    /// Output is escaped for HTML.
+    /// Escape output for HTML.
     pub autoescape: bool,
-    /// Steps a run may take.
+    /// Maximum number of steps in a run.
     pub fuel: u64,
-    /// Levels of calls, includes and imports within one another.
+    /// Maximum nesting of calls, includes and imports.
     pub max_depth: usize,
-    /// Bytes of the thread's stack that a run may take.
+    /// Maximum use of the thread's stack by a run, in bytes.
     pub max_stack: usize,
-    /// Bytes of output.
+    /// Maximum length of the output in bytes.
     pub max_output: usize,
-    /// Bytes of one text, elements of one list.
+    /// Maximum length of a text in bytes, and of a list in elements.
     pub max_size: usize,
 }
 
@@ -80,31 +80,31 @@ impl Default for EnvironmentOptions {
     }
 }
 
-/// A template as a [`TemplateLoader`] finds it.
+/// A template returned by a [`TemplateLoader`].
 #[derive(Clone, Debug, Default)]
 pub struct LoadedTemplate {
     /// Its text.
     pub source: String,
-    /// Its name in messages; the name asked for if empty.
+    /// Its name in messages; if empty, the name it was requested by.
     pub name: String,
-    /// Names every template sees from now on: Salt's loader sets `tpldir`, `tplfile` and `tpldot`
+    /// Variables that all templates see from now on: Salt's loader sets `tpldir`, `tplfile` and `tpldot`
     /// (`salt/utils/jinja.py SaltCacheLoader.get_source`).
     pub globals: Vec<(String, Obj)>,
 }
 
-/// Where included, imported and extended templates come from.
+/// Finds included, imported and extended templates.
 pub trait TemplateLoader {
-    /// The template of a name, asked for by the template `from`; nothing if there is none.
+    /// The template with a name, requested by the template `from`; `None` if it does not exist.
     ///
     /// # Errors
     /// It exists but cannot be read.
     fn load(&self, name: &str, from: Option<&str>) -> Result<Option<LoadedTemplate>, String>;
 }
 
-/// Sources of templates that stay parsed; beyond, they are forgotten.
-const CACHED: usize = 256;
+/// Maximum number of parsed templates in the cache; it is cleared when there are more.
+const MAX_CACHED: usize = 256;
 
-/// Name, text, and whether sentences leave the name out.
+/// Name, text, and whether messages omit the name.
 type CacheKey = (Rc<str>, Rc<str>, bool);
 
 pub(super) struct Inner {
@@ -115,7 +115,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// The template of a text, parsed at most once.
+    /// Parses a template, or returns it from the cache.
     pub(super) fn parsed(
         &self,
         source: &str,
@@ -127,10 +127,10 @@ impl Inner {
             return Ok(template.clone());
         }
         let template = parse(source, &key.0, anonymous, &self.options)
-            .map_err(|error| error.sourced(&key.1))?;
+            .map_err(|error| error.with_source(&key.1))?;
         let template = Rc::new(template);
         let mut parsed = self.parsed.borrow_mut();
-        if parsed.len() >= CACHED {
+        if parsed.len() >= MAX_CACHED {
             parsed.clear();
         }
         parsed.insert(key, template.clone());
@@ -169,14 +169,13 @@ impl Environment {
         }
     }
 
-    /// Renders a template; `name` is for messages. The variables are seen by imported templates
-    /// too, as under Salt.
+    /// Renders a template; `name` is used in messages. Imported templates see the variables too, as in Salt.
     ///
-    /// The last line break of `source` is dropped unless the options keep it; Salt puts it back
-    /// (`salt/utils/templates.py render_jinja_tmpl`), which is the caller's part.
+    /// The last line break of `source` is dropped unless the options keep it. Salt puts it back
+    /// (`salt/utils/templates.py render_jinja_tmpl`); the caller has to do that.
     ///
     /// # Errors
-    /// A syntax error, an error of the run with its places, or a limit.
+    /// A syntax error, a runtime error with its locations, or an exceeded limit.
     pub fn render(
         &self,
         source: &str,
@@ -190,6 +189,6 @@ impl Environment {
             cx.finish();
             result
         };
-        run().map_err(|error| error.rooted(name, source))
+        run().map_err(|error| error.mark_root(name, source))
     }
 }

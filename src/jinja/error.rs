@@ -1,10 +1,10 @@
-//! Why a template cannot be rendered, and where.
+//! Rendering errors and their locations.
 
 use super::ast::Template;
 use std::fmt;
 use std::rc::Rc;
 
-/// Which exception stock Salt would see; it words its message after it.
+/// The Python exception in stock Salt; Salt's wording of the message depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// `jinja2.TemplateSyntaxError`, `TemplateAssertionError`.
@@ -17,9 +17,9 @@ pub enum ErrorKind {
     Security,
     /// `jinja2.TemplateNotFound`.
     NotFound,
-    /// `salt.exceptions.TemplateError`, of the global function `raise`.
+    /// `salt.exceptions.TemplateError`, from the global function `raise`.
     Raised,
-    /// `salt.exceptions.CommandExecutionError` or `SaltInvocationError` of an execution function.
+    /// `salt.exceptions.CommandExecutionError` or `SaltInvocationError`, from an execution function.
     Function,
     /// `TypeError`.
     Type,
@@ -37,11 +37,11 @@ pub enum ErrorKind {
     Attribute,
     /// Another exception.
     Other,
-    /// A limit of ours: steps, depth, sizes.
+    /// A limit of this engine: steps, depth, sizes.
     Limit,
 }
 
-/// A place in a template.
+/// A location in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The name of the template.
@@ -50,7 +50,7 @@ pub struct Location {
     pub line: usize,
     /// The text of the template.
     pub source: Rc<str>,
-    /// Whether it is the template that was rendered, not one that it loaded.
+    /// Whether it is the rendered template itself rather than one that it loaded.
     pub root: bool,
 }
 
@@ -62,15 +62,15 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// Where, the innermost place first.
+    /// The locations, innermost first.
     places: Vec<Location>,
 }
 
-/// Places kept of one error.
-const PLACES: usize = 32;
+/// Maximum number of locations kept per error.
+const MAX_LOCATIONS: usize = 32;
 
 impl Error {
-    /// An error without a place yet.
+    /// An error without a location.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             kind,
@@ -99,7 +99,7 @@ impl Error {
         Error::new(ErrorKind::Runtime, message)
     }
 
-    /// A limit is reached.
+    /// An exceeded limit.
     pub fn limit(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Limit, message)
     }
@@ -114,16 +114,16 @@ impl Error {
         })
     }
 
-    /// Gives the source of a syntax error.
-    pub(super) fn sourced(mut self, source: &Rc<str>) -> Error {
+    /// Adds the source text to a syntax error.
+    pub(super) fn with_source(mut self, source: &Rc<str>) -> Error {
         for place in &mut self.0.places {
             place.source = source.clone();
         }
         self
     }
 
-    /// Adds a place in a template, further out than those it has.
-    pub(super) fn within(self, template: &Rc<Template>, line: usize) -> Error {
+    /// Adds a location in a template, further out than the existing ones.
+    pub(super) fn with_location(self, template: &Rc<Template>, line: usize) -> Error {
         self.at(Location {
             template: template.name.clone(),
             line,
@@ -132,8 +132,8 @@ impl Error {
         })
     }
 
-    /// Marks the places in the template that was rendered.
-    pub(super) fn rooted(mut self, name: &str, source: &str) -> Error {
+    /// Marks the locations in the rendered template.
+    pub(super) fn mark_root(mut self, name: &str, source: &str) -> Error {
         for place in &mut self.0.places {
             place.root = place.template.as_ref() == name && place.source.as_ref() == source;
         }
@@ -141,33 +141,33 @@ impl Error {
     }
 
     fn at(mut self, place: Location) -> Error {
-        if self.0.places.len() < PLACES && self.0.places.last() != Some(&place) {
+        if self.0.places.len() < MAX_LOCATIONS && self.0.places.last() != Some(&place) {
             self.0.places.push(place);
         }
         self
     }
 
-    /// Which exception it is.
+    /// The kind of exception.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What Python's `str(exception)` says.
+    /// The text of Python's `str(exception)`.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The innermost place.
+    /// The innermost location.
     pub fn place(&self) -> Option<&Location> {
         self.0.places.first()
     }
 
-    /// All places, the innermost first.
+    /// All locations, innermost first.
     pub fn places(&self) -> &[Location] {
         &self.0.places
     }
 
-    /// The beginning of Salt's message (`salt/utils/templates.py render_jinja_tmpl`).
+    /// The start of Salt's message (`salt/utils/templates.py render_jinja_tmpl`).
     pub fn salt_message(&self) -> String {
         let what = match self.0.kind {
             ErrorKind::Undefined => "Jinja variable",
@@ -192,8 +192,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// The whole message of the exception that Salt raises (`SaltRenderError` of
-    /// `salt/utils/templates.py`), with the lines around the place.
+    /// The complete message of Salt's exception (`SaltRenderError` in `salt/utils/templates.py`), with the lines around
+    /// the location.
     pub fn salt_text(&self) -> String {
         let mut text = self.salt_message();
         let Some(place) = self.place() else {
@@ -210,8 +210,8 @@ impl Error {
     }
 }
 
-/// The lines around one, which is marked (`salt/utils/stringutils.py get_context` with the marker
-/// of `salt/utils/templates.py`).
+/// The lines around a line, which is marked (`salt/utils/stringutils.py get_context` with the marker from
+/// `salt/utils/templates.py`).
 pub fn context(source: &str, line: usize) -> String {
     const AROUND: usize = 5;
     const MARKER: &str = "    <======================";

@@ -1,4 +1,4 @@
-//! Functions every template has: those of Jinja's sandbox and of Salt.
+//! Functions available in every template: those of Jinja's sandbox and of Salt.
 
 use super::cx::Cx;
 use super::error::{Error, ErrorKind};
@@ -8,12 +8,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Numbers a range may have (`jinja2.sandbox.MAX_RANGE`).
+/// Maximum length of a range (`jinja2.sandbox.MAX_RANGE`).
 const MAX_RANGE: usize = 100_000;
 
 type Function = fn(&mut Cx, &Args) -> Result<Obj, Error>;
 
-/// A function of this program.
+/// A built-in function.
 struct Builtin {
     name: &'static str,
     function: Function,
@@ -48,7 +48,7 @@ impl Object for Builtin {
     }
 }
 
-/// The functions by name.
+/// The built-in functions by name.
 pub fn builtins() -> HashMap<Rc<str>, Obj> {
     let functions: [(&'static str, Function); 8] = [
         ("range", range),
@@ -189,7 +189,7 @@ fn raise(_cx: &mut Cx, args: &Args) -> Result<Obj, Error> {
     Err(Error::new(ErrorKind::Raised, message))
 }
 
-/// Text to fill a page with; the same text every time, unlike Jinja's.
+/// Filler text; unlike Jinja's, the same text every time.
 fn lipsum(cx: &mut Cx, args: &Args) -> Result<Obj, Error> {
     const TEXT: &str = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod \
                         tempor incididunt ut labore et dolore magna aliqua.";
@@ -280,7 +280,7 @@ fn joiner(_cx: &mut Cx, args: &Args) -> Result<Obj, Error> {
     }))
 }
 
-/// `joiner(...)`: nothing the first time, then the separator.
+/// `joiner(...)`: empty the first time, then the separator.
 struct Joiner {
     separator: RefCell<Obj>,
     used: Cell<bool>,

@@ -1,4 +1,4 @@
-//! Text into tokens (`jinja2/lexer.py`): what is data, what is a tag, and which white space goes.
+//! The lexer (`jinja2/lexer.py`): separates text from tags, and decides which white space is removed.
 
 use super::env::EnvironmentOptions;
 use super::error::Error;
@@ -7,16 +7,16 @@ use num_bigint::BigInt;
 use std::fmt;
 use std::rc::Rc;
 
-/// A token and the line it begins on.
+/// A token and the line it starts on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Tok,
     /// Line, from 1.
     pub line: usize,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tok {
     /// Text outside of tags.
@@ -44,7 +44,7 @@ pub enum Tok {
 }
 
 impl fmt::Display for Tok {
-    /// As messages name it (`describe_token`).
+    /// The token's name in messages (`describe_token`).
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
             Tok::Data(_) => "template data / text",
@@ -67,7 +67,7 @@ const OPERATORS: [&str; 26] = [
     "**", "//", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}",
     ">", "<", "=", ".", ":", "|", ",", ";",
 ];
-/// Longest integer literal, in digits (`sys.int_info.default_max_str_digits` of Python).
+/// Maximum length of an integer literal in digits (Python's `sys.int_info.default_max_str_digits`).
 const MAX_DIGITS: usize = 4300;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ struct Lexer<'a> {
     out: Vec<Token>,
 }
 
-/// One kind of line break, and without the last one unless it is to be kept.
+/// Unifies line breaks, and drops the last one unless `keep_last`.
 fn normalized(source: &str, keep_last: bool) -> String {
     let mut text = if source.contains('\r') {
         source.replace("\r\n", "\n").replace('\r', "\n")
@@ -114,10 +114,10 @@ fn normalized(source: &str, keep_last: bool) -> String {
     text
 }
 
-/// The tokens of a template; the last is [`Tok::Eof`].
+/// Splits a template into tokens; the last one is [`Tok::Eof`].
 ///
 /// # Errors
-/// An open comment or raw block, an unknown character, brackets that do not match.
+/// An unclosed comment or raw block, an unknown character, or unbalanced brackets.
 pub fn tokenize(
     source: &str,
     name: &Rc<str>,
@@ -135,7 +135,7 @@ pub fn tokenize(
         out: Vec::new(),
     };
     lexer.root()?;
-    // The end counts as being where the last token is.
+    // The end counts as being on the line of the last token.
     let line = lexer.out.last().map_or(1, |token| token.line);
     lexer.out.push(Token {
         kind: Tok::Eof,
@@ -144,7 +144,7 @@ pub fn tokenize(
     Ok(lexer.out)
 }
 
-/// What begins a tag, in the order it is tried in: longer beginnings first.
+/// The starts of tags, in the order they are tried: longer ones first.
 fn rules(options: &EnvironmentOptions) -> Vec<(Begin, &str)> {
     let mut rules = vec![
         (options.comment_start.as_str(), 0, Begin::Comment),
@@ -176,14 +176,14 @@ impl<'a> Lexer<'a> {
         self.out.push(Token { kind, line });
     }
 
-    /// Goes on by so many bytes, counting lines.
-    fn advance(&mut self, octets: usize) {
-        let text = &self.rest()[..octets];
+    /// Advances by this many bytes, counting lines.
+    fn advance(&mut self, bytes: usize) {
+        let text = &self.rest()[..bytes];
         self.line += text.matches('\n').count();
-        if octets > 0 {
+        if bytes > 0 {
             self.line_starting = text.ends_with('\n');
         }
-        self.pos += octets;
+        self.pos += bytes;
     }
 
     fn root(&mut self) -> Result<(), Error> {
@@ -231,7 +231,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The next beginning of a tag: where, which, how long.
+    /// The next start of a tag: position, kind, length.
     fn find_begin(&self) -> Option<(usize, Begin, usize)> {
         let by_line = self.options.line_statement_prefix.is_some()
             || self.options.line_comment_prefix.is_some();
@@ -281,7 +281,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// The length of `{% raw %}`, if the text begins with one.
+    /// The length of `{% raw %}`, if the text starts with it.
     fn raw_begin(&self, text: &str) -> Option<usize> {
         let rest = text.strip_prefix(self.options.block_start.as_str())?;
         let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest);
@@ -299,7 +299,7 @@ impl<'a> Lexer<'a> {
         self.with_sign(at, self.options.block_start.len()).1
     }
 
-    /// The length of a beginning with the sign after it, and that sign.
+    /// The length of a tag start including the sign after it, and that sign.
     fn with_sign(&self, at: usize, length: usize) -> (usize, Option<char>) {
         match self.source.as_bytes().get(at + length) {
             Some(b'-') => (length + 1, Some('-')),
@@ -308,7 +308,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What is left of the text before a tag.
+    /// The text before a tag, with white space stripped as the tag demands.
     fn stripped<'t>(&self, text: &'t str, sign: Option<char>, is_block: bool) -> &'t str {
         match sign {
             Some('-') => text.trim_end_matches(is_space),
@@ -337,7 +337,7 @@ impl<'a> Lexer<'a> {
         self.push(Tok::Data(text));
     }
 
-    /// The end of a tag at the beginning of `text`: its length with the white space it swallows.
+    /// The end of a tag at the start of `text`: its length including the white space it removes.
     fn end_length(&self, text: &str, end: &str, plus: bool) -> Option<usize> {
         if plus && let Some(rest) = text.strip_prefix('+').and_then(|r| r.strip_prefix(end)) {
             return Some(text.len() - rest.len());
@@ -346,7 +346,7 @@ impl<'a> Lexer<'a> {
             return Some(text.len() - rest.trim_start_matches(is_space).len());
         }
         let rest = text.strip_prefix(end)?;
-        // Only blocks and comments know the plus; only they are trimmed.
+        // Only blocks and comments accept a plus, and only they are trimmed.
         let rest = match rest.strip_prefix('\n') {
             Some(after) if plus && self.options.trim_blocks => after,
             _ => rest,
@@ -365,7 +365,7 @@ impl<'a> Lexer<'a> {
                 self.advance(length);
                 Ok(())
             }
-            // An empty rest has no character that could be the failing one.
+            // If nothing is left, there is no character to report.
             None if text.is_empty() => Ok(()),
             None => self.fail("Missing end of comment tag"),
         }
@@ -396,7 +396,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The inside of a tag up to its end.
+    /// The inside of a tag, up to and including its end.
     fn tag(&mut self, begin: Begin) -> Result<(), Error> {
         let mut open: Vec<&'static str> = Vec::new();
         loop {
@@ -518,7 +518,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The length of a string literal with its quotes.
+/// The length of a string literal including its quotes.
 fn string_length(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut escaped = false;
@@ -533,7 +533,7 @@ fn string_length(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of digits with single underscores between them.
+/// The length of a run of digits with single underscores between them.
 fn digits_length(text: &str, is_digit: fn(&u8) -> bool) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -577,7 +577,7 @@ fn float_length(text: &str) -> Option<usize> {
 fn integer_length(text: &str) -> (usize, u32) {
     let based = |digit: fn(&u8) -> bool| {
         let rest = &text[2..];
-        // An underscore may follow the prefix.
+        // The prefix may be followed by an underscore.
         let skip = usize::from(rest.starts_with('_'));
         match digits_length(&rest[skip..], digit) {
             0 => 0,

@@ -1,6 +1,5 @@
-//! Jinja2 templates as Salt renders them (`salt/utils/templates.py render_jinja_tmpl`): the language
-//! of Jinja2 3.1 in its sandbox with the extensions `do`, `loopcontrols` and Salt's
-//! `SerializerExtension`.
+//! Jinja2 templates as rendered by Salt (`salt/utils/templates.py render_jinja_tmpl`): the language of Jinja2 3.1 in
+//! its sandbox, with the extensions `do`, `loopcontrols` and Salt's `SerializerExtension`.
 
 mod args;
 mod arith;
@@ -32,7 +31,7 @@ pub type FilterFn = fn(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Err
 /// A test: `value is name(*args)`.
 pub type TestFn = fn(cx: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error>;
 
-/// A text with what HTML would read escaped (`markupsafe.escape`).
+/// Escapes a text for HTML (`markupsafe.escape`).
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

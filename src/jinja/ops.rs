@@ -1,4 +1,4 @@
-//! Attributes, elements, slices and membership.
+//! Attributes, elements, slices and membership tests.
 
 use super::cx::Cx;
 use super::error::Error;
@@ -7,7 +7,7 @@ use super::value::{Obj, Range, UndefinedKind, quote};
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Attributes that every Python object has and that templates may not touch.
+/// Attributes that every Python object has and that templates may not access.
 const PRIVATE: [&str; 26] = [
     "__class__",
     "__delattr__",
@@ -36,7 +36,7 @@ const PRIVATE: [&str; 26] = [
     "__str__",
     "__subclasshook__",
 ];
-/// Those of containers and texts besides.
+/// Further ones of containers and texts.
 const PRIVATE_OF_CONTAINERS: [&str; 4] = ["__contains__", "__getitem__", "__iter__", "__len__"];
 
 fn forbidden(cx: &Cx, value: &Obj, name: &str) -> Option<Obj> {
@@ -51,7 +51,7 @@ fn forbidden(cx: &Cx, value: &Obj, name: &str) -> Option<Obj> {
     })
 }
 
-/// The attributes of a number that are no methods.
+/// The attributes of a number that are not methods.
 fn number_part(value: &Obj, name: &str) -> Option<Obj> {
     match (value, name) {
         (Obj::Bool(_), "real" | "numerator") => value.as_int().map(Obj::Int),
@@ -65,7 +65,7 @@ fn number_part(value: &Obj, name: &str) -> Option<Obj> {
     }
 }
 
-/// `getattr(value, name)` of Python.
+/// Python's `getattr(value, name)`.
 fn attribute(cx: &mut Cx, value: &Obj, name: &str) -> Result<Option<Obj>> {
     if let Obj::Native(object) = value
         && let Some(found) = object.clone().get_attr(cx, name)?
@@ -81,7 +81,7 @@ fn attribute(cx: &mut Cx, value: &Obj, name: &str) -> Result<Option<Obj>> {
     Ok(forbidden(cx, value, name))
 }
 
-/// `value.name` of a template: the attribute, else the element.
+/// `value.name` in a template: the attribute, else the element.
 pub fn get_attr(cx: &mut Cx, value: &Obj, name: &str) -> Result<Obj> {
     match value {
         Obj::Undefined(missing) => return Err(missing.error()),
@@ -110,7 +110,7 @@ pub fn get_attr(cx: &mut Cx, value: &Obj, name: &str) -> Result<Obj> {
     Ok(cx.undefined_element(value, &Obj::from(name)))
 }
 
-/// `value[key]` of a template: the element, else the attribute.
+/// `value[key]` in a template: the element, else the attribute.
 pub fn get_item(cx: &mut Cx, value: &Obj, key: &Obj) -> Result<Obj> {
     if let Obj::Undefined(missing) = value {
         return Err(missing.error());
@@ -126,7 +126,7 @@ pub fn get_item(cx: &mut Cx, value: &Obj, key: &Obj) -> Result<Obj> {
     Ok(cx.undefined_element(value, key))
 }
 
-/// `value[key]` of Python; nothing for a `TypeError` or a `LookupError`.
+/// Python's `value[key]`; `None` instead of a `TypeError` or `LookupError`.
 pub fn element(cx: &mut Cx, value: &Obj, key: &Obj) -> Result<Option<Obj>> {
     let at = |len: usize| key.as_int().and_then(|index| position(index, len));
     Ok(match value {
@@ -163,7 +163,7 @@ pub fn element(cx: &mut Cx, value: &Obj, key: &Obj) -> Result<Option<Obj>> {
     })
 }
 
-/// The position that an index names, which may count from the end.
+/// The position for an index, which may be negative.
 fn position(index: i64, len: usize) -> Option<usize> {
     match index {
         0.. => usize::try_from(index).ok().filter(|at| *at < len),
@@ -246,7 +246,7 @@ fn search(cx: &mut Cx, container: &Obj, item: &Obj) -> Result<bool> {
     Ok(false)
 }
 
-/// A bound of a slice as a number.
+/// A slice bound as a number.
 fn bound(value: &Obj) -> Result<Option<i64>> {
     match value {
         Obj::None => Ok(None),
@@ -264,8 +264,7 @@ fn bound(value: &Obj) -> Result<Option<i64>> {
     }
 }
 
-/// `start:stop:step` within so many elements, without open or negative bounds (`slice.indices` of
-/// Python).
+/// `start:stop:step` for a sequence of this length, without open or negative bounds (Python's `slice.indices`).
 fn indices(
     len: usize,
     start: Option<i64>,
@@ -309,7 +308,7 @@ fn slice_range(
     })
 }
 
-/// The positions that `start:stop:step` picks of so many.
+/// The positions selected by `start:stop:step` in a sequence of this length.
 pub fn slice_positions(
     len: usize,
     start: Option<i64>,

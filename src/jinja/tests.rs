@@ -18,45 +18,45 @@ const TABLE: &[(&str, TestFn)] = &[
     (">", |_, v, a| compared(v, a, "gt", CmpOp::Gt)),
     (">=", |_, v, a| compared(v, a, "ge", CmpOp::Ge)),
     ("boolean", |_, v, a| {
-        none(a, "test_boolean", matches!(v, Obj::Bool(_)))
+        no_args(a, "test_boolean", matches!(v, Obj::Bool(_)))
     }),
     ("callable", callable),
     ("defined", |_, v, a| {
-        none(a, "test_defined", !v.is_undefined())
+        no_args(a, "test_defined", !v.is_undefined())
     }),
     ("divisibleby", divisibleby),
     ("eq", |_, v, a| equal(v, a, "eq")),
     ("equalto", |_, v, a| equal(v, a, "test_equalto")),
     ("escaped", |_, v, a| {
-        none(a, "test_escaped", matches!(v, Obj::Markup(_)))
+        no_args(a, "test_escaped", matches!(v, Obj::Markup(_)))
     }),
     ("even", |_, v, a| parity(v, a, "test_even", false)),
     ("false", |_, v, a| {
-        none(a, "test_false", matches!(v, Obj::Bool(false)))
+        no_args(a, "test_false", matches!(v, Obj::Bool(false)))
     }),
     ("filter", |_, v, a| {
         known(v, a, "test_filter", |name| filters::find(name).is_some())
     }),
     ("float", |_, v, a| {
-        none(a, "test_float", matches!(v, Obj::Float(_)))
+        no_args(a, "test_float", matches!(v, Obj::Float(_)))
     }),
     ("ge", |_, v, a| compared(v, a, "ge", CmpOp::Ge)),
     ("greaterthan", |_, v, a| compared(v, a, "gt", CmpOp::Gt)),
     ("gt", |_, v, a| compared(v, a, "gt", CmpOp::Gt)),
     ("in", in_),
     ("integer", |_, v, a| {
-        none(a, "test_integer", matches!(v, Obj::Int(_) | Obj::Big(_)))
+        no_args(a, "test_integer", matches!(v, Obj::Int(_) | Obj::Big(_)))
     }),
     ("iterable", iterable),
     ("le", |_, v, a| compared(v, a, "le", CmpOp::Le)),
     ("lessthan", |_, v, a| compared(v, a, "lt", CmpOp::Lt)),
     ("list", |_, v, a| {
-        none(a, "is_list", matches!(v, Obj::List(_)))
+        no_args(a, "is_list", matches!(v, Obj::List(_)))
     }),
     ("lower", methods::test_lower),
     ("lt", |_, v, a| compared(v, a, "lt", CmpOp::Lt)),
     ("mapping", |_, v, a| {
-        none(
+        no_args(
             a,
             "test_mapping",
             matches!(v, Obj::Dict(_)) || is_native_map(v),
@@ -64,24 +64,24 @@ const TABLE: &[(&str, TestFn)] = &[
     }),
     ("match", match_),
     ("ne", |_, v, a| equal(v, a, "ne").map(|equal| !equal)),
-    ("none", |_, v, a| none(a, "test_none", v.is_none())),
+    ("none", |_, v, a| no_args(a, "test_none", v.is_none())),
     ("number", |_, v, a| {
-        none(a, "test_number", v.as_float().is_some())
+        no_args(a, "test_number", v.as_float().is_some())
     }),
     ("odd", |_, v, a| parity(v, a, "test_odd", true)),
-    ("sameas", |_, v, a| Ok(v.same(&one(a, "test_sameas")?))),
+    ("sameas", |_, v, a| Ok(v.same(&one_arg(a, "test_sameas")?))),
     ("sequence", sequence),
     ("string", |_, v, a| {
-        none(a, "test_string", v.as_str().is_some())
+        no_args(a, "test_string", v.as_str().is_some())
     }),
     ("test", |_, v, a| {
         known(v, a, "test_test", |name| find(name).is_some())
     }),
     ("true", |_, v, a| {
-        none(a, "test_true", matches!(v, Obj::Bool(true)))
+        no_args(a, "test_true", matches!(v, Obj::Bool(true)))
     }),
     ("undefined", |_, v, a| {
-        none(a, "test_undefined", v.is_undefined())
+        no_args(a, "test_undefined", v.is_undefined())
     }),
     ("upper", methods::test_upper),
 ];
@@ -89,7 +89,7 @@ const TABLE: &[(&str, TestFn)] = &[
 static BY_NAME: LazyLock<HashMap<&'static str, TestFn>> =
     LazyLock::new(|| TABLE.iter().copied().collect());
 
-/// The test of a name.
+/// The test with this name.
 pub fn find(name: &str) -> Option<TestFn> {
     BY_NAME.get(name).copied()
 }
@@ -99,14 +99,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
-/// The answer of a test that takes no arguments.
-fn none(args: &Args, name: &str, answer: bool) -> Result<bool, Error> {
-    takes(args, name, 0)?;
+/// The result of a test without arguments.
+fn no_args(args: &Args, name: &str, answer: bool) -> Result<bool, Error> {
+    check_arg_count(args, name, 0)?;
     Ok(answer)
 }
 
-/// Tests count the value itself among their arguments.
-fn takes(args: &Args, name: &str, most: usize) -> Result<(), Error> {
+/// In messages, the value itself counts as an argument.
+fn check_arg_count(args: &Args, name: &str, most: usize) -> Result<(), Error> {
     let given = args.positional.len();
     if given > most {
         let plural = if most == 0 { "" } else { "s" };
@@ -119,9 +119,9 @@ fn takes(args: &Args, name: &str, most: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The one argument.
-fn one(args: &Args, name: &str) -> Result<Obj, Error> {
-    takes(args, name, 1)?;
+/// The only argument.
+fn one_arg(args: &Args, name: &str) -> Result<Obj, Error> {
+    check_arg_count(args, name, 1)?;
     let found = args.positional.first();
     let found = found.or_else(|| args.keyword.first().map(|(_, value)| value));
     found.cloned().ok_or_else(|| {
@@ -130,15 +130,15 @@ fn one(args: &Args, name: &str) -> Result<Obj, Error> {
 }
 
 fn equal(value: &Obj, args: &Args, name: &str) -> Result<bool, Error> {
-    value.equals(&one(args, name)?)
+    value.equals(&one_arg(args, name)?)
 }
 
 fn compared(value: &Obj, args: &Args, name: &str, op: CmpOp) -> Result<bool, Error> {
-    value.compare(op, &one(args, name)?)
+    value.compare(op, &one_arg(args, name)?)
 }
 
 fn known(value: &Obj, args: &Args, name: &str, is: fn(&str) -> bool) -> Result<bool, Error> {
-    takes(args, name, 0)?;
+    check_arg_count(args, name, 0)?;
     if let Obj::Undefined(missing) = value {
         missing.check()?;
     }
@@ -146,7 +146,7 @@ fn known(value: &Obj, args: &Args, name: &str, is: fn(&str) -> bool) -> Result<b
     Ok(value.as_str().is_some_and(is))
 }
 
-/// `value % divisor`, as far as tests ask for it.
+/// `value % divisor`, for the types that tests need.
 fn rest(value: &Obj, divisor: &Obj) -> Result<Obj, Error> {
     if let Obj::Undefined(missing) = value {
         return Err(missing.error());
@@ -176,23 +176,23 @@ fn rest(value: &Obj, divisor: &Obj) -> Result<Obj, Error> {
 }
 
 fn parity(value: &Obj, args: &Args, name: &str, odd: bool) -> Result<bool, Error> {
-    takes(args, name, 0)?;
+    check_arg_count(args, name, 0)?;
     let rest = rest(value, &Obj::Int(2))?;
     rest.equals(&Obj::Int(i64::from(odd)))
 }
 
 fn divisibleby(_: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
-    let divisor = one(args, "test_divisibleby")?;
+    let divisor = one_arg(args, "test_divisibleby")?;
     rest(value, &divisor)?.equals(&Obj::Int(0))
 }
 
 fn callable(_: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
-    // Undefined values have a method for being called, which fails.
-    none(args, "callable", value.callable() || value.is_undefined())
+    // Undefined values can be called, but the call fails.
+    no_args(args, "callable", value.callable() || value.is_undefined())
 }
 
 fn in_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
-    let sequence = one(args, "test_in")?;
+    let sequence = one_arg(args, "test_in")?;
     cx.contains(&sequence, value)
 }
 
@@ -204,7 +204,7 @@ fn is_native_map(value: &Obj) -> bool {
 }
 
 fn sequence(_: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
-    none(
+    no_args(
         args,
         "test_sequence",
         match value {
@@ -216,7 +216,7 @@ fn sequence(_: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
 }
 
 fn iterable(cx: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
-    none(args, "test_iterable", true)?;
+    no_args(args, "test_iterable", true)?;
     Ok(match value {
         Obj::Undefined(missing) => {
             missing.check()?;
@@ -228,7 +228,7 @@ fn iterable(cx: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
     })
 }
 
-/// Salt's `match`: a regular expression at the start of a text.
+/// Salt's `match`: matches a regular expression at the start of a text.
 fn match_(_: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
     let bound = args.bind_required("test_match", &["rgx", "ignorecase", "multiline"], 1)?;
     let flag = |n: usize| bound[n].as_ref().map_or(Ok(false), Obj::truthy);

@@ -1,10 +1,9 @@
-//! Escapes of string literals, as Python's `unicode-escape` codec reads them.
+//! Escapes in string literals, as in Python's `unicode-escape` codec.
 
 /// The text of a string literal.
 ///
 /// # Errors
-/// A cut `\x`, `\u` or `\U`, a code that is no character, or `\N{...}`, whose table of names is not
-/// at hand.
+/// A truncated `\x`, `\u` or `\U`, an invalid code point, or `\N{...}`, since there is no table of names.
 pub fn unescape(text: &str) -> Result<String, String> {
     if !text.contains('\\') {
         return Ok(text.to_owned());
@@ -19,7 +18,7 @@ pub fn unescape(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Reads what follows a backslash; gives the rest.
+/// Parses the text after a backslash and returns the rest.
 fn escape<'a>(text: &'a str, out: &mut String) -> Result<&'a str, String> {
     let Some(c) = text.chars().next() else {
         return Err("\\ at end of string".to_owned());
@@ -71,7 +70,7 @@ fn hex<'a>(text: &'a str, length: usize, cut: &str, out: &mut String) -> Result<
     if code > 0x10_ffff {
         return Err("illegal Unicode character".to_owned());
     }
-    // Half a surrogate pair is no character here.
+    // Half of a surrogate pair is not a valid character here.
     out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
     Ok(&text[length..])
 }

@@ -1,4 +1,4 @@
-//! Which filters and functions a template uses, without rendering it.
+//! Finds the filters and functions that a template uses, without rendering it.
 
 use super::env::EnvironmentOptions;
 use super::error::Error;
@@ -10,16 +10,16 @@ use std::rc::Rc;
 /// A name and its line, from 1.
 pub type UsedName = (String, usize);
 
-/// Names that a template uses.
+/// Names used by a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateUsage {
-    /// Filters that do not exist here, or are refused because they would look at the disk or the network.
+    /// Filters that do not exist here, or are refused because they access the disk or the network.
     pub absent_filters: Vec<UsedName>,
     /// Functions: `salt['module.function']`, `salt.module.function` and `salt["..."]`.
     pub functions: Vec<UsedName>,
 }
 
-/// Looks through a template. Names that are put together when it runs are not seen.
+/// Scans a template. Names that are built at runtime are not found.
 ///
 /// # Errors
 /// The first syntax error, with its line.
@@ -38,7 +38,7 @@ pub fn scan(source: &str, name: &str) -> Result<TemplateUsage, Error> {
             usage.absent_filters.push((filter, line));
         }
     }
-    // An unknown filter is a syntax error too; it is told above, with a name that can be counted.
+    // An unknown filter is a syntax error too, but it is already reported above, by name.
     match parser::parse(source, &name, true, &options) {
         Err(error) if usage.absent_filters.is_empty() => Err(error),
         _ => Ok(usage),

@@ -1,5 +1,5 @@
-//! Whether a key that somebody presents becomes a minion's, in Salt's order of decisions
-//! (reference `salt-protocol.md` 3; `salt/master.py AuthFuncs._auth_impl_sync`).
+//! Whether a presented key is accepted, in Salt's order of decisions (reference `salt-protocol.md` 3;
+//! `salt/master.py AuthFuncs._auth_impl_sync`).
 
 use halite_config::MasterConfig;
 use halite_store::keys::{KeyState, KeyStore};
@@ -10,41 +10,41 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the decision about a key ends.
+/// The decision about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// `ret: true`: wait for the operator.
     Pending {
-        /// Whether the key is new and has to be stored.
+        /// Whether the key is new and must be stored.
         store: bool,
     },
-    /// `ret: false`, the operator or a list says no.
+    /// `ret: false`, rejected by the operator or a list.
     Rejected {
-        /// Whether the key is new and has to be stored.
+        /// Whether the key is new and must be stored.
         store: bool,
         /// Whether the event `salt/auth` has `act: reject`.
         act: bool,
     },
-    /// `ret: false`, the key differs from the stored one and is kept beside it.
+    /// `ret: false`, the key differs from the stored one and is stored as denied.
     Denied,
     /// Signed in; the key is stored if new.
     Accepted,
 }
 
-/// What is known when the decision is made.
+/// Input of the decision.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Stored state, and whether the stored key equals the one presented.
+    /// Stored state, and whether the stored key equals the presented one.
     stored: Option<(KeyState, bool)>,
-    /// A list, stub or option accepts the id.
+    /// A list, stub file or option accepts the id.
     autosign: bool,
-    /// A list refuses the id.
+    /// A list rejects the id.
     autoreject: bool,
     /// `open_mode`.
     open: bool,
 }
 
-/// The order of checks 3 to 8 of the reference's table.
+/// Checks 3 to 8 of the reference's table, in this order.
 fn decide(known: Known) -> Verdict {
     if known.open {
         return Verdict::Accepted;
@@ -72,21 +72,21 @@ fn decide(known: Known) -> Verdict {
     }
 }
 
-/// Somebody who presents a key.
+/// A peer that presents a key.
 pub struct Candidate<'a> {
-    /// Who it says it is.
+    /// The id it claims.
     pub id: &'a MinionId,
-    /// Its public key, clean.
+    /// Its public key, in clean form.
     pub presented: &'a str,
-    /// What it says for `autosign_grains_dir`.
+    /// The grains it sent for `autosign_grains_dir`.
     pub grains: Option<&'a Map>,
-    /// Whether an option of whoever asks accepts it as `auto_accept` would.
+    /// Whether an option of the caller accepts it, like `auto_accept`.
     pub vouched: bool,
 }
 
 impl Verdict {
     /// `result` and `act` of the event `salt/auth`.
-    pub fn told(self) -> (bool, Option<&'static str>) {
+    pub fn event_fields(self) -> (bool, Option<&'static str>) {
         match self {
             Verdict::Pending { .. } => (true, Some("pend")),
             Verdict::Rejected { act, .. } => (false, act.then_some("reject")),
@@ -97,16 +97,16 @@ impl Verdict {
 }
 
 impl Candidate<'_> {
-    /// What becomes of the key; nothing is stored yet.
+    /// Decides about the key without storing anything.
     ///
     /// # Errors
-    /// The key store cannot be read.
+    /// The key store is not readable.
     pub fn verdict(&self, config: &MasterConfig, keys: &dyn KeyStore) -> io::Result<Verdict> {
         let stored = keys
             .state(self.id)?
             .map(|(state, key)| (state, key == self.presented));
         let decided = matches!(stored, Some((KeyState::Accepted | KeyState::Rejected, _)));
-        // Asking consumes a one-shot stub, so ask only where the answer counts.
+        // The check consumes a one-shot stub file, so only make it if the result matters.
         let ask = !decided && !config.open_mode;
         let autoreject = ask && listed(&config.autoreject_file, self.id, config);
         Ok(decide(Known {
@@ -131,10 +131,10 @@ impl Candidate<'_> {
             .is_some_and(|g| grain_listed(&config.autosign_grains_dir, g, config)))
     }
 
-    /// Stores the key where the verdict says.
+    /// Stores the key as the verdict says.
     ///
     /// # Errors
-    /// The key store cannot be written.
+    /// The key store is not writable.
     pub fn keep(&self, keys: &dyn KeyStore, verdict: Verdict) -> io::Result<()> {
         let id = self.id;
         match verdict {
@@ -176,8 +176,8 @@ fn listed(file: &Option<PathBuf>, id: &MinionId, config: &MasterConfig) -> bool 
         .any(|line| names(line, id.as_str()))
 }
 
-/// Whether a line is the id, a glob that matches it, or a regular expression that matches
-/// all of it (`salt/utils/stringutils.py expr_match`).
+/// Whether a line is the id, a glob that matches it, or a regular expression that matches all of it
+/// (`salt/utils/stringutils.py expr_match`).
 fn names(line: &str, id: &str) -> bool {
     let whole = || PyRegex::new(&format!(r"\A(?:{line})\Z"));
     line == id || fnmatch(id, line) || whole().is_ok_and(|r| r.matches(id))
@@ -186,7 +186,7 @@ fn names(line: &str, id: &str) -> bool {
 fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> bool {
     let Some(dir) = dir else { return false };
     grains.iter().any(|(name, value)| {
-        // A grain's name becomes a file name: the rules of ids keep it in its directory.
+        // The name of a grain becomes a file name: the rules for ids keep it in its directory.
         let Some(name) = name.as_str().and_then(|n| n.parse::<MinionId>().ok()) else {
             return false;
         };
@@ -200,7 +200,7 @@ fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> b
     })
 }
 
-/// Lines of a signing file without comments; none if others may write it.
+/// Lines of a signing file without comments; empty if others may write to it.
 fn read_lines(path: &Path, config: &MasterConfig) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt;
     let Ok(meta) = std::fs::metadata(path) else {
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(decide(input), verdict, "row {row}");
         }
     }
-    /// As stock's `expr_match` answers; the id never acts as a pattern.
+    /// As stock's `expr_match`; the id is never used as a pattern.
     #[test]
     fn lines_of_autosign_files_name_whole_ids() {
         for (line, id, expected) in [

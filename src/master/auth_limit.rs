@@ -1,45 +1,45 @@
-//! How many sign-ins one source may ask for, decided before any of them costs an RSA operation.
+//! Rate limit for sign-ins per source, applied before an RSA operation is spent on them.
 //!
-//! Pure: time comes in, nothing is sent. A source is an IPv4 address or an IPv6 network of 64
-//! bits, which is what one host can choose addresses from. Each may sign in `burst` times at once
-//! and then `rate` times a second; a fleet behind one address comes back after a restart within the
-//! burst, a host that floods gets a small share of one core and nobody else waits for it. What is
-//! turned away gets no answer: any answer makes a minion ask again sooner than silence does.
+//! Pure: time is passed in, nothing is sent. A source is an IPv4 address or an IPv6 /64 network, within which
+//! one host can choose addresses. Each may sign in `burst` times at once and then `rate` times per second: a
+//! fleet behind one address comes back after a restart within the burst, while a host that floods gets a small
+//! share of one core and does not delay others. Sign-ins over the limit get no answer: any answer makes a
+//! minion try again sooner than silence does.
 
 use halite_sys::log_limiter::LogLimiter;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Sources remembered at the same time. Those beyond it share one allowance, so that a flood of
-/// addresses neither grows this table nor passes by it.
+/// Most sources tracked at a time. Further ones share one allowance, so that a flood of addresses neither grows
+/// this table nor evades it.
 const SOURCES: usize = 65_536;
 
 /// Allowances of all sources.
 #[derive(Debug)]
 pub(crate) struct AuthLimit {
-    /// Time that one sign-in uses up; none if there is no limit.
+    /// Time that one sign-in uses up; `None` without a limit.
     cost: Option<Duration>,
     /// How far a source may be ahead of its rate.
     tolerance: Duration,
     sources: HashMap<IpAddr, Allowance>,
-    /// Whoever has no allowance of its own.
+    /// Shared by sources without an allowance of their own.
     others: Allowance,
-    /// When idle sources were last forgotten.
+    /// When idle sources were last removed.
     swept: Option<Instant>,
     turned_away: u64,
-    /// Those of them that no report has told of, and the source of the last.
+    /// Those of them not reported yet, and the source of the last.
     unreported: LogLimiter,
     last: Option<IpAddr>,
 }
 
-/// When a source that only kept to its rate would have asked as often as it did (the
-/// "theoretical arrival time" of the generic cell rate algorithm).
+/// The time at which a source that sticks to its rate would have sent as many requests (the "theoretical
+/// arrival time" of the generic cell rate algorithm).
 #[derive(Clone, Copy, Debug, Default)]
 struct Allowance(Option<Instant>);
 
 impl Allowance {
-    /// Whether it is as good as new.
+    /// Whether it is fully replenished.
     fn is_idle(self, now: Instant) -> bool {
         self.0.is_none_or(|at| at <= now)
     }
@@ -54,17 +54,17 @@ impl Allowance {
     }
 }
 
-/// Sign-ins that were turned away since the last report.
+/// Sign-ins turned away since the last report.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TurnedAway {
     /// How many.
     pub count: u64,
-    /// Where the last one came from, if that is known.
+    /// The source of the last one, if known.
     pub last: Option<IpAddr>,
 }
 
 impl AuthLimit {
-    /// `rate` sign-ins a second and `burst` at once, per source; a rate of 0 is no limit.
+    /// `rate` sign-ins per second and `burst` at once, per source; rate 0 means no limit.
     pub fn new(rate: u32, burst: u32) -> AuthLimit {
         let cost = (rate > 0).then(|| Duration::from_secs(1) / rate.max(1));
         AuthLimit {
@@ -79,7 +79,7 @@ impl AuthLimit {
         }
     }
 
-    /// Whether a sign-in from `peer` (an address as ZeroMQ gives it) is taken in now.
+    /// Whether to accept a sign-in from `peer` (an address as reported by ZeroMQ) now.
     pub fn admits(&mut self, peer: &str, now: Instant) -> bool {
         let Some(cost) = self.cost else {
             return true;
@@ -100,7 +100,7 @@ impl AuthLimit {
             return &mut self.others;
         };
         if self.sources.len() >= SOURCES && !self.sources.contains_key(&source) {
-            // At most once a second: a full table must not cost a look at all of it each time.
+            // At most once a second: with a full table, not every request may scan all of it.
             let due = |at: Instant| now.duration_since(at) >= Duration::from_secs(1);
             if self.swept.is_none_or(due) {
                 self.swept = Some(now);
@@ -113,12 +113,12 @@ impl AuthLimit {
         self.sources.entry(source).or_default()
     }
 
-    /// Sign-ins turned away so far.
+    /// Number of sign-ins turned away so far.
     pub fn turned_away(&self) -> u64 {
         self.turned_away
     }
 
-    /// What to tell the operator, once a minute at most.
+    /// What to report to the operator, at most once a minute.
     pub fn report(&mut self, now: Instant) -> Option<TurnedAway> {
         let count = self.unreported.due(now)?;
         let last = self.last;
@@ -126,9 +126,9 @@ impl AuthLimit {
     }
 }
 
-/// The source that an address belongs to; `None` for what is no address.
+/// The source of an address; `None` if it is not an address.
 fn source(peer: &str) -> Option<IpAddr> {
-    // A link-local address has its interface behind it.
+    // A link-local address is followed by its interface.
     let address = peer.split('%').next().unwrap_or_default();
     Some(match address.parse().ok()? {
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -147,7 +147,7 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    /// How many of `count` sign-ins at one moment are taken in.
+    /// How many of `count` simultaneous sign-ins are accepted.
     fn admitted(limit: &mut AuthLimit, peer: &str, now: Instant, count: usize) -> usize {
         (0..count).filter(|_| limit.admits(peer, now)).count()
     }
@@ -158,7 +158,7 @@ mod tests {
         let begin = Instant::now();
         assert_eq!(admitted(&mut limit, "192.0.2.1", begin, 5000), 1000);
         assert_eq!(limit.turned_away(), 4000);
-        // A second's flood after it, asked for a thousand times as often as allowed.
+        // A one-second flood at a thousand times the allowed rate.
         let taken: usize = (0..1000)
             .map(|n| admitted(&mut limit, "192.0.2.1", begin + millis(n), 10))
             .sum();
@@ -168,7 +168,7 @@ mod tests {
             500,
             "nobody else waits for it"
         );
-        // Left alone, it has its burst again.
+        // After a pause it has its burst again.
         let later = begin + Duration::from_secs(200);
         assert_eq!(admitted(&mut limit, "192.0.2.1", later, 5000), 1000);
     }
@@ -202,7 +202,7 @@ mod tests {
         let taken = flood(&mut limit, 10, begin);
         assert_eq!(limit.sources.len(), SOURCES);
         assert_eq!(taken, SOURCES + 3, "the rest shares one allowance");
-        // All of it is idle a while later, and new ones find room.
+        // A while later all sources are idle, and new ones fit.
         let later = begin + Duration::from_secs(10);
         assert!(limit.admits("192.0.2.1", later));
         assert_eq!(limit.sources.len(), 1);

@@ -1,27 +1,28 @@
-//! Whether a configuration can serve the keys that it has accepted (`halite-master --check-config`). Decided from figures,
-//! without a look at the host.
+//! Whether a configuration can serve all accepted keys (`halite-master --check-config`). Pure: the figures are
+//! passed in.
 
 use halite_config::MasterConfig;
 use halite_sys::host::Host;
 
-/// Descriptors of a process that are not minions': sockets, logs, files it reads.
+/// Descriptors of a process other than for minions: sockets, logs, files being read.
 const OWN_FILES: u64 = 100;
-/// Files that the rest of the host may have open.
+/// Open files of the rest of the host.
 const OTHER_FILES: u64 = 5000;
-/// After a restart minions come back within a second or so, and a process may be busy for a part of it.
+/// After a restart minions come back within about a second, and a process may be busy for part of it: the
+/// divisor for queues.
 const AT_ONCE: u64 = 4;
-/// Minions for which one worker is enough: a slow request (pillar, file) holds up nobody but them.
+/// Minions for which one worker is enough: a slow request (pillar, file) delays only these.
 const ONE_WORKER: u64 = 100;
-/// Minions per worker, where there are processors for more workers.
+/// Minions per worker, if there are processors for more workers.
 const PER_WORKER: u64 = 2000;
-/// Microseconds of processor time that a sign-in takes (docs/performance.md).
+/// Microseconds of processor time for a sign-in (docs/performance.md).
 const SIGN_IN: u64 = 1000;
-/// Bytes that a connected minion takes in the master's processes and the kernel, without data in transit.
+/// Bytes used by a connected minion in the master's processes and the kernel, without data in transit.
 const PER_MINION: u64 = 80 << 10;
 /// Bytes of the master without minions.
 const OWN_MEMORY: u64 = 64 << 20;
 
-/// What cannot serve so many accepted keys on such a host: the figure, the option, and what to do.
+/// What is insufficient for so many accepted keys on this host: the figure, the option, and the remedy.
 pub fn warnings(config: &MasterConfig, keys: u64, host: &Host) -> Vec<String> {
     if keys == 0 {
         return Vec::new();
@@ -49,7 +50,8 @@ pub fn warnings(config: &MasterConfig, keys: u64, host: &Host) -> Vec<String> {
     out
 }
 
-/// A process has a descriptor for each minion: the publisher all the time, the request server for as long as a minion asks.
+/// A process has a descriptor for each minion: the publisher all the time, the request server during a minion's
+/// requests.
 fn files(config: &MasterConfig, keys: u64, host: &Host, out: &mut Vec<String>) {
     let need = keys + OWN_FILES;
     if config.max_open_files < need {
@@ -75,7 +77,7 @@ fn files(config: &MasterConfig, keys: u64, host: &Host, out: &mut Vec<String>) {
     }
 }
 
-/// Queues in which all minions may stand at once.
+/// Queues that may hold all minions at once.
 fn queues(config: &MasterConfig, keys: u64, host: &Host, out: &mut Vec<String>) {
     let need = keys / AT_ONCE;
     let backlog = u64::try_from(config.zmq_backlog).unwrap_or(u64::MAX);
@@ -155,7 +157,7 @@ mod tests {
         MasterConfig::from_map(options, Path::new("/etc/halite")).unwrap()
     }
 
-    /// The subjects of the warnings.
+    /// The first words of the warnings.
     fn subjects(options: Map, keys: u64, host: &Host) -> Vec<String> {
         let all = warnings(&config(options), keys, host);
         for warning in &all {
@@ -231,7 +233,7 @@ mod tests {
             told[0].ends_with("use 2 of 4 processors; set it to 4"),
             "{told:?}"
         );
-        // Nobody knows how many processors there are: nothing to compare with.
+        // The number of processors is unknown: nothing to compare with.
         let unknown = Host { cpus: 0, ..LARGE };
         assert_eq!(subjects(with(2), 4001, &unknown), [""; 0]);
         let busy = halite_wire::map! {

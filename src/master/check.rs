@@ -1,4 +1,4 @@
-//! What `halite-master --topology` and `--check-config` print.
+//! Output of `halite-master --topology` and `--check-config`.
 
 use super::roles::TOPOLOGY;
 use super::worker::tops::MODULE;
@@ -29,14 +29,14 @@ pub fn topology() -> String {
     out
 }
 
-/// What a configuration asks for and does not get; the master serves all the same.
+/// Settings that cannot be honoured; the master runs without them.
 pub fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = super::access::faults(config);
     out.extend(absent(config));
     out
 }
 
-/// Modules of stock Salt that the configuration names and that are not here.
+/// Modules of stock Salt in the configuration that halite does not have.
 fn absent(config: &MasterConfig) -> Vec<String> {
     let mut out: Vec<String> = absent_backends(config)
         .map(|name| {
@@ -59,15 +59,15 @@ fn absent(config: &MasterConfig) -> Vec<String> {
     out
 }
 
-/// Where the configuration cannot serve the keys that are accepted, on this host.
+/// Where the configuration cannot serve all accepted keys on this host.
 pub fn capacity(config: &MasterConfig) -> Vec<String> {
     // A directory that is not there yet has no keys.
     let keys = Stores::open(config).keys.list(KeyState::Accepted);
     let keys = keys.map_or(0, |ids| ids.len() as u64);
-    super::capacity::warnings(config, keys, &Host::look())
+    super::capacity::warnings(config, keys, &Host::read())
 }
 
-/// Faults of a configuration that only show when it is used. Empty if it can serve.
+/// Faults of a configuration that would only show up later. Empty if it is usable.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = Vec::new();
     let mut check = |ok: bool, text: String| {
@@ -99,7 +99,7 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
     check(
         config.minimum_auth_version >= 3,
         format!(
-            "minimum_auth_version: {} asks for versions that are not spoken here; 3 is the lowest",
+            "minimum_auth_version: {} asks for unsupported versions; 3 is the lowest",
             config.minimum_auth_version
         ),
     );

@@ -1,23 +1,26 @@
-//! The commands of `ret_port`, one row for each; no other name from the wire reaches a function
-//! (`salt/master.py AESFuncs.expose_methods`, `ClearFuncs.expose_methods`; reference `salt-protocol.md` 6 to 8).
+//! The commands of `ret_port`, one row for each; no other name from the network reaches a function
+//! (`salt/master.py AESFuncs.expose_methods`, `ClearFuncs.expose_methods`; reference `salt-protocol.md` 6 to
+//! 8).
 //!
-//! The request server takes the class of a request from here, workers take all the rest.
+//! The request server takes the class of a request from this table, the workers everything else.
 
 use crate::roles::RoleError;
 use crate::worker::aes::{self, Opened, Sealed};
-use crate::worker::caller::Kind;
+use crate::worker::caller::FunctionKind;
 use crate::worker::context::{Context, Stats};
-use crate::worker::{Answer, auth, files, functions, mine, peer, pillar, publish, syndic, tops};
+use crate::worker::{
+    RequestAnswer, auth, files, functions, mine, peer, pillar, publish, syndic, tops,
+};
+use CallerKind::{Anyone, Minion, Peer, Syndic, User};
 use Handler::{Aes, AesAnswer, AesBatched, Clear};
-use Who::{Anyone, Minion, Peer, Syndic, User};
 use halite_store::files::{Form, receive};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 
-/// Queue in which a request waits; none of them starves another.
+/// The queue in which a request waits; none can starve another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Sign-ins, and questions for the key of publications.
+    /// Sign-ins, and requests for the key of publications.
     Auth,
     /// Jobs from command line clients.
     Publish,
@@ -29,7 +32,7 @@ pub enum Class {
     Pillar,
     /// Everything else.
     Other,
-    /// Requests with a password that somebody else (PAM, LDAP) must check, which may take long.
+    /// Requests with a password that must be checked by PAM or LDAP, which may take long.
     Login,
 }
 
@@ -53,7 +56,7 @@ impl Class {
         Command::find(name).map_or(Class::Other, |command| command.class)
     }
 
-    /// Name as in logs and metrics.
+    /// Name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Class::Auth => "auth",
@@ -69,55 +72,55 @@ impl Class {
 
 /// Who may call a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum CallerKind {
     /// Anyone who reaches the port.
     Anyone,
-    /// A user whom [`crate::access::Access`] lets; the handler asks it.
+    /// A user admitted by [`crate::access::Access`]; the handler checks.
     User,
     /// A minion with an accepted key.
     Minion,
-    /// Such a minion, for what the options `peer` and `peer_run` grant; the handler asks.
+    /// Such a minion, as far as the options `peer` and `peer_run` permit; the handler checks.
     Peer,
-    /// Such a minion that is a syndic, which `order_masters` allows.
+    /// Such a minion that is a syndic, if `order_masters` is set.
     Syndic,
 }
 
-/// What answers a command.
+/// The handler of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
-    /// In the clear; gets the load and the address of the peer.
+    /// In the clear; called with the load and the address of the peer.
     Clear(fn(&mut Context, Map, &str) -> Result<Value, RoleError>),
-    /// Under the session key, by which the id is proven.
+    /// Under the session key, which proves the id.
     Aes(fn(&mut Context, &MinionId, Map) -> Result<Value, RoleError>),
-    /// As `Aes`; what it does is kept and told together with what waits already.
+    /// Like `Aes`; its returns and events are stored and fired together with those already waiting.
     AesBatched(fn(&mut Context, &MinionId, Map) -> Result<Value, RoleError>),
-    /// Makes the whole answer itself.
-    AesAnswer(fn(&mut Context, Opened, &Sealed<'_>) -> Answer),
+    /// Encodes the whole answer itself.
+    AesAnswer(fn(&mut Context, Opened, &Sealed<'_>) -> RequestAnswer),
 }
 
 /// A row of the table.
 pub(crate) struct Command {
-    /// On the wire: `cmd` of the load.
+    /// On the wire: `cmd` in the load.
     pub name: &'static str,
-    /// The queue in which it waits.
+    /// The queue for its requests.
     pub class: Class,
     /// Who may call it.
-    pub who: Who,
-    /// What the worker counts.
+    pub who: CallerKind,
+    /// The worker's counter for it.
     pub stats: Option<fn(&mut Stats) -> &mut u64>,
-    /// What answers it, and with that its frame.
+    /// The handler, which also implies the frame.
     pub handler: Handler,
 }
 
 impl Command {
-    /// The command of a name from the wire.
+    /// Looks up a command by its name on the wire.
     pub fn find(name: &str) -> Option<&'static Command> {
         COMMANDS.iter().find(|command| command.name == name)
     }
 }
 
-/// A command that no counter of its own counts.
-const fn row(name: &'static str, class: Class, who: Who, handler: Handler) -> Command {
+/// A command without a counter of its own.
+const fn row(name: &'static str, class: Class, who: CallerKind, handler: Handler) -> Command {
     Command {
         name,
         class,
@@ -127,11 +130,11 @@ const fn row(name: &'static str, class: Class, who: Who, handler: Handler) -> Co
     }
 }
 
-/// A command that the worker counts.
+/// A command with a counter of the worker.
 const fn counted(
     name: &'static str,
     class: Class,
-    who: Who,
+    who: CallerKind,
     stats: fn(&mut Stats) -> &mut u64,
     handler: Handler,
 ) -> Command {
@@ -151,8 +154,8 @@ static COMMANDS: &[Command] = &[
     counted("publish", Class::Publish, User, |s| &mut s.published, Clear(publish::request)),
     row("mk_token", Class::Login, User, Clear(|w, load, peer| Ok(w.access.mk_token(&load, peer)))),
     row("get_token", Class::Other, User, Clear(|w, load, _| Ok(w.access.get_token(&load)))),
-    row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, Kind::Runner, load, peer))),
-    row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, Kind::Wheel, load, peer))),
+    row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, FunctionKind::Runner, load, peer))),
+    row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, FunctionKind::Wheel, load, peer))),
 
     row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),
     counted("_pillar", Class::Pillar, Minion, |s| &mut s.pillars, AesAnswer(pillar::answer)),
@@ -210,7 +213,7 @@ mod tests {
         assert_eq!(Class::of("no_such_command"), Class::Other);
     }
 
-    /// A session key proves a minion and nothing proves one in the clear.
+    /// A session key proves the sender to be a minion; nothing does in the clear.
     #[test]
     fn callers_fit_the_frame() {
         for command in COMMANDS {
@@ -222,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What stock Salt exposes and nothing else, but for `_aes_keys`, which is halite's own.
+    /// What stock Salt exposes and nothing else, except `_aes_keys`, which is halite's own.
     #[test]
     fn the_set_is_closed() {
         let names = |clear| -> Vec<&str> {

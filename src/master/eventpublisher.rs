@@ -1,11 +1,10 @@
 //! EventPublisher.
 //!
-//! Owns the event bus: binds `master_event_pull.ipc` (from roles, runners, tools) and
-//! `master_event_pub.ipc` (to every listener), both Unix streams. No keys, no state.
+//! Owns the event bus: binds `master_event_pull.ipc` (from roles, runners, tools) and `master_event_pub.ipc`
+//! (to every listener), both Unix streams. No keys, no state.
 //!
-//! When it fails: its successor binds the same paths; listeners and firing roles connect
-//! again. Events between are lost to listeners, returns are not: they are in the job cache
-//! before their event is fired.
+//! On failure: its successor binds the same paths; listeners and firing roles reconnect. Listeners miss the
+//! events in between; returns are not lost, as they are in the job cache before their event is fired.
 
 use super::roles::{RoleError, Roles};
 use super::score::Score;
@@ -17,10 +16,10 @@ use halite_wire::{Map, Value};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Events are trimmed to `max_event_size` where they are made; this is what the bus itself bears.
+/// Events are trimmed to `max_event_size` where they are created; this is the limit of the bus itself.
 const LARGEST_EVENT: usize = 16 << 20;
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let defaults = BusOptions::default();
     let options = BusOptions {
@@ -47,10 +46,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     Ok(())
 }
 
-/// Listeners with losses that are told apart; a slot of the scoreboard is finite.
+/// Most listeners with losses that are listed one by one; the size of a scoreboard slot is limited.
 const TOLD_APART: usize = 50;
 
-/// Publishes the counters from a thread of its own: the loop of the bus sleeps while nothing happens.
+/// Publishes the counters from a thread: the loop of the bus sleeps while nothing happens.
 fn publish_counters(bus: BusHandle) {
     let mut score = Score::inherited("event");
     std::thread::spawn(move || {

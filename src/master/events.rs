@@ -8,12 +8,12 @@ use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What stands for a value that was too large for the bus (`salt/utils/dicttrim.py`).
+/// Replacement for a value that is too large for the bus (`salt/utils/dicttrim.py`).
 pub const TRIMMED: &str = "VALUE_TRIMMED";
-/// How long a role waits for an EventPublisher that is being restarted.
+/// How long a role waits for an EventPublisher that is restarting.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The pushing end of the bus.
+/// The sending end of the bus.
 pub struct Bus {
     path: PathBuf,
     publisher: Option<Publisher>,
@@ -24,7 +24,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus below the `sock_dir` of `config`; connects when first used.
+    /// The bus below the `sock_dir` of `config`; connects on first use.
     pub fn new(config: &MasterConfig) -> Bus {
         Bus {
             path: config.event_pull(),
@@ -36,13 +36,13 @@ impl Bus {
         }
     }
 
-    /// Fires `data` under `tag`, stamped with the time. An event that cannot be delivered
-    /// is counted and logged: the caller's own work must not fail for it.
+    /// Fires `data` under `tag`, with a time stamp. An event that cannot be delivered is counted and logged:
+    /// the caller's own work must not fail because of it.
     pub fn fire(&mut self, tag: &str, data: Map) {
         self.fire_all(vec![(tag.to_owned(), data)]);
     }
 
-    /// Fires several, in their order, with one write.
+    /// Fires several events in order, with one write.
     pub fn fire_all(&mut self, events: Vec<(String, Map)>) {
         let stamp = halite_ipc::stamp_now(self.stamp);
         let stamped = events.into_iter().map(|(tag, mut data)| {
@@ -67,7 +67,7 @@ impl Bus {
         }
     }
 
-    /// Events that could not be delivered.
+    /// Number of events that could not be delivered.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -87,7 +87,7 @@ impl Bus {
     fn try_push(&mut self, events: &[Event]) -> Result<(), halite_ipc::Error> {
         let publisher = match &mut self.publisher {
             Some(publisher) => publisher,
-            // Its events are stamped already.
+            // The events have time stamps already.
             slot => {
                 slot.insert(Publisher::connect(&self.path, Framing::Prefixed)?.with_stamp(None))
             }
@@ -96,8 +96,8 @@ impl Bus {
     }
 }
 
-/// Encodes an event; where it is larger than `limit` bytes, its largest values are replaced
-/// by `VALUE_TRIMMED` until it fits (`salt/utils/dicttrim.py trim_dict`).
+/// Encodes an event; if it is larger than `limit` bytes, its largest values are replaced by `VALUE_TRIMMED`
+/// until it fits (`salt/utils/dicttrim.py trim_dict`).
 pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
     loop {
         let payload = msgpack::encode_map(&data, Profile::Local);
@@ -108,7 +108,7 @@ pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
         let largest = data.0.iter_mut().max_by_key(|(_, v)| size(v));
         match largest {
             Some((_, value)) if !value.is_str(TRIMMED) => *value = TRIMMED.into(),
-            // Nothing is left to trim; the bus refuses it and says so.
+            // Nothing is left to trim; the bus will refuse it with an error.
             _ => return payload,
         }
     }

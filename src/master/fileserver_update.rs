@@ -1,5 +1,5 @@
-//! What the file server does by the clock, in a thread of Maintenance: a remote that hangs must not
-//! keep the AES key from being rotated (`salt/master.py FileserverUpdate`).
+//! Periodic work of the file server, in a thread of Maintenance: a hanging remote must not delay the rotation
+//! of the AES key (`salt/master.py FileserverUpdate`).
 
 use super::events::Bus;
 use halite_config::MasterConfig;
@@ -79,7 +79,7 @@ impl Updates {
             git.clock[at].1 = Some(Instant::now());
         }
         if changed && let Err(e) = clear_lists(&self.config.cachedir, &["gitfs".into()], None) {
-            log::warn!("kept lists of files could not be removed: {e}");
+            log::warn!("cached file lists could not be removed: {e}");
         }
         if self.config.fileserver_events {
             let data = halite_wire::map! {"changed" => changed, "backend" => "gitfs"};

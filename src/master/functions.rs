@@ -1,5 +1,5 @@
-//! Runner and wheel functions as the master's processes see them. The functions themselves
-//! stand in a higher layer (`src/client`), which lends them at the start of a role.
+//! Runner and wheel functions as seen by the master's processes. The functions themselves are in a higher layer
+//! (`src/client`), which passes them in when a role starts.
 
 use halite_config::MasterConfig;
 use halite_wire::ids::Jid;
@@ -9,30 +9,30 @@ use halite_wire::{Map, Value};
 /// Role of the process that executes one runner.
 pub const RUNNER_ROLE: &str = "runner";
 
-/// What a higher layer lends to the workers.
+/// Functions that a higher layer provides to the workers.
 #[derive(Clone, Copy)]
 pub struct WheelHook {
-    /// Executes a wheel function and fires its events; gives `return`, `success` and
-    /// what else belongs into the answer.
+    /// Executes a wheel function and fires its events; returns `return`, `success` and what else belongs in the
+    /// answer.
     pub wheel: fn(&MasterConfig, &Call) -> Map,
 }
 
-/// A call of a runner or wheel function whose caller has been proven.
+/// A call of a runner or wheel function by an authenticated caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// `module.function`, as it came; not looked up yet.
+    /// `module.function` as received; not looked up yet.
     pub fun: String,
     /// `arg` and `kwarg`, or without these two all keyword arguments
     /// (`salt/client/mixins.py SyncClientMixin.low`).
     pub low: Map,
     /// The job id it runs under.
     pub jid: Jid,
-    /// Who asks.
+    /// The user who made the call.
     pub user: String,
 }
 
 impl Call {
-    /// As it is handed to the process of a runner.
+    /// Encodes it for the process of a runner.
     pub fn to_bytes(&self) -> Vec<u8> {
         let order = halite_wire::map! {
             "fun" => self.fun.as_str(), "low" => self.low.clone(), "jid" => &self.jid,
@@ -41,7 +41,7 @@ impl Call {
         msgpack::encode_map(&order, Profile::Local)
     }
 
-    /// Reads [`Call::to_bytes`]; `None` for anything else.
+    /// Decodes [`Call::to_bytes`]; `None` if invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Call> {
         let order = msgpack::decode(bytes).ok()?.into_map()?;
         Some(Call {

@@ -1,27 +1,27 @@
-//! How long requests take, by class: from their arrival to their answer.
+//! Latencies of requests by class: from their arrival to their answer.
 
 use super::commands::Class;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// Upper bounds of the buckets, in seconds; one more bucket has what took longer.
+/// Upper bounds of the buckets in seconds; one more bucket counts longer ones.
 pub const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
 
-/// What has been measured of one class.
+/// Measurements of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Buckets {
-    /// Requests per bucket, each counted in one.
+    /// Number of requests per bucket (not cumulative).
     pub counts: [u64; BOUNDS.len() + 1],
-    /// Seconds of all of them.
+    /// Total of all latencies in seconds.
     pub sum: f64,
 }
 
-/// What has been measured of each class.
+/// Measurements of all classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latencies([Buckets; Class::COUNT]);
 
 impl Latencies {
-    /// A request was answered after so long.
+    /// Records the latency of an answered request.
     pub fn add(&mut self, class: Class, took: Duration) {
         let Some(buckets) = self.0.get_mut(class as usize) else {
             return;
@@ -34,7 +34,7 @@ impl Latencies {
         buckets.sum += seconds;
     }
 
-    /// For the scoreboard: a list for each class, the counts and behind them the sum.
+    /// Encodes for the scoreboard: a list per class with the counts, followed by the sum.
     pub fn to_value(self) -> Value {
         let list = |buckets: Buckets| {
             let counts = buckets.counts.into_iter().map(Value::from);
@@ -43,7 +43,7 @@ impl Latencies {
         Value::Array(self.0.into_iter().map(list).collect())
     }
 
-    /// Back from a record of the scoreboard; what is missing there is nought.
+    /// Decodes from a record of the scoreboard; missing fields are 0.
     pub fn of(record: &Map, field: &str, class: Class) -> Buckets {
         let mut out = Buckets::default();
         let all = record.get(field).and_then(Value::as_array);

@@ -1,7 +1,7 @@
 //! The master: supervisor and role processes.
 //!
-//! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), from which
-//! every other role is split off ([`roles::TOPOLOGY`]).
+//! `halite-master` reads its configuration and becomes the supervisor ([`supervise`]), from which all other
+//! roles are forked ([`roles::TOPOLOGY`]).
 
 pub mod access;
 pub mod admission;
@@ -27,7 +27,7 @@ mod supervisor;
 mod worker;
 
 pub use reqserver::EXIT_BIND;
-pub use supervisor::{CONFIG_DIR, LOG_LEVEL, give_logs, supervise};
+pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, supervise};
 
 use halite_config::MasterConfig;
 use halite_crypto::{PrivateKey, clean_key};
@@ -37,7 +37,7 @@ use roles::{RoleError, Roles};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The master's key pair, which the supervisor has made (`master.pem`; in a 3008 directory a link).
+/// The master's key pair, created by the supervisor (`master.pem`; a symlink in a 3008 directory).
 pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
     read_key(&config.master_key())
 }
@@ -48,7 +48,7 @@ fn read_key(path: &Path) -> Result<PrivateKey, RoleError> {
     PrivateKey::from_pem(&text).map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))
 }
 
-/// Reads a private key, or makes the pair with `bits` bits if there is none.
+/// Reads a private key, or creates a pair of `bits` bits if there is none.
 pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, RoleError> {
     if path.exists() {
         return read_key(path);
@@ -76,6 +76,6 @@ pub fn run_role(
         worker if worker.starts_with("MWorker-") => {
             worker::run(config.clone(), worker, lent, &inherited, &stop)
         }
-        other => Err(RoleError::new(64, format!("there is no role {other:?}"))),
+        other => Err(RoleError::new(64, format!("unknown role {other:?}"))),
     }
 }

@@ -1,15 +1,15 @@
 //! Maintenance.
 //!
-//! Owns what happens by the clock: rotation of the AES key (asked for by `halite-key` through
-//! the file `cachedir/.dfn`, and every `publish_session` seconds; [`super::rotation`] decides), the end of
-//! old jobs and tokens, and, in a thread, what the file server fetches. Binds
-//! nothing; fires events on `master_event_pull.ipc` and publishes through `publish_pull.ipc`.
+//! Owns periodic work: rotation of the AES key (requested by `halite-key` through the file `cachedir/.dfn`, and
+//! every `publish_session` seconds; [`super::rotation`] decides), removal of old jobs and expired tokens, and,
+//! in a thread, updates of the file server. Binds nothing; fires events on `master_event_pull.ipc` and
+//! publishes through `publish_pull.ipc`.
 //!
-//! When it fails: nothing is lost, its successor goes on where the clock stands.
+//! On failure: nothing is lost, its successor continues.
 
 use super::events::Bus;
 use super::roles::{RoleError, Roles};
-use super::rotation::{Act, Rotation};
+use super::rotation::{Rotation, RotationStep};
 use super::score::Score;
 use halite_config::MasterConfig;
 use halite_crypto::KeyString;
@@ -27,11 +27,11 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How often the rotation file is looked for. Salt does so every `loop_interval`, which
-/// leaves a deleted minion able to read jobs for a minute.
+/// How often to check for the rotation file. Salt does so every `loop_interval`, so that a deleted minion can
+/// read jobs for another minute.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let shared = SharedSecret::inherited()?;
     let stores = Stores::open(config);
@@ -67,7 +67,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                 stores.owners.expire(keep);
             }
             if config.presence_events {
-                presence.look(config, &stores, &mut bus);
+                presence.update(config, &stores, &mut bus);
             }
             expire_tokens(&*stores.tokens);
         }
@@ -75,45 +75,41 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         pause(stop);
     }
     if files.join().is_err() {
-        return Err(RoleError::new(
-            1,
-            "the thread of the file server has panicked",
-        ));
+        return Err(RoleError::new(1, "the file server thread has panicked"));
     }
     Ok(())
 }
 
 fn pause(stop: &StopFlag) {
-    // Short naps, so that SIGTERM is heeded at once.
+    // Sleep in short steps, so that SIGTERM takes effect at once.
     let end = Instant::now() + WATCH;
     while Instant::now() < end && !stop.is_set() {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Does what the clock says; whether another key is in force now.
-fn rotate(act: Act, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleError> {
+/// Performs a rotation step; returns whether another key is in force now.
+fn rotate(act: RotationStep, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleError> {
     let fresh = KeyString::generate;
     let generation = match act {
-        Act::Offer => {
+        RotationStep::Offer => {
             let next = shared.offer_key(fresh().as_str())?;
             log::info!("the next AES key of publications is on offer (generation {next})");
             return Ok(false);
         }
-        Act::Take => match shared.take_offered()? {
+        RotationStep::Take => match shared.take_offered()? {
             Some(generation) => generation,
-            // Replaced meanwhile by whoever else may write there; a new one is due all the same.
+            // The offer was withdrawn meanwhile by another writer; a new key is due anyway.
             None => shared.store_key(fresh().as_str())?,
         },
-        Act::Replace => shared.store_key(fresh().as_str())?,
+        RotationStep::Replace => shared.store_key(fresh().as_str())?,
     };
-    log::info!("the AES key of publications is new (generation {generation})");
+    log::info!("the AES key of publications was rotated (generation {generation})");
     bus.fire("key", halite_wire::map! {"rotate_aes_key" => true});
     Ok(true)
 }
 
-/// `ping_on_rotate`: a job to everybody, so that all sign in again now and not during the
-/// next job that matters.
+/// `ping_on_rotate`: a job for everybody, so that all sign in again now and not during the next important job.
 fn ping(config: &MasterConfig) -> Result<(), RoleError> {
     let path = config.publish_pull();
     let socket = Push::connect(&Context::new(), &path, PushOptions::default())?;
@@ -140,17 +136,17 @@ fn expire(jobs: &dyn JobStore, keep: u64) {
 fn expire_tokens(tokens: &dyn TokenStore) {
     match tokens.expire(unix_now_f64()) {
         Ok(0) => {}
-        Ok(n) => log::info!("{n} tokens have ended and were removed"),
-        Err(e) => log::error!("ended tokens could not be removed: {e}"),
+        Ok(n) => log::info!("{n} expired tokens were removed"),
+        Err(e) => log::error!("expired tokens could not be removed: {e}"),
     }
 }
 
-/// Who was connected at the last look (`salt/master.py Maintenance.handle_presence`).
+/// Minions connected at the last check (`salt/master.py Maintenance.handle_presence`).
 #[derive(Default)]
 struct Presence(BTreeSet<String>);
 
 impl Presence {
-    fn look(&mut self, config: &MasterConfig, stores: &Stores, bus: &mut Bus) {
+    fn update(&mut self, config: &MasterConfig, stores: &Stores, bus: &mut Bus) {
         match connected_ids(config, stores, None) {
             Ok(found) => {
                 let ids = found.keys().map(ToString::to_string).collect();
@@ -158,11 +154,11 @@ impl Presence {
                     bus.fire(tag, data);
                 }
             }
-            Err(e) => log::error!("who is present is not known: {e}"),
+            Err(e) => log::error!("cannot determine which minions are connected: {e}"),
         }
     }
 
-    /// The events of a look: who came and went, if anybody did, and who is there.
+    /// The events of a check: changes, if any, and who is connected.
     fn events(&mut self, present: BTreeSet<String>) -> Vec<(&'static str, Map)> {
         let list = |ids: Vec<&String>| Value::Array(ids.into_iter().map(Value::from).collect());
         let new: Vec<_> = present.difference(&self.0).collect();

@@ -1,17 +1,15 @@
 //! Publisher, named `PubServerChannel._publish_daemon` in the process list.
 //!
-//! Owns the serial, the encryption and the signature of publications, and a bounded queue for
-//! each subscriber. Binds `tcp <publish_port>` (what a PUB socket speaks) and
-//! `publish_pull.ipc` (PULL, fed by the workers). Holds the master's RSA key for the
-//! signatures and reads the shared AES key before each message.
+//! Owns the serial, the encryption and the signature of publications, and a bounded queue per subscriber. Binds
+//! `tcp <publish_port>` (the protocol of a PUB socket) and `publish_pull.ipc` (PULL, fed by the workers). Holds
+//! the master's RSA key for the signatures and reads the shared AES key before each message.
 //!
-//! When it fails: publications that workers had queued are delivered to its successor,
-//! one that it held is lost and its client hears so from `find_job`. The serial lives in
-//! shared memory, so minions accept the successor's messages. A bind failure ends it with
-//! status 4, which ends the master.
+//! On failure: publications that workers had queued are delivered to its successor; one that it was handling is
+//! lost, which its client finds out from `find_job`. The serial is in shared memory, so minions accept the
+//! successor's messages. If it cannot bind it exits with status 4, which stops the master.
 //!
-//! Frames on `publish_pull.ipc`: the job load without `serial`, then any number of topics
-//! (none: the message goes to everybody).
+//! Frames on `publish_pull.ipc`: the job load without `serial`, then any number of topics (without any, the
+//! message goes to everybody).
 
 use super::rekey_notice::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
@@ -30,20 +28,20 @@ use std::time::{Duration, Instant};
 
 /// Longest wait of a turn.
 const TURN: Duration = Duration::from_millis(100);
-/// Publications taken in before they are sent, so that several go out by one call of the system.
+/// Most publications read before they are sent, so that several go out in one system call.
 const BURST: usize = 64;
-/// Subscribers with losses that are told apart; a slot of the scoreboard is finite.
+/// Most subscribers with losses that are listed one by one; the size of a scoreboard slot is limited.
 const TOLD_APART: usize = 50;
-/// How long an ending publisher still sends what waits.
+/// How long a stopping publisher keeps sending queued data.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let context = Context::new();
     let mut publish: PublishServer =
         PublishServer::bind(&config.interface, config.publish_port, options(config))
             .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
-    // What is too large for minions is refused by the worker, which can say so.
+    // Publications too large for minions are refused by the worker, which can report it.
     let feed = Pull::new(&context)?;
     feed.bind_ipc(&config.publish_pull())
         .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
@@ -65,7 +63,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         poller.add(Source::fd(publish.descriptor()));
         poller.wait(Some(TURN))?;
         let fed = poller.is_readable(fed);
-        // Whoever has subscribed before a publication came is to get it.
+        // Peers that subscribed before a publication arrived must get it.
         publish.turn(Instant::now())?;
         if !fed {
             continue;
@@ -77,7 +75,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             let Some((load, topics)) = parts.split_first() else {
                 continue;
             };
-            // A change of keys is told under the old key, hence before the first use of the new one.
+            // A key change is announced under the old key, hence before the first use of the new one.
             announce(config, &mut sealer, &mut publish, &mut before)?;
             match sealer.seal(load) {
                 Ok(message) => {
@@ -97,8 +95,8 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     Ok(())
 }
 
-/// Tells minions that the key changes, if it does: those who were connected at the last look before, `before`. Who came
-/// since may have signed in to the new key, and could not open what is told under the old one.
+/// Announces a key change, if there is one, to the minions `before` that were connected at the last check.
+/// Later ones may have signed in to the new key, and could not decrypt a message under the old one.
 fn announce(
     config: &MasterConfig,
     sealer: &mut Sealer,
@@ -117,13 +115,13 @@ fn announce(
 fn options(config: &MasterConfig) -> PublishOptions {
     let millis = |n: i32| Duration::from_millis(u64::try_from(n).unwrap_or(0));
     let every = millis(config.zmq_heartbeat_ivl);
-    // As with libzmq: without a time of its own, an answer may take as long as the next question.
+    // As in libzmq: without an own timeout, an answer may take as long as the heartbeat interval.
     let patience = match config.zmq_heartbeat_timeout {
         ..=0 => every,
         n => millis(n),
     };
     PublishOptions {
-        // 0 was no limit in ZeroMQ; the limit of bytes holds all the same.
+        // 0 means no limit, as in ZeroMQ; the limit of bytes applies all the same.
         queue: match usize::try_from(config.pub_hwm) {
             Ok(0) | Err(_) => usize::MAX,
             Ok(n) => n,
@@ -153,8 +151,8 @@ fn counters(publish: &PublishServer, sent: u64, unsealed: u64) -> Map {
     }
 }
 
-/// Turns job loads into signed, encrypted publications
-/// (`salt/channel/server.py PubServerChannel.wrap_payload`).
+/// Turns job loads into signed, encrypted publications (`salt/channel/server.py
+/// PubServerChannel.wrap_payload`).
 struct Sealer {
     shared: SharedSecret,
     generation: u64,
@@ -162,7 +160,7 @@ struct Sealer {
     serial: u64,
     signer: Option<(PrivateKey, Signing)>,
     announcer: Announcer,
-    /// Seconds within which minions are to fetch a new key; 0 if they are not told.
+    /// Seconds within which minions should fetch a new key; 0 to announce nothing.
     within: u64,
 }
 
@@ -193,12 +191,12 @@ impl Sealer {
         })
     }
 
-    /// The announcement of a new key under the one that was used so far, if it is time for that.
+    /// The announcement of a new key, encrypted under the previous one, if it is due.
     fn announcement(&mut self) -> Result<Option<Vec<u8>>, RoleError> {
         let in_force = self.shared.generation()?;
         let offered = self.shared.offered()?.map(|(generation, _)| generation);
         let used = self.crypticle.is_some() && self.serial > 0;
-        if !self.announcer.look(in_force, offered, used) || self.within == 0 {
+        if !self.announcer.observe(in_force, offered, used) || self.within == 0 {
             return Ok(None);
         }
         let load = msgpack::encode_map(&announcement(self.within), Profile::Wire);
@@ -223,7 +221,7 @@ impl Sealer {
         self.seal_present(load)
     }
 
-    /// Seals under the key that was read last.
+    /// Encrypts and signs under the key that was read last.
     fn seal_present(&mut self, load: &[u8]) -> Result<Vec<u8>, RoleError> {
         self.serial += 1;
         self.shared.store_serial(self.generation, self.serial)?;

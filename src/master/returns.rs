@@ -1,4 +1,4 @@
-//! The last steps of every return, whoever brings it.
+//! The last steps for every return, whatever its origin.
 
 use super::events::Bus;
 use halite_store::jobs::JobStore;
@@ -6,12 +6,12 @@ use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 use std::io;
 
-/// Keeps a return, if `store` says so, then tells the bus: whoever hears of it can look it up.
+/// Stores a return if `store` is set, then fires its event: listeners can look it up.
 ///
 /// # Errors
-/// The job cache cannot be written; then nothing is told. A return that cannot be kept because of what is in
-/// it is told all the same.
-pub fn hand_in(
+/// The job cache is not writable; then no event is fired. If the return cannot be stored because of its
+/// content, the event is fired all the same.
+pub fn store_and_fire(
     jobs: &dyn JobStore,
     bus: &mut Bus,
     store: bool,
@@ -26,22 +26,22 @@ pub fn hand_in(
     Ok(())
 }
 
-/// What came of keeping a return: one that cannot be kept because of what is in it is logged and counts as kept, since
-/// it would be no better the next time.
+/// Handles the result of storing a return: if it could not be stored because of its content, that is logged and
+/// counts as success, since trying again would not help.
 ///
 /// # Errors
-/// The job cache cannot be written.
+/// The job cache is not writable.
 pub(crate) fn kept(id: &MinionId, outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-            log::warn!(minion:% = id; "{id}: {e}; not kept");
+            log::warn!(minion:% = id; "{id}: {e}; not stored");
             Ok(())
         }
         other => other,
     }
 }
 
-/// Under which the bus hears of a return.
+/// The event tag of a return.
 pub(crate) fn tag(jid: &Jid, id: &MinionId) -> String {
     format!("salt/job/{jid}/ret/{id}")
 }

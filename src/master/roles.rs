@@ -1,4 +1,4 @@
-//! The processes of the master: one table, and what they have in common.
+//! The processes of the master: their table, and what they have in common.
 
 use halite_config::MasterConfig;
 use halite_sys::process::take_inherited;
@@ -7,14 +7,14 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// Environment variable with the descriptor on which a role says that it serves.
+/// Environment variable with the descriptor on which a role reports that it serves.
 pub const READY_FD: &str = "HALITE_READY_FD";
 
-/// One line of the process table.
+/// A row of the process table.
 pub struct RoleInfo {
     /// Role name, also the key in the supervisor.
     pub name: &'static str,
-    /// What stands behind the command line in the process list; Salt's words.
+    /// Suffix of the command line in the process list, as in Salt.
     pub title: &'static str,
     /// Sockets it binds.
     pub binds: &'static str,
@@ -22,16 +22,16 @@ pub struct RoleInfo {
     pub connects: &'static str,
     /// What it owns.
     pub owns: &'static str,
-    /// Whether a configuration asks for it.
-    pub wanted: fn(&MasterConfig) -> bool,
+    /// Whether the configuration enables it.
+    pub is_enabled: fn(&MasterConfig) -> bool,
 }
 
-/// Of the roles that every master has.
+/// For the roles that every master has.
 fn always(_: &MasterConfig) -> bool {
     true
 }
 
-/// The process table, in order of start.
+/// The process table, in starting order.
 pub const TOPOLOGY: &[RoleInfo] = &[
     RoleInfo {
         name: "main",
@@ -39,7 +39,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "",
         owns: "the children, pid file, signals",
-        wanted: always,
+        is_enabled: always,
     },
     RoleInfo {
         name: "event",
@@ -47,7 +47,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "master_event_pull.ipc, master_event_pub.ipc",
         connects: "",
         owns: "fan-out of events, a bounded queue per listener, drop counters",
-        wanted: always,
+        is_enabled: always,
     },
     RoleInfo {
         name: "publish",
@@ -55,7 +55,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp publish_port, publish_pull.ipc",
         connects: "",
         owns: "serial, encryption and signing of publications, a bounded queue per subscriber",
-        wanted: always,
+        is_enabled: always,
     },
     RoleInfo {
         name: "maintenance",
@@ -63,7 +63,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "publish_pull.ipc, master_event_pull.ipc",
         owns: "key rotation, the end of old jobs",
-        wanted: always,
+        is_enabled: always,
     },
     RoleInfo {
         name: "reactor",
@@ -71,7 +71,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "master_event_pub.ipc, master_event_pull.ipc, ret_port",
         owns: "reactions to events; where `reactor` is set",
-        wanted: |config| config.reactor.0.truthy(),
+        is_enabled: |config| config.reactor.0.truthy(),
     },
     RoleInfo {
         name: "scheduler",
@@ -79,7 +79,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "master_event_pull.ipc",
         owns: "runners by the clock; where `schedule` is set",
-        wanted: |config| !config.schedule.is_empty(),
+        is_enabled: |config| !config.schedule.is_empty(),
     },
     RoleInfo {
         name: "request",
@@ -87,7 +87,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp ret_port, workers.ipc",
         connects: "",
         owns: "queues per command class, deadlines, refusal of replays",
-        wanted: always,
+        is_enabled: always,
     },
     RoleInfo {
         name: "worker",
@@ -95,7 +95,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "workers.ipc, publish_pull.ipc, master_event_pull.ipc",
         owns: "ClearFuncs and AESFuncs",
-        wanted: always,
+        is_enabled: always,
     },
     RoleInfo {
         name: "gateway-arena",
@@ -103,7 +103,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "gateways:arena:servers, master_event_pub.ipc, master_event_pull.ipc",
         owns: "runtimes of ARENA and their modules; where `gateways: arena` is set",
-        wanted: |config| config.arena_gateway().is_some(),
+        is_enabled: |config| config.arena_gateway().is_some(),
     },
     RoleInfo {
         name: "gateway-collective",
@@ -111,7 +111,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "gateways:collective:servers, master_event_pub.ipc, master_event_pull.ipc, ret_port",
         owns: "nodes of MCollective and Choria, and this master's minions as such; where `gateways: collective` is set",
-        wanted: |config| config.collective_gateway().is_some(),
+        is_enabled: |config| config.collective_gateway().is_some(),
     },
     RoleInfo {
         name: "gateway-sysinspect",
@@ -119,7 +119,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "tcp gateways:sysinspect:port",
         connects: "master_event_pub.ipc, master_event_pull.ipc",
         owns: "connections and sessions of sysinspect minions; where `gateways: sysinspect` is set",
-        wanted: |config| config.sysinspect_gateway().is_some(),
+        is_enabled: |config| config.sysinspect_gateway().is_some(),
     },
     RoleInfo {
         name: "returner",
@@ -127,7 +127,9 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "",
         connects: "master_event_pub.ipc, databases",
         owns: "copies of jobs and events (with master_job_cache, ext_job_cache or event_return)",
-        wanted: |config| !config.job_returners().is_empty() || !config.event_returners().is_empty(),
+        is_enabled: |config| {
+            !config.job_returners().is_empty() || !config.event_returners().is_empty()
+        },
     },
     RoleInfo {
         name: "metrics",
@@ -135,21 +137,21 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         binds: "master_status.ipc, tcp metrics_address",
         connects: "",
         owns: "what the scoreboard says, for Prometheus and fleet.status",
-        wanted: always,
+        is_enabled: always,
     },
 ];
 
-/// Why a role ends with a status that says so.
+/// An error that ends a role with a given exit status.
 #[derive(Debug)]
 pub struct RoleError {
     /// Exit status.
     pub status: i32,
-    /// What to tell the operator.
+    /// Message for the operator.
     pub message: String,
 }
 
 impl RoleError {
-    /// An error with a status of its own.
+    /// An error with a status.
     pub fn new(status: i32, message: impl Into<String>) -> RoleError {
         RoleError {
             status,
@@ -178,45 +180,44 @@ impl From<std::io::Error> for RoleError {
     }
 }
 
-/// Resident memory at which a role that peers can reach starts afresh. libzmq puts no bound
-/// on the frames of one message, nor on the topics of one subscriber, so that a single
-/// peer could otherwise take all memory of the host.
+/// Resident memory at which a role exposed to peers restarts. libzmq does not limit the frames of a message or
+/// the topics of a subscriber, so that a single peer could otherwise use up the host's memory.
 const MOST_MEMORY: u64 = 1 << 30;
-/// Exit status of a role that has outgrown [`MOST_MEMORY`].
+/// Exit status of a role that exceeds [`MOST_MEMORY`].
 const EXIT_MEMORY: i32 = 76;
 
-/// Ends a role that has outgrown its memory; its successor begins with none of it.
+/// Ends a role that uses too much memory; its successor starts afresh.
 pub fn exit_if_oversized() -> Result<(), RoleError> {
     let resident = halite_sys::process::resident();
     if resident < MOST_MEMORY {
         return Ok(());
     }
     let message = format!(
-        "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; starting afresh",
+        "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; restarting",
         resident >> 20
     );
     Err(RoleError::new(EXIT_MEMORY, message))
 }
 
-/// What a role knows of its supervisor.
+/// The role's connection to its supervisor.
 #[derive(Debug)]
 pub struct Roles {
     ready: Mutex<Option<std::fs::File>>,
 }
 
 impl Roles {
-    /// Picks up the readiness descriptor from the environment.
+    /// Takes the readiness descriptor from the environment.
     pub fn inherited() -> Roles {
         Roles {
             ready: Mutex::new(take_inherited(READY_FD)),
         }
     }
 
-    /// Says that the sockets are bound and work is taken.
+    /// Reports that the sockets are bound and requests are accepted.
     pub fn ready(&self) {
         let file = self.ready.lock().ok().and_then(|mut f| f.take());
         if let Some(mut file) = file {
-            // A supervisor that is gone will end this process anyway.
+            // If the supervisor is gone, this process is about to be stopped anyway.
             let _ = file.write_all(&std::process::id().to_be_bytes());
         }
     }

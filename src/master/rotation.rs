@@ -1,50 +1,48 @@
-//! When the key of publications changes, and how. Pure: time comes in, the caller acts.
+//! When and how the key of publications changes. Pure: time is passed in, the caller acts.
 //!
-//! The key changes for two reasons. It is old: nobody knows it who should not, so the next one is
-//! offered first, for `rotation_grace`, and publications go on under the old one meanwhile;
-//! minions that understand the offer (halite's) fetch it under their session keys, each at a moment
-//! of its own. Or a minion was deleted: it knows the key, so the key is replaced at once, and a key
-//! that is on offer, which that minion may have fetched, is void. Deletions that come within
-//! `rotation_grace` of a change of the key, for either reason, share the next one, at the end of that time: each
-//! has all stock minions sign in at the publication that follows it, and one that is still at that when the key
-//! changes once more loses the publication.
+//! The key changes for two reasons. If it has expired, it is not compromised: the next one is offered for
+//! `rotation_grace` first, and publications continue under the old one meanwhile; minions that understand the
+//! offer (halite's) fetch it under their session keys, each at a random time. If a minion was deleted, it knows
+//! the key, so the key is replaced at once, and a key on offer, which that minion may have fetched, is
+//! withdrawn. Deletions within `rotation_grace` of a key change, for either reason, share the next one at the
+//! end of that time: each change makes all stock minions sign in at the next publication, and one that is still
+//! doing so when the key changes again loses the publication.
 //!
-//! A stock minion holds one key and takes it from nothing but a sign-in, so that there is no overlap for it:
-//! it signs in when it meets a publication under the new key, in either case.
+//! A stock minion holds one key and gets it only by signing in, so there is no overlap for it: in either case
+//! it signs in at the first publication under the new key.
 
 use std::time::{Duration, Instant};
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
-    /// Make a key and offer it.
+pub(crate) enum RotationStep {
     Offer,
-    /// Put the key on offer in force.
+    /// Put the offered key in force.
     Take,
-    /// Make a key and put it in force.
+    /// Create a key and put it in force at once.
     Replace,
 }
 
-/// The clock of one key of publications.
+/// The rotation schedule of the publications' key.
 #[derive(Debug)]
 pub(crate) struct Rotation {
     /// `publish_session`.
     every: Duration,
     /// `rotation_grace`.
     grace: Duration,
-    /// When the key in force came into force.
+    /// When the current key came into force.
     since: Instant,
     /// When the next one was offered.
     offered: Option<Instant>,
-    /// The key in force is the first: no minion knew another one.
+    /// The current key is the first one: no minion has seen another.
     first: bool,
-    /// A deletion waits for its replacement.
+    /// A deletion is waiting for its key change.
     asked: bool,
 }
 
 impl Rotation {
-    /// For a key that came into force `now`; with `offered` another one is on offer already, as an earlier
-    /// process of the role has left it.
+    /// For a key that came into force `now`; with `offered`, another one is already on offer, left by an
+    /// earlier process of the role.
     pub fn new(every: Duration, grace: Duration, offered: bool, now: Instant) -> Rotation {
         Rotation {
             every,
@@ -56,27 +54,28 @@ impl Rotation {
         }
     }
 
-    /// What is due. `deleted`: a key tool asks for a new key, because a minion was deleted or rejected.
-    pub fn due(&mut self, deleted: bool, now: Instant) -> Option<Act> {
+    /// The step that is due. `deleted`: a key tool requests a new key, because a minion was deleted or
+    /// rejected.
+    pub fn due(&mut self, deleted: bool, now: Instant) -> Option<RotationStep> {
         self.asked |= deleted;
         let over = |since: Instant, time| now.duration_since(since) >= time;
         if self.asked && (self.first || over(self.since, self.grace)) {
             self.asked = false;
-            return Some(self.changed(Act::Replace, now));
+            return Some(self.changed(RotationStep::Replace, now));
         }
         match self.offered {
-            Some(at) if over(at, self.grace) => Some(self.changed(Act::Take, now)),
+            Some(at) if over(at, self.grace) => Some(self.changed(RotationStep::Take, now)),
             Some(_) => None,
             None if !over(self.since, self.every) => None,
-            None if self.grace.is_zero() => Some(self.changed(Act::Replace, now)),
+            None if self.grace.is_zero() => Some(self.changed(RotationStep::Replace, now)),
             None => {
                 self.offered = Some(now);
-                Some(Act::Offer)
+                Some(RotationStep::Offer)
             }
         }
     }
 
-    fn changed(&mut self, act: Act, now: Instant) -> Act {
+    fn changed(&mut self, act: RotationStep, now: Instant) -> RotationStep {
         self.since = now;
         self.first = false;
         self.offered = None;
@@ -94,8 +93,13 @@ mod tests {
         Duration::from_secs(n)
     }
 
-    /// Everything that happens within so many seconds, with deletions at the given ones.
-    fn play(rotation: &mut Rotation, begin: Instant, end: u64, deleted: &[u64]) -> Vec<(u64, Act)> {
+    /// All steps within so many seconds, with deletions at the given times.
+    fn play(
+        rotation: &mut Rotation,
+        begin: Instant,
+        end: u64,
+        deleted: &[u64],
+    ) -> Vec<(u64, RotationStep)> {
         (0..end)
             .filter_map(|n| {
                 let act = rotation.due(deleted.contains(&n), begin + secs(n))?;
@@ -109,12 +113,15 @@ mod tests {
         let begin = Instant::now();
         let mut rotation = Rotation::new(secs(100), secs(10), false, begin);
         let acts = play(&mut rotation, begin, 230, &[]);
-        use Act::{Offer, Take};
+        use RotationStep::{Offer, Take};
         assert_eq!(acts, [(100, Offer), (110, Take), (210, Offer), (220, Take)]);
-        // Without a grace it is as in stock.
+        // Without a grace period it is as in stock.
         let mut rotation = Rotation::new(secs(100), secs(0), false, begin);
         let acts = play(&mut rotation, begin, 230, &[]);
-        assert_eq!(acts, [(100, Act::Replace), (200, Act::Replace)]);
+        assert_eq!(
+            acts,
+            [(100, RotationStep::Replace), (200, RotationStep::Replace)]
+        );
     }
 
     #[test]
@@ -122,7 +129,7 @@ mod tests {
         let begin = Instant::now();
         let mut rotation = Rotation::new(secs(100), secs(10), false, begin);
         let acts = play(&mut rotation, begin, 205, &[104]);
-        use Act::{Offer, Replace};
+        use RotationStep::{Offer, Replace};
         assert_eq!(acts, [(100, Offer), (104, Replace), (204, Offer)]);
     }
 
@@ -130,7 +137,7 @@ mod tests {
     fn a_deletion_right_after_a_change_waits() {
         let begin = Instant::now();
         let mut rotation = Rotation::new(secs(100), secs(10), false, begin);
-        use Act::{Offer, Replace, Take};
+        use RotationStep::{Offer, Replace, Take};
         let acts = play(&mut rotation, begin, 200, &[111, 113]);
         assert_eq!(acts, [(100, Offer), (110, Take), (120, Replace)]);
         let mut rotation = Rotation::new(secs(100), secs(10), false, begin);
@@ -149,8 +156,8 @@ mod tests {
         let acts = play(&mut rotation, begin, 200, &each);
         let at: Vec<u64> = acts.iter().map(|(n, _)| *n).collect();
         assert_eq!(at, [50, 60, 70, 80], "the last of them is heeded as well");
-        assert!(acts.iter().all(|(_, act)| *act == Act::Replace));
-        // Without a grace each has its own.
+        assert!(acts.iter().all(|(_, act)| *act == RotationStep::Replace));
+        // Without a grace period each has its own.
         let mut rotation = Rotation::new(DAY, secs(0), false, begin);
         assert_eq!(play(&mut rotation, begin, 200, &each).len(), each.len());
     }
@@ -159,6 +166,9 @@ mod tests {
     fn an_offer_outlives_the_process_that_made_it() {
         let begin = Instant::now();
         let mut rotation = Rotation::new(DAY, secs(10), true, begin);
-        assert_eq!(play(&mut rotation, begin, 60, &[]), [(10, Act::Take)]);
+        assert_eq!(
+            play(&mut rotation, begin, 60, &[]),
+            [(10, RotationStep::Take)]
+        );
     }
 }

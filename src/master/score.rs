@@ -1,5 +1,5 @@
-//! A role's own slot of the scoreboard, written by the clock: counters themselves are plain
-//! fields, so that counting costs nothing.
+//! A role's own slot of the scoreboard, written periodically: the counters themselves are plain fields, so that
+//! counting costs nothing.
 
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Seconds without a word of a role after which the master is not healthy. A worker is silent
-/// as long as one request takes.
+/// Seconds of silence of a role after which the master is not healthy. A worker is silent for as long as a
+/// request takes.
 const SILENT: u64 = 10;
 
-/// The own slot of a role.
+/// A role's own slot.
 pub struct Score {
     board: Option<(Scoreboard, usize)>,
     role: String,
@@ -24,7 +24,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// The slot that the supervisor gave this process; without one nothing is written.
+    /// The slot assigned by the supervisor; without one nothing is written.
     pub fn inherited(role: &str) -> Score {
         let board = Scoreboard::inherited()
             .inspect_err(|e| log::debug!("no counters of {role} are published: {e}"));
@@ -37,8 +37,8 @@ impl Score {
         }
     }
 
-    /// Publishes what `counters` gives, if a second has passed since the last time. When nothing has
-    /// counted for a while, the role gives back memory that only work needs.
+    /// Publishes `counters` if a second has passed since the last time. After a while without activity, the
+    /// role frees memory that is only needed for work.
     pub fn tick(&mut self, counters: impl FnOnce() -> Map) {
         if self.board.is_none() || Instant::now() < self.due {
             return;
@@ -69,19 +69,19 @@ pub fn put(board: &Scoreboard, slot: usize, role: &str, counters: Map) -> io::Re
     board.write(slot, &msgpack::encode_map(&record, Profile::Local))
 }
 
-/// Every record there is.
+/// All records.
 pub fn all(board: &Scoreboard) -> Vec<Map> {
     (0..board.slots().unwrap_or(0))
         .filter_map(|slot| msgpack::decode(&board.read(slot)?).ok()?.into_map())
         .collect()
 }
 
-/// A role that has said nothing for too long.
+/// A role that has been silent for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
     /// Its name.
     pub role: String,
-    /// Seconds since its last word.
+    /// Seconds since its last sign of life.
     pub seconds: u64,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Late {
     }
 }
 
-/// The roles that have said nothing for too long; `request_timeout` in seconds, as the option.
+/// The roles that have been silent for too long; `request_timeout` in seconds, as in the option.
 pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
     let patience = |role: &str| {
         if role.starts_with("MWorker-") {

@@ -1,16 +1,15 @@
 //! MainProcess: the supervisor.
 //!
-//! Owns the children, the pid file, the instance lock and the memory file with the AES key, which
-//! it never reads. Binds nothing, holds no ZeroMQ context, no key, and has one thread: so its
-//! children are split off from it, and share its configuration and the program as it was loaded.
+//! Owns the children, the pid file, the instance lock and the memory file with the AES key, which it never
+//! reads. Binds nothing, has no ZeroMQ context and no key, and a single thread: so its children can be forked
+//! from it, and share its configuration and the loaded program.
 //!
-//! When a child ends it is started again, at once if it had served a while, else after a
-//! pause that doubles up to ten seconds. Then it is executed anew: nothing of what made it end,
-//! not even the addresses of its memory, is in the next one. A child that cannot bind (status 4) ends the
-//! master with that status. When the supervisor itself is killed its children get SIGTERM
-//! from the kernel. The service manager's watchdog is told of progress only while all roles but the
-//! gateways serve and none of them is silent. On SIGTERM: the request server answers what it took, then everybody
-//! ends; what is left after three seconds is killed.
+//! A child that exits is started again, at once if it had served for a while, else after a pause that doubles
+//! up to ten seconds. It is then executed anew: nothing that made it exit, not even its memory layout, is in
+//! the next one. A child that cannot bind (status 4) ends the master with that status. If the supervisor itself
+//! is killed, its children get SIGTERM from the kernel. The service manager's watchdog is notified only while
+//! all roles except the gateways serve and none of them is silent. On SIGTERM the request server first answers
+//! pending requests, then all roles stop; those left after three seconds are killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
 use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
@@ -23,7 +22,7 @@ use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
 use halite_sys::fork::{self, RoleChild, fork_role};
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::process::{
-    RoleSpec, chown, drop_privileges, hand_over, raise_open_files, user_name,
+    RoleSpec, chown, chown_tree, drop_privileges, raise_open_files, user_name,
 };
 use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
@@ -39,21 +38,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Environment variable that tells roles where the configuration lies.
+/// Environment variable that passes the configuration directory to roles.
 pub const CONFIG_DIR: &str = "HALITE_CONFIG_DIR";
-/// Environment variable that tells roles the log level of the command line.
+/// Environment variable that passes the command line's log level to roles.
 pub const LOG_LEVEL: &str = "HALITE_LOG_LEVEL";
 
-/// Exit status for an account that cannot be taken on (`EX_NOUSER`), as Salt's.
+/// Exit status if the account cannot be switched to (`EX_NOUSER`), as in Salt.
 const EXIT_NO_USER: i32 = 67;
 const STOP_LIMIT: Duration = Duration::from_millis(2700);
 const DRAIN_LIMIT: Duration = Duration::from_millis(1800);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A child that lived this long is not part of a crash loop.
+/// A child that lived this long is not in a crash loop.
 const SERVED: Duration = Duration::from_secs(5);
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// The line of status of a master that serves.
+/// Status line of a master that serves.
 const SERVES: &str = "all roles serve";
 
 struct Role {
@@ -67,8 +66,8 @@ struct Role {
     restarts: u64,
 }
 
-/// Runs the master until SIGTERM. `command` is the command line for the process list; `run` does what
-/// the role of the given name does, in a process of its own, and gives its exit status.
+/// Runs the master until SIGTERM. `command` is the command line for the process list; `run` runs the role of
+/// the given name in a child process and returns its exit status.
 pub fn supervise(
     config: &MasterConfig,
     command: &str,
@@ -108,14 +107,13 @@ pub fn supervise(
     outcome
 }
 
-/// Does what brings keys into memory in a process of its own: children must not find them in the
-/// memory of this one.
+/// Runs work that loads keys into memory in a child: other children must not find them in the memory of this
+/// process.
 fn in_child(work: impl FnOnce() -> Result<(), RoleError>) -> Result<(), RoleError> {
     fork::in_child(|| work().map_err(|e| e.message))?.map_err(|why| RoleError::new(1, why))
 }
 
-/// Makes the key of publications and the key files that are missing, and looks whether the master's
-/// own can be used.
+/// Creates the key of publications and missing key files, and checks that the master's own key is usable.
 fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), RoleError> {
     super::access::local::create_key_files(config)?;
     super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
@@ -123,7 +121,7 @@ fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), RoleErr
     Ok(())
 }
 
-/// Makes the key files of other accounts.
+/// Creates the key files of other accounts.
 fn make_publisher_keys(config: &MasterConfig) -> Result<(), RoleError> {
     if config.publisher_acl.is_empty() {
         return Ok(());
@@ -131,17 +129,17 @@ fn make_publisher_keys(config: &MasterConfig) -> Result<(), RoleError> {
     in_child(|| Ok(super::access::local::create_publisher_keys(config)?))
 }
 
-/// Makes directories, raises the limit of open files.
+/// Creates directories and raises the limit of open files.
 fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     let named = |what: &str, path: &std::path::Path, e: std::io::Error| {
         RoleError::new(1, format!("{what} {}: {e}", path.display()))
     };
     make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
-    // Stock runners keep their state here (`salt/client/mixins.py`), and expect the directory.
+    // Stock runners keep their state here (`salt/client/mixins.py`), and need the directory.
     let proc = config.runner_jobs();
     make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
     if config.salt_series != SaltSeries::S3008 {
-        // Stock's `queue.*`, which 3008 no longer has, expects its directory as well.
+        // Stock's `queue.*`, which 3008 no longer has, needs its directory as well.
         let queues = &config.sqlite_queue_dir;
         make_dir(queues, 0o755).map_err(|e| named("sqlite_queue_dir", queues, e))?;
     }
@@ -163,8 +161,8 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
     Ok(())
 }
 
-/// Takes on the account of the option `user`, giving it the master's directories first.
-/// The ports are above 1024, so nothing needs root from here on.
+/// Switches to the account of the option `user`, after changing the owner of the master's directories. The
+/// ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
     if user_name() == config.user {
         make_publisher_keys(config)?;
@@ -177,23 +175,27 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
             &config.sock_dir,
             &config.pidfile,
         ] {
-            // Old jobs may be many; they are read through their directory all the same.
-            hand_over(dir, &config.user, &["jobs"]).map_err(|e| {
+            // There may be many old jobs; access to their directory is enough to read them.
+            chown_tree(dir, &config.user, &["jobs"]).map_err(|e| {
                 RoleError::new(
                     1,
-                    format!("{} cannot be given to {}: {e}", dir.display(), config.user),
+                    format!(
+                        "cannot change the owner of {} to {}: {e}",
+                        dir.display(),
+                        config.user
+                    ),
                 )
             })?;
         }
-        give_logs(config)?;
+        chown_logs(config)?;
     }
     make_publisher_keys(config)?;
     drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
 }
 
-/// Gives the master's log files to the account of the option `user`, with their directory where it is the product's own, not
-/// a shared one such as `/var/log`; what other daemons have in it stays theirs. For root.
-pub fn give_logs(config: &MasterConfig) -> std::io::Result<()> {
+/// Changes the owner of the master's log files to the account of the option `user`, and of their directory
+/// unless it is a shared one such as `/var/log`; other daemons' files there are left alone. For root.
+pub fn chown_logs(config: &MasterConfig) -> std::io::Result<()> {
     let own = [&config.log_file, &config.audit_log, &config.key_logfile].map(Path::new);
     let is_ours = |dir: &&Path| dir.ends_with(config.flavour.name());
     let dirs = own.map(|log| log.parent().filter(is_ours));
@@ -206,7 +208,7 @@ pub fn give_logs(config: &MasterConfig) -> std::io::Result<()> {
 
 fn table(config: &MasterConfig, command: &str) -> Vec<Role> {
     let mut out = Vec::new();
-    let wanted = |r: &&RoleInfo| r.name != "main" && (r.wanted)(config);
+    let wanted = |r: &&RoleInfo| r.name != "main" && (r.is_enabled)(config);
     for info in TOPOLOGY.iter().filter(wanted) {
         if info.name == "worker" {
             for name in Pools::new(config).worker_names() {
@@ -220,8 +222,8 @@ fn table(config: &MasterConfig, command: &str) -> Vec<Role> {
     out
 }
 
-/// What the roles find in their environment: the shared key, the board and their slot of it.
-/// The first slot is the supervisor's own.
+/// Sets the environment of the roles: the shared key, the scoreboard and the role's slot. The first slot is the
+/// supervisor's own.
 fn inherit(roles: &mut [Role], shared: &SharedSecret, board: &Scoreboard) {
     for (n, role) in roles.iter_mut().enumerate() {
         role.spec.env = [
@@ -264,13 +266,13 @@ impl Role {
             .push((READY_FD.to_owned(), write.as_raw_fd().to_string().into()));
         let child = match self.restarts {
             0 => fork_role(&spec, signals, || run(&spec.role)).or_else(|e| {
-                log::debug!("{} is executed, not split off: {e}", self.spec.role);
+                log::debug!("{} is executed, not forked: {e}", self.spec.role);
                 spec.spawn().map(RoleChild::Executed)
             }),
             _ => spec.spawn().map(RoleChild::Executed),
         };
         let child = child
-            .map_err(|e| RoleError::new(1, format!("{} cannot be started: {e}", self.spec.role)))?;
+            .map_err(|e| RoleError::new(1, format!("cannot start {}: {e}", self.spec.role)))?;
         log::debug!("{} is process {}", self.spec.role, child.id());
         self.child = Some(child);
         self.ready = Some(read.into());
@@ -279,18 +281,18 @@ impl Role {
         Ok(())
     }
 
-    /// Whether the master's start waits for it. A gateway that cannot run keeps nobody from the Salt minions.
+    /// Whether the master's start waits for it. A gateway that cannot run must not affect the Salt minions.
     fn is_awaited(&self) -> bool {
         let given_up = is_gateway(&self.spec.role) && self.restarts > 0;
         !self.served && !given_up
     }
 
-    /// Whether it runs and has said that it serves.
+    /// Whether it runs and has reported that it serves.
     fn serves(&self) -> bool {
         self.child.is_some() && self.ready.is_none()
     }
 
-    /// Looks whether the child has ended; returns its status then.
+    /// Checks whether the child has exited; if so, returns its status.
     fn reap(&mut self) -> Option<std::process::ExitStatus> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         self.child = None;
@@ -312,14 +314,14 @@ impl Role {
         };
         self.due = Some(Instant::now() + pause);
         log::error!(
-            "{} ended ({status}); it starts again in {pause:?}",
+            "{} exited ({status}); restarting it in {pause:?}",
             self.spec.role
         );
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
-            // The child is ours and not reaped yet, so its pid cannot be another's.
+            // The child is ours and not reaped yet, so its pid cannot have been reused.
             let _ = kill(Pid::from_raw(child.id()), signal);
         }
     }
@@ -342,12 +344,12 @@ fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
     }
 }
 
-/// Who is told how the master is.
+/// Reports the master's state to the service manager and the starting process.
 struct Watch<'a> {
     service: &'a mut Service,
     report: &'a mut Report,
     board: &'a Scoreboard,
-    /// Seconds that a worker may be silent for the sake of a request.
+    /// How long a worker may be silent because of a request, in seconds.
     request_timeout: u64,
 }
 
@@ -358,7 +360,7 @@ impl Watch<'_> {
         self.service.ready(SERVES);
     }
 
-    /// Tells the service manager that there is progress, or why there is none.
+    /// Sends the watchdog notification, or sets the status line to what is wrong.
     fn beat(&mut self, roles: &[Role]) {
         if !self.service.is_due() {
             return;
@@ -373,8 +375,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Roles that do not serve, and those that hang. Gateways do not count: to start everything again for the
-    /// sake of one would take the master from the Salt minions.
+    /// Roles that do not serve, and those that hang. Gateways do not count: restarting everything because of
+    /// one would take the master from the Salt minions.
     fn faults(&self, roles: &[Role]) -> Vec<String> {
         let down = roles.iter().filter(|r| !r.serves());
         let down = down.map(|r| r.spec.role.clone());
@@ -459,15 +461,13 @@ fn serve(
             return Err(RoleError::new(
                 1,
                 format!(
-                    "these roles did not get ready: {}; see the log",
+                    "these roles did not become ready: {}; see the log",
                     late.join(", ")
                 ),
             ));
         }
         if signals.take_reload() {
-            log::warn!(
-                "SIGHUP: log files are opened anew by each role; other options need a restart"
-            );
+            log::warn!("SIGHUP: each role reopens its log files; other options need a restart");
             roles.iter().for_each(|r| r.signal(Signal::SIGHUP));
             watch.service.reloaded();
         }
@@ -475,7 +475,7 @@ fn serve(
     Ok(())
 }
 
-/// Sleeps until a signal, a role's readiness or the next restart, at most so long.
+/// Sleeps until a signal, a role's readiness or the next restart, at most for the given time.
 fn wait(
     roles: &mut [Role],
     signals: &SignalPipe,
@@ -504,7 +504,7 @@ fn wait(
             continue;
         }
         let mut pid = [0u8; 4];
-        // End of file without a pid: the role ended before it was ready, which `reap` sees.
+        // End of file without a pid: the role exited before it was ready, which `reap` notices.
         role.served |= pipe.read(&mut pid).is_ok_and(|n| n == 4);
         role.ready = None;
     }
@@ -520,7 +520,7 @@ fn readable(file: &std::fs::File) -> bool {
 fn shut_down(roles: &mut [Role], signals: &SignalPipe) {
     log::info!("shutting down");
     let end = Instant::now() + STOP_LIMIT;
-    // The request server first: it answers what it has taken while workers still live.
+    // The request server first: it answers pending requests while workers are still running.
     if let Some(request) = roles.iter_mut().find(|r| r.spec.role == "request") {
         request.signal(Signal::SIGTERM);
         let drained = Instant::now() + DRAIN_LIMIT;
@@ -539,7 +539,7 @@ fn shut_down(roles: &mut [Role], signals: &SignalPipe) {
     for role in roles.iter_mut() {
         role.signal(Signal::SIGKILL);
         if let Some(mut child) = role.child.take() {
-            log::warn!("{} did not end in time and was killed", role.spec.role);
+            log::warn!("{} did not stop in time and was killed", role.spec.role);
             let _ = child.wait();
         }
     }

@@ -1,48 +1,49 @@
-//! What has to wait runs in a thread beside the main loop, and tells it by [`LoopEvent`].
+//! Blocking work runs in threads beside the main loop, which report their results as [`LoopEvent`]s.
 
 use crossbeam_channel::Sender;
 use halite_channel::FatalError;
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
-use halite_channel::requester::{Answer, Requester};
+use halite_channel::requester::{RequestResult, Requester};
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_channel::{MinionError, STACK};
 use halite_config::MinionConfig;
 use halite_modules::execution::template_functions;
-use halite_modules::pillar::of_minion;
+use halite_modules::pillar::fetch_or_compile;
 use halite_transport::sockets::Context;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all lines share.
+/// State shared by all connections to masters.
 #[derive(Clone)]
 pub struct Shared {
-    /// ZeroMQ's.
+    /// The ZeroMQ context.
     pub context: Context,
-    /// Ends waits.
+    /// Interrupts waits.
     pub stop: Stop,
     /// Wakes the main loop.
     pub wake: Waker,
-    /// Takes what threads have to tell.
+    /// Sends events to the main loop.
     pub teller: Sender<LoopEvent>,
     /// Takes errors that end the process.
     pub alarm: FatalError,
 }
 
 impl Shared {
-    /// Tells the main loop.
-    pub fn tell(&self, news: LoopEvent) {
+    /// Sends an event to the main loop and wakes it.
+    pub fn send(&self, news: LoopEvent) {
         if self.teller.send(news).is_ok() {
             self.wake.wake();
         }
     }
 
-    /// Runs something that waits in a thread, whose news wake the main loop.
-    pub fn aside(
+    /// Runs blocking work in a thread; the event it returns wakes the main loop. Returns false if no thread
+    /// could be started.
+    pub fn run_aside(
         &self,
         name: &str,
         run: impl FnOnce() -> Option<LoopEvent> + Send + 'static,
@@ -53,52 +54,52 @@ impl Shared {
             .stack_size(STACK)
             .spawn(move || {
                 if let Some(news) = run() {
-                    shared.tell(news);
+                    shared.send(news);
                 }
             });
         if let Err(e) = &spawned {
-            log::error!("no thread for {name}: {e}");
+            log::error!("cannot start a thread for {name}: {e}");
         }
         spawned.is_ok()
     }
 }
 
-/// What threads tell the main loop.
+/// An event from a thread for the main loop.
 pub enum LoopEvent {
-    /// A line is there, with all it needs.
+    /// A connection is open, with everything it needs.
     Opened(usize, Box<Opened>),
-    /// A line cannot be opened.
+    /// A connection could not be opened.
     Failed(usize, MinionError),
-    /// A sign-in has ended; the session knows how.
+    /// A sign-in attempt is over; the session knows the result.
     Renewed(usize),
-    /// A pillar that was fetched anew; `None` if there was none to get.
+    /// A newly fetched pillar; `None` if it could not be fetched.
     Pillar(usize, Option<Map>),
-    /// Whether the connection for publications is there.
+    /// Whether the publish connection is alive.
     Alive(usize, bool),
     /// Whether the preferred master answers.
     First(usize, bool),
-    /// Grains that were collected anew, and whether the pillar is fetched anyway.
+    /// Newly collected grains, and whether to fetch the pillar even if they did not change.
     Grains(Box<Map>, bool),
-    /// Beacons have looked.
-    Seen(Box<super::beacon_runner::Seen>),
-    /// Somebody on the local bus wants something.
+    /// Beacons have been polled.
+    BeaconsPolled(Box<super::beacon_runner::PollResult>),
+    /// A request from the local bus.
     Order(halite_modules::local::DaemonRequest),
 }
 
-/// What opening a line gives.
+/// Everything that opening a connection yields.
 pub struct Opened {
     /// The keys.
     pub credentials: Arc<Credentials>,
-    /// Hears publications.
+    /// Receives publications.
     pub subscriber: Subscriber,
     /// The pillar.
     pub pillar: Map,
 }
 
-/// Signs in, listens, and fetches the pillar, however long that takes; `None` if the process is to end.
+/// Signs in, subscribes, and fetches the pillar, however long that takes; `None` if the process is stopping.
 ///
 /// # Errors
-/// The master refuses for good.
+/// The master refuses permanently.
 pub fn open(
     session: &Arc<Session>,
     shared: &Shared,
@@ -112,7 +113,7 @@ pub fn open(
         let Some(credentials) = session.search(seen, reason, &shared.stop)? else {
             return Ok(None);
         };
-        // Hear publications before anything else is asked: none is missed meanwhile.
+        // Subscribe before requesting anything else, so that no publication is missed meanwhile.
         let subscriber = subscribe(
             session.config(),
             &shared.context,
@@ -122,7 +123,7 @@ pub fn open(
         )?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
-            match of_minion(&mut channel, grains, template_functions) {
+            match fetch_or_compile(&mut channel, grains, template_functions) {
                 Ok(Some(pillar)) => {
                     return Ok(Some(Opened {
                         credentials,
@@ -152,7 +153,7 @@ pub fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
     let timeout = Duration::from_secs(config.auth_timeout.max(1));
     let mut requester = Requester::new(&shared.context, config, url);
     matches!(
-        requester.ask(&body, timeout, &shared.stop, None),
-        Ok(Answer::Bytes(_))
+        requester.request(&body, timeout, &shared.stop, None),
+        Ok(RequestResult::Bytes(_))
     )
 }

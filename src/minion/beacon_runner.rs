@@ -1,27 +1,27 @@
-//! The beacons of the minion and the thread that looks for them. What the daemon does with them is in `daemon/beacons.rs`.
+//! The minion's beacons and the thread that polls them. The daemon's side is in `daemon/beacons.rs`.
 
 use halite_config::MinionConfig;
 use halite_modules::beacons::{BeaconPoller, Beacons};
 use halite_wire::Value;
 
-/// The beacons, and who looks for them.
-pub struct Lookout {
-    /// When which looks.
+/// The beacons and their poller.
+pub struct BeaconRunner {
+    /// Schedule of each beacon.
     pub beacons: Beacons,
-    /// At home unless it looks.
+    /// `None` while it is polling in a thread.
     pub(super) watcher: Option<BeaconPoller>,
 }
 
-/// What came of a look.
-pub struct Seen {
+/// The result of a poll.
+pub struct PollResult {
     pub(super) watcher: BeaconPoller,
     pub(super) events: Vec<Value>,
 }
 
-impl Lookout {
-    /// As configured.
-    pub fn new(config: &MinionConfig) -> Lookout {
-        Lookout {
+impl BeaconRunner {
+    /// The beacons from the configuration.
+    pub fn new(config: &MinionConfig) -> BeaconRunner {
+        BeaconRunner {
             beacons: Beacons::new(&config.beacons, config.loop_interval),
             watcher: Some(BeaconPoller::default()),
         }

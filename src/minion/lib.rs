@@ -1,10 +1,10 @@
 //! halite's own small minion.
 //!
-//! Two threads, one more for each master, and a child process per job. The main thread ([`daemon`])
-//! hears publications and looks after the jobs, and never waits for anything; the [`courier`] speaks to
-//! a master's request port. A third thread serves the local event bus; what else has to wait (opening a
-//! line, a pillar) has a thread for as long as it takes. The decisions ([`watch`], [`timetable`]
-//! and those of [`halite_channel`]) do no IO. What jobs do is in [`halite_modules`].
+//! Two threads, one more for each master, and a child process per job. The main thread ([`daemon`]) receives
+//! publications, supervises the jobs, and never blocks; the [`return_sender`] talks to a master's request port.
+//! A third thread serves the local event bus; other blocking work (opening a connection, fetching a pillar)
+//! runs in a thread of its own. The state machines ([`watch`], [`timetable`] and those of [`halite_channel`])
+//! do no IO. What jobs do is in [`halite_modules`].
 
 mod background;
 mod beacon_runner;

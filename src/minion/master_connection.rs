@@ -1,13 +1,13 @@
-//! A line to one master, or to one of a list: its keys, publications, results and pillar, and the
-//! threads that open it and look after it. What to do when is decided by [`watch`](super::watch) and
-//! [`course`](halite_channel::course).
+//! The connection to one master, or to one of a list: its keys, publications, results and pillar, and the
+//! threads that open and check it. Decisions are made by [`watch`](super::watch) and
+//! [`master_search`](halite_channel::master_search).
 //!
-//! Nothing here waits; what has to wait runs in a thread and tells by [`LoopEvent`].
+//! Nothing here blocks; blocking work runs in a thread that reports by [`LoopEvent`].
 
 use super::background::{LoopEvent, Opened, Shared, answers, open};
-use super::return_sender::{Courier, Outbox};
+use super::return_sender::{Outbox, ReturnSender};
 use super::spool::Spool;
-use super::watch::{Act, Input, Rules, Watch};
+use super::watch::{Action, Input, Rules, Watch};
 use halite_channel::Identity;
 use halite_channel::MinionError;
 use halite_channel::STACK;
@@ -15,34 +15,34 @@ use halite_channel::channel::Channel;
 use halite_channel::interrupt::Stop;
 use halite_channel::link::{JobCredentials, export};
 use halite_channel::master_search::Reason;
-use halite_channel::publication::{Jids, Job, Received, Receiver};
+use halite_channel::publication::{Job, Received, Receiver, RecentJids};
 use halite_channel::rekey;
-use halite_channel::session::{Credentials, Session, share};
+use halite_channel::session::{Credentials, Session, random_share};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_config::paths::minion::cache;
 use halite_crypto::PublicKey;
 use halite_modules::execution::template_functions;
-use halite_modules::pillar::of_minion;
+use halite_modules::pillar::fetch_or_compile;
 use halite_wire::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A publication that waits for new keys longer than this is dropped: a job must not run
-/// when everybody has forgotten it.
+/// A publication that waits longer than this for new keys is dropped: a job must not run when everybody has
+/// forgotten it.
 const HOLD: Duration = Duration::from_secs(60);
-/// Publications that may wait so.
+/// Number of publications that may wait for new keys.
 const MAX_HELD: usize = 1000;
-/// Publications taken in one turn, so that results get their turn as well.
+/// Publications handled per turn, so that results get their turn as well.
 const TURN: usize = 64;
-/// A sign-in that changed nothing is not repeated sooner than this.
+/// A sign-in that brought no new keys is not repeated sooner than this.
 const FRUITLESS: Duration = Duration::from_secs(5);
-/// The longest time over which new keys are fetched, whatever the master says.
+/// The longest time over which new keys are fetched, whatever the master announces.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// One line.
-pub struct Line {
+/// The connection to a master.
+pub struct MasterConnection {
     index: usize,
     config: Arc<MinionConfig>,
     session: Arc<Session>,
@@ -50,61 +50,62 @@ pub struct Line {
     subscriber: Option<Subscriber>,
     publish_url: String,
     receiver: Option<Receiver>,
-    jids: Jids,
-    /// What the master knows of us, for targets.
+    jids: RecentJids,
+    /// What the master knows about us, for matching targets.
     pub me: Identity,
     outbox: Outbox,
     watch: Watch,
     held: VecDeque<(Instant, Vec<Vec<u8>>)>,
     /// Generation of the keys in use.
     generation: u64,
-    /// A sign-in is under way.
+    /// A sign-in is in progress.
     renewing: bool,
-    /// When a sign-in gave the same keys as before.
+    /// When a sign-in last brought the same keys as before.
     fruitless: Option<Instant>,
     next_ping: Option<Instant>,
-    /// When the new key is fetched that the master has announced.
+    /// When to fetch the new key announced by the master.
     fetch: Option<Instant>,
     /// It cannot be opened and is given up.
     dead: bool,
 }
 
-/// What is heard on a line.
-pub struct Heard {
+/// What was received on a connection.
+pub struct ReceivedJobs {
     /// Jobs for this minion.
     pub jobs: Vec<Job>,
 }
 
-impl Line {
-    /// A line that is not open yet; `alone` if there is no other one.
+impl MasterConnection {
+    /// A connection that is not open yet; `alone` if it is the only one.
     ///
     /// # Errors
-    /// Keys or options that cannot be used.
+    /// Keys or options are unusable.
     pub fn new(
         index: usize,
         config: Arc<MinionConfig>,
         grains: &Arc<Map>,
         shared: &Shared,
-        jids: &Jids,
+        jids: &RecentJids,
         alone: bool,
-    ) -> Result<Line, MinionError> {
+    ) -> Result<MasterConnection, MinionError> {
         let session = Session::new(config.clone(), grains, &shared.context, false)?;
         let session = Arc::new(session);
         let spool = spool(&config, alone, index);
-        let (courier, outbox) = Courier::new(&session, spool, shared.stop.clone(), &shared.wake)?;
-        session.announce_to(&shared.wake);
+        let (sender, outbox) =
+            ReturnSender::new(&session, spool, shared.stop.clone(), &shared.wake)?;
+        session.wake_on_new_keys(&shared.wake);
         let raised = shared.clone();
         std::thread::Builder::new()
-            .name("courier".into())
+            .name("return_sender".into())
             .stack_size(STACK * 2)
-            .spawn(move || match courier.run() {
+            .spawn(move || match sender.run() {
                 Ok(()) => {}
                 Err(e) if alone => raised.alarm.raise(e),
-                Err(e) => raised.tell(LoopEvent::Failed(index, e)),
+                Err(e) => raised.send(LoopEvent::Failed(index, e)),
             })?;
         let ping = Duration::from_secs(config.ping_interval.saturating_mul(60));
         let rules = Rules::of(&config, config.master.len() > 1);
-        Ok(Line {
+        Ok(MasterConnection {
             index,
             session,
             shared: shared.clone(),
@@ -130,12 +131,12 @@ impl Line {
         })
     }
 
-    /// Where results and events go.
+    /// Queue for results and events.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// Whether the master is there, as far as we know.
+    /// Whether the connection is up, as far as we know.
     pub fn is_up(&self) -> bool {
         self.watch.is_up()
     }
@@ -145,7 +146,7 @@ impl Line {
         self.dead
     }
 
-    /// The master in use, or the first one, as the option names it.
+    /// The master in use, or else the first one, as named in the option.
     pub fn master(&self) -> String {
         match self.session.present() {
             Some(present) => present.name.clone(),
@@ -153,7 +154,7 @@ impl Line {
         }
     }
 
-    /// The connection for publications, while there is one.
+    /// The subscription, while there is one.
     pub fn subscriber(&self) -> Option<&Subscriber> {
         self.subscriber.as_ref()
     }
@@ -163,7 +164,7 @@ impl Line {
         self.session.present().map(|present| export(&present))
     }
 
-    /// Looks for a master and opens the line to it, beside the main loop.
+    /// Searches for a master and connects to it, in a thread.
     pub fn open(&mut self, reason: Reason) {
         let (index, session, shared) = (self.index, self.session.clone(), self.shared.clone());
         let (grains, seen) = (self.me.grains.clone(), self.generation);
@@ -174,10 +175,10 @@ impl Line {
             Ok(None) => None,
             Err(e) => Some(LoopEvent::Failed(index, e)),
         };
-        self.renewing = self.shared.aside("opening", run);
+        self.renewing = self.shared.run_aside("opening", run);
     }
 
-    /// Takes over what opening gave.
+    /// Applies the result of opening the connection.
     pub fn opened(&mut self, opened: Opened) {
         let Opened {
             credentials,
@@ -193,7 +194,7 @@ impl Line {
         match &mut self.receiver {
             Some(receiver) => {
                 receiver.rekey(&credentials.aes, verifier);
-                receiver.follow(&credentials.next);
+                receiver.set_next_keys(&credentials.next);
             }
             None => {
                 let receiver =
@@ -206,14 +207,14 @@ impl Line {
         self.input(Input::Opened { first });
     }
 
-    /// The line cannot be opened.
+    /// The connection could not be opened.
     pub fn failed(&mut self, why: &MinionError) {
-        log::error!("the master {} is given up: {why}", self.master());
+        log::error!("giving up on master {}: {why}", self.master());
         self.dead = true;
         self.renewing = false;
     }
 
-    /// Tells the watch and does what it says.
+    /// Passes an input to the watch and performs the resulting actions.
     pub fn input(&mut self, input: Input) {
         let mut act = self.watch.next(input, Instant::now());
         while let Some(what) = act {
@@ -222,35 +223,35 @@ impl Line {
         }
     }
 
-    fn act(&mut self, act: Act) {
+    fn act(&mut self, act: Action) {
         let index = self.index;
         match act {
-            Act::Move(reason) => self.open(reason),
-            Act::Check => {
+            Action::Move(reason) => self.open(reason),
+            Action::Check => {
                 let url = self.publish_url.clone();
-                self.shared.aside("looking", move || {
+                self.shared.run_aside("looking", move || {
                     Some(LoopEvent::Alive(
                         index,
                         halite_modules::net::is_connected(&url),
                     ))
                 });
             }
-            Act::AskFirst => {
+            Action::AskFirst => {
                 let (shared, config) = (self.shared.clone(), self.config.clone());
                 let Some(url) = self.session.preferred_url() else {
                     return;
                 };
-                self.shared.aside("asking", move || {
+                self.shared.run_aside("asking", move || {
                     Some(LoopEvent::First(index, answers(&shared, &config, &url)))
                 });
             }
         }
     }
 
-    /// Does what is due.
+    /// Performs what is due.
     pub fn tick(&mut self) {
         if self.outbox.ping_lost() {
-            log::error!("a ping was not answered by the master {}", self.master());
+            log::error!("master {} did not answer a ping", self.master());
             self.input(Input::PingLost);
         }
         self.input(Input::Tick);
@@ -269,7 +270,7 @@ impl Line {
         }
     }
 
-    /// Time until something is due even if nothing happens.
+    /// Time until something is due even without events.
     pub fn wait(&self, now: Instant) -> Option<Duration> {
         let ping = self.next_ping.map(|at| at.saturating_duration_since(now));
         let held = (!self.held.is_empty()).then_some(Duration::from_secs(1));
@@ -282,19 +283,19 @@ impl Line {
             .min()
     }
 
-    /// Takes publications.
+    /// Reads publications.
     ///
     /// # Errors
     /// The socket is broken.
-    pub fn hear(&mut self) -> Result<Heard, MinionError> {
-        let mut heard = Heard { jobs: Vec::new() };
+    pub fn read_publications(&mut self) -> Result<ReceivedJobs, MinionError> {
+        let mut heard = ReceivedJobs { jobs: Vec::new() };
         for _ in 0..TURN {
             let Some(subscriber) = &self.subscriber else {
                 break;
             };
             match subscriber.receive()? {
                 Some(frames) if self.held.is_empty() => self.receive(frames, true, &mut heard),
-                // Behind one that waits for new keys.
+                // It queues behind one that waits for new keys.
                 Some(frames) => self.hold(frames),
                 None => break,
             }
@@ -302,23 +303,21 @@ impl Line {
         Ok(heard)
     }
 
-    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool, heard: &mut Heard) {
+    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool, heard: &mut ReceivedJobs) {
         let Some(receiver) = &mut self.receiver else {
             return;
         };
         match receiver.receive(&frames, &self.me) {
             Received::Job(job) => heard.jobs.push(job),
-            Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
+            Received::Ignored(why) => log::debug!("ignoring a publication: {why}"),
             Received::Rekey(within) => {
-                // The last fifth is for those whose question takes a while.
+                // The last fifth is for minions whose request takes a while.
                 let within = Duration::from_secs(within).min(LONGEST).mul_f64(0.8);
                 log::debug!("the key of publications changes");
-                self.fetch = Some(Instant::now() + share(within));
+                self.fetch = Some(Instant::now() + random_share(within));
             }
             Received::Unknown if may_renew => {
-                log::info!(
-                    "a publication was made with a key that is not known here; getting new keys"
-                );
+                log::info!("a publication was encrypted with an unknown key; getting new keys");
                 self.hold(frames);
                 self.renew();
             }
@@ -330,13 +329,13 @@ impl Line {
 
     fn hold(&mut self, frames: Vec<Vec<u8>>) {
         if self.held.len() >= MAX_HELD {
-            log::error!("too many publications wait for new keys; one is dropped");
+            log::error!("too many publications are waiting for new keys; dropping one");
             return;
         }
         self.held.push_back((Instant::now(), frames));
     }
 
-    /// Gets new keys beside the loop, by a sign-in if they cannot be fetched; its end wakes the loop.
+    /// Gets new keys in a thread, by a sign-in if they cannot be fetched; when done, the loop is woken.
     fn renew(&mut self) {
         if self.fruitless.is_some_and(|at| at.elapsed() < FRUITLESS) || self.renewing {
             return;
@@ -346,7 +345,7 @@ impl Line {
         });
     }
 
-    /// Fetches the key that was announced, beside the loop. If that fails, the first publication under it does the rest.
+    /// Fetches the announced key in a thread. If that fails, the first publication under it triggers a sign-in.
     fn fetch_keys(&mut self) {
         self.get_keys("key", |session, seen, stop| {
             rekey::fetch(session, seen, stop).map(drop)
@@ -360,7 +359,7 @@ impl Line {
     ) {
         let (session, shared, seen) = (self.session.clone(), self.shared.clone(), self.generation);
         let index = self.index;
-        self.renewing = self.shared.aside(name, move || {
+        self.renewing = self.shared.run_aside(name, move || {
             Some(match get(&session, seen, &shared.stop) {
                 Ok(()) => LoopEvent::Renewed(index),
                 Err(e) => LoopEvent::Failed(index, e),
@@ -368,16 +367,16 @@ impl Line {
         });
     }
 
-    /// A sign-in has ended.
+    /// A sign-in attempt is over.
     pub fn renewed(&mut self) {
         self.renewing = false;
     }
 
-    /// Takes new keys, and looks again at what was held for them. `true` if the keys are new.
+    /// Applies new keys, and retries the publications that waited for them. Returns `true` if the keys are new.
     ///
     /// # Errors
     /// The new connection cannot be made.
-    pub fn rekey(&mut self, heard: &mut Heard) -> Result<bool, MinionError> {
+    pub fn rekey(&mut self, heard: &mut ReceivedJobs) -> Result<bool, MinionError> {
         let mut news = false;
         let present = self.session.present();
         if let Some(present) = present.filter(|c| c.generation > self.generation)
@@ -387,7 +386,7 @@ impl Line {
             let signed_in = present.signed_in > self.generation;
             self.generation = present.generation;
             let other = signed_in && receiver.rekey(&present.aes, verifier(&self.config, &present));
-            let other = receiver.follow(present.keys()) || other;
+            let other = receiver.set_next_keys(present.keys()) || other;
             self.fruitless = (!other).then(Instant::now);
             if present.publish_url != self.publish_url {
                 // The sign-in went to another master of the list.
@@ -417,7 +416,7 @@ impl Line {
         self.held.retain(|(since, _)| since.elapsed() < HOLD);
         if self.held.len() < before {
             log::error!(
-                "publications are dropped: no new keys within {} s",
+                "dropping publications: no new keys within {} s",
                 HOLD.as_secs()
             );
         }
@@ -427,14 +426,16 @@ impl Line {
         Ok(news)
     }
 
-    /// Fetches the pillar anew, beside the loop.
+    /// Fetches the pillar again in a thread.
     pub fn refresh_pillar(&mut self) {
         let (session, stop, index) = (self.session.clone(), self.shared.stop.clone(), self.index);
         let grains = self.me.grains.clone();
-        self.shared.aside("pillar", move || {
+        self.shared.run_aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(MinionError::from)
-                .and_then(|mut channel| of_minion(&mut channel, &grains, template_functions));
+                .and_then(|mut channel| {
+                    fetch_or_compile(&mut channel, &grains, template_functions)
+                });
             match pillar {
                 Ok(pillar) => Some(LoopEvent::Pillar(index, pillar)),
                 Err(e) => {
@@ -474,7 +475,7 @@ impl Line {
         }
     }
 
-    /// The event that a job has begun, if its load asks for it.
+    /// Fires the event that a job has started, if its load asks for it.
     pub fn start_event(&self, load: &Map) {
         if !load.get("start_event").is_some_and(|v| v.truthy()) {
             return;
@@ -506,9 +507,9 @@ fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
     };
     match opened {
         Ok(spool) => {
-            // What lies where an earlier process, which had another number of masters, has put it.
+            // Find the results left by an earlier process that had another number of masters.
             match (alone, index) {
-                (true, _) => spool.adopt(&Spool::place_for(&config.cachedir, name)),
+                (true, _) => spool.adopt(&Spool::dir_for(&config.cachedir, name)),
                 (false, 0) => spool.adopt(&cache::unsent_returns(&config.cachedir)),
                 _ => {}
             }
@@ -516,7 +517,7 @@ fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
         }
         Err(e) => {
             log::error!(
-                "results are kept in memory only: {}/returns: {e}",
+                "results are stored in memory only: {}/returns: {e}",
                 config.cachedir.display()
             );
             None

@@ -1,8 +1,8 @@
-//! The thread that brings results and events to the master.
+//! The thread that sends results and events to the master.
 //!
-//! Results lie in the [`Spool`]; the queue only names them, and a result leaves the spool
-//! when the master has answered. While the master is silent the courier stays with the
-//! first one; a minion that was restarted begins with what an earlier process left.
+//! Results are stored in the [`Spool`]; the queue only names them, and a result is removed from the spool when
+//! the master has acknowledged it. While the master is silent, the sender keeps retrying the first one. After a
+//! restart it starts with what an earlier process left.
 
 use super::spool::Spool;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -19,43 +19,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Letters that may wait; results beyond it wait in the spool alone.
+/// Length of the queue; further results wait in the spool only.
 const QUEUE: usize = 4096;
-/// How often a result is offered that the master takes but cannot handle.
+/// How often a result is sent that the master receives but fails to handle.
 const MAX_REFUSALS: u32 = 3;
 
-/// What the courier carries.
+/// Something to send.
 #[derive(Debug)]
 enum Outgoing {
     /// A result in the spool.
     Spooled(String),
-    /// A result that could not be put there.
+    /// A result that could not be stored there.
     Loose(Vec<u8>),
     /// A `_minion_event` load.
     Event(Map),
-    /// The same, as a ping: somebody wants to know whether it arrives.
+    /// The same as a ping: losing it is reported.
     Ping(Map),
 }
 
-/// The way to the courier.
+/// The sending end of the queue.
 #[derive(Clone)]
 pub struct Outbox {
-    letters: Sender<Outgoing>,
+    queue: Sender<Outgoing>,
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
     lost: Arc<AtomicBool>,
-    /// Events that found no room.
+    /// Counts events dropped because the queue was full.
     dropped: Arc<Mutex<LogLimiter>>,
 }
 
 impl Outbox {
-    /// Sends a result: kept on disk first, so that it survives this process.
+    /// Sends a result: it is first stored on disk, so that it survives this process.
     pub fn result(&self, name: &str, load: Vec<u8>) {
-        let letter = match self.keep(name, &load) {
+        let item = match self.store(name, &load) {
             true => Outgoing::Spooled(name.to_owned()),
             false => Outgoing::Loose(load),
         };
-        match self.letters.try_send(letter) {
+        match self.queue.try_send(item) {
             Err(TrySendError::Full(Outgoing::Spooled(_))) => {
                 self.overflow.store(true, Ordering::Relaxed)
             }
@@ -66,21 +66,21 @@ impl Outbox {
         }
     }
 
-    /// Keeps a result on disk for the next process.
-    pub fn keep(&self, name: &str, load: &[u8]) -> bool {
+    /// Stores a result on disk for the next process.
+    pub fn store(&self, name: &str, load: &[u8]) -> bool {
         match self.spool.as_ref().map(|spool| spool.put(name, load)) {
             Some(Ok(())) => true,
             Some(Err(e)) => {
-                log::error!(jid = name; "the result of job {name} is kept in memory only: {e}");
+                log::error!(jid = name; "the result of job {name} is in memory only: {e}");
                 false
             }
             None => false,
         }
     }
 
-    /// Sends an event. Events are not kept.
+    /// Sends an event. Events are not stored on disk.
     pub fn event(&self, load: Map) {
-        if self.letters.try_send(Outgoing::Event(load)).is_err() {
+        if self.queue.try_send(Outgoing::Event(load)).is_err() {
             let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(n) = dropped.tick(Instant::now()) {
                 log::warn!("{n} events for the master were dropped: too many are waiting");
@@ -88,22 +88,22 @@ impl Outbox {
         }
     }
 
-    /// Sends a ping, unless others wait already; [`Outbox::ping_lost`] tells if nobody answered.
+    /// Sends a ping, unless other messages are waiting; [`Outbox::ping_lost`] tells whether it was lost.
     pub fn ping(&self, load: Map) {
-        let _ = self.letters.try_send(Outgoing::Ping(load));
+        let _ = self.queue.try_send(Outgoing::Ping(load));
     }
 
-    /// Whether a ping was lost since the last time.
+    /// Whether a ping was lost since the last call.
     pub fn ping_lost(&self) -> bool {
         self.lost.swap(false, Ordering::SeqCst)
     }
 }
 
-/// The courier's own state.
-pub struct Courier {
+/// State of the sender thread.
+pub struct ReturnSender {
     channel: Channel,
     session: Arc<Session>,
-    letters: Receiver<Outgoing>,
+    queue: Receiver<Outgoing>,
     waiting: VecDeque<Outgoing>,
     spool: Option<Spool>,
     overflow: Arc<AtomicBool>,
@@ -111,31 +111,31 @@ pub struct Courier {
     wake: Waker,
 }
 
-impl Courier {
-    /// A courier, and the way to it. What the spool holds is carried first. `wake` is told of lost pings.
+impl ReturnSender {
+    /// Creates the sender and its queue. What the spool holds is sent first. `wake` is woken by lost pings.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn new(
         session: &Arc<Session>,
         spool: Option<Spool>,
         stop: Stop,
         wake: &Waker,
-    ) -> io::Result<(Courier, Outbox)> {
-        let (letters, received) = bounded(QUEUE);
+    ) -> io::Result<(ReturnSender, Outbox)> {
+        let (queue, received) = bounded(QUEUE);
         let overflow = Arc::new(AtomicBool::new(false));
         let lost = Arc::new(AtomicBool::new(false));
         let left = spool.as_ref().map(Spool::names).unwrap_or_default();
         if !left.is_empty() {
             log::info!(
-                "{} results of an earlier process are sent to the master",
+                "sending {} results of an earlier process to the master",
                 left.len()
             );
         }
-        let courier = Courier {
+        let sender = ReturnSender {
             channel: Channel::new(session, stop)?,
             session: session.clone(),
-            letters: received,
+            queue: received,
             waiting: left.into_iter().map(Outgoing::Spooled).collect(),
             spool: spool.clone(),
             overflow: overflow.clone(),
@@ -143,9 +143,9 @@ impl Courier {
             wake: wake.clone(),
         };
         Ok((
-            courier,
+            sender,
             Outbox {
-                letters,
+                queue,
                 spool,
                 overflow,
                 lost,
@@ -154,13 +154,13 @@ impl Courier {
         ))
     }
 
-    /// Carries letters until the process ends.
+    /// Sends until the process stops.
     ///
     /// # Errors
-    /// A sign-in is refused for good.
+    /// A sign-in is refused permanently.
     pub fn run(mut self) -> Result<(), MinionError> {
-        while let Some(letter) = self.next() {
-            if !self.deliver(letter)? {
+        while let Some(item) = self.next() {
+            if !self.deliver(item)? {
                 break;
             }
         }
@@ -169,25 +169,25 @@ impl Courier {
 
     fn next(&mut self) -> Option<Outgoing> {
         loop {
-            if let Some(letter) = self.waiting.pop_front() {
-                return Some(letter);
+            if let Some(item) = self.waiting.pop_front() {
+                return Some(item);
             }
             if self.overflow.swap(false, Ordering::Relaxed)
                 && let Some(spool) = &self.spool
             {
-                // Letters that are queued as well find their file gone later.
+                // Those that are queued too are skipped later, as their file is gone.
                 self.waiting
                     .extend(spool.names().into_iter().map(Outgoing::Spooled));
                 continue;
             }
-            // The end of the process does not wait for this thread.
-            return self.letters.recv().ok();
+            // Stopping does not wait for this thread.
+            return self.queue.recv().ok();
         }
     }
 
-    /// Brings one letter; `false` if the process is to end.
-    fn deliver(&mut self, letter: Outgoing) -> Result<bool, MinionError> {
-        match letter {
+    /// Sends one item; returns `false` if the process is stopping.
+    fn deliver(&mut self, item: Outgoing) -> Result<bool, MinionError> {
+        match item {
             Outgoing::Event(load) => Ok(self.event(&load)?.is_some()),
             Outgoing::Ping(load) => {
                 let answered = self.event(&load)?;
@@ -211,7 +211,7 @@ impl Courier {
         }
     }
 
-    /// Whether it arrived; `None` if the process is to end.
+    /// Whether it arrived; `None` if the process is stopping.
     fn event(&mut self, load: &Map) -> Result<Option<bool>, MinionError> {
         let (timeout, tries) = self.channel.usual();
         match self.channel.call(load, timeout, tries)? {
@@ -228,10 +228,10 @@ impl Courier {
         }
     }
 
-    /// Stays with a result until the master has it.
+    /// Retries a result until the master has it.
     fn result(&mut self, name: &str, bytes: &[u8]) -> Result<bool, MinionError> {
         let Ok(Value::Map(load)) = msgpack::decode(bytes) else {
-            log::error!(jid = name; "the kept result {name} is damaged and is given up");
+            log::error!(jid = name; "the stored result {name} is damaged; giving it up");
             return Ok(true);
         };
         let config = self.session.config().clone();
@@ -240,25 +240,25 @@ impl Courier {
         let mut silent_since = None;
         loop {
             match self.channel.call(&load, self.patience(), tries)? {
-                // An empty text is an exception in the master's handler.
+                // An empty string means an exception in the master's handler.
                 Reply::Value(v) if v.is_str("") && refused + 1 < MAX_REFUSALS => refused += 1,
                 Reply::Value(v) if v.is_str("") => {
                     log::error!(
                         jid = name;
-                        "the master failed to take the result of job {name} {MAX_REFUSALS} times; it is given up"
+                        "the master failed to take the result of job {name} {MAX_REFUSALS} times; giving it up"
                     );
                     return Ok(true);
                 }
                 Reply::Value(_) => return Ok(true),
                 Reply::Stopped => return Ok(false),
                 Reply::Refused(words) => {
-                    log::error!(jid = name; "the master does not take the result of job {name}: {words}")
+                    log::error!(jid = name; "the master does not accept the result of job {name}: {words}")
                 }
                 Reply::Silence => {
                     let since = *silent_since.get_or_insert_with(Instant::now);
                     log::warn!(
                         jid = name;
-                        "the master has not acknowledged the result of job {name} for {} s; it is offered again",
+                        "the master has not acknowledged the result of job {name} for {} s; sending it again",
                         since.elapsed().as_secs()
                     );
                     continue;
@@ -270,8 +270,8 @@ impl Courier {
         }
     }
 
-    /// How long to wait for an acknowledgement: between `return_retry_timer` and
-    /// `return_retry_timer_max`, by chance (`salt/minion.py MinionBase._return_retry_timer`).
+    /// How long to wait for an acknowledgement: a random time between `return_retry_timer` and
+    /// `return_retry_timer_max` (`salt/minion.py MinionBase._return_retry_timer`).
     fn patience(&self) -> Duration {
         let config = self.session.config();
         let least = config.return_retry_timer.max(1);

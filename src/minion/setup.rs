@@ -1,5 +1,4 @@
-//! What the minion sets up before its main loop: directories, account, local bus, and the
-//! connection on which publications come.
+//! Setup before the minion's main loop: directories, account, local bus, and the connection for publications.
 
 use halite_channel::MinionError;
 use halite_channel::STACK;
@@ -9,10 +8,10 @@ use halite_sys::daemon::make_dir;
 use halite_transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use halite_wire::ids::MinionId;
 
-/// Bytes that may wait for one listener of the local bus.
+/// Bytes that may be queued for one listener of the local bus.
 const BUS_BYTES: usize = 4 << 20;
 
-/// Directories, the id, and the account to run as.
+/// Creates the directories, stores the id, and switches to the account to run as.
 pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
     if let Err(e) = config.id.parse::<MinionId>() {
         return Err(MinionError::new(1, format!("the option `id`: {e}")));
@@ -23,11 +22,11 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
         ("sock_dir", &config.sock_dir, 0o755),
     ] {
         make_dir(dir, mode).map_err(|e| MinionError::io(what, dir, &e))?;
-        hand_over(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
+        chown_dir(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
     }
-    if let Err(e) = config.keep_id() {
+    if let Err(e) = config.store_id() {
         log::warn!(
-            "the id {} cannot be written down in {}: {e}",
+            "cannot save the id {} in {}: {e}",
             config.id,
             config.id_file().display()
         );
@@ -38,14 +37,14 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
     Ok(())
 }
 
-/// Gives a directory to the account that the minion will run as.
-pub fn hand_over(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
+/// Changes the owner of a directory to the account that the minion will run as.
+pub fn chown_dir(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
     if !nix::unistd::geteuid().is_root() || user == "root" {
         return Ok(());
     }
     match nix::unistd::User::from_name(user)? {
         Some(user) => Ok(nix::unistd::chown(dir, Some(user.uid), Some(user.gid))?),
-        // Becoming that account fails with a better message.
+        // Switching to that account fails with a better message.
         None => Ok(()),
     }
 }
@@ -69,7 +68,7 @@ pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, Mi
         ..BusOptions::default()
     };
     let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
-        .map_err(|e| MinionError::new(1, format!("{e} (is this minion running already?)")))?;
+        .map_err(|e| MinionError::new(1, format!("{e} (is this minion already running?)")))?;
     server.tap(tap);
     let handle = server.handle();
     std::thread::Builder::new()
@@ -77,7 +76,7 @@ pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, Mi
         .stack_size(STACK)
         .spawn(move || {
             if let Err(e) = server.run(None) {
-                log::error!("the event bus of the minion has failed: {e}");
+                log::error!("the minion's event bus has failed: {e}");
             }
         })?;
     Ok(handle)

@@ -1,8 +1,8 @@
 //! Results that no master has acknowledged yet: one file each in `<cachedir>/returns/`.
 //!
-//! A file is written under a temporary name and renamed, so it is whole or absent; it goes
-//! when the master has answered. What is found at a start is sent again. The directory is
-//! bounded: beyond the limits the oldest results go first.
+//! A file is written under a temporary name and renamed, so it is complete or absent; it is removed when the
+//! master has acknowledged it. Files found at startup are sent again. The directory is bounded: beyond the
+//! limits the oldest results are removed first.
 
 use halite_config::paths::minion::cache;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -10,12 +10,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Most results kept.
+/// Most results stored.
 const MAX_FILES: usize = 5000;
-/// Most bytes kept.
+/// Most bytes stored.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The directory.
+/// The spool directory.
 #[derive(Clone, Debug)]
 pub struct Spool {
     dir: PathBuf,
@@ -24,34 +24,34 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Makes the directory; only the minion's account can read it.
+    /// Creates the directory; only the minion's account can read it.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn open(cachedir: &Path) -> io::Result<Spool> {
         Spool::at(cache::unsent_returns(cachedir))
     }
 
-    /// As [`Spool::open`], for one of several masters: results for each lie in a directory of its own.
+    /// Like [`Spool::open`], for one of several masters: each has a directory of its own.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn open_for(cachedir: &Path, master: &str) -> io::Result<Spool> {
-        Spool::at(Spool::place_for(cachedir, master))
+        Spool::at(Spool::dir_for(cachedir, master))
     }
 
     /// The directory of results for one of several masters.
-    pub fn place_for(cachedir: &Path, master: &str) -> PathBuf {
+    pub fn dir_for(cachedir: &Path, master: &str) -> PathBuf {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let name: String = master
             .chars()
             .map(|c| if plain(c) { c } else { '_' })
             .collect();
-        // Neither hidden nor a way out; a name that is plain stays as it is.
+        // Neither hidden nor able to leave the directory; a plain name stays as it is.
         cache::unsent_returns(cachedir).join(format!("to-{name}"))
     }
 
-    /// Takes over the results of another directory.
+    /// Takes over the results in another directory.
     pub fn adopt(&self, dir: &Path) {
         let from = Spool {
             dir: dir.to_owned(),
@@ -73,22 +73,22 @@ impl Spool {
         })
     }
 
-    /// Keeps a result under a name, which must be a plain file name.
+    /// Stores a result under a name, which must be a plain file name.
     ///
     /// # Errors
-    /// The directory cannot be written.
+    /// The directory is not writable.
     pub fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         write_atomic(&self.dir.join(name), bytes, 0o600)?;
         self.trim();
         Ok(())
     }
 
-    /// A result; `None` if it is gone or not a file.
+    /// Reads a result; `None` if it is gone or not a file.
     pub fn get(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.dir.join(name)).ok()
     }
 
-    /// The master has it.
+    /// Removes a result that the master has acknowledged.
     pub fn remove(&self, name: &str) {
         if let Err(e) = fs::remove_file(self.dir.join(name))
             && e.kind() != io::ErrorKind::NotFound
@@ -100,7 +100,7 @@ impl Spool {
         }
     }
 
-    /// What is waiting, oldest first (names begin with the jid).
+    /// Names of the waiting results, oldest first (names start with the jid).
     pub fn names(&self) -> Vec<String> {
         self.list().into_iter().map(|(name, _)| name).collect()
     }

@@ -1,5 +1,5 @@
-//! What becomes of a connection once it is there: when to look whether it lives, when to leave it.
-//! No IO; time comes in. The way to a connection is [`course`](halite_channel::course)'s.
+//! State of an established connection: when to check whether it is alive, when to leave it. No IO; time is
+//! passed in. Finding a master is the job of [`master_search`](halite_channel::master_search).
 //!
 //! ```text
 //!             Opened                    Alive(false), FirstAnswers(true), PingLost
@@ -9,14 +9,14 @@
 //!                        +--------------------- Opened ---------------------------+
 //! ```
 //!
-//! `salt/minion.py handle_event` (`__master_disconnected`, `__master_failback`), where the scheduled
-//! jobs `status.master` and `status.ping_master` do the looking.
+//! `salt/minion.py handle_event` (`__master_disconnected`, `__master_failback`), where the scheduled jobs
+//! `status.master` and `status.ping_master` do the checking.
 
 use halite_channel::master_search::Reason;
 use halite_config::MinionConfig;
 use std::time::{Duration, Instant};
 
-/// The options that decide.
+/// The relevant options.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// `master_alive_interval`; `None` is never.
@@ -25,18 +25,18 @@ pub struct Rules {
     pub failback: Option<Duration>,
     /// Whether another master can stand in.
     pub list: bool,
-    /// `auth_safemode`: a lost ping makes a new sign-in.
+    /// `auth_safemode`: a lost ping triggers a new sign-in.
     pub safemode: bool,
 }
 
 impl Rules {
-    /// As configured; `list` if masters stand in for each other.
+    /// From the configuration; `list` if masters can replace each other.
     pub fn of(config: &MinionConfig, list: bool) -> Rules {
         let every = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
         let alive = every(config.master_alive_interval);
         let failback = every(config.master_failback_interval).or(alive);
         Rules {
-            // As in stock, nobody goes back who never looks.
+            // As in stock, there is no failback without `master_alive_interval`.
             failback: failback.filter(|_| list && config.master_failback && alive.is_some()),
             alive,
             list,
@@ -45,54 +45,54 @@ impl Rules {
     }
 }
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was never there.
+    /// Never connected yet.
     Opening,
-    /// It is there: to the preferred master or to another one.
+    /// Connected to the preferred master or to another one.
     Up {
         /// Whether it is the preferred one.
         first: bool,
     },
-    /// It is left, and the next one is looked for.
+    /// Disconnected; the next master is being searched.
     Moving,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Signed in and subscribed.
     Opened {
-        /// At the preferred master.
+        /// Whether to the preferred master.
         first: bool,
     },
     /// Time has passed.
     Tick,
-    /// The answer to [`Act::Check`].
+    /// The result of [`Action::Check`].
     Alive(bool),
-    /// The answer to [`Act::AskFirst`].
+    /// The result of [`Action::AskFirst`].
     FirstAnswers(bool),
     /// A ping (`ping_interval`) was not answered.
     PingLost,
-    /// Somebody else has found the connection lost (`__master_disconnected`).
+    /// Reported by others: the connection is lost (`__master_disconnected`).
     Lost,
-    /// Somebody else has found the preferred master there (`__master_failback`).
+    /// Reported by others: the preferred master is back (`__master_failback`).
     FirstIsThere,
 }
 
-/// What to do.
+/// An action to perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Look whether the connection is there.
+pub enum Action {
+    /// Check whether the connection is alive.
     Check,
-    /// Look whether the preferred master answers.
+    /// Check whether the preferred master answers.
     AskFirst,
-    /// Look for a master.
+    /// Search for a master.
     Move(Reason),
 }
 
-/// One connection.
+/// The watch over one connection.
 #[derive(Clone, Debug)]
 pub struct Watch {
     rules: Rules,
@@ -104,7 +104,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A connection that is being opened.
+    /// A watch over a connection that is being opened.
     pub fn new(rules: Rules) -> Watch {
         Watch {
             rules,
@@ -116,7 +116,7 @@ impl Watch {
         }
     }
 
-    /// Where it stands.
+    /// The current state.
     pub fn state(&self) -> State {
         self.state
     }
@@ -134,8 +134,8 @@ impl Watch {
         Some(next.saturating_duration_since(now))
     }
 
-    /// What to do about it; to be called until there is nothing.
-    pub fn next(&mut self, input: Input, now: Instant) -> Option<Act> {
+    /// Returns the next action for an event; call it until it returns `None`.
+    pub fn next(&mut self, input: Input, now: Instant) -> Option<Action> {
         match input {
             Input::Opened { first } => {
                 self.state = State::Up { first };
@@ -145,7 +145,7 @@ impl Watch {
                     .failback
                     .filter(|_| !first)
                     .map(|every| now + every);
-                // Answers under way are about the connection before.
+                // Pending checks are about the previous connection.
                 (self.checking, self.asking) = (false, false);
                 None
             }
@@ -168,7 +168,7 @@ impl Watch {
                 if !std::mem::take(&mut self.asking) || !answers {
                     return None;
                 }
-                log::info!("the first master is there again");
+                log::info!("the first master is back");
                 self.leave(Reason::Failback)
             }
             Input::PingLost if self.rules.safemode => self.leave(Reason::Again),
@@ -176,23 +176,23 @@ impl Watch {
         }
     }
 
-    fn tick(&mut self, now: Instant) -> Option<Act> {
+    fn tick(&mut self, now: Instant) -> Option<Action> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        // From now, not from when it was due: a host that slept looks once.
+        // From now, not from when it was due: after a suspend there is one check only.
         if due(self.next_check) && !self.checking {
             self.next_check = self.rules.alive.map(|every| now + every);
             self.checking = true;
-            return Some(Act::Check);
+            return Some(Action::Check);
         }
         if due(self.next_ask) && !self.asking {
             self.next_ask = self.rules.failback.map(|every| now + every);
             self.asking = true;
-            return Some(Act::AskFirst);
+            return Some(Action::AskFirst);
         }
         None
     }
 
-    fn lost(&mut self) -> Option<Act> {
+    fn lost(&mut self) -> Option<Action> {
         log::info!("the connection to the master is lost");
         self.leave(match self.rules.list {
             true => Reason::Lost,
@@ -200,11 +200,11 @@ impl Watch {
         })
     }
 
-    fn leave(&mut self, reason: Reason) -> Option<Act> {
+    fn leave(&mut self, reason: Reason) -> Option<Action> {
         self.state = State::Moving;
         (self.next_check, self.next_ask) = (None, None);
         (self.checking, self.asking) = (false, false);
-        Some(Act::Move(reason))
+        Some(Action::Move(reason))
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
             }
         }
 
-        fn at(&mut self, second: u64, input: Input) -> Option<Act> {
+        fn at(&mut self, second: u64, input: Input) -> Option<Action> {
             self.watch.next(input, self.start + secs(second))
         }
 
@@ -260,8 +260,11 @@ mod tests {
         }
         assert_eq!((w.watch.state(), w.wait(0)), (State::Opening, None));
         w.at(0, FIRST);
-        assert_eq!(w.at(30, Input::Tick), Some(Act::Check));
-        assert_eq!(w.at(31, Input::Alive(false)), Some(Act::Move(Reason::Lost)));
+        assert_eq!(w.at(30, Input::Tick), Some(Action::Check));
+        assert_eq!(
+            w.at(31, Input::Alive(false)),
+            Some(Action::Move(Reason::Lost))
+        );
         assert_eq!(w.watch.state(), State::Moving);
         for input in [Input::Tick, Input::Alive(false), Input::FirstAnswers(true)] {
             assert_eq!(w.at(5000, input), None, "{input:?}");
@@ -279,17 +282,17 @@ mod tests {
         for round in 1..100 {
             let second = round * 30;
             assert_eq!(w.at(second - 1, Input::Tick), None);
-            assert_eq!(w.at(second, Input::Tick), Some(Act::Check));
+            assert_eq!(w.at(second, Input::Tick), Some(Action::Check));
             assert_eq!(w.at(second, Input::Tick), None, "one look at a time");
             assert_eq!(w.wait(second), None);
             assert_eq!(w.at(second, Input::Alive(true)), None);
             assert_eq!(w.wait(second), Some(30));
         }
-        assert_eq!(w.at(9999, Input::Tick), Some(Act::Check));
+        assert_eq!(w.at(9999, Input::Tick), Some(Action::Check));
         let lost = w.at(9999, Input::Alive(false));
         assert_eq!(
             lost,
-            Some(Act::Move(Reason::Again)),
+            Some(Action::Move(Reason::Again)),
             "there is no other one"
         );
     }
@@ -298,7 +301,7 @@ mod tests {
     fn a_host_that_slept_looks_once() {
         let mut w = World::new(false);
         w.at(0, FIRST);
-        assert_eq!(w.at(86_400, Input::Tick), Some(Act::Check));
+        assert_eq!(w.at(86_400, Input::Tick), Some(Action::Check));
         w.at(86_400, Input::Alive(true));
         assert_eq!(w.at(86_400, Input::Tick), None);
         assert_eq!(w.wait(86_400), Some(30));
@@ -308,17 +311,17 @@ mod tests {
     fn the_first_master_is_asked_from_another_one_only() {
         let mut w = World::new(true);
         w.at(0, FIRST);
-        assert_eq!(w.at(200, Input::Tick), Some(Act::Check));
+        assert_eq!(w.at(200, Input::Tick), Some(Action::Check));
         assert_eq!(w.at(200, Input::Tick), None);
         w.at(200, OTHER);
-        assert_eq!(w.at(300, Input::Tick), Some(Act::Check));
-        assert_eq!(w.at(300, Input::Tick), Some(Act::AskFirst));
+        assert_eq!(w.at(300, Input::Tick), Some(Action::Check));
+        assert_eq!(w.at(300, Input::Tick), Some(Action::AskFirst));
         assert_eq!(w.at(300, Input::FirstAnswers(false)), None);
         assert_eq!(w.at(300, Input::Alive(true)), None);
-        assert_eq!(w.at(400, Input::Tick), Some(Act::Check));
-        assert_eq!(w.at(400, Input::Tick), Some(Act::AskFirst));
+        assert_eq!(w.at(400, Input::Tick), Some(Action::Check));
+        assert_eq!(w.at(400, Input::Tick), Some(Action::AskFirst));
         let back = w.at(401, Input::FirstAnswers(true));
-        assert_eq!(back, Some(Act::Move(Reason::Failback)));
+        assert_eq!(back, Some(Action::Move(Reason::Failback)));
         w.at(402, FIRST);
         assert_eq!(w.watch.state(), State::Up { first: true });
         assert_eq!(w.at(402, Input::Alive(false)), None, "about the one before");
@@ -329,17 +332,17 @@ mod tests {
         let mut w = World::new(true);
         w.at(0, FIRST);
         assert_eq!(w.at(1, Input::FirstIsThere), None, "we are there");
-        assert_eq!(w.at(1, Input::Lost), Some(Act::Move(Reason::Lost)));
+        assert_eq!(w.at(1, Input::Lost), Some(Action::Move(Reason::Lost)));
         assert_eq!(w.at(2, Input::Lost), None);
         w.at(3, OTHER);
         assert_eq!(
             w.at(4, Input::FirstIsThere),
-            Some(Act::Move(Reason::Failback))
+            Some(Action::Move(Reason::Failback))
         );
         let mut one = World::new(false);
         one.at(0, OTHER);
         assert_eq!(one.at(1, Input::FirstIsThere), None);
-        assert_eq!(one.at(1, Input::Lost), Some(Act::Move(Reason::Again)));
+        assert_eq!(one.at(1, Input::Lost), Some(Action::Move(Reason::Again)));
     }
 
     #[test]
@@ -348,7 +351,7 @@ mod tests {
         w.at(0, FIRST);
         assert_eq!(w.at(5, Input::PingLost), None);
         w.watch.rules.safemode = true;
-        assert_eq!(w.at(5, Input::PingLost), Some(Act::Move(Reason::Again)));
+        assert_eq!(w.at(5, Input::PingLost), Some(Action::Move(Reason::Again)));
         assert_eq!(w.at(6, Input::PingLost), None, "once");
     }
 

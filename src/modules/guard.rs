@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blackout_leaves_little() {
+    fn a_blackout_allows_few_functions() {
         let dark = |pillar: Map, grains: Map, fun: &str| {
             let ctx = Context {
                 pillar: Arc::new(pillar),
@@ -124,14 +124,15 @@ mod tests {
             guarded(&ctx, fun, &[], &FunctionFilter::from_opts(&Map::new()))
         };
         let on = || halite_wire::map! {"minion_blackout" => true};
-        let said = dark(on(), Map::new(), "test.ping");
+        let outcome = dark(on(), Map::new(), "test.ping");
         assert!(
-            said.ret
+            outcome
+                .ret
                 .as_str()
                 .unwrap()
                 .starts_with("ERROR executing 'test.ping': Minion in blackout")
         );
-        assert_eq!((said.retcode, said.success), (1, false));
+        assert_eq!((outcome.retcode, outcome.success), (1, false));
         assert!(!dark(Map::new(), on(), "test.ping").success);
         let mut but = on();
         but.set("minion_blackout_whitelist", vec!["test.ping".to_owned()]);

@@ -119,7 +119,7 @@ mod tests {
     use halite_wire::map;
 
     #[test]
-    fn orders_are_told_from_other_events() {
+    fn requests_are_recognized() {
         let body = |tag: &str| {
             let packed = msgpack::encode_map(&map! {"a" => 1}, msgpack::Profile::Local);
             Event::from_payload(tag, packed).unwrap().body()
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_nothing_is_fired() {
+    fn nothing_is_fired_without_a_daemon() {
         let ctx = Context {
             opts: map! {"sock_dir" => "/nonexistent"},
             ..Context::default()

@@ -60,7 +60,7 @@ pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Resul
 mod tests {
     use super::*;
 
-    fn settled(master: Value, kind: &str) -> Result<(Vec<String>, Map), String> {
+    fn resolve(master: Value, kind: &str) -> Result<(Vec<String>, Map), String> {
         let dir = tempfile::tempdir().unwrap();
         let options = halite_wire::map! {"id" => "m1", "master" => master, "master_type" => kind};
         let mut config = MinionConfig::from_map(options, dir.path()).unwrap();
@@ -71,9 +71,9 @@ mod tests {
 
     #[test]
     fn a_function_may_name_the_master() {
-        let (masters, _) = settled("salt.example".into(), "str").unwrap();
+        let (masters, _) = resolve("salt.example".into(), "str").unwrap();
         assert_eq!(masters, ["salt.example"]);
-        let (masters, grains) = settled("test.version".into(), "func").unwrap();
+        let (masters, grains) = resolve("test.version".into(), "func").unwrap();
         assert_eq!(masters[0], grains.str("master").unwrap());
         assert_ne!(masters[0], "test.version");
         for (fun, why) in [
@@ -81,10 +81,10 @@ mod tests {
             ("no.such", "'no.such' is not available."),
             ("test.echo", "Passed invalid arguments"),
         ] {
-            let error = settled(fun.into(), "func").unwrap_err();
+            let error = resolve(fun.into(), "func").unwrap_err();
             assert!(error.contains(why), "{error}");
         }
         let list = vec!["a.b".to_owned(), "c.d".to_owned()];
-        assert!(settled(list.into(), "func").unwrap_err().contains("a list"));
+        assert!(resolve(list.into(), "func").unwrap_err().contains("a list"));
     }
 }

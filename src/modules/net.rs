@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// One address of an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// The URL.
+    /// The IP address.
     pub ip: IpAddr,
     /// Prefix length.
     pub prefix: u32,

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Timeout of a local compilation.
-const LONGEST: Duration = Duration::from_secs(300);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Stack size of the compiling thread.
-const STACK: usize = 8 << 20;
+const STACK_SIZE: usize = 8 << 20;
 
 /// Whether the pillar is compiled here.
 pub fn is_local(opts: &Map) -> bool {
@@ -42,7 +42,7 @@ pub fn local(
     let compiled = std::thread::scope(|scope| {
         std::thread::Builder::new()
             .name("pillar".to_owned())
-            .stack_size(STACK)
+            .stack_size(STACK_SIZE)
             .spawn_scoped(scope, || compile(opts, grains, query, functions))
             .map(|thread| thread.join())
     });
@@ -50,7 +50,7 @@ pub fn local(
         Ok(pillar) => pillar,
         Err(_) => Err(MinionError::new(
             1,
-            "the pillar: its compilation broke down",
+            "compiling the pillar failed unexpectedly; see the log",
         )),
     }
 }
@@ -80,7 +80,7 @@ fn compile(
     };
     let functions = SaltFunctions(functions(ctx));
     PillarCompiler::of_minion(options, opts.clone(), Rc::new(functions))
-        .compile(&request, LONGEST)
+        .compile(&request, COMPILE_TIMEOUT)
         .map_err(|e| bad(&e))
 }
 
@@ -97,7 +97,7 @@ pub fn decrypt_given(opts: &Map, given: &mut Value, pillar_enc: &str) -> Result<
 ///
 /// # Errors
 /// No authentic pillar within the configured attempts, or a rejected sign-in.
-pub fn of_minion(
+pub fn fetch_or_compile(
     channel: &mut Channel,
     grains: &Map,
     functions: CallerFactory,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_pillar_comes_from() {
+    fn source_of_the_pillar() {
         let of = |client: &str, kind: &str, master: bool| {
             is_local(&map! {
                 "file_client" => client, "master_type" => kind, "use_master_when_local" => master,

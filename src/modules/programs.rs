@@ -41,7 +41,7 @@ pub fn which(name: &str) -> Option<String> {
 }
 
 /// The directories of a type of custom files (`modules`, `grains`): synced files first, then those of the option.
-pub fn places(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
+pub fn module_dirs(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
     let synced = match opts.str("extension_modules") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
         _ => halite_config::paths::minion::cache::extmods(Path::new(

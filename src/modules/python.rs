@@ -39,13 +39,13 @@ pub fn int(value: &Value) -> Result<i64, CallError> {
         }),
         other => Err(CallError::Type(format!(
             "int() argument must be a string, a bytes-like object or a real number, not '{}'",
-            short_class(other)
+            type_name(other)
         ))),
     }
 }
 
 /// `type(value).__name__`.
-pub fn short_class(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     class(value)
         .trim_start_matches("<class '")
         .trim_end_matches("'>")

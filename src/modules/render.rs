@@ -160,18 +160,18 @@ pub fn render(
 ) -> Result<Result<String, String>, CallError> {
     if template.format != FORMATS[0] {
         return Ok(Err(format!(
-            "Templates of the format {} need Python, which this minion does not have; jinja is there",
+            "the template engine {} needs Python, which this minion does not have; use jinja",
             template.format
         )));
     }
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
         return Err(fault(format!(
-            "templates render templates {MAX_DEPTH} times over"
+            "templates are nested more than {MAX_DEPTH} levels deep"
         )));
     }
     let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
-    let renderer = SceneRenderer::new(scene(ctx, caller, TemplateEngine::new(&jinja)));
+    let renderer = SceneRenderer::new(template_scene(ctx, caller, TemplateEngine::new(&jinja)));
     let text_of = |name: &str| template.variables.str(name);
     let sls = text_of("sls");
     let template = SceneTemplate {
@@ -191,7 +191,7 @@ fn fault(text: String) -> CallError {
 }
 
 /// What every template of this minion sees.
-fn scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
+fn template_scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
     let opts = ctx.opts.clone();
     let ctx = Rc::new(ctx.clone());
     Scene {

@@ -15,7 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Timeout for all returners of a job together.
-const DEADLINE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Keys of a `_return` load that only the master uses.
 const FOR_THE_MASTER: [&str; 3] = ["cmd", "id", "_stamp"];
 
@@ -132,7 +132,7 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
             ),
         }
     }
-    write(places, &ctx.id, ret, DEADLINE);
+    write(places, &ctx.id, ret, TIMEOUT);
 }
 
 /// Writes to all returners in parallel, so that a hanging one does not block the others.
@@ -199,19 +199,15 @@ pub struct ReturnerDoc {
 }
 
 /// Functions of readable returners.
-const READING: [(&str, &[&str], &str); 4] = [
+const READ_FUNCTIONS: [(&str, &[&str], &str); 4] = [
     (
         "get_fun",
         &["fun"],
         "The last return of a function, by minion.",
     ),
     ("get_jid", &["jid"], "The returns of a job, by minion."),
-    ("get_jids", &[], "All jobs whose loads are there."),
-    (
-        "get_minions",
-        &[],
-        "The minions that have returned something.",
-    ),
+    ("get_jids", &[], "All jobs with a stored load."),
+    ("get_minions", &[], "All minions with a stored return."),
 ];
 
 /// The documentation of a returner's function `returner`.
@@ -235,7 +231,7 @@ pub fn functions(ctx: &Context) -> Vec<ReturnerDoc> {
         if find(ctx, name).is_none() {
             continue;
         }
-        let reading = READING.iter().filter(|_| returner.keeps_jobs());
+        let reading = READ_FUNCTIONS.iter().filter(|_| returner.keeps_jobs());
         out.extend(reading.map(|(function, args, doc)| ReturnerDoc {
             name: format!("{name}.{function}"),
             args,
@@ -257,7 +253,7 @@ mod tests {
     use halite_returners::StoreError;
     use halite_wire::map;
 
-    fn wanted(load: Map, opts: Map) -> Vec<String> {
+    fn names_for(load: Map, opts: Map) -> Vec<String> {
         let ctx = Context {
             job: Some(load),
             opts,
@@ -267,17 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_a_result() {
+    fn returners_of_a_result() {
         let usual = || map! {"return" => vec!["redis".to_owned(), "syslog".to_owned()]};
         let load = |ret: &str| map! {"fun" => "test.ping", "ret" => ret};
-        assert_eq!(wanted(load(""), Map::new()), [""; 0]);
+        assert_eq!(names_for(load(""), Map::new()), [""; 0]);
         assert_eq!(
-            wanted(load("sqlite3, redis,,sqlite3"), usual()),
+            names_for(load("sqlite3, redis,,sqlite3"), usual()),
             ["sqlite3", "redis", "syslog"]
         );
         let mut scheduled = load("local");
         scheduled.set("schedule", "daily");
-        assert_eq!(wanted(scheduled, usual()), ["local"]);
+        assert_eq!(names_for(scheduled, usual()), ["local"]);
         let ctx = Context {
             job: Some(map! {"fun" => "test.ping", "ret" => "local", "schedule" => "daily"}),
             ..Context::default()
@@ -288,13 +284,13 @@ mod tests {
         );
         let mut several = load("local");
         several.set("fun", vec!["test.ping".to_owned()]);
-        assert_eq!(wanted(several, usual()), ["local"]);
+        assert_eq!(names_for(several, usual()), ["local"]);
         let text = map! {"return" => "redis,local"};
-        assert_eq!(wanted(load(""), text), ["redis", "local"]);
+        assert_eq!(names_for(load(""), text), ["redis", "local"]);
     }
 
     #[test]
-    fn what_is_forbidden_is_not_there() {
+    fn disabled_returners_are_not_found() {
         let ctx = Context {
             opts: map! {"disable_returners" => vec!["redis".to_owned()]},
             ..Context::default()
@@ -322,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_holds_no_other() {
+    fn a_hanging_returner_blocks_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let ctx = Context {

@@ -1,4 +1,4 @@
-//! Errors of renderers in Salt's words (`salt/exceptions.py SaltRenderError`).
+//! Errors of renderers in Salt's wording (`salt/exceptions.py SaltRenderError`).
 
 use std::fmt;
 

@@ -16,11 +16,11 @@ use std::time::{Duration, SystemTime};
 /// Largest source file, in bytes.
 pub const MAX_SOURCE: u64 = 16 << 20;
 /// Files in the cache; it is cleared when there are more.
-const FILES_HELD: usize = 20_000;
+const MAX_CACHED_FILES: usize = 20_000;
 /// Deepest directory to descend into, in case links form a cycle.
 const MAX_DEPTH: usize = 32;
 /// Two changes within this time may leave the same time stamp.
-const UNSURE: Duration = Duration::from_millis(50);
+const TIMESTAMP_RESOLUTION: Duration = Duration::from_millis(50);
 
 /// A source file.
 #[derive(Clone, Debug)]
@@ -55,16 +55,16 @@ impl FileTree for RootsTree {
 
 /// What identifies one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Stamp {
+struct FileVersion {
     inode: u64,
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Stamp {
-    fn of(meta: &fs::Metadata) -> Stamp {
-        Stamp {
+impl FileVersion {
+    fn of(meta: &fs::Metadata) -> FileVersion {
+        FileVersion {
             inode: meta.ino(),
             size: meta.size(),
             modified: (meta.mtime(), meta.mtime_nsec()),
@@ -74,26 +74,27 @@ impl Stamp {
 }
 
 /// Whether the time stamp is so recent that another change could leave it as it is.
-fn fresh(meta: &fs::Metadata) -> bool {
+fn is_recent(meta: &fs::Metadata) -> bool {
     let age = |at: SystemTime| SystemTime::now().duration_since(at).unwrap_or_default();
-    meta.modified().is_ok_and(|at| age(at) < UNSURE)
+    meta.modified()
+        .is_ok_and(|at| age(at) < TIMESTAMP_RESOLUTION)
 }
 
-struct Held {
-    stamp: Stamp,
+struct CachedFile {
+    stamp: FileVersion,
     text: Rc<str>,
 }
 
 #[derive(Clone)]
 struct Listing {
-    dirs: Rc<[(PathBuf, Option<Stamp>)]>,
+    dirs: Rc<[(PathBuf, Option<FileVersion>)]>,
     states: Rc<BTreeSet<String>>,
 }
 
 /// A cache of files and directory listings.
 #[derive(Default)]
 pub struct FileCache {
-    files: RefCell<HashMap<PathBuf, Held>>,
+    files: RefCell<HashMap<PathBuf, CachedFile>>,
     listings: RefCell<HashMap<Vec<String>, Listing>>,
 }
 
@@ -110,7 +111,7 @@ impl FileCache {
     fn read(&self, root: &Path, name: &str) -> Option<SourceFile> {
         let path = root.join(name);
         let meta = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let stamp = Stamp::of(&meta);
+        let stamp = FileVersion::of(&meta);
         let found = |text| SourceFile {
             path: path.clone(),
             name: name.to_owned(),
@@ -128,14 +129,14 @@ impl FileCache {
                 return None;
             }
         };
-        if !fresh(&meta) {
+        if !is_recent(&meta) {
             let mut files = self.files.borrow_mut();
-            if files.len() >= FILES_HELD {
+            if files.len() >= MAX_CACHED_FILES {
                 files.clear();
             }
             files.insert(
                 path.clone(),
-                Held {
+                CachedFile {
                     stamp,
                     text: text.clone(),
                 },
@@ -157,7 +158,7 @@ impl FileCache {
             && listing
                 .dirs
                 .iter()
-                .all(|(dir, seen)| stamp_of(dir) == *seen)
+                .all(|(dir, seen)| version_of(dir) == *seen)
         {
             return listing.states.clone();
         }
@@ -177,13 +178,13 @@ impl FileCache {
     }
 }
 
-fn stamp_of(dir: &Path) -> Option<Stamp> {
-    fs::metadata(dir).ok().map(|meta| Stamp::of(&meta))
+fn version_of(dir: &Path) -> Option<FileVersion> {
+    fs::metadata(dir).ok().map(|meta| FileVersion::of(&meta))
 }
 
 #[derive(Default)]
 struct Walk {
-    dirs: Vec<(PathBuf, Option<Stamp>)>,
+    dirs: Vec<(PathBuf, Option<FileVersion>)>,
     states: BTreeSet<String>,
     unsure: bool,
 }
@@ -191,9 +192,9 @@ struct Walk {
 impl Walk {
     fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) {
         let meta = fs::metadata(dir).ok();
-        self.unsure |= meta.as_ref().is_some_and(fresh);
+        self.unsure |= meta.as_ref().is_some_and(is_recent);
         self.dirs
-            .push((dir.to_owned(), meta.as_ref().map(Stamp::of)));
+            .push((dir.to_owned(), meta.as_ref().map(FileVersion::of)));
         let Ok(entries) = fs::read_dir(dir) else {
             return;
         };
@@ -256,10 +257,10 @@ pub fn text_of(file: fs::File) -> Result<String, String> {
         .map_err(|e| e.to_string())?;
     if bytes.len() as u64 > MAX_SOURCE {
         return Err(format!(
-            "it is longer than {MAX_SOURCE} octets and is not read"
+            "it is longer than {MAX_SOURCE} bytes and is not read"
         ));
     }
-    String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
 #[cfg(test)]

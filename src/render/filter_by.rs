@@ -55,7 +55,7 @@ pub fn search_by<E>(
     })
 }
 
-/// What Python gets when it iterates over a value: for text, its characters.
+/// The items that Python iterates over: for text, its characters.
 fn members(targets: &Value) -> Vec<Value> {
     match targets {
         Value::Array(list) => list.clone(),

@@ -1,5 +1,5 @@
-//! What a master knows of its minions, for the functions and external pillars that ask. A minion that renders for
-//! itself has no fleet.
+//! A master's data about its minions, for functions and external pillars that need it. A minion that renders for itself
+//! has no fleet.
 
 use halite_config::{MasterConfig, SaltSeries};
 use halite_store::Stores;

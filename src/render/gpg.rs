@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 const BEGIN: &[u8] = b"-----BEGIN PGP MESSAGE-----";
 const END: &[u8] = b"-----END PGP MESSAGE-----";
 /// Timeout for one block: an agent that waits for a pass phrase would wait forever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Plain texts in the cache; it is cleared when there are more.
-const HELD: usize = 10_000;
+const MAX_CACHED: usize = 10_000;
 
 /// Plain texts with the time of decryption, by the digest of their block.
-type Known = HashMap<String, (Instant, Vec<u8>)>;
+type PlainTexts = HashMap<String, (Instant, Vec<u8>)>;
 
 /// Decrypts pillar data from the command line with the renderer `pillar_enc`.
 ///
@@ -36,7 +36,7 @@ pub fn decrypt_given(
     given: &mut Value,
     pillar_enc: &str,
 ) -> Result<(), String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let allowed = &options.decrypt_pillar_renderers;
     Gpg::new(options).decrypt_by(pillar_enc, allowed, given, true, deadline)
 }
@@ -47,7 +47,7 @@ pub struct Gpg {
     must_succeed: bool,
     /// How long plain texts are cached; `None` disables the cache.
     ttl: Option<Duration>,
-    known: RefCell<Known>,
+    known: RefCell<PlainTexts>,
 }
 
 impl Gpg {
@@ -126,7 +126,7 @@ impl Gpg {
     /// not UTF-8 stays bytes.
     fn texts(&self, given: &[u8], newlines: bool, deadline: Instant) -> Result<Value, String> {
         let unfolded = if newlines {
-            unfold(given)
+            unescape_newlines(given)
         } else {
             given.to_vec()
         };
@@ -151,7 +151,7 @@ impl Gpg {
 
     fn block(&self, block: &[u8], deadline: Instant) -> Result<Vec<u8>, String> {
         let cipher = match std::str::from_utf8(block) {
-            Ok(text) => unfold(text.as_bytes()),
+            Ok(text) => unescape_newlines(text.as_bytes()),
             Err(_) => block.to_vec(),
         };
         let key = self.ttl.map(|ttl| (HashType::Sha256.hex(&cipher), ttl));
@@ -162,9 +162,9 @@ impl Gpg {
             return Ok(plain.clone());
         }
         let why = match self.run(&cipher, deadline) {
-            Ok(output) if usable(&output) => {
+            Ok(output) if is_decrypted(&output) => {
                 if let Some((key, _)) = key {
-                    self.keep(key, &output.stdout);
+                    self.store(key, &output.stdout);
                 }
                 return Ok(output.stdout);
             }
@@ -184,9 +184,9 @@ impl Gpg {
         Ok(cipher)
     }
 
-    fn keep(&self, key: String, plain: &[u8]) {
+    fn store(&self, key: String, plain: &[u8]) {
         let mut known = self.known.borrow_mut();
-        if known.len() >= HELD {
+        if known.len() >= MAX_CACHED {
             known.clear();
         }
         known.insert(key, (Instant::now(), plain.to_vec()));
@@ -211,13 +211,13 @@ impl Gpg {
                 "-d",
             ])
         };
-        helper.run(left.min(PATIENCE))
+        helper.run(left.min(TIMEOUT))
     }
 }
 
 /// Whether `gpg` produced a plain text. Its exit code is also bad for a signature that it cannot check, which
 /// is fine, but a message that was tampered with must be refused.
-fn usable(output: &Output) -> bool {
+fn is_decrypted(output: &Output) -> bool {
     const BROKEN: &[u8] = b"[GNUPG:] DECRYPTION_FAILED";
     !output.stdout.is_empty() && find(&output.stderr, BROKEN).is_none()
 }
@@ -241,7 +241,7 @@ fn next_block(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// Replaces literal `\n` by line breaks.
-fn unfold(text: &[u8]) -> Vec<u8> {
+fn unescape_newlines(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = find(rest, br"\n") {
@@ -288,27 +288,30 @@ mod tests {
         assert_eq!(after, b"b-----END PGP MESSAGE-----");
         assert!(next_block(after).is_none());
         assert!(next_block(b"-----BEGIN PGP MESSAGE----- no end").is_none());
-        assert_eq!(unfold(br"a\nb\\nc"), b"a\nb\\\nc");
+        assert_eq!(unescape_newlines(br"a\nb\\nc"), b"a\nb\\\nc");
     }
 
     #[test]
-    fn what_was_changed_is_not_taken() {
+    fn tampered_messages_are_refused() {
         let output = |stdout: &str, stderr: &str| Output {
             stdout: stdout.into(),
             stderr: stderr.into(),
             code: 2,
             pid: 0,
         };
-        assert!(usable(&output(
+        assert!(is_decrypted(&output(
             "text",
             "[GNUPG:] DECRYPTION_OKAY\n[GNUPG:] ERRSIG"
         )));
-        assert!(!usable(&output("text", "[GNUPG:] DECRYPTION_FAILED\n")));
-        assert!(!usable(&output("", "[GNUPG:] DECRYPTION_OKAY\n")));
+        assert!(!is_decrypted(&output(
+            "text",
+            "[GNUPG:] DECRYPTION_FAILED\n"
+        )));
+        assert!(!is_decrypted(&output("", "[GNUPG:] DECRYPTION_OKAY\n")));
     }
 
     #[test]
-    fn stale_locks_go() {
+    fn stale_locks_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let own = format!(".#lk0x12.host.{}", std::process::id());
         // No process has this id.

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Timeout for programs that templates start. Nobody waits for an answer here.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TEMPLATE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The file server, shared by all environments.
 struct Served {
@@ -155,7 +155,7 @@ impl MasterSls {
         let mut cached = self.cached.borrow_mut();
         // Programs of templates get at least half of their time.
         if let Some((built, renderer)) = &*cached
-            && built.elapsed() < PATIENCE / 2
+            && built.elapsed() < TEMPLATE_TIMEOUT / 2
         {
             return renderer.clone();
         }
@@ -174,7 +174,7 @@ impl MasterSls {
             opts: Rc::new(LazyCell::new(Box::new(move || (*opts).clone()))),
             trees: Rc::new(tree),
             pillar_rend: false,
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + TEMPLATE_TIMEOUT,
         };
         let renderer = SlsRenderer::new(&self.context, subject);
         if self.reuse_variables {

@@ -35,7 +35,7 @@ pub const RENDERERS: &[(&str, &str)] = &[
     ("json", "Reads JSON."),
     (
         "text",
-        "Gives the text as it is, or as the value of a name.",
+        "Returns the text unchanged, or as the value of a key.",
     ),
     ("yaml", "Reads YAML as Salt does."),
 ];
@@ -101,7 +101,7 @@ pub trait Templates {
     }
 }
 
-/// What one renderer hands to the next.
+/// The data passed from one renderer to the next.
 enum Stage {
     Text(String),
     Data(Value),
@@ -231,7 +231,7 @@ impl Renderer {
             Some(Stage::Data(_)) if self == Renderer::Gpg => "",
             Some(Stage::Data(_)) => {
                 return Err(RenderError::new(
-                    "a renderer for text stands behind one for data",
+                    "a renderer for text comes after one for data",
                 ));
             }
         };
@@ -261,7 +261,7 @@ fn decrypted(
     templates.gpg(source, &mut data)?;
     match data {
         Value::Str(text) if is_text => Ok(Stage::Text(text)),
-        _ if is_text => Err(RenderError::new("what was decrypted is no UTF-8")),
+        _ if is_text => Err(RenderError::new("the decrypted text is not UTF-8")),
         data => Ok(Stage::Data(data)),
     }
 }

@@ -1,4 +1,4 @@
-//! What templates see, the same for pillars, for SLS files of the master and for files of minions.
+//! Variables and functions of templates, the same for pillars, SLS files of the master and files of minions.
 
 use super::RenderError;
 use super::files::FileTree;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// Gives the files of an environment.
 pub type Trees = dyn Fn(&str) -> Rc<dyn FileTree>;
 
-/// What the templates of one rendering see, and where they find others.
+/// What the templates of one rendering can see, and where they load other templates from.
 pub struct Scene {
     /// Jinja.
     pub engine: Rc<TemplateEngine>,
@@ -34,7 +34,7 @@ pub struct SceneTemplate<'a> {
     pub text: &'a str,
     /// The environment, which is also where it finds other templates.
     pub saltenv: &'a str,
-    /// Path and SLS name, if the variables that tell them (`tplpath`, `slspath`, ...) are wanted.
+    /// Path and SLS name, if the variables for them (`tplpath`, `slspath`, ...) are wanted.
     pub place: Option<(&'a str, &'a str)>,
     /// Variables that override those of the scene.
     pub variables: &'a Map,
@@ -70,7 +70,7 @@ impl SceneRenderer {
     /// Renders a template. `more` are variables that neither the scene nor [`SceneTemplate::variables`] has.
     ///
     /// # Errors
-    /// In Salt's words, with the lines around the place.
+    /// In Salt's wording, with the lines around the location.
     pub fn render(
         &self,
         template: &SceneTemplate,

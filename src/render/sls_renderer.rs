@@ -18,7 +18,7 @@ use std::time::Instant;
 
 /// Bytes of rendered texts whose data are cached; the cache is cleared when there are more. Data take about ten
 /// times as much memory.
-const PARSED_HELD: usize = 4 << 20;
+const MAX_PARSED: usize = 4 << 20;
 
 /// Data of texts that were parsed before. Most minions get the same pillar again, and parsing its YAML is most of
 /// the work.
@@ -39,7 +39,7 @@ impl ParsedCache {
         let data = render_yaml(text)?;
         let mut cache = self.0.borrow_mut();
         cache.bytes += text.len();
-        if cache.bytes > PARSED_HELD {
+        if cache.bytes > MAX_PARSED {
             *cache = ParsedTexts {
                 bytes: text.len(),
                 ..ParsedTexts::default()
@@ -58,7 +58,7 @@ pub(super) struct RenderContext {
     pub engine: Rc<TemplateEngine>,
     pub parsed: ParsedCache,
     pub gpg: Gpg,
-    /// The minions of a master; a minion knows none.
+    /// The minions of a master; `None` on a minion.
     pub fleet: Option<Rc<Fleet>>,
     /// Functions of the minion that renders for itself.
     pub functions: Option<Rc<dyn FunctionLoader>>,

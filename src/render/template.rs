@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// Where the running template finds others.
 #[derive(Default)]
-struct Place {
+struct TemplateLocation {
     files: Option<Rc<dyn FileTree>>,
     /// Base of relative names. Loading a template changes it.
     tpldir: String,
@@ -25,16 +25,16 @@ pub struct TemplateEngine {
     other: Environment,
     /// Jinja changes only texts that contain one of these.
     markers: Vec<String>,
-    place: Rc<RefCell<Place>>,
+    location: Rc<RefCell<TemplateLocation>>,
 }
 
 impl TemplateEngine {
     /// Environments with these options.
     pub fn new(jinja: &JinjaOptions) -> TemplateEngine {
-        let place = Rc::new(RefCell::new(Place::default()));
+        let location = Rc::new(RefCell::new(TemplateLocation::default()));
         let environment = |settings: &Map| {
             let loader = SaltLoader {
-                place: place.clone(),
+                location: location.clone(),
             };
             Environment::new(environment_options(jinja, settings)).with_loader(Rc::new(loader))
         };
@@ -55,7 +55,7 @@ impl TemplateEngine {
             markers,
             sls: environment(&jinja.jinja_sls_env),
             other: environment(&jinja.jinja_env),
-            place,
+            location,
         }
     }
 
@@ -68,7 +68,7 @@ impl TemplateEngine {
     /// loaded from `files`.
     ///
     /// # Errors
-    /// In Salt's words, with the lines around the place.
+    /// In Salt's wording, with the lines around the location.
     pub fn render(
         &self,
         text: &str,
@@ -77,7 +77,7 @@ impl TemplateEngine {
         context: Vec<(String, Obj)>,
     ) -> Result<String, RenderError> {
         let tpldir = context.iter().find(|(name, _)| name == "tpldir");
-        let place = Place {
+        let location = TemplateLocation {
             files: Some(files),
             tpldir: tpldir
                 .and_then(|(_, v)| v.as_str())
@@ -90,9 +90,9 @@ impl TemplateEngine {
             &self.sls
         };
         // A template may render another one.
-        let before = self.place.replace(place);
+        let before = self.location.replace(location);
         let result = environment.render(text, "<template>", context);
-        self.place.replace(before);
+        self.location.replace(before);
         let mut out = result.map_err(|e| match e.kind() {
             ErrorKind::Limit => RenderError::new(format!("Jinja error: {}", e.message())),
             _ => RenderError::new(e.salt_text()),
@@ -155,7 +155,7 @@ fn environment_options(jinja: &JinjaOptions, settings: &Map) -> EnvironmentOptio
     o
 }
 
-/// The variables that tell a template its location (`generate_sls_context`).
+/// The variables with the location of a template (`generate_sls_context`).
 pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
     let mut slspath = sls.replace('.', "/");
     slspath.truncate(slspath.trim_end_matches('/').len());
@@ -192,16 +192,16 @@ pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
 /// Loads other templates. Names that start with `./` or `../` are relative to the template loaded last, and
 /// cannot leave the root.
 struct SaltLoader {
-    place: Rc<RefCell<Place>>,
+    location: Rc<RefCell<TemplateLocation>>,
 }
 
 impl TemplateLoader for SaltLoader {
     fn load(&self, name: &str, _: Option<&str>) -> Result<Option<LoadedTemplate>, String> {
         let name = name.strip_prefix("salt://").unwrap_or(name);
-        let mut place = self.place.borrow_mut();
+        let mut location = self.location.borrow_mut();
         let relative = matches!(name.split('/').next(), Some("." | ".."));
         let full = if relative {
-            match normal(&format!("{}/{name}", place.tpldir)) {
+            match normal(&format!("{}/{name}", location.tpldir)) {
                 Some(full) => full,
                 None => {
                     log::warn!(
@@ -214,7 +214,7 @@ impl TemplateLoader for SaltLoader {
             name.to_owned()
         };
         let dir = if relative {
-            place.tpldir.clone()
+            location.tpldir.clone()
         } else {
             full.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned()
         };
@@ -227,8 +227,8 @@ impl TemplateLoader for SaltLoader {
             ("tpldir".to_owned(), Obj::str_from(shown)),
             ("tpldot".to_owned(), Obj::str_from(dir.replace('/', "."))),
         ];
-        place.tpldir = shown.to_owned();
-        let found = place.files.as_ref().and_then(|files| files.find(&full));
+        location.tpldir = shown.to_owned();
+        let found = location.files.as_ref().and_then(|files| files.find(&full));
         Ok(found.map(|file| LoadedTemplate {
             source: file.text.to_string(),
             name: file.path.to_string_lossy().into_owned(),
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_an_sls_lies() {
+    fn location_of_an_sls() {
         let show = |path, sls| {
             let context = sls_context(path, sls);
             let texts = context

@@ -4,7 +4,7 @@ use super::pipeline::{Pipeline, Stages};
 use super::{error::RenderError, pipeline::render_json, pipeline::render_yaml};
 use halite_jinja::usage::{self, UsedName};
 
-/// What a file uses.
+/// Names used by a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlsUsage {
     /// Renderers that do not exist here, such as `py`.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_by_their_lines() {
+    fn states_are_found_by_line() {
         let text = "{% set x = 1 %}\n/etc/motd:\n  file.managed:\n    - source: salt://motd\n    - watch.in: x\n\
                     {% for n in [1] %}\npkg{{ n }}:\n  pkg:\n    - installed\n{% endfor %}\nvim: pkg.installed\n\
                     git:\n  pkg.latest: []\ninclude:\n  - other.sls\n";
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn errors_are_reported() {
         assert_eq!(seen("#!py\ndef run():\n").absent_renderers, ["py"]);
         assert_eq!(seen("#!jinja|mako|yaml\n").absent_renderers, ["mako"]);
         assert_eq!(seen("#!/bin/sh\na: 1\n").absent_renderers, [""; 0]);

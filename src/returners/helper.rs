@@ -1,7 +1,7 @@
-//! Databases through the program `halite-returner`, so that a minion carries no client of a database.
+//! Databases through the program `halite-returner`, so that minions need no database clients.
 //!
-//! One process for one question: the order goes in on standard input, the answer comes out on standard output, both msgpack.
-//! Settings travel with the order, and so are in no argument list.
+//! One process per request: the request on standard input, the reply on standard output, both in msgpack. Settings are
+//! part of the request, so they appear in no argument list.
 
 use super::{Opener, Question, Store, StoreError};
 use halite_config::{Returner, Settings};
@@ -15,20 +15,20 @@ use std::process::{Command, Stdio};
 
 /// Name of the program.
 pub const PROGRAM: &str = "halite-returner";
-/// Bytes of the largest order or answer.
-const LARGEST: u64 = 256 << 20;
+/// Maximum size of a request or reply in bytes.
+const MAX_MESSAGE: u64 = 256 << 20;
 
-/// A database that `halite-returner` is asked about.
+/// A database accessed through `halite-returner`.
 pub struct Helper {
-    order: Map,
+    request: Map,
 }
 
 impl Helper {
-    /// Nothing is started yet.
+    /// Does not start the program yet.
     pub fn new(opener: &Opener) -> Helper {
         let settings = &opener.settings;
         Helper {
-            order: map! {
+            request: map! {
                 "returner" => settings.returner().name(),
                 "settings" => settings.resolved(),
                 "id" => opener.id,
@@ -39,30 +39,30 @@ impl Helper {
     }
 
     fn ask(&self, what: &str, question: Value) -> Result<Value, StoreError> {
-        let mut order = self.order.clone();
-        order.set(what, question);
+        let mut request = self.request.clone();
+        request.set(what, question);
         let failed = |e: io::Error| StoreError::Away(format!("{PROGRAM}: {e}"));
-        let answer = run(&msgpack::encode_map(&order, Profile::Local)).map_err(failed)?;
-        let answer = msgpack::decode(&answer).ok().and_then(Value::into_map);
-        let mut answer = answer.ok_or_else(|| {
+        let reply = run(&msgpack::encode_map(&request, Profile::Local)).map_err(failed)?;
+        let reply = msgpack::decode(&reply).ok().and_then(Value::into_map);
+        let mut reply = reply.ok_or_else(|| {
             StoreError::Away(format!(
-                "{PROGRAM} ended without an answer; see its message"
+                "{PROGRAM} exited without a reply; see its error message"
             ))
         })?;
-        let text = |answer: &Map, key: &str| answer.str(key).map(str::to_owned);
-        if let Some(why) = text(&answer, "away") {
+        let text = |reply: &Map, key: &str| reply.str(key).map(str::to_owned);
+        if let Some(why) = text(&reply, "away") {
             return Err(StoreError::Away(why));
         }
-        if let Some(why) = text(&answer, "refused") {
+        if let Some(why) = text(&reply, "refused") {
             return Err(StoreError::Refused(why));
         }
-        Ok(answer.remove("value").unwrap_or_default())
+        Ok(reply.remove("value").unwrap_or_default())
     }
 }
 
 impl Store for Helper {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let jobs: Vec<Value> = news.iter().map(packed).collect();
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let jobs: Vec<Value> = updates.iter().map(encode_update).collect();
         self.ask("jobs", jobs.into()).map(drop)
     }
 
@@ -77,19 +77,19 @@ impl Store for Helper {
     }
 }
 
-fn packed(news: &JobUpdate) -> Value {
-    let returns = news.returns.iter();
+fn encode_update(updates: &JobUpdate) -> Value {
+    let returns = updates.returns.iter();
     let returns: Vec<Value> = returns
         .map(|ret| map! {"id" => ret.id.as_str(), "load" => ret.load.clone()}.into())
         .collect();
-    let mut out = map! {"jid" => news.jid.to_string(), "returns" => returns};
-    if let Some(load) = &news.load {
+    let mut out = map! {"jid" => updates.jid.to_string(), "returns" => returns};
+    if let Some(load) = &updates.load {
         out.set("load", load.clone());
     }
     out.into()
 }
 
-fn unpacked(job: &Value) -> Option<JobUpdate> {
+fn decode_update(job: &Value) -> Option<JobUpdate> {
     let job = job.as_map()?;
     let returns = job.get("returns")?.as_array()?.iter().map(|ret| {
         let ret = ret.as_map()?;
@@ -106,7 +106,7 @@ fn unpacked(job: &Value) -> Option<JobUpdate> {
     })
 }
 
-/// The program beside this one, as packages and cargo install them.
+/// The program's path: beside this one, as packages and cargo install it.
 fn program() -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let program = own.with_file_name(PROGRAM);
@@ -120,74 +120,78 @@ fn program() -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// Runs the program on an order; gives what it wrote.
-fn run(order: &[u8]) -> io::Result<Vec<u8>> {
+/// Runs the program with a request and returns its output.
+fn run(request: &[u8]) -> io::Result<Vec<u8>> {
     let mut child = Command::new(program()?)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    // It reads all of the order before it writes.
+    // The program reads the whole request before it writes.
     let given = child
         .stdin
         .take()
-        .map_or(Ok(()), |mut to| to.write_all(order));
-    let mut answer = Vec::new();
+        .map_or(Ok(()), |mut to| to.write_all(request));
+    let mut reply = Vec::new();
     let taken = match child.stdout.take() {
-        Some(from) => from.take(LARGEST).read_to_end(&mut answer).map(drop),
+        Some(from) => from.take(MAX_MESSAGE).read_to_end(&mut reply).map(drop),
         None => Ok(()),
     };
     child.wait()?;
-    given.and(taken).map(|()| answer)
+    given.and(taken).map(|()| reply)
 }
 
-/// What `halite-returner` does: carries out the order on standard input with `open`, and writes the answer. Gives the exit status.
+/// The main function of `halite-returner`: handles the request on standard input with `open`, and writes the reply.
+/// Returns the exit status.
 pub fn serve(open: fn(&Opener) -> Box<dyn Store>) -> i32 {
-    // The minion may have ended while a database does not answer.
+    // Do not outlive the minion while a database does not answer.
     if let Err(e) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
-        eprintln!("{PROGRAM}: it cannot be tied to its minion: {e}");
+        eprintln!("{PROGRAM}: cannot set the parent death signal: {e}");
         return 1;
     }
-    let mut order = Vec::new();
-    let read = io::stdin().lock().take(LARGEST).read_to_end(&mut order);
-    let answer = read.ok().and_then(|_| carried_out(&order, open));
-    let Some(answer) = answer else {
+    let mut request = Vec::new();
+    let read = io::stdin()
+        .lock()
+        .take(MAX_MESSAGE)
+        .read_to_end(&mut request);
+    let reply = read.ok().and_then(|_| handle(&request, open));
+    let Some(reply) = reply else {
         eprintln!(
-            "ERROR: {PROGRAM} is started by halite-minion and halite-call for returners that write to databases; its standard input is no order"
+            "ERROR: {PROGRAM} is started by halite-minion and halite-call for returners that write to databases; its standard input is not a valid request"
         );
         return 64;
     };
-    let bytes = msgpack::encode_map(&answer, Profile::Local);
+    let bytes = msgpack::encode_map(&reply, Profile::Local);
     let mut out = io::stdout().lock();
     match out.write_all(&bytes).and_then(|()| out.flush()) {
         Ok(()) => 0,
         Err(e) => {
-            eprintln!("{PROGRAM}: the answer cannot be given: {e}");
+            eprintln!("{PROGRAM}: cannot write the reply: {e}");
             1
         }
     }
 }
 
-/// The answer to an order; `None` if it is none.
-fn carried_out(order: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map> {
-    let order = msgpack::decode(order).ok()?.into_map()?;
-    let returner = Returner::parse(order.str("returner")?)?;
-    let settings = order.get("settings")?.as_map()?;
+/// The reply to a request; `None` if the request is invalid.
+fn handle(request: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map> {
+    let request = msgpack::decode(request).ok()?.into_map()?;
+    let returner = Returner::parse(request.str("returner")?)?;
+    let settings = request.get("settings")?.as_map()?;
     let mut store = open(&Opener {
         settings: Settings::new(returner, vec![settings]),
-        id: order.str("id")?,
-        keep: u64::try_from(order.int("keep")?).ok()?,
-        product: order.str("product")?,
+        id: request.str("id")?,
+        keep: u64::try_from(request.int("keep")?).ok()?,
+        product: request.str("product")?,
         program: "halite-minion",
     });
-    let outcome = if let Some(jobs) = order.get("jobs") {
-        let news: Vec<JobUpdate> = jobs
+    let outcome = if let Some(jobs) = request.get("jobs") {
+        let updates: Vec<JobUpdate> = jobs
             .as_array()?
             .iter()
-            .map(unpacked)
+            .map(decode_update)
             .collect::<Option<_>>()?;
-        store.jobs(&news).map(|()| Value::Nil)
+        store.jobs(&updates).map(|()| Value::Nil)
     } else {
-        let [what, argument] = order.get("read")?.as_array()? else {
+        let [what, argument] = request.get("read")?.as_array()? else {
             return None;
         };
         let argument = argument.as_str()?;
@@ -210,15 +214,19 @@ fn carried_out(order: &[u8], open: fn(&Opener) -> Box<dyn Store>) -> Option<Map>
 mod tests {
     use super::*;
 
-    /// Says what it was given.
+    /// Fails with what it was given.
     struct Echo(String);
 
     impl Store for Echo {
-        fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-            let ids: Vec<&str> = news[0].returns.iter().map(|ret| ret.id.as_str()).collect();
+        fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+            let ids: Vec<&str> = updates[0]
+                .returns
+                .iter()
+                .map(|ret| ret.id.as_str())
+                .collect();
             Err(StoreError::Refused(format!(
                 "{} {} {ids:?}",
-                self.0, news[0].jid
+                self.0, updates[0].jid
             )))
         }
 
@@ -235,7 +243,7 @@ mod tests {
         Box::new(Echo(format!("{host} {}", opener.id)))
     }
 
-    fn order(what: &str, question: Value) -> Vec<u8> {
+    fn request(what: &str, question: Value) -> Vec<u8> {
         let (first, second) = (
             map! {"redis.host" => ""},
             map! {"redis" => map! {"host" => "db1"}, "secret" => "x"},
@@ -247,15 +255,15 @@ mod tests {
             product: "halite",
             program: "halite-minion",
         });
-        assert!(!format!("{:?}", helper.order).contains("secret"));
-        let mut order = helper.order;
-        order.set(what, question);
-        msgpack::encode_map(&order, Profile::Local)
+        assert!(!format!("{:?}", helper.request).contains("secret"));
+        let mut request = helper.request;
+        request.set(what, question);
+        msgpack::encode_map(&request, Profile::Local)
     }
 
     #[test]
-    fn orders_carry_the_settings_of_one_returner_and_bring_back_what_it_says() {
-        let news = JobUpdate {
+    fn requests_carry_the_settings_of_one_returner() {
+        let updates = JobUpdate {
             jid: "20261121120000000001".parse().unwrap(),
             load: None,
             returns: vec![StoredReturn {
@@ -264,14 +272,14 @@ mod tests {
             }],
             end: 0,
         };
-        let said = carried_out(&order("jobs", vec![packed(&news)].into()), echo).unwrap();
+        let reply = handle(&request("jobs", vec![encode_update(&updates)].into()), echo).unwrap();
         assert_eq!(
-            said.str("refused"),
+            reply.str("refused"),
             Some("db1 m1 20261121120000000001 [\"m1\"]")
         );
         let read = |what: &str| {
             let question = vec![what.to_owned(), "7".to_owned()];
-            carried_out(&order("read", question.into()), echo)
+            handle(&request("read", question.into()), echo)
         };
         assert_eq!(read("get_jid").unwrap().str("value"), Some("7"));
         assert_eq!(read("get_jids").unwrap().str("away"), Some("not now"));
@@ -279,9 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_order_is_refused() {
-        for bytes in [&b""[..], b"\x80", b"\xc1", &order("jobs", Value::from(3))] {
-            assert_eq!(carried_out(bytes, echo), None);
+    fn invalid_requests_are_rejected() {
+        for bytes in [&b""[..], b"\x80", b"\xc1", &request("jobs", Value::from(3))] {
+            assert_eq!(handle(bytes, echo), None);
         }
     }
 }

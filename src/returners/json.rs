@@ -1,4 +1,4 @@
-//! JSON as the returners of Salt store it.
+//! JSON as stored by Salt's returners.
 
 use halite_wire::pytext::{float_repr, str as python_str};
 use halite_wire::{Map, Value};
@@ -7,22 +7,22 @@ use serde_json::Value as Json;
 use serde_json::ser::{Formatter, Serializer};
 use std::io::{self, Write};
 
-/// How far a database goes in what it takes for JSON.
+/// Which JSON a database accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// As text: anything goes.
+    /// A text column: any JSON.
     Text,
-    /// PostgreSQL's `jsonb` refuses NUL characters; they become the replacement character.
+    /// PostgreSQL's `jsonb` rejects NUL characters; they become replacement characters.
     Jsonb,
 }
 
-/// A value as text. Bytes become text, with replacements where they are none; stock Salt loses
-/// the whole row then. Numbers that JSON does not know become null.
+/// A value as JSON text. Invalid UTF-8 in bytes becomes replacement characters, where stock Salt loses the whole row.
+/// Numbers that JSON cannot represent become null.
 pub fn dumps(value: &Value, strictness: Strictness) -> String {
     written(&convert(value, strictness))
 }
 
-/// A map as text.
+/// A map as JSON text.
 pub fn dumps_map(map: &Map, strictness: Strictness) -> String {
     written(&convert_map(map, strictness))
 }
@@ -55,7 +55,7 @@ fn separate<W: ?Sized + Write>(to: &mut W, first: bool) -> io::Result<()> {
     to.write_all(b", ")
 }
 
-/// Writing to memory cannot fail, and what is written is UTF-8.
+/// Writing to memory cannot fail, and the output is UTF-8.
 fn written(json: &Json) -> String {
     let mut out = Vec::new();
     let done = json.serialize(&mut Serializer::with_formatter(&mut out, Python));

@@ -1,9 +1,9 @@
-//! Returners: places in databases and files that keep jobs and events as the modules in
-//! `salt/returners` do. The master copies its job log there, a minion its own returns.
+//! Returners: stores for jobs and events, in databases and files, compatible with the modules in `salt/returners`. The
+//! master copies its job log to them, a minion its own returns.
 //!
-//! What a returner is stands here, with those that need no database. The clients of databases are in `halite-databases`, which
-//! the master has within; a minion starts `halite-returner` for them ([`helper`]). Who writes, when, and what about trouble, is
-//! not decided here.
+//! This crate has the common traits and the returners without a database. Database clients are in `halite-databases`, which
+//! is linked into the master; a minion runs `halite-returner` for them ([`helper`]). Scheduling of writes and error
+//! handling are left to the callers.
 
 pub mod helper;
 pub mod json;
@@ -19,12 +19,12 @@ use halite_wire::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why something could not be written or read.
+/// Why a write or read failed.
 #[derive(Debug)]
 pub enum StoreError {
-    /// The database is away or not set up; all of it may go well later.
+    /// The database is unreachable or not set up; a retry may succeed.
     Away(String),
-    /// Something in what was given is refused, and will be the next time.
+    /// The data is rejected, and would be again.
     Refused(String),
 }
 
@@ -36,36 +36,36 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// What a database can be asked; the functions of Salt's modules by which the module `ret` reads.
+/// A query, by the functions of Salt's returners that the module `ret` uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question<'a> {
     /// `get_jid`: the returns of a job, by minion.
     Jid(&'a str),
     /// `get_fun`: the last return of a function, by minion.
     Fun(&'a str),
-    /// `get_jids`: all jobs whose loads are there.
+    /// `get_jids`: all jobs with a stored load.
     Jids,
-    /// `get_minions`: the minions that have returned something.
+    /// `get_minions`: all minions with a stored return.
     Minions,
 }
 
-/// A place that keeps jobs, events or both. Each call writes all or nothing.
+/// A store for jobs, events or both. Each call writes everything or nothing.
 pub trait Store: Send {
-    /// Keeps loads and returns; a database writes nothing twice.
+    /// Stores loads and returns; databases ignore duplicates.
     ///
     /// # Errors
     /// See [`StoreError`].
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError>;
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError>;
 
-    /// Keeps events.
+    /// Stores events.
     ///
     /// # Errors
     /// See [`StoreError`].
     fn events(&mut self, _events: &[Arc<Event>]) -> Result<(), StoreError> {
-        Err(StoreError::Refused("it keeps jobs only".into()))
+        Err(StoreError::Refused("this returner stores only jobs".into()))
     }
 
-    /// Removes what is older than so many seconds, where Salt's own module does.
+    /// Deletes entries older than `keep` seconds, if Salt's own module does so.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -73,31 +73,31 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// Reads what was kept, in the form of Salt's module.
+    /// Reads stored data, in the form of Salt's module.
     ///
     /// # Errors
     /// See [`StoreError`].
     fn read(&mut self, _question: Question<'_>) -> Result<Value, StoreError> {
-        Err(StoreError::Refused("it cannot be read".into()))
+        Err(StoreError::Refused("this returner cannot be read".into()))
     }
 }
 
-/// What a place needs to know of the one who opens it.
+/// What is needed to open a store.
 #[derive(Clone, Debug)]
 pub struct Opener<'a> {
-    /// Which returner, and its settings.
+    /// The returner and its settings.
     pub settings: Settings<'a>,
-    /// The id beside events.
+    /// The id stored with events.
     pub id: &'a str,
-    /// Seconds for which Redis keeps jobs; 0 is for ever.
+    /// How long Redis keeps jobs, in seconds; 0 is forever.
     pub keep: u64,
-    /// `halite` or `salt`: the directory of logs that applies without a setting.
+    /// `halite` or `salt`: determines the default log directory.
     pub product: &'a str,
-    /// The program, as the database and the system log show it.
+    /// The program's name, as shown by the database and the system log.
     pub program: &'static str,
 }
 
-/// A returner whose client is a library of its own.
+/// A returner that needs a database client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
     /// PostgreSQL with `jsonb` columns.
@@ -110,7 +110,7 @@ pub enum Database {
     Sqlite3,
 }
 
-/// Opens a place; nothing is connected yet. What is a database is opened by `database`.
+/// Opens a store without connecting; `database` opens those in databases.
 pub fn open(
     opener: &Opener,
     database: impl Fn(&Opener, Database) -> Box<dyn Store>,
@@ -126,7 +126,7 @@ pub fn open(
     }
 }
 
-/// The function of a return or load as text: that of a compound command is a list.
+/// The function of a return or load, as text; those of a compound command are joined by commas.
 pub fn function(load: &Map) -> String {
     match load.get("fun") {
         Some(Value::Str(fun)) => fun.clone(),
@@ -135,21 +135,21 @@ pub fn function(load: &Map) -> String {
     }
 }
 
-/// What the function gave, nil if it says nothing.
+/// The function's result; nil if the return has none.
 pub fn result(ret: &StoredReturn) -> Value {
     ret.load.get("return").cloned().unwrap_or_default()
 }
 
-/// A value that was kept as JSON.
+/// Parses a stored JSON value.
 ///
 /// # Errors
-/// It is no JSON.
+/// Invalid JSON.
 pub fn read_json(text: &str) -> Result<Value, StoreError> {
     serde_json::from_str(text)
-        .map_err(|e| StoreError::Refused(format!("what it holds is no JSON: {e}")))
+        .map_err(|e| StoreError::Refused(format!("the stored value is not valid JSON: {e}")))
 }
 
-/// A job of `get_jids` (`salt/utils/jid.py format_jid_instance`).
+/// A job in the form of `get_jids` (`salt/utils/jid.py format_jid_instance`).
 pub fn described(jid: &str, load: &Value) -> Value {
     const NONE: &Map = &Map(Vec::new());
     let mut out = description(load.as_map().unwrap_or(NONE));

@@ -1,5 +1,4 @@
-//! `local`: the return on standard output (`salt/returners/local.py`). A job's process has none
-//! that anybody sees, as a daemon of stock has none.
+//! `local`: the return on standard output (`salt/returners/local.py`). In a daemon's jobs it goes nowhere, as in stock.
 
 use super::{Store, StoreError};
 use halite_store::jobs::JobUpdate;
@@ -10,8 +9,8 @@ use std::io::Write;
 pub struct Local;
 
 impl Store for Local {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let returns = news.iter().flat_map(|job| &job.returns);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let returns = updates.iter().flat_map(|job| &job.returns);
         let text: String = returns
             .map(|ret| pytext::repr(&Value::Map(ret.load.clone())) + "\n")
             .collect();

@@ -1,4 +1,4 @@
-//! `rawfile_json`: one JSON document a line (`salt/returners/rawfile_json.py`).
+//! `rawfile_json`: one JSON document per line (`salt/returners/rawfile_json.py`).
 
 use super::json::{Strictness, dumps_map};
 use super::{Opener, Store, StoreError};
@@ -11,13 +11,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The file; opened for each batch, so that it may be rotated at any time.
+/// The file; opened for each batch, so it may be rotated at any time.
 pub struct RawFile {
     path: PathBuf,
 }
 
 impl RawFile {
-    /// The file of the setting `filename`, by default `events` in the directory of the product's logs.
+    /// The file named by the setting `filename`; by default `events` in the product's log directory.
     pub fn new(opener: &Opener) -> RawFile {
         let default = || format!("/var/log/{}/events", opener.product).into();
         RawFile {
@@ -27,8 +27,8 @@ impl RawFile {
 }
 
 impl Store for RawFile {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let returns = news.iter().flat_map(|job| &job.returns);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let returns = updates.iter().flat_map(|job| &job.returns);
         let line = |load| dumps_map(load, Strictness::Text) + "\n";
         self.append(returns.map(|ret| line(&ret.load)).collect())
     }
@@ -46,7 +46,7 @@ impl RawFile {
             .mode(0o600)
             .open(&self.path)
             .and_then(|mut file| {
-                // As stock's module: several processes write to it.
+                // As in stock, because several processes write to the file.
                 file.lock()?;
                 file.write_all(lines.as_bytes())
             });

@@ -8,7 +8,7 @@ use halite_wire::{Map, Value, pytext};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
-/// Names of Python's module `syslog`, which are those of `syslog.h`, with their numbers.
+/// Names and numbers from Python's module `syslog`, the same as in `syslog.h`.
 const LEVELS: &[(&str, u8)] = &[
     ("LOG_EMERG", 0),
     ("LOG_ALERT", 1),
@@ -40,7 +40,7 @@ const FACILITIES: &[(&str, u8)] = &[
     ("LOG_LOCAL6", 22),
     ("LOG_LOCAL7", 23),
 ];
-/// Options; those without a meaning for one message to a datagram socket do nothing.
+/// Accepted options; those that do not apply to a single datagram have no effect.
 const OPTIONS: &[&str] = &[
     "LOG_PID",
     "LOG_CONS",
@@ -49,25 +49,25 @@ const OPTIONS: &[&str] = &[
     "LOG_ODELAY",
     "LOG_PERROR",
 ];
-/// Characters of a tag.
-const LONGEST_TAG: usize = 32;
+/// Maximum length of a tag in characters.
+const MAX_TAG_LEN: usize = 32;
 
 /// The system log.
 pub struct Syslog {
     socket: PathBuf,
-    form: Result<Form, String>,
+    form: Result<MessageFormat, String>,
 }
 
-/// What stands before a message.
-struct Form {
+/// How messages are prefixed.
+struct MessageFormat {
     priority: u8,
     tag: String,
-    /// `LOG_PERROR`: on standard error as well.
-    aloud: bool,
+    /// `LOG_PERROR`: also print to standard error.
+    to_stderr: bool,
 }
 
 impl Syslog {
-    /// Nothing is connected yet; what is wrong with the settings shows at the first message.
+    /// Does not connect yet; invalid settings are reported with the first message.
     pub fn new(opener: &Opener) -> Syslog {
         Syslog {
             socket: "/dev/log".into(),
@@ -81,7 +81,7 @@ impl Syslog {
             .as_ref()
             .map_err(|e| StoreError::Refused(e.clone()))?;
         let text = format!("{}: {}", form.tag, dumps_map(load, Strictness::Text));
-        if form.aloud {
+        if form.to_stderr {
             eprintln!("{text}");
         }
         let now = jiff::Zoned::now().strftime("%b %e %H:%M:%S").to_string();
@@ -95,7 +95,7 @@ impl Syslog {
     }
 }
 
-fn form(settings: &Settings, program: &str) -> Result<Form, String> {
+fn form(settings: &Settings, program: &str) -> Result<MessageFormat, String> {
     let number = |name: &str, default: &str, known: &[(&str, u8)]| {
         let word = settings.text_or(name, default);
         let found = known.iter().find(|(known, _)| *known == word);
@@ -114,9 +114,9 @@ fn form(settings: &Settings, program: &str) -> Result<Form, String> {
     }
     let mut tag = match settings.get("tag") {
         None => program.to_owned(),
-        Some(Value::Str(tag)) if tag.chars().count() > LONGEST_TAG => {
+        Some(Value::Str(tag)) if tag.chars().count() > MAX_TAG_LEN => {
             return Err(format!(
-                "tag size is limited to {LONGEST_TAG} characters, and '{tag}' is longer"
+                "tag size is limited to {MAX_TAG_LEN} characters, and '{tag}' is longer"
             ));
         }
         Some(Value::Str(tag)) => tag.clone(),
@@ -126,10 +126,10 @@ fn form(settings: &Settings, program: &str) -> Result<Form, String> {
     if has("LOG_PID") {
         tag = format!("{tag}[{}]", std::process::id());
     }
-    Ok(Form {
+    Ok(MessageFormat {
         priority: facility * 8 + level,
         tag,
-        aloud: has("LOG_PERROR"),
+        to_stderr: has("LOG_PERROR"),
     })
 }
 
@@ -138,8 +138,8 @@ fn unknown(word: &str) -> String {
 }
 
 impl Store for Syslog {
-    fn jobs(&mut self, news: &[JobUpdate]) -> Result<(), StoreError> {
-        let mut returns = news.iter().flat_map(|job| &job.returns);
+    fn jobs(&mut self, updates: &[JobUpdate]) -> Result<(), StoreError> {
+        let mut returns = updates.iter().flat_map(|job| &job.returns);
         returns.try_for_each(|ret| self.send(&ret.load))
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("log");
         let listener = UnixDatagram::bind(&socket).unwrap();
-        let heard = |options: Map| {
+        let receive = |options: Map| {
             let mut syslog = syslog(&options);
             syslog.socket = socket.clone();
             syslog.send(&halite_wire::map! {"return" => "é\n"}).unwrap();
@@ -172,10 +172,10 @@ mod tests {
             let length = listener.recv(&mut buffer).unwrap();
             String::from_utf8(buffer[..length].to_vec()).unwrap()
         };
-        let text = heard(Map::new());
+        let text = receive(Map::new());
         assert!(text.starts_with("<14>"), "{text}");
         assert!(text.ends_with(" halite-minion: {\"return\": \"é\\n\"}"));
-        let text = heard(halite_wire::map! {
+        let text = receive(halite_wire::map! {
             "syslog.level" => "LOG_ERR", "syslog.facility" => "LOG_LOCAL7",
             "syslog" => halite_wire::map! {"tag" => "mine", "options" => vec!["LOG_PID".to_owned()]},
         });
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_settings_are_said() {
+    fn wrong_settings_are_reported() {
         for (key, value, why) in [
             ("syslog.level", "LOG_LOUD", "no attribute LOG_LOUD"),
             ("syslog.facility", "LOG_INFO", "no attribute LOG_INFO"),

@@ -1,12 +1,11 @@
-//! Reads times as they are written, in the forms that `dateutil.parser.parse` takes, which stock
-//! Salt reads `when`, `range`, `after` and `until` with. What it reads only by guessing further
-//! (names of zones, years before our era, times without a separator) is refused.
+//! Parses dates and times in the forms that `dateutil.parser.parse` accepts, which stock Salt uses for `when`, `range`,
+//! `after` and `until`. Forms that need more guessing (zone names, years BC, times without a separator) are rejected.
 
 use super::when::Moment;
 use jiff::civil::{Date, Time, Weekday};
 
-/// The most tokens of a text: no time needs more.
-const MOST: usize = 40;
+/// Maximum number of tokens; no date needs more.
+const MAX_TOKENS: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Token<'a> {
@@ -14,37 +13,37 @@ enum Token<'a> {
     Number(&'a str),
     /// Letters.
     Word(&'a str),
-    /// Anything else but blanks.
+    /// Any other character except whitespace.
     Sign(char),
 }
 
-/// What has been read so far.
+/// The parts parsed so far.
 #[derive(Default)]
 struct Parts {
     clock: Option<Time>,
     weekday: Option<Weekday>,
-    /// Numbers of the date in their order, and which of them are certain.
+    /// The numbers of the date in order, and the positions of those known to be year or month.
     numbers: Vec<i64>,
     month_at: Option<usize>,
     year_at: Option<usize>,
 }
 
 impl Moment {
-    /// Reads `5:00pm`, `17:00`, `Monday 5:00pm`, `2026-11-21 17:00`, `Nov 21 2026 5pm`,
-    /// `11/21/2026 17:00` and more of what `dateutil` reads.
+    /// Parses `5:00pm`, `17:00`, `Monday 5:00pm`, `2026-11-21 17:00`, `Nov 21 2026 5pm`, `11/21/2026 17:00` and most other
+    /// forms that `dateutil` accepts.
     ///
     /// # Errors
-    /// None of these; the message lists some.
+    /// The text is in none of these forms; the message gives examples.
     pub fn parse(text: &str) -> Result<Moment, String> {
         read(text).ok_or_else(|| {
             format!(
-                "{text:?} is no time (or one with a zone); write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`"
+                "{text:?} is not a time, or has a zone; write `5:00pm`, `Monday 17:00` or `2026-11-21 17:00`"
             )
         })
     }
 }
 
-/// Reads a time; `None` if it is none.
+/// Parses a date and time; `None` if the text is not one.
 fn read(text: &str) -> Option<Moment> {
     let text = text
         .to_lowercase()
@@ -59,7 +58,7 @@ fn read(text: &str) -> Option<Moment> {
         rest = match *first {
             Token::Number(digits) => parts.number(digits, after)?,
             Token::Word(word) => parts.word(word, after)?,
-            // They join words, and are no sign of a number.
+            // Separators, not the sign of a number.
             Token::Sign(',' | '.' | ';' | '/') => after,
             Token::Sign('-') if parts.clock.is_none() => after,
             Token::Sign(_) => return None,
@@ -69,7 +68,7 @@ fn read(text: &str) -> Option<Moment> {
     if read == 0 {
         return None;
     }
-    parts.moment()
+    parts.resolve()
 }
 
 fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
@@ -88,7 +87,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
             _ => Token::Sign(first),
         });
         rest = after.trim_start();
-        if found.len() > MOST {
+        if found.len() > MAX_TOKENS {
             return None;
         }
     }
@@ -100,7 +99,7 @@ impl Parts {
         self.numbers.len() + usize::from(self.clock.is_some()) + usize::from(self.weekday.is_some())
     }
 
-    /// A number begins a time of day, or a date, or is a part of one.
+    /// A number that starts a time of day or a date, or is part of a date.
     fn number<'a>(&mut self, digits: &str, after: &'a [Token<'a>]) -> Option<&'a [Token<'a>]> {
         let value: i64 = digits.parse().ok()?;
         match after {
@@ -133,7 +132,7 @@ impl Parts {
         }
     }
 
-    /// `:30`, `:30.5`, `pm` after hour and minute.
+    /// `:30`, `:30.5` or `pm` after hour and minute.
     fn clock<'a>(
         &mut self,
         hour: i64,
@@ -144,7 +143,7 @@ impl Parts {
         if let [Token::Sign(':'), Token::Number(digits), more @ ..] = rest {
             (second, rest) = (digits.parse().ok()?, more);
             if let [Token::Sign('.' | ','), Token::Number(digits), more @ ..] = rest {
-                // Microseconds, as many as there are.
+                // Up to six digits: microseconds.
                 let micros: String = digits.chars().chain("000000".chars()).take(6).collect();
                 (nanos, rest) = (micros.parse::<i32>().ok()? * 1000, more);
             }
@@ -160,7 +159,7 @@ impl Parts {
         Some(rest)
     }
 
-    /// `5h30m`, `5 hours`.
+    /// `5h30m` or `5 hours`.
     fn units<'a>(&mut self, hour: i64, after: &'a [Token<'a>]) -> Option<&'a [Token<'a>]> {
         let mut rest = &after[1..];
         let (mut minute, mut second) = (0, 0);
@@ -184,7 +183,7 @@ impl Parts {
         Some(rest)
     }
 
-    /// `17`, `1700` or `170030` after a whole date.
+    /// `17`, `1700` or `170030` after a complete date.
     fn run_together(&mut self, digits: &str) -> Option<()> {
         let two = |at: usize| digits.get(at..at + 2)?.parse().ok();
         match digits.len() {
@@ -195,7 +194,7 @@ impl Parts {
         }
     }
 
-    /// `20261121`, with `1700` or `170030` behind it.
+    /// `20261121`, optionally followed by `1700` or `170030`.
     fn run_together_date(&mut self, digits: &str) -> Option<()> {
         if !self.numbers.is_empty() {
             return None;
@@ -237,8 +236,8 @@ impl Parts {
             self.put_month(month)?;
             return Some(after);
         }
-        const JOINTS: [&str; 10] = ["at", "on", "and", "t", "of", "st", "nd", "rd", "th", "m"];
-        JOINTS.contains(&word).then_some(after)
+        const JOINERS: [&str; 10] = ["at", "on", "and", "t", "of", "st", "nd", "rd", "th", "m"];
+        JOINERS.contains(&word).then_some(after)
     }
 
     fn set_clock(&mut self, hour: i64, minute: i64, second: i64, nanos: i32) -> Option<()> {
@@ -251,7 +250,7 @@ impl Parts {
         Some(())
     }
 
-    /// A number of the date.
+    /// Adds a number of the date.
     fn put(&mut self, digits: &str) -> Option<()> {
         let value: i64 = digits.parse().ok()?;
         if self.numbers.len() == 3 || digits.len() > 4 {
@@ -276,12 +275,12 @@ impl Parts {
         Some(())
     }
 
-    /// Which number is what (`dateutil` calls it `resolve_ymd`): certain ones first, then those
-    /// that can be no day, then month before day before year.
-    fn moment(self) -> Option<Moment> {
+    /// Decides which number is year, month and day (`resolve_ymd` in `dateutil`): known ones first, then numbers too large
+    /// for a day, then the order month, day, year.
+    fn resolve(self) -> Option<Moment> {
         let n = &self.numbers;
         let not = |taken: &[usize]| (0..n.len()).find(|at| !taken.contains(at));
-        // Places of year, month and day.
+        // Indexes of year, month and day.
         let places: [Option<usize>; 3] = match (n.as_slice(), self.month_at, self.year_at) {
             ([], ..) => [None; 3],
             ([_], Some(m), _) => [None, Some(m), None],
@@ -328,7 +327,7 @@ impl Parts {
 }
 
 impl Moment {
-    /// Whether there is such a day in some year.
+    /// Whether the date exists in some year.
     fn can_be(&self) -> bool {
         let year = self.year.unwrap_or(2024);
         let (month, day) = (self.month.unwrap_or(1), self.day.unwrap_or(1));
@@ -348,7 +347,7 @@ fn half_day(hour: i64, half: &str) -> i64 {
     }
 }
 
-/// The whole name or its first three letters.
+/// A weekday by its full name or first three letters.
 fn weekday(word: &str) -> Option<Weekday> {
     const DAYS: [(&str, Weekday); 7] = [
         ("monday", Weekday::Monday),

@@ -1,7 +1,7 @@
 //! The schedule: which jobs are due when (`salt/utils/schedule.py`).
 //!
-//! Pure: time comes in, jobs come out. Times are those of the host's clock without a zone, as
-//! administrators write them.
+//! Without IO or a clock: the caller passes the time and gets the jobs that are due. Times are local, without a zone, as
+//! operators write them.
 
 mod date_parse;
 mod spec;
@@ -19,72 +19,71 @@ use jiff::civil::DateTime;
 use jiff::{SignedDuration, ToSpan};
 use rand::Rng;
 
-/// A moment that passed longer ago than this (the host slept, say) is not made up for, unless
-/// it is an interval.
-const LATE: i64 = 60;
-/// Keys that are no jobs but concern all.
-pub const GLOBAL: &[&str] = &["enabled", "skip_function", "skip_during_range", "splay"];
+/// Seconds after which a missed run is skipped, for example because the host slept. Jobs with an interval still run once.
+const MAX_LATE_SECS: i64 = 60;
+/// Keys of the schedule that are not jobs but apply to all of them.
+pub const GLOBAL_KEYS: &[&str] = &["enabled", "skip_function", "skip_during_range", "splay"];
 
-/// Jobs with their next times.
+/// The jobs and their next run times.
 #[derive(Debug, Default)]
 pub struct Schedule {
     entries: Vec<Entry>,
     enabled: bool,
-    /// Whether an interval begins with a run unless `run_on_start` says otherwise.
+    /// Whether jobs with an interval also run at the start, unless `run_on_start` says otherwise.
     eager: bool,
-    /// What runs in place of a job that a range or an explicit time holds back (`skip_function`).
+    /// The function that runs in place of a job held back by a range or an explicit time (`skip_function`).
     instead: Option<String>,
 }
 
 #[derive(Debug)]
 struct Entry {
     spec: Spec,
-    /// As it is written, to see whether it has changed.
+    /// The job as configured, to detect changes.
     data: Map,
-    /// When it is due, before splay.
+    /// The next due time, before splay.
     next: Option<DateTime>,
-    /// When it runs, splay added.
+    /// The next run time, splay included.
     fire: Option<DateTime>,
     started: bool,
-    /// When it ran.
+    /// The last run.
     last: Option<DateTime>,
-    /// Why it did not run when it was due, and when that was.
+    /// Why it was last skipped, and when.
     skipped: Option<(&'static str, DateTime)>,
-    /// Times at which it runs besides; each is taken out when it has come.
+    /// Additional run times; each is removed once reached.
     extra: Vec<DateTime>,
 }
 
-/// What a job is about to do and has done.
+/// The next and the last run of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// When it runs next, splay added.
+    /// The next run, splay included.
     pub next: Option<DateTime>,
-    /// When it ran.
+    /// The last run.
     pub last: Option<DateTime>,
-    /// Why it did not run when it was due last (Salt's `_skip_reason`), and when that was.
+    /// Why it was last skipped (Salt's `_skip_reason`), and when.
     pub skipped: Option<(&'static str, DateTime)>,
 }
 
 impl Schedule {
-    /// From the option or pillar key `schedule`, with what is wrong with jobs that are left out.
+    /// Builds the schedule from the option or pillar key `schedule`; also returns an error for each job left out.
     pub fn new(option: &Map) -> (Schedule, Vec<String>) {
         let mut schedule = Schedule::default();
         let errors = schedule.update(option);
         (schedule, errors)
     }
 
-    /// Intervals begin with a run unless `run_on_start` says otherwise, as in Salt from 3008 on.
+    /// Whether jobs with an interval also run at the start, unless `run_on_start` says otherwise: Salt's default since 3008.
     pub fn eager(mut self, eager: bool) -> Schedule {
         self.eager = eager;
         self
     }
 
-    /// Takes over another set of jobs; those that are as before keep their times.
+    /// Replaces the jobs; unchanged ones keep their times. Returns an error for each job left out.
     pub fn update(&mut self, option: &Map) -> Vec<String> {
         let mut errors = Vec::new();
         let mut before = std::mem::take(&mut self.entries);
         for (name, data) in option.iter() {
-            if name.as_str().is_some_and(|n| GLOBAL.contains(&n)) {
+            if name.as_str().is_some_and(|n| GLOBAL_KEYS.contains(&n)) {
                 continue;
             }
             let named = python_str(name);
@@ -136,7 +135,7 @@ impl Schedule {
         self.entries.iter().map(|e| &e.spec)
     }
 
-    /// What one job is about to do.
+    /// The next and the last run of a job.
     pub fn status(&self, name: &str) -> Option<Status> {
         let entry = self.entries.iter().find(|e| e.spec.name == name)?;
         Some(Status {
@@ -150,14 +149,14 @@ impl Schedule {
         })
     }
 
-    /// Plans jobs that are new without running any; what runs at the start waits for [`Schedule::due`].
+    /// Plans new jobs without running any; jobs that run at the start wait for [`Schedule::due`].
     pub fn plan(&mut self, now: DateTime) {
         for entry in self.entries.iter_mut().filter(|e| e.fire.is_none()) {
             entry.plan(now);
         }
     }
 
-    /// When [`Schedule::due`] has something to do next; `None` is never.
+    /// When to call [`Schedule::due`] next; `None` if no job will run.
     pub fn next(&self) -> Option<DateTime> {
         if !self.enabled {
             return None;
@@ -165,8 +164,8 @@ impl Schedule {
         self.entries.iter().filter_map(Entry::when).min()
     }
 
-    /// Jobs that are to run now; each is planned anew. To be asked when [`Schedule::next`] says, or about
-    /// once a second.
+    /// The jobs that are due now; each is planned again. Call this at the time given by [`Schedule::next`], or about once a
+    /// second.
     pub fn due(&mut self, now: DateTime) -> Vec<Spec> {
         if !self.enabled {
             return Vec::new();
@@ -177,7 +176,7 @@ impl Schedule {
         due.collect()
     }
 
-    /// Notes that a job that was due did not run all the same, in Salt's words.
+    /// Records that a due job was not run; `why` is one of Salt's skip reasons.
     pub fn skipped(&mut self, name: &str, why: &'static str, now: DateTime) {
         if let Some(entry) = self.entries.iter_mut().find(|e| e.spec.name == name) {
             entry.skipped = Some((why, now));
@@ -185,19 +184,19 @@ impl Schedule {
     }
 }
 
-/// What becomes of a job that is due.
+/// What to do with a job that is due.
 enum Verdict {
     Runs,
-    /// `skip_function` runs in its place.
+    /// `skip_function` runs in place of the job.
     Instead,
-    /// It does not run: why, in Salt's words.
+    /// The job does not run; the reason in Salt's terms.
     Held(&'static str),
 }
 
 fn entry<'a>(name: &'a Value, data: &'a Value) -> Result<(&'a str, &'a Map), &'static str> {
-    let name = name.as_str().ok_or("its name is no text; quote it")?;
+    let name = name.as_str().ok_or("its name is not text; quote it")?;
     let data = data.as_map().ok_or(
-        "it is no map; write `function: test.arg` and a time such as `minutes: 5` below its name",
+        "it is not a map; write `function: test.arg` and a time such as `minutes: 5` below its name",
     )?;
     Ok((name, data))
 }
@@ -227,7 +226,7 @@ impl Entry {
             if self.fire.is_none() {
                 self.plan(now);
             }
-            // As in Salt, what runs at the start asks for no range.
+            // As in Salt, a run at the start ignores ranges.
             if self.spec.run_on_start.unwrap_or(eager && interval) {
                 return self.runs(now);
             }
@@ -240,9 +239,9 @@ impl Entry {
             None if explicit => now,
             None => return None,
         };
-        let late = now.duration_since(fire).as_secs() > LATE;
+        let late = now.duration_since(fire).as_secs() > MAX_LATE_SECS;
         if explicit && interval {
-            // The interval counts from here, as in Salt.
+            // As in Salt, the interval starts again at this run.
             self.fire = None;
         }
         if interval || fire < now || !explicit {
@@ -273,7 +272,7 @@ impl Entry {
         Some(self.spec.clone())
     }
 
-    /// `run_after_skip_range`: there is another run when the range is over.
+    /// `run_after_skip_range`: adds a run at the end of the range.
     fn run_after_skipping(&mut self, now: DateTime) {
         let Some(skip) = self.spec.skip.as_ref().filter(|_| self.spec.run_after_skip) else {
             return;
@@ -284,7 +283,7 @@ impl Entry {
         }
     }
 
-    /// An interval that fell due outside its range stays due until the range begins, as in Salt.
+    /// A job with an interval that was due outside its range runs as soon as the range begins, as in Salt.
     fn wait_for_range(&mut self, now: DateTime) {
         if let Some(range) = &self.spec.range
             && !range.holds(now)
@@ -294,13 +293,13 @@ impl Entry {
         }
     }
 
-    /// Sets the next time after `now`.
+    /// Plans the next run after `now`.
     fn plan(&mut self, now: DateTime) {
         self.next = match &self.spec.trigger {
             Trigger::Every(seconds) => {
                 let step = SignedDuration::from_secs(*seconds);
                 let from = self.fire.unwrap_or(now).saturating_add(step);
-                // What was missed while the host slept is run once, not many times.
+                // Intervals missed while the host slept are made up for by a single run.
                 Some(if from > now {
                     from
                 } else {
@@ -320,7 +319,7 @@ impl Entry {
         });
     }
 
-    /// Whether it runs now, being due since `fire`.
+    /// Whether a job that was due at `fire` runs now.
     fn verdict(&self, now: DateTime, fire: DateTime, replaced: bool) -> Verdict {
         let spec = &self.spec;
         let skips = |at: &DateTime| {
@@ -340,7 +339,7 @@ impl Entry {
         if let Some(why) = held.filter(|_| !replaced) {
             return Verdict::Held(why);
         }
-        // A time that there is not this year, 29 February say, lets nothing run.
+        // A date that does not exist this year, such as 29 February, blocks the job.
         let until = spec.until.map(|m| m.on(now));
         if until.is_some_and(|at| at.is_none_or(|at| now >= at)) {
             return Verdict::Held("until_passed");

@@ -1,4 +1,4 @@
-//! One scheduled job as it is written.
+//! The configuration of one scheduled job.
 
 use super::when::Moment;
 use halite_wire::{Map, Value};
@@ -7,17 +7,17 @@ use jiff::civil::DateTime;
 /// When a job runs.
 #[derive(Clone, Debug)]
 pub enum Trigger {
-    /// Every so many seconds.
+    /// Every this many seconds.
     Every(i64),
-    /// At one of these.
+    /// At each of these times.
     When(Vec<Moment>),
-    /// At one time.
+    /// Once, at this time.
     Once(DateTime),
-    /// As cron would.
+    /// According to a cron expression.
     Cron(Box<cronexpr::Crontab>),
 }
 
-/// A span between two moments.
+/// A time range.
 #[derive(Clone, Debug)]
 pub struct Range {
     start: Moment,
@@ -26,7 +26,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether `now` lies within, or with `invert` outside.
+    /// Whether `now` is within the range, or outside it with `invert`.
     pub fn holds(&self, now: DateTime) -> bool {
         let (Some(start), Some(end)) = (self.start.on(now), self.end.on(now)) else {
             return false;
@@ -38,17 +38,17 @@ impl Range {
         }
     }
 
-    /// Whether it is what lies outside that is meant.
+    /// Whether the range is inverted.
     pub fn is_inverted(&self) -> bool {
         self.invert
     }
 
-    /// When it ends, seen from `now`.
+    /// When the range ends, as of `now`.
     pub fn end(&self, now: DateTime) -> Option<DateTime> {
         self.end.on(now)
     }
 
-    /// When [`Range::holds`] will be true next, if it is not.
+    /// When [`Range::holds`] will next be true, if it is false now.
     pub fn opens(&self, now: DateTime) -> Option<DateTime> {
         if self.invert {
             self.end.on(now).filter(|end| *end > now)
@@ -69,96 +69,95 @@ pub struct Spec {
     pub args: Vec<Value>,
     /// Keyword arguments.
     pub kwargs: Map,
-    /// Keyword arguments are written, if only none.
+    /// Whether the job has the key `kwargs`, even an empty one.
     names_kwargs: bool,
     /// When it runs.
     pub trigger: Trigger,
-    /// Seconds that are added by chance, from and to.
+    /// Random delay in seconds: minimum and maximum.
     pub splay: Option<(i64, i64)>,
-    /// Runs only then.
+    /// Runs only within this range (`range`).
     pub range: Option<Range>,
-    /// Does not run then.
+    /// Does not run within this range (`skip_during_range`).
     pub skip: Option<Range>,
-    /// Runs when that range is over (`run_after_skip_range`).
+    /// Runs at the end of `skip` (`run_after_skip_range`).
     pub run_after_skip: bool,
-    /// Does not run before.
+    /// Runs only after this time (`after`).
     pub after: Option<Moment>,
-    /// Does not run after.
+    /// Runs only until this time (`until`).
     pub until: Option<Moment>,
-    /// Runs at the start as well; `None` is what the series of Salt does.
+    /// Whether it also runs at the start; `None` is the default of the Salt release.
     pub run_on_start: Option<bool>,
-    /// Whether it runs at all.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// How many of it may run at once; `None` is any number.
+    /// Maximum number of concurrent runs; `None` is unlimited.
     pub maxrunning: Option<i64>,
-    /// What becomes of the result.
+    /// What happens to the result.
     pub return_job: ReturnJob,
-    /// What its returns say besides.
+    /// `metadata`, added to its returns.
     metadata: Option<Map>,
-    /// Whether its runs are counted and found, which `maxrunning` needs (`jid_include`).
+    /// Whether its runs have jid files, which `maxrunning` needs (`jid_include`).
     pub counted: bool,
-    /// Nothing runs (`dry_run`).
+    /// `dry_run`: the function is not run.
     pub dry: bool,
-    /// Who gets the result, besides or in place of those of the option `schedule_returner`.
+    /// `returner`: returners of the result, besides those of the option `schedule_returner` or in their place.
     pub returners: Vec<String>,
-    /// Settings of theirs: `return_config` and `return_kwargs`.
+    /// Settings of the returners: `return_config` and `return_kwargs`.
     return_config: Option<Value>,
     return_kwargs: Option<Value>,
-    /// Times at which it runs besides (`run_explicit`).
+    /// Additional run times (`run_explicit`).
     pub run_at: Vec<DateTime>,
     /// Times at which it does not run (`skip_explicit`).
     pub skip_at: Vec<DateTime>,
 }
 
-/// What becomes of a result (`return_job`).
+/// What happens to a result (`return_job`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReturnJob {
-    /// It is told and kept in the job cache.
-    Kept,
-    /// It is told.
+    /// It is sent to the master, which stores it in the job cache.
+    Cached,
+    /// It is sent to the master but not stored in the job cache.
     NoCache,
-    /// Nothing.
-    Untold,
+    /// It is not sent.
+    Discarded,
 }
 
-/// What a job that was scheduled leaves behind in its `metadata`, besides what is written there: the zone,
-/// and when it began.
+/// The `metadata` of a return: the configured map, the zone and the start time.
 fn began(metadata: &Map, now: &jiff::Zoned, zone: &str) -> Map {
     let utc = now.with_time_zone(jiff::tz::TimeZone::UTC);
     let mut out = metadata.clone();
     out.set("_TOS", zone);
     out.set("_TS", now.strftime("%a %b %e %H:%M:%S %Y").to_string());
-    // The last is the month once more.
+    // Ends with the month a second time, as in stock.
     out.set("_TT", utc.strftime("%Y %B %d %a %H %m").to_string());
     out
 }
 
 impl ReturnJob {
-    /// What stands for the jid where the result is told.
+    /// The jid under which the result is sent, if it is sent.
     pub fn jid(self) -> Option<&'static str> {
         match self {
-            ReturnJob::Kept => Some("req"),
+            ReturnJob::Cached => Some("req"),
             ReturnJob::NoCache => Some("nocache"),
-            ReturnJob::Untold => None,
+            ReturnJob::Discarded => None,
         }
     }
 }
 
 impl Spec {
-    /// Reads a job.
+    /// Parses a job.
     ///
     /// # Errors
-    /// What is wrong, for the administrator.
+    /// What is wrong, for the operator.
     pub fn parse(name: &str, data: &Map) -> Result<Spec, String> {
         let function = data
             .str("function")
             .or_else(|| data.str("func"))
             .or_else(|| data.str("fun"))
-            .ok_or("it names no function; add `function: test.arg`, say")?;
+            .ok_or("no function given; add one, such as `function: test.arg`")?;
         let flag = |key: &str, default| data.get(key).map_or(default, Value::truthy);
         let at = |key: &str| match data.get(key) {
             None => Ok(None),
-            Some(value) => moment(value).map(Some),
+            Some(value) => parse_moment(value).map(Some),
         };
         Ok(Spec {
             name: name.to_owned(),
@@ -171,7 +170,7 @@ impl Spec {
             kwargs: match data.get("kwargs") {
                 None | Some(Value::Nil) => Map::new(),
                 Some(Value::Map(map)) => map.clone(),
-                Some(_) => return Err("`kwargs` is a map".to_owned()),
+                Some(_) => return Err("`kwargs` must be a map".to_owned()),
             },
             names_kwargs: data.contains("kwargs"),
             trigger: trigger(data)?,
@@ -189,14 +188,14 @@ impl Spec {
             },
             return_job: match data.get("return_job") {
                 Some(value) if value.is_str("nocache") => ReturnJob::NoCache,
-                Some(value) if !value.truthy() => ReturnJob::Untold,
-                _ => ReturnJob::Kept,
+                Some(value) if !value.truthy() => ReturnJob::Discarded,
+                _ => ReturnJob::Cached,
             },
             metadata: match data.get("metadata") {
                 Some(Value::Map(map)) => Some(map.clone()),
                 None => None,
                 Some(_) => {
-                    log::warn!("schedule: {name}: `metadata` is no map and is left out");
+                    log::warn!("schedule: {name}: ignoring `metadata`, which is not a map");
                     None
                 }
             },
@@ -210,26 +209,26 @@ impl Spec {
         })
     }
 
-    /// The settings for its returners, by the keys under which they travel in a load.
+    /// The settings for its returners, by their keys in a load.
     pub fn return_settings(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         let config = self.return_config.iter().map(|value| ("ret_config", value));
         config.chain(self.return_kwargs.iter().map(|value| ("ret_kwargs", value)))
     }
 
-    /// What the return of a run that begins now says under `metadata`; `zone` is what it says of the zone.
+    /// The `metadata` of the return of a run that starts now; `zone` is the text for the time zone.
     pub fn metadata(&self, now: &jiff::Zoned, zone: &str) -> Option<Map> {
         self.metadata
             .as_ref()
             .map(|metadata| began(metadata, now, zone))
     }
 
-    /// The keyword arguments, if the job names any or says that there are none.
+    /// The keyword arguments, if the job has the key `kwargs`.
     pub fn given_kwargs(&self) -> Option<&Map> {
         self.names_kwargs.then_some(&self.kwargs)
     }
 }
 
-/// Names of returners: a text, or a list of texts.
+/// Names of returners from text or a list of text.
 pub fn returners(value: Option<&Value>) -> Vec<String> {
     let all = match value {
         Some(Value::Str(one)) => vec![one.clone()],
@@ -254,13 +253,13 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
                 Some(Value::Int(n)) => *n,
                 Some(Value::Str(text)) => text
                     .parse()
-                    .map_err(|_| format!("`{unit}` is a whole number, not {text:?}"))?,
-                Some(_) => return Err(format!("`{unit}` is a whole number")),
+                    .map_err(|_| format!("`{unit}` must be a whole number, not {text:?}"))?,
+                Some(_) => return Err(format!("`{unit}` must be a whole number")),
             };
             total = total.saturating_add(count.saturating_mul(seconds));
         }
         if total <= 0 {
-            return Err("an interval is longer than nothing".to_owned());
+            return Err("the interval must be greater than 0".to_owned());
         }
         found.push(Trigger::Every(total));
     }
@@ -269,23 +268,23 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
             Value::Array(list) => list.clone(),
             one => vec![one.clone()],
         };
-        let moments: Result<Vec<Moment>, String> = list.iter().map(moment).collect();
+        let moments: Result<Vec<Moment>, String> = list.iter().map(parse_moment).collect();
         found.push(Trigger::When(moments?));
     }
     if let Some(once) = data.get("once") {
         let at = match (data.str("once_fmt"), once.as_str()) {
             (Some(form), Some(text)) => Some(strptime(form, text)?),
-            _ => moment(once)?.once(),
+            _ => parse_moment(once)?.once(),
         };
         match at {
             Some(at) => found.push(Trigger::Once(at)),
-            None => return Err("`once` is a date with a time".to_owned()),
+            None => return Err("`once` must be a date and time".to_owned()),
         }
     }
     if let Some(cron) = data.get("cron") {
         let text = cron
             .as_str()
-            .ok_or("`cron` is a text such as `*/15 * * * *`")?;
+            .ok_or("`cron` must be text such as `*/15 * * * *`")?;
         let expression = format!("{} UTC", text.trim());
         let cron =
             cronexpr::parse_crontab(&expression).map_err(|e| format!("`cron: {text}`: {e}"))?;
@@ -295,42 +294,44 @@ fn trigger(data: &Map) -> Result<Trigger, String> {
     match found.pop() {
         Some(trigger) if count == 1 => Ok(trigger),
         Some(_) => Err(
-            "several of seconds/minutes/hours/days, when, once and cron are given; one is enough"
+            "several of seconds/minutes/hours/days, when, once and cron are given; keep one"
                 .to_owned(),
         ),
-        None => Err(
-            "it says not when: give seconds, minutes, hours, days, when, once or cron".to_owned(),
-        ),
+        None => {
+            Err("no time given: add seconds, minutes, hours, days, when, once or cron".to_owned())
+        }
     }
 }
 
-/// Times with their forms (`{time: ..., time_fmt: ...}`).
+/// Times with their formats (`{time: ..., time_fmt: ...}`).
 fn explicit(value: Option<&Value>) -> Result<Vec<DateTime>, String> {
     let list = value.and_then(Value::as_array).unwrap_or_default();
     let one = |entry: &Value| {
         let map = entry.as_map();
-        let time = map.and_then(|m| m.str("time")).ok_or("a time is missing")?;
+        let time = map
+            .and_then(|m| m.str("time"))
+            .ok_or("`time` is missing in `run_explicit` or `skip_explicit`")?;
         let form = map.and_then(|m| m.str("time_fmt"));
         strptime(form.unwrap_or("%Y-%m-%dT%H:%M:%S"), time)
     };
     list.iter().map(one).collect()
 }
 
-/// A time in a form of `strptime`.
+/// Parses a time by a `strptime` format. The error is stock's.
 pub fn strptime(form: &str, text: &str) -> Result<DateTime, String> {
     DateTime::strptime(form, text)
         .or_else(|_| jiff::civil::Date::strptime(form, text).map(|d| d.at(0, 0, 0, 0)))
         .map_err(|_| format!("Date string could not be parsed: {text}, {form}"))
 }
 
-fn moment(value: &Value) -> Result<Moment, String> {
+fn parse_moment(value: &Value) -> Result<Moment, String> {
     match value {
         Value::Str(text) => Moment::parse(text),
-        _ => Err("a time is a text; quote it".to_owned()),
+        _ => Err("a time must be text; quote it".to_owned()),
     }
 }
 
-/// `30` is from 1 to 30 seconds, a map gives both ends.
+/// `30` means 1 to 30 seconds; a map gives both limits.
 fn splay(value: Option<&Value>) -> Result<Option<(i64, i64)>, String> {
     let ends = match value {
         None => return Ok(None),
@@ -338,9 +339,13 @@ fn splay(value: Option<&Value>) -> Result<Option<(i64, i64)>, String> {
         Some(Value::Int(most)) => (1, *most),
         Some(Value::Map(map)) => match (map.int("start"), map.int("end")) {
             (Some(start), Some(end)) => (start, end),
-            _ => return Err("`splay` has `start` and `end` in seconds".to_owned()),
+            _ => return Err("`splay` must have `start` and `end` in seconds".to_owned()),
         },
-        Some(_) => return Err("`splay` is a number of seconds or `start` and `end`".to_owned()),
+        Some(_) => {
+            return Err(
+                "`splay` must be a number of seconds, or a map with `start` and `end`".to_owned(),
+            );
+        }
     };
     match ends {
         (least, most) if 0 <= least && least <= most => Ok(Some(ends)),
@@ -352,12 +357,12 @@ fn range(value: Option<&Value>) -> Result<Option<Range>, String> {
     let map = match value {
         None | Some(Value::Nil) => return Ok(None),
         Some(Value::Map(map)) => map,
-        Some(_) => return Err("a range has `start` and `end`".to_owned()),
+        Some(_) => return Err("a range must be a map with `start` and `end`".to_owned()),
     };
     let end = |key: &str| {
         map.get(key)
             .ok_or(format!("a range needs `{key}`"))
-            .and_then(moment)
+            .and_then(parse_moment)
     };
     Ok(Some(Range {
         start: end("start")?,

@@ -65,8 +65,7 @@ fn times_of_day_and_of_the_week() {
     );
 }
 
-/// What python-dateutil reads on two days (`tests/data/make_dateutil.py`): text, and the two times
-/// or nothing.
+/// What python-dateutil makes of each text on two days (`tests/data/make_dateutil.py`): the text and two times or nulls.
 const CORPUS: &str = include_str!("../../tests/data/dateutil.json");
 
 #[test]
@@ -78,7 +77,7 @@ fn times_are_read_as_dateutil_reads_them() {
     for (text, one, other) in &corpus {
         let moment = Moment::parse(text).ok();
         for (day, wanted) in days.iter().zip([one, other]) {
-            // A time with a zone ends the schedule of a stock daemon with an error.
+            // A time with a zone makes the schedule of a stock daemon fail.
             let zoned = wanted.as_ref().is_some_and(|w| w.contains('+'));
             let wanted: Option<DateTime> = match wanted {
                 Some(w) if !zoned => Some(w.parse().unwrap()),
@@ -95,7 +94,7 @@ fn times_are_read_as_dateutil_reads_them() {
 }
 
 #[test]
-fn what_is_not_given_comes_again() {
+fn missing_fields_recur() {
     let start = date(2026, 11, 21).at(17, 0, 0, 0);
     let next = |text: &str| Moment::parse(text).unwrap().after(start).unwrap();
     assert_eq!(next("5:00pm"), date(2026, 11, 22).at(17, 0, 0, 0));
@@ -161,34 +160,34 @@ fn splay_adds_a_little() {
     let mut splayed = schedule("a: {function: f, seconds: 60, splay: {start: 5, end: 9}}");
     let mut before = 0;
     for at in runs(&mut splayed, start, 600) {
-        // Counted from the run before, as in Salt.
+        // Measured from the previous run, as in Salt.
         assert!((65..=69).contains(&(at - before)), "{at} after {before}");
         before = at;
     }
 }
 
-/// What stock's schedule runs (`tests/data/make_schedule.py`): schedule, seconds, and what ran when.
+/// What stock's schedule runs (`tests/data/make_schedule.py`): the schedule, seconds, and the runs.
 const STOCK: &str = include_str!("../../tests/data/schedule.json");
 
-/// Schedules of which stock makes something else, with what runs here.
+/// Schedules for which stock differs, and their runs here.
 fn differs(text: &str) -> Option<&'static [i64]> {
     let is = |part: &str| text.contains(part);
-    // Stock runs such a job twice when its loop takes a second.
+    // Stock runs such a job twice if its loop takes a second.
     if is("once: ") && !is(" 11:00:10") {
         return Some(&[10]);
     }
-    // While an explicit time to skip is ahead, stock runs nothing.
+    // Stock runs nothing while a skipped time is ahead.
     if is("seconds: 10, skip_explicit") {
         return Some(&[0, 10, 30, 40]);
     }
-    // The last word counts there: `after` lets run what `until` has ended.
+    // In stock the last check wins: `after` overrides `until`.
     is("after: ").then_some(()).filter(|()| is("until: "))?;
     Some(&[30, 40])
 }
 
 #[test]
 fn jobs_run_when_stocks_do() {
-    // A schedule, how long it runs, and what ran when.
+    // A schedule, its duration in seconds, and the runs.
     type Case = (String, i64, Vec<(i64, String, String)>);
     let cases: Vec<Case> = serde_json::from_str(STOCK).unwrap();
     let start = date(2026, 11, 21).at(12, 0, 0, 0);
@@ -204,7 +203,7 @@ fn jobs_run_when_stocks_do() {
                 let ran: Vec<i64> = ran.iter().map(|(at, ..)| *at).collect();
                 assert_eq!(ran, times, "{text}");
             }
-            // What once ran in place of a job runs there for ever in stock.
+            // In stock, `skip_function` replaces the job from its first use on.
             None if text.contains("skip_function") => {
                 let times = |all: &[(i64, String, String)]| -> Vec<(i64, String)> {
                     all.iter()
@@ -220,7 +219,7 @@ fn jobs_run_when_stocks_do() {
 }
 
 #[test]
-fn another_function_runs_in_place_of_what_is_held_back() {
+fn skip_function_replaces_held_jobs() {
     let start = date(2026, 11, 21).at(12, 0, 0, 0);
     let text = |more: &str| format!("skip_function: g\na: {{function: f, seconds: 10, {more}}}");
     let functions = |more: &str| -> String {
@@ -251,7 +250,7 @@ fn wrong_jobs_are_named_and_left_out() {
     assert!(errors.iter().all(good), "{errors:?}");
     let number = Map(vec![(5.into(), Value::Map(Map::new()))]);
     let (_, errors) = Schedule::new(&number);
-    assert!(errors[0].contains("5: its name is no text"), "{errors:?}");
+    assert!(errors[0].contains("5: its name is not text"), "{errors:?}");
 }
 
 #[test]
@@ -260,11 +259,7 @@ fn jobs_that_stay_as_they_are_keep_their_times() {
     let at = |n: i64| start.saturating_add(n.seconds());
     let map = |text: &str| yaml::parse(text).unwrap().into_map().unwrap();
     let mut schedule = schedule("a: {function: f, seconds: 10}\nb: {function: f, seconds: 10}");
-    assert_eq!(
-        schedule.next(),
-        Some(DateTime::MIN),
-        "they want to be planned"
-    );
+    assert_eq!(schedule.next(), Some(DateTime::MIN), "not planned yet");
     schedule.due(start);
     assert_eq!(schedule.next(), Some(at(10)));
     schedule.update(&map(

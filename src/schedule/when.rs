@@ -1,12 +1,12 @@
-//! Moments as administrators write them.
+//! Points in time as operators write them.
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Timestamp, ToSpan};
 
-/// Days that are looked through for the next one that fits: 29 February may be eight years away.
-const AHEAD: i64 = 366 * 8 + 1;
+/// Days searched for the next match: 29 February may be eight years away.
+const MAX_DAYS: i64 = 366 * 8 + 1;
 
-/// A point in time, once or again and again: what is not given is that of each day anew.
+/// A point in time, single or recurring: missing fields match any value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
     /// In this year only.
@@ -22,25 +22,25 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The one time that is meant, if year, month and day are given.
+    /// The only match, if year, month and day are given.
     pub fn once(&self) -> Option<DateTime> {
         let date = Date::new(self.year?, self.month?, self.day?).ok()?;
         Some(date.to_datetime(self.time))
     }
 
-    /// The first time after `now`.
+    /// The first match after `now`.
     pub fn after(&self, now: DateTime) -> Option<DateTime> {
         if let Some(once) = self.once() {
             return (once > now).then_some(once);
         }
-        let days = (0..AHEAD).map(|n| now.date().saturating_add(n.days()));
-        // A day is one of them if the text, read on that day, means that very day.
+        let days = (0..MAX_DAYS).map(|n| now.date().saturating_add(n.days()));
+        // A day matches if the text, read on that day, means that day.
         days.filter_map(|day| self.seen_on(day).filter(|at| at.date() == day))
             .find(|at| *at > now)
     }
 
-    /// This moment as it is read today: the weekday that comes next, today's date for what is not
-    /// given. `None` if there is no such day, such as 29 February.
+    /// The time as read today: the next such weekday, and today's date for missing fields. `None` if the date does not
+    /// exist, such as 29 February.
     pub fn on(&self, now: DateTime) -> Option<DateTime> {
         self.seen_on(now.date())
     }
@@ -49,7 +49,7 @@ impl Moment {
         let year = self.year.unwrap_or(today.year());
         let month = self.month.unwrap_or(today.month());
         let first = Date::new(year, month, 1).ok()?;
-        // Today's day of the month gives way to a shorter month, a given one does not.
+        // Today's day is limited to the length of the month; a given day is not.
         let day = self.day.unwrap_or(today.day().min(first.days_in_month()));
         let date = Date::new(year, month, day).ok()?;
         let ahead = match self.weekday {
@@ -63,7 +63,7 @@ impl Moment {
 
 /// The first time after `now` that fits a cron expression.
 pub(super) fn next_cron(cron: &cronexpr::Crontab, now: DateTime) -> Option<DateTime> {
-    // The expression was read with UTC as its zone, in which the clock's time stands for itself.
+    // The expression was parsed with the zone UTC, so local times are passed as UTC.
     let stamp = now.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
     let from = cronexpr::MakeTimestamp::from_second(stamp.as_second()).ok()?;
     let next: Timestamp = cron.find_next(from).ok()?.timestamp();

@@ -8,8 +8,7 @@ use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// Fields of a job that go along as they are. The master below checks the permissions in
-/// `auth_list` itself.
+/// Fields of a job that are passed on unchanged. The local master itself checks the permissions in `auth_list`.
 const EXTRAS: [&str; 10] = [
     "auth_list",
     "master_id",
@@ -22,10 +21,10 @@ const EXTRAS: [&str; 10] = [
     "executor_opts",
     "start_event",
 ];
-/// Tries to reach the master below, which may be starting.
+/// Attempts to reach the local master, which may be starting.
 const TRIES: u32 = 3;
 
-/// Publishes until the sender is gone.
+/// Publishes jobs until the sender is dropped.
 pub(super) fn run(config: MasterConfig, jobs: &Receiver<Job>) {
     let own = config.extra.get("master_id").cloned();
     let mut client = LocalClient::new(config);
@@ -37,15 +36,17 @@ pub(super) fn run(config: MasterConfig, jobs: &Receiver<Job>) {
         let publication = publication(&job);
         match publish(&mut client, &publication) {
             Ok(done) if done.jid.is_empty() => {
-                log::info!(jid:% = job.jid; "job {} is for nobody below", job.jid)
+                log::info!(jid:% = job.jid; "job {} matches no minion below", job.jid)
             }
             Ok(done) => log::info!(
                 jid:% = job.jid;
-                "job {} went down to {} minions",
+                "job {} published to {} minions below",
                 job.jid,
                 done.minions.len()
             ),
-            Err(e) => log::error!(jid:% = job.jid; "job {} did not go down: {e}", job.jid),
+            Err(e) => {
+                log::error!(jid:% = job.jid; "job {} could not be published below: {e}", job.jid)
+            }
         }
     }
 }
@@ -54,10 +55,10 @@ fn publish(client: &mut LocalClient, job: &Publication) -> Result<Published, Cli
     let mut tries = 1;
     loop {
         match client.publish(job) {
-            // The same jid: a master that did get it answers the same job once more, and its
-            // minions know the jid already.
+            // With the same jid: a master that did receive the request publishes the job again, and minions
+            // ignore a jid they know.
             Err(ClientError::NoMaster(why)) if tries < TRIES => {
-                log::warn!("the master below does not answer ({why}); once more");
+                log::warn!("the local master does not answer ({why}); trying again");
                 tries += 1;
                 std::thread::sleep(Duration::from_secs(1));
             }

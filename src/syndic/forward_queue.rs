@@ -1,5 +1,5 @@
-//! What waits to go up: returns by job, and events. No IO
-//! (`salt/minion.py SyndicManager._process_event`).
+//! The queue of returns (by job) and events for an upper master. No IO (`salt/minion.py
+//! SyndicManager._process_event`).
 
 use halite_sys::log_limiter::LogLimiter;
 use halite_wire::ids::{Jid, parse_return_tag};
@@ -7,44 +7,44 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Events that may wait; they are not kept like returns.
+/// Most queued events; unlike returns, they are not stored.
 const MAX_EVENTS: usize = 10_000;
-/// Returns that may wait in memory; the job cache has the others.
+/// Most returns queued in memory; the job cache has the others.
 const MAX_RETURNS: usize = 50_000;
-/// Returns in one message.
+/// Most returns in one message.
 const MAX_BATCH: usize = 500;
 
 /// Returns of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Returns {
-    /// The job's function, where a return has told it.
+    /// The job's function, if a return named it.
     pub fun: Value,
-    /// The master that the job came from, where a return has told it.
+    /// The master that the job came from, if a return named it.
     pub master_id: Option<Value>,
-    /// What stock forwards of each: return, retcode, success, fun_args.
+    /// What stock forwards of each return: `return`, `retcode`, `success`, `fun_args`.
     pub by_id: Map,
 }
 
-/// What waits.
+/// Returns and events waiting to be forwarded.
 #[derive(Debug, Default)]
-pub struct Basket {
+pub struct ForwardQueue {
     returns: BTreeMap<Jid, Returns>,
     held: usize,
     events: Vec<Value>,
-    /// Events that were dropped.
+    /// Number of dropped events.
     lost: u64,
     said: LogLimiter,
-    /// Returns or events could not be held.
+    /// Returns or events were dropped because the queue was full.
     pub overflowed: bool,
 }
 
-/// Jid and id of a return's tag.
+/// Jid and minion id in the tag of a return.
 pub fn return_of(tag: &str) -> Option<(Jid, &str)> {
     let (jid, id) = parse_return_tag(tag)?;
     Some((jid.parse().ok()?, id))
 }
 
-/// What stock forwards of a return.
+/// The fields of a return that stock forwards.
 pub fn part(load: &Map) -> Map {
     ["return", "retcode", "success", "fun_args", "out"]
         .into_iter()
@@ -52,8 +52,8 @@ pub fn part(load: &Map) -> Map {
         .collect()
 }
 
-impl Basket {
-    /// Takes a return.
+impl ForwardQueue {
+    /// Queues a return.
     pub fn add_return(&mut self, jid: &Jid, id: &str, load: &Map) {
         if self.held >= MAX_RETURNS {
             self.overflowed = true;
@@ -72,9 +72,9 @@ impl Basket {
         }
     }
 
-    /// Takes an event that is no return.
+    /// Queues an event that is not a return.
     pub fn add_event(&mut self, tag: &str, data: Map) {
-        // What has a return code is a return of some other form, which goes up as such.
+        // A return code marks a return in another form, which is forwarded as a return.
         if data.contains("retcode") {
             return;
         }
@@ -82,7 +82,7 @@ impl Basket {
             self.lost += self.events.len() as u64;
             if self.said.tick(Instant::now()).is_some() {
                 log::warn!(
-                    "{MAX_EVENTS} events waited for the upper master and are dropped; {} so far",
+                    "dropping {MAX_EVENTS} events that were waiting for the upper master; {} so far",
                     self.lost
                 );
             }
@@ -92,12 +92,12 @@ impl Basket {
             .push(halite_wire::map! {"data" => data, "tag" => tag}.into());
     }
 
-    /// Takes the waiting events out.
+    /// Removes and returns the queued events.
     pub fn take_events(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.events)
     }
 
-    /// Takes returns out, as many as go into one message.
+    /// Removes and returns as many returns as fit into one message.
     pub fn take_returns(&mut self) -> Vec<(Jid, Returns)> {
         let mut out = Vec::new();
         let mut count = 0;
@@ -119,7 +119,7 @@ impl Basket {
         out
     }
 
-    /// Puts returns back that could not be sent.
+    /// Puts back returns that could not be sent.
     pub fn put_back(&mut self, batch: Vec<(Jid, Returns)>) {
         for (jid, job) in batch {
             for (id, part) in job.by_id.0 {
@@ -136,7 +136,7 @@ impl Basket {
         }
     }
 
-    /// Whether returns wait.
+    /// Whether returns are queued.
     pub fn has_returns(&self) -> bool {
         !self.returns.is_empty()
     }
@@ -153,28 +153,28 @@ mod tests {
 
     #[test]
     fn returns_go_in_batches_and_come_back() {
-        let mut basket = Basket::default();
+        let mut queue = ForwardQueue::default();
         for n in 0..700 {
             let load = map! {"id" => "x", "fun" => "test.ping", "return" => n, "jid" => "1"};
-            basket.add_return(&jid(1), &format!("m{n}"), &load);
+            queue.add_return(&jid(1), &format!("m{n}"), &load);
         }
-        basket.add_return(&jid(1), "m1", &map! {"return" => "twice"});
-        basket.add_return(&jid(2), "m1", &map! {"return" => 1, "master_id" => "top"});
-        let first = basket.take_returns();
+        queue.add_return(&jid(1), "m1", &map! {"return" => "twice"});
+        queue.add_return(&jid(2), "m1", &map! {"return" => 1, "master_id" => "top"});
+        let first = queue.take_returns();
         assert_eq!(first.len(), 1);
         assert_eq!(first[0].1.by_id.len(), 500);
         assert_eq!(
             first[0].1.by_id.get("m1"),
             Some(&map! {"return" => 1}.into())
         );
-        let second = basket.take_returns();
+        let second = queue.take_returns();
         assert_eq!(second.len(), 2);
         assert_eq!(second[1].1.master_id, Some("top".into()));
-        assert!(!basket.has_returns());
-        basket.put_back(first);
-        basket.put_back(second);
-        assert_eq!(basket.held, 701);
-        assert_eq!(basket.take_returns()[0].1.fun, "test.ping".into());
+        assert!(!queue.has_returns());
+        queue.put_back(first);
+        queue.put_back(second);
+        assert_eq!(queue.held, 701);
+        assert_eq!(queue.take_returns()[0].1.fun, "test.ping".into());
     }
 
     #[test]
@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn events_are_bounded() {
-        let mut basket = Basket::default();
-        basket.add_event("x", map! {"retcode" => 0});
-        assert!(basket.take_events().is_empty());
+        let mut queue = ForwardQueue::default();
+        queue.add_event("x", map! {"retcode" => 0});
+        assert!(queue.take_events().is_empty());
         for n in 0..MAX_EVENTS + 1 {
-            basket.add_event("t", map! {"n" => n});
+            queue.add_event("t", map! {"n" => n});
         }
-        assert!(basket.take_events().len() <= MAX_EVENTS);
+        assert!(queue.take_events().len() <= MAX_EVENTS);
     }
 }

@@ -1,9 +1,8 @@
-//! What the upper master has acknowledged, so that neither a restart of the syndic nor one of
-//! either master loses a return or brings it twice.
+//! Records which returns an upper master has acknowledged, so that no restart, of the syndic or of a master,
+//! loses or repeats a return.
 //!
-//! One small file per job and upper master, `cachedir/syndic/<master>/<jid>`: an id per line for
-//! each return that the upper master has. A file without lines is a job of which nothing has gone
-//! up yet.
+//! One small file per job and upper master, `cachedir/syndic/<master>/<jid>`: a line with the minion id for
+//! each return that the upper master has. An empty file is a job of which nothing was forwarded yet.
 
 use halite_sys::daemon::make_dir;
 use halite_wire::ids::Jid;
@@ -14,19 +13,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The ledger of one upper master.
+/// The records for one upper master.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct Forwarded {
     dir: PathBuf,
     jobs: BTreeMap<Jid, BTreeSet<String>>,
 }
 
-impl Ledger {
-    /// Reads what an earlier process left.
+impl Forwarded {
+    /// Reads the records of an earlier process.
     ///
     /// # Errors
-    /// The directory cannot be used.
-    pub fn open(dir: &Path) -> io::Result<Ledger> {
+    /// The directory is not usable.
+    pub fn open(dir: &Path) -> io::Result<Forwarded> {
         make_dir(dir, 0o700)?;
         let mut jobs = BTreeMap::new();
         for entry in std::fs::read_dir(dir)?.flatten() {
@@ -38,18 +37,18 @@ impl Ledger {
                 continue;
             }
             let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-            // A line that was cut off is no id, and its return goes up again.
+            // A truncated line is not an id; its return is forwarded again.
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);
             let ids = whole.lines().map(str::to_owned).collect();
             jobs.insert(jid, ids);
         }
-        Ok(Ledger {
+        Ok(Forwarded {
             dir: dir.to_owned(),
             jobs,
         })
     }
 
-    /// Jobs that are known, oldest first.
+    /// Known jobs, oldest first.
     pub fn jobs(&self) -> Vec<Jid> {
         self.jobs.keys().cloned().collect()
     }
@@ -64,24 +63,24 @@ impl Ledger {
         self.jobs.get(jid).is_some_and(|ids| ids.contains(id))
     }
 
-    /// Notes a job, before anything of it can come back.
+    /// Records a job, before any of its returns can arrive.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file is not writable.
     pub fn begin(&mut self, jid: &Jid) -> io::Result<()> {
         if self.jobs.contains_key(jid) {
             return Ok(());
         }
-        // It is known to this process even if it cannot be written down.
+        // This process knows the job even if it cannot be recorded.
         self.jobs.insert(jid.clone(), BTreeSet::new());
         self.append(jid, "")
     }
 
-    /// Notes returns that the upper master has.
+    /// Records returns that the upper master has.
     ///
     /// # Errors
-    /// The file cannot be written; the returns would go up again after a restart.
-    pub fn done(&mut self, jid: &Jid, ids: &[String]) -> io::Result<()> {
+    /// The file is not writable; the returns would be forwarded again after a restart.
+    pub fn record(&mut self, jid: &Jid, ids: &[String]) -> io::Result<()> {
         let known = self.jobs.entry(jid.clone()).or_default();
         let mut lines = String::new();
         for id in ids {
@@ -93,7 +92,7 @@ impl Ledger {
         self.append(jid, &lines)
     }
 
-    /// Forgets a job; what the upper master has of it.
+    /// Forgets a job; returns the ids whose returns the upper master has.
     pub fn take(&mut self, jid: &Jid) -> Vec<String> {
         let _ = std::fs::remove_file(self.dir.join(jid.as_str()));
         self.jobs
@@ -112,7 +111,7 @@ impl Ledger {
             .write_all(lines.as_bytes())
     }
 
-    /// Forgets jobs in which nothing has happened for `keep`.
+    /// Forgets jobs without activity for `keep`.
     pub fn expire(&mut self, keep: Duration) {
         let dir = &self.dir;
         self.jobs.retain(|jid, _| {
@@ -138,16 +137,16 @@ mod tests {
     fn what_is_acknowledged_survives() {
         let dir = tempfile::tempdir().unwrap();
         let jid: Jid = "20261121120000000001".parse().unwrap();
-        let mut ledger = Ledger::open(dir.path()).unwrap();
-        ledger.begin(&jid).unwrap();
-        assert!(!ledger.has(&jid, "a"));
-        ledger.done(&jid, &["a".into(), "b".into()]).unwrap();
-        ledger.done(&jid, &["b".into()]).unwrap();
+        let mut forwarded = Forwarded::open(dir.path()).unwrap();
+        forwarded.begin(&jid).unwrap();
+        assert!(!forwarded.has(&jid, "a"));
+        forwarded.record(&jid, &["a".into(), "b".into()]).unwrap();
+        forwarded.record(&jid, &["b".into()]).unwrap();
         std::fs::write(dir.path().join("other"), "x").unwrap();
         let path = dir.path().join(jid.as_str());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");
         std::fs::write(&path, "a\nb\nc").unwrap();
-        let mut again = Ledger::open(dir.path()).unwrap();
+        let mut again = Forwarded::open(dir.path()).unwrap();
         assert_eq!(again.jobs(), std::slice::from_ref(&jid));
         assert!(again.has(&jid, "a") && again.has(&jid, "b") && !again.has(&jid, "c"));
         again.expire(Duration::from_secs(60));

@@ -1,5 +1,5 @@
-//! The thread that brings returns and events to the upper master
-//! (`salt/minion.py SyndicManager._forward_events`, `Syndic._return_pub_multi`).
+//! The thread that forwards returns and events to the upper master (`salt/minion.py
+//! SyndicManager._forward_events`, `Syndic._return_pub_multi`).
 
 use super::forward_queue::Returns;
 use super::{Shared, Upper};
@@ -16,34 +16,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between looks for entries of the ledger that are too old.
+/// Interval between removals of old records.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-pub(super) struct Carrier {
-    /// Place of the upper master in `syndic_master`.
+pub(super) struct Forwarder {
+    /// Index of the upper master in `syndic_master`.
     pub master: usize,
     pub shared: Arc<Shared>,
     pub channel: Channel,
     pub jobs: Arc<dyn JobStore>,
     pub upper: Arc<MinionConfig>,
-    /// Between two messages.
+    /// Pause between two messages.
     pub pause: Duration,
     /// How long jobs are remembered.
     pub keep: Duration,
-    /// Jobs whose load the upper master has got from us, the latest last.
+    /// Jobs whose load the upper master has received from us, the latest last.
     pub loads: VecDeque<Jid>,
     pub most_loads: usize,
-    /// Messages in a row without an answer.
+    /// Consecutive messages without an answer.
     pub unanswered: u32,
-    /// The link has ended, and this with it.
+    /// The link is down, so this thread stops too.
     pub over: Arc<AtomicBool>,
 }
 
-impl Carrier {
-    /// Carries until the process is to end.
+impl Forwarder {
+    /// Forwards until the process stops.
     ///
     /// # Errors
-    /// The upper master refuses for good.
+    /// The upper master refuses permanently.
     pub fn run(mut self) -> Result<(), MinionError> {
         let mut swept = Instant::now();
         while self.channel.stop().sleep(self.pause) && !self.over.load(Ordering::Relaxed) {
@@ -65,14 +65,15 @@ impl Carrier {
         &self.shared.uppers[self.master]
     }
 
-    /// How long one try may take (`salt/minion.py MinionBase._return_retry_timer`).
+    /// Timeout of one attempt (`salt/minion.py MinionBase._return_retry_timer`).
     fn patience(&self) -> Duration {
         let least = self.upper.return_retry_timer.max(1);
         let most = self.upper.return_retry_timer_max.max(least);
         Duration::from_secs(rand::thread_rng().gen_range(least..=most))
     }
 
-    /// Takes from the job cache what the bus did not bring, or an earlier process did not send.
+    /// Queues returns from the job cache that did not arrive over the bus, or that an earlier process did not
+    /// send.
     fn catch_up(&mut self) {
         let known = lock(&self.shared.routes).jobs(self.master);
         for jid in known {
@@ -85,7 +86,7 @@ impl Carrier {
                 }
             };
             let routes = lock(&self.shared.routes);
-            let mut basket = lock(&self.mine().basket);
+            let mut queue = lock(&self.mine().queue);
             for stored in job.returns {
                 if !routes.has(self.master, &jid, &stored.id) {
                     let mut load = stored.load;
@@ -94,15 +95,15 @@ impl Carrier {
                     {
                         load.set("fun", fun.clone());
                     }
-                    basket.add_return(&jid, &stored.id, &load);
+                    queue.add_return(&jid, &stored.id, &load);
                 }
             }
         }
     }
 
-    /// Events are tried once, as in stock. `false`: the process is to end.
+    /// Sends events once, without retries, as in stock. `false`: the process is stopping.
     fn events(&mut self) -> Result<bool, MinionError> {
-        let events = lock(&self.mine().basket).take_events();
+        let events = lock(&self.mine().queue).take_events();
         if events.is_empty() {
             return Ok(true);
         }
@@ -124,13 +125,14 @@ impl Carrier {
         })
     }
 
-    /// Returns stay until the upper master has acknowledged them.
+    /// Sends returns. They stay queued until the upper master has acknowledged them. `false`: the process is
+    /// stopping.
     fn returns(&mut self) -> Result<bool, MinionError> {
         loop {
-            let batch = lock(&self.mine().basket).take_returns();
-            let batch = self.lacking(batch);
+            let batch = lock(&self.mine().queue).take_returns();
+            let batch = self.missing_upstream(batch);
             if batch.is_empty() {
-                if lock(&self.mine().basket).has_returns() {
+                if lock(&self.mine().queue).has_returns() {
                     continue;
                 }
                 return Ok(true);
@@ -142,21 +144,20 @@ impl Carrier {
             let load = halite_wire::map! {
                 "cmd" => "_syndic_return", "id" => self.upper.id.as_str(), "load" => loads,
             };
-            // Longer than stock waits: a master that is just starting takes every try for a message
-            // of its own, and would tell each return as often. In a cluster another master can have them
-            // meanwhile.
+            // Longer than stock waits: a master that is just starting handles each attempt as a separate
+            // message and would fire each return as often. In a cluster another master can have them meanwhile.
             let (timeout, tries) = if lock(&self.shared.routes).rules().cluster {
                 (self.patience(), self.upper.return_retry_tries.max(1))
             } else {
                 self.channel.usual()
             };
             match self.channel.call(&load, timeout, tries)? {
-                // An empty text is an exception in the upper master's handler.
+                // An empty string means an exception in the upper master's handler.
                 Reply::Value(v) if !v.is_str("") => self.acknowledged(batch),
                 Reply::Stopped => return Ok(false),
                 _ => {
                     log::warn!(
-                        "the upper master has not acknowledged returns of {} jobs; they are offered again",
+                        "the upper master has not acknowledged returns of {} jobs; sending them again",
                         batch.len()
                     );
                     self.unanswered(batch);
@@ -166,8 +167,8 @@ impl Carrier {
         }
     }
 
-    /// Of returns, those that this upper master is to get and has not.
-    fn lacking(&self, batch: Vec<(Jid, Returns)>) -> Vec<(Jid, Returns)> {
+    /// Filters the returns that this upper master is to get and does not have.
+    fn missing_upstream(&self, batch: Vec<(Jid, Returns)>) -> Vec<(Jid, Returns)> {
         let mut kept = Vec::new();
         for (jid, mut job) in batch {
             let routes = lock(&self.shared.routes);
@@ -182,16 +183,17 @@ impl Carrier {
                 kept.push((jid, job));
                 continue;
             }
-            // It was handed over while these waited.
+            // The job was reassigned while these waited.
             for owner in self.shared.owners(&jid) {
                 let other = &self.shared.uppers[owner];
-                lock(&other.basket).put_back(vec![(jid.clone(), job.clone())]);
+                lock(&other.queue).put_back(vec![(jid.clone(), job.clone())]);
             }
         }
         kept
     }
 
-    /// Keeps what was not acknowledged, or leaves to another upper master what that one may have.
+    /// Requeues returns that were not acknowledged, or moves them to another upper master if that may have
+    /// them.
     fn unanswered(&mut self, batch: Vec<(Jid, Returns)>) {
         self.unanswered += 1;
         self.mine().reach(false);
@@ -200,26 +202,28 @@ impl Carrier {
         for (jid, job) in batch {
             let reached = self.shared.reached();
             let other = if self.unanswered >= retries {
-                lock(&self.shared.routes).hand_over(self.master, &jid, &reached)
+                lock(&self.shared.routes).reassign(self.master, &jid, &reached)
             } else {
                 Ok(None)
             };
             match other {
                 Ok(Some(other)) => {
-                    log::warn!("returns of job {jid} go to another upper master");
-                    lock(&self.shared.uppers[other].basket).put_back(vec![(jid, job)]);
+                    log::warn!("returns of job {jid} are reassigned to another upper master");
+                    lock(&self.shared.uppers[other].queue).put_back(vec![(jid, job)]);
                 }
                 Ok(None) => own.push((jid, job)),
                 Err(e) => {
-                    log::error!("returns of job {jid} cannot be left to another master: {e}");
+                    log::error!(
+                        "cannot reassign returns of job {jid} to another upper master: {e}"
+                    );
                     own.push((jid, job));
                 }
             }
         }
-        lock(&self.mine().basket).put_back(own);
+        lock(&self.mine().queue).put_back(own);
     }
 
-    /// One job of a `_syndic_return`. Its load goes along once.
+    /// One job of a `_syndic_return`. Its load is included only once.
     fn load(&mut self, jid: &Jid, job: &Returns) -> Map {
         let mut load = halite_wire::map! {
             "id" => self.upper.id.as_str(), "jid" => jid.as_str(), "fun" => job.fun.clone(),
@@ -246,7 +250,7 @@ impl Carrier {
     fn acknowledged(&mut self, batch: Vec<(Jid, Returns)>) {
         self.unanswered = 0;
         self.mine().reach(true);
-        if std::mem::take(&mut lock(&self.mine().basket).overflowed) {
+        if std::mem::take(&mut lock(&self.mine().queue).overflowed) {
             self.mine().behind.store(true, Ordering::Relaxed);
         }
         for (jid, job) in batch {
@@ -255,8 +259,10 @@ impl Carrier {
                 .iter()
                 .filter_map(|(id, _)| id.as_str().map(str::to_owned))
                 .collect();
-            if let Err(e) = lock(&self.shared.routes).done(self.master, &jid, &ids) {
-                log::error!("returns of job {jid} would go up again after a restart: {e}");
+            if let Err(e) = lock(&self.shared.routes).record(self.master, &jid, &ids) {
+                log::error!(
+                    "cannot record the acknowledged returns of job {jid}, which would be sent again after a restart: {e}"
+                );
             }
             if !self.loads.contains(&jid) {
                 self.loads.push_back(jid);

@@ -1,10 +1,10 @@
-//! The syndic: joins upper masters as a minion, publishes their jobs to the minions of the master on
-//! this host, and brings their returns and events up (`salt/minion.py Syndic`, `SyndicManager`).
+//! The syndic: joins upper masters as a minion, publishes their jobs to the minions of the master on this host,
+//! and forwards returns and events to them (`salt/minion.py Syndic`, `SyndicManager`).
 //!
-//! For each upper master two threads: the link hears its publications, the carrier speaks to its
-//! request port. One more publishes down, and one hears the event bus of the master on this
-//! host. What an upper master has is written down (the ledger), and what it lacks is taken from the
-//! job cache, so that a restart on either side loses nothing and repeats nothing.
+//! There are two threads per upper master: the link receives its publications, the forwarder sends requests to
+//! its request port. One more thread publishes to the local master, and one listens to its event bus. What an
+//! upper master has acknowledged is recorded on disk, and what it lacks is read from the job cache, so that a
+//! restart on either side neither loses nor repeats anything.
 
 mod down;
 mod forward_queue;
@@ -14,8 +14,8 @@ mod link;
 mod routes;
 
 use crossbeam_channel::bounded;
-use forward_queue::Basket;
-use forwarder::Carrier;
+use forward_queue::ForwardQueue;
+use forwarder::Forwarder;
 use halite_channel::FatalError;
 use halite_channel::MinionError;
 use halite_channel::STACK;
@@ -31,7 +31,7 @@ use halite_transport::poll::{Poller, Source};
 use halite_transport::sockets::Context;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value, msgpack};
-use link::{Carry, Plan};
+use link::{MakeForwarder, Plan};
 use routes::{Routes, Rules};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -39,25 +39,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Jobs that may wait to be published down.
+/// Most jobs waiting to be published below.
 const MOST_JOBS: usize = 1000;
-/// Publications that wait for new keys.
+/// Most publications waiting for new keys.
 const MOST_HELD: usize = 1000;
 
-/// Time until an upper master that refuses is asked again, where there are others to serve.
+/// When to retry an upper master that refuses, if there are others to serve.
 const AGAIN: Duration = Duration::from_secs(30);
-/// How long the main loop waits at most.
+/// Longest wait of the main loop.
 const TURN: Duration = Duration::from_secs(1);
 
-/// What waits for one upper master.
+/// State of one upper master.
 #[derive(Default)]
 struct Upper {
-    basket: Mutex<Basket>,
-    /// The job cache may have returns that the bus did not bring.
+    queue: Mutex<ForwardQueue>,
+    /// The job cache may have returns that did not arrive over the bus.
     behind: AtomicBool,
     /// The syndic has announced itself there.
     up: AtomicBool,
-    /// It has answered lately.
+    /// It has answered recently.
     reached: AtomicBool,
 }
 
@@ -67,10 +67,10 @@ impl Upper {
     }
 }
 
-/// What the threads share. No thread holds two of its locks, but for those who take `routes` first.
+/// State shared by the threads. No thread holds two of these locks, unless it takes `routes` first.
 struct Shared {
     uppers: Vec<Upper>,
-    /// Jobs of which returns may come, and what the upper masters have of them.
+    /// Jobs that may return, and which returns the upper masters have.
     routes: Mutex<Routes>,
     /// `master_id` of the master on this host.
     own: Option<Value>,
@@ -88,13 +88,17 @@ impl Shared {
         shared
     }
 
-    /// Notes a job on disk, so that a later process looks for its returns too; whether it is to go
-    /// down.
-    fn asked(&self, master: usize, jid: &Jid) -> bool {
-        lock(&self.routes).asked(master, jid).unwrap_or_else(|e| {
-            log::error!("job {jid} would not be looked for after a restart: {e}");
-            true
-        })
+    /// Records a job on disk, so that a later process looks for its returns too. Returns whether to publish it
+    /// below.
+    fn record_job(&self, master: usize, jid: &Jid) -> bool {
+        lock(&self.routes)
+            .record_job(master, jid)
+            .unwrap_or_else(|e| {
+                log::error!(
+                    "cannot record job {jid}, whose returns would be missed after a restart: {e}"
+                );
+                true
+            })
     }
 
     /// Which upper masters answer.
@@ -108,31 +112,33 @@ impl Shared {
         let reached = self.reached();
         let mut routes = lock(&self.routes);
         let owners = routes.owners(jid, &reached).or_else(|e| {
-            log::error!("job {jid} would not be looked for after a restart: {e}");
-            // It is known by now, if not written down.
+            log::error!(
+                "cannot record job {jid}, whose returns would be missed after a restart: {e}"
+            );
+            // It is known now, even if not recorded.
             routes.owners(jid, &reached)
         });
         owners.unwrap_or_default()
     }
 
-    /// Events go to each upper master that the syndic has reached once.
+    /// Queues an event for each upper master with which the syndic has connected.
     fn add_event(&self, tag: &str, data: &Map) {
         for upper in &self.uppers {
             if upper.up.load(Ordering::Relaxed) {
-                lock(&upper.basket).add_event(tag, data.clone());
+                lock(&upper.queue).add_event(tag, data.clone());
             }
         }
     }
 
-    /// Every upper master's returns are looked for in the job cache.
+    /// Marks that returns for every upper master must be looked up in the job cache.
     fn fall_behind(&self) {
         for upper in &self.uppers {
             upper.behind.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether an event that is no return goes up: all of them, or in a cluster those that name a job's minions.
-    fn wanted(&self, tag: &str, data: &Map) -> bool {
+    /// Whether an event that is not a return is forwarded: always, or in a cluster if it lists a job's minions.
+    fn is_forwarded(&self, tag: &str, data: &Map) -> bool {
         if !lock(&self.routes).rules().cluster {
             return true;
         }
@@ -143,18 +149,18 @@ impl Shared {
         job && data.contains("minions")
     }
 
-    /// Whether a return is of the own master's job in a cluster, where it stays.
-    fn stays(&self, data: &Map) -> bool {
+    /// Whether a return is for a job of the local master in a cluster, and is not forwarded.
+    fn stays_local(&self, data: &Map) -> bool {
         let own = self.own.is_some() && data.get("master_id") == self.own.as_ref();
         own && lock(&self.routes).rules().cluster
     }
 }
 
-/// The minion's configuration as the syndic needs it: who it is and which master it joins
+/// The minion configuration as the syndic needs it: its identity and the master it joins
 /// (`salt/config/__init__.py syndic_config`).
 ///
 /// # Errors
-/// No upper master is named.
+/// No upper master is configured.
 pub fn upper(master: &MasterConfig, minion: &MinionConfig) -> Result<MinionConfig, MinionError> {
     if master.syndic_master.iter().all(String::is_empty) {
         let text = format!(
@@ -186,7 +192,7 @@ pub fn upper(master: &MasterConfig, minion: &MinionConfig) -> Result<MinionConfi
 /// Runs the syndic until SIGTERM.
 ///
 /// # Errors
-/// What keeps it from running; the status is the exit status.
+/// Why it cannot run; the error's status is the exit status.
 pub fn run(
     master: MasterConfig,
     upper: MinionConfig,
@@ -217,13 +223,13 @@ pub fn run(
     let sessions = sessions?;
     report.ready();
     let mut service = Service::inherited();
-    service.ready(&format!("serves {}", masters.join(", ")));
-    log::info!("syndic {} begins", upper.id);
+    service.ready(&format!("serving {}", masters.join(", ")));
+    log::info!("syndic {} starting", upper.id);
     listen(&master, shared.clone(), stop.clone())?;
     let wake = Waker::new()?;
     let alarm = FatalError::new(&wake);
     let (jobs, below) = bounded(MOST_JOBS);
-    let carry = carry(&master, pause);
+    let make_forwarder = forwarder_factory(&master, pause);
     spawn("down", move || down::run(master, &below))?;
     for (at, (session, upper)) in sessions.into_iter().enumerate() {
         let plan = Plan {
@@ -232,7 +238,7 @@ pub fn run(
             session,
             jobs: jobs.clone(),
             shared: shared.clone(),
-            carry: carry.clone(),
+            make_forwarder: make_forwarder.clone(),
             stop: stop.clone(),
         };
         let alarm = (masters.len() == 1).then(|| alarm.clone());
@@ -251,18 +257,17 @@ pub fn run(
         signals.wait(&[], 0)?;
         wake.take();
         if signals.take_reload() {
-            // The log opens its file anew by itself.
+            // The log reopens its file by itself.
             service.reloaded();
         }
         service.beat(true);
     }
     service.stopping();
-    log::info!("syndic {} ends", upper.id);
+    log::info!("syndic {} stopping", upper.id);
     Ok(())
 }
 
-/// The standing with one upper master. The first keeps its key in the file that a syndic of Salt uses,
-/// which knows one key only.
+/// The session with one upper master. The first uses the key file of a Salt syndic, which has only one key.
 fn session(
     upper: &MinionConfig,
     at: usize,
@@ -270,13 +275,13 @@ fn session(
 ) -> Result<(Arc<Session>, Arc<MinionConfig>), MinionError> {
     let mut one = upper.clone();
     one.master = vec![upper.master[at].clone()];
-    let suffix = (at > 0).then(|| routes::place(&upper.master[at]));
+    let suffix = (at > 0).then(|| routes::dir_name(&upper.master[at]));
     let (file, one) = (upper.syndic_master(suffix.as_deref()), Arc::new(one));
     let session = Session::pinned_in(file, one.clone(), &Map::new(), context, false)?;
     Ok((Arc::new(session), one))
 }
 
-/// Serves one upper master. What one of several refuses ends nothing but its own link.
+/// Serves one upper master. If one of several refuses, only its own link stops.
 fn serve(plan: &Plan, name: &str, alarm: Option<&FatalError>) {
     loop {
         let Err(error) = link::run(plan) else {
@@ -285,18 +290,18 @@ fn serve(plan: &Plan, name: &str, alarm: Option<&FatalError>) {
         if let Some(alarm) = alarm {
             return alarm.raise(error);
         }
-        log::error!("the upper master {name}: {error}; asked again later");
+        log::error!("the upper master {name}: {error}; trying again later");
         if !plan.stop.sleep(AGAIN) {
             return;
         }
     }
 }
 
-fn carry(master: &MasterConfig, pause: Duration) -> Carry {
+fn forwarder_factory(master: &MasterConfig, pause: Duration) -> MakeForwarder {
     let master = master.clone();
     let most_loads = (master.syndic_jid_forward_cache_hwm as usize).max(1);
     let keep = Duration::from_secs(master.keep_jobs_seconds.max(3600));
-    Arc::new(move |plan, channel, over| Carrier {
+    Arc::new(move |plan, channel, over| Forwarder {
         master: plan.master,
         shared: plan.shared.clone(),
         channel,
@@ -331,7 +336,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MinionEr
     Ok(())
 }
 
-/// Hears the bus of the master on this host.
+/// Listens to the event bus of the local master.
 fn listen(master: &MasterConfig, shared: Arc<Shared>, stop: Stop) -> Result<(), MinionError> {
     let path = master.event_pub();
     spawn("event bus", move || {
@@ -344,14 +349,14 @@ fn listen(master: &MasterConfig, shared: Arc<Shared>, stop: Stop) -> Result<(), 
                     continue;
                 }
             };
-            // What happened while nobody listened stands in the job cache.
+            // What happened meanwhile is in the job cache.
             shared.fall_behind();
             while !stop.is_set() {
                 match bus.next(Some(Duration::from_millis(500))) {
                     Ok(Some(event)) => heard(&shared, &event),
                     Ok(None) | Err(halite_ipc::Error::Event(_)) => {}
                     Err(e) => {
-                        log::warn!("the event bus went away: {e}");
+                        log::warn!("lost the event bus: {e}");
                         break;
                     }
                 }
@@ -368,12 +373,12 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
         return shared.fall_behind();
     }
     let Some((jid, id)) = forward_queue::return_of(&event.tag) else {
-        if shared.wanted(&event.tag, &data) {
+        if shared.is_forwarded(&event.tag, &data) {
             shared.add_event(&event.tag, &data);
         }
         return;
     };
-    if shared.stays(&data) {
+    if shared.stays_local(&data) {
         return;
     }
     let trimmed = data
@@ -382,10 +387,10 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
     for owner in shared.owners(&jid) {
         let upper = &shared.uppers[owner];
         if trimmed {
-            // The job cache has it whole.
+            // The job cache has the whole return.
             upper.behind.store(true, Ordering::Relaxed);
         } else if data.contains("return") {
-            lock(&upper.basket).add_return(&jid, id, &data);
+            lock(&upper.queue).add_return(&jid, id, &data);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! One upper master: signs in there and hears its publications, for as long as the process runs.
+//! The link to one upper master: signs in and receives its publications, for as long as the process runs.
 
-use super::forwarder::Carrier;
+use super::forwarder::Forwarder;
 use super::{MOST_HELD, MOST_JOBS, Shared, TURN, spawn};
 use crossbeam_channel::{Sender, TrySendError};
 use halite_channel::FatalError;
@@ -16,26 +16,27 @@ use halite_wire::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a link is made of, to begin it and to begin it again.
+/// What is needed to start and restart a link.
 #[derive(Clone)]
 pub(super) struct Plan {
-    /// Place in `syndic_master`.
+    /// Index in `syndic_master`.
     pub master: usize,
     pub upper: Arc<MinionConfig>,
     pub session: Arc<Session>,
     pub jobs: Sender<Job>,
     pub shared: Arc<Shared>,
-    pub carry: Carry,
+    pub make_forwarder: MakeForwarder,
     pub stop: Stop,
 }
 
-/// Makes the carrier of a link.
-pub(super) type Carry = Arc<dyn Fn(&Plan, Channel, Arc<AtomicBool>) -> Carrier + Send + Sync>;
+/// Creates the forwarder of a link.
+pub(super) type MakeForwarder =
+    Arc<dyn Fn(&Plan, Channel, Arc<AtomicBool>) -> Forwarder + Send + Sync>;
 
-/// Serves one upper master until the process is to end.
+/// Serves one upper master until the process stops.
 ///
 /// # Errors
-/// The upper master refuses for good, or the sockets fail.
+/// The upper master refuses permanently, or the sockets fail.
 pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
     let Plan { upper, session, .. } = plan;
     let Some(credentials) = session.renew(0, &plan.stop)? else {
@@ -49,14 +50,14 @@ pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
         Some(&plan.stop),
     )?;
     let wake = Waker::new()?;
-    session.announce_to(&wake);
+    session.wake_on_new_keys(&wake);
     let alarm = FatalError::new(&wake);
     let over = Arc::new(AtomicBool::new(false));
     let channel = Channel::new(session, plan.stop.clone())?;
-    let carrier = (plan.carry)(plan, channel, over.clone());
+    let forwarder = (plan.make_forwarder)(plan, channel, over.clone());
     let raised = alarm.clone();
-    spawn("carrier", move || {
-        if let Err(e) = carrier.run() {
+    spawn("forwarder", move || {
+        if let Err(e) = forwarder.run() {
             raised.raise(e);
         }
     })?;
@@ -152,8 +153,9 @@ impl Link<'_> {
     fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool) {
         match self.receiver.receive_any(&frames) {
             Received::Job(job) => self.forward(job),
-            Received::Ignored(why) => log::debug!("a publication is ignored: {why}"),
-            // A syndic meets the new key soon enough; it is one, where minions are thousands.
+            Received::Ignored(why) => log::debug!("ignoring a publication: {why}"),
+            // A syndic notices a new key soon enough by itself; unlike thousands of minions, it need not spread
+            // its request.
             Received::Rekey(_) => {}
             Received::Unknown if may_renew && self.held.len() < MOST_HELD => {
                 self.held.push(frames);
@@ -166,26 +168,32 @@ impl Link<'_> {
     }
 
     fn forward(&mut self, job: Job) {
-        // Noted before anybody can return.
-        if !self.plan.shared.asked(self.plan.master, &job.jid) {
-            log::debug!("job {} went down for another upper master", job.jid);
+        // Record it before anybody can return.
+        if !self.plan.shared.record_job(self.plan.master, &job.jid) {
+            log::debug!(
+                "job {} was already published for another upper master",
+                job.jid
+            );
             return;
         }
         match self.plan.jobs.try_send(job) {
             Ok(()) => {}
             Err(TrySendError::Full(job)) => {
                 log::error!(
-                    "job {} is dropped: {MOST_JOBS} wait for the master below",
+                    "dropping job {}: {MOST_JOBS} jobs are waiting for the local master",
                     job.jid
                 )
             }
             Err(TrySendError::Disconnected(job)) => {
-                log::error!("job {} is dropped: nobody publishes it", job.jid)
+                log::error!(
+                    "dropping job {}: the publishing thread has stopped",
+                    job.jid
+                )
             }
         }
     }
 
-    /// Signs in beside the loop; its end wakes the loop.
+    /// Signs in in a thread; when done, the loop is woken.
     fn renew(&mut self) {
         if self.renewing.swap(true, Ordering::SeqCst) {
             return;
@@ -205,12 +213,12 @@ impl Link<'_> {
             wake.wake();
         });
         if let Err(e) = spawned {
-            log::error!("no sign-in: {e}");
+            log::error!("sign-in failed: {e}");
             self.renewing.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Takes new keys, and looks again at what was held for them.
+    /// Applies new keys, and retries the publications that waited for them.
     fn rekey(&mut self) -> Result<(), MinionError> {
         let Some(present) = self
             .plan

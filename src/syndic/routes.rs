@@ -1,10 +1,10 @@
-//! Which upper master gets which job's returns, and what each has already
-//! (`salt/minion.py SyndicManager.iter_master_options`, `_return_pub_syndic`).
+//! Which upper master gets the returns of which job, and which it has already (`salt/minion.py
+//! SyndicManager.iter_master_options`, `_return_pub_syndic`).
 //!
-//! A job belongs to the upper master that published it. What the master on this host published
-//! itself belongs to one of them, as `syndic_failover` says.
+//! A job belongs to the upper master that published it. A job published by the local master itself belongs to
+//! one of them, chosen according to `syndic_failover`.
 
-use super::forwarded::Ledger;
+use super::forwarded::Forwarded;
 use halite_channel::MinionError;
 use halite_config::MasterConfig;
 use halite_sys::daemon::make_dir;
@@ -18,19 +18,19 @@ use std::time::Duration;
 /// How several upper masters are served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// `syndic_mode: cluster`: no events but those about jobs, and any upper master may have any return.
+    /// `syndic_mode: cluster`: only events about jobs are forwarded, and any upper master may get any return.
     pub cluster: bool,
     /// `syndic_failover: ordered`.
     pub ordered: bool,
-    /// Messages without an answer before another master gets what may go to any.
+    /// Messages without an answer before returns that may go to any master are reassigned.
     pub retries: u32,
 }
 
 impl Rules {
-    /// From the options.
+    /// Reads the options.
     ///
     /// # Errors
-    /// One of them is none of its values.
+    /// An option has an invalid value.
     pub fn of(config: &MasterConfig) -> Result<Rules, MinionError> {
         let one = |name: &str, value: &str, other: &str, default: &str| match value {
             v if v == other => Ok(true),
@@ -53,55 +53,55 @@ impl Rules {
     }
 }
 
-/// The ledgers of all upper masters, by their place in `syndic_master`.
+/// The records of all upper masters, by their index in `syndic_master`.
 #[derive(Debug)]
 pub struct Routes {
     rules: Rules,
-    ledgers: Vec<Ledger>,
-    /// Jobs that no upper master asked for, or whose own one was away.
+    forwarded: Vec<Forwarded>,
+    /// Jobs that no upper master published, or that were reassigned.
     free: BTreeSet<Jid>,
 }
 
 impl Routes {
-    /// Reads what an earlier process left below `cachedir`.
+    /// Reads the records of an earlier process below `cachedir`.
     ///
     /// # Errors
-    /// A directory cannot be used.
+    /// A directory is not usable.
     pub fn open(cachedir: &Path, masters: &[String], rules: Rules) -> io::Result<Routes> {
         let dir = halite_config::paths::minion::cache::syndic(cachedir);
         make_dir(&dir, 0o700)?;
-        let places: Vec<_> = masters.iter().map(|m| dir.join(place(m))).collect();
+        let places: Vec<_> = masters.iter().map(|m| dir.join(dir_name(m))).collect();
         if let Some(first) = places.first() {
             make_dir(first, 0o700)?;
             adopt(&dir, first)?;
         }
-        let ledgers: io::Result<Vec<Ledger>> = places.iter().map(|p| Ledger::open(p)).collect();
+        let forwarded: io::Result<Vec<Forwarded>> =
+            places.iter().map(|p| Forwarded::open(p)).collect();
         Ok(Routes {
             rules,
-            ledgers: ledgers?,
+            forwarded: forwarded?,
             free: BTreeSet::new(),
         })
     }
 
-    /// Notes that an upper master asked for a job, before anything of it can come back; whether
-    /// it is to be published below, which another one's may have been already.
+    /// Records that an upper master published a job, before any of its returns can arrive. Returns whether to
+    /// publish it below, false if another upper master's request did that already.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn asked(&mut self, master: usize, jid: &Jid) -> io::Result<bool> {
-        let new = !self.ledgers.iter().any(|ledger| ledger.knows(jid));
-        self.ledgers[master].begin(jid)?;
+    /// The file is not writable.
+    pub fn record_job(&mut self, master: usize, jid: &Jid) -> io::Result<bool> {
+        let new = !self.forwarded.iter().any(|forwarded| forwarded.knows(jid));
+        self.forwarded[master].begin(jid)?;
         Ok(new)
     }
 
-    /// The upper masters that get a job's returns. `reached` says which of them can be
-    /// reached now.
+    /// The upper masters that get a job's returns. `reached` tells which of them answer at present.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file is not writable.
     pub fn owners(&mut self, jid: &Jid, reached: &[bool]) -> io::Result<Vec<usize>> {
-        let owners: Vec<usize> = (0..self.ledgers.len())
-            .filter(|at| self.ledgers[*at].knows(jid))
+        let owners: Vec<usize> = (0..self.forwarded.len())
+            .filter(|at| self.forwarded[*at].knows(jid))
             .collect();
         if !owners.is_empty() {
             return Ok(owners);
@@ -110,15 +110,15 @@ impl Routes {
             return Ok(owners);
         };
         self.free.insert(jid.clone());
-        self.ledgers[one].begin(jid)?;
+        self.forwarded[one].begin(jid)?;
         Ok(vec![one])
     }
 
-    /// Another upper master for a job whose own one is away, if another may have it.
+    /// Reassigns a job whose upper master does not answer, if another may have it; returns the other one.
     ///
     /// # Errors
-    /// A file cannot be written.
-    pub fn hand_over(
+    /// A file is not writable.
+    pub fn reassign(
         &mut self,
         master: usize,
         jid: &Jid,
@@ -130,15 +130,15 @@ impl Routes {
         let Some(other) = self.pick(Some(master), reached) else {
             return Ok(None);
         };
-        self.ledgers[other].begin(jid)?;
-        let ids = self.ledgers[master].take(jid);
-        self.ledgers[other].done(jid, &ids)?;
+        self.forwarded[other].begin(jid)?;
+        let ids = self.forwarded[master].take(jid);
+        self.forwarded[other].record(jid, &ids)?;
         self.free.insert(jid.clone());
         Ok(Some(other))
     }
 
     fn pick(&self, not: Option<usize>, reached: &[bool]) -> Option<usize> {
-        let others = || (0..self.ledgers.len()).filter(|at| Some(*at) != not);
+        let others = || (0..self.forwarded.len()).filter(|at| Some(*at) != not);
         let mut choice: Vec<usize> = others()
             .filter(|at| reached.get(*at).copied().unwrap_or(false))
             .collect();
@@ -152,45 +152,45 @@ impl Routes {
         }
     }
 
-    /// How the masters are served.
+    /// The options.
     pub fn rules(&self) -> Rules {
         self.rules
     }
 
     /// The jobs of an upper master, oldest first.
     pub fn jobs(&self, master: usize) -> Vec<Jid> {
-        self.ledgers[master].jobs()
+        self.forwarded[master].jobs()
     }
 
-    /// Whether a job is an upper master's.
+    /// Whether a job belongs to an upper master.
     pub fn knows(&self, master: usize, jid: &Jid) -> bool {
-        self.ledgers[master].knows(jid)
+        self.forwarded[master].knows(jid)
     }
 
     /// Whether an upper master has this return.
     pub fn has(&self, master: usize, jid: &Jid, id: &str) -> bool {
-        self.ledgers[master].has(jid, id)
+        self.forwarded[master].has(jid, id)
     }
 
-    /// Notes returns that an upper master has.
+    /// Records returns that an upper master has.
     ///
     /// # Errors
-    /// The file cannot be written; the returns would go up again after a restart.
-    pub fn done(&mut self, master: usize, jid: &Jid, ids: &[String]) -> io::Result<()> {
-        self.ledgers[master].done(jid, ids)
+    /// The file is not writable; the returns would be forwarded again after a restart.
+    pub fn record(&mut self, master: usize, jid: &Jid, ids: &[String]) -> io::Result<()> {
+        self.forwarded[master].record(jid, ids)
     }
 
-    /// Forgets an upper master's jobs in which nothing has happened for `keep`.
+    /// Forgets an upper master's jobs without activity for `keep`.
     pub fn expire(&mut self, master: usize, keep: Duration) {
-        self.ledgers[master].expire(keep);
-        let ledgers = &self.ledgers;
+        self.forwarded[master].expire(keep);
+        let forwarded = &self.forwarded;
         self.free
-            .retain(|jid| ledgers.iter().any(|ledger| ledger.knows(jid)));
+            .retain(|jid| forwarded.iter().any(|forwarded| forwarded.knows(jid)));
     }
 }
 
-/// A name for a file or directory out of an entry of `syndic_master`.
-pub fn place(master: &str) -> String {
+/// A directory name for an entry of `syndic_master`.
+pub fn dir_name(master: &str) -> String {
     let plain = |(at, c): (usize, char)| match c {
         c if c.is_ascii_alphanumeric() || c == '-' => c,
         '.' if at > 0 => c,
@@ -199,7 +199,7 @@ pub fn place(master: &str) -> String {
     master.trim().chars().enumerate().map(plain).collect()
 }
 
-/// Notes from when there was one upper master only are the first one's.
+/// Records from the time of a single upper master belong to the first.
 fn adopt(dir: &Path, first: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)?.flatten() {
         let name = entry.file_name();
@@ -234,14 +234,14 @@ mod tests {
     fn returns_go_to_whom_asked() {
         let dir = tempfile::tempdir().unwrap();
         let mut routes = two(dir.path(), SYNC);
-        assert!(routes.asked(1, &jid(1)).unwrap());
+        assert!(routes.record_job(1, &jid(1)).unwrap());
         assert_eq!(routes.owners(&jid(1), &[true, true]).unwrap(), [1]);
-        // Not even when it is away.
-        assert_eq!(routes.hand_over(1, &jid(1), &[true, false]).unwrap(), None);
-        // Both ask: once down, both are told.
-        assert!(!routes.asked(0, &jid(1)).unwrap());
+        // Not even when it is down.
+        assert_eq!(routes.reassign(1, &jid(1), &[true, false]).unwrap(), None);
+        // Both publish it: it goes below once, and both get the returns.
+        assert!(!routes.record_job(0, &jid(1)).unwrap());
         assert_eq!(routes.owners(&jid(1), &[true, true]).unwrap(), [0, 1]);
-        routes.done(1, &jid(1), &["a".into()]).unwrap();
+        routes.record(1, &jid(1), &["a".into()]).unwrap();
         assert!(routes.has(1, &jid(1), "a") && !routes.has(0, &jid(1), "a"));
         let again = two(dir.path(), SYNC);
         assert!(again.has(1, &jid(1), "a") && again.knows(0, &jid(1)));
@@ -254,10 +254,10 @@ mod tests {
         assert_eq!(routes.owners(&jid(1), &[false, true]).unwrap(), [1]);
         assert_eq!(routes.owners(&jid(1), &[true, true]).unwrap(), [1]);
         assert_eq!(routes.owners(&jid(2), &[false, false]).unwrap(), [0]);
-        routes.done(0, &jid(2), &["a".into()]).unwrap();
-        assert_eq!(routes.hand_over(0, &jid(2), &[false, false]).unwrap(), None);
+        routes.record(0, &jid(2), &["a".into()]).unwrap();
+        assert_eq!(routes.reassign(0, &jid(2), &[false, false]).unwrap(), None);
         assert_eq!(
-            routes.hand_over(0, &jid(2), &[false, true]).unwrap(),
+            routes.reassign(0, &jid(2), &[false, true]).unwrap(),
             Some(1)
         );
         assert!(routes.has(1, &jid(2), "a") && !routes.knows(0, &jid(2)));
@@ -272,9 +272,9 @@ mod tests {
             ..SYNC
         };
         let mut routes = two(dir.path(), rules);
-        routes.asked(0, &jid(1)).unwrap();
+        routes.record_job(0, &jid(1)).unwrap();
         assert_eq!(
-            routes.hand_over(0, &jid(1), &[false, true]).unwrap(),
+            routes.reassign(0, &jid(1), &[false, true]).unwrap(),
             Some(1)
         );
         assert_eq!(routes.owners(&jid(1), &[true, true]).unwrap(), [1]);
@@ -295,7 +295,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut routes = two(dir.path(), SYNC);
         std::fs::remove_dir_all(dir.path().join("syndic")).unwrap();
-        assert!(routes.asked(1, &jid(1)).is_err());
+        assert!(routes.record_job(1, &jid(1)).is_err());
         assert_eq!(routes.owners(&jid(1), &[true, true]).unwrap(), [1]);
         assert!(routes.owners(&jid(2), &[true, true]).is_err());
         assert_eq!(routes.owners(&jid(2), &[true, true]).unwrap(), [0]);
@@ -303,9 +303,9 @@ mod tests {
 
     #[test]
     fn names_of_places() {
-        assert_eq!(place("10.0.0.1:4506"), "10.0.0.1_4506");
-        assert_eq!(place("[::1]:5"), "___1__5");
-        assert_eq!(place(".."), "_.");
+        assert_eq!(dir_name("10.0.0.1:4506"), "10.0.0.1_4506");
+        assert_eq!(dir_name("[::1]:5"), "___1__5");
+        assert_eq!(dir_name(".."), "_.");
     }
 
     #[test]

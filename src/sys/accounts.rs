@@ -1,4 +1,4 @@
-//! All accounts and groups that the name service of the host lists.
+//! All accounts and groups known to the host's name service (NSS).
 
 use nix::libc;
 use std::ffi::{CStr, c_char};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Account {
     /// Login name.
     pub name: String,
-    /// What stands in place of the password.
+    /// The password field.
     pub passwd: String,
     /// User id.
     pub uid: u32,
@@ -28,7 +28,7 @@ pub struct Account {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// What stands in place of the password.
+    /// The password field.
     pub passwd: String,
     /// Group id.
     pub gid: u32,
@@ -36,7 +36,7 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-/// The walk through a database has one place for the whole process.
+/// `getpwent` and `getgrent` keep their position in one place per process.
 static WALK: Mutex<()> = Mutex::new(());
 
 /// # Safety
@@ -57,7 +57,7 @@ unsafe fn owned(text: *const c_char) -> String {
 pub fn accounts() -> Vec<Account> {
     let _alone = WALK.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all = Vec::new();
-    // SAFETY: nobody else walks, and an entry is copied before the next is asked for.
+    // SAFETY: the lock keeps other threads out, and each entry is copied before the next call.
     unsafe {
         libc::setpwent();
         loop {
@@ -86,7 +86,7 @@ pub fn accounts() -> Vec<Account> {
 pub fn groups() -> Vec<Group> {
     let _alone = WALK.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all = Vec::new();
-    // SAFETY: nobody else walks, and an entry is copied before the next is asked for.
+    // SAFETY: the lock keeps other threads out, and each entry is copied before the next call.
     unsafe {
         libc::setgrent();
         loop {
@@ -108,7 +108,7 @@ pub fn groups() -> Vec<Group> {
 }
 
 /// # Safety
-/// `list` is null or an array of texts that ends in null.
+/// `list` is null or a null-terminated array of C strings.
 #[allow(unsafe_code)]
 unsafe fn members(list: *mut *mut c_char) -> Vec<String> {
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! Helper programs of the master: by argument list, with a deadline, their output bounded,
-//! the whole process group killed when one of these is passed.
+//! Runs the master's helper programs: given as argument lists, with a deadline and bounded output.
+//! The whole process group is killed when a limit is exceeded.
 
 use super::process::leave_family;
 use nix::sys::signal::{Signal, killpg};
@@ -28,30 +28,30 @@ pub const LOCALE: [&str; 13] = [
     "LANGUAGE",
 ];
 
-/// Most bytes kept of either stream.
+/// Bytes kept of each output stream at most.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
 
-/// What to run.
+/// A program to run.
 #[derive(Clone, Debug, Default)]
 pub struct Helper {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Variables set or, with `None`, taken out of the environment that is inherited.
+    /// Environment variables to set or, with `None`, to remove; the rest is inherited.
     pub env: Vec<(String, Option<String>)>,
-    /// Working directory; without it, the one that is inherited.
+    /// Working directory; inherited if `None`.
     pub cwd: Option<String>,
-    /// Standard input; without it, none.
+    /// Standard input; empty if `None`.
     pub stdin: Option<Vec<u8>>,
-    /// Standard error goes where standard output goes.
+    /// Redirect standard error to standard output.
     pub merge: bool,
 }
 
-/// How it went.
+/// Result of a finished program.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Process id it had.
+    /// Its process id.
     pub pid: u32,
-    /// Exit code, or minus the signal.
+    /// Exit code, or the negated signal number.
     pub code: i64,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -59,10 +59,10 @@ pub struct Output {
     pub stderr: Vec<u8>,
 }
 
-/// Why there is no output.
+/// Why a program gave no output.
 #[derive(Debug)]
 pub enum HelperError {
-    /// The program could not be started, or its output not be read.
+    /// The program could not be started, or its output could not be read.
     Io(String, io::Error),
     /// It was killed at its deadline.
     TimedOut(String, Duration),
@@ -84,7 +84,7 @@ impl fmt::Display for HelperError {
             HelperError::TooMuch(program) => {
                 write!(
                     f,
-                    "{program} was killed: it wrote more than {OUTPUT_LIMIT} octets"
+                    "{program} was killed: it wrote more than {OUTPUT_LIMIT} bytes"
                 )
             }
         }
@@ -107,10 +107,10 @@ impl Helper {
         }
     }
 
-    /// Runs it to its end, or for `limit`.
+    /// Runs the program until it exits or `limit` has passed.
     ///
     /// # Errors
-    /// See [`HelperError`]; an exit code that is not 0 is none.
+    /// See [`HelperError`]. A nonzero exit code is not an error.
     pub fn run(&self, limit: Duration) -> Result<Output, HelperError> {
         let name = || self.argv.first().cloned().unwrap_or_default();
         let began = Instant::now();
@@ -119,7 +119,7 @@ impl Helper {
         let group = Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX));
         let result = collect(child, self.merge, began + limit);
         if !matches!(&result, Ok(Some(_))) {
-            // A group that is gone already needs no signal.
+            // The group may be gone already.
             let _ = killpg(group, Signal::SIGKILL);
         }
         match result {
@@ -169,13 +169,13 @@ impl Helper {
 
     fn feed(&self, child: &mut Child) {
         if let (Some(mut pipe), Some(input)) = (child.stdin.take(), self.stdin.clone()) {
-            // A program that does not read its input closes the pipe early; that is its affair.
+            // A program may close the pipe without reading all of its input; that is no error.
             std::thread::spawn(move || io::Write::write_all(&mut pipe, &input));
         }
     }
 }
 
-/// `None` when the deadline passes first.
+/// Returns `None` if the deadline passes first.
 fn collect(mut child: Child, merge: bool, deadline: Instant) -> io::Result<Option<Output>> {
     let (sender, events) = channel();
     let stdout = child.stdout.take();
@@ -227,24 +227,24 @@ fn read(which: usize, mut pipe: impl Read + Send + 'static, sender: Sender<Event
                     Ok(bytes)
                 }
             });
-        // Nobody listens any more after the deadline.
+        // The receiver is gone after the deadline.
         let _ = sender.send(Event::Read(which, result));
     });
 }
 
-/// Bounds of [`output`].
+/// Limits for [`output`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long the program may take.
     pub time: Duration,
-    /// Bytes that it may print.
+    /// Bytes that it may print at most.
     pub output: usize,
 }
 
-/// What a program prints that ends well.
+/// Runs a program and returns what it printed.
 ///
 /// # Errors
-/// It cannot be started, fails, takes too long or prints too much.
+/// The program cannot be started, fails, takes too long or prints too much.
 pub fn output(words: &[String], limits: Limits) -> Result<Vec<u8>, String> {
     let program = words.first().ok_or("there is no program to run")?;
     let done = Helper::new(words.iter().cloned())
@@ -260,7 +260,7 @@ pub fn output(words: &[String], limits: Limits) -> Result<Vec<u8>, String> {
     }
     if done.stdout.len() > limits.output {
         return Err(format!(
-            "{program} printed more than {} octets",
+            "{program} printed more than {} bytes",
             limits.output
         ));
     }

@@ -1,5 +1,5 @@
-//! `crypt`, by the system's own library, which is looked for when it is used: the hashes of
-//! `/etc/shadow` in every kind that the host knows.
+//! `crypt` from the system's library, loaded when first used: all hash methods of `/etc/shadow` that the host
+//! supports.
 
 use libloading::{Library, Symbol};
 use nix::libc::c_char;
@@ -7,16 +7,16 @@ use std::ffi::{CStr, CString};
 
 /// Names of the library, the common one first.
 const LIBRARIES: [&str; 2] = ["libcrypt.so.1", "libcrypt.so.2"];
-/// Bytes of `struct crypt_data`: 32 KiB in libxcrypt, 128 KiB and a little in old glibc.
+/// Size of `struct crypt_data` in bytes: 32 KiB in libxcrypt, a little over 128 KiB in old glibc.
 const DATA: usize = 256 << 10;
 
 type Crypt = unsafe extern "C" fn(*const c_char, *const c_char, *mut u64) -> *const c_char;
 
-/// The hash of a password as `crypt_r` makes it; `None` where that fails. The setting is a method
-/// with a salt, such as `$6$salt`.
+/// Hashes a password with `crypt_r`; `None` if that fails. The setting is a method with a salt, such as
+/// `$6$salt`.
 ///
 /// # Errors
-/// There is no such library, or a NUL in one of the texts.
+/// The library cannot be loaded, or an argument contains NUL.
 #[allow(unsafe_code)]
 pub fn crypt(password: &str, setting: &str) -> Result<Option<String>, String> {
     let c = |text: &str| CString::new(text).map_err(|_| "embedded null character".to_owned());

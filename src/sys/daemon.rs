@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-/// Environment variable with the descriptor on which a background start reports.
+/// Environment variable with the descriptor on which a daemon started in the background reports.
 pub const REPORT_FD: &str = "HALITE_REPORT_FD";
 
-/// A lock that only one process can hold; the kernel frees it when the holder ends.
+/// A lock that only one process can hold; the kernel releases it when the holder exits.
 #[derive(Debug)]
 pub struct InstanceLock {
     _lock: Flock<File>,
@@ -41,7 +41,7 @@ pub struct PidFile {
 }
 
 impl PidFile {
-    /// Writes the pid of this process (text without a line end, as Salt does).
+    /// Writes the pid of this process, without a trailing newline, as Salt does.
     pub fn write(path: &Path) -> io::Result<PidFile> {
         if let Some(dir) = path.parent() {
             make_dir(dir, 0o755)?;
@@ -56,14 +56,14 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // The account taken on since may not change the directory; then the file is emptied.
+        // After privileges are dropped, the directory may not be writable; then the file is emptied instead.
         if std::fs::remove_file(&self.path).is_err() {
             let _ = std::fs::write(&self.path, b"");
         }
     }
 }
 
-/// Makes a directory with `mode` where it is missing; missing parents get 0755.
+/// Creates a directory with `mode` unless it exists. Missing parents get 0755.
 pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     let build = |path: &Path, mode: u32| {
         std::fs::DirBuilder::new()
@@ -78,25 +78,25 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
         make_dir(parent, 0o755)?;
     }
     build(path, mode)?;
-    // The umask of a daemon takes away what the mode grants.
+    // The daemon's umask would clear bits of `mode`.
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode))
 }
 
-/// Sets the umask of a daemon: what it makes is its own unless a mode says otherwise.
+/// Sets a daemon's umask (0077 unless a mode is given explicitly).
 pub fn private_umask() {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
 }
 
-/// Writes a whole file under a temporary name in the same directory and renames it:
-/// readers see the old content or the new, never a part.
+/// Writes a whole file under a temporary name in the same directory and renames it: readers see either the old
+/// content or the new.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     beside(path, content, mode, |temp| std::fs::rename(temp, path))
 }
 
-/// As [`write_atomic`], for a file that is not there yet.
+/// Like [`write_atomic`], but the file must not exist yet.
 ///
 /// # Errors
-/// `AlreadyExists` where it is there, and what the file system says.
+/// `AlreadyExists` if the file exists, or any other I/O error.
 pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     beside(path, content, mode, |temp| {
         std::fs::hard_link(temp, path)?;
@@ -104,7 +104,7 @@ pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     })
 }
 
-/// Writes a file beside `path`, and has `place` put it there.
+/// Writes a temporary file next to `path`, then calls `place` to move it there.
 fn beside(
     path: &Path,
     content: &[u8],
@@ -136,30 +136,30 @@ fn beside(
     written
 }
 
-/// The child's end of a background start (`-d`): the starting process waits until the
-/// daemon is ready or has said why it is not.
+/// The child's end of a background start (`-d`): the starting process waits until the daemon is ready or has
+/// reported why it is not.
 #[derive(Debug, Default)]
 pub struct Report(Option<File>);
 
 impl Report {
-    /// Picks up the descriptor from the environment, if this is a background start.
+    /// Takes the descriptor from the environment if this is a background start.
     pub fn inherited() -> Report {
         Report(super::process::take_inherited(REPORT_FD))
     }
 
-    /// Whether somebody waits for the report.
-    pub fn wanted(&self) -> bool {
+    /// Whether a starting process waits for the report.
+    pub fn is_awaited(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells the starting process that the daemon serves.
+    /// Reports to the starting process that the daemon is ready.
     pub fn ready(&mut self) {
         if let Some(mut f) = self.0.take() {
             let _ = f.write_all(b"ready");
         }
     }
 
-    /// Tells the starting process why the daemon does not serve.
+    /// Reports to the starting process why the daemon failed.
     pub fn failed(&mut self, why: &str) {
         if let Some(mut f) = self.0.take() {
             let _ = f.write_all(why.as_bytes());
@@ -167,19 +167,19 @@ impl Report {
     }
 }
 
-/// Whether this process was begun by [`start_in_background`] and has not taken up its
-/// [`Report`] yet: a daemon does not go into the background twice, whatever asks for it.
+/// Whether this process was started by [`start_in_background`] and has not taken its [`Report`] yet. A daemon
+/// does not go into the background twice, whatever option asks for it.
 pub fn in_background() -> bool {
     let Ok(fd) = std::env::var(REPORT_FD) else {
         return false;
     };
-    // Programs that the daemon runs inherit the variable but not the pipe.
+    // Programs started by the daemon inherit the variable but not the pipe.
     let link = std::fs::read_link(format!("/proc/self/fd/{fd}"));
     link.is_ok_and(|link| link.to_string_lossy().starts_with("pipe:"))
 }
 
-/// Starts this program again in the background with the same arguments but `-d`, and
-/// waits for its report. `Ok` once it serves; the text of the failure otherwise.
+/// Starts this program again in the background with the same arguments except `-d`, and waits for its report.
+/// `Ok` once it is ready, otherwise the text of the failure.
 pub fn start_in_background(
     args: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> io::Result<Result<(), String>> {

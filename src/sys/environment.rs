@@ -1,19 +1,19 @@
-//! The environment that this process gives to its children, as far as functions change it.
+//! The environment for child processes, including changes made by functions.
 //!
-//! The variables of the process itself are never written: threads and C libraries read them
-//! at any time. Changes lie over them here.
+//! The environment of this process itself is never modified, because threads and C libraries may read it at any
+//! time. Changes are kept here as an overlay.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was changed: a new value, or nothing for what was taken out.
+/// Changed variables: the new value, or `None` if removed.
 static CHANGES: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
 
 fn changes() -> MutexGuard<'static, BTreeMap<String, Option<String>>> {
     CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All variables with their values; those that are not text are left out.
+/// All variables with their values; those that are not UTF-8 are left out.
 pub fn all() -> Vec<(String, String)> {
     let changes = changes();
     let own = std::env::vars_os()
@@ -36,7 +36,7 @@ pub fn all() -> Vec<(String, String)> {
     all
 }
 
-/// One variable.
+/// The value of one variable.
 pub fn get(name: &str) -> Option<String> {
     match changes().get(name) {
         Some(changed) => changed.clone(),
@@ -44,7 +44,7 @@ pub fn get(name: &str) -> Option<String> {
     }
 }
 
-/// Sets a variable, or takes it out. False if it cannot have such a name or value.
+/// Sets or removes a variable. Returns false if the name or value is not allowed.
 pub fn set(name: &str, value: Option<&str>) -> bool {
     let named = !name.is_empty() && !name.contains(['=', '\0']);
     let valued = value.is_none_or(|v| !v.contains('\0'));
@@ -54,7 +54,7 @@ pub fn set(name: &str, value: Option<&str>) -> bool {
     named && valued
 }
 
-/// What was changed, for a child that inherits the rest.
+/// The changed variables, for a child that inherits the rest.
 pub fn changed() -> Vec<(String, Option<String>)> {
     let changes = changes();
     changes

@@ -1,13 +1,12 @@
-//! Children that are this process fork_role in two, without a fresh execution of the program.
+//! Children forked from this process, without executing the program again.
 //!
-//! A child shares with its parent, page by page, what neither of them writes: the parts of the program
-//! and of its libraries that the loader has adapted, and the heap with the configuration. What an
-//! execution would have brought besides is done here: descriptors that end with an execution are
-//! closed, and environment, title, signals, standard input and random numbers become the child's own.
+//! Parent and child share all pages that neither writes to: relocated parts of the program and its libraries,
+//! and the heap with the configuration. What `exec` would do besides happens here: close-on-exec descriptors
+//! are closed, and environment, title, signals, standard input and random numbers are reset.
 //!
-//! Only a process of one thread may be fork_role: locks that another thread holds at that moment would
-//! stay taken for ever in the child. Whoever splits takes care that the parent holds no secret that
-//! the child must not have; [`in_child`] keeps secrets out of a parent.
+//! Only a single-threaded process may fork: a lock held by another thread would stay locked in the child for
+//! ever. The caller makes sure that the parent holds no secret that the child must not have; [`in_child`] keeps
+//! secrets out of a parent.
 
 use super::process::{RoleSpec, stat_fields};
 use super::signals::{self, SignalPipe};
@@ -22,19 +21,19 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ExitStatus};
 
-/// Status of a child that could not become what it was to be (`EX_OSERR`).
+/// Exit status of a child that could not be set up (`EX_OSERR`).
 const EXIT_BEGIN: i32 = 71;
-/// Status of a child that panicked, as the main function's.
+/// Exit status of a child that panicked, the same as for a panic in `main`.
 const EXIT_PANIC: i32 = 101;
-/// More bytes than a thread's generator of random numbers has ready; it begins anew after these.
+/// More bytes than a thread's random number generator buffers; drawing them makes it reseed.
 const RANDOM_AHEAD: usize = 512;
 
-/// A child in a role: one that executed the program anew, or one that was fork_role off.
+/// A child process with a role, executed anew or forked.
 #[derive(Debug)]
 pub enum RoleChild {
-    /// Executed anew.
+    /// The program was executed again.
     Executed(Child),
-    /// Split off.
+    /// Forked from this process.
     Split(Pid),
 }
 
@@ -48,7 +47,7 @@ impl RoleChild {
         }
     }
 
-    /// Its status if it has ended. Not to be asked again after that.
+    /// The exit status if it has exited. Do not call again after that.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         match self {
             RoleChild::Executed(child) => child.try_wait(),
@@ -56,7 +55,7 @@ impl RoleChild {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {
             RoleChild::Executed(child) => child.wait(),
@@ -79,7 +78,7 @@ fn wait(pid: Pid) -> io::Result<ExitStatus> {
     }
 }
 
-/// The status in the form of `wait(2)`; `None` for a change that is no end.
+/// Converts to a `wait(2)` status; `None` if the process has not exited.
 fn status(change: WaitStatus) -> Option<ExitStatus> {
     match change {
         WaitStatus::Exited(_, code) => Some(ExitStatus::from_raw((code & 0xff) << 8)),
@@ -90,29 +89,29 @@ fn status(change: WaitStatus) -> Option<ExitStatus> {
     }
 }
 
-/// Splits off a child in the role of `spec`, in a process group of its own and with its standard input
-/// closed. The child calls `run` and ends with the status that it gives; nothing that the caller owns
-/// is dropped there. SIGTERM and SIGINT reach it from [`signals::StopFlag::install`] on.
+/// Forks a child in the role of `spec`, in its own process group and with its standard input closed. The child
+/// calls `run` and exits with the status that it returns, without dropping anything the caller owns. SIGTERM
+/// and SIGINT are blocked in it until [`signals::StopFlag::install`].
 ///
 /// # Errors
-/// Where a child could not become what an execution makes of it: this process has more than one
-/// thread, or no room for titles ([`RoleSpec::exec`]). Then nothing has been done.
+/// This process has more than one thread, or no room for titles ([`RoleSpec::exec`]). Nothing has been done
+/// then.
 pub fn fork_role(
     spec: &RoleSpec,
     signals: &SignalPipe,
     run: impl FnOnce() -> i32,
 ) -> io::Result<RoleChild> {
-    let own = Own::read()?;
-    if own.title.1 < spec.title.len() + 2 {
+    let stat = ProcStat::read()?;
+    if stat.title.1 < spec.title.len() + 2 {
         return Err(io::Error::other("no room for the title"));
     }
     let parent = Pid::this();
-    // The words that made the room are empty; without this the process list shows blanks for them.
-    own.end_title();
-    if let Some(child) = fork(&own)? {
+    // The arguments that reserve room are empty; without this the process list shows blanks for them.
+    stat.end_title();
+    if let Some(child) = fork(&stat)? {
         return Ok(RoleChild::Split(child));
     }
-    let begun = begin(spec, signals, &own, parent);
+    let begun = begin(spec, signals, &stat, parent);
     end(|| match begun {
         Ok(()) => run(),
         Err(e) => {
@@ -122,15 +121,15 @@ pub fn fork_role(
     })
 }
 
-/// Does a piece of work in a child that ends with it, so that nothing of it stays in the memory of
-/// this process. The inner error is the work's own.
+/// Runs `work` in a child, so that nothing of it stays in the memory of this process. The inner error is that
+/// of `work`.
 ///
 /// # Errors
-/// This process has more than one thread, or the child ended without a word.
+/// This process has more than one thread, or the child died without a report.
 pub fn in_child(work: impl FnOnce() -> Result<(), String>) -> io::Result<Result<(), String>> {
-    let own = Own::read()?;
+    let stat = ProcStat::read()?;
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-    let Some(child) = fork(&own)? else {
+    let Some(child) = fork(&stat)? else {
         let mut write = File::from(write);
         end(|| {
             reseed();
@@ -138,7 +137,7 @@ pub fn in_child(work: impl FnOnce() -> Result<(), String>) -> io::Result<Result<
             match work() {
                 Ok(()) => 0,
                 Err(why) => {
-                    // Without a reader nobody is left to be told.
+                    // Without a reader there is nobody to report to.
                     let _ = write.write_all(why.as_bytes());
                     1
                 }
@@ -157,39 +156,39 @@ pub fn in_child(work: impl FnOnce() -> Result<(), String>) -> io::Result<Result<
     }
 }
 
-/// Ends this process, a child, with the status of `run`.
+/// Exits from this process, a child, with the status of `run`.
 fn end(run: impl FnOnce() -> i32) -> ! {
-    // What unwinds further would drop what belongs to the parent, its pid file for one.
+    // Unwinding further would drop what belongs to the parent, its pid file for one.
     let status = catch_unwind(AssertUnwindSafe(run)).unwrap_or(EXIT_PANIC);
     std::process::exit(status)
 }
 
-/// What the kernel says of this process.
-struct Own {
+/// Facts about this process from `/proc/self/stat`.
+struct ProcStat {
     threads: u64,
-    /// Address and length of the words it was started with, which the process list shows.
+    /// Address and length of the program's arguments, which the process list shows.
     title: (usize, usize),
 }
 
-impl Own {
-    fn read() -> io::Result<Own> {
+impl ProcStat {
+    fn read() -> io::Result<ProcStat> {
         let text = std::fs::read_to_string("/proc/self/stat")?;
-        Own::parse(&text).ok_or_else(|| io::Error::other("/proc/self/stat is not as it should be"))
+        ProcStat::parse(&text).ok_or_else(|| io::Error::other("cannot parse /proc/self/stat"))
     }
 
-    fn parse(stat: &str) -> Option<Own> {
+    fn parse(stat: &str) -> Option<ProcStat> {
         let fields = stat_fields(stat);
         // proc(5) counts from 1.
         let field = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
         let (from, to) = (field(48)?, field(49)?);
         let room = usize::try_from(to.checked_sub(from)?).ok()?;
-        Some(Own {
+        Some(ProcStat {
             threads: field(20)?,
             title: (usize::try_from(from).ok()?, room),
         })
     }
 
-    /// Writes the title over the words of the start, zeros behind it.
+    /// Overwrites the program's arguments with the title, padded with zeros.
     fn retitle(&self, title: &[u8]) {
         let (_, room) = self.title;
         let mut area = vec![0u8; room.saturating_sub(1)];
@@ -200,8 +199,8 @@ impl Own {
         self.end_title();
     }
 
-    /// Lets the process list show the words up to the first that is empty: the kernel takes them for a
-    /// title when their last byte is no zero (`fs/proc/base.c`, `get_mm_cmdline`).
+    /// Makes the process list show the arguments up to the first empty one only: the kernel treats them as a
+    /// title when their last byte is not zero (`fs/proc/base.c`, `get_mm_cmdline`).
     fn end_title(&self) {
         self.write(self.title.1.saturating_sub(1), &[1]);
     }
@@ -212,27 +211,27 @@ impl Own {
         if at == 0 || offset + bytes.len() > room {
             return;
         }
-        // SAFETY: the kernel names this range as the words with which this process was started. It
-        // lies on its stack, is writable, and is read by nobody but copies made on demand
-        // (`std::env::args`), of which none is being made: there is one thread.
+        // SAFETY: the kernel reports this range as the arguments of this process. It is on the stack, writable,
+        // and only read when a copy is made on demand (`std::env::args`), which cannot happen now: there is one
+        // thread.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), (at + offset) as *mut u8, bytes.len())
         };
     }
 }
 
-/// Forks with all signals blocked in the child; in the parent they are as they were. `None` in the child.
-fn fork(own: &Own) -> io::Result<Option<Pid>> {
-    if own.threads != 1 {
+/// Forks with all signals blocked in the child; the parent's mask is restored. Returns `None` in the child.
+fn fork(stat: &ProcStat) -> io::Result<Option<Pid>> {
+    if stat.threads != 1 {
         return Err(io::Error::other(format!(
-            "{} threads run; only a process with one can be fork_role",
-            own.threads
+            "{} threads run; only a process with one can fork",
+            stat.threads
         )));
     }
-    // What waits in a buffer would be written twice.
+    // Buffered output would be written twice.
     let _ = io::stdout().flush();
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    // SAFETY: there is one thread, so that no lock and no half-done allocation of another is copied.
+    // SAFETY: there is one thread, so no other thread holds a lock or is in the middle of an allocation.
     #[allow(unsafe_code)]
     let forked = unsafe { nix::unistd::fork() };
     match forked {
@@ -248,29 +247,29 @@ fn fork(own: &Own) -> io::Result<Option<Pid>> {
     }
 }
 
-/// Makes of a copy of the parent what an execution of the program would begin with.
-fn begin(spec: &RoleSpec, signals: &SignalPipe, own: &Own, parent: Pid) -> io::Result<()> {
+/// Resets a forked child to the state of a freshly executed program.
+fn begin(spec: &RoleSpec, signals: &SignalPipe, stat: &ProcStat, parent: Pid) -> io::Result<()> {
     nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
     signals.release();
     close_private()?;
     let null = File::open("/dev/null")?;
     nix::unistd::dup2_stdin(&null)?;
-    // An account that gave up root's rights is closed to its own processes until it executes a program.
+    // After dropping root, `/proc/self` is closed to the process until it executes a program.
     nix::sys::prctl::set_dumpable(true)?;
     for (name, value) in spec.variables(parent.as_raw()) {
-        // SAFETY: this process has one thread, so that nobody else reads the environment.
+        // SAFETY: this process has one thread, so nobody else reads the environment.
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var(name, value);
         }
     }
-    own.retitle(std::ffi::OsStr::new(&spec.title).as_bytes());
+    stat.retitle(std::ffi::OsStr::new(&spec.title).as_bytes());
     reseed();
     signals::hold_stop()?;
     Ok(())
 }
 
-/// Closes what an execution would close, except the log.
+/// Closes the descriptors that `exec` would close, except those of the log.
 fn close_private() -> io::Result<()> {
     use nix::fcntl::{FcntlArg, FdFlag, fcntl};
     let log = super::logging::descriptors();
@@ -279,21 +278,21 @@ fn close_private() -> io::Result<()> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     for number in numbers.into_iter().filter(|n| *n > 2 && !log.contains(n)) {
-        // SAFETY: the number is only asked for its flags; one that is closed already is an error.
+        // SAFETY: only the flags of the descriptor are read; one that is closed already gives an error.
         #[allow(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         let flags = fcntl(descriptor, FcntlArg::F_GETFD);
         if flags.is_ok_and(|f| FdFlag::from_bits_retain(f).contains(FdFlag::FD_CLOEXEC)) {
-            // Its owner is a value of the parent, which this process never touches or drops.
+            // The owner is a value of the parent, which this process never touches or drops.
             let _ = nix::unistd::close(number);
         }
     }
     Ok(())
 }
 
-/// Throws away random numbers that the parent had ready, which another child would get as well. The
-/// generator then notices that this is another process, and begins anew from the system's. Keys and
-/// nonces do not come from it: they are taken from the system one by one.
+/// Discards random numbers buffered in the parent, which other children would get as well. The generator then
+/// notices the fork and reseeds from the system. Keys and nonces do not come from it: they are read directly
+/// from the system.
 fn reseed() {
     rand::RngCore::fill_bytes(&mut rand::thread_rng(), &mut [0; RANDOM_AHEAD]);
 }
@@ -305,9 +304,9 @@ mod tests {
     #[test]
     fn the_kernels_words_are_read_whatever_the_name() {
         let fields: Vec<String> = (3..=52).map(|n| (n * 100).to_string()).collect();
-        let own = Own::parse(&format!("7 (a) b) {}", fields.join(" "))).unwrap();
-        assert_eq!((own.threads, own.title), (2000, (4800, 100)));
-        assert!(Own::parse("7 (a) S 1").is_none());
+        let stat = ProcStat::parse(&format!("7 (a) b) {}", fields.join(" "))).unwrap();
+        assert_eq!((stat.threads, stat.title), (2000, (4800, 100)));
+        assert!(ProcStat::parse("7 (a) S 1").is_none());
     }
 
     #[test]

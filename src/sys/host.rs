@@ -1,25 +1,25 @@
-//! What this host gives to a process that serves many.
+//! Limits and sizes of this host that matter to a server.
 
 use std::fs;
 
-/// Limits and sizes. What the kernel does not say is `None`.
+/// Limits and sizes. `None` where the kernel does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Descriptors that a process may open, as it is now and as it may be raised to.
+    /// Soft and hard limit of open descriptors per process.
     pub open_files: Option<(u64, u64)>,
-    /// Files that all processes together may open.
+    /// Limit of open files in the whole system.
     pub file_max: Option<u64>,
-    /// Connections that may wait to be accepted at one socket.
+    /// Longest accept queue of a listening socket (`somaxconn`).
     pub backlog: Option<u64>,
-    /// Processors that this process may use; 0 if that is not known.
+    /// Processors that this process may use; 0 if unknown.
     pub cpus: u64,
     /// Bytes of memory.
     pub memory: Option<u64>,
 }
 
 impl Host {
-    /// Asks the kernel.
-    pub fn look() -> Host {
+    /// Reads them from the kernel.
+    pub fn read() -> Host {
         use nix::sys::resource::{Resource, getrlimit};
         Host {
             open_files: getrlimit(Resource::RLIMIT_NOFILE).ok(),
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn this_host_has_limits() {
-        let host = Host::look();
+        let host = Host::read();
         let (soft, hard) = host.open_files.unwrap();
         assert!(soft > 0 && soft <= hard);
         assert!(host.cpus > 0 && host.memory.unwrap() > 1 << 20);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_in_octets() {
+    fn memory_is_read_in_bytes() {
         assert_eq!(total("A: 1 kB\nMemTotal:   3 kB\n"), Some(3072));
         assert_eq!(total("MemTotal: many"), None);
         assert_eq!(total(""), None);

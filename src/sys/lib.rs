@@ -1,6 +1,6 @@
-//! What the operating system is asked for: roles, signals, shared memory, privileges.
+//! Operating system interfaces: roles, signals, shared memory, privileges.
 //!
-//! The only room where `unsafe` may stand.
+//! The only crate with `unsafe` code.
 
 pub mod accounts;
 pub mod command;

@@ -5,11 +5,11 @@ use jiff::tz::TimeZone;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Where the zone of the host lies.
+/// The host's time zone file.
 const ZONE: &str = "/etc/localtime";
 
-/// Now, in the zone of the host as it was when this process first asked, or in that of `TZ`. One file
-/// is read for it, while `Zoned::now` goes through the names of all zones.
+/// The current time in the time zone of `TZ`, or in the host's as it was when this process first asked. This
+/// reads a single file, while `Zoned::now` goes through the names of all zones.
 pub fn now() -> Zoned {
     static HOST: OnceLock<Option<TimeZone>> = OnceLock::new();
     if std::env::var_os("TZ").is_some() {
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn it_is_the_time_that_the_system_shows() {
         let form = "%Y-%m-%d %H %Z %z";
-        // The hour may turn between two looks, but not between each two of three.
+        // The hour may change between the two calls, but not in three attempts in a row.
         let same = (0..3)
             .any(|_| now().strftime(form).to_string() == Zoned::now().strftime(form).to_string());
         assert!(same);

@@ -1,12 +1,12 @@
-//! How often to say the same thing in the log.
+//! Limits how often the same message is logged.
 
 use std::time::{Duration, Instant};
 
-/// Time between log lines of one kind.
+/// Shortest time between two lines of the same message.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// Counts what happens, and says once a minute how often it did: at once for the first time, then
-/// for all that came since the last line.
+/// Counts events and says when to log the count: at once for the first event, then at most once a minute for
+/// all events since the last line.
 #[derive(Debug, Default)]
 pub struct LogLimiter {
     last: Option<Instant>,
@@ -14,18 +14,18 @@ pub struct LogLimiter {
 }
 
 impl LogLimiter {
-    /// Counts one more; how many there were since the last line, if a line is due.
+    /// Counts one event. Returns the number since the last line if a line is due.
     pub fn tick(&mut self, now: Instant) -> Option<u64> {
         self.add(1);
         self.due(now)
     }
 
-    /// Counts some more, of which a line may tell later.
+    /// Counts events to be reported by a later line.
     pub fn add(&mut self, count: u64) {
         self.held += count;
     }
 
-    /// How many there were since the last line, if there were any and a line is due.
+    /// The number of events since the last line, if it is not 0 and a line is due.
     pub fn due(&mut self, now: Instant) -> Option<u64> {
         let early = self.last.is_some_and(|last| now < last + MINUTE);
         if early || self.held == 0 {

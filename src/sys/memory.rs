@@ -1,14 +1,13 @@
-//! What of a process stands in memory.
+//! Memory use of this process.
 
 use nix::sys::mman::{MmapAdvise, madvise};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// Calls of [`IdleDetector::is_due`] without anything new until a process counts as waiting.
+/// Consecutive idle calls of [`IdleDetector::is_due`] after which a process counts as idle.
 const QUIET: u32 = 3;
 
-/// Says when a long-lived process that has done something has come to rest again, so that it may
-/// give back what only work needs.
+/// Detects when a long-lived process becomes idle after work, so that it can free memory needed for work only.
 #[derive(Debug)]
 pub struct IdleDetector {
     quiet: u32,
@@ -16,7 +15,7 @@ pub struct IdleDetector {
 }
 
 impl Default for IdleDetector {
-    /// A process that has just begun: its beginning was work.
+    /// A process that has just started: startup counts as work.
     fn default() -> IdleDetector {
         IdleDetector {
             quiet: 0,
@@ -26,8 +25,8 @@ impl Default for IdleDetector {
 }
 
 impl IdleDetector {
-    /// To be called about once a second with whether anything was done since the last call. True
-    /// once after each time of work, when three calls in a row have told of none.
+    /// Call about once a second with whether anything was done since the last call. Returns true once after
+    /// each period of work, at the third idle call in a row.
     pub fn is_due(&mut self, worked: bool) -> bool {
         if worked {
             *self = IdleDetector::default();
@@ -38,31 +37,30 @@ impl IdleDetector {
     }
 }
 
-/// Gives back what a process that waits does not need: memory that was freed and that the allocator
-/// keeps, and program code.
+/// Frees what an idle process does not need: memory that the allocator keeps for reuse, and program code.
 pub fn trim_memory() {
     trim();
-    forget_code();
+    drop_code_pages();
 }
 
-/// Hands freed memory back to the system, wherever in the heap it lies.
+/// Returns freed memory anywhere in the heap to the system.
 #[cfg(target_env = "gnu")]
 fn trim() {
-    // SAFETY: the allocator of the C library locks its own structures and touches only what is free.
+    // SAFETY: the C library's allocator takes its own locks and touches only free memory.
     #[allow(unsafe_code)]
     unsafe {
         nix::libc::malloc_trim(0);
     }
 }
 
-/// Bytes that [`keep_freed`] keeps.
+/// Freed bytes that [`keep_freed`] retains.
 const KEPT: i32 = 3 << 20;
 
-/// Has the allocator keep some MiB that are freed, rather than hand them back and ask for them again with
-/// every large buffer, each page to be cleared anew. [`trim_memory`] hands them back at rest.
+/// Makes the allocator retain some MiB of freed memory instead of returning it to the system and requesting it
+/// again (each page to be zeroed) for every large buffer. [`trim_memory`] returns it when idle.
 #[cfg(target_env = "gnu")]
 pub fn keep_freed() {
-    // SAFETY: only sets two limits of the allocator, which locks itself.
+    // SAFETY: only sets two limits of the allocator, which takes its own locks.
     #[allow(unsafe_code)]
     unsafe {
         nix::libc::mallopt(nix::libc::M_MMAP_THRESHOLD, KEPT);
@@ -74,21 +72,20 @@ pub fn keep_freed() {
 #[cfg(not(target_env = "gnu"))]
 pub fn keep_freed() {}
 
-/// Other C libraries hand memory back as it is freed.
+/// Other C libraries return memory as it is freed.
 #[cfg(not(target_env = "gnu"))]
 fn trim() {}
 
-/// Lets go of the pages of program code, and of the constants before it, that a long-lived process
-/// used before it began to wait; they come back from the page cache when they are used again.
-/// Returns the bytes let go of.
-pub fn forget_code() -> usize {
+/// Drops pages of program code and constants that a long-lived process used before it became idle; they come
+/// back from the page cache on use. Returns the number of bytes dropped.
+pub fn drop_code_pages() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let ranges = maps.lines().filter_map(code);
-    ranges.map(|(at, len)| forget(at, len)).sum()
+    ranges.map(|(at, len)| drop_pages(at, len)).sum()
 }
 
-/// Address and length of a mapping of code that comes from a file, or of the part of such a file that
-/// begins with its head. Neither is ever written, unlike what the loader adapts behind them.
+/// Address and length of a file-backed code mapping, or of the part of such a file that starts with its header.
+/// Neither is ever written to, unlike the relocated data behind them.
 fn code(line: &str) -> Option<(usize, usize)> {
     let mut words = line.split_whitespace();
     let (range, mode, offset) = (words.next()?, words.next()?, words.next()?);
@@ -104,12 +101,12 @@ fn code(line: &str) -> Option<(usize, usize)> {
 }
 
 #[allow(unsafe_code)]
-fn forget(at: usize, len: usize) -> usize {
+fn drop_pages(at: usize, len: usize) -> usize {
     let Some(address) = NonNull::new(at as *mut c_void) else {
         return 0;
     };
-    // SAFETY: the kernel named this range as code or constants of a file, which nobody writes. Its pages are
-    // those of the file, so that whatever reads or runs them later finds the same again.
+    // SAFETY: the kernel reports this range as code or constants of a file, which nobody writes to. Its pages
+    // are those of the file, so later reads and calls find the same content.
     match unsafe { madvise(address, len, MmapAdvise::MADV_DONTNEED) } {
         Ok(()) => len,
         Err(_) => 0,
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn code_runs_on() {
-        assert!(forget_code() > 0);
-        assert!(forget_code() > 0, "it can be done again");
+        assert!(drop_code_pages() > 0);
+        assert!(drop_code_pages() > 0, "it can be done again");
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel knows of connections and addresses.
+//! Connections and addresses, as the kernel reports them.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -42,8 +42,7 @@ pub fn peers(port: u16) -> BTreeSet<IpAddr> {
         .collect()
 }
 
-/// Addresses to which this host is connected on a port of theirs (`salt/utils/network.py
-/// remote_port_tcp`).
+/// Addresses to which this host is connected on a given remote port (`salt/utils/network.py remote_port_tcp`).
 pub fn servers(port: u16) -> BTreeSet<IpAddr> {
     tables()
         .iter()
@@ -93,18 +92,18 @@ fn connection(line: &str) -> Option<Connection> {
     })
 }
 
-/// `0100007F:1199`: words of 32 bits in the byte order of the host, and the port.
+/// Parses `0100007F:1199`: 32-bit words in host byte order, and the port.
 fn end(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
-    let mut octets = Vec::with_capacity(16);
+    let mut bytes = Vec::with_capacity(16);
     for at in (0..address.len()).step_by(8) {
         let word = u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?;
-        octets.extend(word.to_ne_bytes());
+        bytes.extend(word.to_ne_bytes());
     }
-    let address = match octets.len() {
-        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?)),
-        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?)),
+    let address = match bytes.len() {
+        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
         _ => return None,
     };
     Some((address, port))

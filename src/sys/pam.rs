@@ -1,7 +1,7 @@
-//! PAM, by the system's own library, which is looked for when it is used.
+//! PAM, through the system's library, which is loaded when it is used.
 //!
-//! Modules of PAM may block, print, and change the process that loads them: call [`check`] in a
-//! process that does nothing else.
+//! PAM modules may block, print, and change the process that loads them: call [`check`] in a process that does
+//! nothing else.
 
 use libloading::{Library, Symbol};
 use nix::libc::{c_char, c_int, c_void, calloc, free, strdup};
@@ -49,8 +49,8 @@ type Start = unsafe extern "C" fn(
 type Step = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 type Describe = unsafe extern "C" fn(*mut c_void, c_int) -> *const c_char;
 
-/// Asks PAM whether the password is that of the user, and whether his account may be used
-/// (locked, expired). Both must hold. The error says why not, without the password.
+/// Checks the user's password with PAM and whether the account may be used (not locked or expired). Both must
+/// hold. The error says why not, without the password.
 pub fn check(service: &str, user: &str, password: &str) -> Result<(), String> {
     let c = |what: &str, text: &str| CString::new(text).map_err(|_| format!("NUL in the {what}"));
     let service = c("service", service)?;
@@ -64,14 +64,14 @@ pub fn check(service: &str, user: &str, password: &str) -> Result<(), String> {
 
 #[allow(unsafe_code)]
 fn load() -> Result<Library, String> {
-    // SAFETY: libpam runs no code of its own when it is loaded; its name is a constant.
+    // SAFETY: libpam runs no code when it is loaded; its name is a constant.
     unsafe { Library::new("libpam.so.0") }
         .map_err(|e| format!("the PAM library cannot be loaded ({e}); install libpam0g"))
 }
 
 #[allow(unsafe_code)]
 fn symbol<'a, T>(library: &'a Library, name: &str) -> Result<Symbol<'a, T>, String> {
-    // SAFETY: callers name the type that `security/pam_appl.h` declares for the function.
+    // SAFETY: callers pass the type that `security/pam_appl.h` declares for the function.
     unsafe { library.get(name.as_bytes()) }.map_err(|e| format!("libpam has no {name}: {e}"))
 }
 
@@ -87,7 +87,7 @@ fn converse(library: &Library, service: &CStr, answers: &Answers) -> Result<(), 
         data: std::ptr::from_ref(answers).cast_mut().cast(),
     };
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the texts and the conversation outlive the handle, which `pam_end` ends below.
+    // SAFETY: strings and conversation outlive the handle, which `pam_end` frees below.
     let begun = unsafe {
         start(
             service.as_ptr(),
@@ -97,7 +97,7 @@ fn converse(library: &Library, service: &CStr, answers: &Answers) -> Result<(), 
         )
     };
     if begun != SUCCESS {
-        return Err(format!("PAM cannot be started (error {begun})"));
+        return Err(format!("cannot start PAM (error {begun})"));
     }
     // SAFETY: the handle is live until `pam_end`.
     let mut status = unsafe { authenticate(handle, DISALLOW_NULL_AUTHTOK) };
@@ -107,7 +107,7 @@ fn converse(library: &Library, service: &CStr, answers: &Answers) -> Result<(), 
         // SAFETY: as above.
         status = unsafe { account(handle, DISALLOW_NULL_AUTHTOK) };
     }
-    // SAFETY: PAM gives a static text, or null, for any number while the handle is live.
+    // SAFETY: PAM returns a static string, or null, for any number while the handle is live.
     let why = unsafe {
         let text = describe(handle, status);
         if text.is_null() {
@@ -124,7 +124,7 @@ fn converse(library: &Library, service: &CStr, answers: &Answers) -> Result<(), 
     }
 }
 
-/// Answers PAM's questions: hidden ones with the password, visible ones with the user's name.
+/// Answers PAM's prompts: hidden ones with the password, visible ones with the user's name.
 #[allow(unsafe_code)]
 extern "C" fn answer(
     count: c_int,
@@ -138,7 +138,7 @@ extern "C" fn answer(
     let count = count as usize;
     // SAFETY: `data` is the `Answers` that `converse` holds while PAM may call this.
     let answers = unsafe { &*data.cast::<Answers>() };
-    // SAFETY: PAM frees the array and its texts with `free`, so they come from `calloc` and `strdup`.
+    // SAFETY: PAM frees the array and its strings with `free`, so they come from `calloc` and `strdup`.
     let array: *mut Response = unsafe { calloc(count, size_of::<Response>()) }.cast();
     if array.is_null() {
         return CONV_ERR;
@@ -158,7 +158,7 @@ extern "C" fn answer(
             PROMPT_ECHO_ON => answers.user.as_ptr(),
             _ => continue,
         };
-        // SAFETY: `array` has `count` elements; the text ends with NUL.
+        // SAFETY: `array` has `count` elements; the string ends with NUL.
         unsafe { (*array.add(n)).text = strdup(text) };
     }
     if responses.is_null() {
@@ -166,12 +166,12 @@ extern "C" fn answer(
         unsafe { free(array.cast()) };
         return CONV_ERR;
     }
-    // SAFETY: PAM gives a place for the pointer and takes the array over.
+    // SAFETY: PAM passes a place for the pointer and takes ownership of the array.
     unsafe { *responses = array };
     SUCCESS
 }
 
-/// The groups of an account of this system, by name; empty if there is no such account.
+/// The groups of a system account by name; empty if there is no such account.
 pub fn groups(user: &str) -> Vec<String> {
     use nix::unistd::{Group, User, getgrouplist};
     let Ok(Some(account)) = User::from_name(user) else {

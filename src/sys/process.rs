@@ -1,9 +1,8 @@
 //! Starting this program again in another role.
 //!
-//! A role is a fresh execution of the same binary: no ZeroMQ context, lock or secret of the
-//! parent is inherited by accident. The title shown in the process list is simply `argv[0]`, so
-//! what the role must know travels in environment variables. A parent that has none of these
-//! things may split a role off instead ([`super::fork`]).
+//! A role is a fresh execution of the same binary, so no ZeroMQ context, lock or secret of the parent is
+//! inherited by accident. The title in the process list is simply `argv[0]`, so parameters of the role are
+//! passed in environment variables. A parent that has none of these may fork a role instead ([`super::fork`]).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -14,24 +13,24 @@ use std::process::{Child, Command, Stdio};
 /// Environment variable that names the role.
 pub const ROLE: &str = "HALITE_ROLE";
 const ARGS: &str = "HALITE_ARGS";
-/// No argument of ours can hold it; the process list shows the title alone.
+/// Cannot occur in an argument of ours; the process list shows only the title.
 const SEPARATOR: &str = "\u{1f}";
 const PARENT: &str = "HALITE_PARENT";
 
-/// Empty words behind the title of a process that splits: its children have longer titles.
+/// Empty arguments behind the title of a process that forks: its children have longer titles.
 const TITLE_ROOM: usize = 64;
 
 /// Longest name the kernel keeps for a task.
 const COMM_LEN: usize = 15;
 
-/// What a role process is started with.
+/// How to start a role process.
 #[derive(Clone, Debug)]
 pub struct RoleSpec {
     /// Role name, read back with [`role`].
     pub role: String,
     /// Title in the process list.
     pub title: String,
-    /// Further variables of the environment.
+    /// Additional environment variables.
     pub env: Vec<(String, OsString)>,
 }
 
@@ -55,8 +54,8 @@ impl RoleSpec {
         out
     }
 
-    /// Starts the role as a child with its standard input closed, in a process group of its
-    /// own: Ctrl-C in a terminal reaches the supervisor alone, which ends roles in order.
+    /// Starts the role as a child with its standard input closed, in its own process group: Ctrl-C in a
+    /// terminal reaches only the supervisor, which stops the roles in order.
     pub fn spawn(&self) -> io::Result<Child> {
         self.command()?
             .process_group(0)
@@ -64,8 +63,8 @@ impl RoleSpec {
             .spawn()
     }
 
-    /// Starts a role that does a piece of work of its own and may outlive who asked for it.
-    /// `order` is what it reads from its standard input, from an anonymous memory file.
+    /// Starts a role that works on its own and may outlive its parent. It reads `order` from standard input, an
+    /// anonymous memory file.
     pub fn spawn_detached(&self, order: &[u8]) -> io::Result<Child> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         use std::io::{Seek, Write};
@@ -81,8 +80,8 @@ impl RoleSpec {
             .spawn()
     }
 
-    /// Becomes the role, keeping the process id. Returns only on failure. The process list gets room
-    /// for the titles of children that are split off.
+    /// Becomes the role, keeping the process id. Returns only on failure. Reserves room in the process list for
+    /// the titles of forked children.
     pub fn exec(&self) -> io::Error {
         match self.command() {
             Ok(mut command) => command
@@ -94,8 +93,7 @@ impl RoleSpec {
     }
 }
 
-/// This program, for starting it again: the file that runs, even if an upgrade has put
-/// another in its place since.
+/// This program, for starting it again: the running executable, even if an upgrade has replaced the file since.
 pub fn program() -> io::Result<PathBuf> {
     let own = Path::new("/proc/self/exe");
     if own.exists() {
@@ -104,9 +102,8 @@ pub fn program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// The writing end of a pipe whose descriptor stands in an environment variable. It is
-/// opened anew and the inherited descriptor closed, so that children of this process do not
-/// hold the pipe open in their turn.
+/// The write end of a pipe whose descriptor is in an environment variable. It is reopened and the inherited
+/// descriptor closed, so that children of this process do not keep the pipe open.
 pub fn take_inherited(variable: &str) -> Option<std::fs::File> {
     let fd: i32 = std::env::var(variable)
         .ok()?
@@ -117,12 +114,12 @@ pub fn take_inherited(variable: &str) -> Option<std::fs::File> {
         .write(true)
         .open(format!("/proc/self/fd/{fd}"))
         .ok()?;
-    // Already closed is as good.
+    // It may be closed already.
     let _ = nix::unistd::close(fd);
     Some(file)
 }
 
-/// The arguments of the command line that began this family of processes, without its name.
+/// The arguments with which this family of processes was started, without the program name.
 pub fn arguments() -> Vec<OsString> {
     use std::os::unix::ffi::OsStrExt;
     match std::env::var_os(ARGS) {
@@ -136,8 +133,8 @@ pub fn arguments() -> Vec<OsString> {
     }
 }
 
-/// Makes `command` a program of its own: told of the role that starts it, one of ours would
-/// take on that role's arguments.
+/// Clears the role variables for `command`, which may be another program of ours and would otherwise take over
+/// this role's arguments.
 pub fn leave_family(command: &mut Command) -> &mut Command {
     for variable in [ROLE, ARGS, PARENT, crate::shared::SHARED_FD] {
         command.env_remove(variable);
@@ -145,14 +142,14 @@ pub fn leave_family(command: &mut Command) -> &mut Command {
     command
 }
 
-/// The role this process was started in, if any.
+/// The role in which this process was started, if any.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
 }
 
-/// Sets the short name of this process and ties its life to its parent: when a
-/// supervisor is killed, its roles get SIGTERM rather than live on as orphans.
-pub fn settle(name: &str) {
+/// Sets the short name of this process and ties its life to its parent: if a supervisor is killed, its roles
+/// get SIGTERM instead of living on as orphans.
+pub fn tie_to_parent(name: &str) {
     set_name(name);
     let Some(parent): Option<i32> = std::env::var(PARENT).ok().and_then(|p| p.parse().ok()) else {
         return;
@@ -160,22 +157,22 @@ pub fn settle(name: &str) {
     if nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM).is_err() {
         return;
     }
-    // The parent may have died before the line above took effect.
+    // The parent may have died before the call above took effect.
     if nix::unistd::getppid().as_raw() != parent {
         std::process::exit(0);
     }
 }
 
-/// Names this process in the list of tasks.
+/// Sets the name of this process in the kernel's task list.
 pub fn set_name(name: &str) {
     let short: String = name.chars().take(COMM_LEN).collect();
     if let Ok(short) = std::ffi::CString::new(short) {
-        // Cosmetic; a kernel that refuses it does no harm.
+        // Cosmetic; failure does no harm.
         let _ = nix::sys::prctl::set_name(&short);
     }
 }
 
-/// Raises the soft limit of open descriptors towards `wanted`; returns what is in force.
+/// Raises the soft limit of open descriptors towards `wanted`; returns the limit in force.
 pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
@@ -187,8 +184,8 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(target)
 }
 
-/// The fields of a `/proc/<pid>/stat` from the third on, the state (proc(5)): the name before it may hold anything,
-/// even brackets. Empty if it is no such text.
+/// The fields of `/proc/<pid>/stat` from the third (the state) on, see proc(5). The name before them may
+/// contain anything, even parentheses. Empty if the text has another format.
 pub fn stat_fields(stat: &str) -> Vec<&str> {
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     fields.split_whitespace().collect()
@@ -208,7 +205,7 @@ pub fn resident() -> u64 {
     pages * page.and_then(|n| u64::try_from(n).ok()).unwrap_or(4096)
 }
 
-/// Takes on the account `name` (its groups included). Doing so as that account already is a no-op.
+/// Switches to the account `name` and its groups. Does nothing if the process already runs as that account.
 pub fn drop_privileges(name: &str) -> io::Result<()> {
     use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
     let user = User::from_name(name)?.ok_or_else(|| {
@@ -236,7 +233,7 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives `path` itself to the account `name`, unless it has it. Links are not followed.
+/// Changes the owner of `path` itself to the account `name`, unless it already is. Symlinks are not followed.
 pub fn chown(path: &Path, name: &str) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, lchown};
     let Some(user) = nix::unistd::User::from_name(name)? else {
@@ -248,9 +245,9 @@ pub fn chown(path: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives `path` and all below it to the account `name`, except directories called one of
-/// `spared`. Links are not followed. Only what belongs to another account is touched.
-pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
+/// Changes the owner of `path` and everything below it to the account `name`, except directories named in
+/// `spared`. Symlinks are not followed. Files that already have that owner are not touched.
+pub fn chown_tree(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
     chown(path, name)?;
     if !std::fs::symlink_metadata(path)?.is_dir() {
         return Ok(());
@@ -260,7 +257,7 @@ pub fn hand_over(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
         if spared.iter().any(|s| entry.file_name() == *s) {
             continue;
         }
-        hand_over(&entry.path(), name, spared)?;
+        chown_tree(&entry.path(), name, spared)?;
     }
     Ok(())
 }
@@ -274,16 +271,16 @@ pub fn user_name() -> String {
     }
 }
 
-/// Adds to the nice value of the calling thread and of those that it starts afterwards; the new value.
+/// Adds to the nice value of the calling thread and of threads that it starts later; returns the new value.
 ///
 /// # Errors
-/// The account may not raise its priority.
+/// The account may not raise the priority.
 #[allow(unsafe_code)]
 pub fn add_nice(increment: i32) -> std::io::Result<i32> {
     nix::errno::Errno::clear();
-    // SAFETY: it takes a number and returns one.
+    // SAFETY: takes and returns a number.
     let now = unsafe { nix::libc::nice(increment) };
-    // -1 is a nice value too.
+    // -1 is also a valid nice value.
     match nix::errno::Errno::last() {
         nix::errno::Errno::UnknownErrno => Ok(now),
         _ if now != -1 => Ok(now),
@@ -291,21 +288,21 @@ pub fn add_nice(increment: i32) -> std::io::Result<i32> {
     }
 }
 
-/// The I/O priority of a process: class (0 none, 1 real time, 2 best effort, 3 idle) and level;
-/// `None` if there is no such process or the kernel does not say.
+/// The I/O priority of a process: class (0 none, 1 real time, 2 best effort, 3 idle) and level; `None` if there
+/// is no such process or the kernel does not say.
 pub fn io_priority(pid: i32) -> Option<(i64, i64)> {
     const WHO_PROCESS: i32 = 1;
     const CLASS_SHIFT: u32 = 13;
     // SAFETY: takes two numbers and touches no memory of this process.
     #[allow(unsafe_code)]
     let value = unsafe { nix::libc::syscall(nix::libc::SYS_ioprio_get, WHO_PROCESS, pid) };
-    // The width of the answer is the machine's.
+    // The width of the result depends on the machine.
     #[allow(clippy::useless_conversion)]
     let value = i64::from(value);
     (value >= 0).then_some((value >> CLASS_SHIFT, value & ((1 << CLASS_SHIFT) - 1)))
 }
 
-/// Whether another process has a lock of `fcntl` on a file that we may write.
+/// Whether another process holds an `fcntl` lock on a file that we may write to.
 pub fn is_locked(file: &std::fs::File) -> bool {
     let mut lock = nix::libc::flock {
         l_type: nix::libc::F_WRLCK as i16,

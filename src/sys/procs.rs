@@ -13,15 +13,15 @@ pub struct Process {
     pub pid: u32,
     /// Its parent.
     pub parent: u32,
-    /// What the process list shows, arguments parted by spaces.
+    /// What the process list shows, arguments separated by spaces.
     pub title: String,
-    /// User and system time of itself and of its ended, awaited children.
+    /// User and system time of the process and of its children that were waited for.
     pub cpu: Duration,
     /// Resident memory in bytes.
     pub resident: u64,
 }
 
-/// All processes there are now.
+/// All current processes.
 pub fn all() -> io::Result<Vec<Process>> {
     let tick = tick();
     let page = page();
@@ -31,13 +31,13 @@ pub fn all() -> io::Result<Vec<Process>> {
             .file_name()
             .to_str()
             .and_then(|n| n.parse::<u32>().ok());
-        // A process may end while we look.
+        // A process may exit meanwhile.
         out.extend(pid.and_then(|pid| read(pid, tick, page)));
     }
     Ok(out)
 }
 
-/// A process and all below it. Zombies are left out.
+/// A process and all its descendants, without zombies.
 pub fn family(pid: u32) -> io::Result<Vec<Process>> {
     let mut rest: HashMap<u32, Vec<Process>> = HashMap::new();
     let mut out = Vec::new();
@@ -57,12 +57,12 @@ pub fn family(pid: u32) -> io::Result<Vec<Process>> {
     Ok(out)
 }
 
-/// CPU time of a process and all below it so far.
+/// CPU time used so far by a process and its descendants.
 pub fn cpu(pid: u32) -> io::Result<Duration> {
     Ok(family(pid)?.iter().map(|p| p.cpu).sum())
 }
 
-/// One process, if there is such.
+/// One process, if it exists.
 pub fn one(pid: u32) -> Option<Process> {
     read(pid, tick(), page())
 }

@@ -1,6 +1,6 @@
-//! Opening files in directories that others may write to: a link in the last place of the path is not followed, and
-//! a pipe without its other end does not hold the process up. A pipe or a device may still be opened, so the metadata
-//! of the open file decide whether it is what was wanted.
+//! Opens files in directories that others may write to: a symlink in the last component of the path is not
+//! followed, and opening a pipe that has no other end does not block. Pipes and devices can still be opened, so
+//! check the metadata of the open file.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,10 +14,10 @@ pub fn no_follow() -> OpenOptions {
     options
 }
 
-/// Opens a file for reading as [`no_follow`] has it.
+/// Opens a file for reading with [`no_follow`].
 ///
 /// # Errors
-/// As the file system has them; `ELOOP` for a link.
+/// Any I/O error; `ELOOP` for a symlink.
 pub fn open_no_follow(path: &Path) -> io::Result<File> {
     no_follow().read(true).open(path)
 }

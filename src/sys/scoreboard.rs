@@ -1,32 +1,32 @@
-//! What the role processes of one master have counted: an anonymous memory file with a slot
-//! for each, which the supervisor makes and its children inherit. A role writes its own slot
-//! about once a second; anybody in the family reads all of them. A record carries its own
-//! check sum, so that plain reads and writes do, as in [`crate::shared`].
+//! Counters of a master's role processes: an anonymous memory file with a slot for each, created by the
+//! supervisor and inherited by its children. A role writes its own slot about once a second; every process of
+//! the family reads all of them. A record has its own checksum, so plain reads and writes suffice, as in
+//! [`crate::shared`].
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// Environment variable that carries the descriptor's number to a role.
+/// Environment variable that passes the descriptor to a role.
 pub const BOARD_FD: &str = "HALITE_BOARD_FD";
-/// Environment variable that carries the number of a role's slot.
+/// Environment variable that passes a role's slot number.
 pub const BOARD_SLOT: &str = "HALITE_BOARD_SLOT";
 
-/// Bytes of a slot.
+/// Size of a slot in bytes.
 const SLOT: u64 = 8192;
 const HEADER: usize = 8;
-/// Bytes of the largest record.
+/// Size of the largest record in bytes.
 pub const MOST: usize = SLOT as usize - HEADER;
 
-/// The board.
+/// Counters of all roles.
 #[derive(Debug)]
 pub struct Scoreboard {
     file: File,
 }
 
 impl Scoreboard {
-    /// Makes the memory file with so many slots. It stays open across the execution of roles.
+    /// Creates the memory file with the given number of slots. It stays open when roles are executed.
     pub fn create(slots: usize) -> io::Result<Scoreboard> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         let file = File::from(memfd_create(c"halite-board", MFdFlags::empty())?);
@@ -34,8 +34,8 @@ impl Scoreboard {
         Ok(Scoreboard { file })
     }
 
-    /// Opens the file that the supervisor handed down, and tells the own slot; once in a
-    /// process, since the descriptor that was handed down is closed.
+    /// Opens the file inherited from the supervisor, and returns it with this process's slot number. Call once
+    /// per process: the inherited descriptor is closed.
     pub fn inherited() -> io::Result<(Scoreboard, usize)> {
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
@@ -50,12 +50,12 @@ impl Scoreboard {
             .read(true)
             .write(true)
             .open(format!("/proc/self/fd/{fd}"))?;
-        // Children of this role have no business with it; already closed is as good.
+        // Children of this role do not need it. It may be closed already.
         let _ = nix::unistd::close(fd);
         Ok((Scoreboard { file }, slot as usize))
     }
 
-    /// Number to hand down in [`BOARD_FD`].
+    /// The descriptor to pass in [`BOARD_FD`].
     pub fn fd(&self) -> i32 {
         self.file.as_raw_fd()
     }
@@ -65,7 +65,7 @@ impl Scoreboard {
         Ok((self.file.metadata()?.len() / SLOT) as usize)
     }
 
-    /// Writes a slot, which belongs to the caller alone.
+    /// Writes a slot. Only the owner of the slot may do so.
     ///
     /// # Errors
     /// There is no such slot, or the record is longer than [`MOST`].
@@ -80,10 +80,10 @@ impl Scoreboard {
         self.file.write_all_at(&bytes, slot as u64 * SLOT)
     }
 
-    /// The last record of a slot; `None` if there is none.
+    /// The latest record of a slot; `None` if it is empty.
     pub fn read(&self, slot: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0u8; SLOT as usize];
-        // A half-written record is met seldom, hardly ever twice.
+        // Meeting a half-written record is rare, and hardly ever happens twice.
         (0..100).find_map(|_| {
             self.file
                 .read_exact_at(&mut bytes, slot as u64 * SLOT)

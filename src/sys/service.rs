@@ -1,29 +1,28 @@
-//! What the service manager is told: readiness, a line of status, the end, and that the program
-//! makes progress (`sd_notify(3)`, `sd_watchdog_enabled(3)`).
+//! Notifications to the service manager: readiness, a status line, stopping, and the watchdog (`sd_notify(3)`,
+//! `sd_watchdog_enabled(3)`).
 //!
-//! Nothing here ever waits for long: a manager that does not read must not stop a daemon. Only the
-//! words without which the manager would be wrong for ever (ready, reloading, stopping) wait, at
-//! most a second.
+//! Nothing here waits for long: a manager that does not read must not block a daemon. Only the messages whose
+//! loss would leave the manager with a wrong state (ready, reloading, stopping) wait, for at most a second.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// What the manager tells by the environment, which is for one process alone.
+/// Environment variables from the manager, meant for one process only.
 pub const VARIABLES: [&str; 3] = [SOCKET, WATCHDOG_USEC, WATCHDOG_PID];
-/// Where the manager hears: a path, or behind an `@` an abstract name.
+/// The manager's socket: a path, or an abstract name after `@`.
 const SOCKET: &str = "NOTIFY_SOCKET";
-/// Microseconds without a word after which the manager takes the daemon for stuck.
+/// Watchdog timeout in microseconds.
 const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
-/// The process that the manager means by it.
+/// The process that the watchdog timeout is meant for.
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
-/// How long a word that must arrive waits for room.
+/// How long a message that must arrive waits for room in the socket's buffer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// After how long a process that made no progress is looked at again.
+/// How soon a process that made no progress is checked again.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The manager of this process, if it has one. Of children it hears nothing.
+/// The service manager of this process, if it has one. Children do not notify it.
 #[derive(Debug)]
 pub struct Service {
     socket: Option<UnixDatagram>,
@@ -32,14 +31,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// The manager that the environment names. Programs that this process starts with the environment
-    /// of [`environment`](super::environment) do not learn of it: what they say is not about this one.
+    /// Connects to the manager named in the environment. Programs started with the environment of
+    /// [`environment`](super::environment) do not see it: their notifications would not be about this process.
     pub fn inherited() -> Service {
         let socket = std::env::var_os(SOCKET).and_then(|name| connect(name.as_bytes()));
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let own = number(WATCHDOG_PID).is_none_or(|pid| pid == u64::from(std::process::id()));
         let limit = number(WATCHDOG_USEC).filter(|_| own && socket.is_some());
-        keep_from_children();
+        hide_from_children();
         Service {
             socket,
             watchdog: Watchdog::new(limit.map(Duration::from_micros), Instant::now()),
@@ -47,57 +46,57 @@ impl Service {
         }
     }
 
-    /// The start is over.
+    /// Startup is complete.
     pub fn ready(&mut self, status: &str) {
-        self.surely(&format!("READY=1\nSTATUS={}", plain(status)));
+        self.send_reliably(&format!("READY=1\nSTATUS={}", plain(status)));
         status.clone_into(&mut self.status);
     }
 
-    /// A line for whoever asks the manager; told when it is another one than before.
+    /// Sets the status line; sent only if it changed.
     pub fn status(&mut self, status: &str) {
         if self.status != status {
-            self.perhaps(&format!("STATUS={}", plain(status)));
+            self.try_send(&format!("STATUS={}", plain(status)));
             status.clone_into(&mut self.status);
         }
     }
 
-    /// What a reload asks for was done. The beginning and the end of it are told at once.
+    /// A reload was done. Both its start and its end are sent now.
     pub fn reloaded(&mut self) {
         use nix::time::{ClockId, clock_gettime};
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
             i128::from(now.tv_sec()) * 1_000_000 + i128::from(now.tv_nsec()) / 1000
         });
-        self.surely(&format!("RELOADING=1\nMONOTONIC_USEC={now}"));
-        self.surely("READY=1");
+        self.send_reliably(&format!("RELOADING=1\nMONOTONIC_USEC={now}"));
+        self.send_reliably("READY=1");
     }
 
-    /// The end has begun.
+    /// Stopping has started.
     pub fn stopping(&mut self) {
-        self.surely("STOPPING=1\nSTATUS=ends");
+        self.send_reliably("STOPPING=1\nSTATUS=stopping");
     }
 
-    /// Whether the manager is to be told now that there is progress.
+    /// Whether a watchdog notification is due.
     pub fn is_due(&self) -> bool {
         self.watchdog
             .left(Instant::now())
             .is_some_and(|t| t.is_zero())
     }
 
-    /// Tells that there is progress, when it is time to and `alive` says that there is.
+    /// Sends the watchdog notification if it is due and `alive` is true.
     pub fn beat(&mut self, alive: bool) {
         if self.watchdog.take(Instant::now(), alive) {
-            self.perhaps("WATCHDOG=1");
+            self.try_send("WATCHDOG=1");
         }
     }
 
-    /// How long to wait for other things at most, for the sake of the next beat.
+    /// Limits a waiting time so that the next watchdog notification is not late.
     pub fn at_most(&self, wait: Option<Duration>) -> Option<Duration> {
         wait.into_iter()
             .chain(self.watchdog.left(Instant::now()))
             .min()
     }
 
-    /// Sleeps with `nap`, which says `false` to end early, and goes on to tell that there is progress.
+    /// Sleeps with `nap`, which returns `false` to stop early, and keeps sending watchdog notifications.
     pub fn sleep(&mut self, time: Duration, nap: impl Fn(Duration) -> bool) -> bool {
         let end = Instant::now() + time;
         loop {
@@ -112,31 +111,31 @@ impl Service {
         }
     }
 
-    /// Sends what must arrive.
-    fn surely(&self, text: &str) {
+    /// Sends a message that must arrive.
+    fn send_reliably(&self, text: &str) {
         let Some(socket) = &self.socket else { return };
         let sent = socket
             .set_nonblocking(false)
             .and_then(|()| socket.send(text.as_bytes()));
         if let Err(e) = sent {
-            log::warn!("the service manager is not told {}: {e}", plain(text));
+            log::warn!("cannot notify the service manager of {}: {e}", plain(text));
         }
-        // Where this fails the next word waits, no longer than this one.
+        // If this fails, the next message may block, but no longer than this one.
         let _ = socket.set_nonblocking(true);
     }
 
-    /// Sends what may be missing: the next one tells as much.
-    fn perhaps(&self, text: &str) {
+    /// Sends a message that may get lost: the next one says as much.
+    fn try_send(&self, text: &str) {
         let Some(socket) = &self.socket else { return };
         if let Err(e) = socket.send(text.as_bytes()) {
-            log::debug!("the service manager is not told {}: {e}", plain(text));
+            log::debug!("cannot notify the service manager of {}: {e}", plain(text));
         }
     }
 }
 
-/// Takes the manager's variables out of the environment that programs get which this process starts:
-/// some, such as those that run containers, would behave as if they were the service.
-fn keep_from_children() {
+/// Hides the manager's variables from programs started by this process: some, such as those that run
+/// containers, would act as if they were the service.
+fn hide_from_children() {
     for name in VARIABLES {
         if std::env::var_os(name).is_some() {
             super::environment::set(name, None);
@@ -157,16 +156,16 @@ fn connect(name: &[u8]) -> Option<UnixDatagram> {
         Ok::<_, std::io::Error>(socket)
     };
     open()
-        .inspect_err(|e| log::warn!("{SOCKET}: {e}; the service manager is told nothing"))
+        .inspect_err(|e| log::warn!("{SOCKET}: {e}; the service manager is not notified"))
         .ok()
 }
 
-/// A text on one line.
+/// Makes a text fit on one line.
 fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
-/// When to tell that there is progress: at half of the manager's patience.
+/// Schedules watchdog notifications: at half of the manager's timeout.
 #[derive(Debug)]
 struct Watchdog {
     every: Option<Duration>,
@@ -181,13 +180,13 @@ impl Watchdog {
         }
     }
 
-    /// Time until it is due; `None` if it never is.
+    /// Time until the next one is due; `None` if there is no watchdog.
     fn left(&self, now: Instant) -> Option<Duration> {
         self.every?;
         Some(self.due.saturating_duration_since(now))
     }
 
-    /// Whether to tell now.
+    /// Whether to send one now.
     fn take(&mut self, now: Instant, alive: bool) -> bool {
         let Some(every) = self.every.filter(|_| now >= self.due) else {
             return false;
@@ -258,7 +257,7 @@ mod tests {
             assert_eq!(heard(), "READY=1\nSTATUS=a b");
             assert!(heard().starts_with("RELOADING=1\nMONOTONIC_USEC="));
             assert_eq!(heard(), "READY=1");
-            assert_eq!(heard(), "STOPPING=1\nSTATUS=ends");
+            assert_eq!(heard(), "STOPPING=1\nSTATUS=stopping");
         }
     }
 
@@ -272,6 +271,6 @@ mod tests {
             watchdog: Watchdog::new(None, Instant::now()),
             status: String::new(),
         };
-        (0..5000).for_each(|_| service.perhaps("WATCHDOG=1"));
+        (0..5000).for_each(|_| service.try_send("WATCHDOG=1"));
     }
 }

@@ -1,10 +1,9 @@
-//! The few bytes that the role processes of one master share: the AES key of
-//! publications, the one that follows it, and the serial of the last publication.
+//! The few bytes that a master's role processes share: the AES key of publications, its successor, and the
+//! serial of the last publication.
 //!
-//! They live in an anonymous memory file that the supervisor makes and its children
-//! inherit; nothing of it reaches a disk. A record carries its own check sum, so a
-//! reader that meets a half-written one simply reads again. Plain positioned reads
-//! and writes do, and no mapping (hence no `unsafe`) is needed.
+//! They are in an anonymous memory file created by the supervisor and inherited by its children; nothing of it
+//! reaches a disk. A record has its own checksum, so a reader that meets a half-written one simply reads again.
+//! Plain positioned reads and writes suffice, and no mapping (hence no `unsafe`) is needed.
 
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -12,24 +11,24 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// Environment variable that carries the descriptor's number to a role.
+/// Environment variable that passes the descriptor to a role.
 pub const SHARED_FD: &str = "HALITE_SHARED_FD";
 
 const KEY_LEN: usize = 76;
 const RECORD: usize = 8 + KEY_LEN + 8;
-/// Where the record of the key in force lies, and that of the one on offer.
+/// Offsets of the records of the current key and of the offered one.
 const FORCE_AT: u64 = 0;
 const OFFER_AT: u64 = 128;
 const SERIAL_AT: u64 = 256;
 
-/// Handle of the shared bytes.
+/// Handle of the shared memory file.
 #[derive(Debug)]
 pub struct SharedSecret {
     file: File,
 }
 
 impl SharedSecret {
-    /// Makes the memory file. It stays open across the execution of roles.
+    /// Creates the memory file. It stays open when roles are executed.
     pub fn create() -> io::Result<SharedSecret> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         let file = File::from(memfd_create(c"halite-shared", MFdFlags::empty())?);
@@ -37,8 +36,7 @@ impl SharedSecret {
         Ok(SharedSecret { file })
     }
 
-    /// Opens the file that the supervisor handed down; once in a process, since the descriptor
-    /// that was handed down is closed.
+    /// Opens the file inherited from the supervisor. Call once per process: the inherited descriptor is closed.
     pub fn inherited() -> io::Result<SharedSecret> {
         let fd: i32 = std::env::var(SHARED_FD)
             .ok()
@@ -53,18 +51,18 @@ impl SharedSecret {
             .read(true)
             .write(true)
             .open(format!("/proc/self/fd/{fd}"))?;
-        // Children of this role shall not have the key; already closed is as good.
+        // Children of this role must not have the key. It may be closed already.
         let _ = nix::unistd::close(fd);
         Ok(SharedSecret { file })
     }
 
-    /// Number to hand down in [`SHARED_FD`].
+    /// The descriptor to pass in [`SHARED_FD`].
     pub fn fd(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// Puts a new key text of 76 characters in force and counts the generation up. One that was on offer
-    /// is not any more, and its generation is passed over. One writer at a time.
+    /// Stores a new key text of 76 characters and increments the generation. A key on offer is withdrawn and
+    /// its generation skipped. One writer at a time.
     pub fn store_key(&self, key: &str) -> io::Result<u64> {
         let present = self.load_key().map_or(0, |(g, _)| g);
         let offered = self.offered().ok().flatten().map_or(0, |(g, _)| g);
@@ -73,7 +71,7 @@ impl SharedSecret {
         Ok(generation)
     }
 
-    /// Offers the key text that will be in force next; gives the generation that it will have.
+    /// Offers the key text that comes into force next; returns the generation it will have.
     pub fn offer_key(&self, key: &str) -> io::Result<u64> {
         let generation = self.load_key()?.0 + 1;
         self.write(OFFER_AT, generation, key)?;
@@ -84,14 +82,14 @@ impl SharedSecret {
     pub fn offered(&self) -> io::Result<Option<(u64, String)>> {
         let mut n = [0u8; 8];
         self.file.read_exact_at(&mut n, OFFER_AT)?;
-        // What has come into force since, or was replaced, is older than its successor.
+        // An offer that has come into force or was withdrawn is not newer than the current key.
         if u64::from_le_bytes(n) <= self.generation()? {
             return Ok(None);
         }
         self.read(OFFER_AT).map(Some)
     }
 
-    /// Puts the key on offer in force; its generation, or `None` if there is none.
+    /// Puts the offered key in force; returns its generation, or `None` if no key is on offer.
     pub fn take_offered(&self) -> io::Result<Option<u64>> {
         let Some((generation, key)) = self.offered()? else {
             return Ok(None);
@@ -100,7 +98,7 @@ impl SharedSecret {
         Ok(Some(generation))
     }
 
-    /// The generation (1 and up) and the key text in force.
+    /// The generation (from 1) and the key text in force.
     pub fn load_key(&self) -> io::Result<(u64, String)> {
         self.read(FORCE_AT)
     }
@@ -133,14 +131,14 @@ impl SharedSecret {
         Err(io::Error::other("the shared AES key record is damaged"))
     }
 
-    /// The generation alone: what a hot path asks before it uses a cached key.
+    /// The generation alone: hot paths check it before they use a cached key.
     pub fn generation(&self) -> io::Result<u64> {
         let mut n = [0u8; 8];
         self.file.read_exact_at(&mut n, 0)?;
         Ok(u64::from_le_bytes(n))
     }
 
-    /// Remembers the serial of the last publication under `generation`. The publisher alone writes it.
+    /// Stores the serial of the last publication under `generation`. Only the publisher writes it.
     pub fn store_serial(&self, generation: u64, serial: u64) -> io::Result<()> {
         let mut record = [0u8; 16];
         record[..8].copy_from_slice(&generation.to_le_bytes());
@@ -201,7 +199,7 @@ mod tests {
         assert_eq!(shared.take_offered().unwrap(), Some(2));
         assert_eq!(shared.load_key().unwrap(), (2, "b".repeat(76)));
         assert_eq!(shared.offered().unwrap(), None);
-        // Replaced at once: what was on offer is void.
+        // Replaced at once: the offer is withdrawn.
         shared.offer_key(&"c".repeat(76)).unwrap();
         assert_eq!(shared.store_key(&"d".repeat(76)).unwrap(), 4, "3 is void");
         assert_eq!(shared.offered().unwrap(), None);

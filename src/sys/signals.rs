@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Installs the handlers of SIGTERM and SIGINT. What `hold_stop` has held back arrives then.
+    /// Installs handlers for SIGTERM and SIGINT. Signals held back by `hold_stop` arrive then.
     pub fn install() -> io::Result<StopFlag> {
         let flag = StopFlag::default();
         for signal in [SIGTERM, SIGINT] {
@@ -25,7 +25,7 @@ impl StopFlag {
         Ok(flag)
     }
 
-    /// A stream that becomes readable with SIGTERM or SIGINT, for loops that poll.
+    /// A stream that becomes readable on SIGTERM or SIGINT, for loops that poll.
     pub fn descriptor(&self) -> io::Result<UnixStream> {
         let (read, write) = UnixStream::pair()?;
         for signal in [SIGTERM, SIGINT] {
@@ -34,22 +34,22 @@ impl StopFlag {
         Ok(read)
     }
 
-    /// Whether it is time to end.
+    /// Whether to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Asks for the end, as a signal would.
+    /// Requests a stop, as a signal would.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// The flag itself, for loops that take one.
+    /// The flag by reference.
     pub fn shared(&self) -> &AtomicBool {
         &self.0
     }
 
-    /// The flag shared, for threads.
+    /// The flag as an `Arc`, for threads.
     pub fn arc(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
@@ -60,18 +60,18 @@ fn stop_signals() -> SigSet {
     SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT])
 }
 
-/// Lets all signals through to the calling thread, except SIGTERM and SIGINT: these wait until
+/// Unblocks all signals in the calling thread, except SIGTERM and SIGINT, which stay blocked until
 /// [`StopFlag::install`].
 pub(super) fn hold_stop() -> io::Result<()> {
     Ok(stop_signals().thread_set_mask()?)
 }
 
-/// A mark that SIGUSR1 leaves; to everything else it is SIGTERM from then on.
+/// Makes SIGUSR1 act as SIGTERM. The returned flag tells that it was SIGUSR1.
 ///
 /// # Errors
 /// The handler cannot be installed.
 #[allow(unsafe_code)]
-pub fn usr1_ends() -> io::Result<Arc<AtomicBool>> {
+pub fn stop_on_usr1() -> io::Result<Arc<AtomicBool>> {
     let mark = Arc::new(AtomicBool::new(false));
     let set = mark.clone();
     let handler = move || {
@@ -94,7 +94,7 @@ pub struct SignalPipe {
 }
 
 impl SignalPipe {
-    /// Installs handlers of SIGCHLD, SIGTERM, SIGINT and SIGHUP.
+    /// Installs handlers for SIGCHLD, SIGTERM, SIGINT and SIGHUP.
     pub fn install() -> io::Result<SignalPipe> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
@@ -114,7 +114,7 @@ impl SignalPipe {
         })
     }
 
-    /// In a child that was split off: signals no longer write into the pipe, which is the parent's.
+    /// In a forked child: stops signals from writing to the pipe, which is the parent's.
     pub(super) fn release(&self) {
         for handler in &self.handlers {
             signal_hook::low_level::unregister(*handler);
@@ -136,7 +136,7 @@ impl SignalPipe {
         Ok(())
     }
 
-    /// Takes the SIGHUP mark.
+    /// Returns and clears the SIGHUP flag.
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! A counted permission that several processes share: a number of files, each locked by
-//! whoever holds that slot. The kernel frees the slots of a process that ends in any way.
+//! A semaphore shared by several processes: a number of files, each locked by the process that holds the slot.
+//! The kernel releases the slots of a process that exits in any way.
 
 use crate::daemon::make_dir;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -8,24 +8,24 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a waiting process looks again.
+/// How often a waiting process tries again.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// So many slots below a directory of their own.
+/// A number of slots, in a directory of their own.
 #[derive(Clone, Debug)]
 pub struct Slots {
     dir: PathBuf,
     count: u32,
 }
 
-/// A slot that is held; dropping it frees it.
+/// A held slot; dropping it releases it.
 #[derive(Debug)]
 pub struct Slot {
     _file: File,
 }
 
 impl Slots {
-    /// `count` slots in `dir`; nothing is touched yet.
+    /// `count` slots in `dir`; the directory is not touched yet.
     pub fn new(dir: PathBuf, count: u32) -> Slots {
         Slots { dir, count }
     }
@@ -33,7 +33,7 @@ impl Slots {
     /// Takes a free slot; `None` if all are held.
     ///
     /// # Errors
-    /// The directory cannot be used.
+    /// The directory is not usable.
     pub fn take(&self) -> io::Result<Option<Slot>> {
         make_dir(&self.dir, 0o700)?;
         for n in 0..self.count {
@@ -52,10 +52,10 @@ impl Slots {
         Ok(None)
     }
 
-    /// Waits for a slot until `stop` says so; `None` then.
+    /// Waits for a slot; returns `None` once `stop` returns true.
     ///
     /// # Errors
-    /// The directory cannot be used.
+    /// The directory is not usable.
     pub fn wait(&self, stop: &dyn Fn() -> bool) -> io::Result<Option<Slot>> {
         while !stop() {
             if let Some(slot) = self.take()? {

@@ -1,24 +1,23 @@
-//! Questions at the terminal.
+//! Prompts at the terminal.
 
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 
-/// Asks for one line; the question goes to standard error.
+/// Prompts for one line; the question goes to standard error.
 ///
 /// # Errors
-/// Standard input has ended.
+/// Standard input is at its end.
 pub fn ask(question: &str) -> io::Result<String> {
     eprint!("{question}");
     io::stderr().flush()?;
     line(&mut io::stdin().lock())
 }
 
-/// Asks for one line without showing it: at the terminal, or, where there is none, from standard
-/// input.
+/// Prompts for one line without echo at the terminal or, if there is none, reads it from standard input.
 ///
 /// # Errors
-/// Nobody answers.
+/// There is no input.
 pub fn ask_hidden(question: &str) -> io::Result<String> {
     let Ok(tty) = File::options().read(true).write(true).open("/dev/tty") else {
         return ask(question);

@@ -1,4 +1,4 @@
-//! The present as Unix time. A clock that is set before 1970 counts as 1970.
+//! The current time as Unix time. A clock set before 1970 counts as 1970.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ pub fn unix_now() -> u64 {
     since_epoch().as_secs()
 }
 
-/// Whole seconds since 1970, where they are subtracted from.
+/// Whole seconds since 1970, for subtraction.
 pub fn unix_now_i64() -> i64 {
     i64::try_from(unix_now()).unwrap_or(i64::MAX)
 }

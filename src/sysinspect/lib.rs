@@ -1,4 +1,4 @@
-//! The sysinspect protocol: the gateway to its minions, and a minion for its masters.
+//! The sysinspect protocol: a gateway for sysinspect minions, and a minion for sysinspect masters.
 
 pub mod gateway;
 pub mod minion;

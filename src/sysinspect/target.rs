@@ -1,14 +1,14 @@
-//! Whom a sysinspect message is for: host globs, machine ids, traits.
+//! Which minions a sysinspect message is for: host globs, machine ids, traits.
 //!
-//! The rules are those of reference 3.4, chosen so that they contain what the programs do: any
-//! target of a list; in one target an id decides alone, else all criteria that are there have to
-//! hold; without a criterion it is for nobody.
+//! The rules are those of reference 3.4, chosen to cover what the programs do. A message is for a minion if any target
+//! in its list matches. In one target, an id decides alone; otherwise all criteria present must match, and a target
+//! without criteria matches nobody.
 
 use crate::wire::Target;
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 
-/// What is known of one minion.
+/// What targets are matched against: one minion.
 #[derive(Clone, Copy, Debug)]
 pub struct Minion<'a> {
     /// Machine id.
@@ -20,44 +20,44 @@ pub struct Minion<'a> {
 }
 
 impl Minion<'_> {
-    /// Whether any of the targets is for this minion.
-    pub fn is_meant(&self, targets: &[Target]) -> bool {
-        targets.iter().any(|t| self.fits(t))
+    /// Whether any of the targets matches this minion.
+    pub fn matches(&self, targets: &[Target]) -> bool {
+        targets.iter().any(|t| self.matches_target(t))
     }
 
-    /// Whether one target is for this minion. A query that cannot be read is for nobody; real
-    /// minions ignore it and act.
-    pub fn fits(&self, target: &Target) -> bool {
+    /// Whether a target matches this minion. A malformed query matches nobody; real minions ignore the query and act.
+    pub fn matches_target(&self, target: &Target) -> bool {
         if !target.ids.is_empty() {
             return target.ids.iter().any(|id| id == self.id);
         }
         let criteria = [
-            (!target.hosts.is_empty()).then(|| self.host(&target.hosts)),
-            (!target.traits.is_empty()).then(|| target.traits.iter().all(|pair| self.has(pair))),
+            (!target.hosts.is_empty()).then(|| self.matches_host(&target.hosts)),
+            (!target.traits.is_empty())
+                .then(|| target.traits.iter().all(|pair| self.matches_trait(pair))),
             (!target.query.trim().is_empty())
-                .then(|| Query::parse(&target.query).is_some_and(|q| q.holds(self.traits))),
+                .then(|| Query::parse(&target.query).is_some_and(|q| q.matches(self.traits))),
         ];
         criteria.iter().any(Option::is_some) && criteria.iter().flatten().all(|held| *held)
     }
 
-    fn host(&self, globs: &[String]) -> bool {
+    fn matches_host(&self, globs: &[String]) -> bool {
         let names = || self.hosts.iter();
         globs.iter().any(|glob| names().any(|n| fnmatch(n, glob)))
     }
 
-    /// A star in the name of a trait goes over dots: names of interfaces have some.
-    fn has(&self, (name, value): &(String, String)) -> bool {
+    /// A star in the name of a trait also matches dots: names of interfaces contain some.
+    fn matches_trait(&self, (name, value): &(String, String)) -> bool {
         self.traits.iter().any(|(key, found)| {
-            key.as_str().is_some_and(|key| fnmatch(key, name)) && shown_as(found, value)
+            key.as_str().is_some_and(|key| fnmatch(key, name)) && value_matches(found, value)
         })
     }
 }
 
-/// Whether the text form of a value matches; of a list, that of any item.
-fn shown_as(value: &Value, glob: &str) -> bool {
+/// Whether the text form of a value matches; for a list, that of any item.
+fn value_matches(value: &Value, glob: &str) -> bool {
     match value {
         Value::Str(text) => fnmatch(text, glob),
-        Value::Array(items) => items.iter().any(|item| shown_as(item, glob)),
+        Value::Array(items) => items.iter().any(|item| value_matches(item, glob)),
         Value::Map(_) | Value::Bytes(_) => false,
         other => fnmatch(&serde_json::to_string(other).unwrap_or_default(), glob),
     }
@@ -65,18 +65,18 @@ fn shown_as(value: &Value, glob: &str) -> bool {
 
 /// A traits query (`qt`): `key:value [and ...] [or ...]`, `and` before `or`, no parentheses.
 ///
-/// Comparison is exact and typed as in YAML: `2` is a number, `"2"` a text (reference 3.5). More
-/// than the programs do: a colon inside double quotes is part of the value.
+/// Comparison is exact and typed as in YAML: `2` is a number, `"2"` a string (reference 3.5). Unlike in the programs,
+/// a colon inside double quotes is part of the value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query(Vec<Vec<(String, Value)>>);
 
 impl Query {
-    /// Reads a query, to its end; `None` if it is none.
+    /// Parses a whole query; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Query> {
         let mut rest = text.trim_start_matches(BLANK);
         let mut groups = vec![Vec::new()];
         loop {
-            let (term, after) = term(rest)?;
+            let (term, after) = parse_term(rest)?;
             groups.last_mut()?.push(term);
             rest = after.trim_start_matches(BLANK);
             if rest.is_empty() {
@@ -92,8 +92,8 @@ impl Query {
         }
     }
 
-    /// Whether the traits satisfy it.
-    pub fn holds(&self, traits: &Map) -> bool {
+    /// Whether the traits match the query.
+    pub fn matches(&self, traits: &Map) -> bool {
         let pair = |(key, value): &(String, Value)| traits.get(key).is_some_and(|v| v == value);
         self.0.iter().any(|group| group.iter().all(pair))
     }
@@ -101,26 +101,26 @@ impl Query {
 
 const BLANK: [char; 2] = [' ', '\t'];
 
-fn term(text: &str) -> Option<((String, Value), &str)> {
-    let (key, rest) = word(text, "-_.")?;
+fn parse_term(text: &str) -> Option<((String, Value), &str)> {
+    let (key, rest) = parse_word(text, "-_.")?;
     let rest = rest.trim_start_matches(BLANK).strip_prefix(':')?;
     let rest = rest.trim_start_matches(BLANK);
     if let Some(quoted) = rest.strip_prefix('"') {
         let (value, rest) = quoted.split_once('"')?;
         return Some(((key.to_owned(), value.into()), rest));
     }
-    let (value, rest) = word(rest, "-_")?;
-    Some(((key.to_owned(), typed(value)), rest))
+    let (value, rest) = parse_word(rest, "-_")?;
+    Some(((key.to_owned(), parse_scalar(value)), rest))
 }
 
-fn word<'a>(text: &'a str, others: &str) -> Option<(&'a str, &'a str)> {
+fn parse_word<'a>(text: &'a str, others: &str) -> Option<(&'a str, &'a str)> {
     let foreign = |c: char| !c.is_ascii_alphanumeric() && !others.contains(c);
     let (word, rest) = text.split_at(text.find(foreign).unwrap_or(text.len()));
     (!word.is_empty()).then_some((word, rest))
 }
 
 /// A plain scalar of YAML 1.2, as the programs' reader has it.
-fn typed(text: &str) -> Value {
+fn parse_scalar(text: &str) -> Value {
     match text {
         "true" | "True" | "TRUE" => return true.into(),
         "false" | "False" | "FALSE" => return false.into(),
@@ -170,7 +170,7 @@ mod tests {
             hosts: &hosts,
             traits: &traits,
         };
-        minion.is_meant(&message.targets)
+        minion.matches(&message.targets)
     }
 
     #[test]
@@ -241,10 +241,10 @@ mod tests {
                 "{query}"
             );
         }
-        assert_eq!(typed("-5"), Value::Int(-5));
-        assert_eq!(typed("0x1f"), Value::Int(31));
-        assert_eq!(typed("010"), "010".into());
-        assert_eq!(typed("1e3"), Value::Float(1000.0));
-        assert_eq!(typed("yes"), "yes".into());
+        assert_eq!(parse_scalar("-5"), Value::Int(-5));
+        assert_eq!(parse_scalar("0x1f"), Value::Int(31));
+        assert_eq!(parse_scalar("010"), "010".into());
+        assert_eq!(parse_scalar("1e3"), Value::Float(1000.0));
+        assert_eq!(parse_scalar("yes"), "yes".into());
     }
 }

@@ -1,8 +1,8 @@
 //! Compound expressions: words, operators, precedence.
 //!
-//! `not` binds tighter than `and`, `and` tighter than `or`; `a not b` means `a and not b`. Master and
-//! minion of Salt check the words one by one and then let Python evaluate the rest; here both
-//! share one grammar, which accepts what both of them accept.
+//! `not` binds tighter than `and`, `and` tighter than `or`; `a not b` means `a and not b`. In Salt, master and minion
+//! check the words one by one and let Python evaluate the result. Here both share one grammar, which accepts whatever
+//! both of them accept.
 
 use super::MAX_DEPTH;
 use super::error::TargetError;
@@ -12,20 +12,20 @@ use super::error::TargetError;
 pub enum Node<T> {
     /// One test.
     Test(T),
-    /// The opposite.
+    /// The negation.
     Not(Box<Node<T>>),
-    /// All of them.
+    /// All of them must hold.
     All(Vec<Node<T>>),
-    /// At least one of them.
+    /// At least one of them must hold.
     Any(Vec<Node<T>>),
 }
 
-/// An operand taken apart as `salt/utils/minions.py parse_target` does.
+/// An operand split as in `salt/utils/minions.py parse_target`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operand<'a> {
-    /// The letter before the `@`, none for a plain glob.
+    /// The letter before the `@`; `None` for a plain glob.
     pub engine: Option<char>,
-    /// What stands between letter and `@`, if anything.
+    /// The character between the letter and the `@`, if there is one.
     pub delimiter: Option<char>,
     /// The rest.
     pub pattern: &'a str,
@@ -36,7 +36,7 @@ pub fn is_operator(word: &str) -> bool {
     matches!(word, "and" | "or" | "not" | "(" | ")")
 }
 
-/// Takes an operand apart. What does not fit `<letter>[delimiter]@<pattern>` is a glob as a whole.
+/// Splits an operand. Anything not of the form `<letter>[delimiter]@<pattern>` is a glob as a whole.
 pub fn operand(word: &str) -> Operand<'_> {
     let plain = Operand {
         engine: None,
@@ -50,7 +50,7 @@ pub fn operand(word: &str) -> Operand<'_> {
     let after = rest.as_str();
     let mut rest = after.chars();
     let delimiter = rest.next().filter(|_| "GPIJ".contains(engine));
-    // The longer reading comes first: in `G@@x` the delimiter is an `@`.
+    // Try the longer reading first: in `G@@x` the delimiter is an `@`.
     if let Some(pattern) = rest.as_str().strip_prefix('@')
         && delimiter.is_some()
         && !pattern.is_empty()
@@ -83,8 +83,7 @@ impl<T> Node<T> {
         }
     }
 
-    /// Whether the expression holds, asking for the tests from left to right and for no more of
-    /// them than needed.
+    /// Whether the expression holds. Evaluates tests from left to right, and no more than needed.
     pub fn holds<'n>(&'n self, test: &mut impl FnMut(&'n T) -> bool) -> bool {
         match self {
             Node::Test(own) => test(own),
@@ -95,8 +94,8 @@ impl<T> Node<T> {
     }
 }
 
-/// Reads the words of an expression. `make` turns an operand into a test; its second argument says
-/// whether a `not` stands directly before it.
+/// Parses the words of an expression. `make` turns an operand into a test; its second argument says whether a `not`
+/// directly precedes it.
 pub fn parse<T, F>(words: &[String], make: F) -> Result<Node<T>, TargetError>
 where
     F: FnMut(&str, bool) -> Result<T, TargetError>,

@@ -9,46 +9,46 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Longest expression in bytes.
+/// Maximum length of an expression in bytes.
 pub const MAX_DATA_EXPR: usize = 16 * 1024;
-/// Most levels of one expression.
+/// Maximum number of levels in an expression.
 pub const MAX_LEVELS: usize = 64;
 
-/// How the last part of an expression is compared.
+/// How the last part of an expression is compared with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// As a shell glob.
     Glob,
     /// As a regular expression at the start of the value.
     Regex,
-    /// As the same text.
+    /// By equality of text.
     Exact,
 }
 
-/// An expression `key:key:pattern`, ready to be matched many times.
+/// A parsed expression `key:key:pattern`, ready to be matched many times.
 ///
-/// Every pattern that the search can come to is the tail of the expression from some position on,
-/// so a position stands for a pattern. Patterns are compiled when they are first needed.
+/// Every pattern the search can reach is the rest of the expression from some position on, so a position identifies a
+/// pattern. Patterns are compiled on first use.
 #[derive(Debug)]
 pub struct DataExpr {
     text: String,
     compare: Compare,
-    /// The delimiters at the top level.
+    /// Positions of the delimiter, used at the top level.
     top: Delimiters,
-    /// The colons: below the first map Salt always splits there, whatever the delimiter.
+    /// Positions of the colons: below the first map Salt always splits at them, whatever the delimiter.
     colons: Delimiters,
     patterns: Vec<(usize, OnceLock<Pattern>)>,
-    /// Globs over names with dots, with the position of their values' pattern.
+    /// Globs over names with dots, with the position of the pattern for their values.
     dotted: Vec<(Glob, usize)>,
-    /// Where the first key was found last time. Minions of one kind list their grains in the same
-    /// order, so the guess spares the search through a hundred keys.
+    /// Index at which the first key was last found. Similar minions list their grains in the same order, so this guess
+    /// avoids searching through a hundred keys.
     hint: AtomicUsize,
 }
 
-/// Every head of the expression that is a glob over names with dots.
+/// Every start of the expression that is a glob over names with dots.
 ///
-/// Salt takes a name in a path as it stands, so that it matches nothing with such an expression. Grains with dots in
-/// their names are those of sysinspect minions, whose traits are flat (`system.net.eth0.ipv4`) and meant by globs over the
+/// Salt takes names in a path literally, so such an expression matches nothing there. Grains with dots in their names
+/// come from sysinspect minions, whose traits are flat (`system.net.eth0.ipv4`) and are targeted by globs over the
 /// whole name: `system.net.*.ipv4:192.168.*`.
 fn dotted(expr: &str, top: &Delimiters) -> Vec<(Glob, usize)> {
     let heads = top.at.iter().map(|at| (&expr[..*at], at + top.width));
@@ -72,7 +72,7 @@ enum Pattern {
     Never,
 }
 
-/// Whether data match an expression; an expression over the limits matches nothing.
+/// Whether data matches an expression; an expression over the limits matches nothing.
 pub fn subdict_match(
     data: &Map,
     expr: &str,
@@ -80,7 +80,7 @@ pub fn subdict_match(
     regex_match: bool,
     exact_match: bool,
 ) -> bool {
-    // Salt looks at the flag for regular expressions first.
+    // Salt checks the flag for regular expressions first.
     let compare = match (regex_match, exact_match) {
         (true, _) => Compare::Regex,
         (false, true) => Compare::Exact,
@@ -90,8 +90,8 @@ pub fn subdict_match(
 }
 
 impl DataExpr {
-    /// Reads an expression. Fails only at the limits: one without a delimiter is fine and matches
-    /// nothing, and so does an invalid regular expression.
+    /// Parses an expression. Fails only on the limits: an expression without a delimiter or with an invalid regular
+    /// expression is accepted and matches nothing.
     pub fn new(expr: &str, delimiter: &str, compare: Compare) -> Result<DataExpr, TargetError> {
         if expr.len() > MAX_DATA_EXPR {
             return Err(TargetError::TooLong {
@@ -128,21 +128,21 @@ impl DataExpr {
         })
     }
 
-    /// The one name at the top level of the data that decides, if all names there are texts: where the
-    /// first word is a plain name, every path begins with it. Without a delimiter nothing matches, which
-    /// any name may decide.
+    /// The only top-level name of the data that the result depends on, provided that all names there are text: if the
+    /// first word is a plain name, every path starts with it. Without a delimiter nothing matches; then any name will
+    /// do, here the empty one.
     pub(super) fn single_key(&self) -> Option<&str> {
         let first = &self.text[..self.top.at.first().copied().unwrap_or(0)];
         (first != "*" && self.dotted.is_empty()).then_some(first)
     }
 
-    /// All that makes two expressions the same.
+    /// A text that is equal exactly for equivalent expressions.
     pub(super) fn canonical(&self) -> String {
         let Delimiters { at, width } = &self.top;
         format!("{:?} {width} {at:?} {}", self.compare, self.text)
     }
 
-    /// Whether the data match.
+    /// Whether the data matches.
     pub fn matches(&self, data: &Map) -> bool {
         let found = Search {
             expr: self,
@@ -152,12 +152,12 @@ impl DataExpr {
         found || self.matches_dotted(data)
     }
 
-    /// Whether a name with dots matches a glob over names, and its value the rest.
+    /// Whether a name with dots matches a glob over names, and its value matches the rest.
     fn matches_dotted(&self, data: &Map) -> bool {
         let in_value = |value: &Value, start: usize| match value {
             Value::Map(_) => false,
-            Value::Array(items) => items.iter().any(|item| self.hit(item, start)),
-            value => self.hit(value, start),
+            Value::Array(items) => items.iter().any(|item| self.matches_rest(item, start)),
+            value => self.matches_rest(value, start),
         };
         self.dotted.iter().any(|(glob, start)| {
             data.iter().any(|(key, value)| {
@@ -175,8 +175,8 @@ impl DataExpr {
         Some(self.patterns[at].1.get_or_init(make))
     }
 
-    /// Compares one value with the tail of the expression.
-    fn hit(&self, value: &Value, start: usize) -> bool {
+    /// Compares one value with the rest of the expression.
+    fn matches_rest(&self, value: &Value, start: usize) -> bool {
         let Some(pattern) = self.pattern(start) else {
             return false;
         };
@@ -200,7 +200,7 @@ impl Delimiters {
     fn new(text: &str, delimiter: &str) -> Delimiters {
         let at = text.match_indices(delimiter).map(|(at, _)| at);
         Delimiters {
-            // One more than is allowed is enough to know.
+            // One more than allowed is enough to detect too many.
             at: at.take(MAX_LEVELS + 1).collect(),
             width: delimiter.len(),
         }
@@ -210,7 +210,7 @@ impl Delimiters {
         self.at.iter().map(|at| at + self.width)
     }
 
-    /// The cuts at or after a position.
+    /// The positions at or after `start`.
     fn from(&self, start: usize) -> &[usize] {
         &self.at[self.at.partition_point(|at| *at < start)..]
     }
@@ -218,7 +218,7 @@ impl Delimiters {
 
 impl Pattern {
     fn new(text: &str, compare: Compare) -> Pattern {
-        // Salt lowers the case of the whole pattern, escapes like `\D` included.
+        // Salt lowercases the whole pattern, including escapes like `\D`.
         let text = text.to_lowercase();
         match compare {
             Compare::Glob => Pattern::Glob(Glob::new(&text)),
@@ -240,16 +240,16 @@ impl Pattern {
     }
 }
 
-/// One walk through the data of one minion.
+/// One search through the data of one minion.
 struct Search<'e> {
     expr: &'e DataExpr,
-    /// Maps and positions that were tried in vain: without this, data nested as deep as the
-    /// expression would be walked exponentially often.
+    /// Maps and positions that were tried without success. Without this, data nested as deep as the expression would
+    /// take exponential time.
     failed: HashSet<(*const Map, usize)>,
 }
 
 impl Search<'_> {
-    /// Tries every split of the tail into a path and a pattern, the longest path first.
+    /// Tries every split of the rest into a path and a pattern, the longest path first.
     fn below(&mut self, data: &Map, start: usize, cuts: &Delimiters) -> bool {
         let here = cuts.from(start);
         (0..here.len()).rev().any(|n| {
@@ -261,7 +261,7 @@ impl Search<'_> {
             match self.walk(data, start, &here[..=n], cuts.width) {
                 Some(Value::Map(map)) => !map.is_empty() && self.in_map(map, rest),
                 Some(Value::Array(items)) => items.iter().any(|item| self.in_item(item, rest)),
-                Some(value) => self.expr.hit(value, rest),
+                Some(value) => self.expr.matches_rest(value, rest),
                 None => false,
             }
         })
@@ -273,31 +273,34 @@ impl Search<'_> {
         {
             return true;
         }
-        self.expr.hit(item, start)
+        self.expr.matches_rest(item, start)
     }
 
-    /// Whether a map has what the tail asks for: as a key, or further down.
+    /// Whether a map contains what the rest asks for: as a key, or further down.
     fn in_map(&mut self, map: &Map, start: usize) -> bool {
         let deep = !self.expr.colons.from(start).is_empty();
         let state = (std::ptr::from_ref(map), start);
         if deep && self.failed.contains(&state) {
             return false;
         }
-        let found = self.in_map_afresh(map, start);
+        let found = self.in_map_uncached(map, start);
         if deep && !found {
             self.failed.insert(state);
         }
         found
     }
 
-    fn in_map_afresh(&mut self, map: &Map, start: usize) -> bool {
+    fn in_map_uncached(&mut self, map: &Map, start: usize) -> bool {
         let every = self.expr.text[start..].starts_with("*:");
         let start = start + if every { 2 } else { 0 };
         let pattern = &self.expr.text[start..];
         if pattern == "*" || map.contains(pattern) {
             return true;
         }
-        if map.iter().any(|(key, _)| self.expr.hit(key, start)) {
+        if map
+            .iter()
+            .any(|(key, _)| self.expr.matches_rest(key, start))
+        {
             return true;
         }
         if self.below(map, start, &self.expr.colons) {
@@ -312,8 +315,8 @@ impl Search<'_> {
     fn under_any_key(&mut self, value: &Value, start: usize) -> bool {
         match value {
             Value::Map(map) => self.in_map(map, start),
-            Value::Array(items) => items.iter().any(|item| self.expr.hit(item, start)),
-            value => self.expr.hit(value, start),
+            Value::Array(items) => items.iter().any(|item| self.expr.matches_rest(item, start)),
+            value => self.expr.matches_rest(value, start),
         }
     }
 
@@ -350,8 +353,8 @@ fn in_dict<'d>(map: &'d Map, word: &str) -> Option<&'d Value> {
         .or_else(|| pytext::get_like(map, &pytext::yaml_key(word)?))
 }
 
-/// A number is looked for as a key of the maps in a list, then taken as an index, which may count
-/// from the end; any other word is looked for as a key of the maps.
+/// A number is looked up as a key of the maps in a list, then used as an index, which may be negative. Any other word
+/// is looked up as a key of the maps.
 fn in_list<'d>(items: &'d [Value], word: &str) -> Option<&'d Value> {
     let mut maps = items.iter().filter_map(Value::as_map);
     let Some(index) = pytext::int(word) else {

@@ -5,23 +5,23 @@ use std::fmt;
 /// A target that no minion can match, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetError {
-    /// A target type that is not known.
+    /// An unknown target type.
     UnknownType(String),
     /// A target, or an element of its list, that is not text.
     NotText {
         /// The target type.
         kind: &'static str,
     },
-    /// A text over its limit in bytes.
+    /// A text longer than its limit.
     TooLong {
         /// What is too long.
         what: &'static str,
         /// The limit in bytes.
         limit: usize,
     },
-    /// More of something than the limit.
+    /// A count over its limit.
     TooMany {
-        /// What there is too much of.
+        /// What was counted.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -35,21 +35,21 @@ pub enum TargetError {
         /// The compiler's reason.
         reason: String,
     },
-    /// A compound expression that makes no sense.
+    /// An invalid compound expression.
     Compound {
-        /// The word where this shows, empty for the end.
+        /// The word at which the error was found; empty at the end.
         word: String,
-        /// What is wrong there.
+        /// The error.
         reason: &'static str,
     },
     /// A nodegroup that cannot be expanded.
     Nodegroup {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// A target type that is known but cannot be evaluated.
+    /// A known target type that cannot be evaluated.
     Unsupported(&'static str),
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for TargetError {
             TargetError::Delimiter(text) => {
                 write!(
                     f,
-                    "{:?} is no delimiter; use 1 to 16 bytes, as a rule ':'",
+                    "{:?} is not a valid delimiter; use 1 to 16 bytes, usually ':'",
                     short(text)
                 )
             }
@@ -114,7 +114,7 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-/// As much of a text as a log line should hold.
+/// Shortens a text for a log line.
 fn short(text: &str) -> String {
     let mut short: String = text.chars().take(120).collect();
     if short.len() < text.len() {

@@ -1,4 +1,4 @@
-//! Evaluation of targets: a minion about itself, the master about all of its minions.
+//! Evaluates targets: a minion for itself, the master for all of its minions.
 
 use super::compound::{Node, operand, parse};
 use super::data::{Compare, DataExpr};
@@ -16,24 +16,24 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What a minion knows of itself.
+/// The data of a minion about itself.
 pub trait Subject {
     /// Its id.
     fn id(&self) -> &str;
     /// Its grains.
     fn grains(&self) -> &Map;
-    /// Its pillar, as it has it in memory.
+    /// Its pillar, as held in memory.
     fn pillar(&self) -> &Map;
-    /// The nodegroups of its own configuration. Publishers expand theirs, so this serves top files
-    /// and minions without a master.
+    /// The nodegroups of its own configuration. Publishers expand theirs, so this is used by top files and by minions
+    /// without a master.
     fn nodegroups(&self) -> Option<&Map> {
         None
     }
 }
 
-/// What the master knows of its minions: the accepted keys and the data that were last cached.
+/// The data of the master about its minions: the accepted keys and the data last cached.
 pub trait Inventory {
-    /// The accepted minions, in the order in which they shall be reported.
+    /// The accepted minions, in the order of reports.
     fn ids(&self) -> &[MinionId];
     /// Whether this is the id of an accepted minion.
     fn contains(&self, id: &str) -> bool;
@@ -41,14 +41,13 @@ pub trait Inventory {
     fn grains(&self, id: &MinionId) -> Option<Arc<Map>>;
     /// The cached pillar, `None` if there is none.
     fn pillar(&self, id: &MinionId) -> Option<Arc<Map>>;
-    /// Whether data are cached at all (`minion_data_cache`). If not, targets that need them are
-    /// taken to mean every minion.
+    /// Whether any data is cached (`minion_data_cache`). If not, targets that need data are taken to mean every minion.
     fn caches_data(&self) -> bool {
         true
     }
-    /// The answers of all minions to a question, where there is an index; else data are fetched minion by minion.
-    fn query<'a>(&'a self, question: DataQuery<'a>) -> Option<Box<dyn QueryResults + 'a>> {
-        let _ = question;
+    /// The results of a query for all minions, if there is an index; otherwise data is fetched minion by minion.
+    fn query<'a>(&'a self, query: DataQuery<'a>) -> Option<Box<dyn QueryResults + 'a>> {
+        let _ = query;
         None
     }
 }
@@ -56,25 +55,26 @@ pub trait Inventory {
 /// The minions from which the master expects a return.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// The accepted minions that match, each once: in the order of the list for a list, else in the
-    /// order of the inventory.
+    /// The accepted minions that match, without duplicates: for a list in its order, else in the order of the
+    /// inventory.
     pub minions: Vec<MinionId>,
-    /// Names in lists that are no accepted minion, each once.
+    /// Names in lists that are not accepted minions, without duplicates.
     pub missing: Vec<String>,
-    /// Why nothing can match, if that is so: worth a line in the log or in the answer.
+    /// Why nothing can match, if that is so; for the log or the answer.
     pub error: Option<TargetError>,
 }
 
 impl Target {
-    /// Whether a minion is meant. What cannot be evaluated means no one; see [`Target::try_matches`].
+    /// Whether this minion is targeted. A target that cannot be evaluated matches no minion; see
+    /// [`Target::try_matches`].
     ///
-    /// `pillar_pcre` and `pillar_exact` heed the delimiter, as the master does when it predicts who
-    /// answers. Stock minions forget it there (`minion.py Minion._target_load`).
+    /// `pillar_pcre` and `pillar_exact` use the delimiter, as the master does when it predicts the answers. Stock
+    /// minions ignore it there (`minion.py Minion._target_load`).
     pub fn matches(&self, subject: &dyn Subject) -> bool {
         self.try_matches(subject).unwrap_or(false)
     }
 
-    /// As [`Target::matches`], with the reason why a target cannot be evaluated.
+    /// Like [`Target::matches`], with the reason if the target cannot be evaluated.
     pub fn try_matches(&self, subject: &dyn Subject) -> Result<bool, TargetError> {
         if self.kind == TargetType::List {
             return Ok(self.lists(subject.id()));
@@ -85,11 +85,11 @@ impl Target {
         let none = Map::new();
         let groups = subject.nodegroups().unwrap_or(&none);
         let plan = Plan::new(self, Evaluator::Minion, groups.into())?;
-        let facts = OwnData(subject);
-        Ok(plan.node.holds(&mut |test| test.holds(&facts)))
+        let minion = SubjectData(subject);
+        Ok(plan.node.holds(&mut |test| test.holds(&minion)))
     }
 
-    /// `salt/matchers/list_match.py`: in a text the id must stand between commas or ends.
+    /// `salt/matchers/list_match.py`: in a text, the id must be delimited by commas or the ends.
     fn lists(&self, id: &str) -> bool {
         match &self.expr {
             TargetExpr::List(ids) => ids.iter().any(|own| own == id),
@@ -100,12 +100,10 @@ impl Target {
         }
     }
 
-    /// The minions that the master expects to answer: `CkMinions.check_minions`, greedy, of the
-    /// current 3006 and 3008.
+    /// The minions that the master expects to answer: `CkMinions.check_minions`, greedy, of the current 3006 and 3008.
     ///
-    /// A minion without cached data matches no grain and no pillar, but every address.
-    /// The work is the number of minions times the number of patterns; any number of names counts as
-    /// one pattern.
+    /// A minion without cached data matches no grain and no pillar, but every address. The work is the number of
+    /// minions times the number of patterns; all plain names together count as one pattern.
     pub fn expected<'a>(
         &self,
         inventory: &dyn Inventory,
@@ -193,7 +191,7 @@ fn missing(inventory: &dyn Inventory, listed: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Who evaluates.
+/// The side that evaluates a target.
 #[derive(Clone, Copy, PartialEq)]
 enum Evaluator {
     Minion,
@@ -203,7 +201,7 @@ enum Evaluator {
 /// A target with all of its patterns compiled.
 struct Plan {
     node: Node<Test>,
-    /// Names in `L@` whose absence is worth a report.
+    /// Names in `L@` to report if they are missing.
     listed: Vec<String>,
 }
 
@@ -215,7 +213,7 @@ enum Test {
     Constant(bool),
 }
 
-/// A test of a minion's data, with its number among those of the plan.
+/// A test of a minion's data, with its index among those of the plan.
 struct DataTest {
     number: usize,
     what: DataTestKind,
@@ -228,7 +226,7 @@ enum DataTestKind {
 }
 
 impl DataTest {
-    fn question(&self) -> DataQuery<'_> {
+    fn query(&self) -> DataQuery<'_> {
         match &self.what {
             DataTestKind::Grains(expr) => DataQuery::Grains(expr),
             DataTestKind::Pillar(expr) => DataQuery::Pillar(expr),
@@ -279,7 +277,7 @@ impl Plan {
             if matches!(operand(word).engine, Some('E' | 'P' | 'J')) {
                 count(&mut regexes, 1, "regular expressions", MAX_REGEXES)?;
             }
-            // The names after a `not` need not exist.
+            // Names after a `not` need not exist.
             if side == Evaluator::Master && !negated && operand(word).engine == Some('L') {
                 listed.extend(split_list(operand(word).pattern));
             }
@@ -291,7 +289,7 @@ impl Plan {
         })
     }
 
-    /// The minions of an inventory that match, in its order.
+    /// The minions of an inventory that match, in the inventory's order.
     fn select(&mut self, inventory: &dyn Inventory) -> Vec<MinionId> {
         let mut tests = 0;
         self.node.each(&mut |test| {
@@ -300,23 +298,23 @@ impl Plan {
                 tests += 1;
             }
         });
-        // What an index has to say to each of them, once it is asked.
+        // Index results per data test, filled in on first use.
         let ready: Vec<OnceCell<Option<Box<dyn QueryResults + '_>>>> =
             (0..tests).map(|_| OnceCell::new()).collect();
         let mut chosen = Vec::new();
         for (at, id) in inventory.ids().iter().enumerate() {
-            let facts = CachedData::new(inventory, id);
+            let minion = CachedData::new(inventory, id);
             let holds = self.node.holds(&mut |test| {
                 let Test::Data(data) = test else {
-                    return test.holds(&facts);
+                    return test.holds(&minion);
                 };
-                let ask = || inventory.query(data.question());
+                let ask = || inventory.query(data.query());
                 match ready
                     .get(data.number)
                     .and_then(|r| r.get_or_init(ask).as_ref())
                 {
-                    Some(answers) => answers.get(at).unwrap_or(data.question().default_match()),
-                    None => test.holds(&facts),
+                    Some(answers) => answers.get(at).unwrap_or(data.query().default_match()),
+                    None => test.holds(&minion),
                 }
             });
             if holds {
@@ -326,7 +324,7 @@ impl Plan {
         chosen
     }
 
-    /// The name, if one minion at most can match.
+    /// The name, if at most one minion can match.
     fn single_key(&self) -> Option<&str> {
         match &self.node {
             Node::Test(Test::Names(names)) if names.len() == 1 => {
@@ -338,8 +336,7 @@ impl Plan {
     }
 }
 
-/// Makes one set of all the names that stand side by side between `or`s: a nodegroup of ten
-/// thousand names then costs one look-up per minion.
+/// Merges all names joined by `or` into one set: a nodegroup of ten thousand names then costs one lookup per minion.
 fn merge_names(node: Node<Test>) -> Node<Test> {
     match node {
         Node::Any(nodes) => {
@@ -352,7 +349,7 @@ fn merge_names(node: Node<Test>) -> Node<Test> {
                 }
             }
             if !names.is_empty() {
-                // First, because it is the cheapest.
+                // First, because it is the cheapest test.
                 rest.insert(0, Node::Test(Test::Names(names)));
             }
             Node::Any(rest)
@@ -399,8 +396,8 @@ impl Test {
             TargetType::Pillar => of(DataTestKind::Pillar(data(Compare::Glob)?)),
             TargetType::PillarPcre => of(DataTestKind::Pillar(data(Compare::Regex)?)),
             TargetType::PillarExact => of(DataTestKind::Pillar(data(Compare::Exact)?)),
-            // Neither address nor network: Salt logs it and takes it for a test that fails, on
-            // both sides, so `not S@typo` is everyone.
+            // Neither address nor network: Salt logs it and treats it as a test that fails, on both sides, so `not
+            // S@typo` matches everyone.
             TargetType::Ipcidr => {
                 IpTest::parse(text).map_or(Test::Constant(false), |test| of(DataTestKind::Ip(test)))
             }
@@ -446,10 +443,10 @@ impl Test {
             Some('I') => TargetType::Pillar,
             Some('J') => TargetType::PillarPcre,
             Some('S') => TargetType::Ipcidr,
-            // Neither side of Salt evaluates it: the minion lacks the Python module, and the master
-            // calls `_all_minions` with an argument too many.
+            // Salt evaluates it on neither side: minions lack the Python module, and the master calls `_all_minions`
+            // with one argument too many.
             Some('R') => return Err(TargetError::Unsupported("R@")),
-            // 3008: the minion that manages resources, named in full.
+            // 3008: the minion that manages resources, by its full name.
             Some('M') => {
                 return Ok(Test::Names(HashSet::from([operand.pattern.to_owned()])));
             }
@@ -459,35 +456,35 @@ impl Test {
         Test::new(kind, operand.pattern, delimiter)
     }
 
-    fn holds(&self, facts: &impl MinionData) -> bool {
+    fn holds(&self, minion: &impl MinionData) -> bool {
         match self {
-            Test::Names(names) => names.contains(facts.id()),
-            Test::Glob(glob) => glob.matches(facts.id()),
-            Test::Pcre(regex) => regex.matches(facts.id()),
+            Test::Names(names) => names.contains(minion.id()),
+            Test::Glob(glob) => glob.matches(minion.id()),
+            Test::Pcre(regex) => regex.matches(minion.id()),
             Test::Data(test) => {
-                let question = test.question();
-                let data = if question.is_pillar() {
-                    facts.pillar()
+                let query = test.query();
+                let data = if query.is_pillar() {
+                    minion.pillar()
                 } else {
-                    facts.grains()
+                    minion.grains()
                 };
-                data.map_or(question.default_match(), |data| question.matches(data))
+                data.map_or(query.default_match(), |data| query.matches(data))
             }
             Test::Constant(value) => *value,
         }
     }
 }
 
-/// What tests ask of one minion.
+/// The data of one minion, as needed by tests.
 trait MinionData {
     fn id(&self) -> &str;
     fn grains(&self) -> Option<&Map>;
     fn pillar(&self) -> Option<&Map>;
 }
 
-struct OwnData<'a>(&'a dyn Subject);
+struct SubjectData<'a>(&'a dyn Subject);
 
-impl MinionData for OwnData<'_> {
+impl MinionData for SubjectData<'_> {
     fn id(&self) -> &str {
         self.0.id()
     }
@@ -501,7 +498,7 @@ impl MinionData for OwnData<'_> {
     }
 }
 
-/// Data are fetched when a test asks for them, once per minion.
+/// Data is fetched when a test needs it, once per minion.
 struct CachedData<'a> {
     inventory: &'a dyn Inventory,
     id: &'a MinionId,

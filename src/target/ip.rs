@@ -1,7 +1,7 @@
-//! Targets by address or network, on the grains `ipv4` and `ipv6`.
+//! Targets by address or network, using the grains `ipv4` and `ipv6`.
 //!
-//! What counts as an address or a network is what Python's `ipaddress` takes: no leading zeros, and a
-//! network with bits set to the right of its prefix is none.
+//! Addresses and networks are parsed like Python's `ipaddress` does: no leading zeros, and a network must not have bits
+//! set to the right of its prefix.
 
 use halite_wire::{Map, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// An address or a network to look for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IpTest {
-    /// One address, in the spelling that Python prints.
+    /// One address, as Python prints it.
     Address {
         /// Whether it belongs to IPv6.
         v6: bool,
-        /// The text that must stand in the grain.
+        /// The text to find in the grain.
         text: String,
     },
     /// A network.
@@ -28,7 +28,7 @@ pub enum IpTest {
 }
 
 impl IpTest {
-    /// Reads an address or a network; `None` if it is neither.
+    /// Parses an address or a network; `None` if it is neither.
     pub fn parse(text: &str) -> Option<IpTest> {
         if let Some((address, scope)) = address(text) {
             let scope = scope.map(|s| format!("%{s}")).unwrap_or_default();
@@ -54,10 +54,10 @@ impl IpTest {
         })
     }
 
-    /// Whether one of the addresses in these grains is meant.
+    /// Whether one of the addresses in these grains matches.
     ///
-    /// Salt gives up on the whole target when a grain holds something that is no address; here
-    /// such an entry is passed over, so that one minion cannot spoil a target for the others.
+    /// Salt gives up on the whole target when a grain contains something that is not an address. Here such an entry is
+    /// skipped, so that one minion cannot spoil a target for the others.
     pub fn matches(&self, grains: &Map) -> bool {
         match grains.get(self.grain()) {
             Some(Value::Array(items)) => items.iter().any(|item| self.fits(item)),
@@ -66,7 +66,7 @@ impl IpTest {
         }
     }
 
-    /// The grain that it looks at.
+    /// The grain it tests.
     pub fn grain(&self) -> &'static str {
         match self {
             IpTest::Address { v6, .. } | IpTest::Network { v6, .. } if *v6 => "ipv6",
@@ -87,7 +87,7 @@ impl IpTest {
     }
 }
 
-/// An address and, for IPv6, the zone after a `%`.
+/// An address and, for IPv6, the zone after `%`.
 fn address(text: &str) -> Option<(IpAddr, Option<&str>)> {
     if let Ok(v4) = text.parse::<Ipv4Addr>() {
         return Some((v4.into(), None));
@@ -115,7 +115,7 @@ fn ones(bits: u32) -> u128 {
     }
 }
 
-/// The mask of `/24`.
+/// The mask for a prefix length, as in `/24`.
 fn prefix(text: &str, bits: u32) -> Option<u128> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -124,7 +124,7 @@ fn prefix(text: &str, bits: u32) -> Option<u128> {
     Some(ones(bits) & !ones(bits - length))
 }
 
-/// The mask of `/255.255.255.0` or of its inverse, `/0.0.0.255`.
+/// The mask for `/255.255.255.0` or its inverse, `/0.0.0.255`.
 fn v4_mask(text: &str) -> Option<u128> {
     let mask = text.parse::<Ipv4Addr>().ok()?.to_bits();
     let is_mask = |mask: u32| mask.leading_ones() + mask.trailing_zeros() >= 32;
@@ -134,7 +134,7 @@ fn v4_mask(text: &str) -> Option<u128> {
     is_mask(!mask).then_some((!mask).into())
 }
 
-/// Python prints an IPv4 address inside of an IPv6 one in hexadecimal.
+/// Python prints an IPv4 address embedded in an IPv6 one in hexadecimal.
 fn python_text(address: IpAddr) -> String {
     match address {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {

@@ -1,8 +1,8 @@
 //! Targeting: which minions a job is for. No IO.
 //!
-//! A [`Target`] is what the user wrote. A minion asks [`Target::matches`] about itself; the master
-//! asks [`Target::expected`] about all the minions that it knows. Both follow Salt's own rules
-//! (`salt/matchers/*` and `salt/utils/minions.py CkMinions`), so that a mixed fleet agrees on them.
+//! A [`Target`] is the user's expression. A minion calls [`Target::matches`] for itself; the master calls
+//! [`Target::expected`] for all minions it knows. Both follow Salt's rules (`salt/matchers/*` and
+//! `salt/utils/minions.py CkMinions`), so that a mixed fleet agrees on them.
 
 pub mod compound;
 mod data;
@@ -29,27 +29,27 @@ use halite_wire::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// The delimiter when none is given (`salt/defaults/__init__.py DEFAULT_TARGET_DELIM`).
+/// The default delimiter (`salt/defaults/__init__.py DEFAULT_TARGET_DELIM`).
 pub const DEFAULT_DELIMITER: &str = ":";
-/// Longest target of the types list and compound in bytes.
+/// Maximum length of targets of the types list and compound, in bytes.
 pub const MAX_TARGET: usize = 16 * 1024 * 1024;
-/// Longest target of the other types, and longest word of a compound that is not a list, in bytes.
+/// Maximum length of other targets, and of a word in a compound that is not a list, in bytes.
 pub const MAX_PATTERN: usize = 64 * 1024;
-/// Most names in a list.
+/// Maximum number of names in a list.
 pub const MAX_NAMES: usize = 1_000_000;
-/// Most words of a compound, nodegroups expanded.
+/// Maximum number of words in a compound, with nodegroups expanded.
 pub const MAX_WORDS: usize = 100_000;
-/// Most words of a compound that are no plain names: each is tried on each minion.
+/// Maximum number of words in a compound that are not plain names: each is tested on each minion.
 pub const MAX_PATTERNS: usize = 10_000;
-/// Most regular expressions in a compound: they are slow to compile.
+/// Maximum number of regular expressions in a compound: they are slow to compile.
 pub const MAX_REGEXES: usize = 1_000;
-/// Deepest nesting of parentheses, and of nodegroups.
+/// Maximum nesting depth of parentheses, and of nodegroups.
 pub const MAX_DEPTH: usize = 64;
 const MAX_DELIMITER: usize = 16;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $text:literal)*) => {
-        /// How a target is read: Salt's `tgt_type`.
+        /// How a target is interpreted: Salt's `tgt_type`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum TargetType {
             $($(#[$doc])* $name,)*
@@ -95,12 +95,12 @@ kinds! {
     Pillar "pillar"
     /// `key:regex` in the pillar.
     PillarPcre "pillar_pcre"
-    /// `key:value` in the pillar, nothing but equality.
+    /// `key:value` in the pillar, by equality only.
     PillarExact "pillar_exact"
     /// A boolean expression.
     Compound "compound"
-    /// A boolean expression in which `I@` and `J@` mean equality; only the master uses it, to check
-    /// that a user gains nothing by guessing at pillar data.
+    /// A boolean expression in which `I@` and `J@` compare by equality. Only the master uses it, to check that a user
+    /// gains nothing by guessing at pillar data.
     CompoundPillarExact "compound_pillar_exact"
     /// The name of a group in the configuration.
     Nodegroup "nodegroup"
@@ -143,11 +143,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads the fields `tgt`, `tgt_type` and `delimiter` of a load. An empty `tgt_type` is glob
-    /// and no delimiter is `:`, as where the fields are absent.
+    /// Parses the fields `tgt`, `tgt_type` and `delimiter` of a load. An empty or missing `tgt_type` means glob, a
+    /// missing delimiter means `:`; an empty delimiter is an error.
     ///
-    /// Checks form and size; the patterns themselves are read when they are used. Elements of a
-    /// list must be text.
+    /// Checks form and size; the patterns themselves are parsed when they are used. Elements of a list must be text.
     pub fn parse(
         tgt: &Value,
         tgt_type: &str,
@@ -168,7 +167,7 @@ impl Target {
         })
     }
 
-    /// The target that is exactly these minions.
+    /// The target of exactly these minions.
     pub fn list<'a>(ids: impl IntoIterator<Item = &'a MinionId>) -> Target {
         Target {
             kind: TargetType::List,
@@ -187,7 +186,7 @@ impl Target {
         &self.expr
     }
 
-    /// What separates the levels of a grain or pillar expression.
+    /// The separator of the levels in a grain or pillar expression.
     pub fn delimiter(&self) -> &str {
         &self.delimiter
     }
@@ -204,7 +203,7 @@ fn expr(tgt: &Value, kind: TargetType) -> Result<TargetExpr, TargetError> {
         limit,
     };
     match tgt {
-        // `CkMinions.check_minions` takes None for an empty text.
+        // `CkMinions.check_minions` treats None as an empty text.
         Value::Nil => Ok(TargetExpr::Text(String::new())),
         Value::Str(text) if text.len() <= limit => Ok(TargetExpr::Text(text.clone())),
         Value::Str(_) => Err(too_long),

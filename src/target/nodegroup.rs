@@ -1,4 +1,4 @@
-//! Expansion of nodegroups: `salt/utils/minions.py nodegroup_comp`.
+//! Expands nodegroups: `salt/utils/minions.py nodegroup_comp`.
 
 use super::compound::is_operator;
 use super::error::TargetError;
@@ -6,8 +6,8 @@ use super::{MAX_WORDS, pytext};
 use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 
-/// The groups that a name may mean: those of the option `nodegroups`, and where the gateway for collectives finds nodes, the
-/// classes of these. A defined group hides a class of its name.
+/// The groups a name may refer to: those of the option `nodegroups` and, if the collective gateway discovers nodes, the
+/// classes of these nodes. A defined group hides a class with the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodegroups<'a> {
     defined: &'a Map,
@@ -32,8 +32,8 @@ impl<'a> From<&'a MasterConfig> for Nodegroups<'a> {
     }
 }
 
-/// The words that mean the nodes of a collective with a class; `None` if it cannot be the name of one.
-fn class(name: &str) -> Option<Vec<String>> {
+/// The words for all nodes of a collective with a class; `None` if this cannot be a class name.
+fn class_words(name: &str) -> Option<Vec<String>> {
     let plain = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
     if name.is_empty() || name.len() > LONGEST_CLASS || !name.chars().all(plain) {
         return None;
@@ -43,15 +43,14 @@ fn class(name: &str) -> Option<Vec<String>> {
     Some(words.map(str::to_owned).to_vec())
 }
 
-/// Longest name of a class in bytes.
+/// Maximum length of a class name in bytes.
 const LONGEST_CLASS: usize = 255;
 
-/// The compound expression that `-N name` stands for, as Salt's client publishes it
-/// (`client/__init__.py LocalClient._prep_pub`).
+/// The compound expression for `-N name`, as Salt's client publishes it (`client/__init__.py LocalClient._prep_pub`).
 ///
-/// A definition with neither operator, `*` nor `X@` is a list of names, or a regular expression if a
-/// word looks like one. Fails on an unknown or malformed group, on a group that contains itself, and
-/// on expansions of more than 100 000 words.
+/// A definition without operators, `*` and `X@` is a list of names, or a regular expression if a word looks like one.
+/// Fails on an unknown or malformed group, on a group that contains itself, and on expansions of more than 100 000
+/// words.
 pub fn expand_nodegroup<'a>(
     name: &str,
     nodegroups: impl Into<Nodegroups<'a>>,
@@ -59,8 +58,8 @@ pub fn expand_nodegroup<'a>(
     Ok(expand(name, nodegroups.into())?.join(" "))
 }
 
-/// A compound expression with every `N@name` expanded, for the client to publish: minions do not
-/// know the groups. Fails as [`expand_nodegroup`] does.
+/// A compound expression with every `N@name` expanded, for the client to publish: minions do not know the groups. Fails
+/// like [`expand_nodegroup`].
 pub fn expand_compound<'a>(
     expr: &str,
     nodegroups: impl Into<Nodegroups<'a>>,
@@ -71,8 +70,8 @@ pub fn expand_compound<'a>(
 
 /// The words of a compound with every `N@name` replaced.
 ///
-/// An expansion of several words gets parentheses. Salt adds them only to groups within groups,
-/// so that with it `not N@g` excludes no more than the first word of `g`.
+/// An expansion to several words gets parentheses. Salt adds them only to groups within groups, so there `not N@g`
+/// excludes only the first word of `g`.
 pub(super) fn expand_words(
     words: Vec<String>,
     groups: Nodegroups,
@@ -129,7 +128,7 @@ fn in_parentheses(words: Vec<String>) -> Vec<String> {
     out
 }
 
-/// Whether these words are one operand already: one word, or a pair of parentheses around the rest.
+/// Whether these words already are one operand: one word, or parentheses around everything.
 fn is_closed(words: &[String]) -> bool {
     let mut depth = 0_i64;
     let first_end = words.iter().position(|word| {
@@ -145,7 +144,7 @@ fn is_closed(words: &[String]) -> bool {
 
 struct Expansion<'a> {
     groups: Nodegroups<'a>,
-    /// The groups that are being expanded, outermost first.
+    /// The groups being expanded, outermost first.
     open: Vec<String>,
     produced: usize,
 }
@@ -165,7 +164,7 @@ impl Expansion<'_> {
             return fail("is nested too deep");
         }
         let Some(definition) = self.groups.defined.get(name) else {
-            if let Some(words) = class(name).filter(|_| self.groups.classes) {
+            if let Some(words) = class_words(name).filter(|_| self.groups.classes) {
                 self.produced += words.len();
                 check_count(self.produced)?;
                 return Ok(words);
@@ -215,7 +214,7 @@ impl Expansion<'_> {
     }
 }
 
-/// `str(element)` for what may stand in the list form of a definition.
+/// `str(element)` for elements allowed in the list form of a definition.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Array(_) | Value::Map(_) => None,
@@ -223,7 +222,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// A definition without operators, stars and `X@` as `E@...` or `L@...`.
+/// Turns a definition without operators, stars and `X@` into `E@...` or `L@...`.
 fn as_one_word(words: &[String]) -> Option<String> {
     let is_typed = |word: &str| {
         let mut chars = word.chars();

@@ -1,10 +1,10 @@
-//! Texts as Python reads them, where targeting depends on it.
+//! Python's handling of text, where targeting depends on it.
 
 pub use halite_wire::pytext::{is_space, number, str, words};
 use halite_wire::{Map, Value};
 use std::borrow::Cow;
 
-/// `str(value).lower()`, without a copy where nothing changes.
+/// `str(value).lower()`, without copying unchanged text.
 pub fn lower(value: &Value) -> Cow<'_, str> {
     match str(value) {
         Cow::Borrowed(text) if is_lower(text) => Cow::Borrowed(text),
@@ -17,8 +17,7 @@ fn is_lower(text: &str) -> bool {
         .all(|b| b.is_ascii() && !b.is_ascii_uppercase())
 }
 
-/// `int(text)`, for the index of a list: white space around, a sign and single underscores between
-/// digits are fine.
+/// `int(text)` for a list index: surrounding white space, a sign, and single underscores between digits are allowed.
 pub fn int(text: &str) -> Option<i64> {
     let text = text.trim_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -31,8 +30,8 @@ pub fn int(text: &str) -> Option<i64> {
     text.replace('_', "").parse().ok()
 }
 
-/// What YAML makes of one word of an expression when it is not text: the key of a map that a text
-/// cannot name (`salt/utils/args.py yamlify_arg`, YAML 1.1).
+/// The YAML value of one word of an expression if it is not text: a map key that text cannot name (`salt/utils/args.py
+/// yamlify_arg`, YAML 1.1).
 pub fn yaml_key(text: &str) -> Option<Value> {
     let bare = text.trim_matches(' ');
     match bare {
@@ -45,7 +44,7 @@ pub fn yaml_key(text: &str) -> Option<Value> {
         }
         _ => {}
     }
-    // Digits with underscores stay text by a rule of `yamlify_arg` itself.
+    // Digits with underscores stay text; that is a rule of `yamlify_arg` itself.
     if bare.contains('_') && bare.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
         return None;
     }
@@ -85,7 +84,7 @@ fn yaml_float(text: &str) -> Option<Value> {
     text.parse().ok().map(Value::Float)
 }
 
-/// `map[key]` with Python's equality of numbers: `1`, `1.0` and `True` are one key.
+/// `map[key]` with Python's equality of numbers: `1`, `1.0` and `True` are the same key.
 pub fn get_like<'a>(map: &'a Map, key: &Value) -> Option<&'a Value> {
     let wanted = number(key);
     map.iter()

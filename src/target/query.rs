@@ -1,35 +1,34 @@
-//! What targets ask of the data of a minion, for whoever knows answers without looking at all of them.
+//! Queries of targets on minion data, for an index that can answer them without looking at every minion.
 
 use super::data::DataExpr;
 use super::ip::IpTest;
 use halite_wire::Map;
 use std::fmt;
 
-/// One test of a target. Shown as text, questions are equal where they mean the same.
+/// One test of a target. Queries with the same `Display` text are equivalent.
 #[derive(Clone, Copy, Debug)]
 pub enum DataQuery<'a> {
     /// Whether the grains match.
     Grains(&'a DataExpr),
     /// Whether the pillar matches.
     Pillar(&'a DataExpr),
-    /// Whether the grains have such an address.
+    /// Whether the grains contain such an address.
     Address(&'a IpTest),
 }
 
-/// The answers of minions to one question.
+/// The results of one query for all minions.
 pub trait QueryResults {
-    /// The answer of the minion at that place among the ids of the inventory; `None` if nothing is known of it.
+    /// The result for the minion at this index of the inventory's ids; `None` if nothing is known about it.
     fn get(&self, at: usize) -> Option<bool>;
 }
 
 impl DataQuery<'_> {
-    /// Whether it is about the pillar, not the grains.
+    /// Whether it tests the pillar instead of the grains.
     pub fn is_pillar(&self) -> bool {
         matches!(self, DataQuery::Pillar(_))
     }
 
-    /// The one grain that the answer depends on, provided that all names of grains are texts; `None` if it
-    /// depends on more.
+    /// The only grain that the result depends on, provided that all grain names are text; `None` if it depends on more.
     pub fn grain(&self) -> Option<&str> {
         match self {
             DataQuery::Grains(expr) => expr.single_key(),
@@ -38,7 +37,7 @@ impl DataQuery<'_> {
         }
     }
 
-    /// The answer of a minion with these data.
+    /// The result for a minion with this data.
     pub fn matches(&self, data: &Map) -> bool {
         match self {
             DataQuery::Grains(expr) | DataQuery::Pillar(expr) => expr.matches(data),
@@ -46,7 +45,7 @@ impl DataQuery<'_> {
         }
     }
 
-    /// What counts for a minion of which nothing is known: an address cannot be ruled out.
+    /// The result for a minion without data: an address cannot be ruled out.
     pub(super) fn default_match(&self) -> bool {
         matches!(self, DataQuery::Address(_))
     }

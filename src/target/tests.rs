@@ -1,4 +1,4 @@
-//! Against what stock Salt answers: `tests/data/target_cases.json`, made by the script beside it.
+//! Checked against stock Salt: `tests/data/target_cases.json`, made by the script next to it.
 
 use super::compound::operand;
 use super::*;
@@ -27,7 +27,7 @@ fn texts(json: &Json) -> Vec<String> {
     value(json).str_list()
 }
 
-/// The answers of the releases: one where they agree.
+/// The answers of the releases: only one if they agree.
 fn answers(json: &Json) -> Vec<(&str, &Json)> {
     match json.as_object() {
         Some(each) => each.iter().map(|(k, v)| (k.as_str(), v)).collect(),
@@ -132,7 +132,7 @@ fn fleet(json: &Json) -> (Master, Vec<Minion>, Map) {
     (master, minions, nodegroups)
 }
 
-/// Where we mean to differ: type, target, who differs from stock, why.
+/// Intended differences: type, target, the side that differs from stock, reason.
 #[rustfmt::skip]
 const DIFFERENT: &[(&str, &str, &str, &str)] = &[
     ("ipcidr", "10.0.0.4", "master+minion", SUBSTRING),
@@ -202,7 +202,7 @@ fn targets() {
             }
         }
 
-        // The matcher for nodegroups needs an argument that jobs do not give.
+        // The matcher for nodegroups needs an argument that jobs do not pass.
         if kind == "nodegroup" {
             continue;
         }
@@ -259,8 +259,8 @@ fn regexes_as_python() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What Python takes and we refuse, with an error; and `\\B`, which in Python before 3.14 does not
-/// match in an empty text.
+/// Python accepts it and we refuse it with an error; also `\\B`, which before Python 3.14 does not match in an empty
+/// text.
 fn is_unsupported(regex: &Result<PyRegex, String>, pattern: &str, text: &str) -> bool {
     match regex {
         Ok(_) => pattern.contains("\\B") && text.is_empty(),
@@ -296,7 +296,7 @@ fn nodegroups_as_salt() {
         let name = row[0].as_str().unwrap();
         let found = expand_nodegroup(name, &nodegroups);
         if ["cycle", "cycle2", "self", "unknown", "bad"].contains(&name) {
-            // Salt logs these and goes on with what is left of the expression.
+            // Salt logs these and continues with the rest of the expression.
             assert!(found.is_err(), "{name}: {found:?}");
             continue;
         }
@@ -310,7 +310,7 @@ fn classes_of_collective_nodes_as_groups() {
     for (id, gateway, classes) in [
         ("node1", "collective", &["common::linux", "web"][..]),
         ("node2", "collective", &["common::linux"]),
-        // A minion of its own, whose grains say what they like.
+        // A minion, not a node, whose grains may claim anything.
         ("web1", "none", &["web"]),
     ] {
         let classes: Vec<Value> = classes.iter().map(|class| Value::from(*class)).collect();
@@ -400,7 +400,7 @@ fn parse(tgt: impl Into<Value>, kind: &str) -> Target {
     Target::parse(&tgt.into(), kind, None).unwrap()
 }
 
-/// Work that grows with the square of the fleet would not end.
+/// Work that grows with the square of the fleet would never finish.
 #[test]
 fn large_fleets_and_long_lists() {
     let master = crowd(20_000);
@@ -437,7 +437,7 @@ fn order_and_doubles() {
     assert_eq!(all.minions, master.ids);
 }
 
-/// As `minion_data_cache: False` in 3006.
+/// As with `minion_data_cache: False` in 3006.
 #[test]
 fn without_cached_data_everyone_is_expected() {
     let mut master = crowd(3);

@@ -1,25 +1,25 @@
-//! The way in: listening sockets that rest when the system has no room.
+//! Listening sockets that pause while the system is out of resources.
 
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Time without accepting after the system ran out of descriptors or memory.
+/// How long accepting is suspended after the system ran out of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// A listening socket.
 pub(super) struct Acceptor<L> {
-    /// What stands for it in the set of `epoll`.
+    /// Its token in the epoll set.
     pub token: u64,
     /// The socket.
     pub listener: L,
-    /// Accepting is suspended until then.
+    /// Accepting is suspended until this time.
     pub closed_until: Option<Instant>,
 }
 
 impl<L: AsFd> Acceptor<L> {
-    /// A door that is open; `listener` is in the set already.
+    /// An acceptor that is open; `listener` is already in the epoll set.
     pub fn new(token: u64, listener: L) -> Acceptor<L> {
         Acceptor {
             token,
@@ -28,11 +28,11 @@ impl<L: AsFd> Acceptor<L> {
         }
     }
 
-    /// The next connection that waits, by `accept`; `None` if there is none, or `tries` are used up: each look takes one.
+    /// The next pending connection, by `accept`; `None` if there is none or `tries` is 0. Each call of `accept` uses a try.
     ///
     /// # Errors
-    /// The system is out of descriptors or memory: the door is to be shut for a while, for it would be reported as ready
-    /// over and over again.
+    /// The system is out of descriptors or memory. Suspend accepting for a while: epoll would report the listener as ready
+    /// again and again.
     pub fn next<C>(
         &self,
         tries: &mut usize,
@@ -52,15 +52,15 @@ impl<L: AsFd> Acceptor<L> {
         Ok(None)
     }
 
-    /// Opens or shuts the door; a shut one is to be opened again at `closed_until`.
-    pub fn set(&mut self, open: bool, epoll: &Epoll) {
+    /// Resumes or suspends accepting; the caller must resume it at `closed_until`.
+    pub fn set_open(&mut self, open: bool, epoll: &Epoll) {
         let flags = if open {
             EpollFlags::EPOLLIN
         } else {
             EpollFlags::empty()
         };
         let mut event = EpollEvent::new(flags, self.token);
-        // Should even this fail, it is tried again after the pause.
+        // If even this fails, it is tried again after the pause.
         let done = epoll.modify(&self.listener, &mut event).is_ok();
         self.closed_until = (!open || !done).then(|| Instant::now() + PAUSE);
     }

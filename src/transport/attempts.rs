@@ -1,20 +1,20 @@
-//! One server after the other, for ever: whose turn it is, what is told of it, and how long to rest in between.
+//! Endless attempts to connect to a list of servers: which is next, what to log, and how long to pause between attempts.
 
 use rand::Rng;
 use std::time::Duration;
 
-/// The pause after a first round of failures; it doubles with each.
+/// The pause after the first round of failures; it doubles with each round.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How a connection ended.
 pub enum Ended {
-    /// As it was asked to.
+    /// On request.
     Closed,
-    /// There was no connection.
+    /// It was never established.
     Refused(String),
-    /// There was one.
+    /// It was established and then lost.
     Lost(String),
 }
 
@@ -27,19 +27,19 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// The server whose turn it is.
+    /// The server to try now.
     pub fn server<'s>(&self, servers: &'s [String]) -> &'s str {
         &servers[self.turn % servers.len()]
     }
 
-    /// The connection to a server has ended: what is to be told, unless it was told last time.
+    /// Records that the connection to a server ended. Returns the message to log, unless it is the same as last time.
     pub fn ended(&mut self, server: &str, end: Ended) -> Option<String> {
         let words = match end {
             Ended::Closed => return None,
             Ended::Refused(why) => {
                 self.failures += 1;
                 self.turn += 1;
-                format!("{server} lets nobody in: {why}")
+                format!("{server} cannot be used: {why}")
             }
             Ended::Lost(why) => {
                 self.failures = 0;
@@ -52,14 +52,14 @@ impl Attempts {
         new.then_some(words)
     }
 
-    /// How long to rest before the next of so many servers.
+    /// How long to pause before the next attempt, given the number of servers.
     pub fn pause(&self, servers: usize) -> Duration {
         pause(self.failures, servers)
     }
 }
 
-/// The pause after so many failures in a row: none before every server has been tried, and never the same for all who lost a
-/// server at once.
+/// The pause after that many failures in a row: short until every server has been tried, and randomized, so that clients
+/// that lost a server at once do not return at once.
 fn pause(failures: usize, servers: usize) -> Duration {
     let round = failures / servers.max(1);
     let full = match failures % servers.max(1) {

@@ -1,4 +1,4 @@
-//! The way from a connection's thread into the queue of whoever listens.
+//! A sender into a queue that is limited in messages and bytes; it never blocks.
 
 use super::held;
 use crossbeam_channel::{Sender, TrySendError};
@@ -6,96 +6,96 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that may lie in the queue of a listener, where nothing else is said.
+/// Default limit on the bytes in a queue.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// What takes room in memory.
-pub trait Weigh {
-    /// Bytes, about.
+/// Size in memory.
+pub trait ByteLen {
+    /// Approximate size in bytes.
     fn byte_len(&self) -> usize;
 }
 
-/// Never waits: what finds no room is dropped and counted, but for the last word about the connection, which is kept. Room is a
-/// matter of places, which the queue has, and of bytes.
+/// Never blocks: messages that do not fit are dropped and counted. The latest connection state is not dropped but sent as
+/// soon as there is room. The queue limits the number of messages, `most` their bytes.
 pub struct BoundedTx<T> {
-    heard: Sender<T>,
+    sender: Sender<T>,
     most: usize,
-    told: Mutex<Told<T>>,
+    queued: Mutex<Queued<T>>,
     dropped: AtomicU64,
 }
 
-struct Told<T> {
-    /// Whether there is a connection, where that could not be told yet.
-    untold: Option<T>,
-    /// Bytes of each that lies in the queue, and of some that were taken already.
+struct Queued<T> {
+    /// The latest connection state, if it could not be sent yet.
+    unsent_state: Option<T>,
+    /// Bytes of each message in the queue, after those of some that were already received.
     sizes: VecDeque<usize>,
-    octets: usize,
+    bytes: usize,
 }
 
-impl<T: Weigh> BoundedTx<T> {
-    /// Into a queue that nobody else puts anything into, for so many bytes at once. What alone is larger is told where the queue is
-    /// empty.
-    pub fn new(heard: Sender<T>, most: usize) -> BoundedTx<T> {
+impl<T: ByteLen> BoundedTx<T> {
+    /// Sends to a queue that has no other senders, with at most `most` bytes queued at once. A larger message is accepted
+    /// only when the queue is empty.
+    pub fn new(sender: Sender<T>, most: usize) -> BoundedTx<T> {
         BoundedTx {
-            heard,
+            sender,
             most,
-            told: Mutex::new(Told {
-                untold: None,
+            queued: Mutex::new(Queued {
+                unsent_state: None,
                 sizes: VecDeque::new(),
-                octets: 0,
+                bytes: 0,
             }),
             dropped: AtomicU64::new(0),
         }
     }
 
-    /// Tells a message, behind what could not be told yet.
-    pub fn put(&self, heard: T) {
-        let mut told = held(&self.told);
-        self.tell(&mut told);
-        let octets = heard.byte_len();
-        let fits = told.octets == 0 || told.octets + octets <= self.most;
-        if !fits || self.send(&mut told, heard, octets).is_err() {
+    /// Sends a message, after a pending connection state.
+    pub fn put(&self, message: T) {
+        let mut queued = held(&self.queued);
+        self.send_state(&mut queued);
+        let bytes = message.byte_len();
+        let fits = queued.bytes == 0 || queued.bytes + bytes <= self.most;
+        if !fits || self.send(&mut queued, message, bytes).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Tells whether there is a connection, as soon as there is room.
+    /// Sends the connection state as soon as there is room.
     pub fn state(&self, state: T) {
-        let mut told = held(&self.told);
-        told.untold = Some(state);
-        self.tell(&mut told);
+        let mut queued = held(&self.queued);
+        queued.unsent_state = Some(state);
+        self.send_state(&mut queued);
     }
 
-    /// Tries once more to tell what could not be told.
+    /// Tries again to send a pending state.
     pub fn tick(&self) {
-        self.tell(&mut held(&self.told));
+        self.send_state(&mut held(&self.queued));
     }
 
-    fn tell(&self, told: &mut Told<T>) {
-        // What was put in first was taken first: only the last of the sizes are still of something.
-        while told.sizes.len() > self.heard.len() {
-            let taken = told.sizes.pop_front();
-            told.octets -= taken.unwrap_or(0);
+    fn send_state(&self, queued: &mut Queued<T>) {
+        // Messages are received in order: the first sizes belong to those that are no longer in the queue.
+        while queued.sizes.len() > self.sender.len() {
+            let taken = queued.sizes.pop_front();
+            queued.bytes -= taken.unwrap_or(0);
         }
-        if let Some(state) = told.untold.take() {
-            told.untold = self.send(told, state, 0).err();
+        if let Some(state) = queued.unsent_state.take() {
+            queued.unsent_state = self.send(queued, state, 0).err();
         }
     }
 
-    /// Gives back what had no place. It is nobody's fault if nobody listens any more.
-    fn send(&self, told: &mut Told<T>, what: T, octets: usize) -> Result<(), T> {
-        match self.heard.try_send(what) {
+    /// Returns the message if the queue is full. A closed queue is not an error.
+    fn send(&self, queued: &mut Queued<T>, message: T, bytes: usize) -> Result<(), T> {
+        match self.sender.try_send(message) {
             Ok(()) => {
-                told.sizes.push_back(octets);
-                told.octets += octets;
+                queued.sizes.push_back(bytes);
+                queued.bytes += bytes;
                 Ok(())
             }
-            Err(TrySendError::Full(what)) => Err(what),
+            Err(TrySendError::Full(message)) => Err(message),
             Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }
 
-    /// Messages that had no room.
+    /// Number of messages dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -105,7 +105,7 @@ impl<T: Weigh> BoundedTx<T> {
 mod tests {
     use super::*;
 
-    impl Weigh for &str {
+    impl ByteLen for &str {
         fn byte_len(&self) -> usize {
             self.len()
         }
@@ -128,15 +128,15 @@ mod tests {
     }
 
     #[test]
-    fn octets_have_room_again_when_they_are_taken() {
+    fn bytes_have_room_again_when_they_are_taken() {
         let (to, from) = crossbeam_channel::bounded(100);
         let sink = BoundedTx::new(to, 10);
         for _ in 0..3 {
-            // Larger than all there may be, but alone.
-            sink.put("twelve octets");
+            // Larger than the limit, but alone in the queue.
+            sink.put("twelve bytes");
             sink.put("x");
             sink.state("up, whatever room there is");
-            assert_eq!(from.try_recv(), Ok("twelve octets"));
+            assert_eq!(from.try_recv(), Ok("twelve bytes"));
             sink.put("12345");
             sink.put("67890");
             sink.put("x");

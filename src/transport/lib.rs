@@ -15,8 +15,8 @@ pub mod zmtp;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The guard of a lock, also of one whose holder has panicked.
+/// Locks a mutex, even if a thread that held it has panicked.
 pub fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is whole between any two statements.
+    // The guarded data is consistent between any two statements.
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

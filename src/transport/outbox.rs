@@ -1,5 +1,5 @@
-//! Frames on their way to one peer: bytes that are shared with other peers' queues, sent in order by a socket that
-//! does not wait.
+//! The send queue of one peer: frames that may be shared with the queues of other peers, sent in order over a
+//! non-blocking socket.
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, sendmsg};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 /// Frames per system call.
 const BATCH: usize = 64;
-/// Places that an empty queue may keep.
+/// Capacity, in frames, that an empty queue keeps.
 const KEPT: usize = 1024;
 
-/// The queue. Each frame has a mark, which comes back when all of it is sent.
+/// The queue. Each frame has a mark, which [`send`](Outbox::send) reports when the whole frame is sent.
 #[derive(Debug)]
 pub(super) struct Outbox<T> {
     queue: VecDeque<(Arc<[u8]>, T)>,
     /// Bytes in `queue`.
-    octets: usize,
-    /// Bytes of the first frame that are sent already.
+    bytes: usize,
+    /// Bytes of the first frame that are already sent.
     sent: usize,
 }
 
@@ -27,36 +27,36 @@ impl<T> Default for Outbox<T> {
     fn default() -> Self {
         Outbox {
             queue: VecDeque::new(),
-            octets: 0,
+            bytes: 0,
             sent: 0,
         }
     }
 }
 
 impl<T: Copy> Outbox<T> {
-    /// Frames that wait, the one that is partly sent among them.
+    /// Queued frames, including one that is partly sent.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes of the frames that wait.
+    /// Bytes of the queued frames.
     pub fn byte_len(&self) -> usize {
-        self.octets
+        self.bytes
     }
 
-    /// Adds a frame.
+    /// Queues a frame.
     pub fn push(&mut self, frame: Arc<[u8]>, mark: T) {
-        self.octets += frame.len();
+        self.bytes += frame.len();
         self.queue.push_back((frame, mark));
     }
 
-    /// Sends what one call of the system takes, and tells the mark of each frame that is sent whole; the bytes that
-    /// went out.
+    /// Sends what one system call accepts, and reports the mark of each frame that is completely sent. Returns the bytes
+    /// sent.
     ///
     /// # Errors
     /// The socket's: `EAGAIN` when it is full.
@@ -81,14 +81,14 @@ impl<T: Copy> Outbox<T> {
             && self.sent >= first.len()
         {
             self.sent -= first.len();
-            self.octets -= first.len();
+            self.bytes -= first.len();
             whole(*mark);
             self.queue.pop_front();
         }
         Ok(n)
     }
 
-    /// Lets go of memory that a full queue has taken, once it is empty; all of it with `all`.
+    /// Frees the memory of a queue that is empty again; all of it with `all`.
     pub fn shrink(&mut self, all: bool) {
         if self.queue.is_empty() && (all || self.queue.capacity() > KEPT) {
             self.queue = VecDeque::new();

@@ -1,14 +1,14 @@
-//! Waiting for descriptors and for sockets of libzmq at once.
+//! Waiting for descriptors and libzmq sockets at once.
 //!
-//! A descriptor is level-triggered: it is readable for as long as there is something to read. The descriptor of a libzmq
-//! socket is not; it tells of a change, and what the socket has must then be looked up (`ZMQ_EVENTS`). [`Poller`] does so,
-//! so that a socket counts as readable for as long as a message waits, too, and a loop may take a part and come back.
+//! A descriptor is level-triggered: it is readable as long as there is something to read. The descriptor of a libzmq
+//! socket is edge-triggered: it signals a change, and then the state of the socket must be read (`ZMQ_EVENTS`). [`Poller`]
+//! does so, so that a socket, too, is readable as long as a message waits, and a loop may read some and poll again.
 
 use crate::sockets::Result;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Something that a [`Poller`] waits for.
+/// Something a [`Poller`] can wait for.
 #[derive(Clone, Copy)]
 pub struct Source<'a>(Inner<'a>);
 
@@ -19,7 +19,7 @@ enum Inner<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// A descriptor that is readable for as long as there is something to read. It must stay open until the wait is over.
+    /// A level-triggered descriptor. It must stay open until the wait is over.
     pub fn fd(fd: RawFd) -> Source<'a> {
         Source(Inner::Fd(fd))
     }
@@ -29,32 +29,32 @@ impl<'a> Source<'a> {
     }
 }
 
-/// How a wait ended.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled {
-    /// Something is readable.
+    /// A source is readable.
     Ready,
-    /// Nothing is.
+    /// No source became readable in time.
     TimedOut,
-    /// A signal came; nothing was looked at.
+    /// A signal interrupted the wait; no source was checked.
     Interrupted,
 }
 
-/// Waits until one of several sources is readable. One serves for one wait: fill it, wait, ask.
+/// Waits until one of several sources is readable. Use each for one wait: add sources, wait, check them.
 #[derive(Default)]
 pub struct Poller<'a> {
     items: Vec<zmq::PollItem<'a>>,
 }
 
 impl<'a> Poller<'a> {
-    /// An empty one.
+    /// A poller without sources.
     pub fn new() -> Poller<'a> {
         Poller {
             items: Vec::with_capacity(4),
         }
     }
 
-    /// Adds a source; its place, for [`Poller::is_readable`].
+    /// Adds a source and returns its index, for [`Poller::is_readable`].
     pub fn add(&mut self, source: Source<'a>) -> usize {
         self.items.push(match source.0 {
             Inner::Fd(fd) => zmq::PollItem::from_fd(fd, zmq::POLLIN),
@@ -63,10 +63,10 @@ impl<'a> Poller<'a> {
         self.items.len() - 1
     }
 
-    /// Waits for `limit`, in whole milliseconds, or for as long as it takes.
+    /// Waits up to `limit`, in whole milliseconds, or without limit.
     ///
     /// # Errors
-    /// A socket is broken.
+    /// A socket failed.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<Polled> {
         let millis = limit.map_or(-1, |limit| {
             i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)
@@ -79,7 +79,7 @@ impl<'a> Poller<'a> {
         }
     }
 
-    /// Whether the source at that place was readable when the last wait ended.
+    /// Whether the source with that index was readable when the last wait ended.
     pub fn is_readable(&self, place: usize) -> bool {
         self.items
             .get(place)
@@ -116,7 +116,7 @@ mod tests {
         for message in [b"one", b"two"] {
             push.send(&[message]).unwrap();
         }
-        // One is left when the other is taken: no edge tells of it.
+        // After one message is received the other still waits, without a new edge.
         for message in [b"one", b"two"] {
             assert_eq!(readable(60_000), (Polled::Ready, [true, false]));
             assert_eq!(pull.receive().unwrap(), Some(vec![message.to_vec()]));

@@ -1,4 +1,4 @@
-//! Sockets to brokers, in the clear or in TLS.
+//! Connections to brokers, with or without TLS.
 
 use nix::sys::socket::{setsockopt, sockopt};
 use openssl::ssl::{HandshakeError, SslConnector, SslFiletype, SslMethod, SslStream};
@@ -9,20 +9,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a server may take to let us in.
+/// Timeout of reads and writes while connecting and logging in.
 pub const CONNECTING: Duration = Duration::from_secs(10);
 
-/// What TLS needs; paths are empty where there is none.
+/// Files for TLS; a path is empty if there is none.
 pub struct Security {
-    /// The only CA whose servers are trusted; the system's if not given.
+    /// The only CA to trust; the system's CAs if empty.
     pub ca: PathBuf,
-    /// Our certificate (PEM, with those between it and its CA), for servers that ask for one.
+    /// Our certificate (PEM, with the intermediates), for servers that request one.
     pub certificate: PathBuf,
     /// Its key (PEM).
     pub key: PathBuf,
 }
 
-/// A socket.
+/// A connection.
 pub enum Stream {
     /// Without TLS.
     Plain(TcpStream),
@@ -31,11 +31,11 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Connects to `host:port`, `[v6]:port` or `host`, after `scheme://` or not, and agrees on TLS where that is wanted. Reads and
-    /// writes wait for [`CONNECTING`] at most.
+    /// Connects to `host:port`, `[v6]:port` or `host`, with or without `scheme://`, and negotiates TLS if requested. Reads
+    /// and writes block for [`CONNECTING`] at most.
     ///
     /// # Errors
-    /// It cannot be reached, or cannot be trusted, or a file cannot be used: which and why.
+    /// The server cannot be reached or is not trusted, or a file cannot be used: which and why.
     pub fn connect(
         server: &str,
         usual_port: u16,
@@ -47,7 +47,7 @@ impl Stream {
         tcp.set_nodelay(true)?;
         tcp.set_read_timeout(Some(CONNECTING))?;
         tcp.set_write_timeout(Some(CONNECTING))?;
-        // Heart-beats are not everybody's.
+        // Not every peer supports heartbeats.
         setsockopt(&tcp, sockopt::KeepAlive, &true)?;
         match connector {
             None => Ok(Stream::Plain(tcp)),
@@ -65,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// From now on, reads and writes do not wait.
+    /// Makes reads and writes non-blocking.
     pub fn set_nonblocking(&self) -> io::Result<()> {
         self.tcp().set_nonblocking(true)
     }
@@ -105,7 +105,7 @@ impl Write for Stream {
 /// Host and port of `host:port`, `[v6]:port`, `host`, or the same as `stomp://...`.
 ///
 /// # Errors
-/// There is no host, or the port is none.
+/// There is no host, or the port is invalid.
 pub fn split(server: &str, usual_port: u16) -> io::Result<(&str, u16)> {
     let bare = server.split_once("://").map_or(server, |(_, rest)| rest);
     let (host, port) = match bare.rsplit_once(':') {
@@ -118,7 +118,7 @@ pub fn split(server: &str, usual_port: u16) -> io::Result<(&str, u16)> {
         .unwrap_or(host);
     let port = match port {
         Some(text) => text.parse().map_err(|_| {
-            let words = format!("{server:?} has no port between 1 and 65535; give host:port");
+            let words = format!("{server:?} has no port between 1 and 65535; specify host:port");
             io::Error::new(io::ErrorKind::InvalidInput, words)
         })?,
         None => usual_port,
@@ -137,13 +137,13 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Why there was no agreement on TLS.
+/// Why the TLS handshake failed.
 fn untrusted(error: HandshakeError<TcpStream>) -> io::Error {
     let HandshakeError::Failure(failed) = &error else {
         return io::Error::other(error);
     };
     match failed.ssl().verify_result() {
-        X509VerifyResult::OK => told(io::Error::other(error)),
+        X509VerifyResult::OK => shorten_error(io::Error::other(error)),
         why => {
             let why = why.error_string();
             io::Error::other(format!("its certificate is not trusted: {why}"))
@@ -151,8 +151,8 @@ fn untrusted(error: HandshakeError<TcpStream>) -> io::Error {
     }
 }
 
-/// An error of a connection; one of OpenSSL without the places in its sources.
-pub fn told(error: io::Error) -> io::Error {
+/// Shortens an OpenSSL error to its reason, without source locations; other errors are unchanged.
+pub fn shorten_error(error: io::Error) -> io::Error {
     let inner = error.get_ref();
     let ssl = inner.and_then(|e| match e.downcast_ref::<HandshakeError<TcpStream>>() {
         Some(HandshakeError::Failure(failed)) => Some(failed.error()),
@@ -166,13 +166,13 @@ pub fn told(error: io::Error) -> io::Error {
 }
 
 impl Security {
-    /// All that follows from the files.
+    /// The TLS configuration from the files.
     ///
     /// # Errors
     /// A file cannot be used: which and why.
     pub fn connector(&self) -> io::Result<SslConnector> {
         let told = |path: &Path, e: openssl::error::ErrorStack| {
-            // That it cannot be read is said better by the system.
+            // If the file cannot be read, the system's error is clearer.
             let why = std::fs::metadata(path).err().map(|e| e.to_string());
             let reason = || {
                 e.errors()
@@ -186,7 +186,7 @@ impl Security {
         let mut builder = SslConnector::builder(SslMethod::tls_client())?;
         let ca = self.ca.as_path();
         if !ca.as_os_str().is_empty() {
-            // Whoever names a CA trusts no other.
+            // With a configured CA, no other is trusted.
             let store = openssl::x509::store::X509StoreBuilder::new()?;
             builder.set_cert_store(store.build());
             builder.set_ca_file(ca).map_err(|e| told(ca, e))?;

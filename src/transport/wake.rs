@@ -1,4 +1,4 @@
-//! Waking a thread that waits for sockets.
+//! Wakes a thread that waits for sockets.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -7,16 +7,16 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The longest time without a look at the clock.
+/// The longest wait between checks of the clock.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// The end that wakes.
+/// The end that wakes the other.
 pub struct Waker(UnixStream);
 
-/// The end of the thread that waits.
+/// The end that is woken; for the waiting thread.
 pub struct Woken(UnixStream);
 
-/// Both ends.
+/// Creates both ends.
 pub fn pair() -> io::Result<(Waker, Woken)> {
     let (wake, woken) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
@@ -25,7 +25,7 @@ pub fn pair() -> io::Result<(Waker, Woken)> {
 }
 
 impl Waker {
-    /// Ends the wait of now, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
         // A full socket wakes as well.
         let _ = (&self.0).write(&[1]);
@@ -33,7 +33,7 @@ impl Waker {
 }
 
 impl Woken {
-    /// Waits until the socket is ready for what is wanted of it, until somebody wakes, or for so long.
+    /// Waits until the socket is ready for the requested events, until woken, or until the time limit.
     pub fn wait(
         &self,
         socket: Option<(&dyn AsFd, PollFlags)>,
@@ -43,7 +43,7 @@ impl Woken {
         if let Some((socket, wants)) = socket {
             ready.push(PollFd::new(socket.as_fd(), wants));
         }
-        // Not a moment before the time has come.
+        // Round up, so as not to return too early.
         let limit = match limit.is_zero() {
             true => PollTimeout::ZERO,
             false => {
@@ -54,13 +54,13 @@ impl Woken {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(e) => return Err(format!("poll: {e}")),
         }
-        let mut octets = [0; 256];
-        while matches!((&self.0).read(&mut octets), Ok(read) if read > 0) {}
+        let mut bytes = [0; 256];
+        while matches!((&self.0).read(&mut bytes), Ok(read) if read > 0) {}
         Ok(())
     }
 
-    /// Rests for so long between two connections, but not when it is over; `beat` is called every [`TICK`] at least.
-    pub fn rest(&self, pause: Duration, over: &dyn Fn() -> bool, beat: &dyn Fn()) {
+    /// Pauses between two connections, until `over` returns true at the latest; calls `beat` at least every [`TICK`].
+    pub fn pause(&self, pause: Duration, over: &dyn Fn() -> bool, beat: &dyn Fn()) {
         let end = Instant::now() + pause;
         while !over() {
             let left = end.saturating_duration_since(Instant::now());

@@ -1,17 +1,17 @@
 //! A non-blocking ZeroMQ client on TCP: REQ and SUB sockets that connect (ZMTP 3.1, mechanism NULL; reference
 //! `salt-protocol.md` 1.1, 1.3).
 //!
-//! For programs with thousands of connections: libzmq takes two descriptors and a place in one big poll for each socket, a
-//! [`Connection`] one descriptor that fits into any `epoll`.
+//! For programs with thousands of connections: libzmq needs two descriptors and an entry in one big poll per socket, a
+//! [`Connection`] one descriptor that works with any epoll.
 
-use halite_wire::zmtp::{self, COMMAND, Fault, GREETING, MORE};
+use halite_wire::zmtp::{self, COMMAND, GREETING, MORE, ZmtpError};
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// Bytes of the largest frame: no reply or publication of a master is larger.
+/// Largest frame, in bytes; no reply or publication of a master is larger.
 const MAX_FRAME: usize = 256 << 20;
 /// Bytes per read.
 const CHUNK: usize = 16 << 10;
@@ -41,7 +41,7 @@ pub enum Event {
     Ready,
     /// A complete message, without the empty delimiter frame of a reply.
     Message(Vec<Vec<u8>>),
-    /// The answer to [`Connection::ping`].
+    /// The reply to [`Connection::ping`].
     Pong,
 }
 
@@ -53,7 +53,7 @@ enum Stage {
     Ready,
 }
 
-/// One connection. It is not made again when it breaks.
+/// One connection. It does not reconnect.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
@@ -62,18 +62,18 @@ pub struct Connection {
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    /// Frames of a message that is not complete.
+    /// Frames of an incomplete message.
     frames: Vec<Vec<u8>>,
-    /// Requests from before the handshake was complete.
+    /// Requests made before the handshake was complete.
     queued: Vec<u8>,
 }
 
 impl Connection {
-    /// Starts to connect. Call [`Connection::progress`] whenever the descriptor becomes readable or writable; it reads and
+    /// Starts connecting. Call [`Connection::progress`] whenever the descriptor becomes readable or writable; it reads and
     /// writes until the kernel would block, as edge-triggered polls need.
     ///
     /// # Errors
-    /// There is no descriptor left, or no route to the address.
+    /// No descriptors are left, or there is no route to the address.
     pub fn open(address: SocketAddr, socket_type: SocketType) -> io::Result<Connection> {
         let stream = start_connect(address)?;
         stream.set_nodelay(true)?;
@@ -89,10 +89,10 @@ impl Connection {
         })
     }
 
-    /// Sends a request, at the latest when the handshake is complete.
+    /// Sends a request, now or when the handshake is complete.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// The connection failed.
     pub fn request(&mut self, body: &[u8]) -> io::Result<()> {
         let out = if self.stage == Stage::Ready {
             &mut self.output
@@ -104,19 +104,19 @@ impl Connection {
         self.flush()
     }
 
-    /// Asks the peer for an [`Event::Pong`], which shows that it has processed what was sent before.
+    /// Requests an [`Event::Pong`] from the peer, which shows that it has processed what was sent before.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// The connection failed.
     pub fn ping(&mut self) -> io::Result<()> {
         self.output.extend(zmtp::ping());
         self.flush()
     }
 
-    /// Writes and reads as much as possible without waiting; calls `each` for every event.
+    /// Writes and reads as much as possible without blocking; calls `each` for every event.
     ///
     /// # Errors
-    /// The connection has ended, or the peer breaks the protocol.
+    /// The connection has ended, or the peer violates the protocol.
     pub fn progress(&mut self, each: &mut dyn FnMut(Event)) -> io::Result<()> {
         if self.stage == Stage::Connecting {
             if let Some(e) = self.stream.take_error()? {
@@ -158,7 +158,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there; `true` at the end of the stream.
+    /// Reads available bytes; `true` at the end of the stream.
     fn fill(&mut self) -> io::Result<bool> {
         let mut chunk = [0; CHUNK];
         loop {
@@ -172,11 +172,11 @@ impl Connection {
         }
     }
 
-    /// Handles the greeting and all complete frames; returns the bytes they take.
+    /// Handles the greeting and all complete frames; returns the number of bytes consumed.
     fn parse(&mut self, input: &[u8], each: &mut dyn FnMut(Event)) -> io::Result<usize> {
         let mut used = 0;
         if self.stage == Stage::Greeting {
-            if !zmtp::greeted(input).map_err(invalid)? {
+            if !zmtp::is_greeting_complete(input).map_err(invalid)? {
                 return Ok(0);
             }
             self.stage = Stage::Handshake;
@@ -191,7 +191,7 @@ impl Connection {
             } else if self.stage == Stage::Ready {
                 self.message_frame(flags, body.to_vec(), each);
             } else {
-                return Err(invalid(Fault::Unready));
+                return Err(invalid(ZmtpError::Unready));
             }
         }
         Ok(used)
@@ -202,7 +202,7 @@ impl Connection {
             .split_first()
             .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
         else {
-            return Err(invalid(Fault::Frame));
+            return Err(invalid(ZmtpError::Frame));
         };
         match name {
             b"READY" => {
@@ -247,7 +247,7 @@ impl AsFd for Connection {
     }
 }
 
-/// Starts to connect without waiting for the result.
+/// Starts connecting without waiting for the result.
 fn start_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() {
         AddressFamily::Inet
@@ -262,7 +262,7 @@ fn start_connect(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-fn invalid(fault: Fault) -> io::Error {
+fn invalid(fault: ZmtpError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, fault.to_string())
 }
 
@@ -282,7 +282,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Runs the connection, and `peer` beside it, until there is an event.
+    /// Drives the connection and `peer` until there is an event.
     fn next(connection: &mut Connection, mut peer: impl FnMut()) -> Event {
         let end = Instant::now() + Duration::from_secs(10);
         let mut events = Vec::new();

@@ -8,17 +8,17 @@ pub fn encode(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
-/// `base64.encodebytes`: lines of at most 76 digits, each with its line end.
+/// `base64.encodebytes`: lines of at most 76 digits, each ending in a line feed.
 pub fn encode_lines(data: &[u8]) -> String {
     lines(data, 57)
 }
 
-/// Ruby's `Base64.encode64`: lines of at most 60 digits, each with its line end.
+/// Ruby's `Base64.encode64`: lines of at most 60 digits, each ending in a line feed.
 pub fn encode_ruby(data: &[u8]) -> String {
     lines(data, 45)
 }
 
-/// Lines of as many bytes, each with its line end.
+/// One output line per `line` bytes of input, each ending in a line feed.
 fn lines(data: &[u8], line: usize) -> String {
     let ends = data.len().div_ceil(line);
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4 + ends);
@@ -29,7 +29,7 @@ fn lines(data: &[u8], line: usize) -> String {
     out
 }
 
-/// What Ruby or Go wrote: blanks and line ends are passed over, nothing else is. `None` is no base64.
+/// Decodes what Ruby or Go wrote: ignores white space but nothing else. `None` if it is not base64.
 pub fn decode_lines(text: &str) -> Option<Vec<u8>> {
     if !text.bytes().any(|b| b.is_ascii_whitespace()) {
         return STANDARD.decode(text).ok();
@@ -39,7 +39,7 @@ pub fn decode_lines(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(digits).ok()
 }
 
-/// `base64.b64decode`: what is no digit is passed over; the end must be padded.
+/// `base64.b64decode`: other characters than base64 digits are ignored; the end must be padded.
 ///
 /// # Errors
 /// The text of Python's `binascii.Error`.

@@ -1,11 +1,11 @@
 //! Differences of texts as Python's `difflib` finds and prints them (`SequenceMatcher`, `unified_diff`).
 //!
-//! The lines of a diff depend on which of several equally good matches is taken, and on the rule that
-//! very frequent lines of long texts count for nothing; both are Python's here.
+//! The lines of a diff depend on which of several equally good matches is chosen, and on the rule that
+//! very frequent lines of long texts are ignored; both are as in Python.
 
 use std::collections::HashMap;
 
-/// Texts of this many lines and more have lines that count for nothing.
+/// Very frequent lines are ignored in texts of at least this many lines.
 const POPULAR_FROM: usize = 200;
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
@@ -152,7 +152,7 @@ fn matching_blocks<S: AsRef<str>>(a: &[S], b: &[S]) -> Vec<(usize, usize, usize)
     joined
 }
 
-/// The lines as numbers, and where each stands in the second text.
+/// The lines as numbers, and the positions of each in the second text.
 struct Matcher {
     a: Vec<usize>,
     b: Vec<usize>,

@@ -4,12 +4,12 @@ use super::ids::MinionId;
 use super::msgpack::{DecodeError, Item, Reader};
 use super::{Map, Value};
 
-/// A request as it came in; bytes still borrow from the message.
+/// A request as received; its bytes borrow from the message.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
-    /// Protocol version the sender claims; 0 where it says none.
+    /// Protocol version the sender claims; 0 if it claims none.
     pub version: i64,
-    /// In the clear or under a session key.
+    /// Plaintext, or encrypted with a session key.
     pub body: Body<'a>,
 }
 
@@ -23,13 +23,13 @@ pub enum Body<'a> {
     },
     /// Any other `enc`, which Salt treats as `aes`.
     Sealed {
-        /// The id in the clear: names the session key, proves nothing.
+        /// The plaintext id: selects the session key, proves nothing.
         id: Option<&'a str>,
         /// Crypticle output.
         load: &'a [u8],
-        /// Algorithm with which a pillar key is to be encrypted.
+        /// Algorithm to encrypt a pillar key with.
         enc_algo: Option<&'a str>,
-        /// Algorithm with which a pillar is to be signed.
+        /// Algorithm to sign a pillar with.
         sig_algo: Option<&'a str>,
     },
 }
@@ -43,9 +43,9 @@ pub enum Refusal {
     BadLoad,
     /// The load is not a map.
     NotAMap,
-    /// The id holds NUL.
+    /// The id contains NUL.
     NulInId,
-    /// The id is no text; Python's `str()` of it.
+    /// The id is not text; holds Python's `str()` of it.
     IdNotText(String),
 }
 
@@ -124,7 +124,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// One item; a collection is passed over whole so that the walk stays in step.
+/// One item; a collection is skipped whole, so that the next call reads the item after it.
 fn item<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, DecodeError> {
     let mut ahead = reader.clone();
     let item = ahead.item()?;
@@ -139,7 +139,7 @@ fn text(item: Item<'_>) -> Option<&str> {
     }
 }
 
-/// Decodes a clear load and applies the checks that come before any handler.
+/// Decodes a clear load and applies the checks that precede every handler.
 pub fn clear_load(load: &[u8]) -> Result<Map, Refusal> {
     let Value::Map(map) = super::msgpack::decode(load)? else {
         return Err(Refusal::NotAMap);
@@ -148,7 +148,7 @@ pub fn clear_load(load: &[u8]) -> Result<Map, Refusal> {
     Ok(map)
 }
 
-/// The id of a load, where it has one, must be text without NUL.
+/// Checks that the id of a load, if it has one, is text without NUL.
 pub fn check_id(load: &Map) -> Result<(), Refusal> {
     match load.get("id") {
         None => Ok(()),
@@ -164,7 +164,7 @@ pub fn check_id(load: &Map) -> Result<(), Refusal> {
     }
 }
 
-/// Finds `cmd` in the beginning of a load's msgpack, which may be cut off anywhere.
+/// Finds `cmd` at the start of a load's msgpack, which may be truncated anywhere.
 /// Stock peers put `cmd` first or, in `_minion_event`, second.
 pub fn peek_cmd(load: &[u8]) -> Option<&str> {
     let mut reader = Reader::new(load);
@@ -180,7 +180,7 @@ pub fn peek_cmd(load: &[u8]) -> Option<&str> {
     None
 }
 
-/// Whether a clear load holds a password for external authentication: `eauth` at its top
+/// Whether a clear load has credentials for external authentication: `eauth` at its top level
 /// (`runner`, `wheel`, `mk_token`) or in its `kwargs` (`publish`).
 pub fn peek_login(load: &[u8]) -> bool {
     has_eauth(load, true).unwrap_or(false)

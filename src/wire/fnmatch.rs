@@ -3,10 +3,10 @@
 //! `*` matches anything, dots, slashes and newlines included; `?` one character; `[abc]`, `[a-z]`
 //! and `[!a-z]` one character of a set; there are no braces and no escapes. Case counts.
 
-/// A glob, ready to be matched many times.
+/// A compiled glob.
 #[derive(Clone, Debug)]
 pub struct Glob {
-    /// What stands between the stars; one part means that there is no star.
+    /// The parts between the stars; a single part means that there is no star.
     parts: Vec<Part>,
 }
 
@@ -36,7 +36,7 @@ pub fn fnmatch(text: &str, glob: &str) -> bool {
 }
 
 impl Glob {
-    /// Reads a glob; every text is one.
+    /// Compiles a glob; any text is valid.
     pub fn new(glob: &str) -> Glob {
         let chars: Vec<char> = glob.chars().collect();
         let mut parts = Vec::new();
@@ -47,7 +47,7 @@ impl Glob {
             at += 1;
             match c {
                 '*' => {
-                    // A run of stars is one star.
+                    // Consecutive stars count as one.
                     if parts.is_empty() || !tokens.is_empty() {
                         parts.push(Part::new(std::mem::take(&mut tokens)));
                     }
@@ -77,8 +77,8 @@ impl Glob {
 
     /// Whether the whole text matches.
     ///
-    /// Each part is looked for once, from the left, after the one before it: that is enough,
-    /// because a star can always give back to the next one. No backtracking over the parts.
+    /// Each part is searched once, from the left, after the one before it. That is enough,
+    /// because the leftmost match leaves most text for the next star: no backtracking over parts.
     pub fn matches(&self, text: &str) -> bool {
         let (Some((first, rest)), Some(last)) = (self.parts.split_first(), self.parts.last())
         else {
@@ -120,7 +120,7 @@ impl Part {
         }
     }
 
-    /// Number of bytes that this part takes at the start of the text.
+    /// Number of bytes that this part matches at the start of the text.
     fn prefix(&self, text: &str) -> Option<usize> {
         match self {
             Part::Plain(plain) => text.starts_with(plain.as_str()).then_some(plain.len()),
@@ -134,7 +134,7 @@ impl Part {
         }
     }
 
-    /// Where this part begins if the text ends with it.
+    /// Where this part starts if the text ends with it.
     fn suffix(&self, text: &str) -> Option<usize> {
         match self {
             Part::Plain(plain) => text
@@ -171,7 +171,7 @@ impl Token {
     }
 }
 
-/// Position of the `]` that ends the set which begins at `at`, after the `[`.
+/// Position of the `]` that ends the set which starts at `at`, after the `[`.
 fn close_of(chars: &[char], at: usize) -> Option<usize> {
     let mut from = at;
     from += usize::from(chars.get(from) == Some(&'!'));
@@ -182,7 +182,7 @@ fn close_of(chars: &[char], at: usize) -> Option<usize> {
 }
 
 impl Set {
-    /// Reads what stands between the brackets.
+    /// Parses the text between the brackets.
     ///
     /// The order of the steps decides odd cases and is `fnmatch.translate`'s: split at the hyphens
     /// that make ranges, join the pieces of empty ranges (`z-a`), then look for the leading `!`.
@@ -200,7 +200,7 @@ impl Set {
             set.negated = true;
             pieces[0].remove(0);
             if pieces[0].is_empty() && pieces.len() > 1 {
-                // The hyphen is left without a start of its range.
+                // The start of the range is gone; its hyphen remains.
                 set.chars.push('-');
             }
         }
@@ -223,7 +223,7 @@ impl Set {
     }
 }
 
-/// Splits a set at the hyphens that stand between two members. Always at least one piece.
+/// Splits a set at the hyphens between two members. Always at least one piece.
 fn split_ranges(body: &[char]) -> Vec<Vec<char>> {
     let mut pieces: Vec<Vec<char>> = Vec::new();
     let mut start = 0;
@@ -235,7 +235,7 @@ fn split_ranges(body: &[char]) -> Vec<Vec<char>> {
         let hyphen = from + found;
         pieces.push(body[start..hyphen].to_vec());
         start = hyphen + 1;
-        // The member after the hyphen ends this range and cannot begin the next one.
+        // The member after the hyphen ends this range and cannot start the next one.
         from = hyphen + 3;
     }
     match pieces.last_mut() {

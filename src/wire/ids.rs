@@ -1,4 +1,4 @@
-//! Names that come off the wire and may become paths or tags: one type and one parser each.
+//! Names that arrive from the network and may become paths or tags: one type and one parser each.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -15,7 +15,11 @@ pub struct InvalidName {
 
 impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?} is no valid {}: {}", self.text, self.what, self.why)
+        write!(
+            f,
+            "{:?} is not a valid {}: {}",
+            self.text, self.what, self.why
+        )
     }
 }
 
@@ -34,7 +38,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks a text; the same as `text.parse()`.
+            /// Validates a text; the same as `text.parse()`.
             pub fn parse(text: &str) -> Result<Self, InvalidName> {
                 text.parse()
             }
@@ -84,7 +88,7 @@ macro_rules! name {
 }
 
 name! {
-    /// The id of a minion; always a plain file name, because keys and caches are files named after it
+    /// The id of a minion; always a plain file name, because keys and caches are files of that name
     /// (`salt/utils/verify.py valid_id`).
     MinionId
 }
@@ -97,7 +101,7 @@ impl FromStr for MinionId {
         if text.is_empty() {
             return refuse(what, text, "it is empty");
         }
-        // Salt stores such names but never lists them; `.`, `..` and its own files are among them.
+        // Salt stores such names but never lists them. This excludes `.`, `..` and Salt's own dot files, too.
         if text.starts_with('.') {
             return refuse(what, text, "it starts with a dot");
         }
@@ -148,13 +152,13 @@ impl FromStr for Jid {
 }
 
 impl Jid {
-    /// The jid of a moment: Unix seconds and microseconds.
+    /// The jid for a time: Unix seconds and microseconds.
     pub fn from_time(secs: i64, micros: u32) -> Jid {
         let at = jiff::Timestamp::new(secs, (micros % 1_000_000) as i32 * 1000).unwrap_or_default();
         Jid(at.strftime("%Y%m%d%H%M%S%6f").to_string().into())
     }
 
-    /// The same jid with the process id behind it (option `unique_jid`).
+    /// The same jid with the process id appended (option `unique_jid`).
     pub fn with_pid(&self, pid: u32) -> Jid {
         Jid(format!("{}_{pid}", &self.0[..JID_DIGITS]).into())
     }
@@ -181,7 +185,7 @@ impl Jid {
     }
 }
 
-/// Makes jids that increase strictly within this process.
+/// Generates jids that strictly increase within this process.
 #[derive(Debug, Default)]
 pub struct JidClock {
     last: std::sync::atomic::AtomicI64,
@@ -202,7 +206,7 @@ impl JidClock {
 }
 
 name! {
-    /// The tag of an event; it ends at the first blank line of the event's body, so it holds none.
+    /// The tag of an event. It ends at the first blank line of the event's body, so it contains none.
     Tag
 }
 
@@ -223,12 +227,12 @@ impl FromStr for Tag {
     }
 }
 
-/// Jid and minion id of the tag of a job's return, `salt/job/<jid>/ret/<id>`, as they stand there.
+/// Jid and minion id of the tag of a job's return, `salt/job/<jid>/ret/<id>`, unvalidated.
 pub fn parse_return_tag(tag: &str) -> Option<(&str, &str)> {
     tag.strip_prefix("salt/job/")?.split_once("/ret/")
 }
 
-/// A UUID (RFC 9562, version 4) of random bytes, with hyphens and in lower case.
+/// A version 4 UUID (RFC 9562) from random bytes, with hyphens, in lower case.
 pub fn uuid(mut random: [u8; 16]) -> String {
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;

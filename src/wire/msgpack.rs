@@ -10,15 +10,15 @@ use super::value::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-/// Nesting beyond this is refused, before recursion can hurt.
+/// Deepest nesting accepted; bounds the recursion.
 pub const MAX_DEPTH: usize = 128;
 
 /// Which family of string codes an encoder uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Old specification: what travels between hosts.
+    /// Old specification, for the network.
     Wire,
-    /// Current specification (`use_bin_type`): what stays on a host.
+    /// Current specification (`use_bin_type`), for data that stays on a host.
     Local,
 }
 
@@ -31,7 +31,7 @@ pub enum DecodeError {
     BadCode,
     /// Nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// Bytes are left after the document.
+    /// There are bytes after the document.
     Trailing,
 }
 
@@ -55,7 +55,7 @@ pub fn encode(value: &Value, profile: Profile) -> Vec<u8> {
     out
 }
 
-/// Encodes one map, sparing the caller a [`Value`] around it.
+/// Encodes one map that is not wrapped in a [`Value`].
 pub fn encode_map(map: &Map, profile: Profile) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     put_map(&mut out, map, profile);
@@ -67,7 +67,7 @@ pub fn encode_map_into(out: &mut Vec<u8>, map: &Map, profile: Profile) {
     put_map(out, map, profile);
 }
 
-/// About as many bytes as a value takes, so that a buffer for a large one need not grow.
+/// Approximate encoded size in bytes, to size a buffer in advance.
 pub fn size_hint(value: &Value) -> usize {
     match value {
         Value::Str(s) => s.len() + 5,
@@ -147,7 +147,7 @@ pub fn put_str(out: &mut Vec<u8>, s: &[u8], profile: Profile) {
     out.extend_from_slice(s);
 }
 
-/// Appends what stands before a text of `len` bytes, which the caller then appends.
+/// Appends the header of a text of `len` bytes, which the caller then appends.
 pub fn put_str_header(out: &mut Vec<u8>, len: usize, profile: Profile) {
     if len < 32 {
         out.push(0xa0 | len as u8);
@@ -234,9 +234,9 @@ pub enum Item<'a> {
     Bin(&'a [u8]),
     /// An extension: type and payload.
     Ext(i8, &'a [u8]),
-    /// An array of that many items follows.
+    /// The header of an array of that many items.
     Array(usize),
-    /// A map of that many pairs follows.
+    /// The header of a map of that many pairs.
     Map(usize),
 }
 
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// The unread input.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
         Ok(Item::Ext(kind, self.take(n)?))
     }
 
-    /// Passes over one whole value and returns its bytes.
+    /// Skips one whole value and returns its bytes.
     pub fn skip(&mut self) -> Result<&'a [u8], DecodeError> {
         let start = self.rest;
         self.skip_at(0)?;
@@ -383,8 +383,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Of equal keys the last value counts, at the place of the first, as in a Python dict:
-/// what is checked here must be what a Python listener sees afterwards.
+/// Of equal keys the last value is used, in the position of the first, as in a Python dict:
+/// what is checked here must be what a Python listener sees later.
 fn distinct(pairs: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
     if !has_twins(&pairs) {
         return pairs;
@@ -423,8 +423,8 @@ fn text_or_bytes(s: &[u8]) -> Value {
     }
 }
 
-/// Type 78 is a date in text form, 79 a named constant `[name, value]` of which the
-/// value counts; anything else decodes to its bytes.
+/// Type 78 is a date as text, 79 a named constant `[name, value]`, which decodes to its
+/// value; anything else decodes to its bytes.
 fn ext_value(kind: i8, data: &[u8]) -> Value {
     if kind == 79
         && let Ok(Value::Array(mut pair)) = decode(data)
@@ -439,7 +439,7 @@ fn ext_value(kind: i8, data: &[u8]) -> Value {
 mod tests {
     use super::*;
 
-    /// The values of `tests/vectors/msgpack.json` by name; `None` for what has no literal here.
+    /// The values of `tests/vectors/msgpack.json` by name; `None` for those without a literal here.
     fn vector_value(name: &str) -> Option<Value> {
         Some(match name {
             "short-str" => "abc".into(),
@@ -532,7 +532,7 @@ mod tests {
         fn no_input_panics(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let decoded = decode(&bytes);
             let mut reader = Reader::new(&bytes);
-            // Skipping and reading agree about where a document ends.
+            // Skipping and reading agree on where a document ends.
             if decoded.is_ok() {
                 proptest::prop_assert_eq!(reader.skip().unwrap(), &bytes[..]);
             }
@@ -548,7 +548,7 @@ mod tests {
             decode(&bytes),
             Ok(Value::Map(crate::map! {"id" => 2, "x" => Value::Nil}))
         );
-        // The same for a map that is not looked through pair by pair.
+        // The same for a map too large for pairwise comparison.
         pairs.extend((0..40).map(|n| (Value::from(n), Value::Nil)));
         pairs.push((Value::from(7), Value::from(true)));
         pairs.push(ids(3));

@@ -1,8 +1,8 @@
-//! Texts in JSON as Python's `json` writes them.
+//! JSON strings as Python's `json` writes them.
 
 use std::fmt::Write;
 
-/// Appends `text` in quotes; with `ascii` everything beyond printable ASCII is escaped, in UTF-16
+/// Appends `text` in quotes. With `ascii`, everything but printable ASCII is escaped, as UTF-16
 /// (`ensure_ascii`).
 pub fn quote(out: &mut String, text: &str, ascii: bool) {
     out.push('"');
@@ -17,7 +17,7 @@ pub fn quote(out: &mut String, text: &str, ascii: bool) {
             '\x0c' => out.push_str("\\f"),
             c if c < ' ' || (ascii && !(' '..='~').contains(&c)) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    // A text takes anything.
+                    // Writing to a String cannot fail.
                     let _ = write!(out, "\\u{unit:04x}");
                 }
             }

@@ -1,11 +1,11 @@
-//! Texts and bytes into lines as Python does it in its several ways. Lines keep their line ends.
+//! Splits text and bytes into lines, in each of Python's ways. Lines keep their line ends.
 
-/// A binary file's `readlines()`: lines end in a line feed.
-pub fn of_octets(data: &[u8]) -> Vec<&[u8]> {
+/// `readlines()` of a binary file: lines end in a line feed.
+pub fn split_bytes(data: &[u8]) -> Vec<&[u8]> {
     data.split_inclusive(|b| *b == b'\n').collect()
 }
 
-/// A text file's `readlines()` with `newline=''`: lines end in a line feed, a carriage return, or both.
+/// `readlines()` of a text file with `newline=''`: lines end in a line feed, a carriage return, or both.
 pub fn of_file(text: &str) -> Vec<&str> {
     split(text, |c| matches!(c, '\n' | '\r'))
 }
@@ -35,39 +35,39 @@ fn split(text: &str, ends: impl Fn(char) -> bool) -> Vec<&str> {
     lines
 }
 
-/// Bytes as text: UTF-8, or Latin-1 where they are none (`salt/utils/data.py decode` with the
+/// Bytes as text: UTF-8, or Latin-1 if they are not valid UTF-8 (`salt/utils/data.py decode` with the
 /// encodings of `salt/utils/stringutils.py get_diff_list`).
-pub fn decode(octets: &[u8]) -> String {
-    match std::str::from_utf8(octets) {
+pub fn decode(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) => latin1(octets),
+        Err(_) => latin1(bytes),
     }
 }
 
-/// Every byte as the character of its number.
-pub fn latin1(octets: &[u8]) -> String {
-    octets.iter().map(|b| char::from(*b)).collect()
+/// Each byte as the character with that code.
+pub fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| char::from(*b)).collect()
 }
 
-/// The way back from [`latin1`]; what is no such character is left out.
+/// The inverse of [`latin1`]; other characters are left out.
 pub fn from_latin1(text: &str) -> Vec<u8> {
     text.chars()
         .filter_map(|c| u8::try_from(u32::from(c)).ok())
         .collect()
 }
 
-/// The text of Python's `UnicodeDecodeError` for bytes that are no UTF-8.
-pub fn utf8_error(octets: &[u8]) -> Option<String> {
-    let e = std::str::from_utf8(octets).err()?;
+/// The text of Python's `UnicodeDecodeError` for bytes that are not valid UTF-8.
+pub fn utf8_error(bytes: &[u8]) -> Option<String> {
+    let e = std::str::from_utf8(bytes).err()?;
     let at = e.valid_up_to();
-    let first = octets[at];
+    let first = bytes[at];
     let starts = (0xc2..=0xf4).contains(&first);
     let why = match e.error_len() {
         None => "unexpected end of data",
         Some(_) if !starts => "invalid start byte",
         Some(_) => "invalid continuation byte",
     };
-    let length = e.error_len().unwrap_or(octets.len() - at);
+    let length = e.error_len().unwrap_or(bytes.len() - at);
     Some(match length {
         1 => format!("'utf-8' codec can't decode byte 0x{first:02x} in position {at}: {why}"),
         n => format!(
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn lines() {
-        assert_eq!(of_octets(b"a\r\nb\rc\n"), [&b"a\r\n"[..], b"b\rc\n"]);
+        assert_eq!(split_bytes(b"a\r\nb\rc\n"), [&b"a\r\n"[..], b"b\rc\n"]);
         assert_eq!(
             of_file("a\r\nb\rc\n\x0cd"),
             ["a\r\n", "b\r", "c\n", "\x0cd"]

@@ -1,5 +1,5 @@
-//! Python's random numbers: MT19937 as `random.Random(seed)` starts it, so that a seed chooses the
-//! same things on halite and on stock Salt.
+//! Python's random numbers: MT19937 seeded like `random.Random(seed)`, so that a seed selects the
+//! same things in halite and in stock Salt.
 
 use super::Value;
 use rand::Rng;
@@ -18,21 +18,21 @@ pub struct Mersenne {
 impl Mersenne {
     /// `random.Random(seed)` for a seed of text.
     pub fn from_text(seed: &str) -> Mersenne {
-        Mersenne::from_octets(seed.as_bytes())
+        Mersenne::from_bytes(seed.as_bytes())
     }
 
     /// `random.Random(seed)` for a seed of bytes.
-    pub fn from_octets(seed: &[u8]) -> Mersenne {
+    pub fn from_bytes(seed: &[u8]) -> Mersenne {
         let mut bytes = seed.to_vec();
         bytes.extend_from_slice(&Sha512::digest(seed));
         Mersenne::from_big(&bytes)
     }
 
-    /// `random.Random(seed)`; `None` for a value that Python takes for no seed.
+    /// `random.Random(seed)`; `None` for a value that Python does not accept as a seed.
     pub fn from_value(seed: &Value) -> Option<Mersenne> {
         Some(match seed {
             Value::Str(text) => Mersenne::from_text(text),
-            Value::Bytes(octets) => Mersenne::from_octets(octets),
+            Value::Bytes(bytes) => Mersenne::from_bytes(bytes),
             Value::Bool(b) => Mersenne::from_big(&[u8::from(*b)]),
             Value::Int(i) => Mersenne::from_big(&i.unsigned_abs().to_be_bytes()),
             Value::UInt(u) => Mersenne::from_big(&u.to_be_bytes()),
@@ -41,9 +41,9 @@ impl Mersenne {
         })
     }
 
-    /// From a number, its highest byte first.
+    /// From a big-endian number.
     fn from_big(bytes: &[u8]) -> Mersenne {
-        // Of the number the lowest 32 bits come first.
+        // The lowest 32 bits of the number come first.
         let mut words: Vec<u32> = bytes
             .rchunks(4)
             .map(|chunk| chunk.iter().fold(0, |word, b| (word << 8) | u32::from(*b)))
@@ -131,8 +131,8 @@ impl Mersenne {
     }
 }
 
-/// `hash(float)` as Python takes it for a seed (`Python/pyhash.c _Py_HashDouble`): the number
-/// modulo 2⁶¹ − 1, and what is below zero as two's complement.
+/// `hash(float)`, which Python uses as the seed (`Python/pyhash.c _Py_HashDouble`): the number
+/// modulo 2⁶¹ − 1, with negative results as two's complement.
 fn float_hash(f: f64) -> u64 {
     match float_size(f) {
         1 if f < 0.0 => 2u64.wrapping_neg(),
@@ -177,13 +177,13 @@ impl Source {
         }
     }
 
-    /// The places that `random.Random.sample` takes `k` of `n` things from; `None` when there are
-    /// not as many.
+    /// The indexes that `random.Random.sample` picks for `k` of `n` items; `None` if `k` is greater
+    /// than `n`.
     pub fn sample(&mut self, n: usize, k: usize) -> Option<Vec<usize>> {
         if k > n {
             return None;
         }
-        // Which of two ways Python takes decides what a seed chooses.
+        // Python has two algorithms; which one it uses decides what a seed selects.
         let mut set_size = 21;
         if k > 5 {
             let mut power = 1;
@@ -218,7 +218,7 @@ impl Source {
 mod tests {
     use super::*;
 
-    /// What CPython 3.11 says to the same seeds.
+    /// What CPython 3.11 yields for the same seeds.
     #[test]
     fn as_python() {
         let first = |seed: Value, n| Mersenne::from_value(&seed).unwrap().below(n);

@@ -1,6 +1,6 @@
 //! Values and texts as Python prints them: `str()`, `repr()`, white space.
 //!
-//! Users, scripts and targets read what Python prints, so it is needed to the byte.
+//! Users, scripts and targets read what Python prints, so the output must match byte for byte.
 
 use super::{Map, Value};
 use regex::Regex;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// `str(value)`: text as it stands, else the [`repr`].
+/// `str(value)`: text unchanged, else the [`repr`].
 pub fn str(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Str(text) => Cow::Borrowed(text),
@@ -50,7 +50,7 @@ fn put(out: &mut String, value: &Value) {
         Value::UInt(u) => push(out, u),
         Value::Float(f) => out.push_str(&float_repr(*f)),
         Value::Str(text) => out.push_str(&str_repr(text)),
-        Value::Bytes(octets) => out.push_str(&bytes_repr(octets)),
+        Value::Bytes(bytes) => out.push_str(&bytes_repr(bytes)),
         Value::Array(items) => {
             out.push('[');
             put_items(out, items);
@@ -83,7 +83,7 @@ fn push(out: &mut String, what: impl std::fmt::Display) {
     let _ = write!(out, "{what}");
 }
 
-/// `repr()` of a float: shortest digits that read back the same, exponent from 1e16 and below 1e-4.
+/// `repr()` of a float: the shortest digits that parse back to it, an exponent from 1e16 and below 1e-4.
 pub fn float_repr(f: f64) -> String {
     if f.is_nan() {
         return "nan".into();
@@ -103,8 +103,8 @@ pub fn float_repr(f: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// The fewest digits that read back the same, in scientific form. Of two equally near ones
-/// Python takes the even one, which is what formatting with a fixed number of digits does.
+/// The fewest digits that parse back to `f`, in scientific notation. Of two equally near ones
+/// Python chooses the even one, as formatting with a fixed number of digits does.
 fn shortest(f: f64) -> String {
     let shortest = format!("{f:e}");
     let digits = shortest.split(['e', '.']).nth(1);
@@ -121,7 +121,7 @@ fn shortest(f: f64) -> String {
     }
 }
 
-/// Categories that Python's `str.isprintable()` refuses, the plain space apart.
+/// Categories that Python's `str.isprintable()` rejects, except the plain space.
 static UNPRINTABLE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}]").ok());
 
 /// `c.isprintable()`.
@@ -168,12 +168,12 @@ pub fn str_repr(text: &str) -> String {
 }
 
 /// `repr()` of bytes.
-pub fn bytes_repr(octets: &[u8]) -> String {
-    let quote = quote_for(octets.contains(&b'\''), octets.contains(&b'"'));
-    let mut out = String::with_capacity(octets.len() + 3);
+pub fn bytes_repr(bytes: &[u8]) -> String {
+    let quote = quote_for(bytes.contains(&b'\''), bytes.contains(&b'"'));
+    let mut out = String::with_capacity(bytes.len() + 3);
     out.push('b');
     out.push(quote);
-    for &b in octets {
+    for &b in bytes {
         match b {
             b'\\' => out.push_str("\\\\"),
             b'\n' => out.push_str("\\n"),
@@ -191,7 +191,7 @@ pub fn bytes_repr(octets: &[u8]) -> String {
     out
 }
 
-/// Python's idea of white space: Unicode's, and the four ASCII separators.
+/// White space in Python: Unicode's, and the four ASCII separators.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
@@ -201,7 +201,7 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
-/// What a value is as a number, for Python's equality: `1`, `1.0` and `True` are equal.
+/// A value as a number, for Python's equality: `1`, `1.0` and `True` are equal.
 pub fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Bool(b) => Some(f64::from(u8::from(*b))),

@@ -1,4 +1,4 @@
-//! Command lines into words, as Python's `shlex.split` and `shlex.quote` do.
+//! Splits and quotes command lines like Python's `shlex.split` and `shlex.quote`.
 
 /// Splits a command line by the rules of a POSIX shell, without expansions.
 ///
@@ -49,7 +49,7 @@ fn double(chars: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), &'st
     }
 }
 
-/// A word as a POSIX shell reads it back (`shlex.quote`).
+/// Quotes a word for a POSIX shell (`shlex.quote`).
 pub fn quote(word: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if !word.is_empty() && word.chars().all(safe) {

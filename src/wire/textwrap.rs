@@ -1,20 +1,20 @@
 //! Python's `textwrap.TextWrapper`, for the filter `wordwrap` and the highstate outputter.
 
-/// How to wrap; white space stays as it is.
+/// How to wrap; white space is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Wrapper {
     /// Columns of a line, at least one.
     pub width: usize,
-    /// Whether a word longer than a line is cut.
+    /// Whether to break a word longer than a line.
     pub break_words: bool,
-    /// Whether a line may end behind a hyphen.
+    /// Whether a line may be broken after a hyphen.
     pub break_hyphens: bool,
 }
 
 type Chunk = Vec<char>;
 
 impl Wrapper {
-    /// The lines.
+    /// Wraps `text` into lines.
     pub fn wrap(&self, text: &str) -> Vec<String> {
         let text: Vec<char> = text.chars().collect();
         let mut chunks = self.split(&text);
@@ -43,7 +43,7 @@ impl Wrapper {
         lines
     }
 
-    /// A word longer than a line: cut behind its last hyphen that fits, else where the line is full.
+    /// Breaks a word longer than a line after its last hyphen that fits, else where the line is full.
     fn long_word(
         &self,
         mut word: Chunk,
@@ -71,7 +71,7 @@ impl Wrapper {
         rest.push(tail);
     }
 
-    /// Pieces between which a line may end: white space, words, parts of hyphenated words, long dashes.
+    /// Chunks between which a line may be broken: white space, words, parts of hyphenated words, long dashes.
     fn split(&self, text: &[char]) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         let mut start = 0;
@@ -105,7 +105,7 @@ fn is_blank(chunk: &Chunk) -> bool {
     chunk.iter().all(|c| super::pytext::is_space(*c))
 }
 
-/// White space as `textwrap` knows it: that of ASCII only.
+/// White space according to `textwrap`: only that of ASCII.
 pub fn is_wrap_space(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\x0b' | '\x0c' | '\r' | ' ')
 }
@@ -118,7 +118,7 @@ fn is_letter(c: char) -> bool {
     is_word(c) && !c.is_numeric()
 }
 
-/// The end of two or more dashes at `at` that have a word behind them.
+/// The end of two or more dashes at `at` that a word follows.
 fn dashes_end(text: &[char], at: usize) -> Option<usize> {
     let dashes = text[at..].iter().take_while(|c| **c == '-').count();
     let end = at + dashes;
@@ -129,7 +129,7 @@ fn may_precede_dashes(c: char) -> bool {
     is_word(c) || matches!(c, '!' | '"' | '\'' | '&' | '.' | ',' | '?')
 }
 
-/// Whether a word may be parted behind the hyphen at `at`: letters on both sides of it.
+/// Whether a word may be broken after the hyphen at `at`: there are letters on both sides of it.
 fn is_hyphenation(text: &[char], at: usize) -> bool {
     let letter = |i: usize| text.get(i).is_some_and(|c| is_letter(*c));
     let dash = |i: usize| text.get(i) == Some(&'-');

@@ -1,4 +1,4 @@
-//! The free-form value that travels in loads, returns, grains, pillar and events.
+//! The free-form value in loads, returns, grains, pillar and events.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -47,7 +47,7 @@ impl Map {
         self.0.iter().find(|(k, _)| k.is_str(key)).map(|(_, v)| v)
     }
 
-    /// The value under a text key, for change in place.
+    /// The value under a text key, mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         self.0
             .iter_mut()
@@ -60,7 +60,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Sets a text key: in place where it exists, else at the end (as a Python dict does).
+    /// Sets a text key: in place if it exists, else at the end (as in a Python dict).
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<Value>) {
         let key = key.into();
         match self.get_mut(&key) {
@@ -69,7 +69,7 @@ impl Map {
         }
     }
 
-    /// Takes a text key out, keeping the order of the rest.
+    /// Removes a text key, keeping the order of the rest.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.0.iter().position(|(k, _)| k.is_str(key))?;
         Some(self.0.remove(at).1)
@@ -174,7 +174,7 @@ impl Value {
         matches!(self, Value::Nil)
     }
 
-    /// Truth as Python's `bool()` sees it.
+    /// The result of Python's `bool()`.
     pub fn truthy(&self) -> bool {
         match self {
             Value::Nil => false,
@@ -189,7 +189,7 @@ impl Value {
         }
     }
 
-    /// A list of texts; anything that is not text is left out.
+    /// The texts of a list; other items are left out.
     pub fn str_list(&self) -> Vec<String> {
         self.as_array()
             .unwrap_or_default()

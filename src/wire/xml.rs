@@ -1,5 +1,5 @@
-//! XML as far as data come in it: elements with their text. No document types, no entities but
-//! the five of XML and characters by number.
+//! A reader for XML data: elements with their text. No document types, and no entities except
+//! the five of XML and numeric character references.
 
 /// Deepest nesting.
 const DEEPEST: usize = 128;
@@ -7,24 +7,24 @@ const DEEPEST: usize = 128;
 /// An element.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Element {
-    /// Its name without what stands before a colon.
+    /// Its name without the namespace prefix.
     pub name: String,
-    /// Its attributes in the order of the document, with their full names.
+    /// Its attributes in document order, with their full names.
     pub attributes: Vec<(String, String)>,
     /// The text before its first child, if there is any.
     pub text: Option<String>,
-    /// The elements in it.
+    /// Its child elements.
     pub children: Vec<Element>,
 }
 
 impl Element {
-    /// An attribute; empty when it is not there.
+    /// The value of an attribute; empty if it is missing.
     pub fn attribute(&self, name: &str) -> &str {
         let mut all = self.attributes.iter();
         all.find(|(n, _)| n == name).map_or("", |(_, v)| v)
     }
 
-    /// The elements of a name below this one, at any depth, in the order of the document.
+    /// All elements of that name below this one, at any depth, in document order.
     pub fn all(&self, name: &str) -> Vec<&Element> {
         let mut found = Vec::new();
         for child in &self.children {
@@ -37,10 +37,10 @@ impl Element {
     }
 }
 
-/// Reads a document.
+/// Parses a document.
 ///
 /// # Errors
-/// What is wrong with it, and after how many bytes.
+/// What is wrong, and at which byte offset.
 pub fn parse(text: &str) -> Result<Element, String> {
     let mut reader = Reader { text, at: 0 };
     reader.between()?;
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong(&self, what: &str) -> String {
-        format!("{what} after {} octets", self.at)
+        format!("{what} after {} bytes", self.at)
     }
 
     fn take(&mut self, mark: &str) -> bool {
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         there
     }
 
-    /// What stands before a mark, which is passed.
+    /// The text before `mark`, which is consumed, too.
     fn until(&mut self, mark: &str) -> Result<&'a str, String> {
         let rest = self.rest();
         let end = rest
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Passes a comment or an instruction.
+    /// Skips a comment or a processing instruction; whether there was one.
     fn passed(&mut self) -> Result<bool, String> {
         if self.take("<!--") {
             self.until("-->")?;
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// What may stand around the root.
+    /// Skips what may precede or follow the root element.
     fn between(&mut self) -> Result<(), String> {
         self.take("\u{feff}");
         loop {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
             if self.rest().starts_with("<!DOCTYPE") {
                 let declared = self.until(">")?;
                 if declared.contains('[') {
-                    return Err(self.wrong("entities are not read"));
+                    return Err(self.wrong("entity declarations are not supported"));
                 }
             } else if !self.passed()? {
                 return Ok(());
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         Ok(element)
     }
 
-    /// Reads the rest of a start tag; whether it is the end of the element too.
+    /// Reads the rest of a start tag; whether it also ends the element (`/>`).
     fn attributes(&mut self, element: &mut Element) -> Result<bool, String> {
         loop {
             self.blank();
@@ -170,13 +170,13 @@ impl<'a> Reader<'a> {
                 true if self.take("'") => self.until("'")?,
                 _ => return Err(self.wrong("not well-formed (invalid token)")),
             };
-            // Line ends and tabs in values count as blanks.
+            // In attribute values, line ends and tabs count as spaces.
             let value = self.plain(&raw.replace("\r\n", " ").replace(['\n', '\t', '\r'], " "))?;
             element.attributes.push((name, value));
         }
     }
 
-    /// Text and elements up to the end tag, whose `</` is passed.
+    /// Reads text and elements up to the end tag, whose `</` is consumed.
     fn content(&mut self, element: &mut Element, depth: usize) -> Result<(), String> {
         let mut text = String::new();
         loop {

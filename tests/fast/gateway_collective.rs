@@ -122,7 +122,7 @@ fn scenario(generation: Generation) {
         (2, "no such action"),
         (3, "is missing"),
         (4, "not valid"),
-        (5, "did not expect"),
+        (5, "unexpected error"),
     ] {
         let name = format!("name=code{code}");
         let words_of = [IDS[0], "package.status", &name];

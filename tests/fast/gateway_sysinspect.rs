@@ -3,7 +3,7 @@
 use halite::crypto::{PrivateKey, PublicKey};
 use halite::map;
 use halite::sysinspect::wire::{
-    Code, Decoder, Dialect, Kind, MAX_FRAME, MachineId, MasterMessage, MinionMessage,
+    Code, Decoder, Dialect, MAX_FRAME, MachineId, MasterMessage, MessageKind, MinionMessage,
 };
 use halite::wire::{Map, Value};
 use serde_json::json;
@@ -53,7 +53,7 @@ impl Client {
         }
     }
 
-    fn send(&mut self, kind: Kind, data: impl Into<Value>) {
+    fn send(&mut self, kind: MessageKind, data: impl Into<Value>) {
         let mut message = MinionMessage::new(&self.id, kind, data);
         if self.dialect == Dialect::Modern {
             message.session = SESSION.into();
@@ -61,7 +61,7 @@ impl Client {
         self.write(&message.to_frame(self.dialect).unwrap());
     }
 
-    fn answer(&mut self, kind: Kind, data: impl Into<Value>, cycle: &str, code: Code) {
+    fn answer(&mut self, kind: MessageKind, data: impl Into<Value>, cycle: &str, code: Code) {
         let mut message = MinionMessage::new(&self.id, kind, data);
         message.code = code;
         message.cycle = cycle.into();
@@ -95,14 +95,14 @@ impl Client {
         loop {
             let message = self.next()?;
             match message.kind {
-                Kind::Pi => self.send(Kind::Po, SESSION),
+                MessageKind::Pi => self.send(MessageKind::Po, SESSION),
                 _ => return Some(message),
             }
         }
     }
 
     fn hello(&mut self, data: impl Into<Value>) -> MasterMessage {
-        self.send(Kind::Ehlo, data);
+        self.send(MessageKind::Ehlo, data);
         self.heard().unwrap()
     }
 }
@@ -120,26 +120,26 @@ fn live(mut client: Client, own: Map) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         while let Some(message) = client.heard() {
             match message.kind {
-                Kind::Tr if client.dialect == Dialect::Seed => {
-                    client.send(Kind::Tr, Value::from(own.clone()));
+                MessageKind::Tr if client.dialect == Dialect::Seed => {
+                    client.send(MessageKind::Tr, Value::from(own.clone()));
                 }
-                Kind::Tr => client.send(Kind::Tr, own.clone()),
-                Kind::Cmd if client.dialect == Dialect::Seed => {
+                MessageKind::Tr => client.send(MessageKind::Tr, own.clone()),
+                MessageKind::Cmd if client.dialect == Dialect::Seed => {
                     let text = format!("did {}", message.data.as_str().unwrap());
-                    client.answer(Kind::Rsp, text, "", Code::Success);
+                    client.answer(MessageKind::Rsp, text, "", Code::Success);
                 }
-                Kind::Cmd if message.targets[0].scheme.starts_with("cmd://cluster") => {}
-                Kind::Cmd => {
+                MessageKind::Cmd if message.targets[0].scheme.starts_with("cmd://cluster") => {}
+                MessageKind::Cmd => {
                     let target = &message.targets[0];
                     let event = map! {
                         "eid" => target.scheme.as_str(), "cid" => message.cycle.as_str(),
                         "response" => map! {"retcode" => 3, "message" => target.context.as_str()},
                     };
-                    client.send(Kind::Evt, event);
+                    client.send(MessageKind::Evt, event);
                     let end = map! {"cid" => message.cycle.as_str()};
-                    client.send(Kind::Mvt, end);
+                    client.send(MessageKind::Mvt, end);
                 }
-                Kind::Rm => {}
+                MessageKind::Rm => {}
                 other => panic!("{other} was not expected"),
             }
         }
@@ -160,7 +160,7 @@ fn a_modern_minion_is_a_minion() {
     let answer = client.hello(traits("web-w1"));
     assert_eq!(
         (answer.kind, answer.code),
-        (Kind::Undef, Code::NotRegistered)
+        (MessageKind::Undef, Code::NotRegistered)
     );
     let told = PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
     let shown = cli.key(&["-f", "master.pub", "--out=json"]).json().unwrap();
@@ -169,12 +169,15 @@ fn a_modern_minion_is_a_minion() {
 
     // It registers, and waits.
     let mut client = Client::connect(port, LATER, Dialect::Modern);
-    client.send(Kind::Add, own.to_pkcs1_pem());
+    client.send(MessageKind::Add, own.to_pkcs1_pem());
     let answer = client.heard().unwrap();
-    assert_eq!((answer.kind, answer.code), (Kind::Retry, Code::Success));
+    assert_eq!(
+        (answer.kind, answer.code),
+        (MessageKind::Retry, Code::Success)
+    );
     assert_eq!(client.next(), None);
     let mut client = Client::connect(port, LATER, Dialect::Modern);
-    assert_eq!(client.hello(traits("web-w1")).kind, Kind::Undef);
+    assert_eq!(client.hello(traits("web-w1")).kind, MessageKind::Undef);
     let listed = cli.key(&["-l", "un", "--out=json"]).json().unwrap();
     assert_eq!(listed["minions_pre"], json!([LATER]));
     let finger = cli.key(&["-f", LATER]).ok().unwrap();
@@ -184,13 +187,13 @@ fn a_modern_minion_is_a_minion() {
     // It is let in.
     let mut client = Client::connect(port, LATER, Dialect::Modern);
     let answer = client.hello(traits("web-w1"));
-    assert_eq!((answer.kind, answer.code), (Kind::Tr, Code::Success));
+    assert_eq!((answer.kind, answer.code), (MessageKind::Tr, Code::Success));
     assert_eq!(answer.data, Value::from(SESSION));
     let mut second = Client::connect(port, LATER, Dialect::Modern);
     let answer = second.hello(traits("web-w1"));
     assert_eq!(
         (answer.kind, answer.code),
-        (Kind::Cmd, Code::AlreadyConnected)
+        (MessageKind::Cmd, Code::AlreadyConnected)
     );
     assert_eq!(second.next(), None);
     let life = live(client, traits("web-w1"));
@@ -256,7 +259,7 @@ fn a_modern_minion_is_a_minion() {
     let listed = cli.key(&["-L", "--out=json"]).json().unwrap();
     assert_eq!(listed["minions"], json!([]));
     let mut client = Client::connect(port, LATER, Dialect::Modern);
-    assert_eq!(client.hello(traits("web-w1")).kind, Kind::Undef);
+    assert_eq!(client.hello(traits("web-w1")).kind, MessageKind::Undef);
 }
 
 #[test]
@@ -265,38 +268,41 @@ fn a_minion_of_the_seed_registers_with_its_id_under_the_masters_key() {
     let cli = master.halite_cli();
     let register = |cipher: &dyn Fn(&PublicKey) -> Vec<u8>| {
         let mut client = Client::connect(port, SEED, Dialect::Seed);
-        client.send(Kind::Add, "");
+        client.send(MessageKind::Add, "");
         let answer = client.heard().unwrap();
-        assert_eq!((answer.kind, answer.code), (Kind::Add, Code::Success));
+        assert_eq!(
+            (answer.kind, answer.code),
+            (MessageKind::Add, Code::Success)
+        );
         let key = PublicKey::from_pem(answer.data.as_str().unwrap()).unwrap();
-        client.send(Kind::Ehlo, Value::Bytes(cipher(&key)));
+        client.send(MessageKind::Ehlo, Value::Bytes(cipher(&key)));
         let answer = client.heard().unwrap();
         assert_eq!(client.next(), None);
         (answer.kind, answer.code)
     };
     let wrong = register(&|key| key.encrypt_pkcs1v15(b"somebody").unwrap());
-    assert_eq!(wrong, (Kind::Undef, Code::GeneralFailure));
+    assert_eq!(wrong, (MessageKind::Undef, Code::GeneralFailure));
     assert_eq!(register(&|key| vec![1; key.size()]), wrong);
     let listed = cli.key(&["-L", "--out=json"]).json().unwrap();
     assert_eq!(listed["minions_pre"], json!([]));
     let waits = register(&|key| key.encrypt_pkcs1v15(SEED.as_bytes()).unwrap());
-    assert_eq!(waits, (Kind::Undef, Code::NotRegistered));
+    assert_eq!(waits, (MessageKind::Undef, Code::NotRegistered));
     cli.key(&["-y", "-a", SEED]).ok().unwrap();
 
     // Once more: it is registered already.
     let mut client = Client::connect(port, SEED, Dialect::Seed);
-    client.send(Kind::Add, "");
+    client.send(MessageKind::Add, "");
     let answer = client.heard().unwrap();
     assert_eq!(
         (answer.kind, answer.code),
-        (Kind::Retry, Code::AlreadyRegistered)
+        (MessageKind::Retry, Code::AlreadyRegistered)
     );
     assert_eq!(client.next(), None);
 
     let mut client = Client::connect(port, SEED, Dialect::Seed);
     let answer = client.hello("");
-    assert_eq!((answer.kind, answer.code), (Kind::Tr, Code::Success));
-    client.send(Kind::Tr, traits("db-2"));
+    assert_eq!((answer.kind, answer.code), (MessageKind::Tr, Code::Success));
+    client.send(MessageKind::Tr, traits("db-2"));
     let life = live(client, traits("db-2"));
     let asked = |args: &[&str]| cli.ask(args).unwrap();
     assert_eq!(asked(&[SEED, "test.ping"])[SEED], true);
@@ -351,18 +357,18 @@ fn bad_input() {
     }
     // What is no key.
     let mut client = Client::connect(port, "a1", Dialect::Modern);
-    client.send(Kind::Add, "-----BEGIN RSA PUBLIC KEY-----");
+    client.send(MessageKind::Add, "-----BEGIN RSA PUBLIC KEY-----");
     let answer = client.heard().unwrap();
     assert_eq!(
         (answer.kind, answer.code),
-        (Kind::Retry, Code::GeneralFailure)
+        (MessageKind::Retry, Code::GeneralFailure)
     );
     // A flood of registrations.
     let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
     let codes: Vec<Code> = (0..4)
         .map(|n| {
             let mut client = Client::connect(port, &format!("f{n}"), Dialect::Modern);
-            client.send(Kind::Add, key.as_str());
+            client.send(MessageKind::Add, key.as_str());
             client.heard().unwrap().code
         })
         .collect();
@@ -384,7 +390,7 @@ fn a_job_that_nobody_ends() {
     let cli = master.halite_cli();
     let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
     let mut client = Client::connect(port, LATER, Dialect::E1);
-    client.send(Kind::Add, key);
+    client.send(MessageKind::Add, key);
     assert_eq!(client.heard().unwrap().code, Code::Success);
     let mut client = Client::connect(port, LATER, Dialect::E1);
     assert_eq!(client.hello(SESSION).code, Code::Success);
@@ -392,9 +398,9 @@ fn a_job_that_nobody_ends() {
     let life = std::thread::spawn(move || {
         while stopped.try_recv().is_err() {
             if let Some(message) = client.next()
-                && message.kind == Kind::Pi
+                && message.kind == MessageKind::Pi
             {
-                client.send(Kind::Po, SESSION);
+                client.send(MessageKind::Po, SESSION);
             }
         }
     });
@@ -417,7 +423,7 @@ fn the_gateway_comes_again() {
     let cli = master.halite_cli();
     let key = PrivateKey::generate(1048).unwrap().public().to_pkcs1_pem();
     let mut client = Client::connect(port, LATER, Dialect::Modern);
-    client.send(Kind::Add, key);
+    client.send(MessageKind::Add, key);
     assert_eq!(client.heard().unwrap().code, Code::Success);
     let mut client = Client::connect(port, LATER, Dialect::Modern);
     assert_eq!(client.hello(traits("web")).code, Code::Success);
@@ -460,7 +466,7 @@ mod stock {
             let cli = master.stock_cli(&stock);
             let own = PrivateKey::generate(1048).unwrap().public();
             let mut client = Client::connect(port, LATER, Dialect::Modern);
-            client.send(Kind::Add, own.to_pkcs1_pem());
+            client.send(MessageKind::Add, own.to_pkcs1_pem());
             assert_eq!(client.heard().unwrap().code, Code::Success);
             let listed = cli.key(&["-l", "un", "--out=json"]).json().unwrap();
             assert_eq!(listed["minions_pre"], json!([LATER]));

@@ -158,7 +158,7 @@ fn the_check_of_a_configuration_counts_keys() {
         assert!(found.is_some_and(|l| l.contains(figure)), "{told}");
     }
     assert!(
-        !told.contains("event_queue_limit") && told.contains("can serve"),
+        !told.contains("event_queue_limit") && told.contains("is usable"),
         "{told}"
     );
 }

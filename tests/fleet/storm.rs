@@ -182,7 +182,7 @@ fn sign_ins_beyond_the_rate_come_in_later() {
     eventually("a line of the log", || {
         master
             .log()
-            .contains("because their address asks too often")
+            .contains("because their address exceeds auth_rate_limit")
     });
     let stats = swarm.finish().unwrap();
     assert_eq!(stats.errors, Default::default());

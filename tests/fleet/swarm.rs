@@ -332,7 +332,7 @@ fn a_wrong_answer_fails_the_run() {
         .wrong("the master does not have the file", 1);
     let nobody = rig.jobs(&["--target", "nobody"]);
     assert!(!nobody.good, "{nobody:?}");
-    assert!(nobody.wrong.contains("means no minion"), "{nobody:?}");
+    assert!(nobody.wrong.contains("matches no minion"), "{nobody:?}");
 }
 
 #[test]

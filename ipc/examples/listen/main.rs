@@ -1,4 +1,4 @@
-//! Prints what happens on a Salt event bus, like `salt-run state.event`:
+//! Prints the events of a Salt event bus, like `salt-run state.event`:
 //!
 //!     cargo run -p halite-ipc --example listen -- /var/run/salt/master/master_event_pub.ipc [TAG-PREFIX...]
 
@@ -18,7 +18,7 @@ fn main() {
     for event in bus {
         match event {
             Ok(event) => println!("{}\t{}", event.tag, show::json(&event)),
-            Err(e) => eprintln!("{e}; going on"),
+            Err(e) => eprintln!("{e}; continuing"),
         }
     }
 }

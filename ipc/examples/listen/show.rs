@@ -12,7 +12,7 @@ pub fn json(event: &Event) -> String {
     }
 }
 
-/// Any value, turned into text while it is read.
+/// Any value, converted to text during deserialization.
 struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {

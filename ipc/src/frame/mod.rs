@@ -1,4 +1,4 @@
-//! The envelope of an event on a stream.
+//! The frame around an event on a stream.
 //!
 //! `{"head": {}, "body": <bin>}` in msgpack, bare or behind a big-endian `u32` length
 //! (`salt/transport/frame.py frame_msg` and `frame_msg_ipc`).
@@ -7,7 +7,7 @@ use crate::msgpack::{self, BadCode};
 use std::fmt;
 use std::ops::Range;
 
-/// Largest frame that is accepted unless told otherwise, in bytes.
+/// Largest frame accepted by default, in bytes.
 pub const MAX_FRAME: usize = 16 << 20;
 
 /// First byte of every frame without a length: a msgpack map of two pairs.
@@ -16,7 +16,7 @@ const PREFIX: usize = 4;
 /// The map header, `"head": {}` and the key `"body"`.
 const OPENING: &[u8] = b"\x82\xa4head\x80\xa4body";
 
-/// Whether a frame carries its length in front.
+/// Whether a frame has a length prefix.
 ///
 /// | release | what it expects on its pull socket | what its listeners expect |
 /// | --- | --- | --- |
@@ -33,7 +33,7 @@ pub enum Framing {
     Prefixed,
 }
 
-/// Why a stream cannot be read on; the place of the next frame is unknown then.
+/// Why reading a stream cannot continue: where the next frame starts is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// Neither a bare frame nor a length starts with this byte.
@@ -45,9 +45,9 @@ pub enum FrameError {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// What stands in the frame is not msgpack.
+    /// The frame is not msgpack.
     NotMsgpack,
-    /// The frame is not a map with an byte string under `body`.
+    /// The frame is not a map with a byte string under `body`.
     NoBody,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for FrameError {
         match self {
             FrameError::NotAFrame(b) => write!(
                 f,
-                "no event frame starts with 0x{b:02x}; this is something else than a Salt event socket"
+                "no event frame starts with 0x{b:02x}; this is not a Salt event socket"
             ),
             FrameError::TooLarge { len, limit } => {
                 write!(f, "a frame of {len} bytes is over the limit of {limit}")
@@ -80,7 +80,7 @@ pub fn encode(body: &[u8], framing: Framing) -> Vec<u8> {
     encode_parts(&[body], framing)
 }
 
-/// The frame around a body that is given in pieces.
+/// The frame around a body given as several slices.
 pub(crate) fn encode_parts(parts: &[&[u8]], framing: Framing) -> Vec<u8> {
     let len: usize = parts.iter().map(|p| p.len()).sum();
     let mut out = Vec::with_capacity(PREFIX + OPENING.len() + 5 + len);
@@ -97,15 +97,15 @@ pub(crate) fn encode_parts(parts: &[&[u8]], framing: Framing) -> Vec<u8> {
     out
 }
 
-/// Cuts a stream of bytes into event bodies, whichever framing each frame has.
+/// Splits a stream of bytes into event bodies; each frame may have either framing.
 ///
 /// Bytes go in with [`push`](Decoder::push) as they arrive, bodies come out of
-/// [`next_body`](Decoder::next_body). Memory follows what has really arrived, never what
-/// a length claims; every byte is looked at once.
+/// [`next_body`](Decoder::next_body). Memory use depends on what has arrived, never on what
+/// a length claims; every byte is scanned once.
 #[derive(Debug)]
 pub struct Decoder {
     buf: Vec<u8>,
-    /// Start of the first frame not handed out yet.
+    /// Start of the first frame not yet returned.
     start: usize,
     scan: Scan,
     max_frame: usize,
@@ -114,9 +114,9 @@ pub struct Decoder {
 /// How far the bare frame at `start` has been measured.
 #[derive(Clone, Copy, Debug)]
 struct Scan {
-    /// Offset from the frame's start; may lie beyond what has arrived.
+    /// Offset from the frame's start; may be past what has arrived.
     at: usize,
-    /// Values still to come.
+    /// Number of values still to come.
     left: u64,
 }
 
@@ -141,20 +141,20 @@ impl Decoder {
         }
     }
 
-    /// Takes in bytes from the stream.
+    /// Adds bytes from the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.compact();
         self.buf.extend_from_slice(bytes);
     }
 
-    /// Whether a frame has begun and not ended: a stream that stops here is torn.
+    /// Whether part of a frame has arrived: a stream that ends here is truncated.
     pub fn in_frame(&self) -> bool {
         self.start < self.buf.len()
     }
 
     /// The body of the next whole frame; `None` until more bytes are pushed.
     ///
-    /// After an error the stream is lost: the place of the next frame is not known.
+    /// After an error the stream is lost: where the next frame starts is unknown.
     pub fn next_body(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let Some(frame) = self.next_frame()? else {
             return Ok(None);
@@ -200,11 +200,8 @@ impl Decoder {
             };
             let scan = &mut self.scan;
             scan.left = (scan.left - 1).saturating_add(item.children);
-            scan.at = scan
-                .at
-                .saturating_add(item.header)
-                .saturating_add(item.octets);
-            // Each value to come takes an byte at least.
+            scan.at = scan.at.saturating_add(item.header).saturating_add(item.len);
+            // Each value still to come takes at least one byte.
             let least = scan
                 .at
                 .saturating_add(usize::try_from(scan.left).unwrap_or(usize::MAX));
@@ -228,7 +225,7 @@ impl Decoder {
         }
     }
 
-    /// Gives back the room of frames handed out, moving each byte at most once per doubling.
+    /// Frees the space of frames already returned, moving each byte at most once per doubling.
     fn compact(&mut self) {
         const KEEP: usize = 256 << 10;
         let rest = self.buf.len() - self.start;
@@ -255,13 +252,13 @@ fn find_body(frame: &[u8]) -> Option<&[u8]> {
     let (pairs, mut rest) = msgpack::map(frame)?;
     let mut body = None;
     for _ in 0..pairs {
-        let (key, value) = match msgpack::octets(rest) {
+        let (key, value) = match msgpack::bytes_value(rest) {
             Some(found) => found,
             None => (&[][..], rest.get(msgpack::value_len(rest)?..)?),
         };
         rest = value.get(msgpack::value_len(value)?..)?;
         if key == b"body" {
-            body = Some(msgpack::octets(value)?.0);
+            body = Some(msgpack::bytes_value(value)?.0);
         }
     }
     body.filter(|_| rest.is_empty())

@@ -149,7 +149,7 @@ fn limits_hold_before_anything_arrives() {
 /// Deep nesting costs no stack, and a frame of many small values arriving one
 /// byte at a time is not scanned anew each time (this test would take minutes).
 #[test]
-fn many_values_octet_by_octet() {
+fn many_values_byte_by_byte() {
     let mut frame = b"\x82\xa4head".to_vec();
     frame.extend(std::iter::repeat_n(0x91, 200_000));
     frame.push(0xc0);

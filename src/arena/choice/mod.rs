@@ -1,38 +1,39 @@
-//! Which runtime of ARENA a module goes to (reference, section 5): those that are there, offer all apis that it needs and have a free
-//! place; of these the one with the fewest modules, then with the least memory in use, then by name.
+//! Chooses the runtime of ARENA that a module goes to (reference, section 5): among those that are connected, offer
+//! all the apis it needs and have a free place, the one with the fewest modules, then with the least memory in use,
+//! then by name.
 
 use crate::wire::Uuid;
 use std::fmt;
 
-/// A runtime that may be chosen.
+/// A runtime to choose from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate<'a> {
-    /// Which.
+    /// Its uuid.
     pub uuid: &'a Uuid,
     /// Its name.
     pub name: &'a str,
     /// Its minion id.
     pub id: &'a str,
-    /// What it offers.
+    /// The apis that it offers.
     pub apis: &'a [String],
-    /// Modules that it takes; 0 is no limit.
+    /// How many modules it accepts; 0 is no limit.
     pub max_modules: u32,
-    /// Modules that it has, queued ones included.
+    /// How many modules it has, queued ones included.
     pub modules: u32,
-    /// Bytes of memory that they take.
+    /// Memory used by its modules, in bytes.
     pub memory: u64,
-    /// Whether it is there, and its key accepted.
+    /// Whether it is connected and its key accepted.
     pub alive: bool,
 }
 
-/// What is said of a candidate.
+/// Whether a runtime can take the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It could take the module.
+    /// It can.
     Fits,
-    /// It is not there.
+    /// It is not connected.
     Gone,
-    /// It runs no modules at all (no apis).
+    /// It runs no modules at all: it offers no apis.
     RunsNone,
     /// It lacks these apis.
     Lacks(Vec<String>),
@@ -41,7 +42,7 @@ pub enum Fit {
 }
 
 impl fmt::Display for Fit {
-    /// What is said of a candidate after its name.
+    /// The text shown after the candidate's name.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Fit::Fits => f.write_str("fits"),
@@ -53,19 +54,19 @@ impl fmt::Display for Fit {
     }
 }
 
-/// What came of a choice.
+/// The result of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// The place of the chosen one among the candidates.
+    /// The index of the chosen candidate.
     pub chosen: Option<usize>,
-    /// Whether one of them could take the module later: it has all apis and is full.
+    /// Whether one of them could take the module later: it offers all apis but is full.
     pub later: bool,
-    /// Of each candidate, in their order.
+    /// The verdict on each candidate, in their order.
     pub fits: Vec<Fit>,
 }
 
-/// Chooses among candidates. What an operator says of a runtime stands above what it tells of itself: one that is not there is
-/// [`Fit::Gone`], whatever else holds for it.
+/// Chooses among candidates. What the operator says about a runtime overrides what it reports itself: one that is not
+/// alive is [`Fit::Gone`], whatever else holds for it.
 pub fn choose(apis: &[String], candidates: &[Candidate]) -> Choice {
     let fits: Vec<Fit> = candidates.iter().map(|one| fit(apis, one)).collect();
     let best = |(_, one): &(usize, &Candidate)| (one.modules, one.memory);
@@ -75,7 +76,7 @@ pub fn choose(apis: &[String], candidates: &[Candidate]) -> Choice {
         .map(|(candidate, _)| candidate)
         .min_by(|a, b| {
             let order = best(a).cmp(&best(b));
-            // The uuid only makes the choice definite where everything else is equal.
+            // The uuid only makes the choice deterministic if everything else is equal.
             order.then_with(|| (a.1.name, a.1.uuid).cmp(&(b.1.name, b.1.uuid)))
         })
         .map(|(place, _)| place);
@@ -103,8 +104,8 @@ fn fit(apis: &[String], candidate: &Candidate) -> Fit {
     Fit::Fits
 }
 
-/// Those of `apis` that a runtime with `offered` lacks. `profile:deployed` and its like are never lacking: they ask for records of how
-/// a module fares, and it runs without as well (reference, section 6).
+/// Those of `apis` that a runtime with `offered` lacks. `profile:deployed` and the like never count as lacking: they
+/// ask for records of how a module performs, and it runs without them as well (reference, section 6).
 pub fn lacks(apis: &[String], offered: &[String]) -> Vec<String> {
     let needed = apis.iter().filter(|api| !api.starts_with("profile:"));
     let lacks = needed.filter(|api| !offers(offered, api));

@@ -1,42 +1,42 @@
-//! What happens in the fleet as events on the bus.
+//! Fleet events as events on the bus.
 //!
-//! Tags are `arena/runtime/<uuid>/<what>` and `arena/module/<uuid>/<what>`; a uuid is one level of a tag by its type. Data
-//! hold what a reactor needs to do something about it: minion id, names, reason.
+//! Tags are `arena/runtime/<uuid>/<what>` and `arena/module/<uuid>/<what>`; the type of a uuid guarantees that it is
+//! one level of a tag. The data has what a reactor needs to act: minion id, names, reason.
 
 use super::fleet::{Fleet, FleetEvent};
-use super::jobs::{described_exit, gone_words, lost_words};
+use super::jobs::{describe_exit, gone_reason, lost_reason};
 use super::output::Batch;
 use crate::registry::{KeptModule, KeptRuntime};
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 
-/// The event of something that has happened; `None` where it is none.
-pub(super) fn of(happening: &FleetEvent, fleet: &Fleet) -> Option<(String, Map)> {
+/// The bus event of a fleet event; `None` if there is none.
+pub(super) fn from_fleet_event(happening: &FleetEvent, fleet: &Fleet) -> Option<(String, Map)> {
     Some(match happening {
         FleetEvent::Arrived(kept) => runtime(kept, "registered"),
         FleetEvent::Changed(kept) => runtime(kept, "changed"),
         FleetEvent::Waiting(kept) => runtime(kept, "waiting"),
         FleetEvent::Late(uuid) => runtime(fleet.runtime(uuid)?, "late"),
         FleetEvent::Left(kept, why) => {
-            // A runtime that was silent is lost; one that is gone in another way said so, or was told.
+            // A runtime that went silent is lost; any other either announced that it leaves or was removed.
             let what = match why {
                 super::fleet::Gone::Silent => "lost",
                 _ => "gone",
             };
-            with(runtime(kept, what), "reason", gone_words(*why))
+            with_field(runtime(kept, what), "reason", gone_reason(*why))
         }
         FleetEvent::Queued(kept) => module(kept, fleet, "queued"),
         FleetEvent::Sent(kept) => module(kept, fleet, "sent"),
         FleetEvent::Started(kept) => module(kept, fleet, "started"),
-        FleetEvent::Refused(kept, why) => with(module(kept, fleet, "refused"), "reason", why),
+        FleetEvent::Refused(kept, why) => with_field(module(kept, fleet, "refused"), "reason", why),
         FleetEvent::Stopping(kept) => module(kept, fleet, "stopping"),
         FleetEvent::Ended(kept, exit) => {
             let (tag, mut data) = module(kept, fleet, "exited");
-            data.0.extend(described_exit(exit).0);
+            data.0.extend(describe_exit(exit).0);
             (tag, data)
         }
         FleetEvent::Lost(kept, why) => {
-            with(module(kept, fleet, "lost"), "reason", lost_words(*why))
+            with_field(module(kept, fleet, "lost"), "reason", lost_reason(*why))
         }
         FleetEvent::Moved(kept, from) => {
             let (tag, mut data) = module(kept, fleet, "moved");
@@ -60,8 +60,8 @@ pub(super) fn output(batch: Batch, kept: &KeptModule, fleet: &Fleet) -> (String,
     (tag, data)
 }
 
-/// The events with which every minion says that it is there.
-pub(super) fn came(id: &MinionId) -> [(String, Map); 2] {
+/// The start events that every minion sends.
+pub(super) fn start_events(id: &MinionId) -> [(String, Map); 2] {
     ["minion_start".to_owned(), format!("salt/minion/{id}/start")].map(|tag| {
         let data = halite_wire::map! {
             "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => halite_wire::Value::Nil,
@@ -73,7 +73,7 @@ pub(super) fn came(id: &MinionId) -> [(String, Map); 2] {
 
 fn runtime(kept: &KeptRuntime, what: &str) -> (String, Map) {
     let tag = format!("arena/runtime/{}/{what}", kept.runtime.uuid);
-    (tag, kept.told())
+    (tag, kept.summary())
 }
 
 fn module(kept: &KeptModule, fleet: &Fleet, what: &str) -> (String, Map) {
@@ -81,7 +81,7 @@ fn module(kept: &KeptModule, fleet: &Fleet, what: &str) -> (String, Map) {
     (tag, kept.brief(fleet.place_of(kept)))
 }
 
-fn with((tag, mut data): (String, Map), key: &str, value: &str) -> (String, Map) {
+fn with_field((tag, mut data): (String, Map), key: &str, value: &str) -> (String, Map) {
     data.set(key, value);
     (tag, data)
 }

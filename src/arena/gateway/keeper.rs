@@ -1,37 +1,38 @@
-//! The thread that keeps changes of the fleet over restarts. The loop never waits for the disk, unless very much waits to be
-//! kept already.
+//! The thread that saves changes of the fleet, so that they survive a restart. The loop does not wait for the disk
+//! unless the queue is full.
 
 use crate::registry::{ArenaStore, Change};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Changes that may wait; then the loop waits.
+/// Changes that may be queued; if the queue is full the loop waits.
 const WAITING: usize = 20_000;
-/// Changes that are kept together.
+/// Changes saved together.
 const BATCH: usize = 1000;
 /// Time between two attempts while the disk does not work.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The queue of changes.
+/// Creates the queue of changes.
 pub(super) fn queue() -> (Sender<Change>, Receiver<Change>) {
     crossbeam_channel::bounded(WAITING)
 }
 
-/// Puts a change into the queue.
-pub(super) fn give(keeper: &Sender<Change>, change: Change) {
+/// Queues a change.
+pub(super) fn enqueue(keeper: &Sender<Change>, change: Change) {
     if keeper.send(change).is_err() {
-        log::error!("the thread that keeps the fleet has ended; a change is lost");
+        log::error!("the thread that saves the fleet has stopped; a change is lost");
     }
 }
 
-/// Works until the queue's other end is gone.
+/// Saves changes until the other end of the queue is dropped.
 ///
-/// Changes that cannot be kept are tried again; of one runtime or module only the last then counts, so that no more of them wait
-/// than there are.
+/// Changes that cannot be saved are retried. Of each runtime or module only the last change is then kept, so that no
+/// more changes are held than there are runtimes and modules.
 pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
     let mut held: Vec<Change> = Vec::new();
     let mut failures: u64 = 0;
-    // While the disk does not work: when it is tried again, and how many changes there are at most until they are looked through.
+    // While the disk does not work: when to try again, and how many changes may be held before superseded ones are
+    // dropped.
     let mut rest: Option<(Instant, usize)> = None;
     loop {
         let ended = match receive(changes, rest.map(|(until, _)| until)) {
@@ -53,10 +54,10 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
             }
             continue;
         }
-        match store.keep(&held) {
+        match store.save(&held) {
             Ok(()) => {
                 if failures > 0 {
-                    log::info!("the fleet can be kept again");
+                    log::info!("the fleet can be saved again");
                 }
                 failures = 0;
                 rest = None;
@@ -66,7 +67,7 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
                 failures += 1;
                 if failures.is_power_of_two() {
                     log::error!(
-                        "the fleet cannot be kept: {e}; it is tried again, {failures} times so far"
+                        "the fleet cannot be saved: {e}; retrying, {failures} failures so far"
                     );
                 }
                 last_of_each(&mut held);
@@ -79,7 +80,7 @@ pub(super) fn run(store: &mut ArenaStore, changes: &Receiver<Change>) {
     }
 }
 
-/// The next change; waits for ever, or until then.
+/// Receives the next change; waits for ever, or until `until`.
 fn receive(changes: &Receiver<Change>, until: Option<Instant>) -> Result<Change, RecvTimeoutError> {
     match until {
         None => changes.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -87,20 +88,20 @@ fn receive(changes: &Receiver<Change>, until: Option<Instant>) -> Result<Change,
     }
 }
 
-/// Leaves the last change of each runtime, manager and module, in their order.
+/// Keeps only the last change of each runtime, manager and module, in their order.
 fn last_of_each(changes: &mut Vec<Change>) {
     let mut seen = std::collections::HashSet::new();
     let mut last: Vec<Change> = std::mem::take(changes)
         .into_iter()
         .rev()
-        .filter(|change| seen.insert(of(change)))
+        .filter(|change| seen.insert(subject(change)))
         .collect();
     last.reverse();
     *changes = last;
 }
 
-/// What a change is of: a kind and a uuid.
-fn of(change: &Change) -> (u8, String) {
+/// What a change is about: a kind and a uuid.
+fn subject(change: &Change) -> (u8, String) {
     let (kind, uuid) = match change {
         Change::Manager(manager) => (0, &manager.uuid),
         Change::NoManager(uuid) => (0, uuid),
@@ -154,9 +155,9 @@ mod tests {
         let reader = ArenaStore::new(dir.path());
         let worker = std::thread::spawn(move || run(&mut store, &changes));
         for name in ["one", "two"] {
-            give(&give_to, Change::Runtime(Box::new(runtime("a", name))));
+            enqueue(&give_to, Change::Runtime(Box::new(runtime("a", name))));
         }
-        // The queue is empty as soon as they are held.
+        // The queue is empty as soon as the changes are held.
         while !give_to.is_empty() {
             std::thread::yield_now();
         }
@@ -173,7 +174,7 @@ mod tests {
         let mut store = ArenaStore::new(dir.path());
         let (give_to, changes) = queue();
         let kept = runtime("a", "rt");
-        give(&give_to, Change::Runtime(Box::new(kept.clone())));
+        enqueue(&give_to, Change::Runtime(Box::new(kept.clone())));
         drop(give_to);
         run(&mut store, &changes);
         assert_eq!(store.load().unwrap().runtimes, [kept]);

@@ -1,9 +1,9 @@
 //! Gateway: ARENA. This master is the orchestrator of runtimes that execute WASM modules, over MQTT.
 //!
-//! `fleet` decides about runtimes and modules, `jobs` about what the master asks of them; both know neither sockets nor
-//! disks: messages, jobs and the time come in, actions come out. `serve.rs` asks them and carries out their actions in the
-//! loop of all gateways (`halite_gateway::frame`). One more thread saves the fleet for the next start (`keeper.rs`), and
-//! the connection to the broker has its own.
+//! `fleet` decides about runtimes and modules, `jobs` about the master's jobs on them; both know neither sockets nor
+//! disks: messages, jobs and the time are passed in, and they return actions. `serve.rs` calls them and carries out
+//! the actions in the loop of all gateways (`halite_gateway::frame`). One more thread saves the fleet for the next
+//! start (`keeper.rs`), and the connection to the broker has its own.
 //!
 //! Runtimes are minions: `admission` gives each an id and a key that the operator accepts, `grains` describes it,
 //! `events.rs` reports what happens to it and its modules, `output` what they write.
@@ -12,7 +12,7 @@
 //! cache, keys to the key store. Below `cachedir/gateways/arena` it records the ids that registered here, their owners and
 //! the fleet.
 //!
-//! When it fails: waiting jobs are forgotten, and clients report them as lost. Modules go on running; the next process
+//! After a crash, waiting jobs are forgotten, and clients report them as lost. Modules go on running; the new process
 //! knows them from the store and learns from their keepalives what has changed.
 
 mod admission;
@@ -48,26 +48,27 @@ pub const GATEWAY: Gateway = Gateway {
     runners: crate::runner::FUNCTIONS,
 };
 const NAME: &str = "arena";
-/// Messages of the broker that may wait for the loop; more are dropped and counted.
+/// Messages from the broker that may be queued for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
-/// Bytes that records of modules take at most: a quarter of what a role may use.
-const MAX_OCTETS: usize = 256 << 20;
+/// Size limit of all records of modules, in bytes: a quarter of the memory that a role may use.
+const MAX_BYTES: usize = 256 << 20;
 
-/// A key or certificate that cannot be read, or a key that other accounts can read.
+/// Reports a key or certificate that cannot be read, or a key that other accounts can read.
 fn fault(config: &MasterConfig) -> Option<String> {
     let wrong = secure::check(&config.arena_gateway()?).err()?;
-    Some(format!("{wrong}; runtimes of ARENA are not reached"))
+    Some(format!("{wrong}; runtimes of ARENA cannot be reached"))
 }
 
-/// Opens the store and connects to the broker. A broker that is away is not an error: it is tried again for ever.
+/// Opens the store and connects to the broker. A broker that cannot be reached is not an error: the connection is
+/// retried for ever.
 ///
 /// # Errors
-/// A key or the store cannot be read, or no broker can be reached with these settings.
+/// A key or the store cannot be read, or the settings of the broker cannot work.
 fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
     let config = frame.config;
     let settings = config
         .arena_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no arena"))?;
+        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways has no entry arena"))?;
     let bad = |why: String| RoleError::new(EXIT_CONFIG, why);
     secure::check(&settings).map_err(|e| bad(e.to_string()))?;
     let topics = settings
@@ -84,7 +85,8 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
         output: Output::new(&settings),
         realm: settings.realm.clone(),
     };
-    // Runtimes answer on the topic of the request, so the gateway subscribes to that as well, without its own messages.
+    // Runtimes answer on the topic of the request, so the gateway subscribes to that as well, without its own
+    // messages.
     let filters = topics.orchestrator_filters();
     let filters: Vec<(&str, bool)> = filters.iter().map(|f| (f.as_str(), true)).collect();
     let (says, heard) = crossbeam_channel::bounded(HEARD);
@@ -111,7 +113,7 @@ fn rules(settings: &ArenaGateway, topics: &Topics) -> Rules {
         max_runtimes: settings.max_runtimes,
         max_waiting: settings.max_pending,
         max_modules: settings.max_modules,
-        max_octets: MAX_OCTETS,
+        max_bytes: MAX_BYTES,
         forget_after: settings.forget_after,
     }
 }

@@ -1,18 +1,18 @@
-//! The connection to the broker as the settings want it, and whether its files can be used.
+//! The settings of the connection to the broker, and a check of the files that they name.
 
 use crate::mqtt::MqttSettings;
 use halite_config::ArenaGateway;
-use halite_gateway::key_files::{BadKeys, File};
+use halite_gateway::key_files::{File, KeyFileError};
 use std::time::Duration;
 
 /// Time between pings of MQTT.
 const PING: Duration = Duration::from_secs(30);
-/// Bytes that topic and properties take beside a message at most.
+/// Space for topic and properties of a message, in bytes.
 const AROUND: usize = 4096;
-/// Messages that may wait to be sent.
+/// Messages that may be queued for sending.
 const WAITING: usize = 20_000;
 
-/// The settings of the connection. It has no last will: nobody acts on the end of an orchestrator.
+/// The settings of the connection. There is no last will: nobody acts on the end of an orchestrator.
 pub(super) fn connection(settings: &ArenaGateway) -> MqttSettings {
     MqttSettings {
         servers: settings.servers.clone(),
@@ -30,11 +30,11 @@ pub(super) fn connection(settings: &ArenaGateway) -> MqttSettings {
     }
 }
 
-/// Whether the files that the settings name can be used.
+/// Checks the files that the settings name.
 ///
 /// # Errors
-/// One cannot be read, may be read or changed by others than it should, or does not hold what it should.
-pub(super) fn check(settings: &ArenaGateway) -> Result<(), BadKeys> {
+/// A file cannot be read, can be read or changed by too many accounts, or does not contain a key or certificate.
+pub(super) fn check(settings: &ArenaGateway) -> Result<(), KeyFileError> {
     let file = |setting, path| File::new(super::NAME, setting, path);
     for (setting, path) in [
         ("tls_ca", &settings.tls_ca),
@@ -42,14 +42,14 @@ pub(super) fn check(settings: &ArenaGateway) -> Result<(), BadKeys> {
     ] {
         let file = file(setting, path);
         if !path.as_os_str().is_empty() && !file.public()?.contains("-----BEGIN CERTIFICATE") {
-            return Err(file.bad("it holds no certificate in PEM form"));
+            return Err(file.bad("it does not contain a certificate in PEM form"));
         }
     }
     if !settings.tls_key.as_os_str().is_empty() {
         let key = file("tls_key", &settings.tls_key);
-        // Keys of any kind that OpenSSL knows may be used there.
+        // Any kind of key that OpenSSL supports may be used.
         if !key.secret()?.contains("PRIVATE KEY-----") {
-            return Err(key.bad("it holds no private key in PEM form"));
+            return Err(key.bad("it does not contain a private key in PEM form"));
         }
     }
     Ok(())

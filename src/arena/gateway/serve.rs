@@ -1,14 +1,14 @@
-//! The gateway in its loop: passes messages of the broker, jobs and the time to the fleet and the jobs, and carries out
-//! what they decide.
+//! Runs the gateway in its loop: passes messages from the broker, jobs and the time to the fleet and the jobs, and
+//! carries out what they decide.
 
 use super::admission::KeyAdmission;
 use super::events;
 use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
-use super::jobs::{Desk, Jobs, Step, described_fault};
+use super::jobs::{JobContext, JobStep, Jobs, describe_fault};
 use super::keeper;
 use super::output::Output;
-use crate::mqtt::{Heard, Mqtt, Publication, Unsent};
+use crate::mqtt::{Mqtt, MqttEvent, Publication, Unsent};
 use crate::registry::{Change, KeptRuntime};
 use crate::wire::Fault;
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
@@ -24,21 +24,21 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time between two events with output of the same modules.
+/// Time between two output events of the same module.
 const OUTPUT: Duration = Duration::from_millis(250);
 /// How often output of forgotten modules is dropped.
 const PRUNE: Duration = Duration::from_secs(10);
-/// How often all keys are checked, for changes that came without an event.
+/// How often all keys are checked for changes made without an event.
 const RECHECK: Duration = Duration::from_secs(60);
-/// Longest time for sending the last messages.
+/// How long sending the last messages may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// What the loop is connected to.
+/// The connections of the loop.
 pub(super) struct Links<'scope> {
     /// The connection to the broker.
     pub mqtt: Mqtt,
-    /// Messages of the broker.
-    pub heard: Receiver<Heard>,
+    /// Messages from the broker.
+    pub heard: Receiver<MqttEvent>,
     /// Returns, grains and events to write.
     pub writer: WriteQueue,
     /// Changes of the fleet to save.
@@ -47,11 +47,11 @@ pub(super) struct Links<'scope> {
     pub keeping: ScopedJoinHandle<'scope, ()>,
 }
 
-/// What decides.
+/// The parts that make decisions.
 pub(super) struct Parts {
     /// Runtimes and modules.
     pub fleet: Fleet,
-    /// Who may be a runtime.
+    /// Admission of runtimes.
     pub admission: KeyAdmission,
     /// Jobs of the master.
     pub jobs: Jobs,
@@ -61,7 +61,7 @@ pub(super) struct Parts {
     pub realm: String,
 }
 
-/// The gateway at work.
+/// The running gateway.
 pub(super) struct Server<'scope> {
     links: Links<'scope>,
     parts: Parts,
@@ -72,7 +72,7 @@ pub(super) struct Server<'scope> {
     rechecked: Instant,
     faults: u64,
     unsent: u64,
-    /// Messages of the broker dropped for lack of room, as of the last tick.
+    /// Messages from the broker dropped because the queue was full, as of the last tick.
     dropped: u64,
 }
 
@@ -81,7 +81,7 @@ impl Protocol for Server<'_> {
         let mut select = Select::new();
         select.recv(&self.links.heard);
         select.recv(events.receiver());
-        // Only a timeout is an error here.
+        // The only possible error is a timeout.
         let _ = select.ready_timeout(limit);
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Protocol for Server<'_> {
     fn receive(&mut self) -> Result<bool, RoleError> {
         for _ in 0..BATCH {
             match self.links.heard.try_recv() {
-                Ok(item) => self.heard(item),
+                Ok(item) => self.handle_mqtt(item),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Err(thread_ended()),
             }
@@ -100,14 +100,14 @@ impl Protocol for Server<'_> {
     fn master_event(&mut self, event: MasterEvent, now: Clock) {
         match event {
             MasterEvent::Job(order) => {
-                let mut desk = Desk {
+                let mut desk = JobContext {
                     fleet: &mut self.parts.fleet,
                     output: &self.parts.output,
                     up: self.up,
                     now,
                 };
-                let steps = self.parts.jobs.order(&order, &mut desk);
-                self.follow(steps);
+                let steps = self.parts.jobs.run_job(&order, &mut desk);
+                self.run_steps(steps);
             }
             MasterEvent::Key { id, .. } => self.key_changed(&id, now),
         }
@@ -117,12 +117,12 @@ impl Protocol for Server<'_> {
         let dropped = self.links.mqtt.dropped();
         if dropped != self.dropped {
             self.dropped = dropped;
-            self.parts.fleet.deaf(now);
+            self.parts.fleet.messages_lost(now);
         }
         let acts = self.parts.fleet.tick(&mut self.parts.admission, now);
         self.perform(acts);
         let steps = self.parts.jobs.tick(&self.parts.fleet, now);
-        self.follow(steps);
+        self.run_steps(steps);
         if now.is_past(self.wrote_output, OUTPUT) {
             self.wrote_output = now.at;
             self.write_output(now);
@@ -158,7 +158,7 @@ impl Protocol for Server<'_> {
         if !self.up {
             return BTreeMap::new();
         }
-        // The broker is between: nobody knows the address of a runtime.
+        // Runtimes connect through the broker, so their addresses are unknown.
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let alive = self.parts.fleet.alive().into_iter();
         alive
@@ -176,7 +176,7 @@ impl Protocol for Server<'_> {
 }
 
 impl<'scope> Server<'scope> {
-    /// The gateway; nothing is subscribed yet.
+    /// The gateway, without subscriptions yet.
     pub fn new(links: Links<'scope>, parts: Parts) -> Server<'scope> {
         let now = Clock::now();
         let mut server = Server {
@@ -195,27 +195,27 @@ impl<'scope> Server<'scope> {
         server
     }
 
-    fn heard(&mut self, heard: Heard) {
+    fn handle_mqtt(&mut self, heard: MqttEvent) {
         let now = Clock::now();
         let acts = match heard {
-            Heard::Message(message) => {
+            MqttEvent::Message(message) => {
                 self.parts
                     .fleet
-                    .hear(&message, &mut self.parts.admission, now)
+                    .handle_message(&message, &mut self.parts.admission, now)
             }
-            Heard::Up(server) => {
+            MqttEvent::Up(server) => {
                 log::info!("connected to the broker of ARENA, {server}");
                 self.up = true;
                 self.presence_changed = true;
                 self.parts.fleet.connected(true, now)
             }
-            Heard::Down(why) => {
+            MqttEvent::Down(why) => {
                 log::warn!("the broker of ARENA cannot be reached: {why}; trying again");
                 self.up = false;
                 self.presence_changed = true;
                 self.parts.fleet.connected(false, now)
             }
-            Heard::Denied(filter, why) => {
+            MqttEvent::Denied(filter, why) => {
                 log::error!(
                     "the broker of ARENA refuses the subscription {filter:?}: {why}; allow this master to read it"
                 );
@@ -225,12 +225,15 @@ impl<'scope> Server<'scope> {
         self.perform(acts);
     }
 
-    /// The key of an id has changed, or is gone.
+    /// Handles a key that was changed or deleted.
     fn key_changed(&mut self, id: &str, now: Clock) {
         if let Ok(id) = id.parse::<MinionId>() {
             self.parts.admission.forget(&id);
         }
-        let acts = self.parts.fleet.decided(id, &mut self.parts.admission, now);
+        let acts = self
+            .parts
+            .fleet
+            .key_decided(id, &mut self.parts.admission, now);
         self.parts.admission.unbar();
         self.perform(acts);
     }
@@ -239,7 +242,7 @@ impl<'scope> Server<'scope> {
     fn recheck(&mut self, now: Clock) {
         let mut out = Vec::new();
         for kept in self.parts.fleet.alive() {
-            if !self.parts.admission.keeps(&kept.runtime.uuid, &kept.id) {
+            if !self.parts.admission.may_stay(&kept.runtime.uuid, &kept.id) {
                 out.push(kept.id.clone());
             }
         }
@@ -248,38 +251,38 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// Carries out what jobs ask for.
-    fn follow(&mut self, steps: Vec<Step>) {
+    /// Carries out the steps of jobs.
+    fn run_steps(&mut self, steps: Vec<JobStep>) {
         for step in steps {
             match step {
-                Step::Act(act) => self.perform(vec![act]),
-                Step::Input(input) => {
+                JobStep::Act(act) => self.perform(vec![act]),
+                JobStep::Input(input) => {
                     let mut input = *input;
                     let publications = std::mem::take(&mut input.publications);
                     let sent = publications.into_iter().try_for_each(|one| self.send(one));
                     let step = input.returned(sent.err().map(|e| format!("{e:?}")));
-                    self.follow(vec![step]);
+                    self.run_steps(vec![step]);
                 }
-                Step::Return(id, jid, load) => {
+                JobStep::Return(id, jid, load) => {
                     self.links.writer.push(Task::Return(id, jid, load));
                 }
-                Step::Grains(id, grains) => self.links.writer.push(Task::Grains(id, grains)),
+                JobStep::Grains(id, grains) => self.links.writer.push(Task::Grains(id, grains)),
             }
         }
     }
 
-    /// Carries out what the fleet has decided, then what follows from it.
+    /// Carries out what the fleet has decided, and what follows from it.
     fn perform(&mut self, acts: Vec<Act>) {
         let mut acts = VecDeque::from(acts);
         while let Some(act) = acts.pop_front() {
             match act {
                 Act::Publish(publication) => acts.extend(self.publish(publication)),
-                Act::Keep(change) => keeper::give(&self.links.keeper, change),
-                Act::Tell(event) => {
+                Act::Save(change) => keeper::enqueue(&self.links.keeper, change),
+                Act::Report(event) => {
                     for step in self.happened(event) {
                         match step {
-                            Step::Act(act) => acts.push_back(act),
-                            other => self.follow(vec![other]),
+                            JobStep::Act(act) => acts.push_back(act),
+                            other => self.run_steps(vec![other]),
                         }
                     }
                 }
@@ -287,7 +290,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    /// Publishes a message; returns what follows if it can never be sent. Where only the queue is full, later keepalives
+    /// Publishes a message; returns what follows if it can never be sent. If only the queue is full, later keepalives
     /// show what is missing.
     fn publish(&mut self, publication: Publication) -> Vec<Act> {
         let payload = publication.payload.clone();
@@ -308,7 +311,7 @@ impl<'scope> Server<'scope> {
             self.unsent += 1;
             if self.unsent.is_power_of_two() {
                 log::warn!(
-                    "a message for {topic:.80?} is not sent: {e:?}; {} so far",
+                    "a message for {topic:.80?} was not sent: {e:?}; {} so far",
                     self.unsent
                 );
             }
@@ -316,46 +319,46 @@ impl<'scope> Server<'scope> {
         sent
     }
 
-    /// Updates events, grains and presence; returns what follows for jobs.
-    fn happened(&mut self, event: FleetEvent) -> Vec<Step> {
+    /// Updates events, grains and presence; returns the steps that follow for jobs.
+    fn happened(&mut self, event: FleetEvent) -> Vec<JobStep> {
         let now = Instant::now();
         let id = |kept: &KeptRuntime| kept.id.parse::<MinionId>().ok();
         match &event {
             FleetEvent::Arrived(kept) => {
                 self.presence_changed = true;
-                self.keep(kept);
+                self.store_grains(kept);
                 log::info!("the runtime {} of ARENA is connected", kept.id);
-                for (tag, data) in id(kept).iter().flat_map(events::came) {
+                for (tag, data) in id(kept).iter().flat_map(events::start_events) {
                     self.fire(tag, data);
                 }
             }
             FleetEvent::Changed(kept) => {
                 self.presence_changed = true;
-                self.keep(kept);
+                self.store_grains(kept);
             }
             FleetEvent::Left(kept, why) => {
                 self.presence_changed = true;
                 log::info!(
-                    "the runtime {} of ARENA is gone: {}",
+                    "the runtime {} of ARENA has disconnected: {}",
                     kept.id,
-                    super::jobs::gone_words(*why)
+                    super::jobs::gone_reason(*why)
                 );
             }
             FleetEvent::Sent(kept) => self.parts.output.sent(&kept.module.uuid),
             FleetEvent::Ended(kept, _) | FleetEvent::Lost(kept, _) => {
                 self.parts.output.ended(&kept.module.uuid, now);
             }
-            FleetEvent::Output(uuid, stream, octets) => {
-                self.parts.output.heard(uuid, *stream, octets, now);
+            FleetEvent::Output(uuid, stream, bytes) => {
+                self.parts.output.heard(uuid, *stream, bytes, now);
             }
             FleetEvent::Fault(fault) => self.fault(fault),
             _ => {}
         }
         if let FleetEvent::Ended(..) | FleetEvent::Lost(..) = &event {
-            // Its output comes before its end.
+            // Output of the module must come before its end.
             self.write_output(Clock::now());
         }
-        if let Some((tag, data)) = events::of(&event, &self.parts.fleet) {
+        if let Some((tag, data)) = events::from_fleet_event(&event, &self.parts.fleet) {
             self.fire(tag, data);
         }
         self.parts.jobs.happened(&event, &self.parts.fleet)
@@ -371,7 +374,7 @@ impl<'scope> Server<'scope> {
         }
     }
 
-    fn keep(&self, kept: &KeptRuntime) {
+    fn store_grains(&self, kept: &KeptRuntime) {
         if let Ok(id) = kept.id.parse() {
             let grains = grains(kept, &self.parts.realm);
             self.links.writer.push(Task::Grains(id, grains));
@@ -384,16 +387,16 @@ impl<'scope> Server<'scope> {
 
     fn fault(&mut self, fault: &Fault) {
         self.faults += 1;
-        let text = described_fault(fault);
-        // A flood makes a few lines, not a million.
+        let text = describe_fault(fault);
+        // Log a flood a few times, not a million.
         if self.faults.is_power_of_two() {
             log::warn!(
-                "a message in the realm {} cannot be followed: {text:.200}; {} so far",
+                "a message in the realm {} cannot be processed: {text:.200}; {} so far",
                 self.parts.realm,
                 self.faults
             );
         } else {
-            log::debug!("a message cannot be followed: {text:.200}");
+            log::debug!("a message cannot be processed: {text:.200}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The thread of a connection: one server after the other.
+//! The thread of a connection: tries one server after the other.
 
 use super::packets::{Decoder, Frame};
-use super::session::{Limits, Session, quality};
-use super::{GOODBYE, Heard, MqttSettings, Qos, Shared, held, size};
+use super::session::{Limits, Session, to_client_qos};
+use super::{GOODBYE, MqttEvent, MqttSettings, Qos, Shared, held, size};
 use bytes::{Buf, Bytes, BytesMut};
 use halite_transport::attempts::{Attempts, Ended};
-use halite_transport::stream::{CONNECTING, Stream, told};
+use halite_transport::stream::{CONNECTING, Stream, shorten_error};
 use halite_transport::wake::{TICK, Woken};
 use nix::poll::PollFlags;
 use rumqttc::v5::mqttbytes::v5::{
@@ -16,18 +16,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The usual ports, in the clear and with TLS.
+/// The default ports, without and with TLS.
 const PORTS: [u16; 2] = [1883, 8883];
-/// What is read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
-/// Pieces that are read before anything else gets its turn.
+/// Reads in a row before anything else gets its turn.
 const PIECES: usize = 16;
-/// What may wait for the socket; more publications stay in the queue, and more answers are not made.
+/// Bytes that may be buffered for the socket. Beyond that, publications stay in the queue, and no more
+/// acknowledgements are produced.
 const UNWRITTEN: usize = 1 << 20;
-/// Changed filters that are looked at in one turn.
+/// Changed filters handled in one turn.
 const CHANGES: usize = 1000;
 
-/// Connects until the connection is closed or dropped.
+/// Connects and reconnects until the connection is closed or dropped.
 pub(super) fn run(shared: &Shared, woken: &Woken) {
     let servers = &shared.settings.servers;
     let mut attempts = Attempts::default();
@@ -46,10 +47,10 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
             return;
         }
         if let Some(words) = attempts.ended(&server, end) {
-            shared.sink.state(Heard::Down(words));
+            shared.sink.state(MqttEvent::Down(words));
         }
         let pause = attempts.pause(servers.len());
-        woken.rest(pause, &|| shared.is_over(), &|| shared.sink.tick());
+        woken.pause(pause, &|| shared.is_over(), &|| shared.sink.tick());
     }
 }
 
@@ -62,30 +63,28 @@ fn address(server: &str, tls: bool) -> String {
 }
 
 impl Shared {
-    /// Whether it is to end, and nothing waits or there is no more time for that.
+    /// Whether the thread must stop: it was asked to, and nothing is left to send or the time is up.
     fn is_over(&self) -> bool {
         let state = held(&self.state);
         let late = |end: Instant| state.lanes.is_empty() || Instant::now() >= end;
         state.ending.is_some_and(late)
     }
 
-    /// A filter that the broker does not let us hear. A realm has thousands, and each connection asks anew.
+    /// Logs a filter that the broker rejects. A realm has thousands, and each new connection tries them again.
     fn deny(&self, filter: String, why: &str) {
         let count = self.denied.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
-            log::warn!("the broker does not let us hear {filter:?}: {why} ({count} up to now)");
+            log::warn!("the broker rejects the subscription {filter:?}: {why} ({count} so far)");
         }
-        self.sink.put(Heard::Denied(filter, why.to_owned()));
+        self.sink.put(MqttEvent::Denied(filter, why.to_owned()));
     }
 
-    /// A publication that the broker does not take.
+    /// Logs and counts a publication that the broker rejects.
     fn refuse(&self, publish: &Publish, why: &str) {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
             let topic = String::from_utf8_lossy(&publish.topic);
-            log::warn!(
-                "the broker does not take a publication to {topic:?}: {why} ({count} up to now)"
-            );
+            log::warn!("the broker rejects a publication to {topic:?}: {why} ({count} so far)");
         }
     }
 }
@@ -96,10 +95,10 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     let port = PORTS[usize::from(settings.tls)];
     let mut stream = match Stream::connect(server, port, security.as_ref()) {
         Ok(stream) => stream,
-        Err(e) => return Ended::Refused(told(e).to_string()),
+        Err(e) => return Ended::Refused(shorten_error(e).to_string()),
     };
     let mut decoder = Decoder::new(settings.max_packet);
-    let greeting = match greet(&mut stream, &mut decoder, settings) {
+    let greeting = match handshake(&mut stream, &mut decoder, settings) {
         Ok(ack) => ack,
         Err(why) => return Ended::Refused(why),
     };
@@ -118,12 +117,12 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
             _ => Qos::Two,
         },
     };
-    // A server that wants no pings is content with ours.
+    // If the server disables keep-alives, ours do no harm.
     let keep_alive = properties.and_then(|p| p.server_keep_alive.filter(|s| *s > 0));
     let keep_alive = keep_alive.map_or(settings.keep_alive, |s| Duration::from_secs(s.into()));
     let takes = properties.and_then(|p| p.max_packet_size);
-    let largest = takes.map_or(settings.max_packet, |octets| {
-        settings.max_packet.min(octets as usize)
+    let largest = takes.map_or(settings.max_packet, |bytes| {
+        settings.max_packet.min(bytes as usize)
     });
     shared.largest.store(largest, Ordering::Relaxed);
     let mut state = held(&shared.state);
@@ -148,7 +147,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     };
     let end = work.run(woken);
     let up = work.up;
-    work.give_back();
+    work.requeue();
     match end {
         Ok(()) => Ended::Closed,
         Err(why) if up => Ended::Lost(why),
@@ -156,8 +155,8 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     }
 }
 
-/// Introduces us, and waits to be let in.
-fn greet(
+/// Sends CONNECT and waits for the answer.
+fn handshake(
     stream: &mut Stream,
     decoder: &mut Decoder,
     settings: &MqttSettings,
@@ -174,7 +173,7 @@ fn greet(
     let will = settings.will.as_ref().map(|will| LastWill {
         topic: Bytes::copy_from_slice(will.topic.as_bytes()),
         message: Bytes::copy_from_slice(&will.payload),
-        qos: quality(will.qos),
+        qos: to_client_qos(will.qos),
         retain: false,
         properties: (!will.properties.is_empty()).then(|| LastWillProperties {
             delay_interval: None,
@@ -194,11 +193,11 @@ fn greet(
     Packet::Connect(connect, will, login)
         .write(&mut out, None)
         .map_err(|e| e.to_string())?;
-    let gone = |why: &str| format!("{why}; perhaps {}", guess(settings));
+    let gone = |why: &str| format!("{why}; perhaps {}", likely_cause(settings));
     let failed = |e: std::io::Error| match e.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not greet".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not answer".to_owned(),
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => gone(&e.to_string()),
-        _ => told(e).to_string(),
+        _ => shorten_error(e).to_string(),
     };
     stream.write_all(&out).map_err(failed)?;
     let end = Instant::now() + CONNECTING;
@@ -209,28 +208,28 @@ fn greet(
             return Err(gone("it closed the connection at once"));
         }
         decoder.push(&piece[..read]);
-        if !decoder.greets() {
-            return Err("it does not speak MQTT 5, or only in TLS".to_owned());
+        if !decoder.may_be_connack() {
+            return Err("it does not speak MQTT 5, or only over TLS".to_owned());
         }
         match decoder.next_frame()? {
             None => {}
             Some(Frame::Refused(why) | Frame::Goodbye(why)) => return Err(why),
             Some(Frame::Packet(packet)) => match *packet {
                 Packet::ConnAck(ack) => return Ok(ack),
-                _ => return Err("it does not greet as MQTT 5 has it".to_owned()),
+                _ => return Err("it does not answer as MQTT 5 requires".to_owned()),
             },
-            Some(Frame::Ack(..)) => return Err("it does not greet as MQTT 5 has it".to_owned()),
+            Some(Frame::Ack(..)) => return Err("it does not answer as MQTT 5 requires".to_owned()),
         }
     }
-    Err("it does not greet".to_owned())
+    Err("it does not answer".to_owned())
 }
 
-/// What is wrong most often when a server goes without a word.
-fn guess(settings: &MqttSettings) -> &'static str {
+/// The most likely cause if a server closes the connection without a reason.
+fn likely_cause(settings: &MqttSettings) -> &'static str {
     match (settings.tls, settings.tls_cert.as_os_str().is_empty()) {
-        (false, _) => "it speaks TLS only",
-        (true, true) => "it wants a certificate of ours",
-        (true, false) => "it does not take our certificate",
+        (false, _) => "it only accepts TLS",
+        (true, true) => "it requires a client certificate",
+        (true, false) => "it rejects our certificate",
     }
 }
 
@@ -240,10 +239,10 @@ struct Work<'a> {
     stream: Stream,
     decoder: Decoder,
     session: Session,
-    /// Bytes of the largest packet that this server takes.
+    /// Size limit of packets to this server, in bytes.
     largest: usize,
     unwritten: BytesMut,
-    /// Whether there is more to read than was read at once.
+    /// Whether the last turn left data unread.
     unread: bool,
     up: bool,
     keep_alive: Duration,
@@ -253,17 +252,17 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(&mut self, woken: &Woken) -> Result<(), String> {
-        // Something may have come with the greeting.
-        self.frames()?;
+        // Data may have arrived together with the CONNACK.
+        self.handle_frames()?;
         loop {
             if self.is_over() {
-                self.goodbye(woken);
+                self.disconnect(woken);
                 return Ok(());
             }
-            self.follow()?;
-            self.fill()?;
+            self.update_subscriptions()?;
+            self.send_queued()?;
             self.write()?;
-            self.settle();
+            self.update_status();
             let mut wants = PollFlags::empty();
             wants.set(PollFlags::POLLIN, self.may_answer());
             wants.set(PollFlags::POLLOUT, !self.unwritten.is_empty());
@@ -275,11 +274,11 @@ impl Work<'_> {
             woken.wait(Some((&self.stream, wants)), limit)?;
             self.read()?;
             self.shared.sink.tick();
-            self.beat()?;
+            self.check_keep_alive()?;
         }
     }
 
-    /// Whether it is to end, and all is said or there is no more time for that.
+    /// Whether to stop: it was asked to, and everything is acknowledged or the time is up.
     fn is_over(&self) -> bool {
         let state = held(&self.shared.state);
         let said = state.lanes.is_empty() && self.session.flying() == 0;
@@ -288,7 +287,7 @@ impl Work<'_> {
         state.ending.is_some_and(over)
     }
 
-    /// How long nothing has to happen.
+    /// How long to wait for events at most.
     fn patience(&self) -> Duration {
         let tick = TICK.min(self.keep_alive / 4);
         match held(&self.shared.state).ending {
@@ -302,8 +301,8 @@ impl Work<'_> {
         put.map(drop).map_err(|e| e.to_string())
     }
 
-    /// Makes the subscriptions what they are to be.
-    fn follow(&mut self) -> Result<(), String> {
+    /// Updates the subscriptions to those requested.
+    fn update_subscriptions(&mut self) -> Result<(), String> {
         if !self.session.may_ask() {
             return Ok(());
         }
@@ -317,14 +316,14 @@ impl Work<'_> {
             changes.push((filter, want));
         }
         drop(state);
-        for packet in self.session.follow(changes) {
+        for packet in self.session.change_filters(changes) {
             self.put(&packet)?;
         }
         Ok(())
     }
 
-    /// Takes what waits, as much as may be on its way.
-    fn fill(&mut self) -> Result<(), String> {
+    /// Sends queued publications, as many as may be in flight.
+    fn send_queued(&mut self) -> Result<(), String> {
         while self.unwritten.len() < UNWRITTEN {
             let mut state = held(&self.shared.state);
             let Some(next) = state.lanes.take(|lane| self.session.has_room(lane)) else {
@@ -333,8 +332,8 @@ impl Work<'_> {
             state.busy = true;
             drop(state);
             if size(&next.publish) > self.largest {
-                // It was taken when no connection, or one to another server, had said how much fits.
-                self.shared.refuse(&next.publish, "larger than it takes");
+                // It was queued before this server's limit was known.
+                self.shared.refuse(&next.publish, "larger than it accepts");
                 continue;
             }
             let packet = self.session.publish(next);
@@ -343,8 +342,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Tells that there is a connection, and notes whether answers are awaited.
-    fn settle(&mut self) {
+    /// Reports the connection, and notes whether acknowledgements are outstanding.
+    fn update_status(&mut self) {
         let waits = self.session.flying() > 0 || self.session.asked() > 0;
         let mut state = held(&self.shared.state);
         state.busy = waits || !self.unwritten.is_empty();
@@ -352,27 +351,30 @@ impl Work<'_> {
             self.up = true;
             state.up = true;
             drop(state);
-            self.shared.sink.state(Heard::Up(self.server.to_owned()));
+            self.shared
+                .sink
+                .state(MqttEvent::Up(self.server.to_owned()));
         }
     }
 
     fn write(&mut self) -> Result<(), String> {
         while !self.unwritten.is_empty() {
             match self.stream.write(&self.unwritten) {
-                Ok(0) => return Err("it takes no more".to_owned()),
+                Ok(0) => return Err("it accepts no more data".to_owned()),
                 Ok(count) => {
                     self.unwritten.advance(count);
                     self.last_sent = Instant::now();
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(told(e).to_string()),
+                Err(e) => return Err(shorten_error(e).to_string()),
             }
         }
         Ok(())
     }
 
-    /// Whether there is room for answers. Publications alone never fill it: one more of them than fits is written at most.
+    /// Whether there is room for acknowledgements. Publications alone never fill the buffer: at most one more than
+    /// fits is written.
     fn may_answer(&self) -> bool {
         self.unwritten.len() < UNWRITTEN + self.largest
     }
@@ -381,7 +383,7 @@ impl Work<'_> {
         let mut piece = [0; PIECE];
         for _ in 0..PIECES {
             if !self.may_answer() {
-                // Whoever does not take answers is not heard until it does.
+                // Nothing is read from a peer that does not read our acknowledgements.
                 break;
             }
             match self.stream.read(&mut piece) {
@@ -389,17 +391,17 @@ impl Work<'_> {
                 Ok(count) => {
                     self.last_heard = Instant::now();
                     self.decoder.push(&piece[..count]);
-                    self.frames()?;
+                    self.handle_frames()?;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.unread = false;
                     return Ok(());
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(told(e).to_string()),
+                Err(e) => return Err(shorten_error(e).to_string()),
             }
         }
-        // Whoever sends without end does not keep us from sending.
+        // A peer that sends without pause must not keep us from sending.
         self.unread = true;
         Ok(())
     }
@@ -408,17 +410,17 @@ impl Work<'_> {
         if self.shared.settings.client_id.is_empty() {
             "the server closed it".to_owned()
         } else {
-            // Mosquitto does that without a word.
+            // Mosquitto closes the connection without a reason.
             "the server closed it; perhaps another client has the same client id".to_owned()
         }
     }
 
-    /// Takes in all frames that are whole.
-    fn frames(&mut self) -> Result<(), String> {
+    /// Handles all complete frames.
+    fn handle_frames(&mut self) -> Result<(), String> {
         while let Some(frame) = self.decoder.next_frame()? {
-            let outcome = self.session.heard(frame)?;
+            let outcome = self.session.handle_frame(frame)?;
             if let Some(message) = outcome.message {
-                self.shared.sink.put(Heard::Message(message));
+                self.shared.sink.put(MqttEvent::Message(message));
             }
             if let Some(answer) = outcome.answer {
                 self.put(&answer)?;
@@ -433,13 +435,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn beat(&mut self) -> Result<(), String> {
+    fn check_keep_alive(&mut self) -> Result<(), String> {
         let silent = self.last_heard.elapsed();
         if silent > self.keep_alive * 3 / 2 {
             let what = if self.may_answer() {
-                "nothing was heard"
+                "nothing was received"
             } else {
-                "it took no answers"
+                "it read no answers"
             };
             return Err(format!("{what} for {} s", silent.as_secs()));
         }
@@ -452,8 +454,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Says goodbye, so that the will is not sent, and waits until the server has heard that.
-    fn goodbye(&mut self, woken: &Woken) {
+    /// Sends DISCONNECT, so that the will is not published, and waits until the server has read it.
+    fn disconnect(&mut self, woken: &Woken) {
         let end = Instant::now() + GOODBYE / 2;
         let disconnect = Disconnect::new(DisconnectReasonCode::NormalDisconnection);
         if self.put(&Packet::Disconnect(disconnect)).is_err() {
@@ -461,8 +463,8 @@ impl Work<'_> {
         }
         let mut piece = [0; 4096];
         while Instant::now() < end {
-            // What is left unread when a socket is closed can cost the other side our last words: it is read until that side
-            // has closed it.
+            // Closing a socket with unread data can make the other side lose our last packets: read until it closes
+            // the connection.
             match self.stream.read(&mut piece) {
                 Ok(count) if count > 0 => continue,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
@@ -480,11 +482,11 @@ impl Work<'_> {
         }
     }
 
-    /// Puts what the broker has not acknowledged back to what waits.
-    fn give_back(self) {
+    /// Puts unacknowledged publications back into the queue.
+    fn requeue(self) {
         let mut state = held(&self.shared.state);
-        for waiting in self.session.unsettled().into_iter().rev() {
-            state.lanes.give_back(waiting);
+        for waiting in self.session.unacknowledged().into_iter().rev() {
+            state.lanes.requeue(waiting);
         }
     }
 }

@@ -1,39 +1,39 @@
-//! What waits to be sent, in two lanes: what must not wait long, and all else. Each has bounds of its own and keeps its order.
+//! The send queue, in two lanes: urgent publications, and all others. Each has its own limits and keeps its order.
 
 use super::Unsent;
 use rumqttc::v5::mqttbytes::v5::Publish;
 use std::collections::VecDeque;
 
-/// Bytes of payloads that may wait in a lane.
-const OCTETS: usize = 64 << 20;
-/// As long as no more wait in the other lane, nothing is overtaken: the last words of a program come before the message that it
-/// has ended.
+/// Bytes of payloads that may be queued in a lane.
+const LANE_BYTES: usize = 64 << 20;
+/// Up to this many publications queued in the other lane are not overtaken: the last output of a module comes before
+/// the message that it has ended.
 const FEW: usize = 100;
-/// Bytes of them.
-const FEW_OCTETS: usize = 1 << 20;
+/// The same limit in bytes of payloads.
+const FEW_BYTES: usize = 1 << 20;
 
 /// How urgent a publication is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// It overtakes what waits in the other lane, where that is more than a few.
+    /// Urgent: overtakes the other lane if more than a few wait there.
     First,
-    /// All else.
+    /// All others.
     Rest,
 }
 
-/// A publication with its place.
+/// A queued publication.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) publish: Publish,
     pub(super) lane: Lane,
-    /// Grows with each that is put in, whatever the lane.
+    /// Counts up with each publication, across lanes.
     pub(super) number: u64,
 }
 
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Waiting>,
-    octets: usize,
+    bytes: usize,
 }
 
 /// Both lanes.
@@ -52,18 +52,18 @@ impl Lanes {
         }
     }
 
-    /// Puts a publication at the end of its lane, which may have so many.
+    /// Appends a publication to its lane, which may hold `most`.
     ///
     /// # Errors
     /// [`Unsent::Full`].
     pub(super) fn put(&mut self, publish: Publish, lane: Lane, most: usize) -> Result<(), Unsent> {
         let number = self.last + 1;
         let queue = self.lane(lane);
-        let octets = queue.octets + publish.payload.len();
-        if queue.items.len() >= most || octets > OCTETS {
+        let bytes = queue.bytes + publish.payload.len();
+        if queue.items.len() >= most || bytes > LANE_BYTES {
             return Err(Unsent::Full);
         }
-        queue.octets = octets;
+        queue.bytes = bytes;
         queue.items.push_back(Waiting {
             publish,
             lane,
@@ -73,19 +73,20 @@ impl Lanes {
         Ok(())
     }
 
-    /// Puts one that was taken back to the front of its lane, bounds or not. The last that was taken comes back first.
-    pub(super) fn give_back(&mut self, waiting: Waiting) {
+    /// Puts a publication that was taken back to the front of its lane, ignoring the limits. Call it for the one taken
+    /// last first.
+    pub(super) fn requeue(&mut self, waiting: Waiting) {
         let queue = self.lane(waiting.lane);
-        queue.octets += waiting.publish.payload.len();
+        queue.bytes += waiting.publish.payload.len();
         queue.items.push_front(waiting);
     }
 
-    /// The next to be sent, of the lanes that have `room`.
+    /// Takes the next publication to send, from lanes that have `room`.
     pub(super) fn take(&mut self, room: impl Fn(Lane) -> bool) -> Option<Waiting> {
         let lane = self.next(room)?;
         let queue = self.lane(lane);
         let waiting = queue.items.pop_front()?;
-        queue.octets -= waiting.publish.payload.len();
+        queue.bytes -= waiting.publish.payload.len();
         Some(waiting)
     }
 
@@ -94,7 +95,7 @@ impl Lanes {
             let front = queue.items.front().filter(|_| room(lane));
             front.map(|waiting| waiting.number)
         };
-        let few = self.rest.items.len() <= FEW && self.rest.octets <= FEW_OCTETS;
+        let few = self.rest.items.len() <= FEW && self.rest.bytes <= FEW_BYTES;
         match (
             front(&self.first, Lane::First),
             front(&self.rest, Lane::Rest),
@@ -106,7 +107,7 @@ impl Lanes {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether both lanes are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.first.items.is_empty() && self.rest.items.is_empty()
     }
@@ -115,7 +116,7 @@ impl Lanes {
     pub(super) fn waiting(&self) -> (usize, usize) {
         (
             self.first.items.len() + self.rest.items.len(),
-            self.first.octets + self.rest.octets,
+            self.first.bytes + self.rest.bytes,
         )
     }
 }
@@ -125,8 +126,8 @@ mod tests {
     use super::*;
     use rumqttc::v5::mqttbytes::QoS;
 
-    fn publish(topic: &str, octets: usize) -> Publish {
-        Publish::new(topic, QoS::AtLeastOnce, vec![0; octets], None)
+    fn publish(topic: &str, bytes: usize) -> Publish {
+        Publish::new(topic, QoS::AtLeastOnce, vec![0; bytes], None)
     }
 
     fn topics(lanes: &mut Lanes, room: impl Fn(Lane) -> bool + Copy) -> Vec<String> {
@@ -167,7 +168,7 @@ mod tests {
 
         // Few, but large.
         lanes
-            .put(publish("large", FEW_OCTETS + 1), Lane::Rest, 1000)
+            .put(publish("large", FEW_BYTES + 1), Lane::Rest, 1000)
             .unwrap();
         lanes.put(publish("first", 1), Lane::First, 1000).unwrap();
         assert_eq!(topics(&mut lanes, |_| true), ["first", "large"]);
@@ -178,13 +179,13 @@ mod tests {
         let mut lanes = Lanes::default();
         for lane in [Lane::Rest, Lane::First] {
             for _ in 0..2 {
-                lanes.put(publish("t", OCTETS / 2), lane, 3).unwrap();
+                lanes.put(publish("t", LANE_BYTES / 2), lane, 3).unwrap();
             }
             assert_eq!(lanes.put(publish("t", 1), lane, 3), Err(Unsent::Full));
             lanes.put(publish("t", 0), lane, 3).unwrap();
             assert_eq!(lanes.put(publish("t", 0), lane, 3), Err(Unsent::Full));
         }
-        assert_eq!(lanes.waiting(), (6, 2 * OCTETS));
+        assert_eq!(lanes.waiting(), (6, 2 * LANE_BYTES));
         topics(&mut lanes, |_| true);
         assert_eq!(lanes.put(publish("t", 1), Lane::Rest, 3), Ok(()));
     }
@@ -214,7 +215,7 @@ mod tests {
         let mut taken: Vec<Waiting> = (0..3).filter_map(|_| lanes.take(|_| true)).collect();
         assert_eq!(lanes.waiting(), (1, 5));
         while let Some(one) = taken.pop() {
-            lanes.give_back(one);
+            lanes.requeue(one);
         }
         assert_eq!(lanes.waiting(), (4, 20));
         assert_eq!(topics(&mut lanes, |_| true), ["1", "2", "3", "4"]);

@@ -1,13 +1,13 @@
 //! Connections to MQTT brokers: MQTT 5, for the gateway for ARENA and for runtimes.
 //!
-//! A connection has a thread of its own, reconnects for ever, one server after the other, and subscribes anew each
-//! time. What it hears goes into a bounded queue, of 64 MiB at most; what does not fit is dropped and counted, so that a
-//! flood costs messages, not memory.
+//! Each connection has its own thread, which reconnects for ever, tries one server after the other, and subscribes
+//! again each time. Incoming messages go into a bounded queue of at most 64 MiB; those that do not fit are dropped and
+//! counted, so that a flood costs messages, not memory.
 //!
-//! `rumqttc` reads and writes the packets. Its event loop is not used: it forgets publications that wait when a
-//! connection breaks (with a clean start), gives one packet id to a publication and to a subscription at the same time, and
-//! stops sending for ever once a broker has refused as many publications as may be on their way. `session` has the rules
-//! instead, and the thread of `connection` the socket.
+//! `rumqttc` encodes and decodes the packets. Its event loop is not used: it forgets queued publications when a
+//! connection breaks (with a clean start), assigns one packet id to a publication and a subscription at the same time,
+//! and stops sending for ever once a broker has rejected as many publications as may be in flight. Instead, `session`
+//! implements the protocol, and the thread of `connection` the socket.
 
 mod connection;
 mod lanes;
@@ -16,7 +16,7 @@ mod packets;
 mod session;
 
 use crossbeam_channel::{Receiver, Sender};
-use halite_transport::bounded::{self, BoundedTx, Weigh};
+use halite_transport::bounded::{self, BoundedTx, ByteLen};
 use halite_transport::held;
 use halite_transport::stream::{self, Security};
 use halite_transport::wake::{self, Waker};
@@ -30,39 +30,39 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-/// Bytes of the longest text in a packet.
+/// Bytes of the longest string in a packet.
 const LONGEST_TEXT: usize = u16::MAX as usize;
-/// The smallest packet that an operator may call the largest.
+/// The smallest `max_packet` allowed, in bytes.
 const LEAST_PACKET: usize = 1024;
-/// How long the end of a connection may take.
+/// How long closing a connection may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How a connection is made. Paths are empty where there is none.
+/// Settings of a connection. Paths are empty if not set.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MqttSettings {
     /// `host:port` each, tried in turn.
     pub servers: Vec<String>,
-    /// Client id; empty: the broker gives one.
+    /// Client id; if empty, the broker assigns one.
     pub client_id: String,
-    /// User.
+    /// User name.
     pub user: Option<String>,
     /// Its password.
     pub password: Option<String>,
     /// Whether to speak TLS.
     pub tls: bool,
-    /// CA whose servers are trusted; the system's if not given.
+    /// File with the CA of the servers; the system's CAs if empty.
     pub tls_ca: PathBuf,
-    /// Own certificate (PEM), where the broker asks for one.
+    /// Client certificate (PEM), if the broker requires one.
     pub tls_cert: PathBuf,
     /// Its key (PEM).
     pub tls_key: PathBuf,
-    /// Time between pings of MQTT itself; between a second and 18 hours.
+    /// Time between pings of MQTT itself; from 1 second to 18 hours.
     pub keep_alive: Duration,
-    /// What the broker says when this connection breaks.
+    /// What the broker publishes when this connection breaks.
     pub will: Option<Publication>,
-    /// Bytes of the largest packet in either direction.
+    /// Size limit of packets in either direction, in bytes.
     pub max_packet: usize,
-    /// Publications that may wait to be sent; so many that come first, and so many others.
+    /// Urgent publications that may be queued, and likewise others.
     pub max_waiting: usize,
 }
 
@@ -85,142 +85,142 @@ impl fmt::Debug for MqttSettings {
     }
 }
 
-/// How surely a publication arrives.
+/// How reliably a publication is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Qos {
     /// At most once.
     Zero,
     /// At least once.
     One,
-    /// Exactly once, but for a connection that breaks in between: then at least once.
+    /// Exactly once; at least once if the connection breaks in between.
     Two,
 }
 
-/// Something to publish; never retained.
+/// A message to publish; never retained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// Where.
+    /// The topic.
     pub topic: String,
     /// What.
     pub payload: Vec<u8>,
-    /// How surely.
+    /// The quality of service.
     pub qos: Qos,
     /// User properties of MQTT 5.
     pub properties: Vec<(String, String)>,
 }
 
-/// What a connection tells.
+/// An event of a connection.
 #[derive(Clone, Debug)]
-pub enum Heard {
+pub enum MqttEvent {
     /// A message.
     Message(Incoming),
-    /// There is a connection, and the broker has answered to all subscriptions: to this server.
+    /// Connected to this server, and the broker has answered all subscriptions.
     Up(String),
-    /// There is none any more: why.
+    /// Disconnected, with the reason.
     Down(String),
-    /// Nothing is heard there, with each connection anew: a filter, and why the broker refuses it.
+    /// The broker rejects this filter, with the reason. Reported again on each connection.
     Denied(String, String),
 }
 
-/// A message that came in.
+/// An incoming message.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// Where.
+    /// The topic.
     pub topic: String,
     /// What.
     pub payload: bytes::Bytes,
-    /// Whether the broker had kept it from before.
+    /// Whether the broker had retained it from before.
     pub retained: bool,
     /// User properties of MQTT 5.
     pub properties: Vec<(String, String)>,
 }
 
-impl Weigh for Heard {
+impl ByteLen for MqttEvent {
     fn byte_len(&self) -> usize {
         match self {
-            Heard::Message(message) => {
+            MqttEvent::Message(message) => {
                 let texts = message.properties.iter().map(|(name, value)| {
-                    // Many short ones take more room for themselves than for what they say.
+                    // Many short properties take more memory than their text.
                     size_of::<(String, String)>() + name.len() + value.len()
                 });
                 message.topic.len() + message.payload.len() + texts.sum::<usize>()
             }
-            Heard::Up(words) | Heard::Down(words) => words.len(),
-            Heard::Denied(filter, why) => filter.len() + why.len(),
+            MqttEvent::Up(words) | MqttEvent::Down(words) => words.len(),
+            MqttEvent::Denied(filter, why) => filter.len() + why.len(),
         }
     }
 }
 
-/// Why a publication was not taken.
+/// Why a publication was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
-    /// Too much waits to be sent already.
+    /// The queue is full.
     Full,
-    /// It is larger than `max_packet`, or than the broker takes, in bytes.
+    /// It is larger than `max_packet`, or than the broker accepts; its size in bytes.
     TooLarge(usize),
-    /// The topic is none to publish to, or a property has characters that brokers do not take.
+    /// The topic is not valid for publications, or a property has characters that brokers reject.
     BadTopic,
 }
 
-/// What the thread and its owner share.
+/// State shared by the thread and its owner.
 struct Shared {
     settings: MqttSettings,
-    sink: BoundedTx<Heard>,
+    sink: BoundedTx<MqttEvent>,
     state: Mutex<State>,
-    /// Bytes of the largest packet that goes out.
+    /// Size limit of outgoing packets, in bytes.
     largest: AtomicUsize,
-    /// Publications that the broker did not take.
+    /// Publications that the broker rejected.
     refused: AtomicU64,
-    /// Filters that it did not let us hear, over all connections.
+    /// Filters that it rejected, over all connections.
     denied: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    /// What is to be heard, and whether without our own messages.
+    /// The requested filters, and whether without our own messages.
     filters: BTreeMap<String, bool>,
-    /// Filters whose state the broker has not been asked for. Kept while there is a connection only.
+    /// Filters whose change the broker has not been told yet. Only used while connected.
     changed: BTreeSet<String>,
     lanes: Lanes,
     /// Whether there is a socket.
     connected: bool,
-    /// Whether there is a connection that has been told of.
+    /// Whether [`MqttEvent::Up`] was sent for the current connection.
     up: bool,
-    /// Whether answers of the broker are awaited.
+    /// Whether acknowledgements are outstanding.
     busy: bool,
-    /// When the thread must have ended.
+    /// When the thread must have stopped.
     ending: Option<Instant>,
 }
 
-/// A connection. Dropping it ends it at once; its will is not sent then, since the broker is told goodbye. A thread that is
-/// connecting right then is not waited for. It ends by itself, but may need ten seconds for each address of the server, for TLS and
-/// for the greeting; until then it keeps its socket, and the queue of what is heard is not closed.
+/// A connection. Dropping it closes it at once; its will is not published, since a DISCONNECT is sent. A thread that
+/// is just connecting is not waited for. It stops by itself, but may need ten seconds for each address of the server,
+/// for TLS and for the CONNACK; until then it keeps its socket, and the channel of events is not closed.
 pub struct Mqtt {
     shared: Arc<Shared>,
     waker: Waker,
-    /// Never hears anything; nobody speaks there any more when the thread has ended.
+    /// Never receives anything; disconnected once the thread has stopped.
     ended: Receiver<()>,
 }
 
 impl Mqtt {
-    /// Connects as settings say, and hears `heard`.
+    /// Connects as the settings say; events go to `heard`.
     ///
     /// # Errors
-    /// Settings are such that no connection can ever come about: which and why. Brokers that are away are none; they
-    /// are told of by [`Heard::Down`].
-    pub fn open(settings: &MqttSettings, heard: Sender<Heard>) -> io::Result<Mqtt> {
+    /// The settings can never work: which one, and why. An unreachable broker is not an error, but reported as
+    /// [`MqttEvent::Down`].
+    pub fn open(settings: &MqttSettings, heard: Sender<MqttEvent>) -> io::Result<Mqtt> {
         Mqtt::open_hearing(settings, &[], heard)
     }
 
-    /// As [`Mqtt::open`], with subscriptions to begin with: the first [`Heard::Up`] comes after the broker's answer to them.
-    /// Each is a filter, and whether without what this connection publishes itself.
+    /// Like [`Mqtt::open`], with initial subscriptions: the first [`MqttEvent::Up`] is sent after the broker has answered
+    /// them. Each is a filter, and whether to leave out messages published by this connection.
     ///
     /// # Errors
-    /// As with [`Mqtt::open`].
+    /// As for [`Mqtt::open`].
     pub fn open_hearing(
         settings: &MqttSettings,
         filters: &[(&str, bool)],
-        heard: Sender<Heard>,
+        heard: Sender<MqttEvent>,
     ) -> io::Result<Mqtt> {
         check(settings).map_err(|words| io::Error::new(io::ErrorKind::InvalidInput, words))?;
         if let Some(security) = settings.security() {
@@ -254,14 +254,17 @@ impl Mqtt {
         Ok(mqtt)
     }
 
-    /// Hears what comes in there, now and after each reconnection, at QoS 2; `no_local`: but not what this connection
-    /// publishes itself. What is no filter is denied at once.
+    /// Subscribes to a filter, now and after each reconnect, at QoS 2; `no_local` leaves out messages published by
+    /// this connection. An invalid filter is denied at once.
     pub fn subscribe(&self, filter: &str, no_local: bool) {
         if !names::is_filter(filter) {
-            let why = "this is no filter of MQTT".to_owned();
-            return self.shared.sink.put(Heard::Denied(filter.to_owned(), why));
+            let why = "invalid MQTT filter".to_owned();
+            return self
+                .shared
+                .sink
+                .put(MqttEvent::Denied(filter.to_owned(), why));
         }
-        // The specification forbids both at once.
+        // The specification forbids combining the two.
         let no_local = no_local && !filter.starts_with("$share/");
         let mut state = held(&self.shared.state);
         if state.filters.insert(filter.to_owned(), no_local) != Some(no_local) {
@@ -269,7 +272,7 @@ impl Mqtt {
         }
     }
 
-    /// Hears it no longer.
+    /// Unsubscribes from a filter.
     pub fn unsubscribe(&self, filter: &str) {
         let mut state = held(&self.shared.state);
         if state.filters.remove(filter).is_some() {
@@ -284,26 +287,27 @@ impl Mqtt {
         }
     }
 
-    /// Publishes. While there is no connection, publications wait, up to `max_waiting` and 64 MiB of payloads.
+    /// Publishes a message. While there is no connection, messages are queued, up to `max_waiting` and 64 MiB of
+    /// payloads.
     ///
     /// # Errors
-    /// It cannot be sent, now or ever.
+    /// It cannot be sent now, or ever.
     pub fn publish(&self, what: Publication) -> Result<(), Unsent> {
         self.send(what, Lane::Rest)
     }
 
-    /// As [`Mqtt::publish`], for what must not wait behind a flood: it is sent before what else waits, where that is more than a
-    /// hundred publications or 1 MiB; what is less it does not overtake. Has room of its own, as much as the others have, and keeps
-    /// a part of what may be on its way free. Those that come first keep their order among themselves.
+    /// Like [`Mqtt::publish`], for urgent messages that must not wait behind a flood: they overtake other queued
+    /// messages if these are more than a hundred or more than 1 MiB. They have a queue of their own with the same
+    /// limits, and part of the window of messages in flight is reserved for them. Urgent messages keep their order
+    /// among themselves.
     ///
     /// # Errors
-    /// As with [`Mqtt::publish`].
+    /// As for [`Mqtt::publish`].
     pub fn publish_first(&self, what: Publication) -> Result<(), Unsent> {
         self.send(what, Lane::First)
     }
 
-    /// Publications that wait to be sent, of both kinds, and bytes of their payloads. What is on its way to the broker is
-    /// not among them.
+    /// Queued publications of both kinds, and bytes of their payloads, without those in flight.
     pub fn waiting(&self) -> (usize, usize) {
         held(&self.shared.state).lanes.waiting()
     }
@@ -334,27 +338,27 @@ impl Mqtt {
         Ok(())
     }
 
-    /// Messages that were heard but had no room in the queue.
+    /// Incoming messages dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.shared.sink.dropped()
     }
 
-    /// Publications that a broker did not take, because they are not allowed there or too large for it.
+    /// Publications that brokers rejected as not allowed or too large.
     pub fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// Whether there is a connection, and the broker has answered to all subscriptions and publications up to now.
+    /// Whether there is a connection, and the broker has answered all subscriptions and publications so far.
     pub fn settled(&self) -> bool {
         let state = held(&self.shared.state);
         state.up && !state.busy && state.changed.is_empty() && state.lanes.is_empty()
     }
 
-    /// Sends what waits, for so long at most, says goodbye and ends.
+    /// Sends what is queued, for `patience` at most, then disconnects and stops.
     pub fn close(self, patience: Duration) {
         held(&self.shared.state).ending = Some(Instant::now() + patience);
         self.waker.wake();
-        // Nothing is ever heard; what matters is that it has ended, or has had its time.
+        // Nothing is ever received; this waits until the thread has stopped, or its time is up.
         let _ = self.ended.recv_timeout(patience + GOODBYE);
     }
 }
@@ -367,14 +371,14 @@ impl Drop for Mqtt {
         drop(state);
         self.waker.wake();
         if connected {
-            // As with closing. A thread that still looks for a server ends by itself.
+            // As in `close`. A thread that is still looking for a server stops by itself.
             let _ = self.ended.recv_timeout(GOODBYE);
         }
     }
 }
 
 impl MqttSettings {
-    /// What TLS needs, if it is spoken.
+    /// The TLS settings, if TLS is used.
     fn security(&self) -> Option<Security> {
         self.tls.then(|| Security {
             ca: self.tls_ca.clone(),
@@ -384,10 +388,10 @@ impl MqttSettings {
     }
 }
 
-/// Whether a connection can come about with these settings.
+/// Checks whether a connection is possible with these settings.
 fn check(settings: &MqttSettings) -> Result<(), String> {
     if settings.servers.is_empty() {
-        return Err("no server is named; give at least one host:port".into());
+        return Err("no server is configured; give at least one host:port".into());
     }
     for server in &settings.servers {
         stream::split(server, 1).map_err(|e| e.to_string())?;
@@ -399,21 +403,21 @@ fn check(settings: &MqttSettings) -> Result<(), String> {
     for (name, text) in texts {
         if text.is_some_and(|text| !names::is_text(text)) {
             return Err(format!(
-                "{name} is too long, or has characters that brokers do not take"
+                "{name} is too long, or has characters that brokers reject"
             ));
         }
     }
-    // Any bytes make a password.
+    // A password may be any bytes.
     let password = settings.password.as_ref();
     if password.is_some_and(|text| text.len() > LONGEST_TEXT) {
-        return Err(format!("the password has more than {LONGEST_TEXT} octets"));
+        return Err(format!("the password has more than {LONGEST_TEXT} bytes"));
     }
     if !(1..=u64::from(u16::MAX)).contains(&settings.keep_alive.as_secs()) {
-        return Err("keep_alive lies between 1 and 65535 seconds".into());
+        return Err("keep_alive must be between 1 and 65535 seconds".into());
     }
     if !(LEAST_PACKET..=256 << 20).contains(&settings.max_packet) {
         return Err(format!(
-            "max_packet lies between {LEAST_PACKET} octets and 256 MiB"
+            "max_packet must be between {LEAST_PACKET} bytes and 256 MiB"
         ));
     }
     if let Some(will) = &settings.will {
@@ -425,12 +429,10 @@ fn check(settings: &MqttSettings) -> Result<(), String> {
             .iter()
             .flat_map(|(name, value)| [name, value]);
         if !texts.all(|text| names::is_text(text)) {
-            return Err(
-                "a property of the last will has characters that brokers do not take".into(),
-            );
+            return Err("a property of the last will has characters that brokers reject".into());
         }
         if will.payload.len() > LONGEST_TEXT {
-            return Err(format!("the last will has more than {LONGEST_TEXT} octets"));
+            return Err(format!("the last will has more than {LONGEST_TEXT} bytes"));
         }
     }
     Ok(())
@@ -443,13 +445,13 @@ fn packet(what: Publication) -> Publish {
     });
     Publish::new(
         what.topic,
-        session::quality(what.qos),
+        session::to_client_qos(what.qos),
         what.payload,
         properties,
     )
 }
 
-/// Bytes of the packet, once it has an id.
+/// Size of the packet in bytes, once it has an id.
 fn size(publish: &Publish) -> usize {
     let id = match publish.qos {
         QoS::AtMostOnce => 0,

@@ -1,9 +1,9 @@
-//! Topics and filters of MQTT, as its specification has them (MQTT 5, section 4.7).
+//! Topics and filters of MQTT, according to its specification (MQTT 5, section 4.7).
 
 use super::LONGEST_TEXT;
 
-/// Whether a text can be in a packet. Brokers end the connection over characters that the specification only advises against
-/// (MQTT 5, section 1.5.4), and would do so again with whatever is sent again.
+/// Whether a string is valid in a packet. Brokers close the connection over characters that the specification only
+/// advises against (MQTT 5, section 1.5.4), and would do so again each time it is resent.
 pub(super) fn is_text(text: &str) -> bool {
     let odd = |c: char| {
         let code = u32::from(c);
@@ -12,12 +12,12 @@ pub(super) fn is_text(text: &str) -> bool {
     text.len() <= LONGEST_TEXT && !text.contains(odd)
 }
 
-/// Whether it can be published to: no wildcards.
+/// Whether a topic is valid for publishing: no wildcards.
 pub(super) fn is_topic(topic: &str) -> bool {
     !topic.is_empty() && is_text(topic) && !topic.contains(['+', '#'])
 }
 
-/// Whether it can be subscribed to: `+` and `#` as whole levels only, `#` as the last one.
+/// Whether a filter is valid for subscribing: `+` and `#` as whole levels only, `#` as the last one.
 pub(super) fn is_filter(filter: &str) -> bool {
     if filter.is_empty() || !is_text(filter) {
         return false;
@@ -35,7 +35,7 @@ pub(super) fn is_filter(filter: &str) -> bool {
     }
     match filter.strip_prefix("$share/") {
         None => true,
-        // A group, and a filter of its own behind it.
+        // A group, then a filter.
         Some(shared) => matches!(shared.split_once('/'), Some((group, filter))
             if !group.is_empty() && !group.contains('+') && !filter.is_empty()),
     }

@@ -1,6 +1,7 @@
-//! What the orchestrator of ARENA keeps over restarts: managers, runtimes, modules; SQLite below `cachedir/gateways/arena`.
+//! The state that ARENA's orchestrator saves over restarts: managers, runtimes, modules; SQLite below
+//! `cachedir/gateways/arena`.
 //!
-//! The gateway is the only one that writes; runners read.
+//! Only the gateway writes; runners read.
 
 mod tables;
 mod views;
@@ -14,43 +15,43 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tables::Trouble;
+use tables::RegistryError;
 
-/// How long somebody else's write is waited for.
+/// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Damaged files that are kept at most; one that is damaged again and again needs somebody to look.
+/// Damaged files kept at most; a file that is damaged again and again needs attention.
 const MOST_ASIDE: u32 = 100;
 
-/// A runtime with what only this master knows of it.
+/// A runtime with what only this master knows about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRuntime {
     /// As it registered.
     pub runtime: Runtime,
     /// Its minion id.
     pub id: String,
-    /// When it was heard last, in seconds since 1970.
+    /// When it was last heard, in seconds since 1970.
     pub heard: u64,
-    /// Bytes of memory that its modules took, as its last keepalive told.
+    /// Memory used by its modules in bytes, according to its last keepalive.
     pub memory: u64,
-    /// Whether it has sent a keepalive since it registered, or is one of halite, which always does. One that never does is not missed
-    /// (reference, section 4.3).
+    /// Whether it has sent a keepalive since it registered, or is one of halite, which always sends them. One that
+    /// never does is not missed (reference, section 4.3).
     pub speaks: bool,
-    /// In which words it registered, and is spoken to.
+    /// The dialect in which it registered, also used for messages to it.
     pub dialect: Dialect,
 }
 
-/// A module with what only this master knows of it.
+/// A module with what only this master knows about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptModule {
-    /// As it was asked for and placed.
+    /// As requested and placed.
     pub module: Module,
-    /// When it was asked for, in seconds since 1970.
+    /// When it was requested, in seconds since 1970.
     pub created: u64,
-    /// Whether it runs on a runtime without having been asked for here.
+    /// Whether it runs on a runtime without having been requested here.
     pub foreign: bool,
 }
 
-/// Everything that is kept.
+/// The whole saved state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// Managers.
@@ -59,11 +60,11 @@ pub struct Snapshot {
     pub runtimes: Vec<KeptRuntime>,
     /// Modules, oldest first.
     pub modules: Vec<KeptModule>,
-    /// The running number that the next module gets.
+    /// The running number of the next module.
     pub next_index: u64,
 }
 
-/// Something to be kept.
+/// A change to save.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A manager is new or has changed.
@@ -72,11 +73,11 @@ pub enum Change {
     Runtime(Box<KeptRuntime>),
     /// A module is new or has changed.
     Module(Box<KeptModule>),
-    /// A manager is forgotten.
+    /// A manager was forgotten.
     NoManager(Uuid),
-    /// A runtime is forgotten, with its modules.
+    /// A runtime was forgotten, with its modules.
     NoRuntime(Uuid),
-    /// A module is forgotten.
+    /// A module was forgotten.
     NoModule(Uuid),
 }
 
@@ -87,7 +88,7 @@ pub struct ArenaStore {
 }
 
 impl ArenaStore {
-    /// The store below `cachedir`; nothing is touched yet.
+    /// The store below `cachedir`; no file is opened yet.
     pub fn new(cachedir: &Path) -> ArenaStore {
         ArenaStore {
             path: halite_config::paths::master::arena_registry(cachedir),
@@ -95,10 +96,11 @@ impl ArenaStore {
         }
     }
 
-    /// All that is kept, at one moment; nothing where there is no file. Changes nothing, so runners may read while the gateway writes.
+    /// Reads the whole state as of one point in time; empty if there is no file. Changes nothing, so runners may read
+    /// while the gateway writes.
     ///
     /// # Errors
-    /// The file cannot be read, or is none of ours.
+    /// The file cannot be read, or was not written by us.
     pub fn load(&self) -> io::Result<Snapshot> {
         if !self.path.exists() {
             return Ok(Snapshot::default());
@@ -106,7 +108,7 @@ impl ArenaStore {
         self.read().map_err(|e| self.described(e))
     }
 
-    fn read(&self) -> Result<Snapshot, Trouble> {
+    fn read(&self) -> Result<Snapshot, RegistryError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(PATIENCE)?;
@@ -119,31 +121,31 @@ impl ArenaStore {
         tables::load(&transaction)
     }
 
-    /// Makes the file, or opens that which is there, for whoever writes: the gateway. A file that is damaged is moved aside: runtimes
-    /// are found again by their keepalives.
+    /// Opens the file for writing, or creates it; for the gateway. A damaged file is moved aside: runtimes are found
+    /// again by their keepalives.
     ///
     /// # Errors
-    /// The file can neither be opened nor moved aside, or another version of halite has written it.
+    /// The file can neither be opened nor moved aside, or was written by another version of halite.
     pub fn open(&mut self) -> io::Result<Snapshot> {
         if let Some(dir) = self.path.parent() {
             make_dir(dir, 0o700)?;
         }
         match self.open_and_read() {
             Ok(snapshot) => Ok(snapshot),
-            Err(trouble) if trouble.is_damage() => {
+            Err(error) if error.is_damage() => {
                 let aside = self.move_aside()?;
                 log::error!(
-                    "{}: {trouble}; it is now {}, and the gateway for ARENA begins without records",
+                    "{}: {error}; it was moved to {}, and the gateway for ARENA starts without records",
                     self.path.display(),
                     aside.display()
                 );
                 self.open_and_read().map_err(|e| self.described(e))
             }
-            Err(trouble) => Err(self.described(trouble)),
+            Err(error) => Err(self.described(error)),
         }
     }
 
-    fn open_and_read(&mut self) -> Result<Snapshot, Trouble> {
+    fn open_and_read(&mut self) -> Result<Snapshot, RegistryError> {
         self.connection = None;
         let mut connection = self.connect()?;
         let transaction = connection.transaction()?;
@@ -154,21 +156,21 @@ impl ArenaStore {
         Ok(snapshot)
     }
 
-    fn connect(&self) -> Result<Connection, Trouble> {
+    fn connect(&self) -> Result<Connection, RegistryError> {
         match write_new(&self.path, b"", 0o600) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(Trouble::Io(e)),
-            // The log beside it gets the same mode from SQLite.
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(RegistryError::Io(e)),
+            // SQLite gives the log beside it the same mode.
             _ => std::fs::set_permissions(&self.path, PermissionsExt::from_mode(0o600))?,
         }
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(PATIENCE)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        // A power cut may cost the last moments, which keepalives tell again, never the file.
+        // A power failure may lose the last moments, which keepalives restore, but never the file.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(connection)
     }
 
-    /// Moves the file and its log, which belong together, out of the way, to a name that nothing has yet: where to.
+    /// Moves the file and its log, which belong together, to a name that is not in use; returns it.
     fn move_aside(&mut self) -> io::Result<PathBuf> {
         self.connection = None;
         let with = |end: String| {
@@ -179,13 +181,13 @@ impl ArenaStore {
         let free = (1..=MOST_ASIDE).find(|n| !with(format!(".damaged.{n}")).exists());
         let free = free.ok_or_else(|| {
             io::Error::other(format!(
-                "{} damaged files stand beside {} already; move them away",
+                "there are {} damaged files beside {} already; move them away",
                 MOST_ASIDE,
                 self.path.display()
             ))
         })?;
         let aside = with(format!(".damaged.{free}"));
-        // The log first: without its file nothing would be read from it, but into a new one it might be.
+        // The log first: without its file it is never read, but with a new file it might be.
         for end in ["-wal", "-shm"] {
             let to = with(format!(".damaged.{free}{end}"));
             match std::fs::rename(with(end.to_owned()), to) {
@@ -197,11 +199,11 @@ impl ArenaStore {
         Ok(aside)
     }
 
-    /// Keeps changes, all or none.
+    /// Saves changes: all or none.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep(&mut self, changes: &[Change]) -> io::Result<()> {
+    pub fn save(&mut self, changes: &[Change]) -> io::Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -211,16 +213,16 @@ impl ArenaStore {
         let Some(connection) = &mut self.connection else {
             return Err(io::Error::other("the registry is not open"));
         };
-        let kept = tables::keep(connection, changes);
-        kept.map_err(|trouble| {
-            // The next attempt begins anew.
+        let kept = tables::save(connection, changes);
+        kept.map_err(|error| {
+            // The next attempt opens the file again.
             self.connection = None;
-            self.described(trouble)
+            self.described(error)
         })
     }
 
-    fn described(&self, trouble: Trouble) -> io::Error {
-        io::Error::other(format!("{}: {trouble}", self.path.display()))
+    fn described(&self, error: RegistryError) -> io::Error {
+        io::Error::other(format!("{}: {error}", self.path.display()))
     }
 }
 

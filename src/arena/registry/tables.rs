@@ -1,11 +1,11 @@
-//! The tables: a record of [`crate::wire`] as JSON in each row, with what only this master knows in columns beside it.
+//! The tables: each row has a record of [`crate::wire`] as JSON, and in further columns what only this master knows.
 
 use super::{Change, KeptModule, KeptRuntime, Snapshot};
 use crate::wire::{Dialect, Json, Manager, Module, Runtime, Uuid};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 use std::{fmt, io};
 
-/// The version of these tables, as `user_version` of the file.
+/// The version of these tables, stored as `user_version` of the file.
 const VERSION: i64 = 1;
 
 const SCHEMA: &str = "
@@ -20,41 +20,41 @@ CREATE INDEX modules_by_runtime ON modules (runtime);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// Why the file is of no use.
+/// Why the file cannot be used.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// It cannot be reached.
+pub(super) enum RegistryError {
+    /// It cannot be accessed.
     Io(io::Error),
-    /// SQLite says so.
+    /// An error from SQLite.
     Sql(rusqlite::Error),
     /// It has tables of another version.
     Version(i64),
 }
 
-impl Trouble {
-    /// Whether the file itself is at fault, and another one would do.
+impl RegistryError {
+    /// Whether the file itself is damaged, so that a new one would help.
     pub(super) fn is_damage(&self) -> bool {
         match self {
-            // A newer halite has use for it; whoever went back to this one decides.
-            Trouble::Io(_) | Trouble::Version(_) => false,
-            Trouble::Sql(e) => match e.sqlite_error_code() {
+            // A newer version of halite can use it; the operator who downgraded decides.
+            RegistryError::Io(_) | RegistryError::Version(_) => false,
+            RegistryError::Sql(e) => match e.sqlite_error_code() {
                 Some(code) => matches!(
                     code,
                     ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
                 ),
-                // A column of another type than was written.
+                // A column has another type than was written.
                 None => true,
             },
         }
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Trouble::Io(e) => e.fmt(f),
-            Trouble::Sql(e) => e.fmt(f),
-            Trouble::Version(version) => write!(
+            RegistryError::Io(e) => e.fmt(f),
+            RegistryError::Sql(e) => e.fmt(f),
+            RegistryError::Version(version) => write!(
                 f,
                 "its tables are of version {version}, and this halite knows version {VERSION}: use the halite that wrote it, \
                  or move the file away, and runtimes are found again by their keepalives"
@@ -63,33 +63,33 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl From<rusqlite::Error> for Trouble {
-    fn from(e: rusqlite::Error) -> Trouble {
-        Trouble::Sql(e)
+impl From<rusqlite::Error> for RegistryError {
+    fn from(e: rusqlite::Error) -> RegistryError {
+        RegistryError::Sql(e)
     }
 }
 
-impl From<io::Error> for Trouble {
-    fn from(e: io::Error) -> Trouble {
-        Trouble::Io(e)
+impl From<io::Error> for RegistryError {
+    fn from(e: io::Error) -> RegistryError {
+        RegistryError::Io(e)
     }
 }
 
-/// The version of the tables of a file; 0 where there are none.
-pub(super) fn version(connection: &Connection) -> Result<i64, Trouble> {
+/// The version of a file's tables; 0 if there are none.
+pub(super) fn version(connection: &Connection) -> Result<i64, RegistryError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Whether the tables are those that are read here.
-pub(super) fn check(connection: &Connection) -> Result<(), Trouble> {
+/// Checks that the tables have the version supported here.
+pub(super) fn check(connection: &Connection) -> Result<(), RegistryError> {
     match version(connection)? {
         VERSION => Ok(()),
-        other => Err(Trouble::Version(other)),
+        other => Err(RegistryError::Version(other)),
     }
 }
 
-/// Makes the tables of a new file.
-pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
+/// Creates the tables in a new file.
+pub(super) fn make(transaction: &Transaction) -> Result<(), RegistryError> {
     if version(transaction)? == 0 {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
@@ -97,9 +97,9 @@ pub(super) fn make(transaction: &Transaction) -> Result<(), Trouble> {
     check(transaction)
 }
 
-/// Reads all tables. A row that cannot be read is left where it is, and said so in the log: runtimes and their modules are
-/// found again by keepalives.
-pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
+/// Reads all tables. A row that cannot be read is left in place and logged: runtimes and their modules are found again
+/// by keepalives.
+pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, RegistryError> {
     let mut snapshot = Snapshot::default();
     let mut unread = Unread::default();
     let mut statement = transaction.prepare("SELECT uuid, record FROM managers ORDER BY uuid")?;
@@ -136,7 +136,7 @@ pub(super) fn load(transaction: &Transaction) -> Result<Snapshot, Trouble> {
     Ok(snapshot)
 }
 
-/// Rows that could not be read: how many, and which was the first.
+/// Rows that could not be read: how many, and the first of them.
 #[derive(Default)]
 struct Unread {
     count: usize,
@@ -144,7 +144,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// What was read, or one more that was not.
+    /// Returns what was read, or counts one more unreadable row.
     fn or<T>(&mut self, read: Option<T>, what: &str, row: &Row) -> Option<T> {
         if read.is_none() {
             self.count += 1;
@@ -159,7 +159,7 @@ impl Unread {
     fn tell(&self) {
         if self.count > 0 {
             log::error!(
-                "{} records of the registry for ARENA cannot be read, the first of them that of {}; they are left out",
+                "{} records of the registry for ARENA cannot be read, the first of them that of {}; they are skipped",
                 self.count,
                 self.first
             );
@@ -195,7 +195,7 @@ fn module(row: &Row) -> Option<KeptModule> {
 }
 
 /// Writes changes in one transaction.
-pub(super) fn keep(connection: &mut Connection, changes: &[Change]) -> Result<(), Trouble> {
+pub(super) fn save(connection: &mut Connection, changes: &[Change]) -> Result<(), RegistryError> {
     let transaction = connection.transaction()?;
     for change in changes {
         match change {
@@ -217,7 +217,7 @@ pub(super) fn keep(connection: &mut Connection, changes: &[Change]) -> Result<()
     Ok(transaction.commit()?)
 }
 
-fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), Trouble> {
+fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), RegistryError> {
     let sql = "INSERT OR REPLACE INTO managers (uuid, record) VALUES (?1, ?2)";
     let mut statement = transaction.prepare_cached(sql)?;
     statement.execute(params![
@@ -227,7 +227,7 @@ fn put_manager(transaction: &Transaction, manager: &Manager) -> Result<(), Troub
     Ok(())
 }
 
-fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), Trouble> {
+fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), RegistryError> {
     let sql = "INSERT OR REPLACE INTO runtimes (uuid, record, id, heard, memory, speaks, older)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let mut statement = transaction.prepare_cached(sql)?;
@@ -243,7 +243,7 @@ fn put_runtime(transaction: &Transaction, kept: &KeptRuntime) -> Result<(), Trou
     Ok(())
 }
 
-fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Trouble> {
+fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), RegistryError> {
     let module = &kept.module;
     let sql = "INSERT OR REPLACE INTO modules (uuid, record, number, runtime, created, is_foreign)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -256,7 +256,7 @@ fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Troubl
         integer(kept.created),
         kept.foreign,
     ])?;
-    // Numbers are not given twice, even where the record of the last one is gone.
+    // Numbers are not reused, even if the record of the last one is gone.
     let sql = "INSERT INTO counters (name, value) VALUES ('next_index', ?1)
                ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)";
     let mut statement = transaction.prepare_cached(sql)?;
@@ -264,7 +264,7 @@ fn put_module(transaction: &Transaction, kept: &KeptModule) -> Result<(), Troubl
     Ok(())
 }
 
-fn remove(transaction: &Transaction, sql: &str, uuid: &Uuid) -> Result<(), Trouble> {
+fn remove(transaction: &Transaction, sql: &str, uuid: &Uuid) -> Result<(), RegistryError> {
     transaction.prepare_cached(sql)?.execute([uuid.as_str()])?;
     Ok(())
 }
@@ -273,7 +273,7 @@ fn parsed(record: &str) -> Option<Json> {
     serde_json::from_str(record).ok()
 }
 
-/// SQLite has no integers beyond those of 63 bits.
+/// SQLite has no integers of more than 63 bits.
 fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

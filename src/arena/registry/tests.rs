@@ -57,7 +57,7 @@ fn what_is_kept_is_read_again() {
     assert_eq!(store.load().unwrap(), Snapshot::default());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     assert_eq!(store.open().unwrap(), Snapshot::default());
-    store.keep(&some_changes()).unwrap();
+    store.save(&some_changes()).unwrap();
     let all = Snapshot {
         managers: vec![manager("m1")],
         runtimes: vec![runtime("r1"), runtime("r2")],
@@ -69,7 +69,7 @@ fn what_is_kept_is_read_again() {
         next_index: 11,
     };
     assert_eq!(store.load().unwrap(), all);
-    // A process that comes later, and one that only reads.
+    // A process that is started later, and one that only reads.
     assert_eq!(ArenaStore::new(dir.path()).open().unwrap(), all);
     assert_eq!(ArenaStore::new(dir.path()).load().unwrap(), all);
     for end in ["", "-wal", "-shm"] {
@@ -82,15 +82,15 @@ fn what_is_kept_is_read_again() {
 fn records_change_and_go() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ArenaStore::new(dir.path());
-    // Without having been opened: the first change does that.
-    store.keep(&some_changes()).unwrap();
+    // Without having been opened: the first change opens it.
+    store.save(&some_changes()).unwrap();
     let mut changed = runtime("r2");
     changed.runtime.state = RuntimeState::Dead;
     changed.dialect = Dialect::Draft;
     let mut moved = module("c", 10, Some("r1"));
     moved.module.state = State::Alive;
     store
-        .keep(&[
+        .save(&[
             Change::Module(Box::new(moved.clone())),
             Change::Runtime(Box::new(changed.clone())),
             Change::NoManager("m1".parse().unwrap()),
@@ -102,9 +102,9 @@ fn records_change_and_go() {
     assert!(kept.managers.is_empty());
     assert_eq!(kept.runtimes, [runtime("r1"), changed]);
     assert_eq!(kept.modules, [moved]);
-    // A runtime takes its modules along; numbers are not given again.
+    // A runtime's modules go with it; numbers are not reused.
     store
-        .keep(&[Change::NoRuntime("r1".parse().unwrap())])
+        .save(&[Change::NoRuntime("r1".parse().unwrap())])
         .unwrap();
     let kept = store.load().unwrap();
     assert_eq!(
@@ -121,15 +121,15 @@ fn all_changes_or_none() {
     let other = Connection::open(&store.path).unwrap();
     let refuse = "CREATE TRIGGER no BEFORE INSERT ON modules BEGIN SELECT RAISE(ABORT, 'no'); END";
     other.execute_batch(refuse).unwrap();
-    let trouble = store.keep(&some_changes()).unwrap_err();
+    let trouble = store.save(&some_changes()).unwrap_err();
     assert!(
         trouble.to_string().contains("registry.sqlite3"),
         "{trouble}"
     );
     assert_eq!(store.load().unwrap(), Snapshot::default());
-    // It goes on afterwards.
+    // It works afterwards.
     other.execute_batch("DROP TRIGGER no").unwrap();
-    store.keep(&some_changes()).unwrap();
+    store.save(&some_changes()).unwrap();
     assert_eq!(store.load().unwrap().modules.len(), 3);
 }
 
@@ -137,12 +137,12 @@ fn all_changes_or_none() {
 fn a_reader_sees_one_state_and_hinders_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ArenaStore::new(dir.path());
-    store.keep(&some_changes()).unwrap();
+    store.save(&some_changes()).unwrap();
     let mut reader = Connection::open(&store.path).unwrap();
     let transaction = reader.transaction().unwrap();
     let before = tables::load(&transaction).unwrap();
     store
-        .keep(&[Change::NoRuntime("r1".parse().unwrap())])
+        .save(&[Change::NoRuntime("r1".parse().unwrap())])
         .unwrap();
     assert_eq!(tables::load(&transaction).unwrap(), before);
     drop(transaction);
@@ -160,18 +160,18 @@ fn a_damaged_file_is_moved_aside() {
     let ways: [&dyn Fn(&ArenaStore); 2] = [&garbage, &no_table];
     for (n, damage) in ways.iter().enumerate() {
         let mut store = ArenaStore::new(dir.path());
-        store.keep(&some_changes()).unwrap();
+        store.save(&some_changes()).unwrap();
         drop(store);
         let mut store = ArenaStore::new(dir.path());
         damage(&store);
         assert!(store.load().is_err(), "{n}");
         assert_eq!(store.open().unwrap(), Snapshot::default(), "{n}");
-        // Whatever was moved there before stays there.
+        // Files moved there before stay there.
         for n in 1..=n + 1 {
             let aside = store.path.with_extension(format!("sqlite3.damaged.{n}"));
             assert!(std::fs::metadata(&aside).unwrap().len() > 0, "{n}");
         }
-        store.keep(&some_changes()).unwrap();
+        store.save(&some_changes()).unwrap();
         assert_eq!(store.load().unwrap().runtimes.len(), 2, "{n}");
     }
 }
@@ -180,7 +180,7 @@ fn a_damaged_file_is_moved_aside() {
 fn a_record_that_cannot_be_read_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ArenaStore::new(dir.path());
-    store.keep(&some_changes()).unwrap();
+    store.save(&some_changes()).unwrap();
     let file = Connection::open(&store.path).unwrap();
     let many: Vec<String> = (0..2048).map(|n| format!("V{n}=1")).collect();
     let many = json!({"uuid": "c", "name": "m", "index": 10, "file": "x", "args": {"env": many}});
@@ -206,8 +206,8 @@ fn a_record_that_cannot_be_read_is_left_out() {
     assert_eq!(store.load().unwrap(), left);
     assert_eq!(ArenaStore::new(dir.path()).open().unwrap(), left);
     assert!(!store.path.with_extension("sqlite3.damaged.1").exists());
-    // What comes anew takes its place.
-    store.keep(&some_changes()).unwrap();
+    // A new one takes its place.
+    store.save(&some_changes()).unwrap();
     assert_eq!(store.load().unwrap().modules.len(), 3);
 }
 
@@ -215,7 +215,7 @@ fn a_record_that_cannot_be_read_is_left_out() {
 fn a_file_of_another_version_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ArenaStore::new(dir.path());
-    store.keep(&some_changes()).unwrap();
+    store.save(&some_changes()).unwrap();
     let file = Connection::open(&store.path).unwrap();
     file.pragma_update(None, "user_version", 2).unwrap();
     let trouble = ArenaStore::new(dir.path()).open().unwrap_err().to_string();
@@ -230,6 +230,6 @@ fn a_file_that_cannot_be_reached_is_not_moved() {
     let mut store = ArenaStore::new(dir.path());
     std::fs::create_dir_all(&store.path).unwrap();
     assert!(store.open().is_err());
-    assert!(store.keep(&some_changes()).is_err());
+    assert!(store.save(&some_changes()).is_err());
     assert!(store.path.is_dir());
 }

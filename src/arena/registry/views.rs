@@ -1,15 +1,15 @@
-//! Modules and runtimes as runners, functions of jobs and events tell them.
+//! Modules and runtimes as shown by runners, functions of jobs and events.
 
 use super::{KeptModule, KeptRuntime};
 use crate::wire::{Json, RuntimeState, State};
 use halite_wire::{Map, Value};
 
-/// JSON as values; its text where values cannot hold it.
+/// JSON as a value; as its text if a value cannot represent it.
 pub fn json_value(json: &Json) -> Value {
     serde_json::from_value(json.clone()).unwrap_or_else(|_| json.to_string().into())
 }
 
-/// The word for a state of a module.
+/// The name of a module's state.
 pub fn state_word(state: State) -> &'static str {
     match state {
         State::Alive => "alive",
@@ -21,8 +21,8 @@ pub fn state_word(state: State) -> &'static str {
 }
 
 impl KeptModule {
-    /// The module in short: what lists and events tell. Neither arguments nor environment, which may hold secrets.
-    /// `runtime` is the one that it is on.
+    /// The module in short, for lists and events. Without arguments and environment, which may contain secrets.
+    /// `runtime` is the one that it is placed on.
     pub fn brief(&self, runtime: Option<&KeptRuntime>) -> Map {
         let module = &self.module;
         halite_wire::map! {
@@ -34,8 +34,8 @@ impl KeptModule {
         }
     }
 
-    /// The module in short, and its channels: what jobs return that start it. Returns become events, so what [`KeptModule::brief`] leaves
-    /// out is left out here too.
+    /// The module in short, and its channels: the return of jobs that start it. Returns become events, so what
+    /// [`KeptModule::brief`] leaves out is left out here too.
     pub fn started(&self, runtime: Option<&KeptRuntime>) -> Map {
         let mut out = self.brief(runtime);
         out.set("channels", self.channels());
@@ -51,7 +51,7 @@ impl KeptModule {
         channels.collect()
     }
 
-    /// The module with all that is known of it.
+    /// Everything known about the module.
     pub fn full(&self, runtime: Option<&KeptRuntime>) -> Map {
         let module = &self.module;
         let mut out = self.started(runtime);
@@ -67,8 +67,8 @@ impl KeptModule {
 }
 
 impl KeptRuntime {
-    /// The runtime with what this master knows of it; without `platform` and `metadata`, which its grains tell.
-    pub fn told(&self) -> Map {
+    /// The runtime with what this master knows about it; without `platform` and `metadata`, which are in its grains.
+    pub fn summary(&self) -> Map {
         let runtime = &self.runtime;
         halite_wire::map! {
             "id" => self.id.as_str(), "uuid" => runtime.uuid.as_str(), "name" => runtime.name.as_str(),

@@ -1,7 +1,7 @@
-//! `arena.*`: runtimes of ARENA and their modules. Not one of Salt's runners.
+//! `arena.*`: runtimes of ARENA and their modules. Not a runner of Salt's.
 //!
-//! What is known is read from the gateway's store. What is to be done goes to a runtime as a job, so that access control, events
-//! and the job cache see it as any other; the gateway does it.
+//! Queries are answered from the gateway's store. Actions are sent to a runtime as jobs, so that access control,
+//! events and the job cache treat them like any other; the gateway carries them out.
 
 use crate::choice::{Candidate, Choice, Fit, choose};
 use crate::registry::{ArenaStore, KeptModule, KeptRuntime, Snapshot};
@@ -19,31 +19,31 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "arena.runtimes",
         args: &[],
-        doc: "The runtimes of ARENA that are known: where they stand, what they offer, how many modules they have.",
+        doc: "Lists the known runtimes of ARENA: their states, what they offer, how many modules they have.",
         run: runtimes,
     },
     Function {
         name: "arena.modules",
         args: &["?all"],
-        doc: "The modules of all runtimes, oldest first; with all=True also those that have ended.",
+        doc: "Lists the modules of all runtimes, oldest first; with all=True also those that have ended.",
         run: modules,
     },
     Function {
         name: "arena.schedule",
         args: &["?apis"],
-        doc: "Where a module that needs these apis would go, and of each runtime why or why not.",
+        doc: "Shows where a module that needs these apis would run, and for each runtime why or why not.",
         run: schedule,
     },
     Function {
         name: "arena.create",
         args: &["file", "**kwargs"],
-        doc: "Starts a module where arena.schedule says; arguments are those of the function arena.create of runtimes.",
+        doc: "Starts a module on the runtime that arena.schedule shows; takes the arguments of the execution function arena.create.",
         run: create,
     },
     Function {
         name: "arena.delete",
         args: &["module"],
-        doc: "Ends a module, by its uuid or by a name that only one has.",
+        doc: "Ends a module, given its uuid or a unique name.",
         run: delete,
     },
 ];
@@ -52,11 +52,11 @@ fn load(context: &RunContext) -> Result<Snapshot, RunError> {
     Ok(ArenaStore::new(&context.config.cachedir).load()?)
 }
 
-/// What is known, for looking things up.
+/// An index of the saved state.
 struct Known<'a> {
     snapshot: &'a Snapshot,
     by_uuid: HashMap<&'a Uuid, &'a KeptRuntime>,
-    /// Modules that have not ended.
+    /// How many modules of each runtime have not ended.
     counts: HashMap<&'a Uuid, u32>,
 }
 
@@ -84,8 +84,8 @@ impl<'a> Known<'a> {
         self.by_uuid.get(kept.module.runtime.as_ref()?).copied()
     }
 
-    /// All runtimes, without records of those that are gone and whose id another has that is there, as of a device that was installed
-    /// anew.
+    /// All runtimes, without records of disconnected ones whose id now belongs to a connected one, as after a device
+    /// was reinstalled.
     fn shown(&self) -> Vec<&'a KeptRuntime> {
         let alive = self.snapshot.runtimes.iter().filter(|kept| is_alive(kept));
         let alive: HashSet<&str> = alive.map(|kept| kept.id.as_str()).collect();
@@ -123,7 +123,7 @@ fn runtimes(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError
     let known = Known::of(&snapshot);
     let mut out = Map::new();
     for kept in known.shown() {
-        let mut told = kept.told();
+        let mut told = kept.summary();
         told.remove("id");
         told.set("modules", known.count(kept));
         out.set(kept.id.as_str(), told);
@@ -142,9 +142,9 @@ fn modules(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErr
     Ok(rows.into())
 }
 
-/// The apis that a module is to have.
+/// The apis that a module needs.
 fn apis(args: &Args, at: usize) -> Vec<String> {
-    // Words with commas or spaces between, as the runtime takes them too.
+    // Separated by commas or spaces, as the runtime accepts them too.
     let given = args.list(at, "apis").map(|apis| {
         let words = apis.iter().flat_map(|api| api.split_whitespace());
         words.map(str::to_owned).collect()
@@ -189,7 +189,7 @@ fn create(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let known = Known::of(&snapshot);
     let candidates = known.candidates();
     let choice = choose(&apis(args, usize::MAX), &candidates);
-    // Where all are full, the gateway lets the module wait.
+    // If all are full, the gateway queues the module.
     let full = || choice.fits.iter().position(|fit| *fit == Fit::Full);
     let place = choice.chosen.or_else(full);
     let Some(candidate) = place.and_then(|at| candidates.get(at)) else {
@@ -223,13 +223,13 @@ fn delete(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let known = Known::of(&snapshot);
     let wanted = args.text(0, "module").unwrap_or_default();
     let kept = find(&snapshot, &wanted)?;
-    // A module that has no runtime yet, or one that is gone, can be spoken of at any.
+    // A module without a runtime, or with one that is disconnected, can be ended through any runtime.
     let own = known.place(kept);
     let any = || snapshot.runtimes.iter().find(|kept| is_alive(kept));
     let place = own.filter(|kept| is_alive(kept)).or_else(any).or(own);
     let place = place.or(snapshot.runtimes.first());
     let Some(place) = place else {
-        let text = format!("no runtime is known that could be asked about {wanted}");
+        let text = format!("no runtime is known that could end {wanted}");
         return Err(RunError::Unknown(text));
     };
     let module = Value::from(kept.module.uuid.as_str());
@@ -253,7 +253,7 @@ fn find<'a>(snapshot: &'a Snapshot, wanted: &str) -> Result<&'a KeptModule, RunE
     Err(RunError::Unknown(problem))
 }
 
-/// Runs a function on one runtime and gives what it returns.
+/// Runs a function on one runtime and returns its result.
 fn run(
     context: &mut RunContext,
     id: &str,
@@ -276,7 +276,7 @@ fn run(
             Ok(value.into())
         }
         _ => Err(RunError::Unknown(format!(
-            "{id} has not answered; is the gateway for ARENA there?"
+            "{id} has not answered; is the gateway for ARENA running?"
         ))),
     }
 }

@@ -129,14 +129,14 @@ fn lists_come_from_the_store() {
             .cloned()
             .map(|kept| Change::Module(Box::new(kept))),
     );
-    store.keep(&changes).unwrap();
-    // A device that was installed anew left a record with the same id.
+    store.save(&changes).unwrap();
+    // A device that was reinstalled left a record with the same id.
     for (uuid, state) in [("r0", "D"), ("r9", "D")] {
         let old = KeptRuntime {
             id: "id-r2".into(),
             ..runtime(uuid, &["wasm"], 1, state)
         };
-        store.keep(&[Change::Runtime(Box::new(old))]).unwrap();
+        store.save(&[Change::Runtime(Box::new(old))]).unwrap();
     }
     let value = runtimes(&mut context, &none).unwrap().value;
     let row = value

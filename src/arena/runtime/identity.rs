@@ -1,4 +1,4 @@
-//! Who a runtime is: uuids that are made once and kept, and what it tells of its host.
+//! The identity of a runtime: uuids that are generated once and stored, and facts about its host.
 
 use crate::wire::{Json, Object, Uuid};
 use halite_crypto::random_uuid;
@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Name of the file below `cachedir`.
+/// The file below `cachedir`.
 const FILE: &str = "uuids";
 
-/// Uuids that were made here, by the name of what has them: lines of a uuid, a space and a name.
+/// Generated uuids, by the name of their owner. One per line: uuid, space, name.
 #[derive(Debug)]
 pub(super) struct Identities {
     path: PathBuf,
@@ -18,10 +18,10 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    /// Reads what is kept in a directory, which is made where it is missing.
+    /// Reads the file in a directory, which is created if needed.
     ///
     /// # Errors
-    /// It cannot be read, or holds something else.
+    /// The file cannot be read, or has another format.
     pub fn open(cachedir: &Path) -> io::Result<Identities> {
         make_dir(cachedir, 0o700)?;
         let path = cachedir.join(FILE);
@@ -33,7 +33,7 @@ impl Identities {
         for line in text.lines() {
             let pair = line.split_once(' ');
             let Some((Ok(uuid), name)) = pair.map(|(uuid, name)| (uuid.parse(), name)) else {
-                let why = format!("{}: not lines of uuid and name", path.display());
+                let why = format!("{}: expected lines of uuid and name", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             };
             known.push((uuid, name.to_owned()));
@@ -41,10 +41,10 @@ impl Identities {
         Ok(Identities { path, known })
     }
 
-    /// The uuid of `name`, made now if it has none.
+    /// The uuid of `name`; generated if it has none.
     ///
     /// # Errors
-    /// It cannot be written down.
+    /// The uuid cannot be stored.
     pub fn of(&mut self, name: &str) -> io::Result<Uuid> {
         if let Some((uuid, _)) = self.known.iter().find(|(_, known)| known == name) {
             return Ok(uuid.clone());
@@ -55,7 +55,7 @@ impl Identities {
         Ok(uuid)
     }
 
-    /// Whole or not at all.
+    /// Writes the whole file or nothing.
     fn write(&self) -> io::Result<()> {
         let part = self.path.with_extension("part");
         let mut open = std::fs::OpenOptions::new();
@@ -69,7 +69,7 @@ impl Identities {
     }
 }
 
-/// The platform manifest, as runtime managers of ARENA tell it (reference, T1).
+/// The platform manifest, as sent by ARENA's runtime managers (reference, T1).
 pub(super) fn platform() -> Json {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut platform = Object::new();
@@ -82,7 +82,8 @@ pub(super) fn platform() -> Json {
     Json::Object(platform)
 }
 
-/// What every runtime of ours tells as metadata: which program it is, so that its gateway knows that it answers requests, and where.
+/// The metadata of each of our runtimes: which program it is, so that its gateway knows that it answers requests, and
+/// its host.
 pub(super) fn host() -> Object {
     let mut metadata = Object::new();
     let name = nix::unistd::gethostname().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Fetches and starts modules beside the loop, which waits for nothing of this.
+//! Fetches and starts modules in threads of their own, so that the loop never waits for them.
 
-use super::board::{Board, News};
+use super::board::{Board, ModuleEvent};
 use super::engine::{Engine, Host};
 use super::files::{Address, Fetcher};
 use super::session::Launch;
@@ -13,65 +13,65 @@ use std::sync::{Arc, Mutex};
 
 /// Modules that are fetched and started at the same time.
 const THREADS: usize = 4;
-/// Modules that may wait to be fetched, from the master or from elsewhere.
+/// Modules that may be queued, for files from the master and for others each.
 const WAITING: usize = 4096;
 
-/// What the threads share.
-struct Shop {
+/// State shared by the threads.
+struct LauncherState {
     engine: Arc<dyn Engine>,
     board: Arc<Board>,
     fetcher: Fetcher,
-    news: Sender<News>,
+    events: Sender<ModuleEvent>,
     wanted: Mutex<HashSet<u64>>,
 }
 
 /// Fetches and starts modules.
 pub(super) struct Launcher {
-    shop: Arc<Shop>,
+    state: Arc<LauncherState>,
     orders: Sender<Launch>,
-    /// Those whose files come from the master.
+    /// The queue of modules whose files come from the master.
     salted: Sender<Launch>,
 }
 
 impl Launcher {
-    /// Starts the threads; they end with this value.
+    /// Starts the threads; they stop when this value is dropped.
     ///
     /// # Errors
-    /// There cannot be more threads.
+    /// No more threads can be created.
     pub fn new(
         engine: Arc<dyn Engine>,
         board: Arc<Board>,
         fetcher: Fetcher,
-        news: Sender<News>,
+        events: Sender<ModuleEvent>,
     ) -> io::Result<Launcher> {
         let (orders, taken) = crossbeam_channel::bounded(WAITING);
         let (salted, from_master) = crossbeam_channel::bounded(WAITING);
-        let shop = Arc::new(Shop {
+        let state = Arc::new(LauncherState {
             engine,
             board,
             fetcher,
-            news,
+            events,
             wanted: Mutex::default(),
         });
-        // The master is asked for one file after the other; while it is silent, all others go on.
+        // Files are requested from the master one after the other; while it is silent, all others go on.
         let queues = std::iter::repeat_n(taken, THREADS).chain([from_master]);
         for taken in queues {
-            let shop = shop.clone();
+            let state = state.clone();
             std::thread::Builder::new()
                 .name("launcher".into())
-                .spawn(move || taken.iter().for_each(|launch| shop.launch(launch)))?;
+                .spawn(move || taken.iter().for_each(|launch| state.launch(launch)))?;
         }
         Ok(Launcher {
-            shop,
+            state,
             orders,
             salted,
         })
     }
 
-    /// Takes an order; how it went comes as news. `false`: there is no room for more.
+    /// Queues a launch; the result arrives as an event. `false` if the queue is full.
     pub fn order(&self, launch: Launch) -> bool {
         let serial = launch.serial;
-        lock(&self.shop.wanted).insert(serial);
+        lock(&self.state.wanted).insert(serial);
         let queue = match launch.address {
             Address::Salt(_) => &self.salted,
             Address::Local(_) | Address::Web(..) => &self.orders,
@@ -85,24 +85,28 @@ impl Launcher {
         }
     }
 
-    /// A launch is not wanted any more. Whether that is in time; if so, no news of it come, else they do.
+    /// Cancels a launch. `true` if that was in time: there will be no result. Else there will be one.
     pub fn cancel(&self, serial: u64) -> bool {
-        lock(&self.shop.wanted).remove(&serial)
+        lock(&self.state.wanted).remove(&serial)
     }
 }
 
-impl Shop {
+impl LauncherState {
     fn launch(&self, launch: Launch) {
         let (uuid, serial) = (launch.spec.uuid.clone(), launch.serial);
         let Some(how) = self.start(launch) else {
             return;
         };
-        if self.news.send(News::Launched(uuid, serial, how)).is_err() {
-            log::debug!("a module was launched after the end of the runtime");
+        if self
+            .events
+            .send(ModuleEvent::Launched(uuid, serial, how))
+            .is_err()
+        {
+            log::debug!("a module was launched after the runtime had ended");
         }
     }
 
-    /// How it went; `None` if it was cancelled.
+    /// The result of a launch; `None` if it was cancelled.
     fn start(&self, launch: Launch) -> Option<Result<(), String>> {
         let Launch {
             serial,
@@ -115,7 +119,7 @@ impl Shop {
         }
         let most = spec.limits.code;
         let fetched = guarded("fetching", || self.fetcher.fetch(&address, most, &wanted));
-        // From here on it cannot be cancelled; what is started now can be ended.
+        // From here on it cannot be cancelled; a module that is started now can be ended.
         if !lock(&self.wanted).remove(&serial) {
             return None;
         }
@@ -140,10 +144,10 @@ impl Shop {
     }
 }
 
-/// Does something that may fail by a fault of this program: that is an error too, or nobody would ever be told.
+/// Turns a panic into an error: without a result nobody would ever be answered.
 fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(format!("{what} failed by a fault of this program")))
+    done.unwrap_or_else(|_| Err(format!("{what} failed because of a bug in this program")))
 }
 
 #[cfg(test)]
@@ -189,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Starts a module for each word that it gets; what is no module it refuses.
+    /// Starts a module for each message on the channel; refuses anything that is not a module.
     struct Slow(Receiver<()>);
 
     impl Engine for Slow {
@@ -240,7 +244,7 @@ mod tests {
         std::fs::write(dir.path().join("a.wasm"), "module").unwrap();
         std::fs::write(dir.path().join("noise.wasm"), "noise").unwrap();
         let (go, words) = crossbeam_channel::unbounded();
-        let (sender, news) = crossbeam_channel::unbounded();
+        let (sender, events) = crossbeam_channel::unbounded();
         let topics = Topics::new("realm", Scheme::Draft).unwrap();
         let board = Board::new(topics, Streams::One, Arc::new(Nobody), sender.clone());
         let board = Arc::new(board);
@@ -251,11 +255,11 @@ mod tests {
         };
         let engine = Arc::new(Slow(words));
         let launcher = Launcher::new(engine, board.clone(), fetcher, sender).unwrap();
-        // All threads have one in hand: the next one waits.
+        // All threads are busy: the next launch waits.
         for serial in 1..=4 {
             assert!(launcher.order(launch(serial, "a.wasm")));
         }
-        while !lock(&launcher.shop.wanted).is_empty() {
+        while !lock(&launcher.state.wanted).is_empty() {
             std::thread::yield_now();
         }
         assert!(!launcher.cancel(1), "it is being started");
@@ -266,10 +270,10 @@ mod tests {
         for _ in 0..5 {
             go.send(()).unwrap();
         }
-        let told: Vec<_> = (0..6).map(|_| news.recv().unwrap()).collect();
+        let told: Vec<_> = (0..6).map(|_| events.recv().unwrap()).collect();
         let how = |wanted: u64| {
-            told.iter().find_map(|news| match news {
-                News::Launched(_, serial, how) if *serial == wanted => Some(how.clone()),
+            told.iter().find_map(|event| match event {
+                ModuleEvent::Launched(_, serial, how) if *serial == wanted => Some(how.clone()),
                 _ => None,
             })
         };
@@ -281,7 +285,7 @@ mod tests {
         assert_eq!(how(5), None);
         assert_eq!(how(6), Some(Err("no module".to_owned())));
         assert!(how(7).unwrap().unwrap_err().contains("file not found"));
-        assert!(news.is_empty());
+        assert!(events.is_empty());
     }
 
     #[test]
@@ -289,7 +293,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("fault.wasm"), "fault").unwrap();
         let (_go, words) = crossbeam_channel::unbounded();
-        let (sender, news) = crossbeam_channel::unbounded();
+        let (sender, events) = crossbeam_channel::unbounded();
         let topics = Topics::new("realm", Scheme::Draft).unwrap();
         let board = Board::new(topics, Streams::One, Arc::new(Nobody), sender.clone());
         let board = Arc::new(board);
@@ -302,8 +306,8 @@ mod tests {
         // More than there are threads.
         for serial in 1..=2 * THREADS as u64 {
             assert!(launcher.order(launch(serial, "fault.wasm")));
-            match news.recv().unwrap() {
-                News::Launched(_, told, Err(why)) => {
+            match events.recv().unwrap() {
+                ModuleEvent::Launched(_, told, Err(why)) => {
                     assert_eq!(told, serial);
                     assert!(why.contains("fault"), "{why}");
                 }

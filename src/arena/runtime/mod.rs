@@ -1,7 +1,7 @@
-//! A runtime of ARENA: executes WASM modules that an orchestrator asks for over MQTT. The command is `halite-runtime`.
+//! A runtime of ARENA: executes WASM modules that an orchestrator requests over MQTT. The command is `halite-runtime`.
 //!
-//! `session` decides what is said to the orchestrator, `board` connects modules with the broker and with each other,
-//! `launcher` fetches and starts them in an `engine`; `serve` has the loop.
+//! `session` implements the protocol with the orchestrator, `board` connects modules with the broker and with each
+//! other, `launcher` fetches and starts them in an `engine`; `serve` has the loop.
 
 mod board;
 pub mod engine;

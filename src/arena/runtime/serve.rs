@@ -1,13 +1,13 @@
-//! The loop of a runtime: what is heard, what modules tell, and the clock.
+//! The loop of a runtime: handles messages, events of modules, and timers.
 
-use super::board::{Board, Broker, News, Streams};
+use super::board::{Board, Broker, ModuleEvent, Streams};
 use super::engine::{Engine, Limits};
 use super::files::{Fetcher, Salt, Sources};
 use super::identity::{Identities, host, platform};
 use super::launcher::Launcher;
-use super::session::{Act, Offer, Session, Terms, Who};
+use super::session::{Act, Offer, Registrant, Session, SessionConfig};
 use crate::choice::offers;
-use crate::mqtt::{Heard, Mqtt, MqttSettings, Publication, Unsent};
+use crate::mqtt::{Mqtt, MqttEvent, MqttSettings, Publication, Unsent};
 use crate::wire::{Json, MAX_MESSAGE, Uuid};
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use halite_channel::interrupt::Stop;
@@ -20,33 +20,33 @@ use std::io::{self, Read};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Messages and news that may wait for the loop.
+/// Messages and events that may be queued for the loop.
 const QUEUE: usize = 10_000;
-/// Publications that may wait to be sent.
+/// Publications that may be queued for sending.
 const WAITING: usize = 10_000;
-/// Publications that may wait before modules have to.
+/// Publications queued before modules have to wait.
 const MODULES_WAITING: usize = 2000;
-/// Bytes of them.
-const MODULES_OCTETS: usize = 4 << 20;
-/// Bytes of a packet beside its payload.
+/// Their size in bytes.
+const MODULES_BYTES: usize = 4 << 20;
+/// Size limit of a packet without its payload, in bytes.
 const HEAD: usize = 16 << 10;
-/// How soon what had no room is tried again.
+/// How soon a message that had no room is retried.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often it is looked whether the last words have arrived.
+/// How often to check whether the last messages were delivered.
 const LOOK: Duration = Duration::from_millis(10);
-/// What is offered beside what the engine does: modules of one process hear each other without the broker.
+/// Offered in addition to the engine's apis: modules of one process receive each other's messages without the broker.
 const LOOPBACK: &str = "loopback";
 
-/// The connection, as long as there is one: modules may outlive it by a moment.
-struct Line(RwLock<Option<Mqtt>>);
+/// The connection, while there is one: modules may outlive it by a moment.
+struct BrokerConnection(RwLock<Option<Mqtt>>);
 
-impl Line {
+impl BrokerConnection {
     fn with<T>(&self, otherwise: T, work: impl FnOnce(&Mqtt) -> T) -> T {
         let mqtt = self.0.read().unwrap_or_else(PoisonError::into_inner);
         mqtt.as_ref().map_or(otherwise, work)
     }
 
-    /// What the runtime says itself does not wait behind what its modules say.
+    /// The runtime's own messages do not wait behind those of its modules.
     fn publish_first(&self, what: Publication) -> Result<(), Unsent> {
         self.with(Err(Unsent::Full), |mqtt| mqtt.publish_first(what))
     }
@@ -57,11 +57,11 @@ impl Line {
     }
 }
 
-impl Broker for Line {
-    fn has_room(&self, octets: usize) -> bool {
+impl Broker for BrokerConnection {
+    fn has_room(&self, bytes: usize) -> bool {
         let (count, waiting) = self.with((MODULES_WAITING, 0), Mqtt::waiting);
-        // One of any size finds room where nothing waits.
-        let fits = waiting == 0 || waiting.saturating_add(octets) <= MODULES_OCTETS;
+        // If nothing is queued, a message of any size fits.
+        let fits = waiting == 0 || waiting.saturating_add(bytes) <= MODULES_BYTES;
         count < MODULES_WAITING && fits
     }
 
@@ -78,25 +78,27 @@ impl Broker for Line {
     }
 }
 
-/// Serves until it is told to stop by a signal or by the orchestrator. The service manager is told how it
-/// stands, and of progress.
+/// Runs until a signal or the orchestrator stops it. Reports status and progress to the service manager.
 ///
 /// # Errors
-/// The configuration asks for what there is not, nothing can be kept, or no connection can ever come about.
+/// The configuration requires something unavailable, nothing can be stored, or the connection settings cannot work.
 pub fn run(
     config: &RuntimeConfig,
     engine: &Arc<dyn Engine>,
     stop: &StopFlag,
     service: &mut Service,
 ) -> io::Result<()> {
-    let terms = terms(config, &**engine)?;
-    let (topics, limits) = (terms.topics.clone(), largest(&terms.offers));
-    let client = terms
+    let session_config = session_config(config, &**engine)?;
+    let (topics, limits) = (
+        session_config.topics.clone(),
+        largest(&session_config.offers),
+    );
+    let client = session_config
         .manager
         .as_ref()
-        .or(terms.offers.first().map(|o| &o.who));
+        .or(session_config.offers.first().map(|o| &o.who));
     let client = client.map(|who| format!("halite-{}", who.uuid));
-    let mut session = Session::new(terms, Box::new(random_uuid));
+    let mut session = Session::new(session_config, Box::new(random_uuid));
     let mut settings = settings(config, limits);
     if settings.client_id.is_empty() {
         settings.client_id = client.unwrap_or_default();
@@ -106,37 +108,45 @@ pub fn run(
     let filters = session.filters();
     let filters: Vec<(&str, bool)> = filters.iter().map(|f| (f.as_str(), true)).collect();
     let mqtt = Mqtt::open_hearing(&settings, &filters, sender)?;
-    let line = Arc::new(Line(RwLock::new(Some(mqtt))));
-    let (told, news) = bounded(QUEUE);
+    let connection = Arc::new(BrokerConnection(RwLock::new(Some(mqtt))));
+    let (told, events) = bounded(QUEUE);
     let streams = match (config.streams.as_str(), config.topics.as_str()) {
         ("io", _) | (_, "scene") => Streams::Each,
         _ => Streams::One,
     };
-    let board = Arc::new(Board::new(topics, streams, line.clone(), told.clone()));
+    let board = Arc::new(Board::new(
+        topics,
+        streams,
+        connection.clone(),
+        told.clone(),
+    ));
     let fetcher = fetcher(config, stop)?;
     let launcher = Launcher::new(engine.clone(), board.clone(), fetcher, told)?;
     let mut work = Loop {
         session,
         board,
         launcher,
-        line: line.clone(),
-        owed: VecDeque::new(),
+        connection: connection.clone(),
+        outgoing: VecDeque::new(),
         lost: 0,
         dropped: 0,
         denied: 0,
         over: false,
     };
     let stopped = stopped(stop)?;
-    let served = work.serve(&heard, &news, &stopped, service);
+    let served = work.serve(&heard, &events, &stopped, service);
     let patience = Duration::from_secs(config.stop_timeout);
     service.status("saying goodbye");
     let said = work.farewell(Instant::now() + patience);
     drop(work);
-    match line.take() {
+    match connection.take() {
         Some(mqtt) if said => mqtt.close(patience),
         Some(mqtt) => {
-            log::warn!("not all could be said; the broker tells that the runtime is gone");
-            // The broker is told no goodbye, so that it sends the will. The connection ends with the process, which is now.
+            log::warn!(
+                "not all messages could be sent; the broker will announce that the runtime is gone"
+            );
+            // No DISCONNECT is sent, so that the broker publishes the will. The connection is closed when the process
+            // exits, which is now.
             std::mem::forget(mqtt);
         }
         None => {}
@@ -148,13 +158,13 @@ struct Loop {
     session: Session,
     board: Arc<Board>,
     launcher: Launcher,
-    line: Arc<Line>,
-    /// What must be said and had no room yet.
-    owed: VecDeque<Publication>,
+    connection: Arc<BrokerConnection>,
+    /// Messages that must be sent and had no room yet.
+    outgoing: VecDeque<Publication>,
     lost: u64,
-    /// Messages without room that were told of.
+    /// Dropped messages that were reported.
     dropped: u64,
-    /// Filters that the broker does not let us hear.
+    /// Filters that the broker rejected.
     denied: u64,
     over: bool,
 }
@@ -162,15 +172,15 @@ struct Loop {
 impl Loop {
     fn serve(
         &mut self,
-        heard: &Receiver<Heard>,
-        news: &Receiver<News>,
+        heard: &Receiver<MqttEvent>,
+        events: &Receiver<ModuleEvent>,
         stopped: &Receiver<()>,
         service: &mut Service,
     ) -> io::Result<()> {
         let mut stopped = stopped.clone();
         while !self.over {
             let due = self.session.due();
-            let retry = (!self.owed.is_empty()).then(|| Instant::now() + AGAIN);
+            let retry = (!self.outgoing.is_empty()).then(|| Instant::now() + AGAIN);
             let first = due.into_iter().chain(retry).min();
             let wait = first.map(|at| at.saturating_duration_since(Instant::now()));
             let timer = match service.at_most(wait) {
@@ -179,16 +189,16 @@ impl Loop {
             };
             select! {
                 recv(heard) -> what => match what {
-                    Ok(what) => self.heard(what, service),
-                    Err(_) => return Err(io::Error::other("the thread of the connection has ended")),
+                    Ok(what) => self.handle_mqtt(what, service),
+                    Err(_) => return Err(io::Error::other("the thread of the connection has stopped")),
                 },
-                recv(news) -> what => {
+                recv(events) -> what => {
                     if let Ok(what) = what {
-                        self.news(what);
+                        self.handle_module_event(what);
                     }
                 },
                 recv(stopped) -> _ => {
-                    log::info!("the runtime ends");
+                    log::info!("the runtime is shutting down");
                     service.stopping();
                     service.status("ending modules");
                     let acts = self.session.end(Instant::now());
@@ -200,42 +210,44 @@ impl Loop {
             let figures = |uuid: &Uuid| self.board.figures(uuid);
             let acts = self.session.tick(Instant::now(), &figures);
             self.act(acts);
-            self.pay();
+            self.send_queued();
             self.count();
             service.beat(true);
         }
         Ok(())
     }
 
-    /// Messages that came faster than they could be taken are told of a few times, not a million.
+    /// Reports incoming messages that were dropped: a few times, not a million.
     fn count(&mut self) {
-        let dropped = self.line.with(0, Mqtt::dropped);
+        let dropped = self.connection.with(0, Mqtt::dropped);
         if dropped >= self.dropped.saturating_mul(2).max(1) {
             self.dropped = dropped;
-            log::warn!("{dropped} messages came faster than they could be taken, and are lost");
+            log::warn!(
+                "{dropped} messages arrived faster than they could be processed and were dropped"
+            );
         }
     }
 
-    fn heard(&mut self, what: Heard, service: &mut Service) {
+    fn handle_mqtt(&mut self, what: MqttEvent, service: &mut Service) {
         match what {
-            Heard::Message(message) => {
-                self.board.heard(&message.topic, &message.payload);
-                let acts = self.session.hear(&message, Instant::now());
+            MqttEvent::Message(message) => {
+                self.board.deliver(&message.topic, &message.payload);
+                let acts = self.session.handle_message(&message, Instant::now());
                 self.act(acts);
             }
-            Heard::Up(server) => {
-                log::info!("connected with {server}");
-                service.status(&format!("connected with {server}"));
+            MqttEvent::Up(server) => {
+                log::info!("connected to {server}");
+                service.status(&format!("connected to {server}"));
                 let acts = self.session.up(Instant::now());
                 self.act(acts);
             }
-            Heard::Down(why) => {
-                log::warn!("no connection with a broker: {why}");
-                service.status("no connection with a broker");
+            MqttEvent::Down(why) => {
+                log::warn!("not connected to a broker: {why}");
+                service.status("not connected to a broker");
                 self.session.down();
             }
-            Heard::Denied(filter, why) => {
-                // Modules open as many as they like.
+            MqttEvent::Denied(filter, why) => {
+                // Modules open as many topics as they like.
                 self.denied += 1;
                 if self.denied.is_power_of_two() {
                     log::error!(
@@ -248,11 +260,13 @@ impl Loop {
         }
     }
 
-    fn news(&mut self, news: News) {
+    fn handle_module_event(&mut self, event: ModuleEvent) {
         let now = Instant::now();
-        let acts = match news {
-            News::Launched(uuid, serial, how) => self.session.launched(&uuid, serial, how, now),
-            News::Ended(uuid, end) => self.session.ended(&uuid, &end, now),
+        let acts = match event {
+            ModuleEvent::Launched(uuid, serial, how) => {
+                self.session.launched(&uuid, serial, how, now)
+            }
+            ModuleEvent::Ended(uuid, end) => self.session.ended(&uuid, &end, now),
         };
         self.act(acts);
     }
@@ -260,18 +274,18 @@ impl Loop {
     fn act(&mut self, acts: Vec<Act>) {
         for act in acts {
             match act {
-                Act::Publish(publication) => self.owe(publication),
+                Act::Publish(publication) => self.queue_message(publication),
                 Act::Launch(launch) => {
                     let (uuid, serial) = (launch.spec.uuid.clone(), launch.serial);
                     if !self.launcher.order(*launch) {
-                        let why = Err("too many modules wait to be fetched".to_owned());
-                        self.news(News::Launched(uuid, serial, why));
+                        let why = Err("too many modules are waiting to be fetched".to_owned());
+                        self.handle_module_event(ModuleEvent::Launched(uuid, serial, why));
                     }
                 }
                 Act::Cancel(uuid, serial) => {
                     if self.launcher.cancel(serial) {
-                        let why = Err("it is not wanted any more".to_owned());
-                        self.news(News::Launched(uuid, serial, why));
+                        let why = Err("it is no longer wanted".to_owned());
+                        self.handle_module_event(ModuleEvent::Launched(uuid, serial, why));
                     }
                 }
                 Act::Stop(module) => {
@@ -284,24 +298,29 @@ impl Loop {
         }
     }
 
-    /// Something must be said. Only a flood of requests that cannot be followed, while nothing can be sent, comes to the bound.
-    fn owe(&mut self, publication: Publication) {
-        if self.owed.len() < WAITING {
-            self.owed.push_back(publication);
+    /// Queues a message that must be sent. The limit is only reached by a flood of invalid requests while nothing can
+    /// be sent.
+    fn queue_message(&mut self, publication: Publication) {
+        if self.outgoing.len() < WAITING {
+            self.outgoing.push_back(publication);
         } else {
             self.lost += 1;
             if self.lost.is_power_of_two() {
-                log::error!("{} messages had no room and are lost", self.lost);
+                log::error!(
+                    "{} messages were dropped because the queue was full",
+                    self.lost
+                );
             }
         }
-        self.pay();
+        self.send_queued();
     }
 
-    /// Sends what is owed until the broker has all of it. `false`: until then there was no time.
+    /// Sends the queued messages until the broker has acknowledged all of them. `false` if that was not done by
+    /// `until`.
     fn farewell(&mut self, until: Instant) -> bool {
         loop {
-            self.pay();
-            if self.owed.is_empty() && self.line.with(false, Mqtt::settled) {
+            self.send_queued();
+            if self.outgoing.is_empty() && self.connection.with(false, Mqtt::settled) {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -312,10 +331,10 @@ impl Loop {
         }
     }
 
-    /// Sends what is owed, as far as there is room.
-    fn pay(&mut self) {
-        while let Some(publication) = self.owed.front() {
-            match self.line.publish_first(publication.clone()) {
+    /// Sends queued messages, as far as there is room.
+    fn send_queued(&mut self) {
+        while let Some(publication) = self.outgoing.front() {
+            match self.connection.publish_first(publication.clone()) {
                 Err(Unsent::Full) => return,
                 Err(why) => {
                     let topic = &publication.topic;
@@ -323,12 +342,12 @@ impl Loop {
                 }
                 Ok(()) => {}
             }
-            self.owed.pop_front();
+            self.outgoing.pop_front();
         }
     }
 }
 
-/// What tells of TERM and INT. The thread ends with the process.
+/// Reports TERM and INT. The thread stops with the process.
 fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
     let (sender, receiver): (Sender<()>, _) = bounded(1);
     let mut signals = stop.descriptor()?;
@@ -338,8 +357,8 @@ fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            let mut octet = [0];
-            while signals.read(&mut octet).is_ok_and(|count| count > 0) {
+            let mut byte = [0];
+            while signals.read(&mut byte).is_ok_and(|count| count > 0) {
                 let _ = sender.try_send(());
             }
         })?;
@@ -347,17 +366,17 @@ fn stopped(stop: &StopFlag) -> io::Result<Receiver<()>> {
 }
 
 /// What the session is about.
-fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
+fn session_config(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<SessionConfig> {
     let bad = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-    let there = there(engine);
+    let available = available_apis(engine);
     let mut identities = Identities::open(&config.cachedir)
         .map_err(|e| io::Error::new(e.kind(), format!("cachedir: {e}")))?;
     let mut offered = Vec::new();
     for runtime in config.offered() {
-        if let Some(api) = runtime.apis.iter().find(|api| !offers(&there, api)) {
-            let words = there.join(", ");
+        if let Some(api) = runtime.apis.iter().find(|api| !offers(&available, api)) {
+            let words = available.join(", ");
             return Err(bad(format!(
-                "apis: {api:?} is not there; there are {words}"
+                "apis: {api:?} is not available; available are {words}"
             )));
         }
         let uuid = match runtime.uuid {
@@ -365,13 +384,13 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
             None => identities.of(&runtime.name)?,
         };
         offered.push(Offer {
-            who: Who {
+            who: Registrant {
                 uuid,
                 name: runtime.name,
             },
             max_modules: runtime.max_modules,
             apis: if runtime.apis.is_empty() {
-                there.clone()
+                available.clone()
             } else {
                 runtime.apis
             },
@@ -379,7 +398,7 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
         });
     }
     let manager = if config.is_manager() {
-        Some(Who {
+        Some(Registrant {
             uuid: match config.uuid.parse() {
                 Ok(uuid) => uuid,
                 Err(_) => identities.of(&format!("manager {}", config.name))?,
@@ -395,7 +414,7 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
         metadata.extend(own.as_object().cloned().unwrap_or_default());
     }
     let lower = |host: &String| host.to_ascii_lowercase();
-    Ok(Terms {
+    Ok(SessionConfig {
         topics: config.topics().map_err(|e| bad(e.to_string()))?,
         confirmed: config.topics != "scene",
         manager,
@@ -413,13 +432,13 @@ fn terms(config: &RuntimeConfig, engine: &dyn Engine) -> io::Result<Terms> {
     })
 }
 
-/// All apis that there are.
-fn there(engine: &dyn Engine) -> Vec<String> {
+/// All available apis.
+fn available_apis(engine: &dyn Engine) -> Vec<String> {
     let all = engine.apis().iter().copied().chain([LOOPBACK]);
     all.map(str::to_owned).collect()
 }
 
-/// Limits of the configuration as an engine takes them.
+/// The limits of the configuration in the form that an engine takes.
 pub fn module_limits(limits: &ModuleLimits) -> Limits {
     Limits {
         memory: limits.memory,
@@ -433,7 +452,7 @@ pub fn module_limits(limits: &ModuleLimits) -> Limits {
     }
 }
 
-/// Bytes of the largest message that any module may send.
+/// Size of the largest message that any module may send, in bytes.
 fn largest(offers: &[Offer]) -> usize {
     offers
         .iter()
@@ -485,19 +504,19 @@ mod tests {
     use halite_wire::map;
     use std::path::Path;
 
-    fn line() -> Line {
-        // Nobody is there, so that all of it waits.
+    fn connection() -> BrokerConnection {
+        // Nobody is connected, so everything is queued.
         let options = map! {"servers" => vec!["127.0.0.1:1".to_owned()]};
         let config = RuntimeConfig::from_map(options, Path::new("/nonexistent")).unwrap();
         let (heard, _) = bounded(QUEUE);
         let mqtt = Mqtt::open(&settings(&config, 1 << 20), heard).unwrap();
-        Line(RwLock::new(Some(mqtt)))
+        BrokerConnection(RwLock::new(Some(mqtt)))
     }
 
-    fn said(octets: usize) -> Publication {
+    fn said(bytes: usize) -> Publication {
         Publication {
             topic: "home/light".to_owned(),
-            payload: vec![0; octets],
+            payload: vec![0; bytes],
             qos: Qos::One,
             properties: Vec::new(),
         }
@@ -505,21 +524,21 @@ mod tests {
 
     #[test]
     fn modules_have_a_part_of_what_may_wait() {
-        let many = line();
+        let many = connection();
         for _ in 0..MODULES_WAITING {
             assert!(many.has_room(1));
             many.publish(said(1)).unwrap();
         }
         assert!(!many.has_room(1));
         assert_eq!(many.publish_first(said(1)), Ok(()));
-        let large = line();
-        assert!(large.has_room(2 * MODULES_OCTETS));
+        let large = connection();
+        assert!(large.has_room(2 * MODULES_BYTES));
         for _ in 0..4 {
             assert!(large.has_room(1 << 20));
             large.publish(said(1 << 20)).unwrap();
         }
         assert!(!large.has_room(1));
-        // Without a connection there is none.
+        // Without a connection there is no room.
         drop(large.take());
         assert!(!large.has_room(1));
     }

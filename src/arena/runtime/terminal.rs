@@ -1,4 +1,4 @@
-//! Trying out a module in a terminal: no broker, no orchestrator.
+//! Runs a module in a terminal for testing: no broker, no orchestrator.
 
 use super::engine::{End, Engine, Host, Running, Spec};
 use crate::wire::{ExitStatus, Stream, Uuid};
@@ -9,12 +9,12 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often signals are looked at.
+/// How often signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
 
-/// Standard streams are those of this process; what is published is shown on standard error.
+/// Standard streams are those of this process; published messages are shown on standard error.
 struct Terminal {
     ended: Sender<End>,
 }
@@ -34,11 +34,11 @@ impl Host for Terminal {
     }
 
     fn unsubscribe(&self, _: &Uuid, topic: &str) {
-        log::info!("the module listens to {topic} no longer");
+        log::info!("the module no longer listens to {topic}");
     }
 
     fn output(&self, _: &Uuid, stream: Stream, data: &[u8]) {
-        // A reader that went away is no matter of the module.
+        // It is not the module's fault if nobody reads its output.
         let _ = match stream {
             Stream::Stderr => io::stderr().write_all(data),
             _ => {
@@ -53,10 +53,10 @@ impl Host for Terminal {
     }
 }
 
-/// Runs a module until it ends, or a signal ends it.
+/// Runs a module until it ends or a signal ends it.
 ///
 /// # Errors
-/// It cannot be started: why, for people.
+/// It cannot be started; the reason is readable text.
 pub fn try_out(spec: Spec, engine: &dyn Engine, stop: &StopFlag) -> Result<End, String> {
     let (sender, ended) = bounded(1);
     let terminal = Arc::new(Terminal { ended: sender });
@@ -64,14 +64,14 @@ pub fn try_out(spec: Spec, engine: &dyn Engine, stop: &StopFlag) -> Result<End, 
     let piece = PIECE.min(spec.limits.message).min(memory);
     let running: Arc<dyn Running> = Arc::from(engine.start(spec, terminal)?);
     let input = running.clone();
-    // Ends with the process: a read of a terminal cannot be called back.
+    // Stops with the process: a read from a terminal cannot be interrupted.
     let reader = std::thread::Builder::new().name("stdin".into());
     let reader = reader.spawn(move || {
         let (mut stdin, mut piece) = (io::stdin(), vec![0; piece]);
         while let Ok(count) = stdin.read(&mut piece) {
-            // A pipe can wait; what comes from a broker cannot.
+            // A pipe can be made to wait; input from a broker cannot.
             input.wait_for_room(count);
-            // Nothing is the end, here as there.
+            // An empty read is the end of input, here and in modules.
             input.input(&Bytes::copy_from_slice(
                 piece.get(..count).unwrap_or_default(),
             ));
@@ -91,7 +91,7 @@ pub fn try_out(spec: Spec, engine: &dyn Engine, stop: &StopFlag) -> Result<End, 
     }
 }
 
-/// The exit status that a shell would give the end of a module.
+/// The exit status that a shell would report for the end of a module.
 pub fn exit_status(end: &End) -> i32 {
     match (end.status, end.code) {
         (ExitStatus::Exited, code) => code.unwrap_or(0),

@@ -1,4 +1,4 @@
-//! Answers: such that the draft's peers and the real ones are satisfied at once (reference, section 4.1).
+//! Answers in a form that satisfies both the draft's peers and the real ones (reference, section 4.1).
 
 use super::{Answer, Json, KEEPALIVE, Manager, Module, Object, Runtime, Uuid, Verdict};
 
@@ -20,17 +20,17 @@ impl Answer {
         Answer::ok(None, data, manager.to_json())
     }
 
-    /// To whoever asked for a module: its record.
+    /// To a request for a module: its record.
     pub fn module(module: &Module) -> Answer {
         Answer::ok(Some("create"), named(module), module.to_json())
     }
 
-    /// To whoever wanted a module to end: its record.
+    /// To a request to end a module: its record.
     pub fn deleted(module: &Module) -> Answer {
         Answer::ok(Some("delete"), named(module), module.to_json())
     }
 
-    /// A runtime's own answer to `create` or `delete`: it does so with this module (reference, T9 and T11).
+    /// A runtime's own answer to `create` or `delete`: it carries it out (reference, T9 and T11).
     pub fn taken(action: &str, module: &Uuid) -> Answer {
         let mut details = Object::new();
         details.insert("uuid".into(), module.as_str().into());
@@ -46,25 +46,25 @@ impl Answer {
         }
     }
 
-    /// Seconds between keepalives that a confirmation asks for: the draft's field, or that of the record; [`KEEPALIVE`] where
-    /// neither is there. 0 is none.
+    /// Seconds between keepalives set by a confirmation: the draft's field, or that of the record; [`KEEPALIVE`] if
+    /// neither is present. 0 turns keepalives off.
     pub fn keepalive(&self) -> u64 {
-        let told = self.told("ka_interval_sec");
+        let told = self.field("ka_interval_sec");
         told.and_then(super::fields::whole).unwrap_or(KEEPALIVE)
     }
 
-    /// A field of the draft's, or else that of the record.
-    fn told(&self, key: &str) -> Option<&Json> {
+    /// A field of the draft, or else that of the record.
+    fn field(&self, key: &str) -> Option<&Json> {
         let record = self.data.get("details").and_then(|record| record.get(key));
         self.data.get(key).filter(|v| !v.is_null()).or(record)
     }
 
-    /// The uuid that it is about, where it tells one: the draft's field, or that of the record.
+    /// The uuid that it is about, if it has one: the draft's field, or that of the record.
     pub fn uuid(&self) -> Option<&str> {
-        self.told("uuid").and_then(Json::as_str)
+        self.field("uuid").and_then(Json::as_str)
     }
 
-    /// Why a request failed, for people; empty if it did not, or nobody says why.
+    /// Why a request failed, as readable text; empty if it did not fail or has no reason.
     pub fn why(&self) -> String {
         if self.verdict == Verdict::Ok {
             return String::new();

@@ -1,38 +1,38 @@
-//! What records take in memory, roughly: limits of what is kept are in these byte_len, not in those of messages, since a list of
-//! many short things takes far more than its text.
+//! Approximate memory used by records. Limits on stored data use these sizes, not those of messages, since a list of
+//! many short items takes far more than its text.
 
 use super::{Channel, Json, Module, ModuleRequest, Object, Runtime};
 
-/// Bytes of `platform`, `metadata` and unknown fields of a runtime, at most.
+/// Limit of `platform`, `metadata` and unknown fields of a runtime, in bytes.
 pub const MAX_RUNTIME: usize = 16 << 10;
-/// Bytes of arguments, environment, channels and unknown fields of a module, at most.
+/// Limit of arguments, environment, channels and unknown fields of a module, in bytes.
 pub const MAX_MODULE: usize = 64 << 10;
-/// Bytes that one text or number takes beside its characters.
+/// Bytes that a string or number takes in addition to its characters.
 const EACH: usize = 16;
-/// Bytes of a record without what it holds.
+/// Bytes of a record without its contents.
 const RECORD: usize = 512;
 
 impl Runtime {
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub fn byte_len(&self) -> usize {
-        RECORD + self.name.len() + self.kind.len() + texts(&self.apis) + self.free()
+        RECORD + self.name.len() + self.kind.len() + texts(&self.apis) + self.free_len()
     }
 
-    /// Bytes of what a runtime may write into its record as it likes.
-    pub(super) fn free(&self) -> usize {
+    /// Size of the fields that a runtime may fill freely, in bytes.
+    pub(super) fn free_len(&self) -> usize {
         json(&self.platform) + json(&self.metadata) + object(&self.extra)
     }
 }
 
 impl ModuleRequest {
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub fn byte_len(&self) -> usize {
-        RECORD + self.name.len() + self.file.len() + texts(&self.apis) + self.free()
+        RECORD + self.name.len() + self.file.len() + texts(&self.apis) + self.free_len()
     }
 
-    /// Bytes of what a request may have as it likes.
-    pub(super) fn free(&self) -> usize {
-        free(
+    /// Size of the fields that a request may fill freely, in bytes.
+    pub(super) fn free_len(&self) -> usize {
+        free_len(
             &self.argv,
             &self.env,
             &self.args,
@@ -43,10 +43,10 @@ impl ModuleRequest {
 }
 
 impl Module {
-    /// Bytes that it takes.
+    /// Its size in bytes.
     pub fn byte_len(&self) -> usize {
         let named = self.name.len() + self.file.len() + texts(&self.apis);
-        let free = free(
+        let free = free_len(
             &self.argv,
             &self.env,
             &self.args,
@@ -57,8 +57,14 @@ impl Module {
     }
 }
 
-/// Bytes of what a module is called with, and of what else it has.
-fn free(argv: &[String], env: &[String], args: &Object, all: &[Channel], extra: &Object) -> usize {
+/// Size of a module's arguments, environment and other fields, in bytes.
+fn free_len(
+    argv: &[String],
+    env: &[String],
+    args: &Object,
+    all: &[Channel],
+    extra: &Object,
+) -> usize {
     texts(argv) + texts(env) + object(args) + channels(all) + object(extra)
 }
 

@@ -1,16 +1,16 @@
-//! Channels: as messages carry them, and which one a module means by what it opens (reference, section 6).
+//! Channels: their form in messages, and finding the one that an opened path refers to (reference, section 6).
 
 use super::fields::{Fields, Read, SHORT};
 use super::{BadName, Channel, ChannelPath, Json, Mode, Object, Topic};
 
-/// Channels of one module at most.
+/// Limit of channels per module.
 pub(super) const MAX_CHANNELS: usize = 256;
 
 impl Channel {
-    /// A channel of a path and a topic, with nothing else.
+    /// A channel with a path and a topic, without further fields.
     ///
     /// # Errors
-    /// The path or the topic is none.
+    /// The path or the topic is invalid.
     pub fn new(path: &str, mode: Mode, topic: &str) -> Result<Channel, BadName> {
         Ok(Channel {
             path: path.parse()?,
@@ -20,20 +20,21 @@ impl Channel {
         })
     }
 
-    /// Reads an entry of `channels`: `path`, `mode` and `topic`, or that of the web client, where the topic stands in `params`.
+    /// Parses an entry of `channels`: `path`, `mode` and `topic`, or the web client's form, with the topic in
+    /// `params`.
     pub(super) fn read(value: Json, at: &str) -> Read<Channel> {
         let mut fields = Fields::new(value, at)?;
         let path = fields.text("path", SHORT)?;
         let path = path.ok_or_else(|| fields.missing("path"))?;
         let path = plain(&path).parse().map_err(|_| fields.bad("path"))?;
-        let mode = fields.needed("mode")?;
+        let mode = fields.required("mode")?;
         let topic: Option<Topic> = fields.parsed("topic")?;
         let missing = fields.missing("topic");
         let extra = fields.rest();
         let topic = match (topic, extra.get("params")) {
             (Some(topic), _) => topic,
             (None, Some(params)) => {
-                Fields::new(params.clone(), format!("{at}/params"))?.needed("topic")?
+                Fields::new(params.clone(), format!("{at}/params"))?.required("topic")?
             }
             (None, None) => return Err(missing),
         };
@@ -45,7 +46,7 @@ impl Channel {
         })
     }
 
-    /// The channel as requests and records carry it.
+    /// The channel in the form of requests and records.
     pub(super) fn to_json(&self) -> Json {
         let mut out = Object::new();
         out.insert("path".into(), self.path.as_str().into());
@@ -55,9 +56,9 @@ impl Channel {
         out.into()
     }
 
-    /// Which channel a module means that opens `opened`, and the topic behind it: that of the channel whose path is the longest
-    /// beginning of it in whole parts, with the rest appended. `/ch/light/data` is `light`, unless there is a channel `ch`.
-    /// `None`: there is no such channel, or the rest is nothing that a topic may have.
+    /// The channel that the path `opened` refers to, and its topic: the channel with the longest path that is a prefix
+    /// of it in whole parts, and its topic with the rest appended. `/ch/light/data` refers to `light`, unless there is
+    /// a channel `ch`. `None` if there is no such channel, or the rest is not valid in a topic.
     pub fn resolve<'a>(channels: &'a [Channel], opened: &str) -> Option<(&'a Channel, Topic)> {
         let path: ChannelPath = opened.trim_matches('/').parse().ok()?;
         let direct = longest(channels, path.as_str());
@@ -73,12 +74,12 @@ impl Channel {
     }
 }
 
-/// The path of a channel without what peers put around it: slashes, and the folder `/ch/` of the browser's runtimes.
+/// The path of a channel without what peers add: slashes, and the directory `/ch/` of browser runtimes.
 fn plain(path: &str) -> &str {
     path.strip_prefix("/ch/").unwrap_or(path).trim_matches('/')
 }
 
-/// The channel with the longest path that `path` begins with, and what follows.
+/// The channel with the longest path that `path` starts with, and the rest.
 fn longest<'a, 'p>(channels: &'a [Channel], path: &'p str) -> Option<(&'a Channel, &'p str)> {
     let mut best: Option<(&Channel, &str)> = None;
     for channel in channels {

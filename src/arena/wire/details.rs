@@ -1,4 +1,4 @@
-//! Records as `details` of answers carry them, and as the store keeps them: what is written is read again as it was.
+//! Records in `details` of answers and in the store: parsing returns exactly what was written.
 
 use super::bytes::MAX_RUNTIME;
 use super::fields::{Fields, Read, SHORT, fault};
@@ -18,14 +18,14 @@ impl Manager {
         out.into()
     }
 
-    /// Reads a record, or `data` of a registration: then it is alive.
+    /// Parses a record, or `data` of a registration: then it is alive.
     ///
     /// # Errors
-    /// Something is missing, mistyped or too much.
+    /// A field is missing, mistyped or too large.
     pub fn from_json(data: Json) -> Result<Manager, Box<Fault>> {
         let mut fields = Fields::new(data, "data")?;
         Ok(Manager {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields
                 .text("name", SHORT)?
                 .unwrap_or_else(|| "manager".into()),
@@ -35,7 +35,7 @@ impl Manager {
 }
 
 impl Runtime {
-    /// Its record, in the order of the real orchestrator (reference, T1).
+    /// Its record, with the fields in the order of the real orchestrator (reference, T1).
     pub fn to_json(&self) -> Json {
         let mut out = Object::new();
         out.insert("uuid".into(), self.uuid.as_str().into());
@@ -55,16 +55,16 @@ impl Runtime {
         out.into()
     }
 
-    /// Reads a record, or `data` of a registration: then it is alive, and is to send keepalives at the usual interval.
+    /// Parses a record, or `data` of a registration: then it is alive, and sends keepalives at the default interval.
     ///
     /// # Errors
-    /// Something is missing, mistyped or too much.
+    /// A field is missing, mistyped or too large.
     pub fn from_json(data: Json) -> Result<Runtime, Box<Fault>> {
         let mut fields = Fields::new(data, "data")?;
         fields.take("type");
         let most = fields.whole("max_nmodules")?.unwrap_or(0);
         let runtime = Runtime {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields
                 .text("name", SHORT)?
                 .unwrap_or_else(|| "runtime".into()),
@@ -80,21 +80,19 @@ impl Runtime {
             state: fields.parsed("status")?.unwrap_or(RuntimeState::Alive),
             extra: fields.rest(),
         };
-        if runtime.free() <= MAX_RUNTIME {
+        if runtime.free_len() <= MAX_RUNTIME {
             Ok(runtime)
         } else {
             Err(fault(
                 Trouble::TooMany,
-                format!(
-                    "data: {MAX_RUNTIME} octets of platform, metadata and other fields at most"
-                ),
+                format!("data: {MAX_RUNTIME} bytes of platform, metadata and other fields at most"),
             ))
         }
     }
 }
 
 impl Module {
-    /// Its record: the request as it goes to its runtime, with `policy`, `scheduled` and `status`.
+    /// Its record: the request in the form sent to its runtime, with `policy`, `scheduled` and `status`.
     pub fn to_json(&self) -> Json {
         let mut out = Object::new();
         out.insert("type".into(), "module".into());
@@ -122,16 +120,16 @@ impl Module {
         out.into()
     }
 
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
-    /// Something is missing, mistyped or too much.
+    /// A field is missing, mistyped or too large.
     pub fn from_json(data: Json) -> Result<Module, Box<Fault>> {
         let mut fields = Fields::new(data, "data")?;
         fields.take("type");
         let call = Call::read(&mut fields)?;
         Ok(Module {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields
                 .text("name", SHORT)?
                 .unwrap_or_else(|| "module".into()),

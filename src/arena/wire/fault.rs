@@ -1,16 +1,16 @@
-//! What is wrong with a message.
+//! Errors about messages.
 
 use super::{Answer, Dialect, ErrorReport, Json, Object, Verdict};
 use std::fmt;
 
-/// Kinds of trouble; their words are those of the real orchestrator, as far as it has any (reference, section 4.6).
+/// Kinds of errors; the texts are those of the real orchestrator, as far as it has any (reference, section 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trouble {
     /// `Invalid JSON`.
     NotJson,
     /// `missing field`; the data is its path, such as `data/uuid`.
     MissingField,
-    /// `invalid field`: it is there and is not what it must be; the data is its path.
+    /// `invalid field`: it is present but not valid; the data is its path.
     BadField,
     /// `invalid action/type`; the data is the pair.
     BadAction,
@@ -20,15 +20,15 @@ pub enum Trouble {
     UnknownModule,
     /// `duplicate module UUID; request ignored`.
     DuplicateModule,
-    /// `ambiguous name`: several have it.
+    /// `ambiguous name`: several have this name.
     Ambiguous,
     /// `runtime is not connected`.
     DeadRuntime,
-    /// `no runtime fits`: the data says why none does.
+    /// `no runtime fits`: the data says why each does not.
     NoRuntime,
-    /// `runtime is not accepted`: the operator has not let it in yet.
+    /// `runtime is not accepted`: by the operator, so far.
     NotAccepted,
-    /// `too many`: a limit of the orchestrator; the data says which.
+    /// `too many`: over a limit of the orchestrator; the data says which.
     TooMany,
     /// `file not found`.
     NoFile,
@@ -58,21 +58,21 @@ impl Trouble {
     }
 }
 
-/// A message that cannot be followed, as the error about it says.
+/// A message that cannot be processed, as described in the error about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of error.
     pub trouble: Trouble,
-    /// With what.
+    /// What it is about.
     pub data: Json,
-    /// `object_id` of the message, where it has one.
+    /// `object_id` of the message, if it has one.
     pub request: Option<String>,
-    /// Its words.
+    /// Its dialect.
     pub dialect: Dialect,
 }
 
 impl Fault {
-    /// A fault that belongs to no message yet.
+    /// A fault that is not tied to a message yet.
     pub fn new(trouble: Trouble, data: impl Into<Json>) -> Fault {
         Fault {
             trouble,
@@ -82,7 +82,7 @@ impl Fault {
         }
     }
 
-    /// What is told about it on the topic for errors (reference, section 4.6).
+    /// The report on the topic for errors (reference, section 4.6).
     pub fn report(&self) -> ErrorReport {
         ErrorReport {
             desc: self.trouble.desc().into(),
@@ -91,7 +91,7 @@ impl Fault {
         }
     }
 
-    /// What whoever asked is told: `result` is `error`, `details` say what is wrong with what.
+    /// The answer to the request: `result` is `error`, `details` say what is wrong.
     pub fn answer(&self) -> Answer {
         let mut details = Object::new();
         details.insert("desc".into(), self.trouble.desc().into());

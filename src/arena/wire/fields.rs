@@ -1,16 +1,16 @@
-//! Fields of JSON, read with limits: what is wrong is told by its path, such as `data/args/env/3`.
+//! Fields of JSON, parsed with limits: errors name the field by its path, such as `data/args/env/3`.
 
 use super::{Fault, Json, Object, Trouble};
 use std::str::FromStr;
 
-/// What reading comes to.
+/// The result of parsing.
 pub(super) type Read<T> = Result<T, Box<Fault>>;
 
-/// How deeply JSON may be nested.
+/// Nesting limit of JSON.
 pub(super) const MAX_DEPTH: usize = 32;
-/// Characters of names and other short texts (reference, section 4).
+/// Longest name or other short text, in characters (reference, section 4).
 pub(super) const SHORT: usize = 255;
-/// Characters of longer texts, such as a file or one of `apis`.
+/// Longest other text, such as a file or one of `apis`, in characters.
 pub(super) const LONG: usize = 1024;
 
 /// A fault about the field with this path.
@@ -18,23 +18,23 @@ pub(super) fn fault(trouble: Trouble, path: impl Into<String>) -> Box<Fault> {
     Box::new(Fault::new(trouble, path.into()))
 }
 
-/// Bytes as JSON, neither too many nor nested too deeply.
+/// Parses JSON with limits on size and nesting.
 ///
 /// # Errors
-/// They are none, or more than allowed.
+/// It is not JSON, or over a limit.
 pub(super) fn json(text: &[u8]) -> Read<Json> {
-    if deeper(text, MAX_DEPTH) {
+    if nested_deeper(text, MAX_DEPTH) {
         let why = format!("nested more than {MAX_DEPTH} deep");
         return Err(fault(Trouble::NotJson, why));
     }
     serde_json::from_slice(text).map_err(|e| fault(Trouble::NotJson, e.to_string()))
 }
 
-/// Whether brackets outside of strings are nested more deeply; looks no further than that.
-fn deeper(text: &[u8], limit: usize) -> bool {
+/// Whether brackets outside of strings are nested more deeply than `limit`; stops there.
+fn nested_deeper(text: &[u8], limit: usize) -> bool {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
-    for octet in text {
-        match (quoted, *octet) {
+    for byte in text {
+        match (quoted, *byte) {
             (true, _) if escaped => escaped = false,
             (true, b'\\') => escaped = true,
             (true, b'"') => quoted = false,
@@ -53,7 +53,7 @@ fn deeper(text: &[u8], limit: usize) -> bool {
     false
 }
 
-/// A text of so many characters at most.
+/// A string of at most `longest` characters.
 pub(super) fn text(value: Json, longest: usize, path: &str) -> Read<String> {
     match value {
         Json::String(text) if text.len() <= longest || text.chars().count() <= longest => Ok(text),
@@ -61,7 +61,7 @@ pub(super) fn text(value: Json, longest: usize, path: &str) -> Read<String> {
     }
 }
 
-/// A text, or a number or truth value as its text: peers write arguments either way.
+/// A string, or the text of a number or boolean: peers write arguments either way.
 pub(super) fn scalar(value: Json, path: &str) -> Read<String> {
     match value {
         Json::Number(number) => Ok(number.to_string()),
@@ -70,16 +70,16 @@ pub(super) fn scalar(value: Json, path: &str) -> Read<String> {
     }
 }
 
-/// A whole number that is not negative; `7.0` is one too.
+/// A whole number that is not negative; `7.0` is accepted too.
 pub(super) fn whole(value: &Json) -> Option<u64> {
-    // Above 2^53 a float does not tell which whole number it stands for.
+    // Above 2^53 a float no longer represents exactly one whole number.
     let exact = |f: &f64| f.fract() == 0.0 && (0.0..9.0e15).contains(f);
     value
         .as_u64()
         .or_else(|| value.as_f64().filter(exact).map(|f| f as u64))
 }
 
-/// The fields of an object. Absent, null and an empty text are the same.
+/// The fields of an object. Absent, null and an empty string are treated alike.
 pub(super) struct Fields {
     map: Object,
     path: String,
@@ -87,7 +87,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The fields of what stands at this path.
+    /// The fields of the object at this path.
     pub(super) fn new(value: Json, path: impl Into<String>) -> Read<Fields> {
         let path = path.into();
         match value {
@@ -113,7 +113,7 @@ impl Fields {
         fault(Trouble::BadField, self.at(key))
     }
 
-    /// A field that must be there, and is not.
+    /// A fault about a missing field.
     pub(super) fn missing(&self, key: &str) -> Box<Fault> {
         fault(Trouble::MissingField, self.at(key))
     }
@@ -128,21 +128,21 @@ impl Fields {
         }
     }
 
-    /// Takes a text.
+    /// Takes a string.
     pub(super) fn text(&mut self, key: &'static str, longest: usize) -> Read<Option<String>> {
         let value = self.take(key);
         value.map(|v| text(v, longest, &self.at(key))).transpose()
     }
 
-    /// Takes a text of a kind that has its own parser.
+    /// Takes a string of a type that has its own parser.
     pub(super) fn parsed<T: FromStr>(&mut self, key: &'static str) -> Read<Option<T>> {
         let text = self.text(key, LONG)?;
         let parsed = text.map(|text| text.parse().map_err(|_| self.bad(key)));
         parsed.transpose()
     }
 
-    /// Takes one that must be there.
-    pub(super) fn needed<T: FromStr>(&mut self, key: &'static str) -> Read<T> {
+    /// Takes a required field.
+    pub(super) fn required<T: FromStr>(&mut self, key: &'static str) -> Read<T> {
         self.parsed(key)?.ok_or_else(|| self.missing(key))
     }
 
@@ -166,7 +166,7 @@ impl Fields {
         }
     }
 
-    /// Takes a list of whatever `read` makes of each entry and its path.
+    /// Takes a list; `read` parses each entry, given its path.
     pub(super) fn each<T>(
         &mut self,
         key: &'static str,
@@ -185,7 +185,7 @@ impl Fields {
             .map(Some)
     }
 
-    /// What nobody has taken, in its order.
+    /// The fields not taken, in their order.
     pub(super) fn rest(self) -> Object {
         let known = self.known;
         let rest = self.map.into_iter();

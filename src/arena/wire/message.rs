@@ -1,11 +1,11 @@
-//! Messages: the envelope, and what it holds.
+//! Messages: the envelope and its contents.
 
 use super::{
     Channel, Child, ExitStatus, Fault, Json, Manager, Module, Object, Policy, Runtime, State,
     Trouble, Uuid,
 };
 
-/// In which words a message is written. An answer is in those of its request (reference, section 4).
+/// The vocabulary of a message. An answer uses that of its request (reference, section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `req` and `resp`, as in seed 003.
@@ -20,20 +20,21 @@ pub enum Dialect {
 pub struct Message {
     /// Id of the request; an answer repeats it.
     pub object_id: String,
-    /// The words of `type`.
+    /// The dialect of `type`.
     pub dialect: Dialect,
-    /// `from`: who sent it; few say so.
+    /// `from`: the sender; few messages have it.
     pub from: Option<String>,
-    /// What it says.
+    /// The content.
     pub body: Body,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// `create` runtime: a runtime registers, or comes back.
     Register(Box<Runtime>),
-    /// `delete` runtime: it is gone; the last will of runtimes. On a control topic of the older dialect: it is to end.
+    /// `delete` runtime: it is gone; the last will of runtimes. On a control topic in the older dialect: it must shut
+    /// down.
     Unregister(Uuid, Option<String>),
     /// `create` manager.
     RegisterManager(Manager),
@@ -45,13 +46,13 @@ pub enum Body {
     Create(Box<ModuleRequest>),
     /// `create_batch`: all on one runtime.
     CreateBatch(Parent, Vec<ModuleRequest>),
-    /// `delete` module: its uuid, or a unique name; `from` and `parent` may tell that its own runtime says so.
+    /// `delete` module: its uuid, or a unique name; `from` and `parent` may show that its own runtime sent it.
     Delete(String, Option<Parent>),
     /// `exited` module.
     Exited(ModuleExit),
     /// An answer to a request.
     Answer(Answer),
-    /// `error`: about somebody's message.
+    /// `error`: about a peer's message.
     Error(ErrorReport),
 }
 
@@ -59,14 +60,14 @@ pub enum Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parent(pub String);
 
-/// What a runtime tells of itself from time to time.
+/// The periodic message of a runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keepalive {
-    /// Who.
+    /// The runtime.
     pub uuid: Uuid,
-    /// Its name, where it is told.
+    /// Its name, if present.
     pub name: Option<String>,
-    /// Its apis, where they are told.
+    /// Its apis, if present.
     pub apis: Option<Vec<String>>,
     /// Modules that run there.
     pub children: Option<Vec<Child>>,
@@ -74,24 +75,24 @@ pub struct Keepalive {
     pub extra: Object,
 }
 
-/// A module that somebody asks for.
+/// A request for a module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModuleRequest {
-    /// Its id; the orchestrator gives one where there is none.
+    /// Its id; the orchestrator assigns one if there is none.
     pub uuid: Option<Uuid>,
-    /// `name`; `module` where there is none.
+    /// `name`; `module` by default.
     pub name: String,
-    /// The runtime that it is to run on; none leaves the choice.
+    /// The runtime to run on; without one the orchestrator chooses.
     pub parent: Option<Parent>,
-    /// `index`: its running number, in requests that an orchestrator has forwarded.
+    /// `index`: its running number, in requests forwarded by an orchestrator.
     pub index: Option<u64>,
     /// `file`, or `filename` of the older dialect.
     pub file: String,
     /// `filetype` (`WA`, `PY`, `EXT`).
     pub filetype: Option<String>,
-    /// What it needs; [`super::DEFAULT_APIS`] where it is not told.
+    /// The apis that it needs; [`super::DEFAULT_APIS`] by default.
     pub apis: Vec<String>,
-    /// `args.argv`, or `args` where that is a list.
+    /// `args.argv`, or `args` if that is a list.
     pub argv: Vec<String>,
     /// `args.env` and `env`: `NAME=value` each.
     pub env: Vec<String>,
@@ -99,14 +100,15 @@ pub struct ModuleRequest {
     pub args: Object,
     /// Its channels.
     pub channels: Vec<Channel>,
-    /// `policy`, or `args.policy`: what becomes of it when its runtime is gone. Ours; others do not know it.
+    /// `policy`, or `args.policy`: what happens to it when its runtime disconnects. Our extension; others do not know
+    /// it.
     pub policy: Option<Policy>,
     /// Other fields, such as `location`.
     pub extra: Object,
 }
 
 impl ModuleRequest {
-    /// The module of this request, not placed yet: queued.
+    /// The module for this request: queued, not placed yet.
     pub fn into_module(self, uuid: Uuid, index: u64, policy: Policy) -> Module {
         Module {
             uuid,
@@ -131,9 +133,9 @@ impl ModuleRequest {
 /// A module has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModuleExit {
-    /// Which.
+    /// The module.
     pub uuid: Uuid,
-    /// How; `exited` where it is not told.
+    /// How it ended; `exited` by default.
     pub status: ExitStatus,
     /// `exit_code`.
     pub code: Option<i64>,
@@ -143,7 +145,7 @@ pub struct ModuleExit {
     pub extra: Object,
 }
 
-/// How a request went.
+/// Whether a request succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// `ok`.
@@ -155,20 +157,20 @@ pub enum Verdict {
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// `action`, where it is told: `create` or `delete`.
+    /// `action`, if present: `create` or `delete`.
     pub action: Option<String>,
     /// `result`; the draft's confirmation has none, which means `ok`.
     pub verdict: Verdict,
-    /// All of `data`, `result` and `details` included.
+    /// All of `data`, including `result` and `details`.
     pub data: Object,
 }
 
-/// An error that the orchestrator tells (reference, section 4.6).
+/// An error reported by the orchestrator (reference, section 4.6).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorReport {
     /// What is wrong.
     pub desc: String,
-    /// With what.
+    /// What it is about.
     pub data: Json,
     /// `request`: `object_id` of the message that it is about.
     pub request: Option<String>,

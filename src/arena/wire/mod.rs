@@ -1,8 +1,8 @@
 //! Messages of ARENA between runtimes, their managers, users and the orchestrator: JSON over MQTT (reference `arena-protocol.md`;
 //! the draft is seed 003).
 //!
-//! Read liberally ([`Message::parse`]), written exactly ([`Message::to_json`]). Nothing here does IO. Whatever cannot be
-//! understood becomes a [`Fault`], which is what the error message about it says.
+//! Parsing is liberal ([`Message::parse`]), writing is exact ([`Message::to_json`]). Nothing here does IO. A message
+//! that cannot be understood becomes a [`Fault`], the content of the error message about it.
 
 mod answer;
 mod bytes;
@@ -27,14 +27,14 @@ pub use message::{
 };
 pub use record::{Channel, Child, ExitStatus, Manager, Mode, Module, Runtime, RuntimeState, State};
 
-/// JSON as messages carry it; objects keep their order.
+/// JSON in messages; objects keep the order of their fields.
 pub type Json = serde_json::Value;
-/// An object of JSON.
+/// A JSON object.
 pub type Object = serde_json::Map<String, Json>;
 
-/// Bytes of the largest message that is read.
+/// Size limit of a message, in bytes.
 pub const MAX_MESSAGE: usize = 256 << 10;
-/// Seconds between keepalives where nobody says otherwise (reference, section 4.1).
+/// Default interval between keepalives, in seconds (reference, section 4.1).
 pub const KEEPALIVE: u64 = 60;
 /// Apis of a module or runtime that names none (seed 003).
 pub const DEFAULT_APIS: [&str; 2] = ["wasm", "wasi"];

@@ -1,4 +1,4 @@
-//! Messages out of JSON, as liberally as the reference tabulates.
+//! Parses messages from JSON, as liberally as the tables of the reference say.
 
 use super::fields::{Fields, Read, SHORT, fault, json, text, whole};
 use super::request;
@@ -7,21 +7,21 @@ use super::{
     Manager, Message, ModuleExit, ModuleRequest, Object, Runtime, Trouble, Verdict,
 };
 
-/// Modules in one keepalive at most.
+/// Limit of modules per keepalive.
 const MAX_CHILDREN: usize = 4096;
-/// Modules of one `create_batch` at most.
+/// Limit of modules per `create_batch`.
 const MAX_BATCH: usize = 256;
-/// Characters of an action or type word that are told back.
-const TOLD: usize = 64;
+/// Characters of an unknown action or type that an error repeats.
+const MAX_ECHOED: usize = 64;
 
 impl Message {
-    /// Reads a message. One pair of single quotes around it is allowed (reference, section 4).
+    /// Parses a message. One pair of single quotes around it is allowed (reference, section 4).
     ///
     /// # Errors
-    /// It is larger than [`MAX_MESSAGE`], no JSON, nested too deeply, or lacks what its action and type need.
+    /// It is larger than [`MAX_MESSAGE`], not JSON, nested too deeply, or lacks what its action and type require.
     pub fn parse(payload: &[u8]) -> Result<Message, Box<Fault>> {
         if payload.len() > MAX_MESSAGE {
-            let what = format!("octets: {MAX_MESSAGE} at most");
+            let what = format!("bytes: {MAX_MESSAGE} at most");
             return Err(fault(Trouble::TooMany, what));
         }
         let value = json(unquoted(payload))?;
@@ -68,8 +68,8 @@ impl Body {
         let action = fields.text("action", usize::MAX)?;
         let data = fields.take("data");
         let refused = |action: &str| {
-            let told = |word: &str| Json::from(word.chars().take(TOLD).collect::<String>());
-            let pair = Json::from(vec![told(action), told(&kind)]);
+            let echoed = |word: &str| Json::from(word.chars().take(MAX_ECHOED).collect::<String>());
+            let pair = Json::from(vec![echoed(action), echoed(&kind)]);
             Box::new(Fault::new(Trouble::BadAction, pair))
         };
         match (kind.as_str(), action.as_deref()) {
@@ -86,14 +86,14 @@ impl Body {
             }
             ("req" | "arts_req", None) => Err(fields.missing("action")),
             ("resp" | "arts_resp" | "orch_resp" | "runtime_resp", action) => {
-                let action = action.map(|a| a.chars().take(TOLD).collect());
+                let action = action.map(|a| a.chars().take(MAX_ECHOED).collect());
                 Answer::read(action, data).map(Body::Answer)
             }
             (_, action) => Err(refused(action.unwrap_or_default())),
         }
     }
 
-    /// A request; `None` if this action has nothing to do with what `data` is about.
+    /// Parses a request; `None` if this action does not apply to the type of `data`.
     fn request(action: &str, data: Json) -> Read<Option<Body>> {
         if action == "create_batch" {
             return batch(data).map(Some);
@@ -101,7 +101,7 @@ impl Body {
         let kind = match (data.get("type"), action) {
             (Some(Json::String(kind)), _) if !kind.is_empty() => kind.clone(),
             _ if !data.is_object() => return Err(fault(Trouble::BadField, "data")),
-            // The older orchestrator does not ask for it here (reference, T16).
+            // The older orchestrator does not require it here (reference, T16).
             (None | Some(Json::Null | Json::String(_)), "delete" | "exited") => "module".into(),
             (None | Some(Json::Null | Json::String(_)), _) => {
                 return Err(fault(Trouble::MissingField, "data/type"));
@@ -122,10 +122,10 @@ impl Body {
         let body = match (action, kind.as_str()) {
             ("update", "runtime") => Body::Keepalive(Box::new(Keepalive::read(fields)?)),
             ("delete", "runtime") => {
-                Body::Unregister(fields.needed("uuid")?, fields.text("name", SHORT)?)
+                Body::Unregister(fields.required("uuid")?, fields.text("name", SHORT)?)
             }
             ("delete", "manager") => {
-                Body::UnregisterManager(fields.needed("uuid")?, fields.text("name", SHORT)?)
+                Body::UnregisterManager(fields.required("uuid")?, fields.text("name", SHORT)?)
             }
             ("delete", "module") => {
                 let (uuid, name) = (fields.text("uuid", SHORT)?, fields.text("name", SHORT)?);
@@ -140,7 +140,7 @@ impl Body {
     }
 }
 
-/// A registration: whatever it says of its own state and interval is for the orchestrator to say.
+/// A registration; the fields for state and interval are ignored, since only the orchestrator sets them.
 fn registered(mut data: Json) -> Read<Body> {
     forget(&mut data, &["status", "ka_interval_sec"]);
     Ok(Body::Register(Box::new(Runtime::from_json(data)?)))
@@ -169,7 +169,7 @@ fn batch(data: Json) -> Read<Body> {
 impl Keepalive {
     fn read(mut fields: Fields) -> Read<Keepalive> {
         Ok(Keepalive {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             name: fields.text("name", SHORT)?,
             apis: request::apis(&mut fields)?,
             children: fields.each("children", MAX_CHILDREN, Child::read)?,
@@ -181,7 +181,7 @@ impl Keepalive {
 impl Child {
     fn read(value: Json, at: &str) -> Read<Child> {
         let mut fields = Fields::new(value, at)?;
-        // -1 stands for none; a time as a number is kept as it is told.
+        // -1 means none; a time given as a number is kept as it is.
         let active = match fields.take("active") {
             Some(Json::String(time)) => Some(text(time.into(), SHORT, &fields.at("active"))?),
             Some(Json::Number(time)) if time.as_f64().is_some_and(|t| t < 0.0) => None,
@@ -190,7 +190,7 @@ impl Child {
             None => None,
         };
         Ok(Child {
-            uuid: fields.needed("uuid")?,
+            uuid: fields.required("uuid")?,
             active,
             cpu_percent: figure(&mut fields, "cpu_usage_percent")?.unwrap_or(0.0),
             memory: memory(&mut fields)?,
@@ -199,7 +199,7 @@ impl Child {
     }
 }
 
-/// A figure that cannot be negative; one that claims to be is none.
+/// A figure that cannot be negative; a negative one counts as missing.
 fn figure(fields: &mut Fields, key: &'static str) -> Read<Option<f64>> {
     match fields.take(key) {
         None => Ok(None),
@@ -210,13 +210,13 @@ fn figure(fields: &mut Fields, key: &'static str) -> Read<Option<f64>> {
     }
 }
 
-/// `mem_usage`: bytes, which some write as a float.
+/// `mem_usage`: bytes; some peers write a float.
 fn memory(fields: &mut Fields) -> Read<u64> {
     match fields.take("mem_usage") {
         None => Ok(0),
         Some(value) => match (whole(&value), value.as_f64()) {
-            (Some(octets), _) => Ok(octets),
-            (None, Some(octets)) => Ok(octets.max(0.0) as u64),
+            (Some(bytes), _) => Ok(bytes),
+            (None, Some(bytes)) => Ok(bytes.max(0.0) as u64),
             (None, None) => Err(fields.bad("mem_usage")),
         },
     }
@@ -224,10 +224,10 @@ fn memory(fields: &mut Fields) -> Read<u64> {
 
 impl ModuleExit {
     fn read(mut fields: Fields) -> Read<ModuleExit> {
-        let uuid = fields.needed("uuid")?;
+        let uuid = fields.required("uuid")?;
         let word = fields.text("status", SHORT)?;
         let told = fields.text("reason", usize::MAX)?;
-        // A notice in other words is still one; the module has ended.
+        // A notice with an unknown status is still valid: the module has ended.
         let (status, reason) = match word.as_deref().map(str::parse) {
             None => (ExitStatus::Exited, told),
             Some(Ok(status)) => (status, told),

@@ -1,17 +1,17 @@
-//! What the orchestrator knows of managers, runtimes and modules, as the `details` of its answers tell it.
+//! Records of managers, runtimes and modules, as in `details` of the orchestrator's answers.
 
 use super::{ChannelPath, Json, Object, Policy, Topic, Uuid};
 
-/// State of a module (reference, section 5); the letter is what records carry.
+/// State of a module (reference, section 5); records contain the letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// `A`: it runs, as far as is known.
+    /// `A`: it runs, as far as we know.
     Alive,
     /// `D`: it has ended.
     Dead,
-    /// `E`: it has been told to end.
+    /// `E`: it was told to end.
     Exiting,
-    /// `K`: its runtime went away; it comes back with it.
+    /// `K`: its runtime disconnected; it comes back with it.
     Killed,
     /// `Q`: it waits for a free place.
     Queued,
@@ -37,16 +37,16 @@ pub enum Mode {
     ReadWrite,
 }
 
-/// A channel of a module: a path that it opens, and the topic behind it (reference, section 6).
+/// A channel of a module: a path to open, and the topic behind it (reference, section 6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// What the module opens, or a path below it.
+    /// The path that the module opens, or a prefix of it.
     pub path: ChannelPath,
-    /// What it may do with it.
+    /// What the module may do with it.
     pub mode: Mode,
-    /// The topic of `path`; the rest of what is opened is appended.
+    /// The topic of `path`; the rest of the opened path is appended.
     pub topic: Topic,
-    /// Fields that nobody here knows, such as `type` of the web client.
+    /// Unknown fields, such as `type` of the web client.
     pub extra: Object,
 }
 
@@ -57,7 +57,7 @@ pub struct Manager {
     pub uuid: Uuid,
     /// Its display name, 255 characters at most.
     pub name: String,
-    /// Whether it is there.
+    /// Whether it is connected.
     pub state: RuntimeState,
 }
 
@@ -70,76 +70,76 @@ pub struct Runtime {
     pub name: String,
     /// `runtime_type`.
     pub kind: String,
-    /// `max_nmodules`: modules that it takes; 0 is no limit (or, with no apis at all, that it runs none).
+    /// `max_nmodules`: how many modules it accepts; 0 is no limit (or, without any apis, that it runs none).
     pub max_modules: u32,
-    /// What it offers.
+    /// The apis that it offers.
     pub apis: Vec<String>,
-    /// `platform`: of what it runs on.
+    /// `platform`: describes the host.
     pub platform: Json,
     /// `metadata`: for information only.
     pub metadata: Json,
-    /// `ka_interval_sec` that it was told, in seconds; 0 is none.
+    /// `ka_interval_sec` that it was sent, in seconds; 0 turns keepalives off.
     pub keepalive: u64,
     /// `parent`: its manager.
     pub manager: Option<Uuid>,
-    /// Whether it is there.
+    /// Whether it is connected.
     pub state: RuntimeState,
-    /// Fields that nobody here knows.
+    /// Unknown fields.
     pub extra: Object,
 }
 
-/// A module, as it was asked for and placed.
+/// A module, as requested and placed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
     /// Its id.
     pub uuid: Uuid,
     /// Its short name; not unique.
     pub name: String,
-    /// `index`: running number, given by the orchestrator.
+    /// `index`: running number, assigned by the orchestrator.
     pub index: u64,
-    /// `parent`: the runtime that it is placed on; none while nobody could take it.
+    /// `parent`: the runtime that it is placed on; `None` while no runtime can take it.
     pub runtime: Option<Uuid>,
     /// Whether the orchestrator chose the runtime, and may choose another.
     pub scheduled: bool,
     /// `file`.
     pub file: String,
-    /// `filetype` (`WA`, `PY`, `EXT`), where it was given.
+    /// `filetype` (`WA`, `PY`, `EXT`), if given.
     pub filetype: Option<String>,
-    /// What it needs.
+    /// The apis that it needs.
     pub apis: Vec<String>,
     /// `args.argv`.
     pub argv: Vec<String>,
     /// `args.env`: `NAME=value` each.
     pub env: Vec<String>,
-    /// Other keys of `args`, handed on to the runtime.
+    /// Other keys of `args`, passed on to the runtime.
     pub args: Object,
     /// Its channels.
     pub channels: Vec<Channel>,
-    /// What becomes of it when its runtime is gone.
+    /// What happens to it when its runtime disconnects.
     pub policy: Policy,
     /// Its state.
     pub state: State,
-    /// Fields of the request that nobody here knows, handed on.
+    /// Unknown fields of the request, passed on.
     pub extra: Object,
 }
 
-/// How a module ended, as far as a notice tells it (reference, section 4.5).
+/// How a module ended, according to its notice (reference, section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitStatus {
     /// `exited`: by itself.
     Exited,
-    /// `deleted`: it was told to.
+    /// `deleted`: it was told to end.
     Deleted,
     /// `crashed`: it trapped, or could not be started.
     Crashed,
-    /// `killed`: it went over a limit.
+    /// `killed`: it exceeded a limit.
     Killed,
 }
 
 /// A module in a keepalive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
-    /// Which.
+    /// The module.
     pub uuid: Uuid,
     /// `active`: time of its last input or output on channels (RFC 3339); `None` if there was none (-1).
     pub active: Option<String>,
@@ -147,6 +147,6 @@ pub struct Child {
     pub cpu_percent: f64,
     /// `mem_usage`, in bytes.
     pub memory: u64,
-    /// Fields that nobody here knows, such as `network_rx_mb`.
+    /// Unknown fields, such as `network_rx_mb`.
     pub extra: Object,
 }

@@ -1,4 +1,4 @@
-//! Requests for modules: read from `data` of a `create`, and made from a module that is placed.
+//! Requests for modules: parsed from `data` of a `create`, and made from a placed module.
 
 use super::bytes::MAX_MODULE;
 use super::channel::MAX_CHANNELS;
@@ -7,28 +7,28 @@ use super::{
     Channel, DEFAULT_APIS, Fault, Json, Module, ModuleRequest, Object, Parent, Policy, Trouble,
 };
 
-/// Apis of a module or runtime at most.
+/// Limit of apis per module or runtime.
 const MAX_APIS: usize = 128;
-/// Bytes of all of them at most.
-const MAX_API_OCTETS: usize = 8 << 10;
-/// Arguments of a module at most.
+/// Limit of their total size, in bytes.
+const MAX_API_BYTES: usize = 8 << 10;
+/// Limit of arguments per module.
 const MAX_ARGV: usize = 1024;
-/// Environment variables of a module at most.
+/// Limit of environment variables per module.
 const MAX_ENV: usize = 1024;
 
 impl ModuleRequest {
-    /// Reads `data` of a `create`, or an entry of `create_batch`. All of it is optional but `file`.
+    /// Parses `data` of a `create`, or an entry of `create_batch`. Only `file` is required.
     ///
     /// # Errors
-    /// Something is missing, mistyped or too much; the path in the fault begins with `data`.
+    /// A field is missing, mistyped or too large; the path in the fault starts with `data`.
     pub fn from_json(data: Json) -> Result<ModuleRequest, Box<Fault>> {
         ModuleRequest::read(data, "data")
     }
 
-    /// Reads what stands at this path.
+    /// Parses the request at this path.
     pub(super) fn read(data: Json, at: &str) -> Read<ModuleRequest> {
         let mut fields = Fields::new(data, at)?;
-        // Of records; a request has no say in them.
+        // Fields of records, which a request cannot set.
         for own in ["type", "status", "scheduled"] {
             fields.take(own);
         }
@@ -55,13 +55,13 @@ impl ModuleRequest {
             policy,
             extra: fields.rest(),
         };
-        if request.free() <= MAX_MODULE {
+        if request.free_len() <= MAX_MODULE {
             Ok(request)
         } else {
             Err(fault(
                 Trouble::TooMany,
                 format!(
-                    "{at}: {MAX_MODULE} octets of arguments, variables, channels and other fields at most"
+                    "{at}: {MAX_MODULE} bytes of arguments, variables, channels and other fields at most"
                 ),
             ))
         }
@@ -69,7 +69,7 @@ impl ModuleRequest {
 }
 
 impl Module {
-    /// The request for it that goes to its runtime.
+    /// The request sent to its runtime.
     pub fn request(&self) -> ModuleRequest {
         ModuleRequest {
             uuid: Some(self.uuid.clone()),
@@ -89,12 +89,12 @@ impl Module {
     }
 }
 
-/// What a module or runtime has that names no apis.
+/// The apis of a module or runtime that names none.
 pub(super) fn default_apis() -> Vec<String> {
     DEFAULT_APIS.map(String::from).to_vec()
 }
 
-/// `apis`: a list, or a text divided by spaces (older dialect). An empty one is not the same as none.
+/// `apis`: a list, or a string separated by spaces (older dialect). An empty one differs from a missing one.
 pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
     let at = fields.at("apis");
     let list = match fields.take("apis") {
@@ -104,10 +104,10 @@ pub(super) fn apis(fields: &mut Fields) -> Read<Option<Vec<String>>> {
         Some(_) => return Err(fault(Trouble::BadField, at)),
     };
     let apis = texts(list, MAX_APIS, &at, |v, at| text(v, usize::MAX, at))?;
-    if apis.iter().map(String::len).sum::<usize>() <= MAX_API_OCTETS {
+    if apis.iter().map(String::len).sum::<usize>() <= MAX_API_BYTES {
         Ok(Some(apis))
     } else {
-        let what = format!("{at}: {MAX_API_OCTETS} octets at most");
+        let what = format!("{at}: {MAX_API_BYTES} bytes at most");
         Err(fault(Trouble::TooMany, what))
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn channels(fields: &mut Fields) -> Read<Vec<Channel>> {
     Ok(channels.unwrap_or_default())
 }
 
-/// What a module is called with.
+/// Arguments and environment of a module.
 #[derive(Default)]
 pub(super) struct Call {
     /// Arguments.
@@ -174,7 +174,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Reads `args`, an object or a list of arguments, and `env` beside it. Where both name a variable, `args` wins.
+    /// Parses `args`, an object or a list of arguments, and `env` beside it. If both set a variable, `args` wins.
     pub(super) fn read(fields: &mut Fields) -> Read<Call> {
         let at = fields.at("args");
         let mut call = match fields.take("args") {
@@ -199,7 +199,7 @@ impl Call {
         let beside = env(fields)?.into_iter();
         call.env
             .extend(beside.filter(|var| !set.contains(&name(var))));
-        // A record has one list, and could not be read again with more.
+        // A record has one list, which could not be parsed again if it were longer.
         if call.env.len() <= MAX_ENV {
             Ok(call)
         } else {
@@ -240,7 +240,7 @@ fn env(fields: &mut Fields) -> Read<Vec<String>> {
     })
 }
 
-/// A text that can be passed to a program.
+/// A string that can be passed to a program.
 fn argument(value: Json, at: &str) -> Read<String> {
     let text = scalar(value, at)?;
     if text.contains('\0') {

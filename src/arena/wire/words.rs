@@ -1,4 +1,4 @@
-//! Words of closed sets, as they stand in messages.
+//! Fixed sets of words in messages.
 
 use super::{ExitStatus, Mode, RuntimeState, State};
 use halite_config::arena_words;

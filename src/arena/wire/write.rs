@@ -1,18 +1,18 @@
-//! Messages as JSON, in the order of fields that peers write (reference, section 9).
+//! Writes messages as JSON, with the fields in the order that peers use (reference, section 9).
 
 use super::{
     Answer, Body, Channel, Child, Dialect, ErrorReport, Json, Keepalive, Manager, Message,
     ModuleExit, ModuleRequest, Object, Parent, Runtime, Uuid,
 };
 
-/// Adds fields that are not there yet.
+/// Adds the fields that are not present yet.
 pub(super) fn add(out: &mut Object, more: &Object) {
     for (key, value) in more {
         out.entry(key.as_str()).or_insert_with(|| value.clone());
     }
 }
 
-/// A list of texts.
+/// A list of strings.
 pub(super) fn list(texts: &[String]) -> Json {
     texts.iter().map(String::as_str).collect()
 }
@@ -32,7 +32,7 @@ pub(super) fn channels(channels: &[Channel]) -> Json {
 }
 
 impl Message {
-    /// The message as JSON, in the words and the order of fields of its dialect.
+    /// The message as JSON, in the words and field order of its dialect.
     pub fn to_json(&self) -> Vec<u8> {
         let answers = matches!(self.body, Body::Answer(_) | Body::Error(_));
         let kind = match (self.dialect, answers) {
@@ -110,7 +110,7 @@ fn register_manager(manager: &Manager) -> Object {
     gone("manager", &manager.uuid, &Some(manager.name.clone()))
 }
 
-/// `type`, `uuid` and `name`, as registrations of managers and all deletions have them.
+/// `type`, `uuid` and `name`, as in registrations of managers and all deletions.
 fn gone(kind: &str, uuid: &Uuid, name: &Option<String>) -> Object {
     let mut out = of_type(kind);
     out.insert("uuid".into(), uuid.as_str().into());
@@ -143,7 +143,7 @@ fn child(child: &Child) -> Json {
     out.into()
 }
 
-/// `data` of a create. One with an index is an orchestrator's, and says that the module is alive.
+/// `data` of a create. One with an index comes from an orchestrator, and says that the module is alive.
 fn create(module: &ModuleRequest, dialect: Dialect) -> Object {
     let mut out = of_type("module");
     let older = dialect == Dialect::Older;
@@ -163,7 +163,7 @@ fn create(module: &ModuleRequest, dialect: Dialect) -> Object {
         out.insert("filetype".into(), filetype.as_str().into());
     }
     out.insert("apis".into(), list(&module.apis));
-    // The older dialect has a list of arguments, and no room for anything else beside it (reference, T16).
+    // The older dialect has a list of arguments, and no place for anything else (reference, T16).
     if older && module.args.is_empty() {
         out.insert("args".into(), list(&module.argv));
         out.insert("env".into(), list(&module.env));

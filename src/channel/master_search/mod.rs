@@ -1,64 +1,70 @@
-//! Which master to turn to, in which order, and what to do when that does not work: the way from
-//! nothing to a sign-in. No IO: the caller does what [`Action`] says and tells what came of it.
+//! The search for a master: which masters to try in which order until a sign-in succeeds, and what to do
+//! on failure. No IO: the caller carries out each [`Action`] and passes in the resulting [`Event`].
 //!
-//! `salt/minion.py MinionBase.eval_master`, `resolve_dns`, `MinionManager._connect_minion`. What an
-//! answer to a sign-in means at one master is decided by [`RetryPolicy`].
+//! `salt/minion.py MinionBase.eval_master`, `resolve_dns`, `MinionManager._connect_minion`. [`RetryPolicy`]
+//! decides what to do after the reply to a sign-in at one master.
 //!
 //! ```text
 //!            Begin                 Resolved                Answer(accepted)
 //!   (start) -------> Resolve(m) ------------> Ask(m) ---------------------> Done
 //!                     ^   ^  | Unresolvable     | not accepted
 //!                     |   |  v                  v
-//!                     |   +-- Wait <------------+----> Fail (refused for good, or tried enough)
+//!                     |   +-- Wait <------------+----> Fail (permanently refused, or out of tries)
 //!                     +------ the next of a list
 //! ```
 
-use super::signin::{Accepted, Failure, Policy, RetryPolicy, Step, Verdict};
+use super::signin::{Accepted, Failure, RetryOptions, RetryPolicy, Step, Verdict};
 use std::time::Duration;
 
-/// What `master_type` makes of the masters of one connection.
+/// How the masters of one connection are used (`master_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One master, for ever.
+pub enum MasterType {
+    /// Always the same master.
     Single,
-    /// A list of which one is used (`failover`).
+    /// One of a list (`failover`).
     Failover,
-    /// The same, and the id decides which one comes first (`distributed`).
+    /// One of a list, where the id decides which is tried first (`distributed`).
     Distributed,
 }
 
-/// Why a master is looked for.
+/// Why there is a search for a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There is none yet.
+    /// There has been no sign-in yet.
     First,
-    /// The present one does not know our keys any more; it comes first.
+    /// The current master no longer has our keys; it is tried first.
     Again,
-    /// The connection to the present one is lost; it comes last.
+    /// The connection to the current master is lost; it is tried last.
     Lost,
-    /// The first of the list is there again.
+    /// The first of the list is available again.
     Failback,
 }
 
-/// The order in which masters are tried.
+/// Computes the order in which masters are tried.
 #[derive(Clone, Debug)]
 pub struct MasterOrder {
-    kind: Kind,
+    master_type: MasterType,
     count: usize,
     id: String,
     /// `random_master`, `master_shuffle`.
     random: bool,
-    /// `master_failback`: the first stays the first.
+    /// `master_failback`: the first of the list is always tried first.
     failback: bool,
     /// The order of the last search.
     last: Vec<usize>,
 }
 
 impl MasterOrder {
-    /// For `count` masters.
-    pub fn new(kind: Kind, count: usize, id: &str, random: bool, failback: bool) -> MasterOrder {
+    /// The order for `count` masters.
+    pub fn new(
+        master_type: MasterType,
+        count: usize,
+        id: &str,
+        random: bool,
+        failback: bool,
+    ) -> MasterOrder {
         MasterOrder {
-            kind,
+            master_type,
             count,
             id: id.to_owned(),
             random,
@@ -67,23 +73,23 @@ impl MasterOrder {
         }
     }
 
-    /// Whether the next master is tried when one is silent.
+    /// Whether the next master is tried if one does not reply.
     pub fn is_list(&self) -> bool {
-        self.kind != Kind::Single && self.count > 1
+        self.master_type != MasterType::Single && self.count > 1
     }
 
-    /// The master that is preferred to all others.
+    /// The preferred master.
     pub fn first(&self) -> usize {
-        match self.kind {
-            Kind::Distributed if self.count > 0 => {
+        match self.master_type {
+            MasterType::Distributed if self.count > 0 => {
                 crc32fast::hash(self.id.as_bytes()) as usize % self.count
             }
             _ => 0,
         }
     }
 
-    /// The order for a search; `present` is the master in use. `shuffle` puts a slice into an order by
-    /// chance.
+    /// The order for a search; `present` is the current master. `shuffle` must put a slice into random
+    /// order.
     pub fn order(
         &mut self,
         reason: Reason,
@@ -99,8 +105,8 @@ impl MasterOrder {
             Reason::Again => {
                 let before = self.last.iter().copied().filter(|n| *n != present);
                 let order: Vec<usize> = std::iter::once(present).chain(before).collect();
-                // Chance has spoken already.
-                return self.keep(order);
+                // The last order is already shuffled.
+                return self.save(order);
             }
             Reason::Lost => {
                 let mut order = match self.last.is_empty() {
@@ -113,9 +119,9 @@ impl MasterOrder {
             }
         };
         if self.random && order.len() > 1 {
-            let fixed = usize::from(self.failback || self.kind == Kind::Distributed);
+            let fixed = usize::from(self.failback || self.master_type == MasterType::Distributed);
             match reason {
-                // The lost one stays the last resort.
+                // The lost master stays last.
                 Reason::Lost => {
                     let end = order.len() - 1;
                     shuffle(&mut order[..end]);
@@ -123,10 +129,10 @@ impl MasterOrder {
                 _ => shuffle(&mut order[fixed..]),
             }
         }
-        self.keep(order)
+        self.save(order)
     }
 
-    fn keep(&mut self, order: Vec<usize>) -> Vec<usize> {
+    fn save(&mut self, order: Vec<usize>) -> Vec<usize> {
         self.last = order.clone();
         order
     }
@@ -135,15 +141,15 @@ impl MasterOrder {
 /// What the caller does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Resolve the name of a master, then say [`Event::Resolved`] or [`Event::Unresolvable`].
+    /// Resolve the name of a master, then pass in [`Event::Resolved`] or [`Event::Unresolvable`].
     Resolve(usize),
-    /// Ask a master to sign in and wait so long, then say [`Event::Answer`].
+    /// Send a sign-in request to a master, wait for the reply for up to this time, then pass in [`Event::Answer`].
     Ask(usize, Duration),
-    /// Wait, stretched by chance, then say [`Event::Waited`].
+    /// Wait this time plus a random part, then pass in [`Event::Waited`].
     Wait(Duration),
-    /// Wait a random share of this, then say [`Event::Waited`].
+    /// Wait a random fraction of this, then pass in [`Event::Waited`].
     Scatter(Duration),
-    /// Use the keys.
+    /// Signed in at this master: use the keys.
     Done(usize, Box<Accepted>),
     /// Give up.
     Fail(Failure),
@@ -152,13 +158,13 @@ pub enum Action {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Nothing yet.
+    /// The search starts.
     Begin,
     /// The name has an address.
     Resolved,
-    /// The name, which has none.
+    /// The name has no address; the name.
     Unresolvable(String),
-    /// An answer, weighed, or [`Verdict::Silence`].
+    /// The verified reply, or [`Verdict::Silence`].
     Answer(Verdict),
     /// The wait is over.
     Waited,
@@ -166,31 +172,31 @@ pub enum Event {
 
 /// One search for a master, from [`Event::Begin`] to [`Action::Done`] or [`Action::Fail`].
 #[derive(Clone, Debug)]
-pub struct Course {
-    policy: Policy,
+pub struct MasterSearch {
+    policy: RetryOptions,
     rounds: RetryPolicy,
     order: Vec<usize>,
     at: usize,
-    /// Whether the next one is tried when one is silent.
+    /// Whether the next master is tried if one does not reply.
     list: bool,
-    /// Failures to resolve the name, one after another.
+    /// Consecutive failures to resolve the name.
     unresolved: u32,
-    /// Times that the whole list was gone through.
+    /// Passes through the whole list.
     passes: u32,
-    /// Grows with fruitless passes.
+    /// Wait after a pass; grows with failed passes.
     wait: Duration,
-    /// The first question waits a random share of this.
+    /// The first sign-in request is delayed by a random fraction of this.
     scatter: Duration,
 }
 
-/// A job may wait for this sign-in, and its client waits five seconds for an answer: the first question is not put off
-/// longer than this.
+/// Longest delay of the first sign-in request if a job may wait for it, since the client of a job waits five seconds for a
+/// return.
 const SOON: Duration = Duration::from_secs(2);
 
-impl Course {
-    /// A search in this order, which must not be empty. `list`: masters stand in for each other.
-    pub fn new(policy: Policy, id: &str, order: Vec<usize>, list: bool) -> Course {
-        Course {
+impl MasterSearch {
+    /// Searches in this order, which must not be empty. `list`: if one master fails, try the next.
+    pub fn new(policy: RetryOptions, id: &str, order: Vec<usize>, list: bool) -> MasterSearch {
+        MasterSearch {
             rounds: RetryPolicy::new(policy.clone(), id),
             wait: policy.wait,
             policy,
@@ -203,10 +209,10 @@ impl Course {
         }
     }
 
-    /// Puts the first question off, each minion its own time: what makes this one sign in anew (a lost master, a key
-    /// that no longer opens) makes all others of its master sign in at the same moment. Not for a command
-    /// that somebody waits for.
-    pub fn scattered(mut self, reason: Reason) -> Course {
+    /// Delays the first sign-in request by a random time: the cause of a new sign-in (a lost master, an outdated
+    /// key) affects all minions of that master at the same time. A command, which has a user waiting, is not
+    /// delayed.
+    pub fn scattered(mut self, reason: Reason) -> MasterSearch {
         self.scatter = match reason {
             _ if self.policy.once => Duration::ZERO,
             Reason::First => Duration::ZERO,
@@ -233,13 +239,13 @@ impl Course {
 
     fn answer(&mut self, master: usize, verdict: Verdict) -> Action {
         let passed_on = match &verdict {
-            Verdict::Silence => Some("it does not answer".to_owned()),
+            Verdict::Silence => Some("it does not reply".to_owned()),
             Verdict::Untrusted(why) => Some(why.clone()),
-            Verdict::Unreadable => Some("its answer is not one to a sign-in".to_owned()),
+            Verdict::Unreadable => Some("its reply is not a reply to a sign-in".to_owned()),
             Verdict::BadAlgorithm(option) => Some(format!(
-                "it does not know the algorithm in the option {option}"
+                "it does not support the algorithm in the option {option}"
             )),
-            // `salt-call` with a list of masters goes on; the daemon waits for the operator.
+            // `salt-call` with a list of masters tries the next; the daemon waits for the operator.
             Verdict::Pending if self.policy.once => Some("it has not accepted the key".to_owned()),
             _ => None,
         };
@@ -264,7 +270,7 @@ impl Course {
             return self.pass_on(&what);
         }
         if self.policy.once || self.policy.retry_dns.is_zero() {
-            // Like a master that is silent.
+            // Like a master that does not reply.
             log::error!("{what}");
             return match self.rounds.after(Verdict::Silence) {
                 Step::Fail(failure) if self.policy.once => Action::Fail(Failure {
@@ -297,7 +303,7 @@ impl Course {
         Action::Wait(self.policy.retry_dns)
     }
 
-    /// The next master of the list; after the last one, the first after a while.
+    /// Moves on to the next master of the list; after the last one, to the first after a wait.
     fn pass_on(&mut self, why: &str) -> Action {
         self.rounds = RetryPolicy::new(self.policy.clone(), self.rounds.id());
         self.at += 1;
@@ -320,7 +326,7 @@ impl Course {
             return Action::Wait(self.policy.wait);
         }
         log::error!("{message}");
-        // As long as stock waits before it makes the whole minion anew.
+        // As long as stock waits before it restarts the whole minion.
         if self.wait < self.policy.wait_max {
             self.wait = (self.wait + self.policy.wait).min(self.policy.wait_max);
         }

@@ -1,11 +1,11 @@
-//! Sign-in, the minion's side: what to ask, what to believe of the answer, what to do next.
+//! The minion's side of the sign-in: the request, the verification of the reply, and retries.
 //!
-//! No IO. [`Request::new`] makes the request, [`verify`] weighs the answer
+//! No IO. [`Request::new`] builds the request, [`verify`] verifies the reply
 //! (`salt/crypt.py AsyncAuth.minion_sign_in_payload`, `handle_signin_response`; reference
-//! `salt-protocol.md` 3), [`RetryPolicy`] decides whether and when to ask again.
+//! `salt-protocol.md` 3), [`RetryPolicy`] decides whether and when to try again.
 //!
-//! Unlike stock, a master's key is pinned only after everything else in the answer has
-//! been found right: a refused answer leaves no trace.
+//! Unlike in stock, a master's key is pinned only after everything else in the reply has
+//! been verified: a refused reply changes nothing.
 
 use halite_config::MinionConfig;
 use halite_crypto::{
@@ -20,22 +20,22 @@ use std::time::Duration;
 
 /// Exit status when the master rejected the key (`EX_NOPERM`).
 pub const EXIT_REJECTED: i32 = 77;
-/// Exit status when the master's key has another fingerprint than `master_finger`.
+/// Exit status when the fingerprint of the master's key differs from `master_finger`.
 pub const EXIT_FINGER: i32 = 42;
 
-/// What a minion knows and wants when it signs in.
+/// The configuration of a minion's sign-in.
 pub struct SignInConfig {
     /// The minion id.
     pub id: String,
     /// Its key pair.
     pub key: PrivateKey,
-    /// Its public key as it travels.
+    /// Its public key as sent.
     pub public: String,
     /// `encryption_algorithm`.
     pub encryption: Encryption,
     /// `signing_algorithm`.
     pub signing: Signing,
-    /// Grains by which the master may accept the key; none if the option is not set.
+    /// Grains by which the master may accept the key; `None` if the option is not set.
     pub autosign_grains: Option<Map>,
     /// `verify_master_pubkey_sign`.
     pub verify_master_sign: bool,
@@ -43,18 +43,18 @@ pub struct SignInConfig {
     pub always_verify: bool,
     /// The key that signs masters' keys, if there is one.
     pub signer: Option<PublicKey>,
-    /// `master_finger`; empty asks for none.
+    /// `master_finger`; empty if not checked.
     pub master_finger: String,
     /// `hash_type`, for the fingerprint.
     pub hash: HashType,
     /// The random text that proves to us that the master holds its private key.
     pub token: KeyString,
-    /// `tok` of every request, made once.
+    /// `tok` of every request, computed once.
     pub tok: OnceLock<Vec<u8>>,
 }
 
 impl SignInConfig {
-    /// What proves in each request that we hold our private key (reference 6.2).
+    /// Proves in each request that we hold our private key (reference 6.2).
     pub fn tok(&self) -> &[u8] {
         self.tok.get_or_init(|| self.key.x931_sign(b"salt"))
     }
@@ -63,14 +63,14 @@ impl SignInConfig {
 /// A master's key that we trust.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MasterKey {
-    /// As it travels.
+    /// The PEM text as received.
     pub pem: String,
     /// Parsed.
     pub key: PublicKey,
 }
 
 impl MasterKey {
-    /// Reads a key text.
+    /// Parses a key.
     pub fn parse(pem: &str) -> Option<MasterKey> {
         let pem = clean_key(pem);
         let key = PublicKey::from_pem(&pem).ok()?;
@@ -78,7 +78,7 @@ impl MasterKey {
     }
 }
 
-/// A sign-in request under way.
+/// A pending sign-in request.
 pub struct Request {
     /// The message.
     pub body: Vec<u8>,
@@ -87,7 +87,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Makes the request; a token goes along if a master's key is pinned.
+    /// Builds the request, with a token if a master's key is pinned.
     pub fn new(terms: &SignInConfig, pinned: Option<&MasterKey>, nonce: &str) -> Request {
         let mut load = halite_wire::map! {
             "cmd" => "_auth",
@@ -115,47 +115,47 @@ impl Request {
     }
 }
 
-/// What a successful sign-in gives.
+/// The result of a successful sign-in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
-    /// Key of publications.
+    /// Publication key.
     pub aes: KeyString,
-    /// Key of our requests.
+    /// Session key, for our requests.
     pub session: KeyString,
-    /// Where publications come from.
+    /// Port of publications.
     pub publish_port: u16,
     /// The master's key.
     pub master: MasterKey,
-    /// Whether that key has to be written down: it is new or replaces another one.
+    /// Whether that key must be stored, because it is new or replaces another one.
     pub pin: bool,
-    /// Whether the master gives new keys of publications under the session key (`_aes_keys`, halite's only).
+    /// Whether the master provides new publication keys under the session key (`_aes_keys`, halite's only).
     pub rekeys: bool,
 }
 
-/// What an answer means.
+/// The result of a sign-in request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Signed in.
     Accepted(Box<Accepted>),
-    /// The key waits for the operator.
+    /// The key waits to be accepted by the operator.
     Pending,
     /// The key is rejected, denied, or the id is not valid.
     Rejected,
     /// The master has as many minions as it may have.
     Full,
-    /// The master knows our algorithms not; which option names the culprit.
+    /// The master does not support one of our algorithms; the option that set it.
     BadAlgorithm(&'static str),
-    /// The master's key has not the fingerprint asked for; the one it has.
+    /// The fingerprint of the master's key differs from `master_finger`; the one presented.
     WrongFinger(String),
-    /// The answer cannot come from the master that we trust.
+    /// The reply is not from the master that we trust: why.
     Untrusted(String),
-    /// Not an answer to a sign-in.
+    /// Not a reply to a sign-in.
     Unreadable,
-    /// No answer came in time.
+    /// No reply in time.
     Silence,
 }
 
-/// Weighs an answer, in the order of reference 3.5.
+/// Verifies a reply, in the order of reference 3.5.
 pub fn verify(
     terms: &SignInConfig,
     pinned: Option<&MasterKey>,
@@ -178,7 +178,7 @@ pub fn verify(
     let Ok(Value::Map(inner)) = msgpack::decode(load) else {
         return Verdict::Unreadable;
     };
-    let answer = Answer {
+    let answer = SignInReply {
         terms,
         pinned,
         request,
@@ -192,7 +192,7 @@ pub fn verify(
     }
 }
 
-struct Answer<'a> {
+struct SignInReply<'a> {
     terms: &'a SignInConfig,
     pinned: Option<&'a MasterKey>,
     request: &'a Request,
@@ -201,7 +201,7 @@ struct Answer<'a> {
     inner: &'a Map,
 }
 
-impl Answer<'_> {
+impl SignInReply<'_> {
     fn verify_answer(&self) -> Result<Verdict, &'static str> {
         if !self.inner.contains("pub_key") {
             if let Some(master) = self.pinned {
@@ -230,7 +230,7 @@ impl Answer<'_> {
         }
     }
 
-    /// The master's key, and whether it is news (`AsyncAuth.verify_master`).
+    /// The master's key, and whether it must be pinned (`AsyncAuth.verify_master`).
     fn master(&self) -> Result<(MasterKey, bool), &'static str> {
         let terms = self.terms;
         let text = self.inner.str("pub_key").unwrap_or_default();
@@ -280,7 +280,7 @@ impl Answer<'_> {
         if signer.verify(self.terms.signing, text.as_bytes(), &signature) {
             return Ok(());
         }
-        Err("the signature of the master's public key does not fit")
+        Err("the signature of the master's public key does not match")
     }
 
     fn check_wrapper(&self, master: &MasterKey) -> Result<(), &'static str> {
@@ -288,7 +288,7 @@ impl Answer<'_> {
             return Ok(());
         }
         Err(
-            "the signature of the answer does not fit the master's key; if the master was set up anew, remove \
+            "the signature of the answer does not match the master's key; if the master was reinstalled, remove \
              minion_master.pub from pki_dir",
         )
     }
@@ -304,7 +304,7 @@ impl Answer<'_> {
     fn keys(&self, master: MasterKey, pin: bool) -> Result<Accepted, &'static str> {
         let aes = self.decrypt("aes")?;
         let aes = signed_key(&master, &aes, self.inner.bytes("sig"))?;
-        // A master whose key we did not know when we asked cannot have read our token.
+        // A master whose key we did not have when we sent the request cannot have decrypted our token.
         let expect_token = self.request.has_token && !pin;
         if expect_token || self.inner.contains("token") {
             let token = self.decrypt("token")?;
@@ -334,7 +334,7 @@ impl Answer<'_> {
     }
 }
 
-/// A key of publications, if `sig` is the master's signature of its digest (reference 3.4).
+/// A publication key, if `sig` is the master's signature of its digest (reference 3.4).
 pub(super) fn signed_key(
     master: &MasterKey,
     key: &[u8],
@@ -342,7 +342,7 @@ pub(super) fn signed_key(
 ) -> Result<KeyString, &'static str> {
     let digest = sig.and_then(|sig| master.key.x931_recover(sig));
     if digest.as_deref() != Some(HashType::Sha256.hex(key).as_bytes()) {
-        return Err("the master's signature of its AES key does not fit");
+        return Err("the master's signature of its AES key does not match");
     }
     key_string(key)
 }
@@ -351,17 +351,17 @@ fn key_string(bytes: &[u8]) -> Result<KeyString, &'static str> {
     std::str::from_utf8(bytes)
         .ok()
         .and_then(|text| KeyString::from_text(text).ok())
-        .ok_or("a key in the answer is no key")
+        .ok_or("a key in the answer is not a valid key")
 }
 
-/// The options that decide about further attempts.
+/// The options that control further attempts.
 #[derive(Clone, Debug)]
-pub struct Policy {
+pub struct RetryOptions {
     /// `auth_timeout`.
     pub timeout: Duration,
-    /// `auth_tries`: attempts without an answer that make a failed round.
+    /// `auth_tries`: attempts without a reply that make a failed round.
     pub tries: u32,
-    /// `auth_retries`: rounds that may end without sign-in; 0 is no limit.
+    /// `auth_retries`: failed rounds allowed; 0 is no limit.
     pub retries: u32,
     /// `acceptance_wait_time`.
     pub wait: Duration,
@@ -371,9 +371,9 @@ pub struct Policy {
     pub rejected_retry: bool,
     /// `random_reauth_delay`.
     pub delay: Duration,
-    /// A command that somebody waits for: nothing but silence is asked again.
+    /// For commands, which have a user waiting: try again only if there was no reply.
     pub once: bool,
-    /// `auth_safemode`: silence is waited out like a key that is not accepted yet.
+    /// `auth_safemode`: if there is no reply, wait as for a key that is not accepted yet.
     pub safemode: bool,
     /// `retry_dns`; zero is a single attempt to resolve a name.
     pub retry_dns: Duration,
@@ -383,11 +383,11 @@ pub struct Policy {
     pub master_tries: i32,
 }
 
-impl Policy {
+impl RetryOptions {
     /// As configured, for the daemon.
-    pub fn of(config: &MinionConfig) -> Policy {
+    pub fn of(config: &MinionConfig) -> RetryOptions {
         let secs = Duration::from_secs;
-        Policy {
+        RetryOptions {
             timeout: secs(config.auth_timeout.max(1)),
             tries: config.auth_tries.max(1),
             retries: config.auth_retries,
@@ -409,20 +409,20 @@ impl Policy {
 pub enum Step {
     /// Use the keys.
     Done(Box<Accepted>),
-    /// Ask again after this wait, which the caller stretches by chance.
+    /// Try again after this wait, which the caller lengthens by a random part.
     Again(Duration),
-    /// Ask again after a random share of this.
+    /// Try again after a random fraction of this.
     Scattered(Duration),
     /// Give up.
     Fail(Failure),
 }
 
-/// Why there is no sign-in.
+/// Why the sign-in failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Exit status that stock has for it.
+    /// The exit status of stock for it.
     pub status: i32,
-    /// What happened and what helps.
+    /// What happened, and the remedy.
     pub message: String,
 }
 
@@ -432,11 +432,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Attempts at one sign-in. Waiting for acceptance, for a slot or for a master that is
-/// down never ends by itself unless `auth_retries` says so.
+/// Attempts at one sign-in. Without `auth_retries`, there is no limit on the wait for acceptance, for a slot
+/// or for a master that is down.
 #[derive(Clone, Debug)]
 pub struct RetryPolicy {
-    policy: Policy,
+    policy: RetryOptions,
     id: String,
     wait: Duration,
     silent: u32,
@@ -445,7 +445,7 @@ pub struct RetryPolicy {
 
 impl RetryPolicy {
     /// Before the first attempt.
-    pub fn new(policy: Policy, id: &str) -> RetryPolicy {
+    pub fn new(policy: RetryOptions, id: &str) -> RetryPolicy {
         RetryPolicy {
             wait: policy.wait,
             policy,
@@ -455,12 +455,12 @@ impl RetryPolicy {
         }
     }
 
-    /// Whose sign-in it is.
+    /// The minion id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How long to wait for an answer.
+    /// How long to wait for a reply.
     pub fn timeout(&self) -> Duration {
         self.policy.timeout
     }
@@ -506,7 +506,7 @@ impl RetryPolicy {
             Verdict::BadAlgorithm(option) => fail(
                 1,
                 format!(
-                    "the master does not know the algorithm in the option {option}; choose one that it knows"
+                    "the master does not support the algorithm in the option {option}; choose one that it supports"
                 ),
             ),
             Verdict::WrongFinger(finger) => fail(
@@ -517,14 +517,14 @@ impl RetryPolicy {
                 ),
             ),
             Verdict::Untrusted(why) => self.untrusted(&why),
-            Verdict::Unreadable => self.untrusted("the answer is not one to a sign-in"),
+            Verdict::Unreadable => self.untrusted("the reply is not a reply to a sign-in"),
         }
     }
 
-    /// Stock ends the attempt and starts the whole minion again after `random_reauth_delay`.
+    /// Stock gives up the attempt and restarts the whole minion after `random_reauth_delay`.
     fn untrusted(&mut self, why: &str) -> Step {
         let message = format!(
-            "the sign-in of {} was not answered as it should be: {why}",
+            "the reply to the sign-in of {} is not acceptable: {why}",
             self.id
         );
         if self.policy.once {
@@ -540,7 +540,8 @@ impl RetryPolicy {
             if self.policy.once {
                 return Step::Again(Duration::ZERO);
             }
-            // Soon at first, for a master that was only slow; ever more spread, for one that many ask in step.
+            // A short delay at first, in case the master was only slow; then spread out more and more, in case many
+            // minions ask at once.
             let bound = Duration::from_secs(1 << (self.silent - 1).min(16));
             return Step::Scattered(self.policy.delay.min(bound));
         }
@@ -549,14 +550,14 @@ impl RetryPolicy {
         if self.policy.once {
             return fail(1, message.into());
         }
-        log::error!("{message}; the minion goes on trying");
+        log::error!("{message}; the minion will keep trying");
         if self.policy.safemode {
             return self.grown();
         }
         self.again(self.policy.delay)
     }
 
-    /// A wait for the operator; it grows by itself up to `acceptance_wait_time_max`.
+    /// A wait for the operator; it grows with each call up to `acceptance_wait_time_max`.
     fn grown(&mut self) -> Step {
         let wait = self.wait;
         let step = self.again(wait);

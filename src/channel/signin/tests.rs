@@ -12,7 +12,7 @@ fn vector(series: &str, name: &str) -> Json {
         .clone()
 }
 
-/// The terms under which a vector was made.
+/// The configuration that a vector was made with.
 fn terms_of(v: &Json) -> SignInConfig {
     let load = &v["request"]["load"];
     let mut terms = terms();
@@ -38,7 +38,7 @@ fn requests_are_stocks() {
     let v = vector("3006", "accepted-first-contact-no-token");
     let request = Request::new(&terms(), None, NONCE);
     assert_eq!(request.body, unhex(&v["request_hex"]));
-    // The token is encrypted with chance in it.
+    // The encryption of the token is randomized.
     let v = vector("3006", "accepted-with-token");
     let request = Request::new(&terms(), Some(&master()), NONCE);
     let got = msgpack::decode(&request.body).unwrap();
@@ -171,7 +171,7 @@ fn a_reply_for_another_minion_is_no_use() {
     assert!(why(verified(&other, Some(&master()), &v)).contains("encrypted for us"));
 }
 
-/// The reply of a vector with its inner map changed and signed anew by the master.
+/// The reply of a vector with its inner map changed and signed again by the master.
 fn forged(name: &str, change: impl FnOnce(&mut Map)) -> Vec<u8> {
     let v = vector("3008", name);
     let outer = msgpack::decode(&unhex(&v["reply_hex"]))
@@ -300,22 +300,22 @@ fn signed_master_keys() {
     assert!(why(verify_answer(&terms, None, &good)).contains("copy it there"));
     terms.signer = Some(signer.public());
     assert!(matches!(verify_answer(&terms, None, &good), Verdict::Accepted(a) if a.pin));
-    assert!(why(verify_answer(&terms, None, &bad)).contains("does not fit"));
+    assert!(why(verify_answer(&terms, None, &bad)).contains("does not match"));
     // A signed new key replaces a pinned one, although the token went to the old one.
     let old = MasterKey::parse(&private("minion").public().to_pem()).unwrap();
     assert!(matches!(verify_answer(&terms, Some(&old), &good), Verdict::Accepted(a) if a.pin));
-    // A key that is known is only checked again if that is asked for.
+    // A known key is checked again only if `always_verify_signature` is set.
     let again = forged("accepted-with-token", |m| m.set("pub_sig", "AAAA\n"));
     assert!(
         matches!(verify_answer(&terms, Some(&master()), &again), Verdict::Accepted(a) if !a.pin)
     );
     terms.always_verify = true;
-    assert!(why(verify_answer(&terms, Some(&master()), &again)).contains("does not fit"));
+    assert!(why(verify_answer(&terms, Some(&master()), &again)).contains("does not match"));
 }
 
-fn policy() -> Policy {
+fn policy() -> RetryOptions {
     let secs = Duration::from_secs;
-    Policy {
+    RetryOptions {
         timeout: secs(5),
         tries: 3,
         retries: 0,
@@ -348,7 +348,7 @@ fn waiting_for_acceptance() {
     for _ in 0..3 {
         assert_eq!(rounds.after(Verdict::Pending), again(10));
     }
-    let grow = Policy {
+    let grow = RetryOptions {
         wait_max: Duration::from_secs(35),
         ..policy()
     };
@@ -357,7 +357,7 @@ fn waiting_for_acceptance() {
         assert_eq!(rounds.after(Verdict::Pending), again(want));
     }
     let mut rounds = RetryPolicy::new(
-        Policy {
+        RetryOptions {
             retries: 2,
             ..policy()
         },
@@ -370,19 +370,19 @@ fn waiting_for_acceptance() {
 #[test]
 fn silence_is_waited_out() {
     let scattered = |secs| Step::Scattered(Duration::from_secs(secs));
-    let patient = Policy {
+    let patient = RetryOptions {
         tries: 6,
         ..policy()
     };
     let mut rounds = RetryPolicy::new(patient, "m1");
     for _ in 0..2 {
-        // Ever longer up to `random_reauth_delay`.
+        // Increasing delays, up to `random_reauth_delay`.
         for want in [1, 2, 4, 7, 7] {
             assert_eq!(rounds.after(Verdict::Silence), scattered(want));
         }
         assert_eq!(rounds.after(Verdict::Silence), again(7));
     }
-    // An answer between begins a new count.
+    // A reply in between resets the count.
     assert_eq!(rounds.after(Verdict::Silence), scattered(1));
     assert_eq!(rounds.after(Verdict::Pending), again(10));
     assert_eq!(rounds.after(Verdict::Silence), scattered(1));
@@ -390,9 +390,10 @@ fn silence_is_waited_out() {
 
 #[test]
 fn refusals_end_or_wait() {
-    let one = |policy: Policy, verdict: Verdict| RetryPolicy::new(policy, "m1").after(verdict);
+    let one =
+        |policy: RetryOptions, verdict: Verdict| RetryPolicy::new(policy, "m1").after(verdict);
     assert_eq!(status(one(policy(), Verdict::Rejected)), EXIT_REJECTED);
-    let patient = Policy {
+    let patient = RetryOptions {
         rejected_retry: true,
         ..policy()
     };
@@ -414,7 +415,7 @@ fn refusals_end_or_wait() {
 fn a_command_does_not_wait() {
     let once = || {
         RetryPolicy::new(
-            Policy {
+            RetryOptions {
                 once: true,
                 rejected_retry: true,
                 ..policy()

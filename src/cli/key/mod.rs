@@ -10,19 +10,19 @@ use halite_client::keys::{
 };
 use halite_client::local::calling_user;
 use halite_config::{MasterConfig, load_master};
-use halite_master::give_logs;
+use halite_master::chown_logs;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::keys::KeyState;
 use halite_sys::process::{drop_privileges, user_name};
 use halite_wire::Value;
 pub(super) use options::command;
-use options::{Action, Options};
+use options::{Action, KeyOptions};
 use remote::KeyBackend;
 use show::KeyScreen;
 use std::io::{self, BufRead};
 use std::path::Path;
 
-/// Exit status when the account of `--user` does not exist, as Salt's.
+/// Exit status if the account of `--user` does not exist, as in Salt.
 const EXIT_NO_USER: i32 = 67;
 
 /// Runs the command and returns its exit status.
@@ -35,13 +35,13 @@ pub fn run() -> i32 {
         Ok(config) => config,
         Err(e) => return fail(e, 1),
     };
-    if !options.auth.wanted()
+    if !options.auth.is_enabled()
         && let Err((why, status)) = become_user(&options, &config)
     {
         return fail(why, status);
     }
     let mut log = config.command_log_options();
-    if !options.auth.wanted() && !config.key_logfile.is_empty() {
+    if !options.auth.is_enabled() && !config.key_logfile.is_empty() {
         // The log file belongs to the master's account.
         log.path = Some(config.key_logfile.as_str().into());
     }
@@ -53,7 +53,7 @@ pub fn run() -> i32 {
         Ok(screen) => screen,
         Err(why) => return fail(why, super::common::EXIT_USAGE),
     };
-    let keys = if options.auth.wanted() {
+    let keys = if options.auth.is_enabled() {
         match options.auth.client(config.clone()) {
             Ok(client) => KeyBackend::Remote(Box::new(client)),
             Err(why) => return fail(why, 1),
@@ -71,27 +71,27 @@ pub fn run() -> i32 {
     let shown = screen.finish();
     match done.and_then(|status| shown.map(|()| status).map_err(KeyCommandError::from)) {
         Ok(status) => status,
-        // Whoever reads has seen enough.
+        // The reader has seen enough.
         Err(KeyCommandError::Io(e)) if e.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(failure) => fail(failure.text(), 1),
     }
 }
 
-/// The account of the master owns its files: root takes it on, others must have it.
-fn become_user(options: &Options, config: &MasterConfig) -> Result<(), (String, i32)> {
+/// The master's account owns its files: root switches to it, others must be it already.
+fn become_user(options: &KeyOptions, config: &MasterConfig) -> Result<(), (String, i32)> {
     let root = nix::unistd::geteuid().is_root();
     let user = match &options.user {
         Some(user) => user,
         None if root => &config.user,
-        // Who may read and write the files will be seen.
+        // Access to the files will show.
         None => return Ok(()),
     };
     if *user == user_name() {
         return Ok(());
     }
     if root && *user == config.user {
-        // Before the master's first start they are still root's.
-        give_logs(config).map_err(|e| (format!("the master's log files: {e}"), 1))?;
+        // Before the master's first start they still belong to root.
+        chown_logs(config).map_err(|e| (format!("the master's log files: {e}"), 1))?;
     }
     drop_privileges(user).map_err(|e| {
         let status = if e.kind() == io::ErrorKind::NotFound {
@@ -124,34 +124,34 @@ impl From<io::Error> for KeyCommandError {
 }
 
 struct KeyCommand<'a> {
-    options: &'a Options,
+    options: &'a KeyOptions,
     config: &'a MasterConfig,
     keys: KeyBackend<'a>,
     screen: &'a mut KeyScreen,
 }
 
-/// The three changes, with their words.
+/// The three changes, and their names.
 #[derive(Clone, Copy, PartialEq)]
-enum Change {
+enum KeyChange {
     Accept,
     Reject,
     Delete,
 }
 
-impl Change {
+impl KeyChange {
     fn verb(self) -> &'static str {
         match self {
-            Change::Accept => "accept",
-            Change::Reject => "reject",
-            Change::Delete => "delete",
+            KeyChange::Accept => "accept",
+            KeyChange::Reject => "reject",
+            KeyChange::Delete => "delete",
         }
     }
 
     fn past(self) -> &'static str {
         match self {
-            Change::Accept => "accepted",
-            Change::Reject => "rejected",
-            Change::Delete => "deleted",
+            KeyChange::Accept => "accepted",
+            KeyChange::Reject => "rejected",
+            KeyChange::Delete => "deleted",
         }
     }
 }
@@ -172,9 +172,9 @@ impl KeyCommand<'_> {
                 self.screen.texts(&fingers)?;
                 Ok(0)
             }
-            Action::Accept(globs) => self.change(Change::Accept, globs),
-            Action::Reject(globs) => self.change(Change::Reject, globs),
-            Action::Delete(globs) => self.change(Change::Delete, globs),
+            Action::Accept(globs) => self.change(KeyChange::Accept, globs),
+            Action::Reject(globs) => self.change(KeyChange::Reject, globs),
+            Action::Delete(globs) => self.change(KeyChange::Delete, globs),
         }
     }
 
@@ -217,11 +217,11 @@ impl KeyCommand<'_> {
         Ok(0)
     }
 
-    fn change(&mut self, change: Change, globs: &str) -> Result<i32, KeyCommandError> {
+    fn change(&mut self, change: KeyChange, globs: &str) -> Result<i32, KeyCommandError> {
         let scope = Scope::of(change, self.options);
         let selection = scope.filter(self.keys.select(globs)?);
         if selection.is_empty() {
-            let states = scope.words();
+            let states = scope.state_names();
             self.screen.line(&format!(
                 "The key glob '{globs}' does not match any {states} keys."
             ))?;
@@ -239,14 +239,14 @@ impl KeyCommand<'_> {
         self.audit(change, &selection, changed.as_ref().err());
         let changed = changed?;
         self.print_changes(change, &changed)?;
-        if change != Change::Accept {
+        if change != KeyChange::Accept {
             self.clean_up(&selection, &changed)?;
         }
         Ok(if changed.failed.is_empty() { 0 } else { 1 })
     }
 
-    /// A line in the audit log; through the master, the master writes its own.
-    fn audit(&self, change: Change, selection: &Selection, error: Option<&io::Error>) {
+    /// Writes to the audit log; through the master, the master itself writes it.
+    fn audit(&self, change: KeyChange, selection: &Selection, error: Option<&io::Error>) {
         if matches!(self.keys, KeyBackend::Remote(_)) {
             return;
         }
@@ -265,17 +265,17 @@ impl KeyCommand<'_> {
         });
     }
 
-    /// The answer at the terminal: an empty line is yes, but no where keys would be deleted.
-    fn confirm(&mut self, change: Change) -> Result<bool, KeyCommandError> {
+    /// Asks at the terminal: an empty answer means yes, or no for a deletion.
+    fn confirm(&mut self, change: KeyChange) -> Result<bool, KeyCommandError> {
         let (question, default) = match change {
-            Change::Delete => ("Proceed? [N/y] ", false),
-            Change::Accept | Change::Reject => ("Proceed? [n/Y] ", true),
+            KeyChange::Delete => ("Proceed? [N/y] ", false),
+            KeyChange::Accept | KeyChange::Reject => ("Proceed? [n/Y] ", true),
         };
         self.screen.ask(question)?;
         let mut answer = Vec::new();
         if io::stdin().lock().read_until(b'\n', &mut answer)? == 0 {
             eprintln!(
-                "\nError: EOF when reading a line: nobody answered, nothing was changed; --yes answers yes"
+                "\nError: EOF when reading a line: there was no answer, nothing was changed; --yes answers yes"
             );
             return Ok(false);
         }
@@ -285,7 +285,7 @@ impl KeyCommand<'_> {
         })
     }
 
-    fn print_changes(&mut self, change: Change, changed: &KeyChanges) -> io::Result<()> {
+    fn print_changes(&mut self, change: KeyChange, changed: &KeyChanges) -> io::Result<()> {
         for (id, why) in &changed.invalid {
             eprintln!("Unable to accept invalid key for {id}.");
             log::info!("the key of {id}: {why}");
@@ -301,7 +301,7 @@ impl KeyCommand<'_> {
     }
 
     fn clean_up(&mut self, selection: &Selection, changed: &KeyChanges) -> io::Result<()> {
-        // Elsewhere the master does so itself.
+        // With a remote backend the master does so itself.
         let KeyBackend::Local(keys) = &mut self.keys else {
             return Ok(());
         };
@@ -324,31 +324,31 @@ impl KeyCommand<'_> {
     }
 }
 
-/// The states a change looks at (`salt/key.py KeyCLI._update_opts`, `_filter_ret`).
+/// The states that a change applies to (`salt/key.py KeyCLI._update_opts`, `_filter_ret`).
 struct Scope {
-    change: Change,
+    change: KeyChange,
     accepted: bool,
     rejected: bool,
     denied: bool,
 }
 
 impl Scope {
-    fn of(change: Change, options: &Options) -> Scope {
+    fn of(change: KeyChange, options: &KeyOptions) -> Scope {
         let accepted =
-            options.include_accepted || (options.include_all && change == Change::Reject);
+            options.include_accepted || (options.include_all && change == KeyChange::Reject);
         let rejected =
-            options.include_rejected || (options.include_all && change == Change::Accept);
+            options.include_rejected || (options.include_all && change == KeyChange::Accept);
         Scope {
             change,
-            accepted: accepted && change != Change::Accept,
-            rejected: rejected && change != Change::Reject,
+            accepted: accepted && change != KeyChange::Accept,
+            rejected: rejected && change != KeyChange::Reject,
             denied: options.include_denied,
         }
     }
 
-    /// Deletion looks at all states; the order is that in which the ids are told of.
+    /// Deletion applies to all states; the order is that in which ids are listed.
     fn filter(&self, mut selection: Selection) -> Selection {
-        if self.change == Change::Delete {
+        if self.change == KeyChange::Delete {
             return selection;
         }
         let order = |state: KeyState| match state {
@@ -363,7 +363,7 @@ impl Scope {
     }
 
     /// `unaccepted, accepted or denied`.
-    fn words(&self) -> String {
+    fn state_names(&self) -> String {
         let mut words = vec!["unaccepted"];
         words.extend(self.accepted.then_some("accepted"));
         words.extend(self.rejected.then_some("rejected"));

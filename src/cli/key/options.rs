@@ -9,10 +9,10 @@ use halite_crypto::MAX_BITS;
 use halite_store::keys::KeyState;
 use std::path::PathBuf;
 
-/// Bits of the smallest key that may be asked for.
+/// Smallest key size in bits that may be requested.
 pub(super) const MIN_KEYSIZE: u32 = 2048;
 
-/// Manages the keys of minions: which are trusted, which wait, which are refused.
+/// Manages the keys of minions: accepts, rejects, deletes and shows them.
 #[derive(Parser, Debug)]
 #[command(
     name = "halite-key",
@@ -21,15 +21,15 @@ pub(super) const MIN_KEYSIZE: u32 = 2048;
     args_override_self = true,
     after_help = "NAME is a glob or a comma list of globs. Without an action all keys are listed.\n\nExamples:\n  halite-key                        list all keys\n  halite-key -f web1                show the fingerprint, to be compared with `key.finger` on web1\n  halite-key -a web1                trust the waiting key of web1\n  halite-key -d 'web*,db1' -y       delete keys without a question\n  halite-key -f master.pub          the value for `master_finger` of the minions\n  halite-key -c /etc/salt -L        the keys of an existing Salt master\n\nExit status: 0 done, or nothing to do, 1 something could not be done, 64 wrong options, 67 the account of --user cannot be taken on."
 )]
-pub(super) struct Options {
+pub(super) struct KeyOptions {
     #[command(flatten)]
     pub common: Common,
 
-    /// Account to work as; only root can take on another one
+    /// Account to work as; only root can switch to another one
     #[arg(short = 'u', long, value_name = "USER")]
     pub user: Option<String>,
 
-    /// Suppress messages; results are shown
+    /// Suppress messages; results are still shown
     #[arg(short, long)]
     quiet: bool,
 
@@ -37,11 +37,12 @@ pub(super) struct Options {
     #[arg(short, long)]
     pub yes: bool,
 
-    /// Whether the session key changes when keys are deleted or rejected; overrides the option `rotate_aes_key`
+    /// Whether to rotate the session key when keys are deleted or rejected; overrides the option
+    /// `rotate_aes_key`
     #[arg(long, value_name = "BOOL", value_parser = parse_bool)]
     pub rotate_aes_key: Option<bool>,
 
-    /// Whether grains, pillar and mine of accepted minions are kept when their keys are deleted
+    /// Whether to keep grains, pillar and mine of accepted minions when their keys are deleted
     #[arg(long, value_name = "BOOL", value_parser = parse_bool)]
     pub preserve_minions: Option<bool>,
 
@@ -53,7 +54,7 @@ pub(super) struct Options {
     #[arg(short = 'L', long, help_heading = "Actions")]
     list_all: bool,
 
-    /// Accept keys that wait
+    /// Accept pending keys
     #[arg(
         short,
         long,
@@ -65,11 +66,11 @@ pub(super) struct Options {
     )]
     accept: String,
 
-    /// Accept all keys that wait
+    /// Accept all pending keys
     #[arg(short = 'A', long, help_heading = "Actions")]
     accept_all: bool,
 
-    /// Reject keys that wait
+    /// Reject pending keys
     #[arg(
         short,
         long,
@@ -81,7 +82,7 @@ pub(super) struct Options {
     )]
     reject: String,
 
-    /// Reject all keys that wait
+    /// Reject all pending keys
     #[arg(short = 'R', long, help_heading = "Actions")]
     reject_all: bool,
 
@@ -117,7 +118,7 @@ pub(super) struct Options {
     #[arg(short = 'P', long, help_heading = "Actions")]
     print_all: bool,
 
-    /// Delete keys, whatever their state
+    /// Delete keys, in any state
     #[arg(
         short,
         long,
@@ -133,7 +134,7 @@ pub(super) struct Options {
     #[arg(short = 'D', long, help_heading = "Actions")]
     delete_all: bool,
 
-    /// Show fingerprints, those of the master's own keys too
+    /// Show fingerprints, including those of the master's own keys
     #[arg(
         short,
         long,
@@ -149,11 +150,11 @@ pub(super) struct Options {
     #[arg(short = 'F', long, help_heading = "Actions")]
     finger_all: bool,
 
-    /// What a fingerprint is taken of
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Body, help_heading = "Actions")]
-    pub finger_form: Form,
+    /// Input of a fingerprint
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = FingerFormOption::Body, help_heading = "Actions")]
+    pub finger_form: FingerFormOption,
 
-    /// Make the key pair NAME.pem and NAME.pub and show its fingerprint; an existing pair is left alone
+    /// Create the key pair NAME.pem and NAME.pub and show its fingerprint; an existing pair is left unchanged
     #[arg(
         long,
         value_name = "NAME",
@@ -172,7 +173,7 @@ pub(super) struct Options {
     )]
     pub gen_keys_dir: PathBuf,
 
-    /// Bits of a new key, at least 2048; by default the option `keysize`
+    /// Size of a new key in bits, at least 2048; by default the option `keysize`
     #[arg(long, value_name = "BITS", value_parser = keysize, help_heading = "Making keys")]
     pub keysize: Option<u32>,
 
@@ -210,7 +211,7 @@ pub(super) struct Options {
     )]
     pub signature_path: String,
 
-    /// Make the signing key pair if there is none
+    /// Create the signing key pair if it does not exist
     #[arg(long, help_heading = "Making keys")]
     pub auto_create: bool,
 
@@ -223,30 +224,31 @@ pub(super) struct Options {
     #[command(flatten)]
     ignored: IgnoredOptions,
 
-    // Ignored, as by `salt-key`, unless a change of all keys would then hit others than those named.
+    // Ignored, as in `salt-key`, unless a change of all keys would then affect others than those named.
     #[arg(hide = true)]
     names: Vec<String>,
 }
 
 /// Values of `--finger-form`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Form {
-    /// the lines between BEGIN and END: equal to `key.finger` on a minion, right for `master_finger`, shown by salt-key of 3006 and 3007
+pub(super) enum FingerFormOption {
+    /// the lines between BEGIN and END: the same as `key.finger` on a minion, suitable for `master_finger`,
+    /// shown by salt-key of 3006 and 3007
     Body,
     /// the whole text: shown by salt-key of 3008
     Text,
 }
 
-impl From<Form> for FingerForm {
-    fn from(form: Form) -> FingerForm {
+impl From<FingerFormOption> for FingerForm {
+    fn from(form: FingerFormOption) -> FingerForm {
         match form {
-            Form::Body => FingerForm::Body,
-            Form::Text => FingerForm::Text,
+            FingerFormOption::Body => FingerForm::Body,
+            FingerFormOption::Text => FingerForm::Text,
         }
     }
 }
 
-/// What is to be done.
+/// The requested action.
 #[derive(Debug)]
 pub(super) enum Action<'a> {
     GenKeys(&'a str),
@@ -259,9 +261,9 @@ pub(super) enum Action<'a> {
     Finger(&'a str),
 }
 
-impl Options {
-    /// The first of the given actions in the order of stock (`salt/key.py KeyCLI._update_opts`);
-    /// an empty name counts as not given.
+impl KeyOptions {
+    /// The first of the given actions in stock's order (`salt/key.py KeyCLI._update_opts`); an empty name
+    /// counts as not given.
     pub fn action<'a>(&'a self) -> Action<'a> {
         type Make<'a> = fn(&'a str) -> Action<'a>;
         let named: [(&'a str, bool, Make<'a>); 7] = [
@@ -291,26 +293,26 @@ impl Options {
         let all = self.accept_all || self.reject_all || self.delete_all;
         if all && !self.names.is_empty() {
             return Err(
-                "--accept-all, --reject-all and --delete-all take no names; use --accept, --reject or --delete for some keys",
+                "--accept-all, --reject-all and --delete-all do not take names; use --accept, --reject or --delete for some keys",
             );
         }
         Ok(())
     }
 }
 
-/// The command with its options; `-l` is --list here, not --log-level, and `-a` is --accept.
+/// The command with its options; here `-l` is --list, not --log-level, and `-a` is --accept.
 pub(crate) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<KeyOptions>()
         .mut_arg("log_level", |arg| arg.short(None))
         .mut_arg("eauth", |arg| arg.short(None))
 }
 
-/// Reads the command line; what is wrong is printed, the status is 64 then.
-pub(super) fn read() -> Result<Options, i32> {
-    start::start_as(command(), Options::check)
+/// Parses the command line; errors are printed, and the status is 64 then.
+pub(super) fn read() -> Result<KeyOptions, i32> {
+    start::start_as(command(), KeyOptions::check)
 }
 
-/// The state of a word of `--list`; `None` is all.
+/// The state for an argument of `--list`; `None` means all.
 pub(super) fn state_of_word(word: &str) -> Option<KeyState> {
     const STARTS: [(&str, KeyState); 5] = [
         ("acc", KeyState::Accepted),

@@ -1,5 +1,5 @@
-//! The keys as `halite-key` sees them: in the files of this host, or, with external
-//! authentication, through the master (`salt/key.py KeyCLI._run_cmd`).
+//! Access to the keys: in the files of this host or, with external authentication, through the master
+//! (`salt/key.py KeyCLI._run_cmd`).
 
 use crate::remote::wheel;
 use halite_client::keys::{FingerForm, KeyChanges, KeyTexts, Keys, Selection};
@@ -9,15 +9,15 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::io;
 
-/// Where the keys are.
+/// How to access the keys.
 pub(super) enum KeyBackend<'a> {
-    /// In files.
+    /// In local files.
     Local(Box<Keys<'a>>),
-    /// Behind the master, which decides what this user may do.
+    /// Through the master, which decides what this user may do.
     Remote(Box<LocalClient>),
 }
 
-/// The states in the order in which the master lists them.
+/// The states in the order used by the master.
 const STATES: [KeyState; 4] = [
     KeyState::Accepted,
     KeyState::Denied,

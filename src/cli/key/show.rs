@@ -1,6 +1,6 @@
-//! What `halite-key` prints, and where.
+//! Output of `halite-key`.
 
-use super::options::Options;
+use super::options::KeyOptions;
 use crate::output::{Outputter, Style, choose_name, render, want_color};
 use halite_client::keys::{KeyTexts, Selection};
 use halite_config::MasterConfig;
@@ -8,7 +8,7 @@ use halite_wire::{Map, Value};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-/// Standard output, and the file that takes the results if there is one.
+/// Standard output, and the file for the results, if any.
 pub(super) struct KeyScreen {
     outputter: Outputter,
     style: Style,
@@ -17,7 +17,7 @@ pub(super) struct KeyScreen {
 }
 
 impl KeyScreen {
-    pub fn new(options: &Options, config: &MasterConfig) -> Result<KeyScreen, String> {
+    pub fn new(options: &KeyOptions, config: &MasterConfig) -> Result<KeyScreen, String> {
         let env = std::env::var("NO_COLOR").ok();
         let style = Style {
             color: want_color(
@@ -45,7 +45,7 @@ impl KeyScreen {
                     if options.output.out_file_append {
                         Ok(f)
                     } else {
-                        // Emptied, not replaced: its permissions stay.
+                        // Truncated, not replaced: its permissions stay.
                         f.set_len(0).map(|()| f)
                     }
                 });
@@ -61,12 +61,12 @@ impl KeyScreen {
         })
     }
 
-    /// One line of talk; not a result, so never in the file.
+    /// Prints a message, which is not a result and thus never written to the file.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stdout, "{text}")
     }
 
-    /// A question, without a line end.
+    /// A prompt, without a newline.
     pub fn ask(&mut self, question: &str) -> io::Result<()> {
         self.stdout.write_all(question.as_bytes())?;
         self.stdout.flush()
@@ -92,7 +92,7 @@ impl KeyScreen {
         self.result_map(data)
     }
 
-    /// A result that is no listing.
+    /// A result that is not a listing.
     pub fn result(&mut self, value: Value) -> io::Result<()> {
         self.result_map(halite_wire::map! {"return" => value})
     }
@@ -108,7 +108,7 @@ impl KeyScreen {
         }
     }
 
-    /// Hands over what is still held back.
+    /// Writes what is still buffered.
     pub fn finish(mut self) -> io::Result<()> {
         self.stdout.flush()
     }

@@ -1,4 +1,4 @@
-//! Keys, jobs and caches of a master, as they lie on the disk.
+//! Keys, jobs and caches of a master on disk.
 
 use super::finding::{Finding, Report, Verdict};
 use halite_config::{MasterConfig, SaltSeries};
@@ -10,7 +10,7 @@ use halite_store::minions::MinionCache;
 use std::fs;
 use std::path::Path;
 
-/// Looks at `pki_dir` and `cachedir`.
+/// Checks `pki_dir` and `cachedir`.
 pub(super) fn check(config: &MasterConfig, report: &mut Report) {
     master_key(config, report);
     minion_keys(config, report);
@@ -18,7 +18,8 @@ pub(super) fn check(config: &MasterConfig, report: &mut Report) {
     layout(config, report);
     let tokens = count(&config.tokens());
     if tokens > 0 {
-        let note = format!("{tokens} of external users are not taken over: the users log in again");
+        let note =
+            format!("{tokens} of external users are not migrated: the users must log in again");
         let dir = config.tokens();
         let found = Finding::about(Verdict::Different, &dir, "tokens", note);
         report.findings.push(found);
@@ -43,7 +44,7 @@ fn master_key(config: &MasterConfig, report: &mut Report) {
     let (verdict, note) = match PrivateKey::from_pem(&text) {
         Ok(_) => (
             Verdict::Supported,
-            "can be read; minions will know halite by it".to_owned(),
+            "can be read; minions will recognise halite by it".to_owned(),
         ),
         Err(e) => (Verdict::NeedsAction, format!("halite cannot use it: {e}")),
     };
@@ -67,7 +68,7 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
         let foreign = count(&dir).saturating_sub(ids.len());
         if foreign > 0 {
             let note = format!(
-                "{foreign} files whose names are no minion ids, which Salt does not list either"
+                "{foreign} files whose names are not minion ids; Salt does not list them either"
             );
             let found = Finding::about(Verdict::Different, &dir, "minion keys", note);
             report.findings.push(found);
@@ -80,7 +81,8 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
             };
             if let Some(why) = wrong {
                 let path = keys.path(state, id);
-                let note = format!("no RSA public key, so the minion cannot sign in: {why}");
+                let note =
+                    format!("not a valid RSA public key, so the minion cannot sign in: {why}");
                 let found = Finding::about(Verdict::NeedsAction, &path, "minion key", note);
                 report.findings.push(found);
             }
@@ -96,7 +98,7 @@ fn jobs(config: &MasterConfig, report: &mut Report) {
     match local::stock_jobs(config).jids() {
         Ok(jids) if jids.is_empty() => {}
         Ok(jids) => {
-            let note = format!("{}; halite lists and shows them as its own", jids.len());
+            let note = format!("{}; halite lists and shows them like its own", jids.len());
             let found = Finding::about(Verdict::Supported, &dir, "jobs", note);
             report.findings.push(found);
         }
@@ -104,7 +106,7 @@ fn jobs(config: &MasterConfig, report: &mut Report) {
     }
 }
 
-/// Where stock 3006 or 3007 has left grains and pillar, and halite would look for those of 3008.
+/// Finds grains and pillar in the layout of stock 3006 or 3007 where halite would use that of 3008.
 fn layout(config: &MasterConfig, report: &mut Report) {
     let minions = |layout| {
         let cache = LocalMinions::new(&config.cachedir, layout);
@@ -123,7 +125,7 @@ fn layout(config: &MasterConfig, report: &mut Report) {
     }
 }
 
-/// Entries of a directory, but for hidden ones.
+/// Number of entries in a directory, except hidden ones.
 fn count(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let shown = entries.filter(|e| !e.file_name().as_encoded_bytes().starts_with(b"."));

@@ -1,4 +1,4 @@
-//! `halite-migrate check`: what halite makes of an existing Salt configuration.
+//! `halite-migrate check`: checks an existing Salt configuration for use with halite.
 
 use super::finding::{Finding, Report, Verdict};
 use super::{caches, options, trees};
@@ -8,7 +8,7 @@ use halite_config::{
 use halite_modules::beacons;
 use std::path::Path;
 
-/// Files beside those of master and minion, and who reads them.
+/// Files next to those of master and minion, and the programs that read them.
 const BESIDE: &[(&str, &str)] = &[
     ("proxy", "proxy minions"),
     ("proxy.d", "proxy minions"),
@@ -20,7 +20,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("spm", "spm"),
 ];
 
-/// Looks at the files of these roles in a configuration directory.
+/// Checks the files of these roles in a configuration directory.
 pub(super) fn check(dir: &Path, roles: &[Role]) -> Report {
     let mut report = Report::default();
     if let Err(e) = std::fs::read_dir(dir) {
@@ -70,7 +70,7 @@ fn check_role(dir: &Path, role: Role, seen: &Inspection, report: &mut Report) {
         let Some(finding) = options::sentence(&text, seen) else {
             continue;
         };
-        // A sentence about the option as a whole stands in the place of the option's own line.
+        // A sentence about the option as a whole replaces the option's own finding.
         let own = |f: &&mut Finding| {
             f.file == finding.file && f.line == finding.line && f.what == finding.what
         };

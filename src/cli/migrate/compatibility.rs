@@ -1,5 +1,5 @@
-//! What `docs/compatibility.md` says of an option. The document is part of the program, so that there is one list of
-//! differences: rows whose first cell names an option between backticks speak of it.
+//! Statements of `docs/compatibility.md` about options. The document is compiled into the program, so that
+//! there is one list of differences: rows whose first cell has an option in backticks apply to it.
 
 use halite_config::Role;
 use halite_target::python_str;
@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 
 const TEXT: &str = include_str!("../../../docs/compatibility.md");
 
-/// How a row says that halite stands to Salt.
+/// How halite compares to Salt in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Compatibility {
     /// As in Salt.
     Same,
-    /// Not in every way as in Salt.
+    /// Works, but not exactly as in Salt.
     Different,
-    /// Not there at all.
+    /// Missing.
     Absent,
 }
 
@@ -33,21 +33,21 @@ impl Compatibility {
 /// A row about an option.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// How halite stands to Salt here.
+    /// How halite compares to Salt here.
     pub state: Compatibility,
     /// The difference and its reason.
     pub text: String,
     role: Role,
     option: String,
-    /// The row counts for this value only.
+    /// The row applies to this value only.
     value: Option<String>,
-    /// The row does not count for this value.
+    /// The row does not apply to this value.
     other_than: Option<String>,
 }
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| rows(TEXT));
 
-/// The rows about an option with this value, the worst first.
+/// The rows about an option with this value, the most severe first.
 pub(super) fn about(name: &str, value: &Value, role: Role) -> Vec<&'static Row> {
     let fits = |row: &&Row| {
         row.role == role
@@ -60,7 +60,8 @@ pub(super) fn about(name: &str, value: &Value, role: Role) -> Vec<&'static Row> 
     found
 }
 
-/// Whether a value is what a row names: the word itself, the beginning of a text (`udp://...`), or a key of a map.
+/// Whether a value matches the one named in a row: equal, a string that starts with it (`udp://...`), or a map
+/// with that key.
 fn is(value: &Value, word: &str) -> bool {
     match (value, word.strip_suffix("...")) {
         (Value::Map(map), _) => map.contains(word),
@@ -71,7 +72,7 @@ fn is(value: &Value, word: &str) -> bool {
 }
 
 impl Row {
-    /// Whether the row speaks of one value, not of the option as such.
+    /// Whether the row is about one value, not about the option as such.
     pub(super) fn is_of_value(&self) -> bool {
         self.value.is_some()
     }
@@ -131,7 +132,7 @@ fn rows(text: &str) -> Vec<Row> {
     out
 }
 
-/// The cells of a row; a bar behind a backslash, or between backticks, is text.
+/// The cells of a row; an escaped bar, or one inside backticks, is text.
 fn cells(row: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let (mut from, mut quoted, mut before) = (0, false, ' ');
@@ -150,7 +151,7 @@ fn cells(row: &str) -> Vec<&str> {
     out
 }
 
-/// What stands between backticks: `option`, `option: value`, and `option` other than `value`.
+/// Parses text in backticks: `option`, `option: value`, and `option` other than `value`.
 fn named(cell: &str) -> impl Iterator<Item = (String, Option<String>, Option<String>)> {
     let parts: Vec<&str> = cell.split('`').collect();
     let mut out: Vec<(String, Option<String>, Option<String>)> = Vec::new();
@@ -168,7 +169,7 @@ fn named(cell: &str) -> impl Iterator<Item = (String, Option<String>, Option<Str
     out.into_iter()
 }
 
-/// Markdown as plain text: links by their words, no backticks.
+/// Converts Markdown to plain text: links become their text, backticks are removed.
 fn plain(cell: &str) -> String {
     let mut out = String::new();
     let mut rest = cell;

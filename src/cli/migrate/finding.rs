@@ -1,26 +1,26 @@
-//! What a check finds: one finding a line of the configuration.
+//! Findings of a check: one per line of the configuration.
 
 use halite_config::Given;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// What halite makes of something.
+/// How halite handles something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// As with Salt.
     Supported,
-    /// Works, but not in every way as with Salt; the note says how.
+    /// Works, but not exactly as in Salt; the note says how.
     Different,
-    /// Salt has it; here it has no effect, and nothing is lost that anybody would miss at once.
+    /// Exists in Salt and has no effect here; nothing essential is lost.
     Ignored,
-    /// Neither Salt nor halite has it. Templates and lookups see it.
+    /// Exists neither in Salt nor in halite. Templates and lookups can use it.
     Unknown,
-    /// Somebody has to look at it before the master moves.
+    /// The operator must check it before the master is migrated.
     NeedsAction,
 }
 
 impl Verdict {
-    /// All of them, the best first.
+    /// All verdicts, the best first.
     pub(super) const ALL: [Verdict; 5] = [
         Verdict::Supported,
         Verdict::Different,
@@ -29,7 +29,7 @@ impl Verdict {
         Verdict::NeedsAction,
     ];
 
-    /// Its word in the table and in JSON.
+    /// Its name in tables and JSON.
     pub(super) fn word(self) -> &'static str {
         match self {
             Verdict::Supported => "supported",
@@ -41,18 +41,18 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// One checked item.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// What halite makes of it.
+    /// How halite handles it.
     pub verdict: Verdict,
-    /// Where it stands.
+    /// The file it is in.
     pub file: PathBuf,
     /// The line, from 1; 0 for a whole file or directory.
     pub line: usize,
-    /// What it is: an option, a file, a function. Never a value, which may be a secret.
+    /// The item: an option, a file, a function. Never a value, which may be a secret.
     pub what: String,
-    /// What is to be known or done.
+    /// What to know or to do about it.
     pub note: String,
 }
 
@@ -79,7 +79,7 @@ impl Finding {
         }
     }
 
-    /// The same at another line.
+    /// The same on another line.
     pub(super) fn at(mut self, line: usize) -> Finding {
         self.line = line;
         self
@@ -99,23 +99,23 @@ impl Finding {
     }
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Report {
-    /// In the order in which things were looked at.
+    /// In the order of the checks.
     pub findings: Vec<Finding>,
-    /// What could not be read at all.
+    /// Files that could not be read at all.
     pub unreadable: Vec<String>,
 }
 
 impl Report {
-    /// Findings of one verdict.
+    /// Number of findings with a verdict.
     pub(super) fn count(&self, verdict: Verdict) -> usize {
         let of = self.findings.iter().filter(|f| f.verdict == verdict);
         of.count()
     }
 
-    /// 0: nothing to do, 1: something needs a hand, 2: something cannot be read.
+    /// 0: nothing to do, 1: something needs action, 2: something cannot be read.
     pub(super) fn status(&self) -> i32 {
         match () {
             () if !self.unreadable.is_empty() => 2,
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// The verdict in a sentence.
+    /// The overall verdict as a sentence.
     pub(super) fn sentence(&self) -> String {
         match self.status() {
             0 => "halite can take over as it stands".to_owned(),
@@ -136,7 +136,7 @@ impl Report {
         }
     }
 
-    /// For `--out json`.
+    /// The value for `--out json`.
     pub(super) fn to_value(&self) -> Value {
         let counts: Map = Verdict::ALL
             .into_iter()

@@ -21,7 +21,7 @@ use halite_sys::logging::{self, LogOptions};
 use halite_wire::Value;
 use std::path::PathBuf;
 
-/// What `--help` says below the commands.
+/// Shown by `--help` below the commands.
 const HELP: &str = "\
 Commands:
   check [-c /etc/salt] [--only master|minion] [--short] [--out json]
@@ -50,27 +50,27 @@ Examples:
 
 Exit status: check: 0 all is well, 1 something needs a hand, 2 something cannot be read. import and export: 0 all is there, 1 something was left out, 2 nothing was done. 64 wrong options.";
 
-/// Moves a Salt master over to halite, and back
+/// Migrates a Salt master to halite, and back
 #[derive(Parser, Debug)]
 #[command(name = "halite-migrate", version, after_help = HELP, disable_help_subcommand = true)]
-struct Options {
+struct MigrateOptions {
     #[command(subcommand)]
     what: MigrateCommand,
 }
 
 #[derive(Subcommand, Debug)]
 enum MigrateCommand {
-    /// Say what halite makes of a Salt configuration
+    /// Check a Salt configuration for use with halite
     Check {
         /// Directory of the Salt configuration
         #[arg(short = 'c', long, value_name = "DIR", default_value = "/etc/salt")]
         config_dir: PathBuf,
 
-        /// Look at the files of the master or of the minion only
+        /// Check only the files of the master or of the minion
         #[arg(long, value_enum)]
         only: Option<RoleFilter>,
 
-        /// Leave out what is supported
+        /// Omit what is supported
         #[arg(short = 's', long)]
         short: bool,
 
@@ -78,7 +78,7 @@ enum MigrateCommand {
         #[arg(long, value_enum, default_value = "table")]
         out: OutputFormat,
     },
-    /// Bring what a stock master has to halite's own directories
+    /// Copy the data of a stock master to halite's own directories
     Import {
         /// Directory of the stock master's configuration
         #[arg(long, value_name = "DIR", default_value = "/etc/salt")]
@@ -91,9 +91,9 @@ enum MigrateCommand {
         #[command(flatten)]
         how: TransferOptions,
     },
-    /// Bring what halite has got meanwhile back to a stock master
+    /// Copy new data of halite back to a stock master
     Export {
-        /// Directory of halite's configuration; that of the stock master if halite serves there
+        /// Directory of halite's configuration; that of the stock master if halite runs with it
         #[arg(short = 'c', long, value_name = "DIR", default_value_os_t = halite_config::default_dir())]
         config_dir: PathBuf,
 
@@ -106,14 +106,14 @@ enum MigrateCommand {
     },
 }
 
-/// How to move things.
+/// Options of import and export.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct TransferOptions {
-    /// Change nothing, only say what would be done
+    /// Change nothing, only show what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Remove keys of minions that the side that is read does not have (any more)
+    /// Remove keys of minions that the source does not have (any more)
     #[arg(long)]
     delete: bool,
 
@@ -124,31 +124,31 @@ struct TransferOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OutputFormat {
-    /// For people
+    /// Human-readable
     Table,
-    /// For programs
+    /// JSON, for programs
     Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RoleFilter {
-    /// The master and what it includes
+    /// The master's file and the files it includes
     Master,
-    /// The minion and what it includes
+    /// The minion's file and the files it includes
     Minion,
 }
 
-/// Exit status when nothing could be done.
+/// Exit status if nothing could be done.
 const EXIT_NOTHING: i32 = 2;
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    MigrateOptions::command()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: MigrateOptions = match parse() {
         Ok(options) => options,
         Err(status) => return status,
     };

@@ -1,14 +1,14 @@
-//! The options of the files, one finding each.
+//! Findings about the options in the files, one each.
 
 use super::compatibility::{self, Compatibility, Row};
 use super::finding::{Finding, Report, Verdict};
 use halite_config::{Given, Inspection, Role, Standing};
 use halite_wire::Value;
 
-/// The note on options of Salt that nothing more is known about.
+/// The note for options of Salt about which nothing else is known.
 const NO_EFFECT: &str = "Salt has this option; here it has no effect";
 
-/// A finding for each option of each file.
+/// Adds a finding for each option of each file.
 pub(super) fn check(seen: &Inspection, role: Role, report: &mut Report) {
     for given in &seen.given {
         report.findings.push(of(given, seen, role));
@@ -16,8 +16,8 @@ pub(super) fn check(seen: &Inspection, role: Role, report: &mut Report) {
 }
 
 fn of(given: &Given, seen: &Inspection, role: Role) -> Finding {
-    let (verdict, mut note) = judge(given, role);
-    // Maps and lists of included files are merged; what the first file says is replaced as a whole.
+    let (verdict, mut note) = classify(given, role);
+    // Maps and lists of included files are merged; other values of the first file are replaced.
     let last = seen.last(&given.name).unwrap_or(given);
     let merged = matches!(given.value, Value::Map(_) | Value::Array(_))
         && seen.files.first() != Some(&given.file);
@@ -29,7 +29,7 @@ fn of(given: &Given, seen: &Inspection, role: Role) -> Finding {
     Finding::option(verdict, given, note)
 }
 
-fn judge(given: &Given, role: Role) -> (Verdict, String) {
+fn classify(given: &Given, role: Role) -> (Verdict, String) {
     let rows = compatibility::about(&given.name, &given.value, role);
     let worst = rows.first().copied();
     match given.standing {
@@ -57,7 +57,7 @@ fn judge(given: &Given, role: Role) -> (Verdict, String) {
                 };
                 (verdict, join(absent(*state), text))
             }
-            // A row says that it is as in Salt: it is done in some other place.
+            // The row says that it is as in Salt, so it is implemented elsewhere.
             Some(_) => (Verdict::Supported, String::new()),
             None => (Verdict::Ignored, NO_EFFECT.to_owned()),
         },
@@ -87,8 +87,8 @@ fn join(note: String, more: &str) -> String {
     }
 }
 
-/// A finding for a sentence about the configuration as a whole. It stands at the option that the sentence names:
-/// between quotes, or before its first colon.
+/// A finding for a sentence about the configuration as a whole. It is attached to the option that the sentence
+/// names: between quotes, or before its first colon.
 pub(super) fn sentence(text: &str, seen: &Inspection) -> Option<Finding> {
     let quoted = text.split('\'').skip(1).step_by(2);
     let head = text.split_once(':').map(|(head, _)| head);
@@ -106,7 +106,7 @@ pub(super) fn sentence(text: &str, seen: &Inspection) -> Option<Finding> {
         ));
     };
     if given.standing != Standing::Followed {
-        // It has been told by name already.
+        // It has been reported by name already.
         return None;
     }
     // `external_auth: keystone: ...`, `ext_pillar: 'vault' ...`

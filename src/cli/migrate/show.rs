@@ -1,4 +1,4 @@
-//! Results as tables and as JSON.
+//! Output as tables and as JSON.
 
 use super::finding::{Finding, Report, Verdict};
 use crate::output::want_color;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::Path;
 
-/// Whether standard output takes colours.
+/// Whether standard output supports colours.
 pub(super) fn colours() -> bool {
     let no_color = std::env::var("NO_COLOR").ok();
     let tty = std::io::stdout().is_terminal();
@@ -23,7 +23,7 @@ fn colour(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A report by file and line; `short` leaves out what is supported.
+/// A report by file and line; `short` omits what is supported.
 pub(super) fn table(report: &Report, short: bool, colours: bool) -> String {
     let mut out = String::new();
     let shown: Vec<&Finding> = report

@@ -2,7 +2,7 @@ use super::*;
 use std::fs;
 use std::path::Path;
 
-/// Copies a sample with its places filled in.
+/// Copies a sample, with its placeholders replaced.
 fn copy(from: &Path, to: &Path, dir: &str) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -17,7 +17,7 @@ fn copy(from: &Path, to: &Path, dir: &str) {
     }
 }
 
-/// Checks a sample against its report; gives the status.
+/// Checks a sample against its report; returns the status.
 fn sample(name: &str) -> i32 {
     let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/data/migrate");
     let work = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn keys_and_caches_are_looked_at() {
     assert_eq!(minion.status(), 2, "there is no such file");
 }
 
-/// A stock master's directory and halite's, below one root, with a key and a minion.
+/// Directories of a stock master and of halite below one root, with a key and a minion.
 struct Two {
     root: tempfile::TempDir,
     salt: PathBuf,
@@ -139,14 +139,14 @@ fn a_master_moves_and_what_differs_stays() {
         "key of a"
     );
 
-    // Edited on this side, and another key of the same id.
+    // Edited on this side, and another key for the same id.
     fs::write(two.halite.join("master"), format!("{copied}timeout: 9\n")).unwrap();
     fs::write(pki.join("minions/a"), "another").unwrap();
     let done = two.import().unwrap();
     assert_eq!(done.status(), 1);
     let said = done.table();
     assert!(
-        said.contains("left as it is") && said.contains("another key is there for a"),
+        said.contains("left as it is") && said.contains("another key exists for a"),
         "{said}"
     );
     assert!(

@@ -1,22 +1,22 @@
-//! `halite-migrate import` and `export`: both masters keep what they have, and get what they lack.
+//! `halite-migrate import` and `export`: both masters keep their data, and get what they lack.
 
 use super::TransferOptions;
 use super::transfer_report::TransferReport;
-use halite_config::{MasterConfig, Role, carry, inspect, load_master};
+use halite_config::{MasterConfig, Role, inspect, load_master, migrate_file};
 use halite_store::keys::KeyState;
 use halite_store::keys::KeyStore;
 use halite_store::local::jobs::transfer as jobs;
 use halite_store::local::transfer::{self, MasterKey};
 use halite_store::local::{self, Layout};
 use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
-use halite_sys::process::hand_over;
+use halite_sys::process::chown_tree;
 use std::fs;
 use std::path::Path;
 
-/// Directories of encryption keys within one another that are copied.
+/// Most levels of directories of encryption keys that are copied.
 const DEEPEST: usize = 8;
 
-/// From a stock master to halite.
+/// Copies from a stock master to halite.
 ///
 /// # Errors
 /// Why nothing was done, or where it stopped.
@@ -28,7 +28,7 @@ pub(super) fn import(
     check_exists(from)?;
     if same_dir(from, to) {
         return Err(format!(
-            "{} is both source and target; halite-master -c {} serves with it as it stands, and nothing has to be imported",
+            "{} is both source and target; halite-master -c {} can use it as it is, and nothing has to be imported",
             from.display(),
             from.display()
         ));
@@ -48,7 +48,7 @@ pub(super) fn import(
     check_separate(&source, &target)?;
     if running(&source) {
         done.hints.push(format!(
-            "the stock master of {} runs; import again after it has ended",
+            "the stock master of {} is running; import again after it has stopped",
             from.display()
         ));
     }
@@ -66,7 +66,7 @@ pub(super) fn import(
     Ok(done)
 }
 
-/// From halite back to a stock master.
+/// Copies from halite back to a stock master.
 ///
 /// # Errors
 /// Why nothing was done, or where it stopped.
@@ -82,14 +82,14 @@ pub(super) fn export(
     let _lock = lock_stopped(&source)?;
     if running(&target) {
         return Err(format!(
-            "the master of {} runs; stop it first, so that it finds everything when it starts",
+            "the master of {} is running; stop it first, so that it finds everything when it starts",
             to.display()
         ));
     }
     done.in_place = source.pki_dir == target.pki_dir;
     if done.in_place {
         done.hints
-            .push("keys and minion data lie where both masters have them".to_owned())
+            .push("keys and minion data are in directories that both masters use".to_owned())
     } else {
         transfer_all(&source, &target, &[], how, &mut done)?
     }
@@ -102,7 +102,7 @@ pub(super) fn export(
     Ok(done)
 }
 
-/// Keys, and what is known of minions.
+/// Copies keys and data of minions.
 fn transfer_all(
     source: &MasterConfig,
     target: &MasterConfig,
@@ -122,7 +122,7 @@ fn transfer_all(
     Ok(())
 }
 
-/// The master's own key; with `look` only whether it can be brought.
+/// Copies the master's own key; with `look`, only checks whether that is possible.
 fn transfer_master_key(
     source: &MasterConfig,
     target: &MasterConfig,
@@ -155,18 +155,18 @@ fn transfer_mode(how: TransferOptions) -> transfer::TransferOptions {
     }
 }
 
-/// Refuses two masters that would write into the same directories.
+/// Refuses two masters that would write to the same directories.
 fn check_separate(source: &MasterConfig, target: &MasterConfig) -> Result<(), String> {
     if source.pki_dir != target.pki_dir && source.cachedir != target.cachedir {
         return Ok(());
     }
     Err(format!(
-        "both configurations name the same pki_dir or cachedir ({}); give halite's its own, or serve with Salt's directory as it stands",
+        "both configurations name the same pki_dir or cachedir ({}); give halite's its own, or run halite with Salt's directory as it is",
         target.pki_dir.display()
     ))
 }
 
-/// The layout of a cache: that which lies there, else that of `salt_series`.
+/// The layout of a cache: the one found there, else that of `salt_series`.
 fn layout_of(config: &MasterConfig) -> Layout {
     let old = config.minions_cache().is_dir();
     let new = config.grains_cache().is_dir();
@@ -177,19 +177,19 @@ fn layout_of(config: &MasterConfig) -> Layout {
     }
 }
 
-/// Copies the master's file and what it includes, as far as it lies in its directory.
+/// Copies the master's file and the files it includes, if they are in the configuration directory.
 fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<(), String> {
     let seen = inspect(from, Role::Master).map_err(|e| e.to_string())?;
     let from = std::path::absolute(from).unwrap_or_else(|_| from.to_owned());
     for file in &seen.files {
         let Ok(name) = file.strip_prefix(&from) else {
             done.hints.push(format!(
-                "{} lies elsewhere and is not copied; both masters read it",
+                "{} is outside the configuration directory and is not copied; both masters read it",
                 file.display()
             ));
             continue;
         };
-        let carried = carry(file, Role::Master).map_err(|e| e.to_string())?;
+        let carried = migrate_file(file, Role::Master).map_err(|e| e.to_string())?;
         let path = to.join(name);
         let there = match fs::read_to_string(&path) {
             Ok(text) => Some(text),
@@ -198,8 +198,8 @@ fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<()
         };
         let which = match there {
             Some(text) if text == carried.text => 1,
-            // A file without an option is the sample of a package.
-            Some(_) if carry(&path, Role::Master).map_or(1, |c| c.options) > 0 => 2,
+            // A file without any option is the sample of a package.
+            Some(_) if migrate_file(&path, Role::Master).map_or(1, |c| c.options) > 0 => 2,
             _ => {
                 done.remarks += carried.remarks;
                 if !done.dry {
@@ -215,7 +215,8 @@ fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<()
     Ok(())
 }
 
-/// Writes the copy of a file. It may hold passwords, so it is no more open than the original, and belongs to the same account.
+/// Writes the copy of a file. It may contain passwords, so its permissions are not wider than the original's,
+/// and it gets the same owner.
 fn copy_config(file: &Path, path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     let meta = fs::metadata(file)?;
@@ -226,10 +227,10 @@ fn copy_config(file: &Path, path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the target's configuration will be when the files are copied: the source's options without its places.
+/// What the target's configuration will be after copying: the source's options without its paths.
 fn predicted_config(source: &MasterConfig, to: &Path) -> Result<MasterConfig, String> {
     let seen = inspect(to, Role::Master).map_err(|e| e.to_string())?;
-    // A file without an option is the sample of a package, which gives way.
+    // A file without any option is the sample of a package, and is replaced.
     if !seen.given.is_empty() {
         return load(to);
     }
@@ -237,7 +238,7 @@ fn predicted_config(source: &MasterConfig, to: &Path) -> Result<MasterConfig, St
     MasterConfig::from_map(root, to).map_err(|e| e.to_string())
 }
 
-/// The key ring of the renderer `gpg`, which lies beside the configuration.
+/// The key ring of the renderer `gpg`, next to the configuration.
 fn gpg_keys(source: &MasterConfig, target: &MasterConfig) -> std::io::Result<()> {
     let beside = |config: &MasterConfig| config.conf_file.with_file_name("gpgkeys");
     let from = beside(source);
@@ -247,7 +248,7 @@ fn gpg_keys(source: &MasterConfig, target: &MasterConfig) -> std::io::Result<()>
     copy_tree(&from, &beside(target), 0)
 }
 
-/// Regular files that are not there yet, for their owner alone.
+/// Copies regular files that do not exist yet, readable by their owner only.
 fn copy_tree(from: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
     make_dir(to, 0o700)?;
     for entry in fs::read_dir(from)? {
@@ -262,7 +263,7 @@ fn copy_tree(from: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Everything to the account of the master, as the master itself would do at its start.
+/// Changes the owner of everything to the master's account, as the master itself does at startup.
 fn chown_all(config: &MasterConfig) -> Result<(), String> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(());
@@ -270,13 +271,13 @@ fn chown_all(config: &MasterConfig) -> Result<(), String> {
     let gpg = config.conf_file.with_file_name("gpgkeys");
     for dir in [&config.pki_dir, &config.cachedir, &gpg] {
         if dir.is_dir() {
-            hand_over(dir, &config.user, &[]).map_err(|e| with_path(dir, &e))?;
+            chown_tree(dir, &config.user, &[]).map_err(|e| with_path(dir, &e))?;
         }
     }
     Ok(())
 }
 
-/// The lock of a halite master that does not run, so that none starts meanwhile.
+/// The lock of a halite master that is not running, so that none is started meanwhile.
 fn lock_stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
     let path = config.instance_lock();
     if !path.exists() {
@@ -285,14 +286,14 @@ fn lock_stopped(config: &MasterConfig) -> Result<Option<InstanceLock>, String> {
     match InstanceLock::take(&path) {
         Ok(Some(lock)) => Ok(Some(lock)),
         Ok(None) => Err(format!(
-            "halite-master runs with {}; stop it first: it has the keys in memory and goes on accepting others",
+            "halite-master is running with {}; stop it first: it has the keys in memory and continues to accept others",
             config.conf_file.display()
         )),
         Err(e) => Err(with_path(&path, &e)),
     }
 }
 
-/// Whether the process of a pid file is a master.
+/// Whether the process in a pid file is a master.
 fn running(config: &MasterConfig) -> bool {
     let pid = fs::read_to_string(&config.pidfile).unwrap_or_default();
     let Ok(pid) = pid.trim().parse::<u32>() else {
@@ -307,7 +308,7 @@ fn check_exists(dir: &Path) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{} holds no configuration of a master",
+            "{} does not contain a master's configuration",
             dir.display()
         ))
     }

@@ -1,4 +1,4 @@
-//! What an import or export did, for people and for programs.
+//! Results of an import or export, for people and for programs.
 
 use super::TransferOptions;
 use halite_store::keys::KeyState;
@@ -8,18 +8,18 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// What was done.
+/// The results.
 #[derive(Debug)]
 pub(super) struct TransferReport {
-    /// Nothing was changed.
+    /// Nothing was changed (dry run).
     pub dry: bool,
-    /// Directory of the configuration that was read.
+    /// Configuration directory of the source.
     pub from: PathBuf,
-    /// Directory of that which got things.
+    /// Configuration directory of the target.
     pub to: PathBuf,
-    /// Files of the configuration: new, as they were, left alone because they differ.
+    /// Files of the configuration: new, unchanged, not copied because they differ.
     pub files: [Vec<PathBuf>; 3],
-    /// Remarks in the new ones.
+    /// Remarks in the new files.
     pub remarks: usize,
     /// The master's own key.
     pub master: MasterKey,
@@ -29,14 +29,14 @@ pub(super) struct TransferReport {
     pub jobs: JobTransfer,
     /// Grains, pillar and mine.
     pub data: DataTransfer,
-    /// Both masters have the same directories, so that only jobs are written in two ways.
+    /// Both masters use the same directories, so only jobs are converted.
     pub in_place: bool,
-    /// What the operator should know, a sentence each.
+    /// Hints for the operator, one sentence each.
     pub hints: Vec<String>,
 }
 
 impl TransferReport {
-    /// Nothing yet.
+    /// An empty report.
     pub(super) fn new(from: &Path, to: &Path, how: TransferOptions) -> TransferReport {
         TransferReport {
             dry: how.dry_run,
@@ -53,23 +53,23 @@ impl TransferReport {
         }
     }
 
-    /// 1 if something that the source has is not there now.
+    /// 1 if the target still lacks something of the source.
     pub(super) fn status(&self) -> i32 {
         let left = self.keys.conflicts.len() + self.jobs.failed + self.data.failed;
         i32::from(left + self.files[2].len() > 0)
     }
 
-    /// For people.
+    /// The human-readable form.
     pub(super) fn table(&self) -> String {
         let mut out = if self.dry {
             format!(
-                "would bring from {} to {} (nothing was changed):\n",
+                "would copy from {} to {} (nothing was changed):\n",
                 self.from.display(),
                 self.to.display()
             )
         } else {
             format!(
-                "brought from {} to {}:\n",
+                "copied from {} to {}:\n",
                 self.from.display(),
                 self.to.display()
             )
@@ -140,13 +140,13 @@ impl TransferReport {
         let mut out = Vec::new();
         for path in &self.files[2] {
             out.push(format!(
-                "{} was there and says otherwise; it was left as it is",
+                "{} exists and differs; it was left as it is",
                 path.display()
             ));
         }
         if !self.keys.conflicts.is_empty() {
             out.push(format!(
-                "another key is there for {}; it was left as it is",
+                "another key exists for {}; it was left as it is",
                 ids(&self.keys.conflicts)
             ));
         }
@@ -161,7 +161,7 @@ impl TransferReport {
         out
     }
 
-    /// For programs.
+    /// The form for programs.
     pub(super) fn to_value(&self) -> Value {
         let [new, same, left] = &self.files;
         let count = |n: usize| n as i64;
@@ -202,7 +202,7 @@ impl TransferReport {
     }
 }
 
-/// Numbers with their words, those that are not 0.
+/// Numbers with their labels, without those that are 0.
 fn counted<T: AsRef<str>>(all: &[(usize, T)]) -> String {
     let some = all.iter().filter(|(n, _)| *n > 0);
     let some: Vec<String> = some
@@ -215,7 +215,7 @@ fn counted<T: AsRef<str>>(all: &[(usize, T)]) -> String {
     }
 }
 
-/// Some ids, and how many more.
+/// The first ids, and the number of remaining ones.
 fn ids(all: &[MinionId]) -> String {
     const SHOWN: usize = 10;
     let names: Vec<&str> = all.iter().take(SHOWN).map(|id| id.as_str()).collect();

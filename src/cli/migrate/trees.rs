@@ -1,4 +1,4 @@
-//! States and pillar: what each `.sls` file needs, looked at without a minion.
+//! States and pillar: what each `.sls` file needs, checked without a minion.
 
 use super::finding::{Finding, Report, Verdict};
 use halite_client::runner;
@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories within one another that are gone into; links may lead in circles.
+/// Most levels of directories that are searched; symlinks may form loops.
 const DEEPEST: usize = 32;
-/// Files that are looked at below one root.
+/// Most files that are checked below one root.
 const MOST_FILES: usize = 100_000;
-/// Bytes of a file that is looked at.
+/// Largest file that is checked, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// Which tree.
+/// The kind of tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tree {
     /// `file_roots`: rendered by minions.
@@ -28,7 +28,7 @@ enum Tree {
     Pillar,
 }
 
-/// Looks through the roots of a configuration.
+/// Checks the roots of a configuration.
 pub(super) fn check(config: &MasterConfig, report: &mut Report) {
     let pipeline = Pipeline {
         default: config.renderer.clone(),
@@ -49,7 +49,7 @@ pub(super) fn check(config: &MasterConfig, report: &mut Report) {
         }
     }
     if backend_names(config).contains(&"gitfs") {
-        let note = "states in the repositories of gitfs_remotes are not looked at".to_owned();
+        let note = "states in the repositories of gitfs_remotes are not checked".to_owned();
         let file = &config.conf_file;
         let found = Finding::about(Verdict::Supported, file, "gitfs", note);
         report.findings.push(found);
@@ -57,7 +57,7 @@ pub(super) fn check(config: &MasterConfig, report: &mut Report) {
     own_modules(&config.extension_modules, "", report);
 }
 
-/// Directories of all environments that are there, each once.
+/// Existing directories of all environments, without duplicates.
 fn dirs(roots: &Roots) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = Vec::new();
     for dir in roots.0.iter().flat_map(|(_, dirs)| dirs) {
@@ -71,11 +71,11 @@ fn dirs(roots: &Roots) -> Vec<PathBuf> {
 
 struct TreeChecker {
     pipeline: Pipeline,
-    /// What halite's minion can be asked for.
+    /// Functions that halite's minion supports.
     functions: HashSet<String>,
 }
 
-/// Uses by name: how often, and the first place.
+/// Uses by name: how often, and the first location.
 type Uses = BTreeMap<String, (usize, PathBuf, usize)>;
 
 fn count(uses: &mut Uses, name: &str, file: &Path, line: usize) {
@@ -197,7 +197,7 @@ impl TreeChecker {
         }
     }
 
-    /// One finding for the modules of all states below a root.
+    /// One finding for the state modules used below a root.
     fn states(&self, root: &Path, states: &Uses, report: &mut Report) {
         if states.is_empty() || self.functions.contains("state.apply") {
             return;
@@ -217,7 +217,7 @@ impl TreeChecker {
     }
 }
 
-/// The `.sls` files below a directory, sorted; links are followed as Salt does.
+/// The `.sls` files below a directory, sorted; symlinks are followed as in Salt.
 fn collect(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(dir) else {
         return;
@@ -238,8 +238,8 @@ fn collect(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Python modules of the administrator's own: `_modules`, `_runners` and so on below a root, or the kinds in
-/// `extension_modules`, where they have no underscore.
+/// The administrator's own Python modules: `_modules`, `_runners` and so on below a root, or the same in
+/// `extension_modules`, where the names have no underscore.
 fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
     let on_minions = execution::extension_kinds();
     for kind in runner::extension_kinds() {
@@ -257,7 +257,7 @@ fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
         names.sort();
         let on_minions = on_minions.contains(&kind);
         if on_minions && prefix.is_empty() {
-            // What lies in `extension_modules` is the master's own copy.
+            // Files in `extension_modules` are the master's own copies.
             continue;
         }
         let (verdict, note) = if on_minions {

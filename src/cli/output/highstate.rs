@@ -1,7 +1,7 @@
 //! Results of states, one block or one line each (`salt/output/highstate.py`).
 //!
-//! Like the original this works in place: where a later state cannot be shown, the
-//! nested fallback shows the data with what has been filled in so far.
+//! Like the original this works in place: if a later state cannot be shown, the nested fallback shows the data
+//! with what has been filled in so far.
 
 use super::colors::Palette;
 use super::pprint::pformat;
@@ -55,7 +55,7 @@ fn hosts(map: &mut Map, style: &Style, level: usize) -> Shown<String> {
     Ok(texts.join("\n"))
 }
 
-/// The value under a key, or the value itself without that key.
+/// The value under a key, or the value itself if it has no such key.
 fn descend<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
     let at = match value {
         Value::Map(map) => map.iter().position(|(k, _)| k.is_str(key)),
@@ -67,7 +67,7 @@ fn descend<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
     }
 }
 
-/// Looks into `{jid: {jid, fun, return: {data}}}` as the jobs runner gives it.
+/// Unwraps `{jid: {jid, fun, return: {data}}}` as returned by the jobs runner.
 fn job_data(value: &mut Value) -> Shown<&mut Value> {
     let job = value.as_map().filter(|map| map.len() == 1);
     let job = job
@@ -91,7 +91,7 @@ fn job_data(value: &mut Value) -> Shown<&mut Value> {
     Ok(descend(descend(job, "return"), "data"))
 }
 
-/// The lines of one minion while they grow.
+/// The output lines of one minion.
 struct Host<'a> {
     style: &'a Style,
     colors: Palette,
@@ -134,7 +134,7 @@ fn format_host(
 }
 
 impl Host<'_> {
-    /// What a function returned inside an orchestration: always counts as a change.
+    /// The result of a function inside an orchestration: always counts as a change.
     fn plain(&mut self, lines: &[&str]) {
         let Palette { green, end, .. } = self.colors;
         self.counts.changed = 1;
@@ -144,7 +144,7 @@ impl Host<'_> {
         self.color = self.colors.cyan;
     }
 
-    /// A list instead of states: the errors of the compiler.
+    /// A list instead of states: errors of the state compiler.
     fn errors(&mut self, errors: &[Value]) {
         let Palette { light_red, end, .. } = self.colors;
         self.color = light_red;
@@ -223,7 +223,7 @@ impl Host<'_> {
         self.full(color, &parts, ret, &changes)
     }
 
-    /// Sets the colour of the minion too: the last failed or pending state decides.
+    /// Also sets the colour of the minion: the last failed or pending state decides.
     fn state_color(&mut self, result: &Value, changed: bool) -> &'static str {
         let color = match result {
             Value::Bool(false) => self.colors.red,
@@ -235,7 +235,7 @@ impl Host<'_> {
         color
     }
 
-    /// Whether the state changed anything, and the text of the changes.
+    /// Whether the state changed anything, and the text of its changes.
     fn changes(&mut self, ret: &mut Map, names: i64) -> Shown<(bool, String)> {
         let orchestrated = ["state.orch", "state.orchestrate", "state.sls"];
         let nested = ret.str("name").is_some_and(|n| orchestrated.contains(&n));
@@ -331,7 +331,7 @@ impl Host<'_> {
     }
 }
 
-/// Indexes of what looks like a state's return, by the order of execution.
+/// Indexes of what looks like a state's return, in order of execution.
 fn in_order(states: &Map) -> Shown<Vec<usize>> {
     let zero = Value::Int(0);
     let number = |i: usize| {
@@ -351,7 +351,7 @@ fn in_order(states: &Map) -> Shown<Vec<usize>> {
     Ok(indexes)
 }
 
-/// How many states stand behind a compressed one: the number in parentheses behind its ID.
+/// How many states a compressed one stands for: the number in parentheses after its ID.
 fn compressed_names(key: &Value) -> i64 {
     let key = key.as_str().unwrap_or_default();
     if !key.contains("_|-state_compressed_") {
@@ -392,7 +392,7 @@ fn format_changes(changes: &mut Value, style: &Style) -> Shown<(bool, String)> {
     }
 }
 
-/// Changes that are themselves the states of minions, as orchestration returns them.
+/// Changes that are the states of minions, as returned by orchestrations.
 fn minion_changes(ret: &mut Value, style: &Style) -> Shown<(bool, String)> {
     let Value::Map(map) = ret else {
         return Err(Unshowable);
@@ -438,7 +438,7 @@ fn listed(list: &Value, name: &str) -> Shown<bool> {
     }
 }
 
-/// `"\n".join()`: a text is a sequence of characters to Python.
+/// `"\n".join()`: to Python, a string is a sequence of characters.
 fn join_lines(value: &Value) -> Shown<String> {
     let lines: Option<Vec<String>> = match value {
         Value::Str(text) => Some(text.chars().map(String::from).collect()),
@@ -455,7 +455,7 @@ fn join_lines(value: &Value) -> Shown<String> {
     Ok(lines.ok_or(Unshowable)?.join("\n"))
 }
 
-/// The comment with its lines under one another, and the `data` of the return behind it.
+/// The comment with its lines aligned, followed by the `data` of the return.
 fn comment(ret: &mut Map) -> Shown<String> {
     let comment = python_str(ret.get("comment").ok_or(Unshowable)?);
     ret.set("comment", comment.as_str());

@@ -5,7 +5,8 @@ use super::python::{float_repr, python_repr, sorted_entries};
 use halite_wire::pyjson::quote;
 use halite_wire::{Map, Value};
 
-/// One document; `indent` in columns, `None` for one line. Keys that JSON cannot carry make it `{}`.
+/// One document; `indent` in columns, `None` for one line. If a key cannot be represented in JSON, the result
+/// is `{}`.
 pub(super) fn render(value: &Value, indent: Option<usize>, sort: bool) -> String {
     let mut writer = Writer {
         out: String::new(),
@@ -28,7 +29,7 @@ impl Writer {
     fn value(&mut self, value: &Value, level: usize) -> Result<(), Unshowable> {
         match value {
             Value::Str(text) => quote(&mut self.out, text, false),
-            // Stock gives `repr` as the way out for what JSON does not know.
+            // Stock falls back to `repr` for types unknown to JSON.
             Value::Bytes(_) => quote(&mut self.out, &python_repr(value), false),
             Value::Array(items) => return self.array(items, level),
             Value::Map(map) => return self.map(map, level),

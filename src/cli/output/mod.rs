@@ -1,8 +1,8 @@
-//! The outputters: how returns are printed, byte for byte as stock Salt prints them.
+//! The outputters: print returns byte for byte as stock Salt does.
 //!
-//! Each outputter of `salt/output/` has its file here. [`render`] gives the text
-//! without the line feed that the program prints behind it; an empty text means
-//! that nothing at all is printed (`salt/output/__init__.py display_output`).
+//! Each outputter of `salt/output/` has its file here. [`render`] returns the text without the newline that the
+//! program prints after it; if the text is empty, nothing is printed at all (`salt/output/__init__.py
+//! display_output`).
 
 mod colors;
 mod highstate;
@@ -79,7 +79,7 @@ impl fmt::Display for Outputter {
     }
 }
 
-/// A name that is no outputter; its text is the line to print on stderr before nested is used.
+/// An unknown outputter name; displayed as the line to print on stderr before nested is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownOutputter(pub String);
 
@@ -100,8 +100,8 @@ impl std::error::Error for UnknownOutputter {}
 impl FromStr for Outputter {
     type Err = UnknownOutputter;
 
-    /// The names of stock, `text` for txt, nothing for nested; `grains`, which old minions
-    /// ask for, is nested without a complaint (`salt/output/__init__.py get_printout`).
+    /// Stock's names, `text` for txt, an empty name for nested; `grains`, which old minions request, is nested
+    /// without an error (`salt/output/__init__.py get_printout`).
     fn from_str(name: &str) -> Result<Outputter, UnknownOutputter> {
         match name {
             "" | "grains" => return Ok(Outputter::Nested),
@@ -118,8 +118,8 @@ impl FromStr for Outputter {
 
 /// The outputter's name for one return (`salt/output/__init__.py get_printout`).
 ///
-/// `--out` wins, except that `highstate` leaves the choice to the return, whose `out` field comes
-/// next; `--static` shows state functions with highstate; the rest is nested.
+/// `--out` takes precedence, except that `highstate` leaves the choice to the return, whose `out` field comes
+/// next; with `--static`, state functions use highstate; everything else is nested.
 pub fn choose_name<'a>(
     out_option: Option<&'a str>,
     return_out: &'a str,
@@ -150,12 +150,13 @@ fn is_state_function(fun: &str) -> bool {
     fun.split('.').next() == Some("state")
 }
 
-/// How to render; the names are those of Salt's options.
+/// Rendering options, named after Salt's options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Style {
     /// Whether to colour, see [`want_color`].
     pub color: bool,
-    /// `--out-indent` in columns: json 4 and pprint 1 when not set; negative is one line in json and yaml.
+    /// `--out-indent` in columns: by default 4 for json and 1 for pprint; if negative, json and yaml use one
+    /// line.
     pub indent: Option<i64>,
     /// `output_indent: pretty`: json with sorted keys.
     pub pretty: bool,
@@ -169,19 +170,19 @@ pub struct Style {
     pub state_output_profile: bool,
     /// Whether the summary has percentages.
     pub state_output_pct: bool,
-    /// Whether states of one ID and result are shown as one.
+    /// Whether states with the same ID and result are combined.
     pub state_compress_ids: bool,
     /// Whether terse lines are in columns (`state_tabular: True`).
     pub state_tabular: bool,
-    /// Results not shown by `filter`: a list of texts, or one text with commas.
+    /// Results not shown by `filter`: a list of strings, or a comma-separated string.
     pub state_output_exclude: Value,
-    /// Results shown terse by `filter`: a list of texts, or one text with commas.
+    /// Results shown tersely by `filter`: a list of strings, or a comma-separated string.
     pub state_output_terse: Value,
-    /// Whether escape characters in returned text become `?`.
+    /// Whether escape characters in returned text are replaced by `?`.
     pub strip_colors: bool,
-    /// The job's return code: nested is red when it is not 0.
+    /// The job's return code: nested is red if it is not 0.
     pub retcode: i64,
-    /// Columns to the left of nested.
+    /// Indentation of nested in columns.
     pub nested_indent: usize,
 }
 
@@ -208,7 +209,7 @@ impl Default for Style {
     }
 }
 
-/// The outputter cannot show this value; nested can show anything.
+/// The outputter cannot show this value; nested can show any value.
 #[derive(Clone, Copy, Debug)]
 struct Unshowable;
 

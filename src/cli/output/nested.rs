@@ -6,7 +6,7 @@ use halite_wire::{Map, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Renders with `indent` columns to the left; lists and keys are red when `failed`.
+/// Renders with an indentation of `indent` columns; lists and keys are red if `failed`.
 pub(super) fn render(
     value: &Value,
     indent: usize,
@@ -43,9 +43,9 @@ impl Nested<'_> {
     fn display(&mut self, value: &Value, indent: usize, prefix: &str) {
         match value {
             Value::Str(text) => self.text(text, indent, prefix),
-            // Bytes that are no UTF-8 print nothing, as in stock.
-            Value::Bytes(octets) => {
-                if let Ok(text) = std::str::from_utf8(octets) {
+            // Bytes that are not UTF-8 print nothing, as in stock.
+            Value::Bytes(bytes) => {
+                if let Ok(text) = std::str::from_utf8(bytes) {
                     self.text(text, indent, prefix);
                 }
             }

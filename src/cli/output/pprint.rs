@@ -31,7 +31,7 @@ fn spaces(count: i64) -> String {
     " ".repeat(usize::try_from(count).unwrap_or(0))
 }
 
-/// `repr()` with every dict in key order.
+/// `repr()` with every dict sorted by key.
 fn sorted_repr(value: &Value) -> String {
     match value {
         Value::Array(items) => {
@@ -50,7 +50,7 @@ fn sorted_repr(value: &Value) -> String {
 }
 
 impl Printer {
-    /// `allowance`: columns that the closing brackets behind this value need.
+    /// `allowance`: columns needed for the closing brackets after this value.
     fn format(&mut self, value: &Value, indent: i64, allowance: i64, level: usize) {
         let repr = sorted_repr(value);
         if length(&repr) <= WIDTH - indent - allowance {
@@ -61,7 +61,7 @@ impl Printer {
             Value::Map(map) => self.dict(map, indent, allowance + 1, level + 1),
             Value::Array(items) => self.list(items, indent, allowance + 1, level + 1),
             Value::Str(text) => self.text(text, indent, allowance, level + 1),
-            Value::Bytes(octets) => self.bytes(octets, indent, allowance, level + 1),
+            Value::Bytes(bytes) => self.bytes(bytes, indent, allowance, level + 1),
             _ => self.out.push_str(&repr),
         }
     }
@@ -104,7 +104,7 @@ impl Printer {
         self.out.push(']');
     }
 
-    /// Pieces one under the other, in parentheses at the top level.
+    /// Chunks one below the other, in parentheses at the top level.
     fn pieces(&mut self, pieces: &[String], indent: i64, parentheses: bool) {
         if parentheses {
             self.out.push('(');
@@ -141,9 +141,9 @@ impl Printer {
         self.pieces(&pieces, indent, parentheses);
     }
 
-    fn bytes(&mut self, octets: &[u8], mut indent: i64, mut allowance: i64, level: usize) {
-        if octets.len() <= 4 {
-            self.out.push_str(&bytes_repr(octets));
+    fn bytes(&mut self, bytes: &[u8], mut indent: i64, mut allowance: i64, level: usize) {
+        if bytes.len() <= 4 {
+            self.out.push_str(&bytes_repr(bytes));
             return;
         }
         if level == 1 {
@@ -153,8 +153,8 @@ impl Printer {
         let mut width = WIDTH - indent;
         let mut pieces = Vec::new();
         let mut current = Vec::new();
-        let last = octets.len() / 4 * 4;
-        for (i, part) in octets.chunks(4).enumerate() {
+        let last = bytes.len() / 4 * 4;
+        for (i, part) in bytes.chunks(4).enumerate() {
             if i * 4 == last {
                 width -= allowance;
             }
@@ -173,7 +173,7 @@ impl Printer {
     }
 }
 
-/// Breaks one long line behind white space.
+/// Breaks one long line after white space.
 fn break_line(line: &str, width: i64, allowance: i64, pieces: &mut Vec<String>) {
     let words = words_with_space(line);
     let mut current = String::new();
@@ -195,7 +195,7 @@ fn break_line(line: &str, width: i64, allowance: i64, pieces: &mut Vec<String>) 
     }
 }
 
-/// Words, each with the white space behind it.
+/// Words, each with the white space after it.
 fn words_with_space(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut start = 0;

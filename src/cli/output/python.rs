@@ -1,6 +1,6 @@
-//! Python's ways with text and keys: lines, white space, order.
+//! Python's handling of text and keys: lines, white space, order.
 //!
-//! Users and their scripts read what Python prints, so the outputters need it to the byte.
+//! Users and their scripts read what Python prints, so the outputters must match it to the byte.
 
 use halite_wire::pytext::{self, number};
 use halite_wire::{Map, Value};
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 pub use pytext::repr as python_repr;
 pub(super) use pytext::{bytes_repr, float_repr, is_space, str_repr};
 
-/// What Python's `str()` gives: text as it stands, else the `repr()`.
+/// Python's `str()`: text as it is, otherwise the `repr()`.
 pub fn python_str(value: &Value) -> String {
     pytext::str(value).into_owned()
 }
@@ -36,7 +36,7 @@ fn is_line_end(c: char) -> bool {
     )
 }
 
-/// `str.splitlines(True)`: lines with their ends.
+/// `str.splitlines(True)`: lines with their line ends.
 pub(super) fn split_lines_keeping_ends(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -69,14 +69,14 @@ pub(super) fn split_lines(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Escape characters of foreign text become `?` (`salt/output/__init__.py strip_esc_sequence`).
+/// Replaces escape characters in foreign text by `?` (`salt/output/__init__.py strip_esc_sequence`).
 pub(super) fn strip_esc(text: &str) -> String {
     text.replace('\x1b', "?")
 }
 
-/// `salt.utils.data.decode`: bytes that are UTF-8 become text, at every depth.
+/// `salt.utils.data.decode`: bytes that are valid UTF-8 become text, at all depths.
 ///
-/// Stock raises on other bytes; here they stay bytes.
+/// Stock raises an exception on other bytes; here they stay bytes.
 pub(super) fn decode(value: &Value) -> Value {
     match value {
         Value::Bytes(b) => match std::str::from_utf8(b) {
@@ -129,7 +129,7 @@ pub(super) fn sorted_entries(map: &Map) -> Option<Vec<&(Value, Value)>> {
     Some(entries)
 }
 
-/// The place of a type in pprint's order of keys that do not compare: by the name of the class.
+/// The rank of a type in pprint's order of incomparable keys: by the name of the class.
 fn class_rank(value: &Value) -> u8 {
     match value {
         Value::Nil => 0,
@@ -165,7 +165,7 @@ pub(super) fn title(text: &str) -> String {
     out
 }
 
-/// Letters that are two in one, with a title case form of their own (U+01C5 and others).
+/// Letters that are a pair of letters with a title case form of their own (U+01C5 and others).
 fn is_digraph(c: char) -> bool {
     matches!(c, '\u{1c4}'..='\u{1cc}' | '\u{1f1}'..='\u{1f3}')
 }

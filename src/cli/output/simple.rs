@@ -28,7 +28,7 @@ pub(super) fn txt(value: &Value) -> String {
 fn txt_lines(item: &Value) -> Vec<String> {
     match item {
         Value::Str(text) => split_lines(text).into_iter().map(str::to_owned).collect(),
-        Value::Bytes(octets) => byte_lines(octets)
+        Value::Bytes(bytes) => byte_lines(bytes)
             .into_iter()
             .map(|line| python_str(&Value::from(line)))
             .collect(),
@@ -36,10 +36,10 @@ fn txt_lines(item: &Value) -> Vec<String> {
     }
 }
 
-/// `bytes.splitlines()`, which knows line feeds and carriage returns only.
-fn byte_lines(octets: &[u8]) -> Vec<&[u8]> {
+/// `bytes.splitlines()`, which splits at line feeds and carriage returns only.
+fn byte_lines(bytes: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
-    let mut rest = octets;
+    let mut rest = bytes;
     while let Some(at) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) {
         let wide = rest[at..].starts_with(b"\r\n");
         lines.push(&rest[..at]);
@@ -51,7 +51,7 @@ fn byte_lines(octets: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Values only, lists one element per line (`salt/output/newline_values_only.py` of 3006 and 3007).
+/// Values only, lists with one element per line (`salt/output/newline_values_only.py` of 3006 and 3007).
 pub(super) fn newline_values_only(value: &Value) -> Result<String, Unshowable> {
     let map = value.as_map().ok_or(Unshowable)?;
     let mut lines = Vec::new();
@@ -96,7 +96,7 @@ fn no_return_level(
     Ok(())
 }
 
-/// Heading, colour of the heading and of the ids, per group of keys.
+/// Heading, colour of the heading and of the ids, for a group of keys.
 fn key_group<'a>(status: &str, c: &'a Palette) -> Option<(&'static str, &'a str, &'a str)> {
     Some(match status {
         "local" => ("Local Keys:", c.light_magenta, c.magenta),
@@ -136,7 +136,7 @@ pub(super) fn key(
                     lines.push(format!("{color}{}:  {}{end}", shown(id), python_str(text)));
                 }
             }
-            // Text is a sequence of characters to Python, of which stock prints none.
+            // To Python, a string is a sequence of characters, of which stock prints none.
             Value::Str(_) | Value::Bytes(_) => {}
             _ => return Err(Unshowable),
         }

@@ -1,4 +1,4 @@
-//! What the highstate outputter counts: results, times, and the rolling up of IDs.
+//! Summary of the highstate outputter: results, times, and compression of IDs.
 
 use super::colors::Palette;
 use super::highstate::SEPARATOR;
@@ -14,7 +14,7 @@ const WARNINGS: &str = "warnings";
 /// Counts over the states of one minion.
 #[derive(Default)]
 pub(super) struct Counts {
-    /// By result; any result that Python can hash has its own count.
+    /// By result; any hashable Python value has its own count.
     results: Vec<(Value, i64)>,
     /// States that changed something.
     pub changed: i64,
@@ -58,7 +58,7 @@ impl Counts {
         found.map_or(0, |(_, n)| *n)
     }
 
-    /// Takes the milliseconds of a state in; states in parallel count by the longest.
+    /// Adds the duration of a state in milliseconds; of parallel states, only the longest counts.
     pub fn duration(&mut self, ret: &Map) -> Result<(), Unshowable> {
         let duration = match ret.get("duration") {
             None => Some(0.0),
@@ -115,7 +115,7 @@ impl Counts {
         lines
     }
 
-    /// ` (unchanged=1, changed=2)` as far as there is something to tell.
+    /// ` (unchanged=1, changed=2)`, without what is 0.
     fn remarks(&self, colors: &Palette) -> String {
         let pending = self.get(&Value::Nil);
         let mut remarks = Vec::new();
@@ -159,7 +159,7 @@ impl Counts {
     }
 }
 
-/// Python's `float()` of a text, or of what stands before ` ms` in it.
+/// Python's `float()` of a text, or of the part before ` ms`.
 fn milliseconds(text: &str) -> Option<f64> {
     let parse = |t: &str| strip(t).parse().ok();
     parse(text).or_else(|| parse(text.split(" ms").next()?))
@@ -174,7 +174,7 @@ fn round(number: f64, digits: usize) -> f64 {
     format!("{number:.digits$}").parse().unwrap_or(number)
 }
 
-/// Rolls states of one ID, SLS and result into one; `None` where the data does not allow it.
+/// Combines states with the same ID, SLS and result; `None` if the data does not allow it.
 pub(super) fn compress_ids(hosts: &Map) -> Option<Map> {
     let mut out = Map::new();
     for (host, states) in hosts.iter() {
@@ -184,7 +184,7 @@ pub(super) fn compress_ids(hosts: &Map) -> Option<Map> {
     Some(out)
 }
 
-/// What states are rolled up by, and the parts of the new key.
+/// The group of a state, and the parts of the new key.
 fn group(key: &Value, info: &Map) -> Option<(String, [String; 3])> {
     let module = key.as_str()?.split(SEPARATOR).next()?;
     let [id, sls, result] = ["__id__", "__sls__", "result"].map(|k| info.get(k).map(python_str));
@@ -242,7 +242,7 @@ fn sum(a: &Value, b: &Value) -> Option<Value> {
     Some(Value::Float(round(number(a)? + number(b)?, 3)))
 }
 
-/// Takes another state into the first of its group: earliest start, summed time, changes by name.
+/// Merges another state into the first of its group: earliest start, total time, changes by name.
 fn merge(first: &mut Map, info: &Map) -> Option<()> {
     const LISTED: &str = "compressed changes";
     let run_num = smaller(info.get("__run_num__")?, first.get("__run_num__")?)?;

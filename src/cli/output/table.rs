@@ -7,7 +7,7 @@ use halite_wire::{Map, Value};
 
 const COLUMN_WIDTH: usize = 50;
 
-/// Renders every list in the value as a table; keys on the way down are headings.
+/// Renders every list in the value as a table; keys of enclosing maps are headings.
 pub(super) fn render(value: &Value, colors: &Palette) -> Result<String, Unshowable> {
     let mut table = Table {
         colors,
@@ -50,7 +50,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Rows of one type; rows of several types print nothing.
+    /// Rows of the same type; if types differ, nothing is printed.
     fn rows(&mut self, rows: &[Value], indent: usize) -> Result<(), Unshowable> {
         let Some(first) = rows.first() else {
             return Ok(());
@@ -121,7 +121,7 @@ fn row_cells(row: &Value) -> Result<Vec<String>, Unshowable> {
     }
 }
 
-/// Wraps long cells; as many lines as the cell with the fewest lines has, which is what stock shows.
+/// Wraps long cells; the number of lines is that of the cell with the fewest lines, as in stock.
 fn physical_rows(row: &[String]) -> Vec<Vec<String>> {
     let cells: Vec<Vec<String>> = row
         .iter()
@@ -153,7 +153,7 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// `str.center()`: of an odd rest the left side gets the larger half in an odd width.
+/// `str.center()`: if the rest is odd, the left side gets the larger half for an odd width.
 fn center(text: &str, to: usize) -> String {
     let rest = to.saturating_sub(width(text));
     let left = rest / 2 + (rest & to & 1);

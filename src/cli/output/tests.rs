@@ -1,10 +1,10 @@
-//! The outputters against what stock Salt printed (`tests/data/make_output_cases.py`).
+//! Compares the outputters with output of stock Salt (`tests/data/make_output_cases.py`).
 //!
 //! Known differences, each for a reason:
-//! - Data at which stock ends with a traceback (bytes that are no UTF-8 in highstate and table,
-//!   keys of states without their four parts) is shown, by nested if need be.
-//! - With `state_compress_ids`, stock changes the data before it finds that it cannot roll it up or
-//!   show it; here such data is shown unchanged.
+//! - Data for which stock ends with a traceback (non-UTF-8 bytes in highstate and table, keys of
+//!   states without their four parts) is shown, by nested if need be.
+//! - With `state_compress_ids`, stock changes the data before it finds that it cannot combine or show it;
+//!   here such data is shown unchanged.
 //! - Braces in the warnings of a terse line are text here, a format directive in stock.
 //! - pprint orders bytes before numbers among keys of several types; Python's order is not total.
 //! - `state_tabular` with a format text and the `out.table.*` options are not supported.
@@ -25,7 +25,7 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The value that the generator wrote: plain JSON but for the marks it describes.
+/// The value written by the generator: plain JSON except for the markers it describes.
 fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Nil,
@@ -95,7 +95,7 @@ fn check(text: &str, at_least: usize) {
     let mut wrong = Vec::new();
     for case in cases {
         let got = shown(&document, case);
-        // Where an outputter gives nothing, stock's text is None and nothing is printed.
+        // If an outputter returns nothing, stock's text is None and nothing is printed.
         let want = case[3].as_str().unwrap_or_default();
         if got != want {
             let (name, out, options) = (&case[0], &case[1], &case[2]);
@@ -125,7 +125,7 @@ fn prints_names_gone_in_3008_as_stock_3006() {
 #[test]
 fn shows_something_where_stock_ends_with_a_traceback() {
     let document = load(include_str!("../../../tests/data/output_cases.json"));
-    // Stock refuses bytes that are no UTF-8 in highstate and table; here they stay bytes.
+    // Stock refuses bytes that are not UTF-8 in highstate and table; here they stay bytes.
     for case in document["refused"].as_array().unwrap() {
         assert_eq!(case[3], "UnicodeDecodeError");
         assert!(shown(&document, case).contains("m1"), "{case}");
@@ -143,7 +143,7 @@ fn shows_something_where_stock_ends_with_a_traceback() {
 
 #[test]
 fn rolls_up_only_whole_data() {
-    // Stock has by then changed the first state of the group; here the data stays as it was.
+    // Stock has changed the first state of the group by then; here the data is unchanged.
     let whole = map! {"__id__" => "i", "__sls__" => "s", "result" => true, "changes" => map!{},
     "comment" => "c", "__run_num__" => 0, "name" => "n", "duration" => 1, "start_time" => "9"};
     let mut part = whole.clone();
@@ -254,7 +254,7 @@ fn python_texts() {
     assert_eq!(python_repr(&Value::from(&[0xff_u8, b'a'][..])), r"b'\xffa'");
     assert_eq!(python_str(&Value::from("plain")), "plain");
     assert_eq!(python_str(&Value::Nil), "None");
-    // Two shortest texts are equally near: the even digit wins.
+    // Two shortest texts are equally near: the even digit is chosen.
     assert_eq!(
         python_repr(&Value::from(34_854_736_973_902.313)),
         "34854736973902.312"

@@ -1,15 +1,15 @@
 //! The fixed texts of the `salt` command (`salt/cli/salt.py`, `salt/cli/batch.py`, `salt/client/__init__.py`).
 //!
-//! Each function gives what is printed with its line feeds, unless it says otherwise.
+//! Each function returns the printed text including newlines, unless stated otherwise.
 
 use super::python::{python_repr, python_str};
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Standard output when the target matches nobody; [`NO_RETURN_RECEIVED`] follows, exit code 2.
+/// Standard output if no minion matches the target; [`NO_RETURN_RECEIVED`] follows, exit code 2.
 pub const NO_MINIONS_MATCHED: &str =
     "No minions matched the target. No command was sent, no jid was assigned.\n";
-/// Standard output of a batch run whose target matches nobody, behind [`NO_MINIONS_MATCHED`].
+/// Standard output of a batch run without matching minions, after [`NO_MINIONS_MATCHED`].
 pub const BATCH_NO_MINIONS_MATCHED: &str = "No minions matched the target.\n";
 /// Standard error, exit code 2.
 pub const NO_RETURN_RECEIVED: &str = "ERROR: No return received\n";
@@ -17,7 +17,7 @@ pub const NO_RETURN_RECEIVED: &str = "ERROR: No return received\n";
 pub const NON_ZERO_EXIT: &str = "ERROR: Minions returned with non-zero exit code\n";
 /// Standard error, exit code 2.
 pub const AUTHENTICATION_FAILED: &str = "ERROR: Authentication failed\n";
-/// The return of a minion that presence data shows as absent; no line feed, a value for no_return.
+/// The return of a minion that is absent according to presence data; no newline, a value for no_return.
 pub const NOT_CONNECTED: &str = "Minion did not return. [Not connected]";
 /// Standard output when `--batch-safe-limit` starts a batch run.
 pub const SWITCH_TO_BATCH: &str =
@@ -25,7 +25,7 @@ pub const SWITCH_TO_BATCH: &str =
 
 const RULE: &str = "-------------------------------------------";
 
-/// The return of a minion that did not answer in time; no line feed, a value for no_return.
+/// The return of a minion that did not answer in time; no newline, a value for no_return.
 pub fn no_response(jid: &str) -> String {
     format!(
         "Minion did not return. [No response]\nThe minions may not have all finished running and \
@@ -45,17 +45,17 @@ pub fn show_jid(jid: &str) -> String {
     format!("jid: {jid}\n")
 }
 
-/// The answer of `--async`.
+/// Printed by `--async`.
 pub fn executed_async(jid: &str) -> String {
     format!("Executed command with job ID: {jid}\n")
 }
 
-/// The answer of `--async` with `--batch` (3008).
+/// Printed by `--async` with `--batch` (3008).
 pub fn executed_async_batch(jid: &str) -> String {
     format!("Executed batch command with job ID: {jid}\n")
 }
 
-/// Head of one round of a batch run: the ids in order, blank lines around.
+/// Heading of a round of a batch run: the ids in order, surrounded by blank lines.
 pub fn executing_run_on(minions: &[String]) -> String {
     let mut minions = minions.to_vec();
     minions.sort();
@@ -63,29 +63,29 @@ pub fn executing_run_on(minions: &[String]) -> String {
     format!("\nExecuting run on {minions}\n\n")
 }
 
-/// A batch run leaves a minion out that did not answer its ping.
+/// In a batch run, a minion that did not answer its ping is skipped.
 pub fn batch_minion_down(minion: &str) -> String {
     format!("Minion {minion} did not respond. No job will be sent.\n")
 }
 
-/// `--batch` with something that is neither a number nor a percentage.
+/// For an argument of `--batch` that is neither a number nor a percentage.
 pub fn invalid_batch(batch: &str) -> String {
     format!("Invalid batch data sent: {batch}\nData must be in the form of %10, 10% or 3\n")
 }
 
-/// The line for `--out=X` with a name that does not exist, as stock's log prints it on stderr.
+/// The line for an unknown `--out=X`, in the form of stock's log on stderr.
 pub fn log_error(message: &str) -> String {
     format!("[ERROR   ] {message}\n")
 }
 
-/// Who answered how, for the block that `--summary` prints.
+/// Data for the block printed by `--summary`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Number of minions that returned.
     pub returned: usize,
     /// Number of minions that did not return, for any reason.
     pub missing: usize,
-    /// Those known as not connected, in the order of arrival.
+    /// Those known to be disconnected, in order of arrival.
     pub not_connected: Vec<String>,
     /// Those that did not respond.
     pub not_responding: Vec<String>,
@@ -94,7 +94,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Takes in one minion's full return: a map with `ret` and maybe `retcode`, or the bare return.
+    /// Adds one minion's full return: a map with `ret` and maybe `retcode`, or the bare return.
     pub fn add(&mut self, minion: &str, full_return: &Value) {
         let ret = full_return.as_map().and_then(|m| m.get("ret"));
         let text = ret.unwrap_or(full_return).as_str().unwrap_or_default();
@@ -113,7 +113,7 @@ impl Summary {
         }
     }
 
-    /// The block; `verbose` adds the names.
+    /// The text of the block; `verbose` adds the names.
     pub fn text(&self, verbose: bool) -> String {
         let mut lines = vec![
             "\n".to_owned(),
@@ -140,8 +140,8 @@ impl Summary {
     }
 }
 
-/// The return code of one return (`salt/cli/salt.py SaltCMD._get_retcode`): the `retcode`
-/// field, the largest of them where it is a map; a bare `False` counts as 1.
+/// The return code of a return (`salt/cli/salt.py SaltCMD._get_retcode`): the `retcode` field, or the largest
+/// of them if it is a map; a bare `False` counts as 1.
 pub fn retcode_of(ret: &Value) -> i64 {
     match ret {
         Value::Bool(false) => 1,
@@ -158,7 +158,7 @@ pub fn retcode_of(ret: &Value) -> i64 {
     }
 }
 
-/// The block for minions whose return could not be read.
+/// The block for minions whose return could not be parsed.
 pub fn errors_summary(errors: &[(String, String)]) -> String {
     if errors.is_empty() {
         return String::new();
@@ -173,8 +173,8 @@ pub fn errors_summary(errors: &[(String, String)]) -> String {
     text
 }
 
-/// What `sys.doc` shows of `{minion: {function: text}}`: each function once, in order. Empty text
-/// where no minion gave any; with `--out` stock prints each pair through nested instead.
+/// The output of `sys.doc` for `{minion: {function: text}}`: each function once, in order. Empty if no minion
+/// returned any; with `--out`, stock prints each pair through nested instead.
 pub fn docs(returns: &Map) -> String {
     let mut docs = BTreeMap::new();
     for (_, functions) in returns.iter() {
@@ -191,10 +191,10 @@ pub fn docs(returns: &Map) -> String {
         .collect()
 }
 
-/// Minions whose names are told before the rest is only counted.
+/// Number of minions that are named before the rest is only counted.
 const NAMED: usize = 10;
 
-/// Says that a function was not run by the minions' own program (`legacy_salt`).
+/// Tells that a function was not run by the minions' own program (`legacy_salt`).
 pub fn run_elsewhere(fun: &str, by: &str, ids: &[String]) -> String {
     let named = ids.iter().take(NAMED).map(String::as_str);
     let names = named.collect::<Vec<_>>().join(", ");

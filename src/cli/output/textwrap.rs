@@ -3,7 +3,7 @@
 use super::python::lstrip;
 use halite_wire::textwrap::{Wrapper, is_wrap_space};
 
-/// Wraps text to `width` columns, each line behind `indent` spaces.
+/// Wraps text to `width` columns, each line indented by `indent` spaces.
 pub(super) fn fill(text: &str, width: usize, indent: usize) -> String {
     let wrapper = Wrapper {
         width: width.saturating_sub(indent).max(1),
@@ -16,7 +16,7 @@ pub(super) fn fill(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n")
 }
 
-/// Tabs to the next multiple of eight, then every kind of ASCII white space to a blank.
+/// Expands tabs to multiples of eight, then replaces all other ASCII white space by blanks.
 fn munge(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0;
@@ -40,7 +40,7 @@ fn munge(text: &str) -> String {
     out
 }
 
-/// `str.lstrip()` of the wrapped text, for a first line that stands behind a label.
+/// `str.lstrip()` of the wrapped text, for a first line that follows a label.
 pub(super) fn fill_behind_label(text: &str, width: usize, indent: usize) -> String {
     lstrip(&fill(text, width, indent)).to_owned()
 }

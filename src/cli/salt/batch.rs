@@ -1,4 +1,4 @@
-//! `-b`: how a batch run is shown (reference `salt-local.md` 3.5).
+//! `-b`: output of a batch run (reference `salt-local.md` 3.5).
 
 use super::show::ResultPrinter;
 use crate::output::texts;

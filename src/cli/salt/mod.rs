@@ -24,11 +24,11 @@ use halite_config::{MasterConfig, load_master};
         halite --async '*' test.sleep 60             print the jid and return\n\n\
         Exit status: 0 all good, 1 a minion failed or did not return, 2 nobody returned, 64 wrong options."
 )]
-pub(crate) struct Options {
+pub(crate) struct SaltOptions {
     #[command(flatten)]
     common: Common,
 
-    /// Which minions: a glob of ids, or what one of the target options says
+    /// Which minions: a glob of ids, or as given by one of the target options
     target: Option<String>,
 
     /// Function, or several separated by commas
@@ -39,11 +39,11 @@ pub(crate) struct Options {
     #[arg(value_name = "ARGUMENTS", allow_negative_numbers = true)]
     args: Vec<String>,
 
-    /// Seconds of silence after which missing minions are asked whether they still run the job
+    /// Seconds of silence after which missing minions are asked whether they are still running the job
     #[arg(short = 't', long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
-    /// Collect all returns and show them at once
+    /// Collect all returns and show them together at the end
     #[arg(short = 's', long = "static")]
     fixed: bool,
 
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     )]
     batch: Option<String>,
 
-    /// Seconds to wait before a freed place in the batch is filled
+    /// Seconds to wait before a free slot in the batch is filled
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     batch_wait: f64,
 
@@ -72,7 +72,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     batch_safe_size: Option<u32>,
 
-    /// End a batch run at the first minion that fails
+    /// Stop a batch run at the first minion that fails
     #[arg(long)]
     failhard: bool,
 
@@ -80,7 +80,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     subset: Option<usize>,
 
-    /// Show the jid and who is expected before the returns
+    /// Show the jid and the expected minions before the returns
     #[arg(short = 'v', long)]
     verbose: bool,
 
@@ -104,15 +104,15 @@ pub(crate) struct Options {
     #[arg(short = 'd', long = "doc", visible_alias = "documentation")]
     doc: bool,
 
-    /// Only print which minions would be asked
+    /// Only print which minions match the target
     #[arg(long)]
     preview_target: bool,
 
-    /// Read more arguments from standard input, one a line
+    /// Read more arguments from standard input, one per line
     #[arg(long)]
     args_stdin: bool,
 
-    /// What separates the arguments of several functions
+    /// Separator between the arguments of several functions
     #[arg(long, value_name = "TEXT", default_value = ",")]
     args_separator: String,
 
@@ -144,11 +144,11 @@ pub(crate) struct Options {
     #[arg(long)]
     output_diff: bool,
 
-    /// Ask minions (3008 and later) to announce that they have taken the job
+    /// Ask minions (3008 and later) to announce that they have received the job
     #[arg(long)]
     start_event: bool,
 
-    /// Print the configuration in effect as YAML, and end
+    /// Print the configuration in effect as YAML, and exit
     #[arg(long)]
     config_dump: bool,
 
@@ -168,7 +168,7 @@ pub(crate) struct Options {
     output: OutputOptions,
 }
 
-/// How the target is read.
+/// The type of the target.
 #[derive(clap::Args, Clone, Debug)]
 #[group(multiple = false)]
 struct TargetOptions {
@@ -208,15 +208,15 @@ struct TargetOptions {
     #[arg(short = 'S', long, help_heading = "Target options")]
     ipcidr: bool,
 
-    /// The target is a range expression; without a range server, as here, it matches nobody
+    /// The target is a range expression; as halite has no range server, it matches no minion
     #[arg(short = 'R', long, help_heading = "Target options")]
     range: bool,
 
-    /// The hosts of rosters, which only salt-ssh has; it matches nobody
+    /// The hosts of rosters, which only salt-ssh has; it matches no minion
     #[arg(short = 'H', long, help_heading = "Target options")]
     hosts: bool,
 
-    /// What separates the parts of a grain or pillar target
+    /// Separator of the components of a grain or pillar target
     #[arg(
         long,
         value_name = "TEXT",
@@ -251,12 +251,12 @@ impl TargetOptions {
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    start::command::<Options>()
+    start::command::<SaltOptions>()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match start() {
+    let options: SaltOptions = match start() {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -276,7 +276,7 @@ pub(crate) fn start_log(common: &Common, config: &MasterConfig) {
     common.start_log(config.command_log_options());
 }
 
-/// What a master's configuration says of the output.
+/// The output settings of a master's configuration.
 pub(crate) fn output_config(config: &MasterConfig) -> OutputConfig<'_> {
     OutputConfig {
         color: config.color,

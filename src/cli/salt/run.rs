@@ -1,7 +1,7 @@
-//! From options to a job, and the job's way to its end.
+//! From options to a job, and running the job.
 
 use super::show::ResultPrinter;
-use super::{Options, output_config};
+use super::{SaltOptions, output_config};
 use crate::common::{EXIT_USAGE, Screen, fail};
 use crate::output::texts;
 use halite_client::batch::{self, JobSession};
@@ -16,11 +16,11 @@ use halite_wire::{Map, Value};
 use std::io::BufRead;
 use std::time::Duration;
 
-/// Exit status when nobody returned or the master refused.
+/// Exit status if no minion returned or the master refused.
 pub(super) const EXIT_NOTHING: i32 = 2;
 
 /// Runs one command line.
-pub(super) fn run(options: Options, config: MasterConfig) -> i32 {
+pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {
     let screen = match options.output.open(&output_config(&config)) {
         Ok(mut screen) => {
             screen.style.state_output_diff = options.output_diff;
@@ -42,12 +42,12 @@ pub(super) fn run(options: Options, config: MasterConfig) -> i32 {
     }
 }
 
-/// The job that the command line describes.
-fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
+/// The job given on the command line.
+fn job(options: &SaltOptions, config: &MasterConfig) -> Result<Job, String> {
     let target = options
         .target
         .clone()
-        .ok_or("which minions? Usage: halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...")?;
+        .ok_or("no target given. Usage: halite [OPTIONS] <TARGET> <FUNCTION> [ARGUMENTS]...")?;
     let mut fun = options.fun.clone().unwrap_or_default();
     let mut words = options.args.clone();
     if options.args_stdin {
@@ -63,7 +63,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
     }
     if fun.is_empty() && !options.preview_target {
         return Err(format!(
-            "which function? For example: halite '{target}' test.ping"
+            "no function given; for example: halite '{target}' test.ping"
         ));
     }
     let (tgt, tgt_type) = resolve_target(options.target_options.kind(), config, target)?;
@@ -84,7 +84,7 @@ fn job(options: &Options, config: &MasterConfig) -> Result<Job, String> {
     })
 }
 
-/// Node groups are expanded here: minions never see them.
+/// Node groups are expanded here: minions do not know them.
 pub(crate) fn resolve_target(
     kind: &str,
     config: &MasterConfig,
@@ -113,8 +113,8 @@ pub(crate) fn resolve_target(
 
 /// One function with its arguments, or several with a list each.
 ///
-/// The separator stands alone, once between each two functions; else it is looked for inside of
-/// the words (`salt/utils/parsers.py SaltCMDOptionParser`).
+/// The separator is an argument of its own, once between each two functions; otherwise it is searched inside
+/// the arguments (`salt/utils/parsers.py SaltCMDOptionParser`).
 fn functions(
     fun: &str,
     words: &[String],
@@ -136,7 +136,7 @@ fn functions(
     };
     if !words.is_empty() && lists.len() != names.len() {
         return Err(format!(
-            "{} functions, but arguments for {}; put '{separator}' between the arguments of each two functions",
+            "{} functions, but arguments for {}; separate the arguments of each two functions by '{separator}'",
             names.len(),
             lists.len()
         ));
@@ -171,7 +171,7 @@ fn separated_inside(words: &[String], separator: &str) -> Vec<Vec<String>> {
     lists
 }
 
-/// Positional arguments, then one map of keyword arguments (reference `salt-protocol.md` 5.3).
+/// Positional arguments, followed by one map of keyword arguments (reference `salt-protocol.md` 5.3).
 pub(crate) fn arguments(words: &[String], verbatim: &[&str]) -> Vec<Value> {
     let (mut positional, keyword) = parse_input(words, verbatim);
     if !keyword.is_empty() {
@@ -182,7 +182,7 @@ pub(crate) fn arguments(words: &[String], verbatim: &[&str]) -> Vec<Value> {
     positional
 }
 
-fn kwargs(options: &Options) -> Map {
+fn kwargs(options: &SaltOptions) -> Map {
     let mut kwargs = halite_wire::map! {
         "show_timeout" => !options.hide_timeout,
         "show_jid" => options.show_jid,
@@ -225,13 +225,13 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
     }
 }
 
-/// Set by SIGINT or SIGTERM: the wait is broken off, the job goes on.
+/// Set by SIGINT or SIGTERM: waiting stops, the job continues.
 pub(crate) fn stop_on_signal() -> StopFlag {
     StopFlag::install().unwrap_or_default()
 }
 
 struct JobRun {
-    options: Options,
+    options: SaltOptions,
     screen: Screen,
 }
 
@@ -313,7 +313,7 @@ impl JobRun {
         })?;
         if stop.is_set() {
             eprintln!(
-                "The wait was broken off; the job goes on. Its returns: halite-run jobs.lookup_jid {}",
+                "Stopped waiting; the job continues. Its returns: halite-run jobs.lookup_jid {}",
                 published.jid
             );
         }
@@ -330,7 +330,7 @@ fn no_minions(results: &mut ResultPrinter, published: &Published) -> i32 {
     EXIT_NOTHING
 }
 
-/// How many minions a job would reach, as far as this host's caches tell.
+/// How many minions a job would reach, according to this host's caches.
 fn expected(client: &LocalClient, job: &Job) -> usize {
     let target = Target::parse(&job.tgt, &job.tgt_type, job.kwargs.str("delimiter"));
     let (Ok(target), Ok(fleet)) = (target, Fleet::open(client.config())) else {

@@ -1,6 +1,6 @@
-//! Showing returns as they come, and the exit status at the end.
+//! Shows returns as they arrive, and determines the exit status.
 
-use super::Options;
+use super::SaltOptions;
 use crate::common::Screen;
 use crate::output::{self, texts};
 use halite_client::gather::MinionOutcome;
@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 
 /// Collects outcomes and prints them.
 pub(super) struct ResultPrinter {
-    /// Where they go.
+    /// The output.
     pub screen: Screen,
     fixed: bool,
     doc: bool,
@@ -26,12 +26,12 @@ pub(super) struct ResultPrinter {
     worst: i64,
     failed: bool,
     returned: bool,
-    /// Who ran the function in place of minions' own programs, and for which minions.
+    /// Programs that ran the function instead of the minions' own ones, with the minions.
     elsewhere: Vec<(String, Vec<String>)>,
 }
 
 impl ResultPrinter {
-    pub fn new(screen: Screen, options: &Options, hide_timeout: bool) -> ResultPrinter {
+    pub fn new(screen: Screen, options: &SaltOptions, hide_timeout: bool) -> ResultPrinter {
         ResultPrinter {
             screen,
             fixed: options.fixed,
@@ -52,7 +52,7 @@ impl ResultPrinter {
         }
     }
 
-    /// Notes a job's minions; those without a key are accounted for at once.
+    /// Records a job's minions; those without a key are reported at once.
     pub fn expect(&mut self, published: &Published) {
         self.expected += published.minions.len() + published.missing.len();
         self.jid = published.jid.clone();
@@ -66,7 +66,7 @@ impl ResultPrinter {
         self.failed
     }
 
-    /// Takes the outcome of one minion.
+    /// Handles the outcome of one minion.
     pub fn add(&mut self, id: &str, outcome: MinionOutcome) {
         self.seen += 1;
         self.show_progress();
@@ -106,14 +106,14 @@ impl ResultPrinter {
         self.failed = true;
         let text = match outcome {
             MinionOutcome::NotConnected => "Minion did not return. [Not connected]".to_owned(),
-            MinionOutcome::NoKey => "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists those that there are".to_string(),
+            MinionOutcome::NoKey => "Minion did not return. [No accepted key]\nNo key of this name is accepted; halite-key -L lists all keys".to_string(),
             MinionOutcome::Lost => format!(
                 "Minion did not return. [Lost]\nThe minion is connected but knows nothing of the job, and no return has come: it \
                  was away when the job was published, or its log tells why. Should one come later: halite-run jobs.lookup_jid {}",
                 self.jid
             ),
             _ => format!(
-                "Minion did not return. [Still running]\nThe job goes on. Its return: halite-run jobs.lookup_jid {}",
+                "Minion did not return. [Still running]\nThe job continues. Its return: halite-run jobs.lookup_jid {}",
                 self.jid
             ),
         };
@@ -154,7 +154,7 @@ impl ResultPrinter {
         }
     }
 
-    /// Prints what was held back and the summary; returns the exit status.
+    /// Prints collected returns and the summary; returns the exit status.
     pub fn finish(mut self, summary: bool, verbose: bool) -> i32 {
         let collected = std::mem::take(&mut self.collected);
         if self.doc && self.screen.out.is_none() {

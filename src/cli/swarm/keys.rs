@@ -1,6 +1,6 @@
-//! Where the master is, and the key pairs of simulated minions.
+//! Address of the master, and key pairs of simulated minions.
 
-use super::options::Options;
+use super::options::SwarmArgs;
 use halite_client::swarm::session::MinionKeys;
 use halite_crypto::PrivateKey;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -8,13 +8,13 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-/// Address of the request server; IPv4 first, where a name has both.
+/// Address of the request server; IPv4 is preferred if a name has both.
 pub(super) fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     let found = (host, port)
         .to_socket_addrs()
         .map_err(|e| io::Error::new(e.kind(), format!("--master {host}: {e}")))?;
     let mut all: Vec<SocketAddr> = found.collect();
-    // A master listens on IPv4 unless told otherwise.
+    // A master listens on IPv4 by default.
     all.sort_by_key(SocketAddr::is_ipv6);
     all.into_iter().next().ok_or_else(|| {
         io::Error::new(
@@ -24,8 +24,8 @@ pub(super) fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     })
 }
 
-/// The pool of keys, from the directory as far as they are there.
-pub(super) fn keys(options: &Options) -> io::Result<Vec<MinionKeys>> {
+/// The pool of keys, read from the directory if they exist.
+pub(super) fn keys(options: &SwarmArgs) -> io::Result<Vec<MinionKeys>> {
     let count = options.key_pool.clamp(1, options.minions.max(1));
     if let Some(dir) = &options.keys {
         make_dir(dir, 0o700)?;

@@ -1,31 +1,31 @@
 //! Wall time and CPU time of the parts of a run.
 
-use super::options::{Mode, Options};
+use super::options::{Mode, SwarmArgs};
 use halite_client::swarm::stats::Op;
 use halite_sys::procs;
 use std::io;
 use std::time::{Duration, Instant};
 
 /// One part of a run.
-pub(super) struct Part {
-    /// What was counted in it; the first is what the part is about.
+pub(super) struct RunPart {
+    /// What was counted in it; the first is its subject.
     pub ops: Vec<Op>,
-    /// From its beginning to its end.
+    /// From start to end.
     pub wall: Duration,
-    /// CPU time of the master's processes meanwhile.
+    /// CPU time of the master's processes during it.
     pub cpu: Option<Duration>,
-    /// Whether all of it was done.
+    /// Whether everything was done.
     pub complete: bool,
 }
 
-/// Measures wall time and, if asked to, the master's CPU time.
+/// Measures wall time and, if requested, the master's CPU time.
 pub(super) struct Meter {
     master: Option<u32>,
 }
 
 impl Meter {
-    /// Finds the master's processes, if their CPU time is wanted.
-    pub(super) fn new(options: &Options) -> io::Result<Meter> {
+    /// Finds the master's processes, if their CPU time is requested.
+    pub(super) fn new(options: &SwarmArgs) -> io::Result<Meter> {
         if options.mode == Mode::Restart && options.master_pids.is_some() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -49,12 +49,12 @@ impl Meter {
         self.master.map(procs::cpu).transpose()
     }
 
-    /// Measures `body`, which says whether it got everything done.
+    /// Measures `body`, which returns whether everything was done.
     pub(super) fn part(
         &self,
         ops: &[Op],
         body: impl FnOnce() -> io::Result<bool>,
-    ) -> io::Result<Part> {
+    ) -> io::Result<RunPart> {
         let (begun, before) = (Instant::now(), self.cpu()?);
         let complete = body()?;
         let wall = begun.elapsed();
@@ -62,7 +62,7 @@ impl Meter {
             .cpu()?
             .zip(before)
             .map(|(after, before)| after.saturating_sub(before));
-        Ok(Part {
+        Ok(RunPart {
             ops: ops.to_vec(),
             wall,
             cpu,

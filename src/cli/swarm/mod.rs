@@ -9,16 +9,16 @@ mod run;
 use super::common::fail;
 use super::start::parse;
 use clap::CommandFactory;
-use options::Options;
+use options::SwarmArgs;
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {
-    Options::command()
+    SwarmArgs::command()
 }
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: Options = match parse() {
+    let options: SwarmArgs = match parse() {
         Ok(options) => options,
         Err(status) => return status,
     };

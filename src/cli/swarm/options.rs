@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
-/// What `--help` says below the options.
+/// Shown by `--help` below the options.
 const HELP: &str = "\
 Each simulated minion has its own id, session, request connection and subscription, checks every
 signature and nonce, and counts a wrong answer as an error. The master must accept the keys:
@@ -35,11 +35,11 @@ Examples:
 
 Exit status: 0 if everything was answered rightly, 1 if not, 64 for a wrong command line.";
 
-/// Simulates Salt minions by the thousand, to load a master and to check its answers
+/// Simulates thousands of Salt minions, to load a master and to check its answers
 #[derive(Parser, Debug)]
 #[command(name = "halite-swarm", version, after_help = HELP)]
-pub(super) struct Options {
-    /// Host of the master, halite's or a stock one
+pub(super) struct SwarmArgs {
+    /// Host of the master, halite or stock
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
     pub master: String,
 
@@ -47,11 +47,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "PORT", default_value_t = 4506)]
     pub ret_port: u16,
 
-    /// Port of publications; if not given, the one that the master names at sign-in
+    /// Port for publications; by default the one that the master names at sign-in
     #[arg(long, value_name = "PORT")]
     pub publish_port: Option<u16>,
 
-    /// Number of minions; each takes two open files and about 20 kB
+    /// Number of minions; each needs two open files and about 20 kB
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub minions: usize,
 
@@ -59,7 +59,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TEXT", default_value = "sw")]
     pub prefix: String,
 
-    /// Directory to keep key pairs in from run to run; without it they are made anew, and a
+    /// Directory to keep key pairs in between runs; without it they are generated each time, and a
     /// master that knows the ids refuses them
     #[arg(long, value_name = "DIR")]
     pub keys: Option<PathBuf>,
@@ -80,7 +80,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub jobs: u64,
 
-    /// Mode jobs: function that the minions are to run: test.ping, test.echo or test.arg
+    /// Mode jobs: function to run on the minions: test.ping, test.echo or test.arg
     #[arg(long, value_name = "FUNCTION", default_value = "test.ping")]
     pub fun: String,
 
@@ -88,7 +88,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TEXT")]
     pub arg: Vec<String>,
 
-    /// Mode jobs: who is to run it
+    /// Mode jobs: target of the job
     #[arg(long, value_name = "TARGET", default_value = "*")]
     pub target: String,
 
@@ -96,21 +96,21 @@ pub(super) struct Options {
     #[arg(long, value_name = "TYPE", default_value = "glob")]
     pub target_type: String,
 
-    /// Mode jobs: cache directory of the master (its option `cachedir`), with the key file that
-    /// proves who publishes
+    /// Mode jobs: cache directory of the master (its option `cachedir`), with the key file used
+    /// for publishing
     #[arg(long, value_name = "DIR", default_value = "/var/cache/salt/master")]
     pub cachedir: PathBuf,
 
-    /// Mode jobs: the key file itself, where it is not `.root_key` or that of this account
+    /// Mode jobs: the key file itself, if it is not `.root_key` or that of this account
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
     /// Directory of the master's sockets (its option `sock_dir`). Mode jobs: if given, every
-    /// return must be heard on the event bus, once and unharmed. Mode events: where to listen
+    /// return must be heard on the event bus, once and unmodified. Mode events: where to listen
     #[arg(long, value_name = "DIR")]
     pub sock_dir: Option<PathBuf>,
 
-    /// Modes returns, pillar, files, events: how many; if not given, 10000 returns or events, or
+    /// Modes returns, pillar, files, events: how many; by default 10000 returns or events, or
     /// 1000 of the others
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
@@ -127,12 +127,12 @@ pub(super) struct Options {
     #[arg(long, value_name = "NAME", default_value = "base")]
     pub saltenv: String,
 
-    /// Mode files: ask for one piece of the file at a time (1 MiB, or all of a smaller file)
-    /// rather than for its hash and all of its pieces
+    /// Mode files: request one chunk of the file at a time (1 MiB, or all of a smaller file)
+    /// rather than its hash and all of its chunks
     #[arg(long)]
     pub chunk: bool,
 
-    /// Mode events: listeners on the event bus; each must hear every event once and unharmed
+    /// Mode events: listeners on the event bus; each must hear every event once and unmodified
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sock_dir")]
     pub listeners: usize,
 
@@ -141,23 +141,23 @@ pub(super) struct Options {
     #[arg(long)]
     pub req: bool,
 
-    /// Requests under way at the same time, for sign-ins and for what --count counts
+    /// Concurrent requests, for sign-ins and for what --count counts
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub concurrency: usize,
 
-    /// Longest time of each part of the run; mode serve ends then, the others fail
+    /// Longest time of each part of the run; then mode serve exits, the others fail
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<u64>,
 
-    /// Seconds to wait for one reply before the request is made again
+    /// Seconds to wait for a reply before the request is repeated
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub timeout: u64,
 
-    /// Threads to share the minions among
+    /// Threads among which the minions are divided
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
 
-    /// Count CPU time of the master's processes too: the pid of its main process, or `auto` for
+    /// Also measure CPU time of the master's processes: the pid of its main process, or `auto` for
     /// the owner of the port on this host. Not in mode restart, where processes change
     #[arg(long, value_name = "auto|PID")]
     pub master_pids: Option<String>,

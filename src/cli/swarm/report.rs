@@ -1,7 +1,7 @@
 //! The result of a run, as JSON and as a table.
 
-use super::meter::Part;
-use super::options::Options;
+use super::meter::RunPart;
+use super::options::SwarmArgs;
 use halite_client::swarm::stats::{Op, Stats};
 use serde_json::json;
 use std::time::Duration;
@@ -13,8 +13,9 @@ fn per_op(cpu: Option<Duration>, count: usize) -> Option<f64> {
         .map(|c| c.as_secs_f64() * 1000.0 / count as f64)
 }
 
-/// The rows of all parts: each with what it counts. What a part counts beside its subject is a row if it happened.
-fn rows<'a>(parts: &'a [Part], stats: &'a Stats) -> impl Iterator<Item = (&'a Part, Op)> {
+/// The rows of all parts, with what each counts. What a part counts beside its subject gets a row only if it
+/// occurred.
+fn rows<'a>(parts: &'a [RunPart], stats: &'a Stats) -> impl Iterator<Item = (&'a RunPart, Op)> {
     parts.iter().flat_map(|part| {
         let ops = part.ops.iter().enumerate();
         ops.filter(|(n, op)| *n == 0 || stats.count(**op) > 0)
@@ -22,10 +23,10 @@ fn rows<'a>(parts: &'a [Part], stats: &'a Stats) -> impl Iterator<Item = (&'a Pa
     })
 }
 
-/// The result for programs. `each` is the resident memory of the swarm per minion, in bytes.
+/// The result for programs. `each` is the resident memory of the swarm per minion in bytes.
 pub(super) fn as_json(
-    options: &Options,
-    parts: &[Part],
+    options: &SwarmArgs,
+    parts: &[RunPart],
     stats: &Stats,
     each: u64,
 ) -> serde_json::Value {
@@ -57,7 +58,7 @@ pub(super) fn as_json(
 }
 
 /// The result for people; `each` as in [`as_json`].
-pub(super) fn as_table(options: &Options, parts: &[Part], stats: &Stats, each: u64) -> String {
+pub(super) fn as_table(options: &SwarmArgs, parts: &[RunPart], stats: &Stats, each: u64) -> String {
     let mut out = format!(
         "{:<14} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>8} {:>12}\n",
         format!("{} minions", options.minions),
@@ -108,13 +109,13 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    fn result(complete: bool) -> (Options, Vec<Part>, Stats) {
-        let options = Options::parse_from(["halite-swarm", "--minions", "2"]);
+    fn result(complete: bool) -> (SwarmArgs, Vec<RunPart>, Stats) {
+        let options = SwarmArgs::parse_from(["halite-swarm", "--minions", "2"]);
         let mut stats = Stats::default();
         for ms in [10, 30] {
             stats.done(Op::SignIn, Duration::from_millis(ms));
         }
-        let part = Part {
+        let part = RunPart {
             ops: vec![Op::SignIn, Op::Answer],
             wall: Duration::from_secs(4),
             cpu: Some(Duration::from_millis(50)),
@@ -134,7 +135,7 @@ mod tests {
             (&said["error_count"], &said["errors"]["x"]),
             (&json!(1), &json!(1))
         );
-        // Answers are no row: there were none.
+        // Answers have no row: there were none.
         assert_eq!(said["parts"].as_array().map(Vec::len), Some(1));
         let part = &said["parts"][0];
         assert_eq!(part["operation"], "sign-in");

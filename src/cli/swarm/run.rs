@@ -1,8 +1,8 @@
-//! A run: sign-in first, then what the mode says.
+//! A run: sign-in first, then the work of the mode.
 
 use super::keys::{keys, resolve};
-use super::meter::{Meter, Part};
-use super::options::{Mode, Options};
+use super::meter::{Meter, RunPart};
+use super::options::{Mode, SwarmArgs};
 use super::report::{as_json, as_table};
 use halite_client::swarm::answer::grains;
 use halite_client::swarm::jobs::{JobRunner, ReturnListener};
@@ -24,18 +24,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A job without an answer for so many time-outs is given up.
+/// A job is given up after this many time-outs without an answer.
 const PATIENCE: u32 = 3;
-/// Events to fire if nobody says how many.
+/// Default number of events to fire.
 const USUAL_EVENTS: u64 = 10_000;
 
-/// Runs all parts, prints the result and gives the exit status.
-pub(super) fn perform(options: &Options) -> io::Result<i32> {
+/// Runs all parts, prints the result and returns the exit status.
+pub(super) fn perform(options: &SwarmArgs) -> io::Result<i32> {
     let stop = StopFlag::install()?;
     let settings = settings(options)?;
-    // It is waited for, since it may be about to start; but a wrong port must not look like a slow master.
+    // Keep waiting, since the master may be starting; but a wrong port must not look like a slow master.
     if let Err(e) = TcpStream::connect_timeout(&settings.master, Duration::from_secs(3)) {
-        eprintln!("{} cannot be reached: {e}; trying on", settings.master);
+        eprintln!("cannot reach {}: {e}; still trying", settings.master);
     }
     let run = Run {
         options,
@@ -56,7 +56,7 @@ pub(super) fn perform(options: &Options) -> io::Result<i32> {
     let mut stats = Stats::default();
     if parts.iter().all(|p| p.complete) {
         if !options.json && options.mode != Mode::Signin {
-            eprintln!("{} minions are signed in and listen", options.minions);
+            eprintln!("{} minions are signed in and listening", options.minions);
         }
         if options.mode == Mode::Restart {
             eprintln!("restart the master now");
@@ -74,7 +74,7 @@ pub(super) fn perform(options: &Options) -> io::Result<i32> {
     Ok(i32::from(!good))
 }
 
-fn settings(options: &Options) -> io::Result<SwarmOptions> {
+fn settings(options: &SwarmArgs) -> io::Result<SwarmOptions> {
     let mut settings = SwarmOptions::new(
         resolve(&options.master, options.ret_port)?,
         options.minions,
@@ -90,13 +90,13 @@ fn settings(options: &Options) -> io::Result<SwarmOptions> {
     settings.record = options.mode == Mode::Jobs;
     settings.come_back = options.mode == Mode::Restart;
     if settings.come_back {
-        // A master that starts under load is slow to answer; the limit of the run bounds the wait.
+        // A master that starts under load answers slowly; the time limit of the run bounds the wait.
         settings.tries = u32::MAX;
     }
     Ok(settings)
 }
 
-/// Who listens on the master's bus. It is connected before the minions sign in.
+/// Listeners on the master's bus. They are connected before the minions sign in.
 #[derive(Default)]
 struct Listeners {
     returns: Option<ReturnListener>,
@@ -105,7 +105,7 @@ struct Listeners {
 }
 
 impl Listeners {
-    fn open(options: &Options) -> io::Result<Listeners> {
+    fn open(options: &SwarmArgs) -> io::Result<Listeners> {
         let mut ears = Listeners::default();
         if let (Mode::Jobs, Some(dir)) = (options.mode, &options.sock_dir) {
             ears.returns = Some(ReturnListener::open(dir)?);
@@ -122,21 +122,21 @@ impl Listeners {
     }
 }
 
-/// What all parts of a run share.
+/// State shared by all parts of a run.
 struct Run<'a> {
-    options: &'a Options,
+    options: &'a SwarmArgs,
     stop: &'a StopFlag,
     limit: Duration,
     meter: Meter,
 }
 
 impl Run<'_> {
-    /// Waits for `done`; `false` if the time is up or somebody has had enough.
+    /// Waits for `done`; returns `false` if the time is up or the run was interrupted.
     fn until(&self, swarm: &Swarm, done: impl Fn(&Swarm) -> bool) -> bool {
         swarm.wait(self.limit, |s| self.stop.is_set() || done(s)) && !self.stop.is_set()
     }
 
-    fn work(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Vec<Part>> {
+    fn work(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Vec<RunPart>> {
         let (options, meter) = (self.options, &self.meter);
         let minions = options.minions as u64;
         let part = match options.mode {
@@ -169,22 +169,22 @@ impl Run<'_> {
         Ok(vec![part])
     }
 
-    /// Work that minions do by themselves, `usual` pieces of it if nobody says how many.
-    fn run_work(&self, swarm: &Swarm, ops: &[Op], work: Work, usual: u64) -> io::Result<Part> {
+    /// Work that minions do on their own, by default `usual` pieces.
+    fn run_work(&self, swarm: &Swarm, ops: &[Op], work: Work, usual: u64) -> io::Result<RunPart> {
         let count = self.options.count.unwrap_or(usual);
         self.meter
             .part(ops, || Ok(self.do_work(swarm, work, count)))
     }
 
-    /// Has the swarm do `count` pieces of work and waits for them.
+    /// Lets the swarm do `count` pieces of work and waits for them.
     fn do_work(&self, swarm: &Swarm, work: Work, count: u64) -> bool {
         let goal = swarm.finished() + swarm.failed() + count;
         swarm.work(work, count, self.options.concurrency);
         self.until(swarm, |s| s.finished() + s.failed() >= goal)
     }
 
-    /// Waits for the master to go, and then for all minions to be back.
-    fn restart(&self, swarm: &Swarm) -> io::Result<Part> {
+    /// Waits for the master to stop, and then for all minions to be back.
+    fn restart(&self, swarm: &Swarm) -> io::Result<RunPart> {
         self.until(swarm, |s| s.away() > 0);
         let ops = [Op::Back, Op::Away, Op::SignInAgain];
         self.meter.part(&ops, || {
@@ -192,7 +192,7 @@ impl Run<'_> {
         })
     }
 
-    fn files(&self, swarm: &Swarm) -> io::Result<Vec<Part>> {
+    fn files(&self, swarm: &Swarm) -> io::Result<Vec<RunPart>> {
         let options = self.options;
         let file = options.file.as_deref().unwrap_or_default();
         if !options.chunk {
@@ -215,11 +215,11 @@ impl Run<'_> {
         let (size, pieces) = reference.size();
         if pieces == 0 {
             return Err(io::Error::other(format!(
-                "{file} is empty: it has no pieces"
+                "{file} is empty: it has no chunks"
             )));
         }
         if !options.json {
-            eprintln!("{file} has {size} octets in {pieces} pieces");
+            eprintln!("{file} has {size} bytes in {pieces} chunks");
         }
         let files = Arc::new(reference.portions(FetchMode::Piece));
         Ok(vec![self.run_work(
@@ -230,7 +230,7 @@ impl Run<'_> {
         )?])
     }
 
-    fn events(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<Part> {
+    fn events(&self, swarm: &Swarm, ears: Listeners, stats: &mut Stats) -> io::Result<RunPart> {
         let Some(events) = ears.events else {
             return Err(io::Error::other("mode events without events"));
         };
@@ -256,7 +256,7 @@ impl Run<'_> {
         swarm: &Swarm,
         bus: Option<ReturnListener>,
         stats: &mut Stats,
-    ) -> io::Result<Part> {
+    ) -> io::Result<RunPart> {
         let options = self.options;
         let file = options.key_file.clone();
         let file = file.unwrap_or_else(|| key_file(&options.cachedir));
@@ -289,12 +289,12 @@ impl Run<'_> {
     }
 }
 
-/// The pillar that a file holds as JSON.
+/// Reads a pillar from a JSON file.
 fn expected(path: &Path) -> io::Result<Map> {
     let bad = |e: String| io::Error::other(format!("--expect {}: {e}", path.display()));
     let text = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
     serde_json::from_slice::<Value>(&text)
         .map_err(|e| bad(e.to_string()))?
         .into_map()
-        .ok_or_else(|| bad("it holds no map".into()))
+        .ok_or_else(|| bad("it is not a map".into()))
 }

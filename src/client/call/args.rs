@@ -3,8 +3,8 @@
 use halite_wire::{Map, Value};
 use std::fmt;
 
-/// What a client adds for itself, which no function sees unless it declares it
-/// (`salt/client/mixins.py CLIENT_INTERNAL_KEYWORDS`).
+/// Keywords that clients add; a function only sees those it declares (`salt/client/mixins.py
+/// CLIENT_INTERNAL_KEYWORDS`).
 const INTERNAL: &[&str] = &[
     "client",
     "cmd",
@@ -28,7 +28,7 @@ pub struct Args {
     pub keyword: Map,
 }
 
-/// Arguments that do not fit the function.
+/// Arguments that do not match the function's declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArgsError {
     class: &'static str,
@@ -36,7 +36,7 @@ pub struct ArgsError {
 }
 
 impl ArgsError {
-    /// The exception that stock Salt raises there.
+    /// The exception that stock Salt raises.
     pub fn class(&self) -> &'static str {
         self.class
     }
@@ -51,17 +51,17 @@ impl fmt::Display for ArgsError {
 impl std::error::Error for ArgsError {}
 
 impl Args {
-    /// The arguments of a call over the network: `arg` and `kwarg`, or, where these are
-    /// missing, every key as a keyword (`salt/client/mixins.py SyncClientMixin.low`).
+    /// The arguments of a call over the network: `arg` and `kwarg` or, if these are missing, all keys as
+    /// keyword arguments (`salt/client/mixins.py SyncClientMixin.low`).
     ///
     /// # Errors
-    /// `arg` is no list or `kwarg` no map.
+    /// `arg` is not a list or `kwarg` not a map.
     pub fn from_low(mut low: Map, declared: &[&str]) -> Result<Args, ArgsError> {
         let takes = |name: &str| declared.iter().any(|d| bare(d) == name);
         let bad = |what: &str| ArgsError {
             class: "SaltInvocationError",
             text: format!(
-                "{what} of the request is not what it must be: arg is a list, kwarg a map"
+                "{what} of the request has the wrong type: arg must be a list, kwarg a map"
             ),
         };
         let positional = match low.get("arg") {
@@ -97,7 +97,7 @@ impl Args {
         Ok(args)
     }
 
-    /// A map with a true `__kwarg__` carries keywords (reference `salt-protocol.md` 5.3).
+    /// A map with a true `__kwarg__` contains keyword arguments (reference `salt-protocol.md` 5.3).
     fn add(&mut self, value: Value) {
         let marked = |m: &Map| m.get("__kwarg__").and_then(Value::as_bool) == Some(true);
         match value {
@@ -109,7 +109,7 @@ impl Args {
         }
     }
 
-    /// Checks number and names against a function's declaration.
+    /// Checks number and names of the arguments against a function's declaration.
     pub(crate) fn check(&self, function: &str, declared: &[&str]) -> Result<(), ArgsError> {
         let usage = || format!("usage: {function} {}", usage(declared));
         let bad = |class: &'static str, text: String| {
@@ -145,7 +145,7 @@ impl Args {
         Ok(())
     }
 
-    /// The argument at a position or under its name.
+    /// An argument by position or name.
     pub fn get(&self, at: usize, name: &str) -> Option<&Value> {
         self.positional
             .get(at)
@@ -153,28 +153,28 @@ impl Args {
             .filter(|v| !v.is_nil())
     }
 
-    /// The same as text; numbers (a jid looks like one) become text.
+    /// An argument as a string; numbers (a jid looks like one) are converted.
     pub fn text(&self, at: usize, name: &str) -> Option<String> {
         self.get(at, name).and_then(as_text)
     }
 
-    /// The same as an integer.
+    /// An argument as an integer.
     pub fn int(&self, at: usize, name: &str) -> Option<i64> {
         self.get(at, name).and_then(Value::as_int)
     }
 
-    /// The same as a truth value.
+    /// An argument as a boolean, by default false.
     pub fn flag(&self, at: usize, name: &str) -> bool {
         self.get(at, name).is_some_and(Value::truthy)
     }
 
-    /// A truth value that is true unless said otherwise.
+    /// An argument as a boolean, by default true.
     pub fn flag_or_true(&self, at: usize, name: &str) -> bool {
         self.get(at, name).is_none_or(Value::truthy)
     }
 
-    /// A list of texts, also from one text with commas
-    /// (`salt/utils/args.py split_input`); `None` if not given.
+    /// An argument as a list of strings; a string is split at commas (`salt/utils/args.py split_input`). `None`
+    /// if not given.
     pub fn list(&self, at: usize, name: &str) -> Option<Vec<String>> {
         match self.get(at, name)? {
             Value::Array(items) => Some(items.iter().filter_map(as_text).collect()),
@@ -185,7 +185,7 @@ impl Args {
         }
     }
 
-    /// As `fun_args` carries them: positions, then one map if there are keywords.
+    /// In the form of `fun_args`: positional arguments, then a map if there are keyword arguments.
     pub fn to_value(&self) -> Value {
         let mut all = self.positional.clone();
         if !self.keyword.is_empty() {
@@ -195,7 +195,7 @@ impl Args {
     }
 }
 
-/// Text as it is, numbers in digits.
+/// Strings unchanged, numbers converted.
 pub(crate) fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(s) => Some(s.clone()),
@@ -209,7 +209,7 @@ fn bare(declared: &str) -> &str {
     declared.trim_start_matches(['?', '*'])
 }
 
-/// Declared arguments as shown to a user.
+/// Declared arguments as displayed to users.
 pub(crate) fn usage(declared: &[&str]) -> String {
     let all: Vec<String> = declared.iter().map(|a| shown(a)).collect();
     all.join(" ")

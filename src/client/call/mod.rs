@@ -1,4 +1,4 @@
-//! What runner and wheel functions share: arguments, errors, events and the record in the job cache.
+//! Common parts of runner and wheel functions: arguments, errors, events and the record in the job cache.
 
 mod args;
 mod record;
@@ -13,20 +13,20 @@ use std::fmt;
 /// Why a function failed.
 #[derive(Debug)]
 pub enum RunError {
-    /// Wrong arguments.
+    /// The arguments are wrong.
     Args(ArgsError),
-    /// The master could not be asked.
+    /// The request to the master failed.
     Client(ClientError),
-    /// A store could not be read.
+    /// A store is not readable.
     Io(std::io::Error),
-    /// What was asked for does not exist.
+    /// The requested object does not exist.
     Unknown(String),
-    /// Anything else, by the name of Salt's exception.
+    /// Any other error, with the name of Salt's exception.
     Raised(String, String),
 }
 
 impl RunError {
-    /// The Python exception that stands for it in events.
+    /// The corresponding Python exception in events.
     pub fn class(&self) -> &str {
         match self {
             RunError::Args(e) => e.class(),
@@ -37,7 +37,7 @@ impl RunError {
         }
     }
 
-    /// What an event carries in `return`: the first and the last line of stock's traceback
+    /// The text in `return` of an event: the first and the last line of stock's traceback
     /// (`salt/client/mixins.py SyncClientMixin.low`).
     pub fn event_text(&self, client: &str, function: &str) -> String {
         format!(
@@ -79,7 +79,7 @@ impl From<std::io::Error> for RunError {
     }
 }
 
-/// What stands for a name that is not in the table (`salt/utils/lazy.py verify_fun`).
+/// The error for an unknown function (`salt/utils/lazy.py verify_fun`).
 pub fn not_available(name: &str) -> RunError {
     RunError::Unknown(format!("'{name}' is not available."))
 }

@@ -1,4 +1,4 @@
-//! The events of a run and its record in the job cache.
+//! The events of a run, and its record in the job cache.
 
 use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
@@ -8,10 +8,10 @@ use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// How long an event waits for a bus that does not take it.
+/// How long to wait for a bus that does not accept an event.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The bus of one run.
+/// The event bus as used by one run.
 pub(crate) struct RunEvents {
     publisher: Option<Publisher>,
     tag: String,
@@ -20,7 +20,7 @@ pub(crate) struct RunEvents {
 }
 
 impl RunEvents {
-    /// Events below `salt/<prefix>/<jid>`.
+    /// Connects for events below `salt/<prefix>/<jid>`.
     pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunEvents {
         let path = config.event_pull();
         RunEvents {
@@ -33,12 +33,12 @@ impl RunEvents {
         }
     }
 
-    /// How times are written.
+    /// The style of time stamps.
     pub fn stamp(&self) -> StampStyle {
         self.stamp
     }
 
-    /// Fires `data`; values that are too large for the bus give way.
+    /// Fires `data`; values too large for the bus are trimmed.
     pub fn fire(&mut self, what: &str, data: &Map) {
         let Some(publisher) = &mut self.publisher else {
             return;
@@ -51,8 +51,8 @@ impl RunEvents {
     }
 }
 
-/// Keeps what a runner or wheel function did in the job cache, under the master's id
-/// (`salt/utils/job.py store_job`).
+/// Stores the result of a runner or wheel function in the job cache, under the master's id (`salt/utils/job.py
+/// store_job`).
 pub(crate) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record: Map) {
     if !config.job_cache {
         return;
@@ -72,6 +72,6 @@ pub(crate) fn keep(config: &MasterConfig, jobs: &dyn JobStore, jid: &Jid, record
         .save_load(jid, &load, &minions, &[])
         .and_then(|()| jobs.save_return(jid, &id, &kept));
     if let Err(e) = saved {
-        log::warn!("this run could not be kept in the job cache: {e}");
+        log::warn!("this run could not be stored in the job cache: {e}");
     }
 }

@@ -1,5 +1,5 @@
-//! What follows a deletion or rejection: caches and sessions of minions that are gone, and
-//! the request for a new AES key.
+//! Cleanup after a deletion or rejection: removes caches and sessions of the minions, and requests a new AES
+//! key.
 
 use super::{KeyChanges, Keys};
 use halite_store::keys::KeyState;
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::io;
 
 impl Keys<'_> {
-    /// Drops grains, pillar and mine of all minions without any key, but not of those in
-    /// `preserved` (`salt/key.py check_minion_cache`), and the session keys of the changed
-    /// ones that are not accepted any more. Failures are logged: the keys have changed anyway.
+    /// Removes grains, pillar and mine of all minions without any key, except those in `preserved`
+    /// (`salt/key.py check_minion_cache`), and the session keys of the changed minions that are not accepted
+    /// any more. Failures are logged only: the keys have been changed already.
     pub fn forget_vanished(&self, changed: &KeyChanges, preserved: &[MinionId]) -> io::Result<()> {
         let accepted = self.stores.keys.list(KeyState::Accepted)?;
         for id in changed
@@ -31,7 +31,7 @@ impl Keys<'_> {
         self.stores.minions.retain(&stays)
     }
 
-    /// Asks Maintenance for a new AES key, so that minions without a key stop understanding
+    /// Requests a new AES key from Maintenance, so that minions without a key can no longer decrypt
     /// publications.
     pub fn request_rotation(&self) -> io::Result<()> {
         log::info!("Rotating AES key");

@@ -1,7 +1,7 @@
-//! The operator's work on keys: what `salt-key` does (`salt/key.py Key`; reference
-//! `salt-local.md` 6), on the files of the key store and with events to a running master.
+//! Key management: what `salt-key` does (`salt/key.py Key`; reference `salt-local.md` 6), on the files of the
+//! key store and with events to a running master.
 //!
-//! Files are the truth, events are best effort: everything here works without a master.
+//! The files are authoritative, events are best effort: everything here works without a master.
 
 mod cleanup;
 mod pairs;
@@ -20,34 +20,34 @@ use halite_wire::{Map, Value};
 use std::io;
 use std::path::PathBuf;
 
-/// Ids by state, in the order of the series' listings; ids sorted without regard to case.
+/// Ids by state, in the order used by the series; ids are sorted ignoring case.
 pub type Selection = Vec<(KeyState, Vec<MinionId>)>;
 
-/// What a fingerprint is taken of.
+/// Input of a fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FingerForm {
-    /// The lines between BEGIN and END: what `key.finger` prints on a minion and
-    /// `master_finger` expects, and `salt-key` of 3006 and 3007 shows.
+    /// The lines between BEGIN and END: as printed by `key.finger` on a minion, expected in `master_finger`,
+    /// and shown by `salt-key` of 3006 and 3007.
     #[default]
     Body,
-    /// The whole text: what `salt-key` of 3008 shows (`salt/utils/crypt.py pem_finger(key=...)`).
+    /// The whole text: as shown by `salt-key` of 3008 (`salt/utils/crypt.py pem_finger(key=...)`).
     Text,
 }
 
-/// Group of fingerprints in the form that users of sysinspect see, and name of the gateway.
+/// Group of fingerprints in sysinspect's form, and name of the gateway.
 const SYSINSPECT: &str = "sysinspect";
 
-/// Keys with a text each, by the name of their group (`minions`, ..., `local`, `sysinspect`).
+/// A text per key, by the name of their group (`minions`, ..., `local`, `sysinspect`).
 pub type KeyTexts = Vec<(&'static str, Vec<(String, String)>)>;
 
-/// What came of a change.
+/// Result of a change.
 #[derive(Debug, Default)]
 pub struct KeyChanges {
-    /// Ids that were changed, in the order of the selection.
+    /// Changed ids, in the order of the selection.
     pub done: Vec<MinionId>,
-    /// Ids whose key is no RSA public key, and why.
+    /// Ids whose key is not a valid RSA public key, with the reason.
     pub invalid: Vec<(MinionId, String)>,
-    /// Ids whose files could not be changed, and why.
+    /// Ids whose files could not be changed, with the reason.
     pub failed: Vec<(MinionId, io::Error)>,
 }
 
@@ -66,7 +66,7 @@ enum KeyEventBus {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys below the `pki_dir` of `config`; nothing is touched yet.
+    /// The keys below the `pki_dir` of `config`; nothing is accessed yet.
     pub fn new(config: &'a MasterConfig) -> Keys<'a> {
         Keys {
             config,
@@ -75,7 +75,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The states in the order in which the series lists them (`salt/key.py list_keys`).
+    /// The states in the order used by the series (`salt/key.py list_keys`).
     pub fn states(&self) -> [KeyState; 4] {
         use KeyState::*;
         match self.config.salt_series {
@@ -84,8 +84,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Ids of one state. An id with several keys counts where the master heeds it: rejected
-    /// before pending before accepted; denied keys stand beside these.
+    /// Ids of one state. An id with several keys is listed in the state the master uses: rejected before
+    /// pending before accepted; denied keys are listed in addition.
     pub fn list(&self, state: KeyState) -> io::Result<Vec<MinionId>> {
         let over: &[KeyState] = match state {
             KeyState::Accepted => &[KeyState::Rejected, KeyState::Pending],
@@ -103,7 +103,7 @@ impl<'a> Keys<'a> {
         Ok(ids)
     }
 
-    /// All states with their ids, empty ones too.
+    /// All states with their ids, including empty ones.
     pub fn list_all(&self) -> io::Result<Selection> {
         self.states()
             .into_iter()
@@ -111,7 +111,7 @@ impl<'a> Keys<'a> {
             .collect()
     }
 
-    /// The ids that match a glob or a comma list of globs; states without a match are left out.
+    /// The ids that match a glob or a comma-separated list of globs; states without a match are omitted.
     pub fn select(&self, globs: &str) -> io::Result<Selection> {
         let globs = Globs::new(globs);
         let mut all = self.list_all()?;
@@ -137,7 +137,7 @@ impl<'a> Keys<'a> {
         Ok(out)
     }
 
-    /// Fingerprints of the matching keys, the master's own files among them as group `local`.
+    /// Fingerprints of the matching keys, including the master's own files as group `local`.
     pub fn fingers(&self, globs: &str, form: FingerForm) -> io::Result<KeyTexts> {
         let hash = self
             .config
@@ -170,7 +170,7 @@ impl<'a> Keys<'a> {
         Ok(out)
     }
 
-    /// Fingerprints of minions that came in through the gateway of sysinspect, as its users see them.
+    /// Fingerprints of minions registered through the sysinspect gateway, in sysinspect's form.
     fn sysinspect_fingers(&self, selection: &Selection) -> io::Result<Vec<(String, String)>> {
         let records = self.stores.gateways.of(SYSINSPECT);
         let mut out = Vec::new();
@@ -188,17 +188,17 @@ impl<'a> Keys<'a> {
         Ok(out)
     }
 
-    /// Names of the `.pem` and `.pub` files of `pki_dir`, as `key.list_all` shows them.
+    /// Names of the `.pem` and `.pub` files in `pki_dir`, as shown by `key.list_all`.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// The directory is not readable.
     pub fn local_names(&self) -> io::Result<Vec<String>> {
         let texts = self.local_texts(&Globs::new("*"))?;
         Ok(texts.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The `.pem` and `.pub` files of `pki_dir`. 3008 leaves its links `master.pem` and
-    /// `master.pub` out (`salt/cache/localfs_key.py list_`).
+    /// The `.pem` and `.pub` files in `pki_dir`. 3008 omits its symlinks `master.pem` and `master.pub`
+    /// (`salt/cache/localfs_key.py list_`).
     fn local_texts(&self, globs: &Globs) -> io::Result<Vec<(String, String)>> {
         let links = self.config.salt_series != SaltSeries::S3008;
         let entries = match std::fs::read_dir(&self.config.pki_dir) {
@@ -217,28 +217,28 @@ impl<'a> Keys<'a> {
             if !wanted || !path.is_file() || (!links && path.is_symlink()) {
                 continue;
             }
-            let octets = zeroize::Zeroizing::new(std::fs::read(&path)?);
-            out.push((name, universal_newlines(&octets)));
+            let bytes = zeroize::Zeroizing::new(std::fs::read(&path)?);
+            out.push((name, universal_newlines(&bytes)));
         }
         out.sort_by_cached_key(|(name, _)| (name.to_lowercase(), name.clone()));
         Ok(out)
     }
 
-    /// Accepts the keys of a selection; keys that are no RSA public key stay where they are.
+    /// Accepts the keys of a selection; invalid RSA public keys keep their state.
     pub fn accept(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
         self.change(selection, KeyState::Accepted)
     }
 
-    /// Rejects the keys of a selection, whatever they hold. The caller goes on with
-    /// [`Keys::forget_vanished`] and [`Keys::request_rotation`].
+    /// Rejects the keys of a selection, valid or not. Call [`Keys::forget_vanished`] and
+    /// [`Keys::request_rotation`] afterwards.
     pub fn reject(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
         self.change(selection, KeyState::Rejected)
     }
 
     fn change(&mut self, selection: &Selection, to: KeyState) -> io::Result<KeyChanges> {
         let mut out = KeyChanges::default();
-        // As it stands before the change; every other copy of an id goes away with it, as
-        // with 3008, so that the id is in one state afterwards.
+        // The state before the change; all other copies of an id are removed, as in 3008, so that the id is in
+        // one state afterwards.
         let before = self.listings()?;
         let verify = to == KeyState::Accepted;
         for (from, ids) in selection.iter().filter(|(from, _)| *from != to) {
@@ -295,8 +295,8 @@ impl<'a> Keys<'a> {
             .collect()
     }
 
-    /// Deletes the keys of a selection. The caller goes on with [`Keys::forget_vanished`] and
-    /// [`Keys::request_rotation`].
+    /// Deletes the keys of a selection. Call [`Keys::forget_vanished`] and [`Keys::request_rotation`]
+    /// afterwards.
     pub fn delete(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
         let mut out = KeyChanges::default();
         let before = self.listings()?;
@@ -324,7 +324,7 @@ impl<'a> Keys<'a> {
         if from == KeyState::Denied {
             return self.stores.keys.delete(from, id);
         }
-        // A weaker copy must not come to life by the removal of the stronger one.
+        // Removing the key with precedence must not bring another one into effect.
         let mut any = false;
         for (state, ids) in before
             .iter()
@@ -360,13 +360,13 @@ impl<'a> Keys<'a> {
         match Publisher::connect(&path, framing) {
             Ok(publisher) => Some(publisher.with_stamp(Some(style))),
             Err(e) => {
-                log::debug!("no events are fired: {e}");
+                log::debug!("cannot fire events: {e}");
                 None
             }
         }
     }
 
-    /// Fires `salt/key`. `act` is the state's name as 3008 has it; older series have verbs.
+    /// Fires `salt/key`. `act` is the state's name as in 3008; older series use verbs.
     fn fire(&mut self, id: &MinionId, act: &str, key: Option<String>) {
         log::info!(minion:% = id; "key of {id}: {act}");
         if !self.bus_is_open() {
@@ -390,22 +390,22 @@ impl<'a> Keys<'a> {
             payload: msgpack::encode_map(&data, Profile::Local),
         };
         if let Err(e) = publisher.fire(&event) {
-            log::warn!("the event for {id} and those that follow are not fired: {e}");
+            log::warn!("cannot fire the event for {id} and those that follow: {e}");
             self.bus = KeyEventBus::None;
         }
     }
 }
 
 enum ChangeResult {
-    /// Changed; with the key if the event carries it.
+    /// Changed; with the key if it belongs in the event.
     Done(Option<String>),
-    /// Somebody else was faster.
+    /// Another process was faster.
     Gone,
-    /// No RSA public key.
+    /// Not an RSA public key.
     Invalid(String),
 }
 
-/// A comma list of globs.
+/// A comma-separated list of globs.
 struct Globs(Vec<Glob>);
 
 impl Globs {
@@ -418,14 +418,14 @@ impl Globs {
     }
 }
 
-/// `salt/utils/data.py sorted_ignorecase`, with a definite order of ids that differ in case only.
+/// `salt/utils/data.py sorted_ignorecase`, with a deterministic order of ids that differ only in case.
 fn sort_ignoring_case(ids: &mut [MinionId]) {
     let plain = |id: &MinionId| {
         !id.as_str()
             .bytes()
             .any(|b| b.is_ascii_uppercase() || !b.is_ascii())
     };
-    // The store's lists are sorted; without capitals there is nothing left to do.
+    // The store's lists are sorted; without capitals the order is the same.
     if !ids.iter().all(plain) {
         ids.sort_by_cached_key(|id| (id.as_str().to_lowercase(), id.clone()));
     }

@@ -1,5 +1,4 @@
-//! New key pairs and the signature of the master's public key (`salt/crypt.py gen_keys`,
-//! `gen_signature`).
+//! New key pairs, and the signature of the master's public key (`salt/crypt.py gen_keys`, `gen_signature`).
 
 use base64::Engine;
 use halite_config::{MasterConfig, SaltSeries};
@@ -11,16 +10,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Why a pair or a signature could not be made.
+/// Why a pair or a signature could not be created.
 #[derive(Debug)]
 pub enum KeyPairError {
-    /// One of the sentences that `salt-key` prints as its result.
+    /// A message that `salt-key` prints as its result.
     Missing(String),
-    /// The name cannot be a file name.
+    /// The name is not a valid file name.
     BadName(String),
     /// A file cannot be read or written.
     Io(PathBuf, io::Error),
-    /// A file holds no usable key, or no key could be made; with the reason.
+    /// A file holds no usable key, or no key could be generated, with the reason.
     Key(PathBuf, String),
 }
 
@@ -42,8 +41,8 @@ impl fmt::Display for KeyPairError {
 
 impl std::error::Error for KeyPairError {}
 
-/// Makes `dir/name.pem` (0400) and `dir/name.pub` and returns the fingerprint of the public
-/// key. A pair that exists is left as it is.
+/// Creates `dir/name.pem` (0400) and `dir/name.pub`; returns the fingerprint of the public key. An existing
+/// pair is left unchanged.
 ///
 /// # Errors
 /// See [`KeyPairError`].
@@ -98,7 +97,7 @@ fn pair(
     Ok(key)
 }
 
-/// 3008 protects public files of the master like private ones (`salt/cache/localfs_key.py store`).
+/// 3008 gives the master's public files the same mode as private ones (`salt/cache/localfs_key.py store`).
 fn public_mode(config: &MasterConfig) -> u32 {
     match config.salt_series {
         SaltSeries::S3006 | SaltSeries::S3007 => 0o644,
@@ -117,23 +116,23 @@ fn read(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyPairError> {
         .map_err(|e| KeyPairError::Io(path.to_owned(), e))
 }
 
-/// What `--gen-signature` goes by; empty paths mean the files of the configuration.
+/// Options of `--gen-signature`; empty paths mean the configured files.
 #[derive(Clone, Debug, Default)]
 pub struct SignatureOptions {
-    /// The private key to sign with; by default `<master_sign_key_name>.pem` in `pki_dir`.
+    /// The private key for signing; by default `<master_sign_key_name>.pem` in `pki_dir`.
     pub private: String,
     /// The public key to sign; by default `master.pub` in `pki_dir`.
     pub public: String,
     /// Directory of the signature file; by default `pki_dir`.
     pub directory: String,
-    /// Make the signing pair if there is none.
+    /// Create the signing pair if there is none.
     pub create: bool,
-    /// Bits of that pair.
+    /// Key size of that pair in bits.
     pub bits: u32,
 }
 
-/// Signs the master's public key for minions with `verify_master_pubkey_sign`
-/// (reference `salt-protocol.md` 3.4 `pub_sig`). `false`: there is such a file already; it stays.
+/// Signs the master's public key for minions with `verify_master_pubkey_sign` (reference `salt-protocol.md` 3.4
+/// `pub_sig`). Returns `false` if the file exists already; it is left unchanged.
 ///
 /// # Errors
 /// See [`KeyPairError`].
@@ -141,8 +140,8 @@ pub fn make_signature(
     config: &MasterConfig,
     options: &SignatureOptions,
 ) -> Result<bool, KeyPairError> {
-    let public = given(&options.public, "Public-key")?;
-    let private = given(&options.private, "Private-key")?;
+    let public = existing_path(&options.public, "Public-key")?;
+    let private = existing_path(&options.private, "Private-key")?;
     let own = config.sign_key();
     let private = match private.or_else(|| own.is_file().then_some(own)) {
         Some(path) => private_key(&path)?,
@@ -167,7 +166,7 @@ pub fn make_signature(
     write_signature(config, &dir, &private, &clean_key(&text))
 }
 
-fn given(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError> {
+fn existing_path(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError> {
     if path.is_empty() {
         return Ok(None);
     }

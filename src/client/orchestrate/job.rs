@@ -80,7 +80,7 @@ fn state_call(low: &Map) -> Option<(&'static str, Vec<Value>)> {
     Some(("state.sls", vec![names]))
 }
 
-/// Failed, changed and unchanged minions in words.
+/// A comment on failed, changed and unchanged minions.
 fn summary(low: &Map, returns: &CmdReturns, allow_fail: i64) -> Map {
     let forgiven = names(low.get("fail_minions"));
     let mut changes = Map::new();
@@ -135,7 +135,7 @@ fn summary(low: &Map, returns: &CmdReturns, allow_fail: i64) -> Map {
     outcome
 }
 
-/// Why a minion failed, where its return is no list of states that says so itself.
+/// Why a minion failed, if its return is not a list of states that shows it.
 fn detail(id: &str, ret: Option<&Value>) -> Option<String> {
     match ret {
         None => Some(format!("Minion {id} did not return a state result.")),
@@ -157,7 +157,7 @@ fn detail(id: &str, ret: Option<&Value>) -> Option<String> {
     }
 }
 
-/// `repr()` of a text without control characters.
+/// `repr()` of a string without control characters.
 fn quoted(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('\n', "\\n");
     match (text.contains('\''), text.contains('"')) {

@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 pub(super) const WOULD_SUCCEED: &str =
     "If we weren't testing, this would be successful with changes";
 
-/// Keys of a call that are no arguments of the function
-/// (`salt/state.py STATE_INTERNAL_KEYWORDS`).
+/// Keys of a call that are not arguments of the function (`salt/state.py STATE_INTERNAL_KEYWORDS`).
 fn is_state_keyword(key: &str) -> bool {
     const OWN: [&str; 27] = [
         "state",
@@ -45,7 +44,7 @@ fn is_state_keyword(key: &str) -> bool {
     requisite || key.starts_with("__") || OWN.contains(&key)
 }
 
-/// Positional and keyword arguments in a call: `arg`, `kwarg`, and everything else by name.
+/// Positional and keyword arguments of a call: `arg`, `kwarg`, and all other keys by name.
 fn arguments(low: &Map) -> (Vec<Value>, Map) {
     let positional = match low.get("arg") {
         Some(Value::Array(list)) => list.clone(),
@@ -106,7 +105,7 @@ fn call(states: &MasterStates, low: &Map, test: bool, kind: (&str, &str), call: 
     outcome
 }
 
-/// `salt.parallel_runners`: several runners, each in a thread of its own.
+/// `salt.parallel_runners`: several runners, each in a thread.
 pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> Map {
     let runners = match low.get("runners") {
         Some(Value::Str(one)) => halite_wire::map! {one.as_str() => Value::Nil},
@@ -165,7 +164,7 @@ pub(super) fn parallel_runners(states: &MasterStates, low: &Map, test: bool) -> 
     outcome
 }
 
-/// Whether a runner went well; an orchestration says so in its own return code.
+/// Whether a runner succeeded; an orchestration reports that in its own return code.
 fn succeeded(called: &Map) -> bool {
     let code = called
         .get("return")
@@ -174,7 +173,7 @@ fn succeeded(called: &Map) -> bool {
     called.get("success").is_none_or(Value::truthy) && code.unwrap_or(0) == 0
 }
 
-/// A list of one-key maps as one map.
+/// Converts a list of one-key maps to one map.
 fn repack(config: &Value) -> Map {
     match config {
         Value::Map(map) => map.clone(),
@@ -213,8 +212,8 @@ pub(super) fn configurable(_: &MasterStates, low: &Map, test: bool) -> Map {
     test_result(low, given("changes"), good, comment)
 }
 
-/// Whether a command of an `onlyif` or `unless` ends with status 0. Orchestration files are the
-/// administrator's own; a shell reads the command, as in Salt.
+/// Whether a command of an `onlyif` or `unless` exits with status 0. Orchestration files are the
+/// administrator's own; the command is run by a shell, as in Salt.
 pub(super) fn succeeds(command: &str) -> bool {
     let mut shell = Command::new("/bin/sh");
     let status = halite_sys::process::leave_family(&mut shell)

@@ -1,8 +1,8 @@
-//! States that run on the master: what `state.orchestrate` calls
-//! (`salt/states/saltmod.py`, and Salt's `test` states).
+//! States that run on the master, used by `state.orchestrate` (`salt/states/saltmod.py`, and Salt's `test`
+//! states).
 //!
-//! One table of functions; a name that is not in it does not exist. State modules that would
-//! change the master's host itself (`file`, `pkg`, ...) are not part of it.
+//! There is one table of functions; others do not exist. State modules that would change the master's host
+//! itself (`file`, `pkg`, ...) are not included.
 
 mod job;
 mod local;
@@ -16,21 +16,21 @@ use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// What a runner or wheel function came to: `return`, `success`, `jid`.
+/// Result of a runner or wheel function: `return`, `success`, `jid`.
 pub type CallResult = Map;
 
 /// Calls a runner or wheel function by name with positional and keyword arguments.
 pub type CallFn<'a> = &'a (dyn Fn(&str, Vec<Value>, Map) -> CallResult + Sync);
 
-/// The states of one orchestration.
+/// Context of the states of one orchestration.
 pub struct MasterStates<'a> {
     /// The master's configuration.
     pub config: &'a MasterConfig,
-    /// Breaks off waits.
+    /// Cancels waits.
     pub stop: &'a StopFlag,
-    /// The jid of the orchestration, under which its events are fired.
+    /// The jid of the orchestration, used for its events.
     pub jid: String,
-    /// `failhard` of the master.
+    /// The master's option `failhard`.
     pub failhard: bool,
     /// Calls a runner function.
     pub runner: CallFn<'a>,
@@ -123,7 +123,7 @@ const FUNCTIONS: &[StateFunction] = &[
     },
 ];
 
-/// The state modules that react to `watch`.
+/// State modules that react to `watch`.
 pub const WATCHING: &[&str] = &["test"];
 
 /// The names of all functions.
@@ -155,18 +155,18 @@ impl StateModules for MasterStates<'_> {
     fn call(&self, low: &Map, test: bool) -> Map {
         match row(low) {
             Some(row) => (row.call)(self, low, test),
-            None => result(low, false, "there is no such state function"),
+            None => result(low, false, "unknown state function"),
         }
     }
 
-    /// Commands run on the master's host, as in Salt.
+    /// Commands are run on the master's host, as in Salt.
     fn condition_holds(&self, low: &Map, condition: &Value) -> bool {
         match condition {
             Value::Bool(yes) => *yes,
             Value::Str(command) => local::succeeds(command),
             _ => {
                 log::warn!(
-                    "{}: a condition of an orchestration is a command; {condition:?} counts as false",
+                    "{}: conditions of an orchestration must be commands; {condition:?} counts as false",
                     low.str("__id__").unwrap_or_default()
                 );
                 false
@@ -203,8 +203,7 @@ impl Drop for MasterStates<'_> {
 }
 
 impl MasterStates<'_> {
-    /// Tells the bus with which arguments something is about to be called
-    /// (`salt/utils/event.py fire_args`).
+    /// Fires an event with the arguments of the next call (`salt/utils/event.py fire_args`).
     fn fire_args(&self, mut data: Map) {
         data.set(
             "_stamp",

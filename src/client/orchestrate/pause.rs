@@ -1,6 +1,5 @@
-//! Runs that are paused or ended from outside: the file `cachedir/state_pause/<jid>`, a map of
-//! state ids (`__all__` for any) to `duration` in seconds and `kill`
-//! (`salt/state.py check_pause`, `salt/modules/state.py pause`).
+//! Pausing and stopping runs from outside: the file `cachedir/state_pause/<jid>`, a map of state ids (`__all__`
+//! for any) to `duration` in seconds and `kill` (`salt/state.py check_pause`, `salt/modules/state.py pause`).
 
 use halite_config::MasterConfig;
 use halite_sys::daemon::write_atomic;
@@ -12,7 +11,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What stands for every state.
+/// Stands for all states.
 const ALL: &str = "__all__";
 /// Largest file that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -37,10 +36,10 @@ fn write(config: &MasterConfig, jid: &Jid, data: &Map) -> io::Result<()> {
     write_atomic(&path, &msgpack::encode_map(data, Profile::Local), 0o600)
 }
 
-/// Makes the run stop before the state `id`, or before any.
+/// Pauses the run before the state `id`, or before the next one.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file is not writable.
 pub fn pause(
     config: &MasterConfig,
     jid: &Jid,
@@ -58,10 +57,10 @@ pub fn pause(
     write(config, jid, &data)
 }
 
-/// Lets the run go on: at the state `id`, or altogether.
+/// Resumes the run: at the state `id`, or altogether.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file is not writable.
 pub fn resume(config: &MasterConfig, jid: &Jid, id: Option<&str>) -> io::Result<()> {
     let mut data = read(config, jid).unwrap_or_default();
     match id {
@@ -71,13 +70,13 @@ pub fn resume(config: &MasterConfig, jid: &Jid, id: Option<&str>) -> io::Result<
     write(config, jid, &data)
 }
 
-/// Takes the file of a run that is over away.
+/// Removes the file of a run that is over.
 pub(super) fn remove(config: &MasterConfig, jid: &Jid) {
-    // Nearly always there is none.
+    // Usually there is none.
     let _ = std::fs::remove_file(path(config, jid));
 }
 
-/// Waits while the state `id` of the run is paused. `false`: the run is to end before it.
+/// Waits while the run is paused before the state `id`. Returns `false` if the run is to stop before it.
 pub(super) fn may_continue(config: &MasterConfig, jid: &Jid, id: &str, stop: &StopFlag) -> bool {
     let began = Instant::now();
     while !stop.is_set() {

@@ -6,11 +6,11 @@ use halite_target::fnmatch;
 use halite_wire::{Map, Value, msgpack};
 use std::time::{Duration, Instant};
 
-/// Longest sleep, so that the end of the run is heeded.
+/// Longest sleep, so that a stop takes effect.
 const NAP: Duration = Duration::from_millis(250);
 
-/// Waits until events whose tags match the glob `name` have brought every id of `id_list`
-/// under `event_id` (default `id`), or `timeout` (300) seconds are over.
+/// Waits until events whose tags match the glob `name` have named every id of `id_list` under `event_id`
+/// (default `id`), or until `timeout` (default 300) seconds have passed.
 pub(super) fn wait_for_event(states: &MasterStates, low: &Map, test: bool) -> Map {
     let glob = low.str("name").unwrap_or_default();
     if test {
@@ -55,7 +55,7 @@ pub(super) fn wait_for_event(states: &MasterStates, low: &Map, test: bool) -> Ma
     } else if late {
         "Timeout value reached.".to_owned()
     } else {
-        "The run was ended while it waited.".to_owned()
+        "The run was stopped while it waited.".to_owned()
     };
     let mut outcome = result(low, good, &comment);
     if !seen.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn wait_for_event(states: &MasterStates, low: &Map, test: bool) -> Ma
     outcome
 }
 
-/// The ids that an event names under `key`, at the top or inside `data`.
+/// The ids that an event contains under `key`, at the top level or inside `data`.
 fn named(payload: &[u8], key: &str) -> Vec<String> {
     let Ok(Value::Map(data)) = msgpack::decode(payload) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! `cache.*`: what the master remembers of minions, and its banks as they are
-//! (`salt/runners/cache.py`, `salt/cache/localfs.py`).
+//! `cache.*`: cached data of minions, and raw access to the master's banks (`salt/runners/cache.py`,
+//! `salt/cache/localfs.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::fleet::Fleet;
@@ -126,7 +126,7 @@ fn key(args: &Args) -> Result<String, RunError> {
     }
 }
 
-/// Ids that a target means; `None` without a target.
+/// Ids that match the target; `None` without a target.
 fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, RunError> {
     let Some(tgt) = args.get(0, "tgt") else {
         return Ok(None);

@@ -20,7 +20,7 @@ fn get(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     Ok(found.unwrap_or_else(default).into())
 }
 
-/// Maps by key, lists by number (`salt/utils/data.py traverse_dict_and_list`).
+/// Looks up maps by key, lists by index (`salt/utils/data.py traverse_dict_and_list`).
 fn walk(value: &Value, key: &str, delimiter: &str) -> Option<Value> {
     if delimiter.is_empty() {
         return value.as_map()?.get(key).cloned();

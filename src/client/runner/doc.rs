@@ -1,4 +1,4 @@
-//! `doc.*`: what functions there are (`salt/runners/doc.py`).
+//! `doc.*`: documentation of functions (`salt/runners/doc.py`).
 
 use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};

@@ -31,7 +31,7 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError
     let connect = || {
         Subscriber::connect(&path).map_err(|e| {
             RunError::Unknown(format!(
-                "{}: {e}; does the master run, and may this account listen?",
+                "{}: {e}; is the master running, and may this account listen?",
                 path.display()
             ))
         })
@@ -42,7 +42,7 @@ fn watch(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError
             Ok(Some(event)) => event,
             Ok(None) => continue,
             Err(_) => {
-                // The master restarts; wait for it as long as the user does.
+                // The master is restarting; keep waiting until the user stops.
                 std::thread::sleep(Duration::from_millis(200));
                 if let Ok(fresh) = connect() {
                     events = fresh;
@@ -90,5 +90,5 @@ pub(super) fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<
     let payload = msgpack::encode_map(&data, Profile::Local);
     Publisher::connect(&path, Framing::Prefixed)
         .and_then(|mut p| p.fire(&Event { tag, payload }))
-        .map_err(|e| RunError::Unknown(format!("{}: {e}; does the master run?", path.display())))
+        .map_err(|e| RunError::Unknown(format!("{}: {e}; is the master running?", path.display())))
 }

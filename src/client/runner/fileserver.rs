@@ -1,4 +1,4 @@
-//! `fileserver.*`: what the file server offers, and its caches (`salt/runners/fileserver.py`).
+//! `fileserver.*`: content and caches of the file server (`salt/runners/fileserver.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_config::FileServerOptions;
@@ -16,7 +16,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         run: |context, args| {
             let load = halite_wire::map! {"back" => backend(args, 0), "sources" => args.flag(1, "sources")};
             let envs = server(context).envs(&load);
-            // As stock: with sources only the names of the backends are left.
+            // As in stock: with sources, only the names of the backends are returned.
             Ok(match envs {
                 Value::Map(map) => {
                     let mut names = names(&map);
@@ -42,20 +42,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "fileserver.empty_dir_list",
         args: LIST,
-        doc: "Directories of an environment with nothing in them.",
-        // As in stock, picking backends has no effect here.
+        doc: "Empty directories of an environment.",
+        // As in stock, selecting backends has no effect here.
         run: |context, args| Ok(server(context).list(&load(args), Form::EmptyDirs).into()),
     },
     Function {
         name: "fileserver.symlink_list",
         args: LIST,
-        doc: "Symbolic links of an environment and where they point.",
+        doc: "Symbolic links of an environment and their targets.",
         run: |context, args| Ok(server(context).symlinks(&load(args)).into()),
     },
     Function {
         name: "fileserver.update",
         args: &["?backend", "?remotes"],
-        doc: "Fetches the repositories now: all, or those whose URL or name is given.",
+        doc: "Fetches the repositories now: all, or those given by URL or name.",
         run: update,
     },
     Function {
@@ -67,24 +67,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "fileserver.clear_file_list_cache",
         args: &["?saltenv", "?backend"],
-        doc: "Removes kept lists of files, of all environments or of some.",
+        doc: "Removes cached lists of files, of all environments or of some.",
         run: clear_file_list_cache,
     },
     Function {
         name: "fileserver.lock",
         args: &["?backend", "?remote"],
-        doc: "Keeps repositories from being fetched; a glob of URLs picks some.",
+        doc: "Keeps repositories from being fetched: all, or those whose URL matches a glob.",
         run: |context, args| mark(context, args, true),
     },
     Function {
         name: "fileserver.clear_lock",
         args: &["?backend", "?remote"],
-        doc: "Lets repositories be fetched again; a glob of URLs picks some.",
+        doc: "Lets repositories be fetched again: all, or those whose URL matches a glob.",
         run: |context, args| mark(context, args, false),
     },
 ];
 
-/// A file server without cached lists: none may belong to the account of the caller.
+/// A file server without cached lists: files created here could belong to the caller's account.
 fn server(context: &RunContext) -> FileServer {
     FileServer::new(&FileServerOptions::from(&context.config).uncached())
 }
@@ -101,8 +101,8 @@ fn load(args: &Args) -> Map {
     halite_wire::map! {"saltenv" => env, "fsbackend" => backend(args, 1)}
 }
 
-/// Enabled backends out of an argument.
-fn picked(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
+/// Enabled backends selected by an argument.
+fn backends(context: &RunContext, args: &Args, at: usize) -> Vec<String> {
     let load = halite_wire::map! {"back" => backend(args, at), "sources" => true};
     match server(context).envs(&load) {
         Value::Map(map) => names(&map),
@@ -116,7 +116,9 @@ fn names(map: &Map) -> Vec<String> {
 }
 
 fn with_git(context: &RunContext, args: &Args) -> bool {
-    picked(context, args, 0).iter().any(|name| name == "gitfs")
+    backends(context, args, 0)
+        .iter()
+        .any(|name| name == "gitfs")
 }
 
 fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -127,7 +129,7 @@ fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
         git.update(&which, Some(&context.stop));
         let dir = context.config.gitfs();
         if nix::unistd::geteuid().is_root() && dir.is_dir() {
-            halite_sys::process::hand_over(&dir, &context.config.user, &[])?;
+            halite_sys::process::chown_tree(&dir, &context.config.user, &[])?;
         }
     }
     Ok(Value::Bool(true).into())
@@ -151,7 +153,7 @@ fn clear_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
 
 fn clear_file_list_cache(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let backends = match args.get(1, "backend") {
-        Some(_) => picked(context, args, 1),
+        Some(_) => backends(context, args, 1),
         None => backend_names(&context.config)
             .iter()
             .map(|n| (*n).to_owned())
@@ -185,7 +187,7 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<RunnerOutput
     })
 }
 
-/// What was done and what went wrong, or the sentence for neither.
+/// What was done and what failed, or the given message if neither.
 fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> RunnerOutput {
     let mut map = Map::new();
     for (key, list) in [("cleared", done), ("errors", errors)] {
@@ -200,7 +202,7 @@ fn report(done: Vec<String>, errors: Vec<String>, nothing: &str) -> RunnerOutput
     }
 }
 
-/// A list, or a text with commas.
+/// A list, or a comma-separated string.
 fn texts(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::Array(_)) => value.map(Value::str_list).unwrap_or_default(),

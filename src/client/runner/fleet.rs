@@ -9,13 +9,13 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Far more than the figures of any fleet.
+/// Far more than the figures of any fleet need, in bytes.
 const MOST: u64 = 16 << 20;
 
 pub(super) const FUNCTIONS: &[Function] = &[Function {
     name: "fleet.status",
     args: &[],
-    doc: "The master and its fleet in figures: who is connected, versions, queues, losses, jobs, restarts. With a master that is down, the keys.",
+    doc: "Figures about the master and its fleet: connected minions, versions, queues, losses, jobs, restarts. If the master is down, only the keys.",
     run: |context, _| status(context),
 }];
 
@@ -97,7 +97,7 @@ fn versions(samples: &Samples) -> Map {
     map
 }
 
-/// Whole numbers without a point.
+/// Whole numbers without a decimal point.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return Value::Int(value as i64);
@@ -105,7 +105,7 @@ fn number(value: f64) -> Value {
     Value::Float(value)
 }
 
-/// Samples in the text format of Prometheus, as the role `Metrics` writes it.
+/// Samples in the text format of Prometheus, as written by the role `Metrics`.
 struct Samples(Vec<Sample>);
 
 struct Sample {
@@ -124,7 +124,7 @@ impl Samples {
         self.0.iter().filter(move |s| s.name == name)
     }
 
-    /// The value of a sample without labels; 0 if there is none.
+    /// The value of a sample without labels; 0 if missing.
     fn one(&self, name: &str) -> f64 {
         self.named(name).next().map_or(0.0, |s| s.value)
     }
@@ -148,7 +148,7 @@ impl Sample {
     }
 }
 
-/// A line `name value` or `name{label="text",...} value`.
+/// Parses a line `name value` or `name{label="text",...} value`.
 fn sample(line: &str) -> Option<Sample> {
     let end = line.find(['{', ' '])?;
     let name = line[..end].to_owned();
@@ -164,7 +164,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// Labels up to the closing brace, and what stands behind it.
+/// Parses labels up to the closing brace; returns the rest as well.
 fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
     let mut out = Vec::new();
     loop {
@@ -179,7 +179,7 @@ fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
     }
 }
 
-/// A text up to its quotation mark, and the bytes used with it.
+/// Parses a text up to its closing quote; returns the number of bytes used as well.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

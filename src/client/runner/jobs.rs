@@ -1,4 +1,4 @@
-//! `jobs.*`: what runs, what ran, what came back (`salt/runners/jobs.py`).
+//! `jobs.*`: running jobs, past jobs and their returns (`salt/runners/jobs.py`).
 
 use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
@@ -14,13 +14,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "jobs.active",
         args: &["?display_progress"],
-        doc: "Jobs that minions run right now, with the process id on each minion.",
+        doc: "Jobs running on minions now, with the process id on each minion.",
         run: active,
     },
     Function {
         name: "jobs.master",
         args: &[],
-        doc: "Runners that this master executes right now.",
+        doc: "Runners running on this master now.",
         run: master,
     },
     Function {
@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?end_time",
             "?display_progress",
         ],
-        doc: "All jobs that are kept. Function and target are globs or lists of globs, metadata a map of which one pair must fit; times are such as '2026, Mar 16 19:00' or 2026-03-16, in UTC.",
+        doc: "All stored jobs. Function and target are globs or lists of globs, metadata a map of which one pair must match; times are such as '2026, Mar 16 19:00' or 2026-03-16, in UTC.",
         run: list_jobs,
     },
     Function {
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?outputter",
             "?display_progress",
         ],
-        doc: "The newest jobs, as many as count; saltutil.find_job is left out unless filter_find_job=False.",
+        doc: "The newest jobs, as many as count; without saltutil.find_job unless filter_find_job=False.",
         run: list_jobs_filter,
     },
     Function {
@@ -59,13 +59,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?missing",
             "?display_progress",
         ],
-        doc: "The returns of a job; with missing=True also who has not returned.",
+        doc: "The returns of a job; with missing=True also the minions that have not returned.",
         run: lookup_jid,
     },
     Function {
         name: "jobs.list_job",
         args: &["jid", "?ext_source", "?display_progress"],
-        doc: "Everything that is known of a job.",
+        doc: "Everything known about a job.",
         run: list_job,
     },
     Function {
@@ -95,17 +95,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// What stock says of a jid that it does not know.
+/// Stock's message about an unknown jid.
 const NO_JOB: &str = "Cannot contact returner or no job with this jid";
 
-/// A job as Salt describes it.
+/// A job in Salt's form.
 fn describe(jid: &Jid, load: &Map) -> Map {
     let mut out = description(load);
     out.set("StartTime", jid.time_text());
     out
 }
 
-/// `Minions`, sorted as stock shows them.
+/// `Minions`, sorted as in stock.
 fn minions(job: &StoredJob) -> Option<Value> {
     let mut ids = job.minions.clone();
     ids.sort_unstable();
@@ -113,7 +113,7 @@ fn minions(job: &StoredJob) -> Option<Value> {
     (!ids.is_empty()).then(|| ids.into())
 }
 
-/// A job with its `Minions` and `Result`, in stock's order of keys.
+/// A job with its `Minions` and `Result`, with stock's order of keys.
 fn full(jid: &Jid, job: &StoredJob) -> Map {
     let mut out = describe(jid, &job.load);
     let start = out.remove("StartTime");
@@ -147,7 +147,7 @@ fn jid_of(args: &Args) -> Result<Jid, RunError> {
     text.parse().map_err(|e| invalid(format!("{e}")))
 }
 
-/// Jobs come from the master's own cache; an external one has its own tools.
+/// Jobs are read from the master's own cache; external ones have their own tools.
 fn check_ext_source(args: &Args, at: usize) -> Result<(), RunError> {
     match args.text(at, "ext_source") {
         Some(source) if source != "local_cache" => Err(invalid(format!(
@@ -157,13 +157,13 @@ fn check_ext_source(args: &Args, at: usize) -> Result<(), RunError> {
     }
 }
 
-/// A job; the exit status tells of one that is not kept.
+/// Reads a job; if it is unknown, the exit status shows that.
 fn job(context: &mut RunContext, jid: &Jid) -> Result<Option<StoredJob>, RunError> {
     let job = context.stores.jobs.get(jid)?;
     if job.is_none() {
         context.run.retcode = 1;
         log::warn!(
-            "there is no job {jid}; jobs are kept for {} seconds (keep_jobs_seconds)",
+            "job {jid} does not exist; jobs are kept for {} seconds (keep_jobs_seconds)",
             context.config.keep_jobs_seconds
         );
     }
@@ -239,7 +239,7 @@ fn exit_success(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, R
     Ok(Value::Map(out).into())
 }
 
-/// What jobs are looked for.
+/// Search criteria for jobs.
 #[derive(Default)]
 struct Search {
     metadata: Option<Map>,
@@ -287,7 +287,7 @@ fn map_arg(args: &Args, at: usize, name: &str) -> Result<Option<Map>, RunError> 
     }
 }
 
-/// A time as the first digits of a jid.
+/// A time as a prefix of a jid.
 fn parse_time(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunError> {
     const FORMATS: &[&str] = &[
         "%Y, %b %d %H:%M:%S%.f",
@@ -313,7 +313,7 @@ fn parse_time(args: &Args, at: usize, name: &str) -> Result<Option<String>, RunE
         .or_else(|| DAYS.iter().find_map(day).map(|d| d.at(0, 0, 0, 0)));
     let at = at.ok_or_else(|| {
         invalid(format!(
-            "{name} {text:?} is no time; write it as '2026, Mar 16 19:00' or 2026-03-16"
+            "{name} {text:?} is not a time; write it as '2026, Mar 16 19:00' or 2026-03-16"
         ))
     })?;
     Ok(Some(at.strftime("%Y%m%d%H%M%S%6f").to_string()))
@@ -353,7 +353,7 @@ fn list_jobs(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunE
 fn list_jobs_filter(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     check_ext_source(args, 2)?;
     let count = args.int(0, "count").and_then(|n| usize::try_from(n).ok());
-    let count = count.ok_or_else(|| invalid("count is a number of jobs"))?;
+    let count = count.ok_or_else(|| invalid("count must be a number"))?;
     let without = args.flag_or_true(1, "filter_find_job");
     report_query(context, args, 4);
     let mut newest: Vec<Value> = context
@@ -450,7 +450,7 @@ fn active(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     Ok(Value::Map(out).into())
 }
 
-/// What lies below `cachedir/proc` of processes that live (`salt/utils/master.py get_running_jobs`).
+/// Files in `cachedir/proc` of running processes (`salt/utils/master.py get_running_jobs`).
 fn master(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     let entries = match std::fs::read_dir(context.config.runner_jobs()) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::<Value>::new().into()),
@@ -462,7 +462,7 @@ fn master(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> 
         if !entry.file_type().is_ok_and(|t| t.is_file()) {
             continue;
         }
-        // It may be gone by now, and that is all right.
+        // It may be gone by now, which is fine.
         let Ok(bytes) = std::fs::read(&path) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! One run: its events, its file below `proc/`, its record in the job cache
-//! (`salt/client/mixins.py SyncClientMixin.low`).
+//! Execution of a runner: events, the file below `proc/`, the record in the job cache (`salt/client/mixins.py
+//! SyncClientMixin.low`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::call::{RunEvents, keep};
@@ -12,20 +12,20 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
-/// Under what a function runs.
+/// Identity of a run.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The job id.
     pub jid: Jid,
-    /// Who asks.
+    /// The calling user.
     pub user: String,
-    /// Whether the result is kept in the job cache.
+    /// Whether to store the result in the job cache.
     pub keep: bool,
 }
 
 impl Launch {
-    /// A run of the account that calls, with a new jid.
-    pub fn own(config: &MasterConfig) -> Launch {
+    /// A run of the current account, with a new jid.
+    pub fn by_current_user(config: &MasterConfig) -> Launch {
         let jid = JidClock::default().next();
         Launch {
             jid: if config.unique_jid {
@@ -39,26 +39,26 @@ impl Launch {
     }
 }
 
-/// What a command line does with a value that is shown before the end.
+/// Shows a value to the user before the run is finished.
 pub type Printer = Box<dyn FnMut(&Value)>;
 
-/// The run at hand.
+/// The current run.
 #[derive(Default)]
 pub struct Run {
     /// Its jid; `None` before the first run.
     pub jid: Option<Jid>,
-    /// Who asks.
+    /// The calling user.
     pub user: String,
     /// Salt's `__context__["retcode"]`: anything but 0 makes the run a failure.
     pub retcode: i64,
-    /// Shows a value at once, at a command line.
+    /// Shows values at once, on a command line.
     pub printer: Option<Printer>,
     bus: Option<RunEvents>,
 }
 
 impl Run {
-    /// Fires `salt/run/<jid>/<what>` with a time stamp and gives the data as it was fired.
-    /// Without a master the run goes on silently, as stock's does.
+    /// Fires `salt/run/<jid>/<what>` with a time stamp; returns the data as fired. Without a master nothing is
+    /// fired, as in stock.
     pub fn fire(&mut self, what: &str, mut data: Map) -> Map {
         let Some(bus) = &mut self.bus else {
             return data;
@@ -81,24 +81,24 @@ impl Run {
     }
 }
 
-/// Runs a function of the account that calls, with its events and its record.
+/// Runs a function as the current account, with its events and its record.
 ///
 /// # Errors
-/// Whatever the function fails with.
+/// The error of the function.
 pub fn run(
     context: &mut RunContext,
     function: &Function,
     args: Args,
 ) -> Result<RunnerOutput, RunError> {
-    let launch = Launch::own(&context.config);
+    let launch = Launch::by_current_user(&context.config);
     run_as(context, function.name, Some(function), Ok(args), &launch)
 }
 
-/// Runs `function` under a jid and a name that the caller chose. A function that does not
-/// exist and arguments that do not fit have a `ret` event and a record like any failure.
+/// Runs `function` under a jid and user chosen by the caller. Unknown functions and wrong arguments get a `ret`
+/// event and a record like any other failure.
 ///
 /// # Errors
-/// Whatever the function fails with.
+/// The error of the function.
 pub fn run_as(
     context: &mut RunContext,
     name: &str,
@@ -113,7 +113,7 @@ pub fn run_as(
         printer: context.run.printer.take(),
         bus: Some(RunEvents::open(&context.config, "run", &launch.jid)),
     };
-    // A runner may run another one; what the outer one has comes back afterwards.
+    // A runner may call another one; the outer one's state is restored afterwards.
     let outer = std::mem::replace(&mut context.run, fresh);
     let mut data = halite_wire::map! {
         "fun" => format!("runner.{name}"), "jid" => &launch.jid, "user" => launch.user.as_str(),
@@ -160,7 +160,7 @@ fn execute(
     (function.run)(context, &args)
 }
 
-/// A map with states below `data` succeeds if they do (`salt/utils/state.py check_result`).
+/// A map with states below `data` is successful if they are (`salt/utils/state.py check_result`).
 fn looks_successful(value: &Value) -> bool {
     match value.as_map().and_then(|m| m.get("data")) {
         Some(data) => check_result(data, false),
@@ -168,7 +168,7 @@ fn looks_successful(value: &Value) -> bool {
     }
 }
 
-/// The file `cachedir/proc/<jid>` while a run lasts: what `jobs.master` reads.
+/// The file `cachedir/proc/<jid>` during a run, which `jobs.master` reads.
 struct ProcFile(PathBuf);
 
 impl ProcFile {

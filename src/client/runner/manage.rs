@@ -1,4 +1,4 @@
-//! `manage.*`: who answers, who is connected, which release they run (`salt/runners/manage.py`).
+//! `manage.*`: which minions answer, which are connected, which release they run (`salt/runners/manage.py`).
 
 use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 const PING: &[&str] = &["?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"];
 const PRESENCE: &[&str] = &["?subset", "?show_ip"];
 
-/// Functions of Salt that all say who is connected: ZeroMQ knows no other state.
+/// Functions of Salt that all list connected minions: ZeroMQ knows no other state.
 macro_rules! presence {
     ($(($is:literal, $is_not:literal),)*) => {&[
         $(
@@ -45,7 +45,7 @@ macro_rules! presence {
         Function {
             name: "manage.status",
             args: &["?output", "?tgt", "?tgt_type", "?timeout", "?gather_job_timeout"],
-            doc: "Both: who answers a ping and who does not.",
+            doc: "Minions that answer a ping, and those that do not.",
             run: |context, args| {
                 let (up, down) = ping(context, args, 1)?;
                 Ok(Value::Map(halite_wire::map! {"up" => up, "down" => down}).into())
@@ -54,7 +54,7 @@ macro_rules! presence {
         Function {
             name: "manage.versions",
             args: &[],
-            doc: "Releases of the minions that answer, in comparison with the series that this master speaks.",
+            doc: "Releases of the minions that answer, compared with the series of this master.",
             run: versions,
         },
     ]};
@@ -81,7 +81,7 @@ impl From<Vec<Value>> for RunnerOutput {
     }
 }
 
-/// Who answers a ping and who does not; `at` is the position of `tgt`.
+/// Minions that answer a ping, and those that do not; `at` is the position of `tgt`.
 fn ping(
     context: &mut RunContext,
     args: &Args,
@@ -157,7 +157,7 @@ fn not_present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
     Ok(out.into())
 }
 
-/// Salt's groups, in the order in which it shows them.
+/// Salt's groups, in its order.
 const LABELS: [&str; 4] = [
     "Minion offline",
     "Minion requires update",
@@ -203,8 +203,8 @@ fn versions(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError
     Ok(Value::Map(out).into())
 }
 
-/// Compares a release with the series that the master speaks: only the first number counts,
-/// since halite has no point release of Salt.
+/// Compares a release with the configured series: only the first number counts, since halite has no point
+/// releases of Salt.
 fn compare(version: &str, series: &str) -> Ordering {
     let first = |text: &str| {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();

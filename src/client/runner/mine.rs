@@ -1,4 +1,4 @@
-//! `mine.*`: the mine, read and updated from the master's host (`salt/runners/mine.py`).
+//! `mine.*`: reads and updates the mine from the master's host (`salt/runners/mine.py`).
 
 use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
@@ -18,7 +18,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "mine.update",
         args: &["tgt", "?tgt_type", "?clear", "?mine_functions"],
-        doc: "Lets minions bring their values to the mine.",
+        doc: "Makes minions send their values to the mine.",
         run: update,
     },
 ];
@@ -28,7 +28,7 @@ fn kind(args: &Args, at: usize) -> String {
     kind.unwrap_or_else(|| "glob".into())
 }
 
-/// The master asks under its own id: what a minion keeps for some minions, it does not get.
+/// The master asks under its own id: values restricted to certain minions are not returned.
 fn get(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let config = &context.config;
     let fleet = Fleet::open(config)?;

@@ -1,9 +1,8 @@
-//! Runners: functions that run on the master's host, by `halite-run` in its own process or
-//! through the master in a process for each ([`process`]).
+//! Runners: functions that run on the master's host, called by `halite-run` in its own process, or through the
+//! master in a process for each ([`process`]).
 //!
-//! One table of functions; a name that is not in it does not exist. Each run fires
-//! `salt/run/<jid>/new` and `ret` and is kept in the job cache, as Salt's are
-//! (reference `salt-local.md` 2.4, 10.1).
+//! There is one table of functions; others do not exist. Each run fires `salt/run/<jid>/new` and `ret` and is
+//! stored in the job cache, as in Salt (reference `salt-local.md` 2.4, 10.1).
 
 mod cache;
 mod config;
@@ -38,12 +37,12 @@ use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::sync::OnceLock;
 
-/// What a runner returns.
+/// The result of a runner.
 #[derive(Debug, PartialEq)]
 pub struct RunnerOutput {
     /// The value.
     pub value: Value,
-    /// The outputter it wants, if not nested.
+    /// The outputter to use instead of `nested`.
     pub out: Option<String>,
 }
 
@@ -54,7 +53,7 @@ impl From<Value> for RunnerOutput {
 }
 
 impl RunnerOutput {
-    /// As an event and the job cache carry it: with an outputter, a map of both.
+    /// In the form used in events and the job cache: with an outputter, a map of both.
     pub fn to_value(&self) -> Value {
         let told = self.value.as_map().is_some_and(|m| m.contains("outputter"));
         match &self.out {
@@ -67,7 +66,7 @@ impl RunnerOutput {
     }
 }
 
-/// What runners work with.
+/// The context of runner functions.
 pub struct RunContext<'a> {
     /// The master's configuration.
     pub config: MasterConfig,
@@ -75,15 +74,15 @@ pub struct RunContext<'a> {
     pub stores: Stores,
     /// Set by Ctrl-C.
     pub stop: StopFlag,
-    /// Shows tag and data of an event at once, pretty or on one line.
+    /// Shows tag and data of an event at once, pretty-printed or on one line.
     pub show: &'a mut dyn FnMut(&str, &Value, bool),
-    /// The run at hand: its jid, its events, its exit status.
+    /// The current run: its jid, events and exit status.
     pub run: Run,
 }
 
 impl<'a> RunContext<'a> {
-    /// For the master that `config` describes. Nothing is printed but by `show`;
-    /// a command line sets [`Run::printer`].
+    /// A context for the master described by `config`. Nothing is printed except by `show`; a command line sets
+    /// [`Run::printer`].
     pub fn new(
         config: MasterConfig,
         stop: StopFlag,
@@ -103,15 +102,14 @@ impl<'a> RunContext<'a> {
         LocalClient::new(self.config.clone())
     }
 
-    /// Fires `salt/run/<jid>/progress`; at a command line it is shown as well.
+    /// Fires `salt/run/<jid>/progress`; also shown on a command line.
     pub fn progress(&mut self, data: Map) {
         let data = self.run.fire("progress", data);
         let shown = halite_wire::map! {"suffix" => "progress", "event" => data};
         self.run.print(&Value::Map(shown));
     }
 
-    /// Prints a text and a line end, at a command line only: what a function of Salt prints
-    /// beside what it returns.
+    /// Prints a line on a command line: what a function of Salt prints in addition to its result.
     pub fn text(&mut self, text: &str) {
         self.run.text(text);
     }
@@ -121,32 +119,33 @@ impl<'a> RunContext<'a> {
 pub struct Function {
     /// `module.function`.
     pub name: &'static str,
-    /// Arguments as shown to the user; a leading `?` marks one with a default, `*` further
-    /// positional ones, `**` any keyword.
+    /// Arguments as displayed to users; a leading `?` marks an optional one, `*` further positional ones, `**`
+    /// any keyword.
     pub args: &'static [&'static str],
-    /// What it does.
+    /// Its description.
     pub doc: &'static str,
     /// Runs it.
     pub run: fn(&mut RunContext, &Args) -> Result<RunnerOutput, RunError>,
 }
 
 impl Function {
-    /// The arguments as shown to a user.
+    /// The arguments as displayed to users.
     pub fn usage(&self) -> String {
         crate::call::usage(self.args)
     }
 }
 
-/// Kinds of modules that a master takes from its file server (`_runners`, `_modules`, ...), without the underscore.
+/// Kinds of modules that a master syncs from its file server (`_runners`, `_modules`, ...), without the
+/// underscore.
 pub fn extension_kinds() -> impl Iterator<Item = &'static str> {
     saltutil::ALL.iter().map(|(_, form)| *form)
 }
 
-/// Functions of crates above this one, such as those of a gateway.
+/// Functions of crates that depend on this one, such as those of a gateway.
 static FURTHER: OnceLock<Vec<&'static [Function]>> = OnceLock::new();
 
-/// Adds the functions of crates above this one to the table. A program calls it once, before it looks a function up; a
-/// second call changes nothing.
+/// Adds functions of crates that depend on this one to the table. A program calls it once, before it looks up a
+/// function; further calls have no effect.
 pub fn add(tables: Vec<&'static [Function]>) {
     FURTHER.get_or_init(|| tables);
 }

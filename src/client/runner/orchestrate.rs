@@ -1,5 +1,5 @@
-//! `state.orchestrate` and its kin: states that run on the master
-//! (`salt/runners/state.py`; which states there are: [`crate::orchestrate`]).
+//! `state.orchestrate` and related functions: states that run on the master (`salt/runners/state.py`; for the
+//! available states see [`crate::orchestrate`]).
 
 use super::{Args, Function, Launch, RunContext, RunError, RunnerOutput};
 use crate::orchestrate::{MasterStates, WATCHING};
@@ -91,7 +91,7 @@ fn pillar(args: &Args, at: usize) -> Result<Map, RunError> {
     }
 }
 
-/// The SLS names of `mods`: a comma separated text or a list.
+/// The SLS names in `mods`: a comma-separated string or a list.
 fn sls_names(args: &Args) -> Result<Vec<String>, RunError> {
     let names: Vec<String> = match args.get(0, "mods") {
         Some(Value::Str(text)) => text.split(',').map(|name| name.trim().to_owned()).collect(),
@@ -102,7 +102,7 @@ fn sls_names(args: &Args) -> Result<Vec<String>, RunError> {
         Ok(names)
     } else {
         Err(invalid(
-            "mods names SLS files: a text such as `web.deploy,web.check`, or a list",
+            "mods must name SLS files: a string such as `web.deploy,web.check`, or a list",
         ))
     }
 }
@@ -124,7 +124,7 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
         match exclude {
             Value::Str(names) => list.extend(names.split(',').map(Value::from)),
             Value::Array(more) => list.extend(more.iter().cloned()),
-            _ => return Err(invalid("exclude is a text or a list")),
+            _ => return Err(invalid("exclude must be a string or a list")),
         }
         high.set("__exclude__", list);
     }
@@ -135,7 +135,7 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
     Ok(run_high(context, high, args.flag(2, "test"), jid).into_envelope(context))
 }
 
-/// High data of the files, or what is wrong with them.
+/// High data of the files, or their errors.
 fn collect_high(
     context: &mut RunContext,
     args: &Args,
@@ -150,7 +150,7 @@ fn collect_high(
             &renderer.to_lowercase(),
         )
     {
-        // As in stock, it goes on with what is there.
+        // As in stock, it continues with the data as it is.
         log::error!("pillar_enc: the pillar data of the call is not decrypted: {why}");
     }
     let given = given.into_map().unwrap_or_default();
@@ -165,8 +165,7 @@ fn collect_high(
     })
 }
 
-/// What a run came to, under the master's id. Errors stand where results would
-/// (`salt/modules/state.py sls`).
+/// The result of a run under the master's id. Errors take the place of results (`salt/modules/state.py sls`).
 struct OrchestrationResult {
     value: Value,
     good: bool,
@@ -179,7 +178,7 @@ impl OrchestrationResult {
         OrchestrationResult { value, good }
     }
 
-    /// As `state.orchestrate` returns it: with the outputter and the exit status.
+    /// In the form returned by `state.orchestrate`: with outputter and exit status.
     fn into_envelope(self, context: &mut RunContext) -> RunnerOutput {
         let retcode = i64::from(!self.good);
         context.run.retcode = retcode;
@@ -191,8 +190,8 @@ impl OrchestrationResult {
         }
     }
 
-    /// As `state.orchestrate_single` and `state.orchestrate_high` return it: bare, and once
-    /// more in an event.
+    /// In the form returned by `state.orchestrate_single` and `state.orchestrate_high`: the bare value, which
+    /// is also fired as an event.
     fn into_bare(self, context: &mut RunContext) -> RunnerOutput {
         context.run.retcode = i64::from(!self.good);
         let told = halite_wire::map! {"data" => self.value.clone(), "outputter" => "highstate"};
@@ -266,11 +265,11 @@ fn execute(
     OrchestrationResult::new(config, Value::Map(run::run(&states, compiled, &options)))
 }
 
-/// Runs a runner function inside this process, with events and a record of its own.
+/// Runs a runner function inside this process, with its own events and record.
 fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, args: Args) -> Map {
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
-    let mut launch = Launch::own(config);
+    let mut launch = Launch::by_current_user(config);
     launch.user = user.to_owned();
     let function = super::find(name);
     let jid = launch.jid.to_string();
@@ -291,7 +290,9 @@ fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let fun = args.text(0, "fun").unwrap_or_default();
     let name = args.text(1, "name").unwrap_or_default();
     if !fun.contains('.') {
-        return Err(invalid("fun is `module.function`, such as salt.function"));
+        return Err(invalid(
+            "fun must be `module.function`, such as salt.function",
+        ));
     }
     let mut declaration = vec![Value::Map(halite_wire::map! {"name" => name.as_str()})];
     for (key, value) in args.keyword.iter() {
@@ -313,14 +314,14 @@ fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
 
 fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let Some(Value::Map(data)) = args.get(0, "data") else {
-        return Err(invalid("data is a map of ids, as an SLS file holds them"));
+        return Err(invalid("data must be a map of ids, as in an SLS file"));
     };
     let high = normalize_high(data.clone())?;
     let jid = own_jid(context);
     Ok(run_high(context, high, args.flag(1, "test"), jid).into_bare(context))
 }
 
-/// Data of a caller in the form of a file.
+/// Normalizes data from a caller like a file.
 fn normalize_high(data: Map) -> Result<Map, RunError> {
     struct Given(Option<Value>);
     impl halite_render::state::highstate::SlsSource for Given {

@@ -1,5 +1,5 @@
-//! `state.pause`, `state.resume` and `state.soft_kill`: runs of `state.orchestrate` that wait or
-//! end (`salt/runners/state.py`).
+//! `state.pause`, `state.resume` and `state.soft_kill`: pause or stop runs of `state.orchestrate`
+//! (`salt/runners/state.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::orchestrate::pause;
@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "state.pause",
         args: PAUSE,
-        doc: "Makes an orchestration wait before a state, or before the next; duration is in seconds.",
+        doc: "Pauses an orchestration before a state, or before the next; duration is in seconds.",
         run: hold,
     },
     Function {
@@ -25,7 +25,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "state.resume",
         args: RESUME,
-        doc: "Lets a paused orchestration go on.",
+        doc: "Resumes a paused orchestration.",
         run: resume,
     },
     Function {
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "state.soft_kill",
         args: RESUME,
-        doc: "Ends an orchestration before a state, or before the next.",
+        doc: "Stops an orchestration before a state, or before the next.",
         run: |context, args| {
             let (jid, id) = which(args)?;
             let kill = Some(("kill", Value::Bool(true)));

@@ -45,7 +45,7 @@ fn show_top(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunEr
     }
 }
 
-/// The minion that is meant, with what was last cached of it.
+/// The minion in question, with its cached data.
 fn prepare(context: &RunContext, args: &Args) -> Result<(PillarCompiler, PillarRequest), RunError> {
     let name = args.text(0, "minion").unwrap_or_else(|| "*".into());
     let id: MinionId = name

@@ -1,36 +1,35 @@
-//! The process of one runner that a client started through the master, or `halite-run` with
-//! `--async`: the order comes by standard input, the result goes to the bus and the job cache.
+//! The process of one runner started through the master, or by `halite-run` with `--async`: the call is read
+//! from standard input, the result goes to the bus and the job cache.
 
 use super::{Args, Launch, RunContext, RunError, run_as};
 use halite_config::MasterConfig;
 use halite_master::functions::{Call, RUNNER_ROLE};
-use halite_sys::logging::{Field, about};
+use halite_sys::logging::{Field, set_process_fields};
 use halite_sys::process::RoleSpec;
 use halite_sys::signals::StopFlag;
 use halite_sys::slots::Slots;
 use std::io::{self, Read};
 
-/// Most bytes of an order; the request that it came by is smaller.
+/// Largest call in bytes; the request that contained it is smaller.
 const LARGEST: u64 = 256 << 20;
 
-/// Runs the role and gives the exit status. It waits while as many runners as
-/// `runner_processes` allows execute.
+/// Runs the role; returns the exit status. It waits while `runner_processes` runners are executing.
 pub fn run(config: MasterConfig) -> i32 {
     let mut order = Vec::new();
     let read = io::stdin().lock().take(LARGEST).read_to_end(&mut order);
     let call = match read.map(|_| Call::from_bytes(&order)) {
         Ok(Some(call)) => call,
         _ => {
-            log::error!("a runner's process got no order; only the master starts this role");
+            log::error!("a runner process got no call; only the master may start this role");
             return 64;
         }
     };
-    about(&[(Field::Jid, call.jid.as_str()), (Field::Fun, &call.fun)]);
+    set_process_fields(&[(Field::Jid, call.jid.as_str()), (Field::Fun, &call.fun)]);
     let stop = StopFlag::install().unwrap_or_default();
     let slots = Slots::new(config.running_runners(), config.runner_processes);
     let slot = slots.wait(&|| stop.is_set());
     if let Err(e) = &slot {
-        log::warn!("runners that execute cannot be counted: {e}");
+        log::warn!("cannot count the executing runners: {e}");
     }
     let in_time = !matches!(slot, Ok(None));
     let mut show = |_: &str, _: &halite_wire::Value, _: bool| {};
@@ -47,7 +46,7 @@ pub fn run(config: MasterConfig) -> i32 {
     } else {
         Err(RunError::Raised(
             "SystemExit".into(),
-            "the runner was ended before its turn came".into(),
+            "the runner was stopped while it was queued".into(),
         ))
     };
     match run_as(&mut context, &call.fun, function, args, &launch) {

@@ -1,21 +1,21 @@
-//! Asking minions from a runner: publish, wait, give every expected minion's outcome.
+//! Queries minions from a runner: publishes a job, waits, and returns the outcome of every expected minion.
 
 use super::{RunContext, RunError};
 use crate::gather::{Gather, GatherTimeouts, MinionOutcome};
 use crate::local::{Job, Published};
 use std::time::Duration;
 
-/// Times of one question, in seconds; without one the configuration's.
+/// Timeouts of one query in seconds; by default those of the configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueryTimeouts {
-    /// Silence after which minions are asked whether they still run it.
+    /// Silence after which minions are asked whether they are still running it.
     pub timeout: Option<u64>,
-    /// Wait for the answer to that.
+    /// How long to wait for the answer.
     pub gather_job_timeout: Option<u64>,
 }
 
-/// Publishes a job and waits for it. Outcomes come in the order of ids; listed ids without an
-/// accepted key are among them.
+/// Publishes a job and waits for it. Outcomes are in the order of ids, including listed ids without an accepted
+/// key.
 pub fn query(
     context: &mut RunContext,
     mut job: Job,

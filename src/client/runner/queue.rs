@@ -1,5 +1,5 @@
-//! `queue.*`: queues in SQLite files that keep things until something is done with them
-//! (`salt/runners/queue.py`, `salt/queues/sqlite_queue.py`; the files are the same).
+//! `queue.*`: queues in SQLite files, which store items until they are processed (`salt/runners/queue.py`,
+//! `salt/queues/sqlite_queue.py`; same file format).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_sys::daemon::make_dir;
@@ -21,13 +21,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "queue.delete",
         args: &["queue", "items", "?backend"],
-        doc: "Takes an item, or each of a list, out of a queue.",
+        doc: "Removes an item, or each of a list, from a queue.",
         run: delete,
     },
     Function {
         name: "queue.list_queues",
         args: &["?backend"],
-        doc: "The queues that there are.",
+        doc: "Lists the queues.",
         run: list_queues,
     },
     Function {
@@ -51,7 +51,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "queue.pop",
         args: &["queue", "?quantity", "?backend", "?is_runner"],
-        doc: "Takes the first items out of a queue and gives them; quantity is a number or all.",
+        doc: "Removes the first items from a queue and returns them; quantity is a number or all.",
         run: |context, args| {
             let queue = Queue::open(context, &args.text(0, "queue"), args.text(2, "backend"))?;
             let items = queue.pop(args.get(1, "quantity"), args.flag(3, "is_runner"))?;
@@ -90,7 +90,7 @@ fn check_backend(backend: Option<String>, function: &str) -> Result<(), RunError
     match backend.as_deref() {
         None | Some("sqlite") => Ok(()),
         Some(other) => Err(invalid(format!(
-            "Function \"{other}.{function}\" is not available; queues are kept by sqlite"
+            "Function \"{other}.{function}\" is not available; the only backend is sqlite"
         ))),
     }
 }
@@ -101,7 +101,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Opens a queue, making it where it is missing. Its name is a file and a table: a word.
+    /// Opens a queue, creating it if missing. Its name is used for a file and a table, so it must be a word.
     fn open(
         context: &RunContext,
         name: &Option<String>,
@@ -128,7 +128,7 @@ impl Queue {
         Ok(Queue { name, connection })
     }
 
-    /// Inserts all or none; a text says which is there already.
+    /// Inserts all items or none; returns an error text if one is there already.
     fn insert(&mut self, items: &[String]) -> Result<Option<String>, RunError> {
         let sql = format!("INSERT INTO {}(name) VALUES(?1)", self.name);
         let change = self.connection.transaction().map_err(sqlite)?;
@@ -156,7 +156,7 @@ impl Queue {
         change.commit().map_err(sqlite)
     }
 
-    /// Items in the order in which they were put in.
+    /// Items in order of insertion.
     fn list(&self) -> Result<Vec<String>, RunError> {
         let sql = format!("SELECT name FROM {} ORDER BY id", self.name);
         let mut query = self.connection.prepare(&sql).map_err(sqlite)?;
@@ -188,7 +188,7 @@ impl Queue {
             change.commit().map_err(sqlite)?;
             return Ok(items.into_iter().map(Value::from).collect());
         }
-        // What cannot be read stays in the queue.
+        // Items that cannot be parsed stay in the queue.
         let calls = items
             .iter()
             .map(|item| from_item(item))
@@ -202,17 +202,17 @@ fn bad_quantity() -> RunError {
     invalid("Quantity must be an integer or \"all\".")
 }
 
-/// A map as Salt writes it: JSON with single quotes.
+/// A map in Salt's form: JSON with single quotes.
 fn to_item(map: &Map) -> String {
     json(&Value::Map(map.clone())).replace('"', "'")
 }
 
 fn from_item(item: &str) -> Result<Value, RunError> {
     halite_wire::yaml::parse(&item.replace('\'', "\""))
-        .map_err(|e| invalid(format!("{item:?} is no call of a runner: {e}")))
+        .map_err(|e| invalid(format!("{item:?} is not a call of a runner: {e}")))
 }
 
-/// JSON with the spaces of Python's `json.dumps`.
+/// JSON with the spacing of Python's `json.dumps`.
 fn json(value: &Value) -> String {
     match value {
         Value::Map(map) => {
@@ -238,12 +238,12 @@ fn items(args: &Args) -> Result<Vec<String>, RunError> {
         Value::Str(s) => Ok(s.clone()),
         Value::Map(map) => Ok(to_item(map)),
         Value::Int(_) | Value::UInt(_) => Ok(json(v)),
-        _ => Err(invalid("an item is a text or a map")),
+        _ => Err(invalid("an item must be a string or a map")),
     };
     match args.get(1, "items") {
         Some(Value::Array(items)) => items.iter().map(text).collect(),
         Some(other) => Ok(vec![text(other)?]),
-        None => Err(invalid("items is a text, a map, or a list of these")),
+        None => Err(invalid("items must be a string, a map, or a list of these")),
     }
 }
 
@@ -318,7 +318,7 @@ fn process_queue(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, 
     Ok(Value::Map(data).into())
 }
 
-/// Queue and backend of runners: given, or from the option `runner_queue`.
+/// Queue and backend of runners: from the arguments, or from the option `runner_queue`.
 fn runner_queue(context: &RunContext, args: &Args, at: usize) -> (Option<String>, Option<String>) {
     let option = |key: &str| context.config.runner_queue.str(key).map(str::to_owned);
     (
@@ -343,7 +343,7 @@ fn process_runner(context: &mut RunContext, args: &Args) -> Result<RunnerOutput,
     let calls = Queue::open(context, &name, backend)?.pop(args.get(0, "quantity"), true)?;
     for call in calls {
         let Value::Map(call) = call else {
-            return Err(invalid("an item of this queue is no call of a runner"));
+            return Err(invalid("an item of this queue is not a call of a runner"));
         };
         let fun = call.str("fun").unwrap_or_default();
         let function = super::find(fun).ok_or_else(|| super::not_available(fun))?;

@@ -1,8 +1,8 @@
-//! `reactor.*`: which reactions there are, and whether they run (`salt/runners/reactor.py`).
+//! `reactor.*`: lists and changes reactions, and turns them on or off (`salt/runners/reactor.py`).
 //!
-//! The reactor is asked over the bus and answers there. Whoever hears the bus must not learn the
-//! key of the master's account from it, so the request carries a proof made with the key; stock's
-//! runner sends the key itself, and the reactor takes that as well.
+//! Requests and answers are events on the bus. Other listeners must not learn the key of the master's account,
+//! so the request carries a proof made with the key; stock's runner sends the key itself, and the reactor
+//! accepts that as well.
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_crypto::hmac_hex;
@@ -10,7 +10,7 @@ use halite_wire::msgpack::Profile;
 use halite_wire::{Map, Value, msgpack};
 use std::time::{Duration, Instant};
 
-/// How long the reactor may take to answer, as in Salt.
+/// How long to wait for the reactor's answer, as in Salt.
 const PATIENCE: Duration = Duration::from_secs(30);
 const NAP: Duration = Duration::from_millis(200);
 
@@ -24,13 +24,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "reactor.add",
         args: &["event", "reactors", "?saltenv", "?test"],
-        doc: "Adds a reaction to a tag until the master ends: a file or a list of files.",
+        doc: "Adds a reaction to a tag until the master stops: a file or a list of files.",
         run: add,
     },
     Function {
         name: "reactor.delete",
         args: &["event", "?saltenv", "?test"],
-        doc: "Takes the reaction to a tag away until the master starts again.",
+        doc: "Removes the reaction to a tag until the master is restarted.",
         run: |context, args| {
             let data = halite_wire::map! {"event" => args.get(0, "event").cloned()};
             request_reactor(context, "delete", data, "delete-complete", "result")
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "reactor.set_leader",
         args: &["?value"],
-        doc: "Lets the reactor react to events, or with False makes it rest.",
+        doc: "Turns reactions to events on or, with False, off.",
         run: |context, args| {
             let value = args.get(0, "value").is_none_or(Value::truthy);
             let data = halite_wire::map! {"id" => context.config.id.as_str(), "value" => value};
@@ -61,7 +61,7 @@ fn add(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
         Some(Value::Str(one)) => vec![Value::from(one.as_str())],
         Some(Value::Array(list)) => list.clone(),
         _ => {
-            let why = "reactors is the path of a file, or a list of them";
+            let why = "reactors must be the path of a file, or a list of them";
             return Err(RunError::Raised("SaltInvocationError".into(), why.into()));
         }
     };
@@ -69,7 +69,7 @@ fn add(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     request_reactor(context, "add", data, "add-complete", "result")
 }
 
-/// What proves that a request of the run `jid` comes from somebody who has `key`.
+/// Proves that a request of the run `jid` comes from somebody who has `key`.
 pub fn proof(key: &str, jid: &str, tag: &str, data: &Map) -> String {
     let asked: Map = ["event", "reactors", "id", "value"]
         .into_iter()
@@ -80,8 +80,7 @@ pub fn proof(key: &str, jid: &str, tag: &str, data: &Map) -> String {
     hmac_hex(key.trim_end().as_bytes(), &message)
 }
 
-/// Fires `salt/run/<jid>/salt/reactors/manage/<action>` and waits for the answer, of which `part`
-/// is what the caller wants.
+/// Fires `salt/run/<jid>/salt/reactors/manage/<action>` and waits for the answer; returns its field `part`.
 fn request_reactor(
     context: &mut RunContext,
     action: &str,
@@ -124,7 +123,6 @@ fn request_reactor(
         return Ok(told.unwrap_or_default().into());
     }
     Err(failed(
-        "the reactor did not answer; is its process at work, and does this account own the master?"
-            .to_owned(),
+        "the reactor did not answer; is it running, and is this the master's account?".to_owned(),
     ))
 }

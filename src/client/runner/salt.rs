@@ -1,4 +1,4 @@
-//! `salt.*`: execution functions, here on the master or on minions (`salt/runners/salt.py`).
+//! `salt.*`: execution functions, on the master itself or on minions (`salt/runners/salt.py`).
 
 use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
@@ -31,7 +31,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "?kwarg",
             "**kwargs",
         ],
-        doc: "Runs an execution function on minions and gives what each returned.",
+        doc: "Runs an execution function on minions and returns what each of them returned.",
         run: execute,
     },
 ];
@@ -45,11 +45,9 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     let named = keyword.remove("fun");
     let fun = args.positional.first().or(named.as_ref());
     let fun = fun.and_then(Value::as_str);
-    let fun = fun.ok_or_else(|| invalid("fun is the name of a function"))?;
+    let fun = fun.ok_or_else(|| invalid("fun must be the name of a function"))?;
     if keyword.remove("with_pillar").is_some_and(|v| v.truthy()) {
-        return Err(invalid(
-            "with_pillar: pillar of the master itself is not made",
-        ));
+        return Err(invalid("with_pillar: the master itself has no pillar"));
     }
     keyword
         .0
@@ -69,7 +67,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     };
     let outcome = guard::guarded(&ctx, fun, &arg, &guard::FunctionFilter::default());
     match outcome.fault {
-        // Stock returns this sentence, and is content.
+        // Stock returns this text and counts it as success.
         Some(CallError::Missing(_)) => {
             context.run.retcode = 1;
             Ok(Value::from(format!("'{fun}' is not available.")).into())
@@ -105,11 +103,11 @@ fn execute(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErr
     Ok(Value::Map(out).into())
 }
 
-/// What minions return, as `LocalClient.cmd_iter` of stock has it: by id a map of `ret`, `out`, `retcode` and `jid`.
-/// Arguments are those of `salt.execute`.
+/// Returns of minions in the form of stock's `LocalClient.cmd_iter`: by id, a map of `ret`, `out`, `retcode`
+/// and `jid`. The arguments are those of `salt.execute`.
 ///
 /// # Errors
-/// The job cannot be published or waited for.
+/// The job cannot be published, or its returns cannot be read.
 pub fn command(context: &mut RunContext, args: &Args) -> Result<Map, RunError> {
     let mut out = Map::new();
     for (id, outcome) in outcomes(context, args)? {
@@ -139,7 +137,7 @@ fn outcomes(
     match args.get(7, "kwarg") {
         None => {}
         Some(Value::Map(map)) => arg = arguments(arg, map.clone()),
-        Some(_) => return Err(invalid("kwarg is a map")),
+        Some(_) => return Err(invalid("kwarg must be a map")),
     }
     let text = |at, name| args.text(at, name).unwrap_or_default();
     let job = Job {
@@ -158,7 +156,7 @@ fn outcomes(
     query(context, job, times)
 }
 
-/// Keywords that go to the master with the job: `delimiter`, `metadata`, `ret_config`, ...
+/// Keyword arguments that are sent to the master with the job: `delimiter`, `metadata`, `ret_config`, ...
 fn extra_kwargs(args: &Args) -> Map {
     const OWN: &[&str] = &[
         "tgt", "fun", "arg", "timeout", "tgt_type", "ret", "jid", "kwarg",

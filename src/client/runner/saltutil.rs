@@ -1,5 +1,5 @@
-//! `saltutil.sync_*`: modules in Python that administrators write, copied for stock's tools
-//! (`salt/runners/saltutil.py`). The master itself runs none of them.
+//! `saltutil.sync_*`: copies administrators' Python modules for stock's tools (`salt/runners/saltutil.py`). The
+//! master itself runs none of them.
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput, not_available};
 use halite_config::{FileServerOptions, SaltSeries};
@@ -58,12 +58,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "saltutil.sync_wrapper",
         args: ARGS,
-        doc: "Copies the modules of salt://_wrapper into `extension_modules` on the master, for stock's tools, from 3007 on.",
+        doc: "Copies the modules of salt://_wrapper into `extension_modules` on the master, for stock's tools (3007 and later).",
         run: wrapper,
     },
 ];
 
-/// What `sync_all` copies, in the order of its answer.
+/// Kinds copied by `sync_all`, in the order of its result.
 pub(super) const ALL: &[(&str, &str)] = &[
     ("clouds", "clouds"),
     ("modules", "modules"),
@@ -91,7 +91,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("roster", "roster"),
 ];
 
-/// The kind that 3006 does not know.
+/// A kind that 3006 does not have.
 const WRAPPER: &str = "wrapper";
 
 fn all(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -118,7 +118,7 @@ fn one(context: &RunContext, args: &Args, form: &str) -> Value {
         Some(Value::Str(text)) => text.split(',').map(str::to_owned).collect(),
         Some(Value::Array(list)) => list.iter().filter_map(text).collect(),
         Some(other) => {
-            log::error!("saltenv: {other:?} names no environments; nothing is copied");
+            log::error!("saltenv: {other:?} is not a list of environments; nothing is copied");
             return Value::Array(Vec::new());
         }
     };
@@ -127,7 +127,7 @@ fn one(context: &RunContext, args: &Args, form: &str) -> Value {
         white: list(args, 1, "extmod_whitelist", form, &config.extmod_whitelist),
         black: list(args, 2, "extmod_blacklist", form, &config.extmod_blacklist),
     };
-    // A cached list may be older than the files.
+    // A cached list may be outdated.
     let options = FileServerOptions::from(config).uncached();
     sync(&mut FileServer::new(&options), config, form, &envs, &lists).into()
 }
@@ -136,7 +136,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// Names per kind: what is given, names with commas for the kind at hand, or the option.
+/// Names per kind: the argument, comma-separated names for this kind, or the option.
 fn list(args: &Args, at: usize, name: &str, form: &str, option: &Map) -> Value {
     match args.get(at, name) {
         None => Value::Map(option.clone()),
@@ -146,7 +146,9 @@ fn list(args: &Args, at: usize, name: &str, form: &str, option: &Map) -> Value {
         }
         Some(Value::Map(lists)) => Value::Map(lists.clone()),
         Some(other) => {
-            log::error!("{name}: {other:?} must be a text with commas or a map of kinds to lists");
+            log::error!(
+                "{name}: {other:?} must be a comma-separated string or a map of kinds to lists"
+            );
             other.clone()
         }
     }

@@ -1,4 +1,4 @@
-//! `survey.*`: minions grouped by what they answer (`salt/runners/survey.py`).
+//! `survey.*`: groups minions by their answers (`salt/runners/survey.py`).
 
 use super::query::{QueryTimeouts, query};
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
@@ -14,18 +14,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "survey.hash",
         args: ARGS,
-        doc: "Minions with the same answer in one pool, the largest first; survey_sort=up turns that around. The target is compound, or tgt_type=pcre.",
+        doc: "Groups minions with the same answer, the largest group first; survey_sort=up reverses that. The target is compound, or tgt_type=pcre.",
         run: |context, args| Ok(list(&pools(context, args)?)),
     },
     Function {
         name: "survey.diff",
         args: ARGS,
-        doc: "As survey.hash, and prints how each answer differs from the first.",
+        doc: "Like survey.hash, and prints how each answer differs from the first.",
         run: diff,
     },
 ];
 
-/// Minions that answered the same.
+/// Minions with the same answer.
 struct Pool {
     ids: Vec<String>,
     result: String,
@@ -127,10 +127,10 @@ fn diff(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
     Ok(list(&pools))
 }
 
-/// Lines compared at most; the table that finds the longest common part grows with the square.
+/// Most lines compared; the table for the longest common subsequence grows with the square.
 const MOST_LINES: usize = 3000;
 
-/// A unified diff without context, each line with its end.
+/// A unified diff without context lines.
 fn unified(from: &str, to: &str, names: (&str, &str)) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (from.lines().collect(), to.lines().collect());
     if a == b {
@@ -155,7 +155,7 @@ fn unified(from: &str, to: &str, names: (&str, &str)) -> String {
 
 type Range = std::ops::Range<usize>;
 
-/// A range of lines as diff writes it.
+/// A range of lines in diff format.
 fn range(r: &Range) -> String {
     match r.len() {
         1 => (r.start + 1).to_string(),
@@ -164,7 +164,7 @@ fn range(r: &Range) -> String {
     }
 }
 
-/// The parts that differ, beside the longest common subsequence.
+/// The ranges that differ, outside the longest common subsequence.
 fn changes(a: &[&str], b: &[&str]) -> Vec<(Range, Range)> {
     let width = b.len() + 1;
     let mut common = vec![0u32; (a.len() + 1) * width];

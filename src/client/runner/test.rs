@@ -1,5 +1,4 @@
-//! `test.*` and `error.error`: functions that try out the way of a runner
-//! (`salt/runners/test.py`, `error.py`).
+//! `test.*` and `error.error`: functions for testing runners (`salt/runners/test.py`, `error.py`).
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_wire::{Map, Value};
@@ -13,19 +12,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "test.arg",
         args: &["*args", "**kwargs"],
-        doc: "Gives back its arguments, without keywords that begin with two underscores.",
+        doc: "Returns its arguments, without keywords that start with two underscores.",
         run: |_, args| Ok(echo(args, |name| !name.starts_with("__"))),
     },
     Function {
         name: "test.raw_arg",
         args: &["*args", "**kwargs"],
-        doc: "Gives back its arguments.",
+        doc: "Returns its arguments.",
         run: |_, args| Ok(echo(args, |_| true)),
     },
     Function {
         name: "test.metasyntactic",
         args: &["?locality"],
-        doc: "Words that stand for anything.",
+        doc: "Metasyntactic variables.",
         run: metasyntactic,
     },
     Function {
@@ -40,7 +39,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "test.sleep",
         args: &["?s_time"],
-        doc: "Sleeps so many seconds, 10 if not given.",
+        doc: "Sleeps for a number of seconds, by default 10.",
         run: sleep,
     },
     Function {
@@ -86,8 +85,8 @@ fn metasyntactic(_: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErr
     Ok(words.into())
 }
 
-/// Sleeps unless somebody ends the run.
-fn rest(context: &RunContext, time: Duration) {
+/// Sleeps until the time is over or the run is stopped.
+fn interruptible_sleep(context: &RunContext, time: Duration) {
     let end = Instant::now() + time;
     while !context.stop.is_set() {
         let left = end.saturating_duration_since(Instant::now());
@@ -103,23 +102,22 @@ fn sleep(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError
     let seconds = match given {
         None => 10.0,
         Some(Value::Float(f)) => *f,
-        Some(other) => other
-            .as_int()
-            .map(|n| n as f64)
-            .ok_or_else(|| RunError::Raised("TypeError".into(), "s_time is a number".into()))?,
+        Some(other) => other.as_int().map(|n| n as f64).ok_or_else(|| {
+            RunError::Raised("TypeError".into(), "s_time must be a number".into())
+        })?,
     };
     let time = Duration::try_from_secs_f64(seconds.min(LONGEST))
         .map_err(|e| RunError::Raised("ValueError".into(), e.to_string()))?;
     let shown = given.map_or_else(|| "10".to_owned(), halite_modules::execution::python::str);
     context.text(&shown);
-    rest(context, time);
+    interruptible_sleep(context, time);
     Ok(Value::Bool(true).into())
 }
 
 fn stream(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
     for n in 1..100 {
         context.progress(halite_wire::map! {"message" => format!("Runner is {n}% done")});
-        rest(context, STEP);
+        interruptible_sleep(context, STEP);
     }
     Ok(Value::Bool(true).into())
 }

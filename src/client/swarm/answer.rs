@@ -1,4 +1,4 @@
-//! What a simulated minion answers: a handful of functions of stock Salt, exactly.
+//! Answers of simulated minions: a few functions of stock Salt, reproduced exactly.
 
 use halite_target::{Subject, Target};
 use halite_wire::{Map, Value};
@@ -8,7 +8,7 @@ pub fn grains() -> Map {
     halite_wire::map! {"os" => "Swarm", "os_family" => "Swarm", "kernel" => "Linux", "saltversion" => "3006.28"}
 }
 
-/// Facts of a simulated minion for targets.
+/// Facts about a simulated minion, for matching targets.
 pub struct Facts<'a> {
     /// Its id.
     pub id: &'a str,
@@ -31,7 +31,7 @@ impl Subject for Facts<'_> {
     }
 }
 
-/// The target of a job; `None` if it cannot be evaluated, which means nobody.
+/// The target of a job; `None` if it is invalid, which matches no minion.
 pub fn target(job: &Map) -> Option<Target> {
     let kind = job.str("tgt_type").unwrap_or("glob");
     Target::parse(job.get("tgt")?, kind, job.str("delimiter")).ok()
@@ -42,8 +42,8 @@ pub fn is_common(job: &Map) -> bool {
     job.str("fun") != Some("saltutil.find_job")
 }
 
-/// The return load of a job (`minion.py _thread_return`; reference 8.1) without the minion's id, which the channel
-/// adds. `running` looks up a job under way by its jid.
+/// The return load of a job (`minion.py _thread_return`; reference 8.1) without the minion's id, which the
+/// channel adds. `running` looks up a running job by its jid.
 pub fn answer(job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
     let fun = job.str("fun").unwrap_or_default();
     let arg = job.get("arg").cloned().unwrap_or_default();

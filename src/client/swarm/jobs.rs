@@ -1,4 +1,5 @@
-//! Jobs that the swarm publishes by itself, one after another, each held against what the master named.
+//! Jobs that the swarm publishes itself, one after another, each checked against the minions that the master
+//! named.
 
 use super::Swarm;
 use super::answer::answer;
@@ -12,12 +13,12 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How often the account of a job is looked at.
+/// Polling interval of a job's tally.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Returns heard and not yet looked at.
+/// Length of the queue of returns heard but not checked yet.
 const QUEUE_LEN: usize = 65_536;
 
-/// A return that was heard on the bus.
+/// A return heard on the bus.
 struct HeardReturn {
     tag: String,
     data: Map,
@@ -31,10 +32,11 @@ pub struct ReturnListener {
 }
 
 impl ReturnListener {
-    /// Listens on the bus in `sock_dir`. Do so before minions sign in: a bus takes listeners in while it serves others.
+    /// Listens on the bus in `sock_dir`. Start it before minions sign in: a bus accepts listeners in between
+    /// serving others.
     ///
     /// # Errors
-    /// If the bus cannot be reached.
+    /// The bus cannot be reached.
     pub fn open(sock_dir: &Path) -> io::Result<ReturnListener> {
         let (send, heard) = sync_channel(QUEUE_LEN);
         let prefixes = ["salt/job/".to_owned()];
@@ -43,34 +45,34 @@ impl ReturnListener {
                 return;
             }
             match event_data(&event.payload) {
-                // Nobody takes it once the jobs are over.
+                // The receiver is gone once the jobs are over.
                 Some(data) => drop(send.send(HeardReturn {
                     tag: event.tag.clone(),
                     data,
                     at,
                 })),
-                None => stats.error("the data of an event is no map"),
+                None => stats.error("the data of an event is not a map"),
             }
         })?;
         Ok(ReturnListener { listener, heard })
     }
 }
 
-/// Publishes jobs and keeps their accounts. Counts go into a [`Stats`] of its own.
+/// Publishes jobs and checks their returns. Counts go into a [`Stats`] of its own.
 pub struct JobRunner<'a> {
     swarm: &'a Swarm,
     publisher: Publisher,
     order: JobSpec,
     /// What the minions return.
     expected: Map,
-    /// A job is given up when no answer came for so long.
+    /// Time without an answer after which a job is given up.
     patience: Duration,
     bus: Option<ReturnListener>,
     stats: Stats,
 }
 
 impl<'a> JobRunner<'a> {
-    /// Prepares jobs; with `bus`, each return must be heard there as well.
+    /// Prepares jobs; with `bus`, each return must also be heard there.
     pub fn new(
         swarm: &'a Swarm,
         publisher: Publisher,
@@ -89,13 +91,13 @@ impl<'a> JobRunner<'a> {
         }
     }
 
-    /// Publishes one job and waits until it is complete, `stop` says so, or nothing comes any more. Gives whether
-    /// it was answered by all.
+    /// Publishes one job and waits until it is complete, `stop` returns true, or nothing arrives any more.
+    /// Returns whether all minions answered.
     ///
     /// # Errors
-    /// If the master does not take the job.
+    /// The master does not accept the job.
     pub fn run(&mut self, stop: &dyn Fn() -> bool) -> io::Result<bool> {
-        // What is left of earlier jobs, or of somebody else's.
+        // Left over from earlier jobs, or from other clients' jobs.
         drop(self.swarm.take_acknowledged());
         let repeated = self.swarm.repeated();
         let begun = Instant::now();
@@ -105,7 +107,9 @@ impl<'a> JobRunner<'a> {
             .map_err(|e| io::Error::other(format!("the job cannot be published: {e}")))?;
         if published.jid.is_empty() {
             let why = published.error.unwrap_or_default();
-            return Err(io::Error::other(format!("the job means no minion: {why}")));
+            return Err(io::Error::other(format!(
+                "the job matches no minion: {why}"
+            )));
         }
         let named = published.minions.len();
         let ours: Vec<String> = published
@@ -118,7 +122,7 @@ impl<'a> JobRunner<'a> {
                 .note("jobs that named minions beside those of the swarm");
         }
         if ours.is_empty() {
-            return Err(io::Error::other("the job means no minion of the swarm"));
+            return Err(io::Error::other("the job matches no minion of the swarm"));
         }
         let mut tally = JobTally::new(&published.jid, ours, self.bus.is_some());
         let mut moved = Instant::now();
@@ -151,7 +155,7 @@ impl<'a> JobRunner<'a> {
         Ok(complete)
     }
 
-    /// Takes what the bus brought; whether there was something.
+    /// Reads returns from the bus; whether there were any.
     fn hear(&mut self, tally: &mut JobTally, begun: Instant) -> bool {
         let Some(bus) = &self.bus else {
             return false;
@@ -167,13 +171,13 @@ impl<'a> JobRunner<'a> {
         some
     }
 
-    /// Ends it and gives what was counted.
+    /// Stops and returns the counts.
     ///
     /// # Errors
-    /// If the listener broke down.
+    /// The listener failed.
     pub fn finish(mut self) -> io::Result<Stats> {
         if let Some(bus) = self.bus.take() {
-            // The listener must not wait for room in a queue that nobody empties.
+            // The listener must not wait for room in a queue that nobody reads.
             drop(bus.heard);
             self.stats.merge(bus.listener.finish()?);
         }

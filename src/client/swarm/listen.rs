@@ -1,4 +1,4 @@
-//! Listeners of a master's event bus, each in a thread of its own that does nothing else.
+//! Listeners on a master's event bus, each in a dedicated thread.
 
 use super::stats::{Op, Stats};
 use super::tally::event_data;
@@ -11,24 +11,24 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a listener waits before it looks whether it is to end.
+/// How often a listener checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// What halite's bus tells a listener that it has lost events.
+/// Tag by which halite's bus tells a listener that it has lost events.
 const DROPPED: &str = "halite/bus/dropped";
 
-/// A listener; dropping it ends its thread soon.
+/// A listener; its thread stops soon after it is dropped.
 pub struct Listener {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Stats>>,
 }
 
 impl Listener {
-    /// Listens on `master_event_pub.ipc` in `sock_dir` and hands every event whose tag starts with one of `prefixes`
-    /// to `each`, with the moment when it was read. A connection that ends early and events that the bus dropped
-    /// count as errors.
+    /// Listens on `master_event_pub.ipc` in `sock_dir` and passes every event whose tag starts with one of
+    /// `prefixes` to `each`, with the time when it was read. A connection that closes early and events dropped
+    /// by the bus count as errors.
     ///
     /// # Errors
-    /// If nobody listens on the socket.
+    /// Nobody listens on the socket.
     pub fn start(
         sock_dir: &Path,
         prefixes: &[String],
@@ -68,15 +68,15 @@ impl Listener {
         })
     }
 
-    /// Whether its thread has ended already, which it does when the bus is gone.
+    /// Whether its thread has stopped already, which it does when the bus is gone.
     pub fn ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it and gives what it counted.
+    /// Stops it and returns what it counted.
     ///
     /// # Errors
-    /// If its thread broke down.
+    /// Its thread panicked.
     pub fn finish(mut self) -> io::Result<Stats> {
         self.stop.store(true, Ordering::Release);
         match self.thread.take().map(JoinHandle::join) {
@@ -100,10 +100,11 @@ pub struct EventListener {
 }
 
 impl EventListener {
-    /// Listens on the bus in `sock_dir`. Do so before minions sign in: a bus takes listeners in while it serves others.
+    /// Listens on the bus in `sock_dir`. Start it before minions sign in: a bus accepts listeners in between
+    /// serving others.
     ///
     /// # Errors
-    /// If the bus cannot be reached.
+    /// The bus cannot be reached.
     pub fn open(sock_dir: &Path, events: &Arc<Events>) -> io::Result<EventListener> {
         let heard = EventTally::new(events);
         let count = heard.count();
@@ -125,8 +126,8 @@ impl EventListener {
         })
     }
 
-    /// Waits until `count` events were heard; `false` if `stop` says so, the listener has ended or nothing came for
-    /// so long as `patience`.
+    /// Waits until `count` events were heard; returns `false` if `stop` returns true, the listener has stopped
+    /// or nothing arrived for `patience`.
     pub fn wait(&self, count: u64, patience: Duration, stop: &dyn Fn() -> bool) -> bool {
         let (mut last, mut moved) = (0, Instant::now());
         loop {
@@ -144,10 +145,10 @@ impl EventListener {
         }
     }
 
-    /// Ends it and gives what it counted, with what it has not heard.
+    /// Stops it and returns what it counted, including events it has not heard.
     ///
     /// # Errors
-    /// If its thread broke down.
+    /// Its thread panicked.
     pub fn finish(self) -> io::Result<Stats> {
         let mut stats = self.listener.finish()?;
         let lost = self.heard.lock().map(|h| h.close()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One simulated minion: what it holds and what it waits for. The shard drives it.
+//! One simulated minion: its state and what it waits for. The shard drives it.
 
 use super::SwarmOptions;
 use super::session::{Load, MinionKeys, Session, SignIn};
@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Jids remembered against repeated publications (`minion_jid_queue_hwm`).
+/// Jids remembered to detect repeated publications (`minion_jid_queue_hwm`).
 const JIDS: usize = 100;
 
-/// A sealed request on its way to the master.
+/// An encrypted request to the master in progress.
 pub(super) struct Request {
     pub load: Arc<Load>,
-    /// First time it was sent.
+    /// When it was first sent.
     pub since: Option<Instant>,
     pub tries: u32,
     pub check: ReplyCheck,
@@ -36,24 +36,24 @@ impl Request {
     }
 }
 
-/// What the reply to a request must be.
+/// The expected reply to a request.
 pub(super) enum ReplyCheck {
-    /// Empty: the answer to this job is kept.
+    /// Empty: the answer to this job is stored.
     Answer(Arc<Map>),
-    /// Empty: the return of the swarm's own making, with this jid, is kept.
+    /// Empty: the swarm's own return, with this jid, is stored.
     Return(Arc<str>),
-    /// A sealed pillar.
+    /// An encrypted pillar.
     Pillar(Arc<Pillars>),
-    /// The next step of a file's way.
+    /// The next step of a file transfer.
     File(Box<Fetch>, Instant),
-    /// Empty: the event with that number was fired.
+    /// Empty: the event with this number was fired.
     Event(Arc<Events>, u64),
     /// Empty: the master knows the minion, which is back.
     Back,
 }
 
 impl ReplyCheck {
-    /// What is counted when the reply is right.
+    /// What to count when the reply is correct.
     pub fn op(&self) -> Op {
         match self {
             ReplyCheck::Answer(_) => Op::Answer,
@@ -72,18 +72,18 @@ pub(super) enum InFlight {
     Request(Box<Request>, String),
 }
 
-/// What a minion has been through whose master went away.
+/// State of a minion with respect to an outage of its master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outage {
-    /// Its connection has stood since it was ready.
+    /// Connected since it was ready.
     Never,
-    /// It was lost at that moment.
+    /// The connection was lost at this time.
     Lost(Instant),
-    /// Another one stands.
+    /// Connected again.
     Connected,
-    /// It is subscribed and asks the master whether it is known.
+    /// Subscribed, and asking the master whether it is known.
     Asking,
-    /// It is, and was told so.
+    /// The master has confirmed that.
     Over,
 }
 
@@ -100,21 +100,21 @@ pub(super) struct Minion {
     pub counted_ready: bool,
     pub task: Option<InFlight>,
     pub sent: Instant,
-    /// First attempt of the sign-in under way or wanted.
+    /// First attempt of the sign-in that is running or wanted.
     pub sign_in_since: Option<Instant>,
-    /// Whether a sign-in is wanted and not yet begun.
+    /// Whether a sign-in is wanted and has not started yet.
     pub wants_sign_in: bool,
     pub queue: VecDeque<Request>,
-    /// Publications that could not be opened before the next sign-in.
+    /// Publications that could not be decrypted before the next sign-in.
     pub held: Vec<Vec<u8>>,
-    /// Not before this moment does it try anything again.
+    /// It does nothing before this time.
     pub pause: Option<Instant>,
     pub rounds: usize,
-    /// Connections refused or lost since the last that stood.
+    /// Connections refused or lost since the last successful one.
     pub refused: u32,
-    /// Where it stands if its master went away.
+    /// Its state with respect to an outage.
     pub absence: Outage,
-    /// Digest of the pillar that it got first.
+    /// Digest of the first pillar it got.
     pub pillar: Option<String>,
     jids: VecDeque<Arc<str>>,
 }
@@ -158,7 +158,7 @@ impl Minion {
         true
     }
 
-    /// The job with that jid, if it is under way here.
+    /// The job with this jid, if it is running here.
     pub fn running(&self, jid: &str) -> Option<Map> {
         let current = match &self.task {
             Some(InFlight::Request(current, _)) => Some(&**current),

@@ -1,9 +1,8 @@
 //! A swarm of simulated minions in one process, to load a master and to check its answers.
 //!
-//! Each simulated minion has its id, its request connection, its subscription and its session,
-//! signs in with every check a real one makes, answers jobs and verifies each reply. Keys are
-//! shared from a small pool, because making thousands takes minutes. The master may be halite's
-//! or a stock one.
+//! Each simulated minion has its own id, request connection, subscription and session, signs in with all checks
+//! of a real one, answers jobs and verifies each reply. Keys are shared from a small pool, because generating
+//! thousands takes minutes. The master may be halite's or a stock one.
 
 pub mod answer;
 pub mod jobs;
@@ -29,40 +28,41 @@ use std::time::{Duration, Instant};
 pub use tally::Acknowledged;
 use work::Work;
 
-/// What a swarm is made of.
+/// Parameters of a swarm.
 #[derive(Clone)]
 pub struct SwarmOptions {
     /// The master's request server.
     pub master: SocketAddr,
-    /// Port of publications; `None` takes what the sign-in reply says.
+    /// Port for publications; if `None`, the one in the sign-in reply.
     pub publish_port: Option<u16>,
     /// Number of minions.
     pub minions: usize,
     /// Ids are `<prefix>-<number>`.
     pub prefix: String,
-    /// Key pairs, dealt out in turn.
+    /// Key pairs, used in turn.
     pub keys: Vec<Arc<MinionKeys>>,
     /// Whether the minions subscribe to publications.
     pub subscribe: bool,
-    /// Sign-ins under way at the same time.
+    /// Concurrent sign-ins.
     pub sign_ins: usize,
-    /// Wait for one reply; then the connection is given up and the request made anew.
+    /// How long to wait for a reply; then the connection is closed and the request repeated.
     pub timeout: Duration,
-    /// Attempts at one return before it counts as an error.
+    /// Attempts for one return before it counts as an error.
     pub tries: u32,
-    /// Threads to share the minions among.
+    /// Threads among which the minions are divided.
     pub threads: usize,
-    /// Whether jid and id of every acknowledged return are kept.
+    /// Whether to record jid and id of every acknowledged return.
     pub record: bool,
-    /// Whether returns ask the master for a jid (`req`) rather than name a job of their own.
-    /// A stock master fails on returns for jobs that it has not published.
+    /// Whether returns ask the master for a jid (`req`) rather than naming a job of their own. A stock master
+    /// fails on returns for jobs that it has not published.
     pub master_jids: bool,
-    /// Whether minions whose master went away ask it, once they are subscribed again, whether it knows them.
+    /// Whether minions, after an outage of the master, ask it once they are subscribed again whether it knows
+    /// them.
     pub come_back: bool,
 }
 
 impl SwarmOptions {
-    /// Usual values for `minions` minions of the master at `master`.
+    /// Default values for `minions` minions of the master at `master`.
     pub fn new(master: SocketAddr, minions: usize, keys: Vec<MinionKeys>) -> SwarmOptions {
         SwarmOptions {
             master,
@@ -87,7 +87,7 @@ impl SwarmOptions {
     }
 }
 
-/// What the shards and their owner tell each other.
+/// State shared by the shards and their owner.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -95,34 +95,34 @@ struct Shared {
     ready: AtomicUsize,
     /// Acknowledged answers to jobs.
     answered: AtomicU64,
-    /// Work that minions did by themselves.
+    /// Pieces of own work that minions have finished.
     finished: AtomicU64,
-    /// What minions do by themselves.
+    /// What minions do on their own.
     work: Mutex<Work>,
-    /// How much of it is yet to be begun.
+    /// How much of it has not started yet.
     quota: AtomicU64,
-    /// How much may be under way at the same time, per shard.
+    /// How much may be in progress at the same time, per shard.
     concurrency: AtomicUsize,
-    /// How much is under way.
+    /// How much is in progress.
     under_way: AtomicUsize,
-    /// RetryPolicy of further sign-ins that every minion is to make.
+    /// Number of further sign-ins that every minion makes.
     rounds: AtomicUsize,
     /// Further sign-ins made.
     again: AtomicU64,
     /// Operations given up.
     failed: AtomicU64,
-    /// Requests sent once more.
+    /// Requests sent again.
     repeated: AtomicU64,
     /// Minions that have lost their master.
     away: AtomicUsize,
-    /// When it took the connection of one of them again.
+    /// When it accepted the connection of one of them again.
     reopened: OnceLock<Instant>,
     /// Minions that are back.
     back: AtomicUsize,
     record: Mutex<Vec<Acknowledged>>,
 }
 
-/// A running swarm. Dropping it ends it.
+/// A running swarm, stopped when dropped.
 pub struct Swarm {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<Stats>>>,
@@ -131,10 +131,10 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// Starts the threads; the minions begin to sign in at once.
+    /// Starts the threads; the minions start to sign in at once.
     ///
     /// # Errors
-    /// If there are no keys, or the limit of open files is too low and cannot be raised.
+    /// There are no keys, or the limit of open files is too low and cannot be raised.
     pub fn start(options: SwarmOptions) -> io::Result<Swarm> {
         if options.keys.is_empty() || options.minions == 0 {
             return Err(io::Error::new(
@@ -168,7 +168,7 @@ impl Swarm {
         Ok(swarm)
     }
 
-    /// Minions that are ready now.
+    /// Number of minions that are ready now.
     pub fn ready(&self) -> usize {
         self.shared.ready.load(Ordering::Acquire)
     }
@@ -178,7 +178,7 @@ impl Swarm {
         self.shared.answered.load(Ordering::Acquire)
     }
 
-    /// Pieces of work so far that minions did by themselves: returns, pillars, files, events.
+    /// Pieces of own work finished by minions so far: returns, pillars, files, events.
     pub fn finished(&self) -> u64 {
         self.shared.finished.load(Ordering::Acquire)
     }
@@ -193,12 +193,12 @@ impl Swarm {
         self.shared.failed.load(Ordering::Acquire)
     }
 
-    /// Requests so far that were sent once more, so that the master may have seen them twice.
+    /// Requests sent again so far, which the master may have seen twice.
     pub fn repeated(&self) -> u64 {
         self.shared.repeated.load(Ordering::Acquire)
     }
 
-    /// Minions so far that have lost their master, where they are to come back.
+    /// Minions that have lost their master so far, if they are to come back.
     pub fn away(&self) -> usize {
         self.shared.away.load(Ordering::Acquire)
     }
@@ -208,18 +208,18 @@ impl Swarm {
         self.shared.back.load(Ordering::Acquire)
     }
 
-    /// Returns under way.
+    /// Returns in progress.
     pub fn under_way(&self) -> usize {
         self.shared.under_way.load(Ordering::Acquire)
     }
 
-    /// Has the minions send `count` returns more, `concurrency` at a time.
+    /// Lets the minions send `count` more returns, `concurrency` at a time.
     pub fn send_returns(&self, count: u64, concurrency: usize) {
         self.work(Work::Returns, count, concurrency);
     }
 
-    /// Has the minions do `count` pieces of work more, `concurrency` at a time. All of one kind: what is left of
-    /// another becomes work of this kind.
+    /// Lets the minions do `count` more pieces of work, `concurrency` at a time. All are of one kind: remaining
+    /// work of another kind becomes work of this kind.
     pub fn work(&self, work: Work, count: u64, concurrency: usize) {
         if let Ok(mut current) = self.shared.work.lock() {
             *current = work;
@@ -231,17 +231,17 @@ impl Swarm {
         self.shared.quota.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Begins no further returns; those under way go on.
+    /// Starts no further returns; those in progress continue.
     pub fn hold(&self) {
         self.shared.quota.store(0, Ordering::Release);
     }
 
-    /// Has every minion sign in `rounds` times more.
+    /// Lets every minion sign in `rounds` more times.
     pub fn sign_in_again(&self, rounds: usize) {
         self.shared.rounds.fetch_add(rounds, Ordering::AcqRel);
     }
 
-    /// Waits until `done` says so; `false` if `limit` passes first or a thread has ended.
+    /// Waits until `done` returns true; returns `false` if `limit` passes first or a thread has stopped.
     pub fn wait(&self, limit: Duration, done: impl Fn(&Swarm) -> bool) -> bool {
         let end = Instant::now() + limit;
         while !done(self) {
@@ -258,7 +258,7 @@ impl Swarm {
         self.wait(limit, |s| s.ready() >= s.minions)
     }
 
-    /// Jid and id of every acknowledged return, if they are recorded.
+    /// Jid and id of every acknowledged return, if recorded.
     pub fn acknowledged(&self) -> Vec<(String, String)> {
         let record = self.shared.record.lock();
         let pair = |a: &Acknowledged| (a.jid.to_string(), a.id.clone());
@@ -267,7 +267,7 @@ impl Swarm {
             .unwrap_or_default()
     }
 
-    /// The returns that have been acknowledged since the last call, if they are recorded.
+    /// The returns acknowledged since the last call, if recorded.
     pub fn take_acknowledged(&self) -> Vec<Acknowledged> {
         let record = self.shared.record.lock();
         record
@@ -275,7 +275,7 @@ impl Swarm {
             .unwrap_or_default()
     }
 
-    /// Number of an id of this swarm's.
+    /// Number of an id of this swarm.
     pub fn number(&self, id: &str) -> Option<usize> {
         let number = id.strip_prefix(&*self.prefix)?.strip_prefix('-')?;
         number
@@ -284,7 +284,7 @@ impl Swarm {
             .filter(|n| *n < self.minions && n.to_string() == number)
     }
 
-    /// Ends all minions and gives what they counted.
+    /// Stops all minions and returns their counts.
     pub fn finish(mut self) -> io::Result<Stats> {
         self.shared.stop.store(true, Ordering::Release);
         let mut stats = Stats::default();

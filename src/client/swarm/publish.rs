@@ -1,4 +1,4 @@
-//! Publishing jobs as the client on the master's host does (reference 7.1, 7.2), without its configuration.
+//! Publishes jobs like the client on the master's host (reference 7.1, 7.2), without its configuration.
 
 use crate::local::{ClientError, Published, parse_published};
 use halite_config::paths::master::client_key;
@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A function with its arguments, and who is to run it.
+/// A function with its arguments and target.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
     /// Function.
     pub fun: String,
-    /// Its arguments, as text.
+    /// Its arguments, as strings.
     pub arg: Vec<String>,
-    /// A target; its type is `tgt_type`.
+    /// A target of type `tgt_type`.
     pub tgt: String,
     /// `glob`, `list`, `grain`, ...
     pub tgt_type: String,
@@ -37,7 +37,7 @@ impl JobSpec {
         }
     }
 
-    /// The parts of the job that minions answer from.
+    /// The parts of the job needed for answers.
     pub fn job(&self) -> Map {
         halite_wire::map! {
             "fun" => self.fun.as_str(),
@@ -46,7 +46,7 @@ impl JobSpec {
     }
 }
 
-/// A client that publishes.
+/// A client that publishes jobs.
 pub struct Publisher {
     requester: Requester,
     key: String,
@@ -60,7 +60,8 @@ impl fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    /// A client of the master at `master`, with the text of one of its key files. Each answer has `timeout` to come.
+    /// A client of the master at `master`, with the content of one of its key files. `timeout` applies to each
+    /// answer.
     pub fn new(master: SocketAddr, key: &str, timeout: Duration) -> Publisher {
         let keepalive = KeepAlive {
             on: true,
@@ -79,7 +80,7 @@ impl Publisher {
     /// Publishes a job.
     ///
     /// # Errors
-    /// The master is silent or refuses; a target that means nobody is no error, but an empty jid.
+    /// The master is silent or refuses. A target that matches no minion is not an error; the jid is empty then.
     pub fn publish(&mut self, order: &JobSpec) -> Result<Published, ClientError> {
         let job = order.job();
         let load = halite_wire::map! {
@@ -99,7 +100,7 @@ impl Publisher {
     }
 }
 
-/// The key file to publish with: `.root_key` in a master's cache directory, or that of this account.
+/// The key file to publish with: `.root_key` in a master's cache directory, or that of the current account.
 pub fn key_file(cachedir: &Path) -> PathBuf {
     let root = client_key(cachedir, "root");
     if root.exists() {

@@ -1,7 +1,8 @@
-//! Sign-in and sealed messages of a simulated minion: bytes in, bytes out, no IO.
+//! Sign-in and encrypted messages of a simulated minion: bytes in, bytes out, no IO.
 //!
-//! The checks are those of real minions ([`signin`] and [`reply`]). Publications are opened here, since one opening serves
-//! all minions of a thread; a signature is checked wherever there is one (reference `salt-protocol.md` 5.1).
+//! The checks are those of real minions ([`signin`] and [`reply`]). Publications are decrypted here, since one
+//! decryption serves all minions of a thread; signatures are verified if present (reference `salt-protocol.md`
+//! 5.1).
 
 use halite_channel::reply::{self, ReplyError};
 use halite_channel::signin::{self, MasterKey, SignInConfig, Verdict};
@@ -36,12 +37,12 @@ impl MinionKeys {
         }
     }
 
-    /// The public key in the form in which it travels.
+    /// The public key in its wire format.
     pub fn public(&self) -> &str {
         &self.public
     }
 
-    /// `tok` of every request (reference 6.2).
+    /// `tok` in every request (reference 6.2).
     pub fn token(&self) -> &[u8] {
         &self.token
     }
@@ -69,15 +70,15 @@ impl MinionKeys {
 /// Why a message of the master is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionError {
-    /// The key waits for acceptance.
+    /// The key is waiting for acceptance.
     Pending,
     /// The master refuses this minion.
     Rejected,
     /// The master is full.
     Full,
-    /// Not made for this session: time to sign in again.
+    /// Encrypted for another session: sign in again.
     SignInAgain,
-    /// Wrong in some other way.
+    /// Wrong in another way.
     Wrong(String),
 }
 
@@ -118,7 +119,8 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// Starts a sign-in; returns the request as well. `pinned` is the key of a master that the minion has met before.
+    /// Starts a sign-in; also returns the request. `pinned` is the key of a master that the minion has met
+    /// before.
     pub fn begin(id: &str, keys: &MinionKeys, pinned: Option<&MasterKey>) -> (SignIn, Vec<u8>) {
         let terms = keys.terms(id);
         let mut request = signin::Request::new(&terms, pinned, &nonce());
@@ -126,10 +128,10 @@ impl SignIn {
         (SignIn { terms, request }, body)
     }
 
-    /// Judges the reply.
+    /// Verifies the reply.
     ///
     /// # Errors
-    /// The master refuses, or the reply does not pass the checks.
+    /// The master refuses, or the reply fails the checks.
     pub fn finish(
         &self,
         pinned: Option<&Arc<MasterKey>>,
@@ -164,9 +166,9 @@ impl SignIn {
 
 /// The result of a sign-in.
 pub struct Session {
-    /// The master, to be pinned.
+    /// The master's key, to be pinned.
     pub master: Arc<MasterKey>,
-    /// Port of publications.
+    /// Port for publications.
     pub publish_port: u16,
     aes: Crypticle,
     aes_text: KeyString,
@@ -174,8 +176,8 @@ pub struct Session {
     serial: i64,
 }
 
-/// Fields of a request as they travel, encoded once for any number of minions and attempts.
-/// What the channel adds (`nonce`, `ts`, `tok`, `id`) is not among them.
+/// Fields of a request in wire format, encoded once for any number of minions and attempts, without those added
+/// by the channel (`nonce`, `ts`, `tok`, `id`).
 #[derive(Debug)]
 pub struct Load {
     fields: Vec<u8>,
@@ -197,7 +199,7 @@ impl Load {
     }
 }
 
-/// A publication that has been opened and checked.
+/// A publication that was decrypted and checked.
 pub struct Publication {
     /// The job.
     pub load: Map,
@@ -205,7 +207,7 @@ pub struct Publication {
 }
 
 impl Session {
-    /// Seals a request of `id` with the fields that the channel adds; returns the nonce of the reply as well.
+    /// Encrypts a request of `id` with the fields added by the channel; also returns the nonce of the reply.
     pub fn seal(&self, id: &str, keys: &MinionKeys, load: &Map) -> (Vec<u8>, String) {
         let mut load = load.clone();
         for added in ["nonce", "ts", "tok", "id"] {
@@ -214,7 +216,7 @@ impl Session {
         self.seal_load(id, keys, &Load::new(&load))
     }
 
-    /// As [`Self::seal`] for fields that are encoded already.
+    /// Like [`Self::seal`], for encoded fields.
     pub fn seal_load(&self, id: &str, keys: &MinionKeys, load: &Load) -> (Vec<u8>, String) {
         let nonce = nonce();
         let mut document = Vec::with_capacity(load.fields.len() + id.len() + 350);
@@ -232,17 +234,17 @@ impl Session {
         (self.seal_bytes(id, &document), nonce)
     }
 
-    /// Seals a load as it stands, for tests of what a master refuses.
+    /// Encrypts a load as it is, for tests of what a master refuses.
     pub fn seal_raw(&self, id: &str, load: &Map) -> Vec<u8> {
         self.seal_bytes(id, &msgpack::encode_map(load, Profile::Wire))
     }
 
-    /// As [`Self::seal_raw`] for any bytes.
+    /// Like [`Self::seal_raw`], for any bytes.
     pub fn seal_bytes(&self, id: &str, load: &[u8]) -> Vec<u8> {
         reply::envelope(&self.session, id, ENCRYPTION, SIGNING, load)
     }
 
-    /// Opens the reply to the request with that nonce.
+    /// Decrypts the reply to the request with this nonce.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -250,7 +252,7 @@ impl Session {
         Ok(reply::open(&self.session, reply, nonce)?)
     }
 
-    /// Opens the reply to the request of `_pillar` with that nonce.
+    /// Decrypts the reply to the `_pillar` request with this nonce.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -271,7 +273,7 @@ impl Session {
         )?)
     }
 
-    /// Opens a publication and checks its signature, if it has one.
+    /// Decrypts a publication and verifies its signature, if it has one.
     pub fn publication(&self, bytes: &[u8]) -> Result<Publication, SessionError> {
         let Some(wrapper) = map_of(bytes) else {
             return SessionError::wrong("a publication is not a map");
@@ -301,7 +303,7 @@ impl Session {
         }
     }
 
-    /// Whether a publication is newer than all before it under this key; then it counts from now on.
+    /// Whether a publication is newer than all before it under this key; if so, its serial is stored.
     pub fn take_serial(&mut self, publication: &Publication) -> bool {
         let newer = publication.serial > self.serial;
         if newer {
@@ -315,14 +317,14 @@ impl Session {
         self.aes_text.as_str() == other.aes_text.as_str()
     }
 
-    /// The serial goes on where an earlier session under the same key stood.
+    /// Continues with the serial of an earlier session under the same key.
     pub fn follow(&mut self, earlier: &Session) {
         if self.same_key(earlier) {
             self.serial = earlier.serial;
         }
     }
 
-    /// The key of publications, to share opened publications between minions of one master.
+    /// The key of publications, for sharing decrypted publications between minions of one master.
     pub fn key_text(&self) -> &str {
         self.aes_text.as_str()
     }

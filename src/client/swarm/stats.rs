@@ -1,37 +1,37 @@
-//! What a swarm counts, and how it is shown.
+//! Counters of a swarm, and how they are displayed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Kinds of operations that are timed.
+/// Kinds of timed operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Op {
     /// First sign-in of a minion.
     SignIn,
-    /// Sign-in of a minion that knows its master already.
+    /// Sign-in of a minion that already knows its master.
     SignInAgain,
     /// Acknowledged answer to a published job.
     Answer,
-    /// Acknowledged return that the swarm began by itself.
+    /// Acknowledged return that the swarm started itself.
     Return,
-    /// Job that the swarm published: until the last minion had its answer acknowledged.
+    /// Job published by the swarm, until the last minion's answer was acknowledged.
     Job,
-    /// Return of such a job: from its publication to its event on the bus.
+    /// Return of such a job, from its publication to its event on the bus.
     ReturnHeard,
-    /// Pillar, opened and judged.
+    /// Pillar, decrypted and checked.
     Pillar,
-    /// Request for a hash or a piece of a file.
+    /// Request for a hash or a chunk of a file.
     FileRequest,
-    /// Whole file, held against its hash.
+    /// Whole file, checked against its hash.
     File,
     /// Event, acknowledged to the minion that fired it.
     Event,
-    /// Event: from the minion to a listener of the bus.
+    /// Event, from the minion to a listener on the bus.
     EventHeard,
-    /// Minion whose master went away: from the moment when the master took connections again until the minion was
-    /// subscribed and had a request answered.
+    /// Minion after an outage of the master: from the time when the master accepted connections again until the
+    /// minion was subscribed and had a request answered.
     Back,
-    /// The same from the loss of its connection until the next one stood.
+    /// The same, from the loss of its connection until the next one was open.
     Away,
 }
 
@@ -61,10 +61,10 @@ impl Op {
 pub struct Stats {
     /// Microseconds from first sending to verified reply.
     pub latencies: BTreeMap<Op, Vec<u32>>,
-    /// Wrong answers and given-up operations, by what was wrong.
+    /// Wrong answers and operations given up, by description.
     pub errors: BTreeMap<String, u64>,
-    /// Things that happen to healthy minions too: time-outs, lost connections, sign-ins that
-    /// the master asked for, publications seen twice.
+    /// Events that also occur with healthy minions: time-outs, lost connections, sign-ins requested by the
+    /// master, publications seen twice.
     pub notes: BTreeMap<&'static str, u64>,
 }
 
@@ -80,7 +80,7 @@ impl Stats {
         *self.errors.entry(what.into()).or_default() += 1;
     }
 
-    /// Counts something worth knowing.
+    /// Counts a noteworthy event.
     pub fn note(&mut self, what: &'static str) {
         *self.notes.entry(what).or_default() += 1;
     }
@@ -103,12 +103,12 @@ impl Stats {
         self.latencies.get(&op).map_or(0, Vec::len)
     }
 
-    /// Wrong answers of every kind.
+    /// Number of wrong answers of all kinds.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// Latency in milliseconds at each of `points` (0 to 1); empty if there was none.
+    /// Latency in milliseconds at each of `points` (0 to 1); empty without measurements.
     pub fn percentiles(&self, op: Op, points: &[f64]) -> Vec<f64> {
         let Some(latencies) = self.latencies.get(&op).filter(|l| !l.is_empty()) else {
             return Vec::new();

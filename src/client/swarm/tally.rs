@@ -1,4 +1,4 @@
-//! Who is to answer a job, who has, and what was wrong with it. No IO, no clock.
+//! Expected, received and wrong answers to a job. No IO, no clock.
 
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -10,20 +10,20 @@ use std::time::Instant;
 pub struct Acknowledged {
     /// Its jid.
     pub jid: Arc<str>,
-    /// Whose it is.
+    /// Id of the minion.
     pub id: String,
     /// When the acknowledgement was read.
     pub at: Instant,
 }
 
-/// The account of one job, from the acknowledgements that minions got and, if somebody listens, from the bus.
+/// The tally of one job, from the acknowledgements that minions got and, if there is a listener, from the bus.
 #[derive(Debug)]
 pub struct JobTally {
     jid: String,
     /// Minions of the swarm that the master named and that have no acknowledgement yet.
     silent: HashSet<String>,
     answered: HashSet<String>,
-    /// The same for the bus: how often each was heard. `None` if nobody listens.
+    /// How often each was heard on the bus. `None` without a listener.
     heard: Option<HashMap<String, u32>>,
     last: Option<Instant>,
     errors: BTreeMap<String, u64>,
@@ -31,7 +31,7 @@ pub struct JobTally {
 }
 
 impl JobTally {
-    /// Opens the account of a job. `named` are the minions of the swarm among those that the master named.
+    /// Starts the tally of a job. `named` are the minions of the swarm among those named by the master.
     pub fn new(jid: &str, named: Vec<String>, listening: bool) -> JobTally {
         let expected = named.len();
         let silent: HashSet<String> = named.into_iter().collect();
@@ -55,7 +55,7 @@ impl JobTally {
         &self.jid
     }
 
-    /// Minions that were to answer.
+    /// Number of minions expected to answer.
     pub fn expected(&self) -> usize {
         self.expected
     }
@@ -64,7 +64,7 @@ impl JobTally {
         *self.errors.entry(what.to_owned()).or_default() += count;
     }
 
-    /// Takes an acknowledgement, of whichever job.
+    /// Counts an acknowledgement, if it is of this job.
     pub fn acknowledged(&mut self, item: &Acknowledged) {
         if *item.jid != *self.jid {
             return;
@@ -79,8 +79,8 @@ impl JobTally {
         }
     }
 
-    /// Takes the event of a return: tag and data. The data must hold what `expected`, the return that minions send,
-    /// does. Gives whether the event belongs to this job and is right.
+    /// Checks the event of a return: tag and data. The data must contain that of `expected`, the return that
+    /// minions send. Returns whether the event belongs to this job and is correct.
     pub fn heard(&mut self, tag: &str, data: &Map, expected: &Map) -> bool {
         let prefix = format!("salt/job/{}/ret/", self.jid);
         let Some(id) = tag.strip_prefix(&prefix) else {
@@ -107,7 +107,7 @@ impl JobTally {
         true
     }
 
-    /// Whether every minion was acknowledged and, if somebody listens, heard.
+    /// Whether every minion was acknowledged and, if there is a listener, heard.
     pub fn complete(&self) -> bool {
         self.silent.is_empty() && self.unheard() == 0
     }
@@ -126,13 +126,13 @@ impl JobTally {
         })
     }
 
-    /// When the last acknowledgement came.
+    /// Time of the last acknowledgement.
     pub fn last(&self) -> Option<Instant> {
         self.last
     }
 
-    /// Closes the account: everything wrong, with how often. `repeated` says that returns were sent more than once,
-    /// so that events may rightly come twice.
+    /// Returns all errors, with their number. `repeated` means that returns were sent more than once, so that
+    /// duplicate events are legitimate.
     pub fn close(mut self, repeated: bool) -> BTreeMap<String, u64> {
         if !self.silent.is_empty() {
             let count = self.silent.len() as u64;

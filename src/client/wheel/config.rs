@@ -17,7 +17,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "config.apply",
         args: &["key", "value"],
-        doc: "Sets one option in the master's file, which loses its comments. Takes effect when the master starts again.",
+        doc: "Sets one option in the master's file, which loses its comments. Takes effect when the master is restarted.",
         run: apply,
     },
     Function {
@@ -32,17 +32,17 @@ fn invalid(why: impl Into<String>) -> RunError {
     RunError::Raised("SaltInvocationError".into(), why.into())
 }
 
-/// The directory that holds the configuration file.
+/// The directory of the configuration file.
 fn config_dir(config: &MasterConfig) -> &Path {
     config.conf_file.parent().unwrap_or(Path::new("/"))
 }
 
-/// Stock 3006 to 3008 leave the file empty here; the value is set as the name promises.
+/// Stock 3006 to 3008 leave the file empty here; this sets the value, as the name promises.
 fn apply(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     let path = &context.config.conf_file;
     let key = args
         .text(0, "key")
-        .ok_or_else(|| invalid("key is a text"))?;
+        .ok_or_else(|| invalid("key must be a string"))?;
     let text = match std::fs::read_to_string(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
         text => text?,
@@ -50,10 +50,10 @@ fn apply(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     let mut options = match yaml::parse(&text).map_err(|e| invalid(e.to_string()))? {
         Value::Map(options) => options,
         Value::Nil => Map::new(),
-        _ => return Err(invalid(format!("{} holds no map", path.display()))),
+        _ => return Err(invalid(format!("{} is not a map", path.display()))),
     };
     options.set(key, args.get(1, "value").cloned().unwrap_or_default());
-    // A master that could not start with it is not made.
+    // Do not write a configuration with which the master could not start.
     MasterConfig::from_map(options.clone(), config_dir(context.config))
         .map_err(|e| invalid(e.to_string()))?;
     let text = yaml::emit(&Value::Map(options), true);
@@ -64,7 +64,7 @@ fn apply(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
 fn update_config(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     let name = args
         .text(0, "file_name")
-        .ok_or_else(|| invalid("file_name is a text"))?;
+        .ok_or_else(|| invalid("file_name must be a string"))?;
     let Some(path) = include_path(context.config, &name) else {
         return Ok("Invalid path".into());
     };
@@ -77,8 +77,8 @@ fn update_config(context: &WheelContext, args: &Args) -> Result<Value, RunError>
     Ok(format!("Wrote {name}.conf").into())
 }
 
-/// A plain file name in the directory of `default_include`, which lies below that of the
-/// configuration file (CVE-2021-25281, CVE-2020-25592 and their like are of this kind).
+/// A plain file name in the directory of `default_include`, which is below that of the configuration file
+/// (CVE-2021-25281, CVE-2020-25592 and others are of this kind).
 fn include_path(config: &MasterConfig, name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty()
         && !name.starts_with('.')

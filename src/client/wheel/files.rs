@@ -1,4 +1,4 @@
-//! `file_roots.*` and `pillar_roots.*`: the files that the master serves and pillar is made of
+//! `file_roots.*` and `pillar_roots.*`: the source files of the file server and of pillar
 //! (`salt/wheel/file_roots.py`, `pillar_roots.py`).
 
 use super::Function;
@@ -9,11 +9,11 @@ use halite_wire::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
-/// Largest file that `read` gives back, in bytes.
+/// Largest file that `read` returns, in bytes.
 const LARGEST: u64 = 32 << 20;
-/// Bytes that decide whether a file is text (`salt/utils/files.py is_text`).
+/// Number of bytes checked to decide whether a file is text (`salt/utils/files.py is_text`).
 const SAMPLE: u64 = 512;
-/// Deepest directory that is listed.
+/// Depth up to which directories are listed.
 const DEEPEST: usize = 64;
 
 macro_rules! of_roots {
@@ -22,7 +22,7 @@ macro_rules! of_roots {
             Function {
                 name: concat!($prefix, ".find"),
                 args: &["path", "?saltenv"],
-                doc: "Where a file of that path lies, and whether it is text (txt) or not (bin).",
+                doc: "Where a file with that path is, and whether it is text (txt) or not (bin).",
                 run: |context, args| find(&$roots(context.config), args),
             },
             Function {
@@ -64,7 +64,7 @@ fn file_roots(config: &MasterConfig) -> Roots {
     config.file_roots.0.clone()
 }
 
-/// By name: whichever part of the program reads pillar declares the option.
+/// By name, as the option is declared by the part of the program that reads pillar.
 fn pillar_roots(config: &MasterConfig) -> Roots {
     let known = config.as_map();
     let value = known
@@ -90,7 +90,7 @@ fn dirs<'r>(roots: &'r Roots, saltenv: &str) -> Option<&'r Vec<String>> {
         .map(|(_, dirs)| dirs)
 }
 
-/// The regular files of that path with their full names and contents opened.
+/// The regular files with that path: full names and opened files.
 fn found(roots: &Roots, args: &Args) -> Vec<(String, std::fs::File)> {
     let path = args.text(0, "path").unwrap_or_default();
     let Some(rel) = RelPath::parse(&path) else {
@@ -140,7 +140,7 @@ fn read(roots: &Roots, args: &Args) -> Result<Value, RunError> {
             continue;
         }
         if file.metadata()?.len() > LARGEST {
-            let why = format!("{full} is larger than {LARGEST} octets");
+            let why = format!("{full} is larger than {LARGEST} bytes");
             return Err(RunError::Raised("SaltInvocationError".into(), why));
         }
         file.by_ref().take(LARGEST).read_to_end(&mut content)?;
@@ -159,7 +159,7 @@ fn list_env(roots: &Roots, saltenv: &str) -> Value {
     Value::Map(out)
 }
 
-/// Directories as maps, anything else as `f`; links to directories are not entered.
+/// Directories as maps, anything else as `f`; symlinks to directories are not followed.
 fn tree(dir: &Path, depth: usize) -> Map {
     let mut entries: Vec<_> = std::fs::read_dir(dir)
         .into_iter()

@@ -13,7 +13,7 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
-/// Fewest bits of a new key pair, and most: each doubling takes eight times as long.
+/// Allowed sizes of a new key pair in bits: each doubling takes eight times as long.
 const KEYSIZE: std::ops::RangeInclusive<i64> = 2048..=8192;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -45,37 +45,37 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "key.accept",
         args: &["match", "?include_rejected", "?include_denied"],
         doc: "Accepts the keys that match.",
-        run: |context, args| change(context, args, Change::Accept, MatchForm::Glob),
+        run: |context, args| change(context, args, KeyChange::Accept, MatchForm::Glob),
     },
     Function {
         name: "key.accept_dict",
         args: &["match", "?include_rejected", "?include_denied"],
         doc: "Accepts the keys of a map of state and ids.",
-        run: |context, args| change(context, args, Change::Accept, MatchForm::Map),
+        run: |context, args| change(context, args, KeyChange::Accept, MatchForm::Map),
     },
     Function {
         name: "key.reject",
         args: &["match", "?include_accepted", "?include_denied"],
         doc: "Rejects the keys that match.",
-        run: |context, args| change(context, args, Change::Reject, MatchForm::Glob),
+        run: |context, args| change(context, args, KeyChange::Reject, MatchForm::Glob),
     },
     Function {
         name: "key.reject_dict",
         args: &["match", "?include_accepted", "?include_denied"],
         doc: "Rejects the keys of a map of state and ids.",
-        run: |context, args| change(context, args, Change::Reject, MatchForm::Map),
+        run: |context, args| change(context, args, KeyChange::Reject, MatchForm::Map),
     },
     Function {
         name: "key.delete",
         args: &["match"],
         doc: "Deletes the keys that match, in every state.",
-        run: |context, args| change(context, args, Change::Delete, MatchForm::Glob),
+        run: |context, args| change(context, args, KeyChange::Delete, MatchForm::Glob),
     },
     Function {
         name: "key.delete_dict",
         args: &["match"],
         doc: "Deletes the keys of a map of state and ids.",
-        run: |context, args| change(context, args, Change::Delete, MatchForm::Map),
+        run: |context, args| change(context, args, KeyChange::Delete, MatchForm::Map),
     },
     Function {
         name: "key.print",
@@ -110,7 +110,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "key.gen",
         args: &["?id_", "?keysize"],
-        doc: "A new key pair, which is kept nowhere.",
+        doc: "A new key pair, which is not stored.",
         run: |_, args| Ok(Value::Map(pair(args.int(1, "keysize"))?)),
     },
     Function {
@@ -137,15 +137,15 @@ fn invalid(why: impl Into<String>) -> RunError {
     RunError::Raised("SaltInvocationError".into(), why.into())
 }
 
-/// `match`: a glob, a comma list of globs, or a list.
+/// `match`: a glob, a comma-separated list of globs, or a list.
 fn globs(args: &Args) -> Result<String, RunError> {
     match args.get(0, "match") {
         Some(Value::Array(items)) => {
             let all: Vec<String> = items.iter().filter_map(as_text).collect();
             Ok(all.join(","))
         }
-        Some(other) => as_text(other).ok_or_else(|| invalid("match is a text or a list")),
-        None => Err(invalid("match is a text or a list")),
+        Some(other) => as_text(other).ok_or_else(|| invalid("match must be a string or a list")),
+        None => Err(invalid("match must be a string or a list")),
     }
 }
 
@@ -186,13 +186,13 @@ fn name_match(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Change {
+enum KeyChange {
     Accept,
     Reject,
     Delete,
 }
 
-/// How `match` names keys.
+/// The form of `match`.
 #[derive(Clone, Copy, PartialEq)]
 enum MatchForm {
     Glob,
@@ -202,7 +202,7 @@ enum MatchForm {
 fn change(
     context: &WheelContext,
     args: &Args,
-    change: Change,
+    change: KeyChange,
     named: MatchForm,
 ) -> Result<Value, RunError> {
     let mut keys = Keys::new(context.config);
@@ -213,10 +213,10 @@ fn change(
     let (second, third) = (args.get(1, ""), args.get(2, "include_denied"));
     let also = |name: &str| args.keyword.get(name).or(second).is_some_and(Value::truthy);
     let takes = |state: KeyState| match (change, state) {
-        (Change::Delete, _) => true,
+        (KeyChange::Delete, _) => true,
         (_, KeyState::Pending) => true,
-        (Change::Accept, KeyState::Rejected) => also("include_rejected"),
-        (Change::Reject, KeyState::Accepted) => also("include_accepted"),
+        (KeyChange::Accept, KeyState::Rejected) => also("include_rejected"),
+        (KeyChange::Reject, KeyState::Accepted) => also("include_accepted"),
         (_, KeyState::Denied) => third.is_some_and(Value::truthy),
         _ => false,
     };
@@ -226,9 +226,9 @@ fn change(
         .cloned()
         .collect();
     let changed = match change {
-        Change::Accept => keys.accept(&selection)?,
-        Change::Reject => keys.reject(&selection)?,
-        Change::Delete => keys.delete(&selection)?,
+        KeyChange::Accept => keys.accept(&selection)?,
+        KeyChange::Reject => keys.reject(&selection)?,
+        KeyChange::Delete => keys.delete(&selection)?,
     };
     for (id, why) in &changed.invalid {
         log::error!("Unable to accept invalid key for {id}: {why}");
@@ -236,7 +236,7 @@ fn change(
     if let Some((id, e)) = changed.failed.into_iter().next() {
         return Err(RunError::Raised("OSError".into(), format!("{id}: {e}")));
     }
-    if change != Change::Accept {
+    if change != KeyChange::Accept {
         keys.forget_vanished(
             &crate::keys::KeyChanges {
                 done: changed.done,
@@ -254,7 +254,7 @@ fn change(
     }
 }
 
-/// Where the ids of a map are now (`salt/key.py Key.dict_match`).
+/// The current states of the ids in a map (`salt/key.py Key.dict_match`).
 fn dict_match(keys: &Keys, chosen: &Selection) -> Result<Map, RunError> {
     let now = keys.list_all()?;
     let mut out: Selection = Vec::new();
@@ -280,14 +280,14 @@ fn dict_match(keys: &Keys, chosen: &Selection) -> Result<Map, RunError> {
 fn from_map(args: &Args) -> Result<Selection, RunError> {
     let Some(Value::Map(map)) = args.get(0, "match") else {
         return Err(invalid(
-            "match is a map of state and ids, such as {minions_pre: [web1]}",
+            "match must be a map of states and ids, such as {minions_pre: [web1]}",
         ));
     };
     let mut out = Selection::new();
     for (state, listed) in map.iter() {
         let state = KeyState::ALL.into_iter().find(|s| state.is_str(s.dir()));
         let state = state.ok_or_else(|| {
-            invalid("a state is one of minions, minions_pre, minions_rejected, minions_denied")
+            invalid("a state must be one of minions, minions_pre, minions_rejected, minions_denied")
         })?;
         let ids: Result<Vec<MinionId>, _> = listed.str_list().iter().map(|id| id.parse()).collect();
         out.push((state, ids.map_err(|e| invalid(e.to_string()))?));
@@ -314,7 +314,7 @@ fn hash(config: &MasterConfig, args: &Args, at: usize) -> Result<HashType, RunEr
     let name = args.text(at, "hash_type");
     let name = name.as_deref().unwrap_or(&config.hash_type);
     name.parse()
-        .map_err(|_| invalid(format!("{name:?} is no digest: use sha256 or sha512")))
+        .map_err(|_| invalid(format!("{name:?} is not a digest: use sha256 or sha512")))
 }
 
 fn fingers(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
@@ -338,7 +338,7 @@ fn bits(wanted: Option<i64>) -> Result<u32, RunError> {
     u32::try_from(wanted)
         .ok()
         .filter(|_| KEYSIZE.contains(&wanted))
-        .ok_or_else(|| invalid(format!("keysize is at most {}", KEYSIZE.end())))
+        .ok_or_else(|| invalid(format!("keysize must be at most {}", KEYSIZE.end())))
 }
 
 fn pair(keysize: Option<i64>) -> Result<Map, RunError> {
@@ -362,7 +362,7 @@ fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     Ok(Value::Map(pair))
 }
 
-/// A path from the wire: below `pki_dir`, and no link on the way that leads out.
+/// A path from the network: below `pki_dir`, without a symlink that leads out.
 fn below_pki(config: &MasterConfig, text: &str) -> Result<PathBuf, RunError> {
     let pki = &config.pki_dir;
     let path = pki.join(text);

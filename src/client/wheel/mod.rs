@@ -1,8 +1,8 @@
-//! Wheel functions: keys, configuration and files of the master, for clients that ask through
-//! the master (`salt/wheel/`; reference `salt-local.md` 10.2).
+//! Wheel functions: keys, configuration and files of the master, for clients that call them through the master
+//! (`salt/wheel/`; reference `salt-local.md` 10.2).
 //!
-//! One table of functions; a name that is not in it does not exist. A worker of the master
-//! runs them itself, so that the result is the answer.
+//! There is one table of functions; others do not exist. A worker of the master executes them itself, so that
+//! the result is the answer.
 
 mod config;
 mod files;
@@ -15,7 +15,7 @@ use halite_config::{MasterConfig, SaltSeries};
 use halite_master::functions::Call;
 use halite_wire::{Map, Value};
 
-/// What wheel functions work with.
+/// The context of wheel functions.
 pub struct WheelContext<'a> {
     /// The master's configuration.
     pub config: &'a MasterConfig,
@@ -27,19 +27,19 @@ pub struct Function {
     pub name: &'static str,
     /// Arguments, in the form of [`crate::runner::Function::args`].
     pub args: &'static [&'static str],
-    /// What it does.
+    /// Its description.
     pub doc: &'static str,
     run: fn(&WheelContext, &Args) -> Result<Value, RunError>,
 }
 
 impl Function {
-    /// The arguments as shown to a user.
+    /// The arguments as displayed to users.
     pub fn usage(&self) -> String {
         call::usage(self.args)
     }
 }
 
-/// Every wheel function.
+/// All wheel functions.
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     [
         config::FUNCTIONS,
@@ -59,18 +59,18 @@ pub fn find(name: &str) -> Option<&'static Function> {
 /// Runs a function by name.
 ///
 /// # Errors
-/// There is none of that name, the arguments do not fit, or it fails.
+/// There is no such function, the arguments are wrong, or it fails.
 pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunError> {
     let function = find(name).ok_or_else(|| call::not_available(name))?;
     args.check(function.name, function.args)?;
     (function.run)(&WheelContext { config }, args)
 }
 
-/// Runs a call with its events `salt/wheel/<jid>/new` and `ret` and its record in the job cache;
-/// gives what the client is answered under `data` beside the names of the call.
+/// Executes a call with its events `salt/wheel/<jid>/new` and `ret` and its record in the job cache; returns
+/// the client's answer: `data` in addition to the names of the call.
 ///
-/// The fields of events differ: 3008 fires them where the function runs, older series where the
-/// request is handled (`salt/client/mixins.py SyncClientMixin.low`, `salt/master.py ClearFuncs.wheel`).
+/// The fields of events differ: 3008 fires them where the function is executed, older series where the request
+/// is handled (`salt/client/mixins.py SyncClientMixin.low`, `salt/master.py ClearFuncs.wheel`).
 pub fn answer(config: &MasterConfig, call: &Call) -> Map {
     let mut bus = RunEvents::open(config, "wheel", &call.jid);
     let newer = config.salt_series == SaltSeries::S3008;

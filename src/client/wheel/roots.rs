@@ -1,5 +1,5 @@
-//! Files below a directory, opened component by component: no link is followed, no path leads
-//! out (CVE-2021-25282 was a write through `pillar_roots.write`).
+//! Files below a directory, opened component by component: symlinks are not followed, and no path leads out
+//! (CVE-2021-25282 was a write through `pillar_roots.write`).
 
 use halite_store::files::confined::{self, ConfinedPath, Links};
 use nix::fcntl::{AtFlags, OFlag, openat};
@@ -8,12 +8,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A path below a root; none of its components is empty, `.` or `..`.
+/// A path below a root; no component is empty, `.` or `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RelPath(String);
 
 impl RelPath {
-    /// `None` if the text leads out of a root or names none of its files.
+    /// `None` if the text leads out of the root or names no file.
     pub fn parse(text: &str) -> Option<RelPath> {
         if text.starts_with('/') || text.contains(['\0', '\n']) || text.len() > 4000 {
             return None;
@@ -27,7 +27,7 @@ impl RelPath {
     }
 }
 
-/// Opens a regular file to read; `None` if there is none.
+/// Opens a regular file for reading; `None` if there is none.
 pub(super) fn read(root: &Path, path: &RelPath) -> Option<File> {
     let place = ConfinedPath {
         root: root.to_owned(),
@@ -37,16 +37,16 @@ pub(super) fn read(root: &Path, path: &RelPath) -> Option<File> {
     place.open().ok()
 }
 
-/// Writes a file, making directories that are missing. What stands there must be a regular file.
+/// Writes a file, creating missing directories. An existing file must be a regular file.
 pub(super) fn write(root: &Path, path: &RelPath, content: &[u8]) -> io::Result<()> {
     use std::io::Write;
-    // The root itself may be a link: it is the operator's word.
+    // The root itself may be a symlink: it is configured by the operator.
     halite_sys::daemon::make_dir(root, 0o755)?;
     let (dir, name) = confined::parent(root, Path::new(&path.0), Some(0o755))?;
     if let Ok(stat) = fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
         && stat.st_mode & nix::libc::S_IFMT != nix::libc::S_IFREG
     {
-        return Err(io::Error::other(format!("{name} is no regular file")));
+        return Err(io::Error::other(format!("{name} is not a regular file")));
     }
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let mode = Mode::from_bits_truncate(0o644);

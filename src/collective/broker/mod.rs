@@ -1,7 +1,7 @@
-//! Connections to the brokers of a collective: NATS, and STOMP for the older ones.
+//! Connections to the brokers of a collective: NATS, and STOMP for older brokers.
 //!
-//! A connector runs threads of its own, reconnects for ever and subscribes anew each time. What it hears goes into a
-//! bounded queue, of 64 MiB at most; what does not fit is dropped and counted, so that a flood costs messages, not memory.
+//! A connector has its own threads, reconnects forever and then subscribes again. Received messages go into a
+//! bounded queue of at most 64 MiB; those that do not fit are dropped and counted, so a flood costs messages, not memory.
 
 pub mod link;
 mod nats;
@@ -12,36 +12,36 @@ pub use crate::wire::Place;
 use crate::wire::{AgentName, CallerId, Collective, Identity, Packet, Refused};
 use crossbeam_channel::Sender;
 use halite_config::{Broker, CollectiveGateway};
-use halite_transport::bounded::Weigh;
+use halite_transport::bounded::ByteLen;
 use halite_transport::held;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a message goes.
+/// The recipients of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// All nodes with an agent.
     Broadcast(Collective, AgentName),
     /// Each of these nodes.
     Nodes(Collective, Vec<Identity>),
-    /// Whoever asked: the `reply-to` of its request.
+    /// The sender of a request: its `reply-to`.
     Reply(String),
 }
 
-/// What a connector tells.
+/// An event of a connector.
 #[derive(Clone, Debug)]
 pub enum Heard {
-    /// A message, and where it came in; of queues that do not tell it, `None`.
+    /// A message and its place; `None` for queues that do not report it.
     Packet(Option<Place>, Packet),
-    /// Something came that is no packet.
+    /// Something that is not a packet was received.
     Refused(Refused),
-    /// There is a connection, with all subscriptions: to this server.
+    /// Connected to this server, with all subscriptions.
     Up(String),
-    /// There is none any more: why.
+    /// Not connected: why.
     Down(String),
 }
 
-impl Weigh for Heard {
+impl ByteLen for Heard {
     fn byte_len(&self) -> usize {
         match self {
             Heard::Packet(_, packet) => {
@@ -49,46 +49,46 @@ impl Weigh for Heard {
                 let texts = texts.into_iter().flatten().map(String::len);
                 packet.data.len() + texts.sum::<usize>()
             }
-            // A few words.
+            // Short texts.
             Heard::Refused(_) | Heard::Up(_) | Heard::Down(_) => 0,
         }
     }
 }
 
-/// Why a message did not go out.
+/// Why a message was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
-    /// Too much waits to be sent already.
+    /// The send queue is full.
     Full,
-    /// The message is larger than the broker takes, in bytes.
+    /// The message is larger than the broker accepts; the limit in bytes.
     TooLarge(usize),
-    /// The `reply-to` that it would go to is no place for answers.
+    /// Its `reply-to` is not a place for replies.
     Forbidden,
 }
 
-/// A connection to a collective's brokers.
+/// A connection to the brokers of a collective.
 pub trait Connector: Send {
-    /// Hears what comes in there, now and after each reconnection.
+    /// Subscribes to a place, now and after each reconnection.
     fn subscribe(&self, place: &Place);
 
-    /// Hears it no longer.
+    /// Unsubscribes from it.
     fn unsubscribe(&self, place: &Place);
 
-    /// Sends a message. For requests, `packet.reply_to` is set to where this process hears replies.
+    /// Sends a message. For requests, sets `packet.reply_to` to the reply address of this process.
     ///
     /// # Errors
-    /// It cannot be sent, now or ever; nothing has been sent then.
+    /// It cannot be sent, now or ever; nothing was sent.
     fn publish(&self, to: &To, packet: Packet, request: bool, ttl: u32) -> Result<(), Unsent>;
 
-    /// Messages that were heard but had no room in the queue.
+    /// Received messages that were dropped because the queue was full.
     fn dropped(&self) -> u64;
 }
 
-/// Connects to a collective's brokers as settings say. What is heard goes into `heard`; `caller` sends the requests.
+/// Connects to the brokers of a collective as configured. Events go into `heard`; requests are sent as `caller`.
 ///
 /// # Errors
-/// Settings are such that no connection can ever come about: which and why. Brokers that are away are none; they
-/// are told of by [`Heard::Down`].
+/// With these settings there can never be a connection: which and why. An unavailable broker is not an error; it is
+/// reported by [`Heard::Down`].
 pub fn open(
     settings: &CollectiveGateway,
     caller: &CallerId,
@@ -102,7 +102,7 @@ pub fn open(
     }
 }
 
-/// Tells connections of one process apart in their reply addresses.
+/// Distinguishes connections of one process in their reply addresses.
 fn next_sequence() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,6 +1,6 @@
-//! The connector for NATS, as of Choria (reference, sections 15 to 17).
+//! The connector for NATS, as used by Choria (reference, sections 15 to 17).
 
-use super::link::{Link, LinkOptions, Listener, Outgoing, Told};
+use super::link::{Link, LinkEvent, LinkOptions, Listener, Outgoing};
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
 use crate::wire::subjects::{Bus, Names};
 use crate::wire::{CallerId, Collective, Federation, Identity, MOST_HOPS, Packet, Route};
@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Subjects in one message to a federation broker, as clients do it (reference, section 16).
+/// Most subjects in one message to a federation broker, as in clients (reference, section 16).
 const TARGETS: usize = 200;
 
 /// A connection to NATS.
@@ -53,7 +53,7 @@ impl Nats {
         })
     }
 
-    /// One packet for all targets, or with federations one for each of them and each 200 targets.
+    /// One packet for all targets, or with federations one per federation and 200 targets.
     fn request(
         &self,
         collective: &Collective,
@@ -94,7 +94,7 @@ impl Nats {
 fn listener(sink: Arc<BoundedTx<Heard>>, names: Arc<Names>, identity: Identity) -> Listener {
     let server = Mutex::new(String::new());
     Arc::new(move |told| match told {
-        Told::Message(subject, payload) => match Packet::from_json(payload) {
+        LinkEvent::Message(subject, payload) => match Packet::from_json(payload) {
             Ok(mut packet) => {
                 let place = names.place(subject);
                 if let Some(route) = &mut packet.seen_by {
@@ -109,23 +109,24 @@ fn listener(sink: Arc<BoundedTx<Heard>>, names: Arc<Names>, identity: Identity) 
             }
             Err(refused) => sink.put(Heard::Refused(refused)),
         },
-        Told::Up(name) => {
+        LinkEvent::Up(name) => {
             name.clone_into(&mut held(&server));
             sink.state(Heard::Up(name.to_owned()));
         }
-        Told::Down(why) => sink.state(Heard::Down(why.to_owned())),
-        Told::Tick => sink.tick(),
+        LinkEvent::Down(why) => sink.state(Heard::Down(why.to_owned())),
+        LinkEvent::Tick => sink.tick(),
     })
 }
 
-/// Notes that a message came here from a broker.
+/// Records in the route that a message arrived from a broker.
 fn arrived(route: &mut Route, server: &str, here: &str) {
     if route.len() < MOST_HOPS {
         route.push(vec![server.to_owned(), here.to_owned()]);
     }
 }
 
-/// Notes that a message leaves for a broker: an answer behind the note of its request, a request as the first hop.
+/// Records in the route that a message goes to a broker: for a reply after the hop of its request, for a request as the
+/// first hop.
 fn leaves(route: &mut Route, server: &str, here: &str) {
     match route.last_mut() {
         None => route.push(vec![here.to_owned(), server.to_owned()]),

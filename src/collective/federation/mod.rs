@@ -1,28 +1,28 @@
-//! The federation broker: carries requests of clients from one NATS network to nodes in another, and their replies back.
+//! The federation broker: forwards requests of clients in one NATS network to nodes in another, and their replies back.
 //!
-//! Any number of brokers with one name share the work by queue groups; none keeps anything, since all that a reply needs
-//! travels in headers. [`rules`] decides, this has the two connections. A broker that has lost one side leaves the
-//! group of the other, so that its messages go to brokers that can pass them on.
+//! Any number of brokers with the same name share the work by queue groups. They are stateless, since all that a reply needs
+//! is in its headers. [`rules`] decides, this module has the two connections. A broker that has lost one side leaves the
+//! group of the other, so that messages go to brokers that can forward them.
 
 pub mod rules;
 mod stats;
 
 use crate::broker::Unsent;
-use crate::broker::link::{Link, LinkOptions, Listener, Outgoing, Told};
+use crate::broker::link::{Link, LinkEvent, LinkOptions, Listener, Outgoing};
 use crate::wire::subjects::Side;
 use halite_config::FederationConfig;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
-use rules::{Naming, Rules, Turned, Via};
+use rules::{Naming, Rejection, Rules, Via};
 use stats::Counters;
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// How often the loop looks at the signals.
+/// How often the loop checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// A message of refusal is in the log once per reason and so long.
+/// Each reason for dropping messages is logged at most once in this time.
 const QUIET: Duration = Duration::from_secs(10);
 
 struct Broker {
@@ -55,7 +55,7 @@ impl Broker {
         }
     }
 
-    /// In one line which sides are there.
+    /// One line about which sides are connected.
     fn status(&self) -> String {
         let both = [Side::Federation, Side::Collective];
         let mut missing = both.iter().filter(|side| !self.counters.is_up(**side));
@@ -70,27 +70,27 @@ impl Broker {
         self.link(side).map(Link::server).unwrap_or_default()
     }
 
-    fn told(&self, side: Side, told: Told) {
-        match told {
-            Told::Message(_, payload) => self.message(side, payload),
-            Told::Up(server) => {
+    fn link_event(&self, side: Side, event: LinkEvent) {
+        match event {
+            LinkEvent::Message(_, payload) => self.message(side, payload),
+            LinkEvent::Up(server) => {
                 log::info!("the {} is there: {server}", name(side));
                 self.counters.up(side, true);
-                self.hear(other(side));
+                self.join_group(other(side));
             }
-            Told::Down(why) => {
+            LinkEvent::Down(why) => {
                 log::warn!("the {} is not there: {why}", name(side));
                 self.counters.up(side, false);
                 if let Some(link) = self.link(other(side)) {
                     link.unsubscribe(&self.rules.subject(other(side)));
                 }
             }
-            Told::Tick => self.counters.tick(side),
+            LinkEvent::Tick => self.counters.tick(side),
         }
     }
 
-    /// Joins the group of a side, if the other side is there.
-    fn hear(&self, side: Side) {
+    /// Joins the group of a side, if the other side is connected.
+    fn join_group(&self, side: Side) {
         if self.counters.is_up(other(side))
             && let Some(link) = self.link(side)
         {
@@ -107,7 +107,7 @@ impl Broker {
         };
         let onward = match self.rules.pass(side, payload, via) {
             Ok(onward) => onward,
-            Err(turned) => return self.turn(side, &turned),
+            Err(reason) => return self.reject(side, &reason),
         };
         let count = onward.subjects.len();
         let item = Outgoing {
@@ -123,8 +123,8 @@ impl Broker {
             Ok(()) => self.counters.sent(other(side), count),
             Err(why) => {
                 let words = match why {
-                    Unsent::Full => "too much waits already".to_owned(),
-                    Unsent::TooLarge(most) => format!("servers take {most} octets at most"),
+                    Unsent::Full => "the send queue is full".to_owned(),
+                    Unsent::TooLarge(most) => format!("servers accept at most {most} bytes"),
                     Unsent::Forbidden => "its subject is forbidden".to_owned(),
                 };
                 if self.counters.dropped(side) {
@@ -134,9 +134,12 @@ impl Broker {
         }
     }
 
-    fn turn(&self, side: Side, turned: &Turned) {
-        if self.counters.turned(side, turned) {
-            log::warn!("a message from the {} does not go on: {turned}", name(side));
+    fn reject(&self, side: Side, reason: &Rejection) {
+        if self.counters.turned(side, reason) {
+            log::warn!(
+                "a message from the {} is not forwarded: {reason}",
+                name(side)
+            );
         }
     }
 
@@ -153,7 +156,7 @@ impl Broker {
                 keep: Duration::from_secs(5),
             };
             if link.publish(vec![item]).is_err() {
-                log::debug!("statistics have no room");
+                log::debug!("statistics dropped: the send queue is full");
             }
         }
     }
@@ -173,11 +176,11 @@ impl Broker {
 }
 
 fn listener(broker: &Arc<Broker>, side: Side) -> Listener {
-    // The broker has the links, not the reverse.
+    // Weak, because the broker owns the links.
     let broker: Weak<Broker> = Arc::downgrade(broker);
-    Arc::new(move |told| {
+    Arc::new(move |event| {
         if let Some(broker) = broker.upgrade() {
-            broker.told(side, told);
+            broker.link_event(side, event);
         }
     })
 }
@@ -208,11 +211,11 @@ fn options(config: &FederationConfig, side: Side) -> LinkOptions {
     }
 }
 
-/// Serves until it is told to stop; the service manager is told which sides are there, and of progress as long as both
-/// connections make some.
+/// Runs until stopped. Reports to the service manager which sides are connected, and feeds its watchdog as long as both
+/// connections make progress.
 ///
 /// # Errors
-/// No connection can ever come about, or the port of the statistics cannot be had.
+/// There can never be a connection, or the port for statistics cannot be bound.
 pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) -> io::Result<()> {
     let broker = Arc::new(Broker {
         rules: Rules {
@@ -235,12 +238,12 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
             Side::Federation => &broker.federation,
             Side::Collective => &broker.collective,
         };
-        // Each is set once, here.
+        // Each is set only once, here.
         let _ = place.set(link);
     }
-    // Either may have come up before the other was there to be told.
-    broker.hear(Side::Federation);
-    broker.hear(Side::Collective);
+    // One side may have come up before the other link existed.
+    broker.join_group(Side::Federation);
+    broker.join_group(Side::Collective);
     let source = broker.clone();
     let page = stats::Page::open(config.stats_port, move || source.stats().to_string())?;
     let interval = Duration::from_secs(config.stats_interval);
@@ -253,24 +256,24 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
             log::info!("both sides are there");
         }
         service.status(&broker.status());
-        service.beat(both.iter().all(|side| broker.counters.moves(*side)));
+        service.beat(
+            both.iter()
+                .all(|side| broker.counters.makes_progress(*side)),
+        );
         if !interval.is_zero() && Instant::now() >= next {
             next += interval;
             broker.publish_stats();
         }
     }
     service.stopping();
-    // First nothing more comes in, then what has come in goes out.
+    // First stop receiving, then send what was received.
     let within = Duration::from_secs(config.drain_timeout);
     for side in [Side::Federation, Side::Collective] {
         let Some(link) = broker.link(side) else {
             continue;
         };
-        if !link.quiet(within) {
-            log::warn!(
-                "messages from the {} were on their way for too long",
-                name(side)
-            );
+        if !link.drain(within) {
+            log::warn!("messages from the {} took too long", name(side));
         }
     }
     drop(page);

@@ -1,6 +1,6 @@
-//! What a federation broker counts, and how it tells (reference, section 16).
+//! The statistics of a federation broker and how they are published (reference, section 16).
 
-use super::rules::{Rules, Turned};
+use super::rules::{Rejection, Rules};
 use crate::broker::link::Figures;
 use crate::wire::subjects::Side;
 use halite_sys::time::unix_now;
@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Response, Server};
 
-/// Seconds without a word of a connection, which speaks once a second, after which it counts as stuck.
+/// A connection, which reports once a second, counts as stuck after this many seconds without a report.
 const STUCK: u64 = 10;
 
 #[derive(Default)]
@@ -24,34 +24,34 @@ struct SideCounters {
     dropped: AtomicU64,
     /// Seconds since 1970.
     last: AtomicU64,
-    /// When its connection last said that it goes on: seconds since the counters were begun.
+    /// When its connection last reported progress, in seconds since the counters were created.
     tick: AtomicU64,
-    turned: [AtomicU64; Turned::REASONS.len()],
+    turned: [AtomicU64; Rejection::REASONS.len()],
 }
 
 /// Counters of both sides.
 pub(super) struct Counters {
     started: u64,
     begun: Instant,
-    /// A complaint of one kind is made once in that time.
+    /// Each kind of warning is logged at most once in this time.
     quiet: Duration,
-    complained: Mutex<[Option<Instant>; Turned::REASONS.len() + 1]>,
+    complained: Mutex<[Option<Instant>; Rejection::REASONS.len() + 1]>,
     federation: SideCounters,
     collective: SideCounters,
 }
 
-/// What is known of a connection when statistics are made.
+/// Data of a connection for statistics.
 pub(super) struct Connection {
-    /// Its server; empty without.
+    /// Its server; empty if not connected.
     pub server: String,
-    /// What is heard there.
+    /// The subject it receives.
     pub source: String,
-    /// Its figures.
+    /// Its counters.
     pub figures: Figures,
 }
 
 impl Counters {
-    /// Begun at that time, in seconds since 1970.
+    /// Counters started at that time, in seconds since 1970.
     pub fn new(started: u64, quiet: Duration) -> Counters {
         Counters {
             started,
@@ -79,14 +79,14 @@ impl Counters {
         self.of(side).up.load(Ordering::Acquire)
     }
 
-    /// The connection goes on.
+    /// Records progress of a connection.
     pub fn tick(&self, side: Side) {
         let now = self.begun.elapsed().as_secs();
         self.of(side).tick.store(now, Ordering::Relaxed);
     }
 
-    /// Whether a connection that is there has gone on lately; one that is away is looked for.
-    pub fn moves(&self, side: Side) -> bool {
+    /// Whether a connection is making progress: it reported recently, or is reconnecting.
+    pub fn makes_progress(&self, side: Side) -> bool {
         let last = self.of(side).tick.load(Ordering::Relaxed);
         !self.is_up(side) || self.begun.elapsed().as_secs().saturating_sub(last) <= STUCK
     }
@@ -101,14 +101,14 @@ impl Counters {
         self.of(side).sent.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts what had no room; says whether it is time to complain.
+    /// Counts a message dropped for lack of room; returns whether to log a warning.
     pub fn dropped(&self, side: Side) -> bool {
         self.of(side).dropped.fetch_add(1, Ordering::Relaxed);
-        self.complain(Turned::REASONS.len())
+        self.complain(Rejection::REASONS.len())
     }
 
-    /// Counts what does not go on; says whether it is time to complain.
-    pub fn turned(&self, side: Side, turned: &Turned) -> bool {
+    /// Counts a message that is not forwarded; returns whether to log a warning.
+    pub fn turned(&self, side: Side, turned: &Rejection) -> bool {
         let counter = self.of(side).turned.get(turned.index());
         counter.map(|counter| counter.fetch_add(1, Ordering::Relaxed));
         self.complain(turned.index())
@@ -129,7 +129,7 @@ impl Counters {
         due
     }
 
-    /// Everything, under the names that the broker of Ruby gave it, and what ours counts beside.
+    /// All statistics, with the names used by Ruby's broker, and our own additions.
     pub fn report(&self, rules: &Rules, federation: &Connection, collective: &Connection) -> Json {
         let healthy = self.is_up(Side::Federation) && self.is_up(Side::Collective);
         json!({
@@ -147,7 +147,7 @@ impl Counters {
     fn side(&self, side: Side, connection: &Connection) -> Json {
         let of = self.of(side);
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let refused: serde_json::Map<String, Json> = Turned::REASONS
+        let refused: serde_json::Map<String, Json> = Rejection::REASONS
             .iter()
             .zip(&of.turned)
             .map(|(reason, counter)| ((*reason).to_owned(), number(counter).into()))
@@ -167,7 +167,7 @@ impl Counters {
     }
 }
 
-/// Threads of this process.
+/// Number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
@@ -179,10 +179,10 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Port 0 is none.
+    /// Opens the port; 0 opens none.
     ///
     /// # Errors
-    /// The port cannot be had.
+    /// The port cannot be bound.
     pub fn open(port: u16, text: impl Fn() -> String + Send + 'static) -> io::Result<Page> {
         if port == 0 {
             return Ok(Page {
@@ -216,7 +216,7 @@ fn serve(server: &Server, text: &dyn Fn() -> String) {
         if let Ok(header) = Header::from_bytes("Content-Type", "application/json") {
             response.add_header(header);
         }
-        // The peer may be gone; then there is nobody to tell.
+        // The peer may be gone.
         let _ = request.respond(response);
     }
 }
@@ -227,7 +227,7 @@ impl Drop for Page {
             server.unblock();
         }
         if let Some(thread) = self.thread.take() {
-            // A panic in there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! Compounds: lists of tokens that are a boolean expression (`MCollective::Matcher`).
+//! Compounds: lists of tokens that form a boolean expression (`MCollective::Matcher`).
 //!
-//! Ruby's servers evaluate every statement first and then the expression of the answers, so that a statement that
-//! cannot be evaluated fails the whole, whatever stands beside it.
+//! Ruby's servers evaluate every statement first and then the expression of the results, so that a statement that
+//! cannot be evaluated fails the whole compound, wherever it is.
 
 use super::data::Query;
 use super::{FactTest, Name, Unusable, Verdict, slash_first, unusable};
@@ -16,13 +16,13 @@ pub(super) enum Test {
     Class(Name),
     Fact(FactTest),
     Data(Query),
-    /// It raises an exception wherever it is asked.
+    /// It raises an exception on every node.
     Never(Unusable),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Token {
-    /// The statement of this number.
+    /// The statement with this index.
     Test(usize),
     And,
     Or,
@@ -35,7 +35,7 @@ enum Token {
 pub(super) struct Compound {
     tests: Vec<Test>,
     tokens: Vec<Token>,
-    /// What is no list of tokens.
+    /// Why it is not a list of tokens.
     broken: Option<Unusable>,
 }
 
@@ -48,8 +48,8 @@ impl Compound {
         };
         let Datum::Array(items) = list else {
             let reason = match list.get("expr") {
-                Some(_) => "a compound of go-choria (expr), which servers of Ruby do not read",
-                None => "a compound that is no list of tokens",
+                Some(_) => "a compound of go-choria (expr), which Ruby's servers do not support",
+                None => "a compound that is not a list of tokens",
             };
             compound.broken = Some(Unusable(reason.to_owned()));
             return compound;
@@ -64,9 +64,9 @@ impl Compound {
 
     fn token(&mut self, item: &Datum) -> Result<(), Unusable> {
         let Datum::Hash(pairs) = item else {
-            return unusable("a token of a compound that is no hash");
+            return unusable("a token of a compound that is not a hash");
         };
-        // What has another key is skipped there.
+        // Ruby's servers skip tokens with other keys.
         let Some((Datum::Str(kind), value)) = pairs.first() else {
             return Ok(());
         };
@@ -98,7 +98,7 @@ impl Compound {
         for test in &self.tests {
             answers.push(ask(test)?);
         }
-        // Nothing at all is `nil` in Ruby.
+        // An empty compound is `nil` in Ruby.
         if self.tokens.is_empty() {
             return Ok(false);
         }
@@ -111,7 +111,7 @@ impl Compound {
         let answer = reader.any()?;
         match reader.peek() {
             None => Ok(answer),
-            Some(_) => unusable("a compound with an operator too few or a parenthesis too many"),
+            Some(_) => unusable("a compound with a missing operator or an extra parenthesis"),
         }
     }
 }
@@ -119,7 +119,7 @@ impl Compound {
 /// A statement about a fact or a class (`Matcher.eval_compound_statement`).
 fn statement(value: &Datum) -> Result<Test, Unusable> {
     let Datum::Str(text) = value else {
-        return unusable("a statement of a compound that is no text");
+        return unusable("a statement of a compound that is not text");
     };
     if slash_first(text) {
         return Ok(Test::Class(Name::new(text)));
@@ -131,7 +131,7 @@ fn statement(value: &Datum) -> Result<Test, Unusable> {
         Some(two @ (">=" | "<=")) => two,
         _ => &text[at..=at],
     };
-    // What stands between the first and the second operator, as from Ruby's `split`.
+    // The text between the first and the second operator, as in Ruby's `split`.
     let mut parts = text.split(operator);
     let name = parts.next().unwrap_or_default();
     let value = match parts.next() {

@@ -1,4 +1,4 @@
-//! Questions to data plugins within compounds: `fstatement` (`Matcher.eval_compound_fstatement`, `MCollective::Data`).
+//! Queries of data plugins within compounds: `fstatement` (`Matcher.eval_compound_fstatement`, `MCollective::Data`).
 
 use super::{Node, Pattern, Unusable, Verdict, numbers, text, unusable};
 use crate::ruby::Datum;
@@ -14,22 +14,22 @@ pub(super) struct Query {
     output: Option<String>,
     operator: String,
     right: Datum,
-    /// What `right` is as a regular expression, where the operator asks for one.
+    /// `right` as a regular expression, if the operator needs one.
     pattern: Option<Pattern>,
 }
 
-/// What a data plugin answers with.
+/// The result of a data plugin.
 enum Output {
-    /// No such output, or none of this node.
+    /// No such output, or no value for this node.
     Nil,
     Text(String),
     Bool(bool),
     Number(Value),
-    /// The answer as a whole, which equals nothing.
+    /// The whole result, which equals nothing.
     Whole,
 }
 
-fn own<'a>(hash: &'a [(Datum, Datum)], key: &str) -> &'a Datum {
+fn get<'a>(hash: &'a [(Datum, Datum)], key: &str) -> &'a Datum {
     let found = hash
         .iter()
         .find(|(name, _)| matches!(name, Datum::Str(text) if text == key));
@@ -39,22 +39,22 @@ fn own<'a>(hash: &'a [(Datum, Datum)], key: &str) -> &'a Datum {
 impl Query {
     pub(super) fn new(value: &Datum) -> Result<Query, Unusable> {
         let Datum::Hash(hash) = value else {
-            return unusable("an fstatement that is no hash");
+            return unusable("an fstatement that is not a hash");
         };
-        let optional = |key: &str| match own(hash, key) {
+        let optional = |key: &str| match get(hash, key) {
             Datum::Nil => Ok(None),
             Datum::Str(text) | Datum::Symbol(text) => Ok(Some(text.clone())),
-            _ => unusable(format!("an fstatement whose {key} is no text")),
+            _ => unusable(format!("an fstatement whose {key} is not text")),
         };
         let (Some(name), Some(operator)) = (optional("name")?, optional("operator")?) else {
             return unusable("an fstatement without name or operator");
         };
         let name = name.to_ascii_lowercase();
-        let right = own(hash, "r_compare").clone();
+        let right = get(hash, "r_compare").clone();
         let pattern = operator.contains("=~").then(|| match &right {
             Datum::Str(source) => Pattern::new(source, 0),
             Datum::Regexp { source, options } => Pattern::new(source, *options),
-            _ => Pattern(unusable("an fstatement whose r_compare is no pattern")),
+            _ => Pattern(unusable("an fstatement whose r_compare is not a pattern")),
         });
         Ok(Query {
             plugin: name.strip_suffix("_data").unwrap_or(&name).to_owned(),
@@ -67,7 +67,7 @@ impl Query {
     }
 
     pub(super) fn holds(&self, node: &Node) -> Verdict {
-        let left = self.ask(node)?;
+        let left = self.query(node)?;
         let ordered = self.operator.contains(['<', '>']);
         match left {
             Output::Nil => return Ok(false),
@@ -87,7 +87,7 @@ impl Query {
         let equal = |same: bool| match operator {
             "==" => Ok(same),
             "!=" => Ok(!same),
-            _ => unusable("an fstatement that orders what has no order"),
+            _ => unusable("an fstatement that compares values without an order"),
         };
         match left {
             Output::Text(left) => equal(left == plain(&self.right)?),
@@ -116,8 +116,8 @@ impl Query {
         }
     }
 
-    /// Asks the plugin. A missing one makes the compound false rather than the statement.
-    fn ask(&self, node: &Node) -> Result<Output, Unusable> {
+    /// Queries the plugin. A missing plugin makes the whole compound false, not only the statement.
+    fn query(&self, node: &Node) -> Result<Output, Unusable> {
         let param = |longest: usize, good: fn(&str) -> bool| match self.params.as_deref() {
             Some(text) if text.chars().count() <= longest && good(text) => Ok(text),
             _ => unusable(format!("bad parameter of data plugin {}", self.plugin)),
@@ -161,7 +161,7 @@ fn operator(text: &str) -> Result<&'static str, Unusable> {
     let first = known
         .into_iter()
         .filter_map(|known| Some((text.find(known)?, known)))
-        // The longer of two that start at the same place comes first in the list and stays.
+        // Of two that start at the same position the longer is first in the list, and chosen.
         .min_by_key(|(at, _)| *at);
     match first {
         Some((_, "=")) => Ok("=="),
@@ -178,7 +178,7 @@ fn agent(node: &Node, name: &str) -> Result<Map, Unusable> {
     Ok(meta)
 }
 
-/// A fact by its path; here dots lead into maps and lists, unlike in entries of `fact`.
+/// A fact by its path; here dots go into maps and lists, unlike in entries of `fact`.
 fn fact(facts: &Map, path: &str) -> Result<Map, Unusable> {
     let answer = |exists: bool, value: Value, encoding: Value| {
         Map(vec![
@@ -190,7 +190,7 @@ fn fact(facts: &Map, path: &str) -> Result<Map, Unusable> {
     let absent = || Ok(answer(false, false.into(), false.into()));
     let whole = Value::Map(facts.clone());
     let mut found = &whole;
-    // Ruby's `split` forgets empty parts at the end.
+    // Ruby's `split` drops empty parts at the end.
     let parts = path.trim_end_matches('.').split('.');
     for part in parts.filter(|_| !path.trim_end_matches('.').is_empty()) {
         found = match found {
@@ -200,7 +200,7 @@ fn fact(facts: &Map, path: &str) -> Result<Map, Unusable> {
             },
             Value::Array(items) => {
                 let index = numbers::integer(part)
-                    .ok_or_else(|| Unusable(format!("{part:?} is no index of a list")))?;
+                    .ok_or_else(|| Unusable(format!("{part:?} is not a list index")))?;
                 if index >= BigInt::from(items.len()) {
                     return absent();
                 }
@@ -208,7 +208,7 @@ fn fact(facts: &Map, path: &str) -> Result<Map, Unusable> {
                     num_bigint::Sign::Minus => index + BigInt::from(items.len()),
                     _ => index,
                 };
-                // Before the start is `nil`, which a plugin may not answer with.
+                // An index before the start gives `nil`, which a plugin may not return.
                 let item = usize::try_from(index).ok().and_then(|at| items.get(at));
                 item.ok_or_else(|| Unusable(format!("{part:?} is before the start of a list")))?
             }
@@ -224,7 +224,7 @@ fn fact(facts: &Map, path: &str) -> Result<Map, Unusable> {
     })
 }
 
-/// Facts as Ruby's servers hold them: nothing but text in lists and maps.
+/// Facts as in Ruby's servers: only text in lists and maps.
 fn flat(value: &Value) -> serde_json::Value {
     match value {
         Value::Array(items) => items.iter().map(flat).collect(),
@@ -239,7 +239,7 @@ fn flat(value: &Value) -> serde_json::Value {
     }
 }
 
-/// `to_s` of what an output is compared with.
+/// `to_s` of the value that an output is compared with.
 fn plain(right: &Datum) -> Result<String, Unusable> {
     match right {
         Datum::Str(text) | Datum::Symbol(text) => Ok(text.clone()),
@@ -250,7 +250,7 @@ fn plain(right: &Datum) -> Result<String, Unusable> {
     }
 }
 
-/// A number and the other side; `None` if that is none.
+/// Compares a number with the other side; `None` if that is not a number.
 fn order(left: &Value, right: &Datum) -> Result<Option<Ordering>, Unusable> {
     let bad = |text: &str| Unusable(format!("invalid numeric value: {text}"));
     let as_float = |value: &Value| text(value).and_then(|text| text.parse::<f64>().ok());

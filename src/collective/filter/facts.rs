@@ -1,4 +1,4 @@
-//! Entries of `fact` as Ruby judges them (`Util.has_fact?`).
+//! Entries of `fact` as Ruby evaluates them (`Util.has_fact?`).
 
 use super::{Pattern, Unusable, Verdict, fact, numbers, text, unusable};
 use crate::wire::FactFilter;
@@ -20,12 +20,12 @@ enum Test {
     Regex(Pattern),
     /// `<`, `<=`, `>`, `>=`, `!=`.
     Order(fn(Ordering) -> bool),
-    /// `!=`, which also holds between a text and a list or map.
+    /// `!=`, which is also true between a text and a list or map.
     Unequal,
     Never,
 }
 
-/// The test behind an operator of an order.
+/// The test of a comparison operator.
 fn order(operator: &str) -> Option<fn(Ordering) -> bool> {
     Some(match operator {
         "<" => Ordering::is_lt,
@@ -36,7 +36,7 @@ fn order(operator: &str) -> Option<fn(Ordering) -> bool> {
     })
 }
 
-/// What stands between slashes on the first line that has such, or all of it: `/^\/(.+)\/$/`.
+/// The text between slashes on the first line that has them, or all of it: `/^\/(.+)\/$/`.
 fn unslashed(value: &str) -> &str {
     value
         .split('\n')
@@ -48,7 +48,7 @@ fn unslashed(value: &str) -> &str {
 }
 
 impl FactTest {
-    /// Of an entry; one that Ruby's servers do not see counts as one that nothing satisfies.
+    /// The test of an entry; one that Ruby's servers do not see is never satisfied.
     pub(super) fn new(entry: &FactFilter, symbols_only: bool) -> FactTest {
         let operator = match entry.operator.as_deref() {
             _ if symbols_only && !entry.symbols => "",
@@ -75,7 +75,7 @@ impl FactTest {
         }
     }
 
-    /// Whether the facts satisfy it. An unknown fact satisfies nothing, of a list any element does, of a map any key.
+    /// Whether the facts satisfy it. An unknown fact never does; of a list any element may, of a map any key.
     pub(super) fn holds(&self, facts: &Map) -> Verdict {
         let any = |values: &mut dyn Iterator<Item = &Value>| {
             for value in values {
@@ -98,7 +98,7 @@ impl FactTest {
             return match self.test {
                 Test::Equal | Test::Never => Ok(false),
                 Test::Unequal => Ok(true),
-                _ => unusable("a list or map within a list has no order and no text"),
+                _ => unusable("a list or map within a list cannot be compared"),
             };
         };
         match &self.test {
@@ -115,7 +115,7 @@ impl FactTest {
 fn compare(fact: &str, value: &str) -> Result<Option<Ordering>, Unusable> {
     let bad = || {
         Unusable(format!(
-            "{fact:?} or {value:?} is no number that Ruby reads"
+            "{fact:?} or {value:?} is not a valid number in Ruby"
         ))
     };
     if numbers::digits(value) && numbers::digits(fact) {

@@ -1,4 +1,4 @@
-//! Filters as go-choria's servers judge them (reference, section 20).
+//! Filters as go-choria's servers evaluate them (reference, section 20).
 
 use super::{Node, Unusable, Verdict, text, unusable};
 use crate::wire::{FactFilter, Filter};
@@ -11,7 +11,7 @@ const SIZE_LIMIT: usize = 1024 * 1024;
 
 type Pattern = Result<Regex, Unusable>;
 
-/// RE2's syntax, of which `regex` is an offspring.
+/// RE2's syntax, which that of `regex` is derived from.
 fn pattern(source: &str, ignore_case: bool) -> Pattern {
     regex::RegexBuilder::new(source)
         .case_insensitive(ignore_case)
@@ -27,7 +27,7 @@ fn pattern(source: &str, ignore_case: bool) -> Pattern {
 #[derive(Debug)]
 enum Name {
     Exact(String),
-    /// Between slashes on both sides; a broken one matches nothing.
+    /// An expression between slashes; an invalid one matches nothing.
     Regex(Pattern),
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Go {
 impl Go {
     pub(super) fn new(filter: &Filter) -> Go {
         let names = |texts: &[String]| texts.iter().map(|text| Name::new(text, false)).collect();
-        // Names of classes are lower-cased in the request only, patterns ignore case.
+        // Names of classes are lower-cased only in the request; patterns ignore case.
         let class = |text: &String| match Name::new(text, true) {
             Name::Exact(text) => Name::Exact(text.to_lowercase()),
             regex => regex,
@@ -108,7 +108,7 @@ struct FactTest {
     pattern: Option<Pattern>,
 }
 
-/// A path of gjson without its wildcards and queries: names parted by dots, a backslash before a dot that is none.
+/// A path of gjson, without wildcards and queries: names separated by dots; a backslash escapes a dot.
 fn path(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars();
@@ -163,7 +163,7 @@ impl FactTest {
                 return match self.operator.as_str() {
                     "==" => Ok(*flag == truthy(&self.value)),
                     "!=" => Ok(*flag != truthy(&self.value)),
-                    _ => unusable("truth values have no order"),
+                    _ => unusable("booleans have no order"),
                 };
             }
             Value::Str(text) if matches!(self.operator.as_str(), "==" | "!=") => {
@@ -174,7 +174,7 @@ impl FactTest {
                 }
             }
             Value::Str(text) => Some(text.as_bytes().cmp(self.value.as_bytes())),
-            Value::Bytes(octets) => Some(octets.as_slice().cmp(self.value.as_bytes())),
+            Value::Bytes(bytes) => Some(bytes.as_slice().cmp(self.value.as_bytes())),
             number => self.order(number)?,
         };
         Ok(match self.operator.as_str() {
@@ -187,9 +187,9 @@ impl FactTest {
         })
     }
 
-    /// With a dot in the value as floats, else as integers: a float fact is cut off at its dot.
+    /// Compares as floats if the value has a dot, else as integers: a float fact is then truncated.
     fn order(&self, number: &Value) -> Result<Option<Ordering>, Unusable> {
-        let bad = || Unusable(format!("{:?} is no number", self.value));
+        let bad = || Unusable(format!("{:?} is not a number", self.value));
         let float = || text(number).and_then(|text| text.parse::<f64>().ok());
         if self.value.contains('.') {
             let value: f64 = self.value.parse().map_err(|_| bad())?;
@@ -197,7 +197,7 @@ impl FactTest {
         }
         match self.value.parse::<i128>() {
             Ok(value) => Ok(Some(whole(number).cmp(&value))),
-            // As text they differ.
+            // Not equal, as text.
             Err(_) if matches!(self.operator.as_str(), "==" | "!=") => Ok(None),
             Err(_) => Err(bad()),
         }
@@ -221,7 +221,7 @@ impl FactTest {
             number @ (Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
                 pattern.is_match(&whole(number).to_string())
             }
-            Value::Bytes(octets) => pattern.is_match(&String::from_utf8_lossy(octets)),
+            Value::Bytes(bytes) => pattern.is_match(&String::from_utf8_lossy(bytes)),
         })
     }
 }
@@ -230,13 +230,13 @@ fn whole(number: &Value) -> i128 {
     match number {
         Value::Int(number) => (*number).into(),
         Value::UInt(number) => (*number).into(),
-        // Cut off, and held at the ends of the range.
+        // Truncates and saturates.
         Value::Float(number) => *number as i128,
         _ => 0,
     }
 }
 
-/// What Go reads as true.
+/// Texts that Go parses as true.
 fn truthy(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

@@ -1,38 +1,38 @@
-//! Filters of collectives: whether a node is to answer a request of MCollective or Choria (reference, sections 9 and 20).
+//! Filters of collectives: whether a node must reply to a request of MCollective or Choria (reference, sections 9 and 20).
 //!
-//! A [`Matcher`] is a filter made ready once; it is then asked about any number of nodes. All kinds must hold. What cannot be
-//! evaluated (a broken regular expression, a syntax error in a compound) means that the node stays silent, whatever the
-//! rest of the filter says, as on a real server, where it raises an exception; the reason comes back for the log.
+//! A [`Matcher`] is a compiled filter, which can be evaluated for any number of nodes. All kinds must match. If a part cannot
+//! be evaluated (an invalid regular expression, a syntax error in a compound), the node stays silent whatever the
+//! rest of the filter says, as on a real server, where it raises an exception; the reason is returned for the log.
 //!
-//! Ruby's servers and Go's judge the same filter differently, and a request of today's Choria may come from either's
-//! client, which does not say so. Nodes of halite judge as Ruby's servers do ([`Semantics::of`]): the seeds describe those,
-//! and they are the stricter ones. The differences that count:
+//! Servers in Ruby and Go evaluate the same filter differently, and a request of current Choria may come from a client
+//! of either kind, without saying which. Nodes of halite behave like Ruby's servers ([`Semantics::of`]): the seeds
+//! describe those, and they are stricter. The relevant differences:
 //!
 //! | filter | Ruby (2.12.5) | Go (0.30) | here, for Ruby |
 //! | --- | --- | --- | --- |
 //! | `fact` `==` on text | exact | ignores case | exact |
-//! | `fact` `=~` | Ruby's syntax, minds case | RE2, ignores case | Ruby's, bounded in size and steps |
+//! | `fact` `=~` | Ruby's syntax, case-sensitive | RE2, ignores case | Ruby's, bounded in size and steps |
 //! | name of a fact | top level only | path `a.b.0` | top level only |
-//! | type of a fact | text, whatever it was | its own | text |
-//! | list as a fact | any element | nothing but an error or false | any element |
+//! | type of a fact | always text | its own | text |
+//! | list as a fact | any element | always an error or false | any element |
 //! | `<` `>` on numbers | digits only; see below | by the fact's type | as Ruby |
-//! | operator `=>` `=<` | nothing | nothing | `>=` `<=`, as the first text of the format lists them |
+//! | operator `=>` `=<` | nothing | nothing | `>=` `<=`, as in the first description of the format |
 //! | no operator | nothing | not valid | `/x/` is a regular expression, else equality, as before 1.1 |
 //! | entry with string keys | nothing (before 2017) | works | as the generation does |
-//! | `cf_class` | minds case; `/` in front is enough | lower-cased name; `/.../` ignores case | as Ruby |
+//! | `cf_class` | case-sensitive; a leading `/` is enough | lower-cased name; `/.../` ignores case | as Ruby |
 //! | `identity` | exactly one entry must match | any | exactly one |
-//! | agent `mcollective` | always there | must exist | always there |
+//! | agent `mcollective` | always exists | must exist | always exists |
 //! | `compound` | token lists | one `expr`, another language | token lists; an `expr` never matches |
 //! | only unknown keys | nothing | everything | nothing |
 //!
 //! Ruby compares with `<`, `<=`, `>`, `>=` and `!=` as integers if both sides are digits (with a leading zero they are octal, and
 //! `08` raises an exception), as floats if both look like `^[0-9]+.[0-9]+$`, whose dot is any character, so that `2048` counts as
-//! one, else as text: `2.12.5 >= 2.9.0` is false. That is kept.
+//! one, else as text: `2.12.5 >= 2.9.0` is false. Nodes of halite do the same.
 //!
-//! Of the data plugins that an `fstatement` may ask, nodes have `agent`, `collective` and `fact`; all others, `fstat` too, are
-//! missing here, which makes the compound false, negated or not.
+//! Of the data plugins for `fstatement`, nodes have `agent`, `collective` and `fact`; all others, including `fstat`, are
+//! missing, which makes the compound false, negated or not.
 //!
-//! With [`Semantics::Go`] a `compound` never matches: its language (`expr`) is not spoken here, and a guess would be worse.
+//! With [`Semantics::Go`] a `compound` never matches: its language (`expr`) is not supported.
 
 mod compound;
 mod data;
@@ -54,10 +54,10 @@ pub const MAX_ENTRIES: usize = 1_000;
 /// Most tokens in the compounds of one filter.
 pub const MAX_TOKENS: usize = 10_000;
 
-/// Whose servers a filter is judged like. See the table above.
+/// Which servers to evaluate a filter like. See the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
-    /// MCollective and the first Choria: entries of `fact` count only with symbols as keys.
+    /// MCollective and the first Choria: entries of `fact` are seen only with symbols as keys.
     Mcollective,
     /// Choria's plugins for Ruby since 2017.
     Choria,
@@ -66,7 +66,7 @@ pub enum Semantics {
 }
 
 impl Semantics {
-    /// How Ruby's servers of the generation that speaks so judge.
+    /// The semantics of Ruby's servers of the generation that uses this form.
     pub fn of(form: Form) -> Semantics {
         match form {
             Form::Psk | Form::Ssl(_) | Form::Aes(_) | Form::CHORIA_YAML => Semantics::Mcollective,
@@ -76,25 +76,25 @@ impl Semantics {
     }
 }
 
-/// What a filter asks about a node.
+/// The data of a node that filters are evaluated on.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     /// Its identity.
     pub identity: &'a str,
-    /// Its facts, with the types that they have.
+    /// Its facts, with their types.
     pub facts: &'a Map,
-    /// The classes that configuration management gave it.
+    /// Its classes from configuration management.
     pub classes: &'a [String],
     /// The names of its agents.
     pub agents: &'a [String],
-    /// The collectives it is in.
+    /// Its collectives.
     pub collectives: &'a [String],
     /// `license`, `timeout` (a number, in seconds), `description`, `url`, `version` and `author` of an agent, for the data plugin
     /// `agent`. `None` if there is no such agent.
     pub agent: &'a dyn Fn(&str) -> Option<Map>,
 }
 
-/// Why a filter cannot be evaluated. It then matches no node, or not this one.
+/// Why a filter cannot be evaluated, at all or on this node. It then does not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable(String);
 
@@ -112,7 +112,7 @@ fn unusable<T>(reason: impl Into<String>) -> Result<T, Unusable> {
     Err(Unusable(reason.into()))
 }
 
-/// A regular expression, good or not: only a node on which it is tried finds out.
+/// A regular expression, valid or not: it fails only when it is evaluated on a node.
 #[derive(Debug)]
 struct Pattern(Result<RubyRegex, Unusable>);
 
@@ -130,14 +130,14 @@ impl Pattern {
     }
 }
 
-/// One entry of `cf_class`, `agent` or `identity` as Ruby reads it.
+/// One entry of `cf_class`, `agent` or `identity` as in Ruby.
 #[derive(Debug)]
 enum Name {
     Exact(String),
     Regex(Pattern),
 }
 
-/// Whether a line of the text starts with a slash: Ruby's `^` holds at each.
+/// Whether a line of the text starts with a slash: Ruby's `^` matches at each line.
 fn slash_first(text: &str) -> bool {
     text.split('\n').any(|line| line.starts_with('/'))
 }
@@ -171,7 +171,7 @@ impl Name {
     }
 }
 
-/// A filter that is ready to be asked about nodes.
+/// A compiled filter.
 #[derive(Debug)]
 pub struct Matcher(Dialect);
 
@@ -182,10 +182,10 @@ enum Dialect {
 }
 
 impl Matcher {
-    /// Makes a filter ready.
+    /// Compiles a filter.
     ///
     /// # Errors
-    /// When it is too large. It then matches no node.
+    /// It is too large. It then matches no node.
     pub fn new(filter: &Filter, semantics: Semantics) -> Result<Matcher, Unusable> {
         let entries = filter.facts.len()
             + filter.classes.len()
@@ -206,10 +206,10 @@ impl Matcher {
         }))
     }
 
-    /// Whether the node is to answer.
+    /// Whether the node must reply.
     ///
     /// # Errors
-    /// When that cannot be said; the node is then to stay silent.
+    /// The filter cannot be evaluated; the node must then stay silent.
     pub fn passes(&self, node: &Node) -> Verdict {
         match &self.0 {
             Dialect::Ruby(ruby) => ruby.passes(node),
@@ -218,7 +218,7 @@ impl Matcher {
     }
 }
 
-/// The text of a fact, as Ruby's `to_s` has it; `None` of lists and maps.
+/// The text of a fact, as Ruby's `to_s`; `None` for lists and maps.
 fn text(value: &Value) -> Option<Cow<'_, str>> {
     Some(match value {
         Value::Nil => "".into(),
@@ -227,12 +227,12 @@ fn text(value: &Value) -> Option<Cow<'_, str>> {
         Value::UInt(number) => number.to_string().into(),
         Value::Float(number) => crate::ruby::float_text(*number).into(),
         Value::Str(text) => text.into(),
-        Value::Bytes(octets) => String::from_utf8_lossy(octets),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes),
         Value::Array(_) | Value::Map(_) => return None,
     })
 }
 
-/// The fact of this name, at the top level. Names that are no text are compared by their text.
+/// The fact with this name, at the top level. Names that are not text are compared by their text.
 fn fact<'a>(facts: &'a Map, name: &str) -> Option<&'a Value> {
     facts.get(name).or_else(|| {
         let mut others = facts

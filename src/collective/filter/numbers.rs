@@ -1,12 +1,12 @@
-//! Numbers as Ruby reads and writes them.
+//! Numbers as Ruby parses and writes them.
 
 use num_bigint::BigInt;
 
-/// Longest text of a number in bytes.
+/// Longest text of a number, in bytes.
 const LONGEST: usize = 1024;
 
-/// `Integer(text)`: a sign, a prefix of a base (a zero alone means octal), single underscores between digits. `None` where Ruby
-/// raises an exception.
+/// `Integer(text)`: sign, base prefix (a lone zero means octal), single underscores between digits. `None` if Ruby raises an
+/// exception.
 pub(super) fn integer(text: &str) -> Option<BigInt> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
     if text.len() > LONGEST {
@@ -32,13 +32,13 @@ pub(super) fn integer(text: &str) -> Option<BigInt> {
     Some(if negative { -number } else { number })
 }
 
-/// Digits without the underscores between them; `None` if these stand elsewhere, or a sign does.
+/// Digits without the underscores between them; `None` if there are underscores elsewhere or signs.
 fn plain(digits: &str) -> Option<String> {
     let good = digits.split('_').all(|part| !part.is_empty()) && !digits.starts_with(['+', '-']);
     good.then(|| digits.replace('_', ""))
 }
 
-/// `Float(text)`. `None` where Ruby raises an exception.
+/// `Float(text)`. `None` if Ruby raises an exception.
 pub(super) fn float(text: &str) -> Option<f64> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
     if text.len() > LONGEST {
@@ -50,16 +50,16 @@ pub(super) fn float(text: &str) -> Option<f64> {
             .chars()
             .try_fold(0.0, |sum, c| Some(sum * 16.0 + f64::from(c.to_digit(16)?)));
     }
-    let octets = text.as_bytes();
+    let bytes = text.as_bytes();
     let digit = |at: Option<usize>| {
-        at.and_then(|at| octets.get(at))
+        at.and_then(|at| bytes.get(at))
             .is_some_and(u8::is_ascii_digit)
     };
-    for (at, octet) in octets.iter().enumerate() {
+    for (at, octet) in bytes.iter().enumerate() {
         let good = match octet {
-            // A digit on both sides of each.
+            // Each needs a digit on both sides.
             b'_' | b'.' => digit(at.checked_sub(1)) && digit(Some(at + 1)),
-            b'+' | b'-' => at == 0 || matches!(octets[at - 1], b'e' | b'E'),
+            b'+' | b'-' => at == 0 || matches!(bytes[at - 1], b'e' | b'E'),
             b'e' | b'E' => digit(at.checked_sub(1)),
             octet => octet.is_ascii_digit(),
         };

@@ -1,4 +1,4 @@
-//! Filters as Ruby's servers judge them (`Security::Base#validate_filter?`).
+//! Filters as Ruby's servers evaluate them (`Security::Base#validate_filter?`).
 
 use super::compound::Test;
 use super::{Compound, FactTest, Name, Node, Verdict};
@@ -11,7 +11,7 @@ pub(super) struct Ruby {
     agents: Vec<(Name, bool)>,
     identities: Vec<Name>,
     compound: Vec<Compound>,
-    /// Unknown keys and nothing else: passes nowhere.
+    /// The filter has only unknown keys: never matches.
     only_unknown: bool,
 }
 
@@ -28,7 +28,7 @@ impl Ruby {
         Ruby {
             facts: facts.map(|f| FactTest::new(f, symbols_only)).collect(),
             classes: names(&filter.classes),
-            // Every server has the agent `mcollective`, by that very name.
+            // Every server has the agent `mcollective`, with exactly that name.
             agents: agents
                 .map(|text| (Name::new(text), text == "mcollective"))
                 .collect(),

@@ -4,14 +4,14 @@ use crate::wire::{FactFilter, Serializer};
 use halite_wire::map;
 use proptest::prelude::*;
 
-struct Own {
+struct TestNode {
     facts: Map,
     classes: Vec<String>,
     agents: Vec<String>,
     collectives: Vec<String>,
 }
 
-impl Own {
+impl TestNode {
     fn passes(&self, matcher: &Matcher) -> Verdict {
         matcher.passes(&Node {
             identity: "node1.example",
@@ -31,9 +31,9 @@ fn texts(items: &[&str]) -> Vec<String> {
     items.iter().map(|text| (*text).to_owned()).collect()
 }
 
-fn node() -> Own {
+fn node() -> TestNode {
     let os = map! { "family" => "Debian", "release" => map! { "major" => 12 } };
-    Own {
+    TestNode {
         facts: map! {
             "country" => "uk", "memory" => 2048, "puppet" => "2.12.5", "load" => 1.5, "virtual" => true,
             "none" => Value::Nil, "roles" => vec![Value::from("web"), Value::from("db")], "os" => os,
@@ -236,11 +236,11 @@ fn compounds() {
         ("Webserver )", false),
         ("and Webserver", false),
         ("", false),
-        // A broken statement fails the whole, whatever stands beside it.
+        // An invalid statement fails the whole compound, wherever it is.
         ("Webserver or country=", false),
         ("Webserver or country=/(/", false),
         ("not /(/", false),
-        // A pattern on a fact that is not there is never tried.
+        // A pattern for a missing fact is never evaluated.
         ("not nowhere=/(/", true),
     ] {
         assert_eq!(compound(words), expected, "{words:?}");

@@ -1,12 +1,12 @@
-//! Own broadcasts, which come back where this master's minions are nodes themselves.
+//! Detects our own broadcasts, which come back if this master's minions are nodes of the collective.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-/// Broadcasts that are remembered; they come back within moments.
+/// Number of broadcasts remembered; they come back almost at once.
 const REMEMBERED: usize = 256;
 
-/// What was broadcast lately, by a hash that nobody outside can aim at.
+/// Recent broadcasts, by a keyed hash, so that nobody outside can construct collisions.
 #[derive(Default)]
 pub(super) struct Echoes {
     hash: RandomState,
@@ -14,17 +14,17 @@ pub(super) struct Echoes {
 }
 
 impl Echoes {
-    /// A message goes out.
-    pub fn sent(&mut self, message: &[u8]) {
+    /// Records an outgoing message.
+    pub fn record(&mut self, message: &[u8]) {
         if self.sent.len() >= REMEMBERED {
             self.sent.pop_front();
         }
         self.sent.push_back(self.hash.hash_one(message));
     }
 
-    /// Whether a message that came in is one of those. Said before its signature is looked at, since with plain
-    /// keys the own one need not be among those of callers.
-    pub fn hear(&self, message: &[u8]) -> bool {
+    /// Whether a received message is one of ours. Checked before its signature, since with plain keys our own
+    /// key need not be among those of callers.
+    pub fn contains(&self, message: &[u8]) -> bool {
         let hash = self.hash.hash_one(message);
         self.sent.contains(&hash)
     }
@@ -39,11 +39,11 @@ mod tests {
         let mut echoes = Echoes::default();
         let text = |n: usize| format!("request {n}");
         for n in 0..REMEMBERED + 2 {
-            assert!(!echoes.hear(text(n).as_bytes()));
-            echoes.sent(text(n).as_bytes());
-            assert!(echoes.hear(text(n).as_bytes()));
+            assert!(!echoes.contains(text(n).as_bytes()));
+            echoes.record(text(n).as_bytes());
+            assert!(echoes.contains(text(n).as_bytes()));
         }
-        assert!(!echoes.hear(text(1).as_bytes()));
-        assert!(echoes.hear(text(2).as_bytes()));
+        assert!(!echoes.contains(text(1).as_bytes()));
+        assert!(echoes.contains(text(2).as_bytes()));
     }
 }

@@ -1,5 +1,5 @@
-//! Gateway: MCollective and Choria. Outward, their servers are minions of this master; inward, this master's minions are
-//! nodes of their collective.
+//! The gateway to MCollective and Choria. Outward, their servers are minions of this master; inward, this master's minions
+//! are nodes of their collective.
 //!
 //! `outward` finds nodes, stores their facts as grains and runs jobs on them; `inward` answers for minions. Both decide
 //! without sockets or disks: messages in, actions out. `serve.rs` carries the actions out, in the loop of all gateways
@@ -28,11 +28,11 @@ use halite_gateway::Gateway;
 use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
 use halite_master::roles::RoleError;
 use inward::Inward;
-use inward::workers::Hands;
+use inward::workers::Workers;
 use outward::{Keys, Outward, Rules};
 use serve::{Inner, Links, Server};
 
-/// This gateway.
+/// The registration of this gateway.
 pub const GATEWAY: Gateway = Gateway {
     name: NAME,
     role: "gateway-collective",
@@ -41,16 +41,16 @@ pub const GATEWAY: Gateway = Gateway {
     runners: &[],
 };
 const NAME: &str = "collective";
-/// Messages of the broker that may wait for the loop; more are dropped and counted.
+/// Most messages of the broker queued for the loop; more are dropped and counted.
 const HEARD: usize = 20_000;
 
-/// A key that cannot be read, or that other accounts can read.
+/// Reports a key that cannot be read, or that other users can read.
 fn fault(config: &MasterConfig) -> Option<String> {
     let wrong = secure::build(&config.collective_gateway()?).err()?;
     Some(format!("{wrong}; the collective is not reached"))
 }
 
-/// Connects to the brokers. One that is away is not an error: it is tried again for ever.
+/// Connects to the brokers. An unavailable one is not an error: it is retried forever.
 ///
 /// # Errors
 /// A key cannot be read, or no broker can be reached with these settings.
@@ -58,7 +58,7 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
     let config = frame.config;
     let settings = config
         .collective_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no collective"))?;
+        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways has no collective"))?;
     let secure =
         secure::build(&settings).map_err(|e| RoleError::new(EXIT_CONFIG, e.to_string()))?;
     log::info!(
@@ -81,9 +81,14 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
         security: secure.security,
     };
     let inward = settings.inward.then(|| {
-        let (hands, news) = Hands::start(frame.scope, config, frame.stores, &settings, frame.stop);
+        let (workers, news) =
+            Workers::start(frame.scope, config, frame.stores, &settings, frame.stop);
         let half = Inward::new(config, &settings, Clock::now());
-        Inner { half, hands, news }
+        Inner {
+            half,
+            workers,
+            news,
+        }
     });
     Ok(Box::new(Server::new(&settings, links, outward, inward)))
 }

@@ -6,7 +6,7 @@
 
 use super::act::{Act, Clock};
 use super::echoes::Echoes;
-use super::inward::{self, Inward, workers::Hands};
+use super::inward::{self, Inward, workers::Workers};
 use super::outward::{Failed, Outward, REGISTRATION};
 use super::secure::RefusedCounters;
 use crate::broker::{Connector, Heard, Place, To, Unsent};
@@ -41,7 +41,7 @@ pub(super) struct Inner<'scope> {
     /// What decides.
     pub half: Inward,
     /// The threads that use disks, bus and master.
-    pub hands: Hands<'scope>,
+    pub workers: Workers<'scope>,
     /// Their results.
     pub news: Receiver<inward::News>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Server<'scope> {
     outward: Option<Outward>,
     inward: Option<Inner<'scope>>,
     /// An answer for which the connector had no room.
-    held: Option<inward::Answer>,
+    held: Option<inward::OutgoingReply>,
     echoes: Echoes,
     refused: RefusedCounters,
     warned: u64,
@@ -77,7 +77,7 @@ impl Protocol for Server<'_> {
     fn receive(&mut self) -> Result<bool, RoleError> {
         for _ in 0..BATCH {
             match self.links.heard.try_recv() {
-                Ok(item) => self.heard(item),
+                Ok(item) => self.handle(item),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Err(thread_ended()),
             }
@@ -86,7 +86,7 @@ impl Protocol for Server<'_> {
             let Some(inner) = &mut self.inward else { break };
             match inner.news.try_recv() {
                 Ok(news) => {
-                    let acts = inner.half.news(news);
+                    let acts = inner.half.handle_news(news);
                     self.perform_inward(acts);
                 }
                 Err(TryRecvError::Empty) => break,
@@ -145,7 +145,9 @@ impl Protocol for Server<'_> {
     }
 
     fn alive(&self) -> bool {
-        self.inward.as_ref().is_none_or(|inner| inner.hands.alive())
+        self.inward
+            .as_ref()
+            .is_none_or(|inner| inner.workers.alive())
     }
 }
 
@@ -177,7 +179,7 @@ impl<'scope> Server<'scope> {
         server
     }
 
-    fn heard(&mut self, heard: Heard) {
+    fn handle(&mut self, heard: Heard) {
         let now = Clock::now();
         match heard {
             Heard::Up(server) => {
@@ -217,7 +219,7 @@ impl<'scope> Server<'scope> {
             return;
         }
         // The gateway receives its own discovery, too; its minions are minions already.
-        if self.echoes.hear(&packet.data) {
+        if self.echoes.contains(&packet.data) {
             return;
         }
         match self.links.security.open_request(&packet.data) {
@@ -248,7 +250,7 @@ impl<'scope> Server<'scope> {
         let Some(inner) = &mut self.inward else {
             return;
         };
-        match inner.half.heard(place, request, form, packet, now) {
+        match inner.half.handle_request(place, request, form, packet, now) {
             Ok(acts) => self.perform_inward(acts),
             Err(why) => self.refuse(request.sender.as_str(), None, &why),
         }
@@ -300,8 +302,8 @@ impl<'scope> Server<'scope> {
                 inward::Act::Subscribe(place) => self.links.connector.subscribe(&place),
                 inward::Act::Unsubscribe(place) => self.links.connector.unsubscribe(&place),
                 inward::Act::Do(task) => {
-                    if let Some(news) = inner.hands.take(task) {
-                        acts.extend(inner.half.news(news));
+                    if let Some(news) = inner.workers.take(task) {
+                        acts.extend(inner.half.handle_news(news));
                     }
                 }
             }
@@ -318,7 +320,7 @@ impl<'scope> Server<'scope> {
         let sent = sealed.map_err(|e| Failed::Unsealed(e.to_string()));
         let sent = sent.and_then(|data| {
             if matches!(to, To::Broadcast(..)) {
-                self.echoes.sent(&data);
+                self.echoes.record(&data);
             }
             let packet = Packet {
                 form,
@@ -363,15 +365,15 @@ impl<'scope> Server<'scope> {
                     return false;
                 }
                 Err(Unsent::Forbidden) => {
-                    let why = "its reply-to is no place for answers".to_owned();
+                    let why = "its reply-to is not a place for replies".to_owned();
                     self.refuse(&answer.caller.to_string(), None, &Refused::Malformed(why));
                 }
-                Err(Unsent::TooLarge(octets)) => {
+                Err(Unsent::TooLarge(bytes)) => {
                     self.unsent += 1;
                     let Some(inner) = &self.inward else {
                         return false;
                     };
-                    let shorter = inner.half.too_large(answer, octets);
+                    let shorter = inner.half.too_large(answer, bytes);
                     if let Err(e) = self.answer(&shorter) {
                         log::warn!("an answer to {} is not sent: {e:?}", shorter.caller);
                     }
@@ -381,7 +383,7 @@ impl<'scope> Server<'scope> {
         true
     }
 
-    fn answer(&self, answer: &inward::Answer) -> Result<(), Unsent> {
+    fn answer(&self, answer: &inward::OutgoingReply) -> Result<(), Unsent> {
         let (form, caller) = (answer.form, &answer.caller);
         let data = match self.links.security.seal_reply(&answer.reply, form, caller) {
             Ok(data) => data,

@@ -1,22 +1,22 @@
-//! Why something of Ruby's is not read, and how much of it is.
+//! Errors and limits of reading Ruby's encodings.
 
 use std::fmt;
 
-/// Bytes of the longest message, and of all text in it once its links are followed.
-pub const MAX_OCTETS: usize = 8 << 20;
-/// Values in one message, once its links are followed.
+/// Most bytes in a message, and in all its text once links are followed.
+pub const MAX_BYTES: usize = 8 << 20;
+/// Most values in one message, once its links are followed.
 pub const MAX_VALUES: usize = 200_000;
-/// Arrays and hashes within one another.
+/// Deepest nesting of arrays and hashes.
 pub const MAX_DEPTH: usize = 64;
 
 /// Why a text or bytes are not read as a [`Datum`](super::Datum).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatumError {
-    /// It breaks the rules of its encoding: what is wrong, and where.
+    /// It violates its encoding: what is wrong, and where.
     Malformed(String),
-    /// It is larger, deeper or longer than anything that is read: which limit.
+    /// It exceeds a limit: which.
     TooLarge(&'static str),
-    /// It holds what names a class or carries code in Ruby, or what blows a small text up: what it was.
+    /// It contains something that names a class or carries code in Ruby, or that expands a small text: what.
     Dangerous(String),
 }
 
@@ -24,58 +24,58 @@ impl fmt::Display for DatumError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             DatumError::Malformed(what) => f.write_str(what),
-            DatumError::TooLarge(limit) => write!(f, "it is beyond the limit of {limit}"),
-            DatumError::Dangerous(what) => write!(f, "it holds {what}, which is never taken"),
+            DatumError::TooLarge(limit) => write!(f, "it exceeds the limit of {limit}"),
+            DatumError::Dangerous(what) => write!(f, "it contains {what}, which is never accepted"),
         }
     }
 }
 
 impl std::error::Error for DatumError {}
 
-/// What is left of the limits while something is read.
+/// What remains of the limits during reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     values: usize,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Budget {
-    /// For a message of so many bytes.
+    /// The budget for a message of that many bytes.
     ///
     /// # Errors
     /// The message alone is too long.
     pub fn new(length: usize) -> Result<Budget, DatumError> {
-        if length <= MAX_OCTETS {
+        if length <= MAX_BYTES {
             Ok(Budget {
                 values: MAX_VALUES,
-                octets: MAX_OCTETS,
+                bytes: MAX_BYTES,
             })
         } else {
             Err(DatumError::TooLarge("8 MiB in one message"))
         }
     }
 
-    /// Takes values, and bytes of text, off.
+    /// Deducts values and bytes of text.
     ///
     /// # Errors
-    /// There are not so many left.
-    pub fn take(&mut self, values: usize, octets: usize) -> Result<(), DatumError> {
+    /// The budget is exhausted.
+    pub fn take(&mut self, values: usize, bytes: usize) -> Result<(), DatumError> {
         self.values = self
             .values
             .checked_sub(values)
             .ok_or(DatumError::TooLarge("200000 values in one message"))?;
-        self.octets = self
-            .octets
-            .checked_sub(octets)
+        self.bytes = self
+            .bytes
+            .checked_sub(bytes)
             .ok_or(DatumError::TooLarge("8 MiB of text in one message"))?;
         Ok(())
     }
 }
 
-/// One more container around what is read next.
+/// The nesting depth one level deeper.
 ///
 /// # Errors
-/// There are too many.
+/// It is nested too deeply.
 pub fn deeper(depth: usize) -> Result<usize, DatumError> {
     if depth < MAX_DEPTH {
         Ok(depth + 1)

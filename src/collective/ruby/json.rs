@@ -6,10 +6,10 @@ use halite_wire::base64;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Reads one JSON text. Of keys that come twice the last counts, as in Ruby; integers beyond 64 bits become floats.
+/// Parses one JSON text. Of duplicate keys the last is used, as in Ruby; integers beyond 64 bits become floats.
 ///
 /// # Errors
-/// Bad syntax, something behind the value, or whatever is beyond the limits.
+/// Bad syntax, trailing data, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let mut state = State {
         budget: Budget::new(data.len())?,
@@ -30,7 +30,7 @@ pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
 
 struct State {
     budget: Budget,
-    /// The limit at which reading stopped.
+    /// The limit that was exceeded.
     limit: Option<DatumError>,
 }
 
@@ -40,7 +40,7 @@ struct Seed<'a> {
 }
 
 impl Seed<'_> {
-    /// Stops where a limit is reached.
+    /// Records an exceeded limit and fails.
     fn within<T, E: Error>(&mut self, result: Result<T, DatumError>) -> Result<T, E> {
         result.map_err(|limit| {
             let text = limit.to_string();
@@ -49,8 +49,8 @@ impl Seed<'_> {
         })
     }
 
-    fn take<E: Error>(&mut self, octets: usize) -> Result<(), E> {
-        let taken = self.state.budget.take(1, octets);
+    fn take<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
+        let taken = self.state.budget.take(1, bytes);
         self.within(taken)
     }
 
@@ -133,8 +133,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// Writes a value without blanks, as Ruby and Go do. What JSON has no form for becomes text: symbols their name, regular
-/// expressions Ruby's `Regexp#to_s`, bytes that are no UTF-8 base64, keys their text; floats that are no numbers become `null`.
+/// Writes a value without blanks, as Ruby and Go do. What JSON does not have becomes text: symbols their name, regular
+/// expressions Ruby's `Regexp#to_s`, bytes that are not UTF-8 base64, keys their text; infinities and NaN become `null`.
 pub fn write(datum: &Datum) -> String {
     let mut out = String::new();
     value(&mut out, datum);
@@ -142,7 +142,7 @@ pub fn write(datum: &Datum) -> String {
 }
 
 fn text(out: &mut String, text: &str) {
-    // A text can always be written.
+    // Writing a text cannot fail.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
@@ -184,9 +184,9 @@ fn value(out: &mut String, datum: &Datum) {
         }
         Datum::Symbol(name) => text(out, name),
         Datum::Str(string) => text(out, string),
-        Datum::Bytes(octets) => match std::str::from_utf8(octets) {
+        Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(string) => text(out, string),
-            Err(_) => text(out, &base64::encode(octets)),
+            Err(_) => text(out, &base64::encode(bytes)),
         },
         regexp @ Datum::Regexp { .. } => text(out, &regexp.regexp_text().unwrap_or_default()),
     }
@@ -236,7 +236,7 @@ mod tests {
             nested(65),
             nested(100_000),
             format!("[{}0]", "0,".repeat(200_000)),
-            " ".repeat(crate::ruby::MAX_OCTETS + 1),
+            " ".repeat(crate::ruby::MAX_BYTES + 1),
         ] {
             assert!(matches!(read(&large), Err(DatumError::TooLarge(_))));
         }
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(write(&Datum::Float(f64::NAN)), "null");
     }
 
-    /// Equal, but that floats may differ in the last place, to which JSON is not read here.
+    /// Equal, except that floats may differ in the last digit, since JSON is not parsed exactly here.
     fn alike(a: &Datum, b: &Datum) -> bool {
         match (a, b) {
             (Datum::Float(a), Datum::Float(b)) => (a / b - 1.0).abs() < 1e-14 || a == b,

@@ -1,8 +1,8 @@
-//! Values as Ruby's programs exchange them: `Marshal` and Psych's YAML, data only.
+//! Values exchanged by Ruby programs: `Marshal` and Psych's YAML, data only.
 //!
-//! MCollective and the first Choria plugins put Ruby symbols and regular expressions on the wire, which neither JSON
-//! nor msgpack have. What carries code or names a class is refused: no peer can make this side do anything but
-//! hold data. (Reference: sections 7 and 8 of the notes on Choria.)
+//! MCollective and the first Choria plugins send Ruby symbols and regular expressions, which neither JSON
+//! nor msgpack have. Anything that carries code or names a class is refused: input can only ever become
+//! data. (Reference: sections 7 and 8 of the notes on Choria.)
 
 pub mod error;
 pub mod json;
@@ -12,7 +12,7 @@ pub mod psych;
 #[cfg(test)]
 pub mod samples;
 
-pub use error::{DatumError, MAX_DEPTH, MAX_OCTETS, MAX_VALUES};
+pub use error::{DatumError, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
 
 use halite_wire::{Map, Value};
 
@@ -24,7 +24,7 @@ pub enum Datum {
     Nil,
     /// `true`, `false`.
     Bool(bool),
-    /// `Integer`. Larger ones than these are refused.
+    /// `Integer`. Larger ones are refused.
     Int(i128),
     /// `Float`.
     Float(f64),
@@ -32,18 +32,18 @@ pub enum Datum {
     Symbol(String),
     /// `String` that is text.
     Str(String),
-    /// `String` whose encoding is binary, or that is no UTF-8.
+    /// `String` whose encoding is binary, or that is not UTF-8.
     Bytes(Vec<u8>),
     /// `Regexp`.
     Regexp {
-        /// What stands between the slashes.
+        /// The text between the slashes.
         source: String,
         /// Ruby's option bits: 1 ignores case, 2 is extended, 4 lets a dot match line ends.
         options: u8,
     },
     /// `Array`.
     Array(Vec<Datum>),
-    /// `Hash`, in its order.
+    /// `Hash`, in order.
     Hash(Vec<(Datum, Datum)>),
 }
 
@@ -66,7 +66,7 @@ impl Datum {
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Datum::Str(text) | Datum::Symbol(text) => Some(text),
-            Datum::Bytes(octets) => std::str::from_utf8(octets).ok(),
+            Datum::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
@@ -75,12 +75,12 @@ impl Datum {
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Datum::Str(text) => Some(text.as_bytes()),
-            Datum::Bytes(octets) => Some(octets),
+            Datum::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// A regular expression as text that means it anywhere (`Regexp#to_s`), such as `(?i-mx:a.c)`.
+    /// A regular expression as text that includes its options (`Regexp#to_s`), such as `(?i-mx:a.c)`.
     pub fn regexp_text(&self) -> Option<String> {
         let Datum::Regexp { source, options } = self else {
             return None;
@@ -103,7 +103,7 @@ impl Datum {
         }
     }
 
-    /// The elements of an array; none of anything else.
+    /// The elements of an array; empty for anything else.
     pub fn items(&self) -> &[Datum] {
         match self {
             Datum::Array(items) => items,
@@ -111,7 +111,7 @@ impl Datum {
         }
     }
 
-    /// As the values that the rest of halite knows: symbols and regular expressions become text.
+    /// Converts to the value type of the rest of halite: symbols and regular expressions become text.
     pub fn to_value(&self) -> Value {
         match self {
             Datum::Nil => Value::Nil,
@@ -123,9 +123,9 @@ impl Datum {
             },
             Datum::Float(number) => Value::Float(*number),
             Datum::Symbol(text) | Datum::Str(text) => Value::Str(text.clone()),
-            Datum::Bytes(octets) => match std::str::from_utf8(octets) {
+            Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Value::Str(text.to_owned()),
-                Err(_) => Value::Bytes(octets.clone()),
+                Err(_) => Value::Bytes(bytes.clone()),
             },
             Datum::Regexp { source, .. } => Value::Str(format!("/{source}/")),
             Datum::Array(items) => Value::Array(items.iter().map(Datum::to_value).collect()),
@@ -146,7 +146,7 @@ impl From<&Value> for Datum {
             Value::UInt(number) => Datum::Int((*number).into()),
             Value::Float(number) => Datum::Float(*number),
             Value::Str(text) => Datum::Str(text.clone()),
-            Value::Bytes(octets) => Datum::Bytes(octets.clone()),
+            Value::Bytes(bytes) => Datum::Bytes(bytes.clone()),
             Value::Array(items) => Datum::Array(items.iter().map(Datum::from).collect()),
             Value::Map(map) => {
                 let pairs = map.iter().map(|(k, v)| (k.into(), v.into()));
@@ -162,7 +162,7 @@ impl From<&str> for Datum {
     }
 }
 
-/// The fewest decimal digits that mean a float other than zero, without sign, and how many of them stand before the point.
+/// The fewest decimal digits that parse back to a float other than zero, without sign, and how many are before the point.
 fn shortest(number: f64) -> (String, i32) {
     let text = format!("{:e}", number.abs());
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

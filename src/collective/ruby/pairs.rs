@@ -1,14 +1,14 @@
-//! Hashes as Ruby fills them: of a key that comes twice the last value counts, in the place of the first.
+//! Hashes as Ruby fills them: of duplicate keys the last value is used, in the position of the first.
 
 use super::Datum;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// Pairs without a key twice. Keys are the same as they are to Ruby's `eql?`, but that all NaNs are one.
+/// Pairs without duplicate keys. Keys are compared as by Ruby's `eql?`, except that all NaNs are equal.
 pub fn unique(pairs: impl Iterator<Item = (Datum, Datum)>) -> Vec<(Datum, Datum)> {
     let mut out: Vec<(Datum, Datum)> = Vec::new();
-    // A random state, so that nobody can send many keys of one hash.
+    // A random state, so that nobody can construct many keys with the same hash.
     let state = RandomState::new();
     let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
     for (key, value) in pairs {
@@ -26,14 +26,14 @@ pub fn unique(pairs: impl Iterator<Item = (Datum, Datum)>) -> Vec<(Datum, Datum)
     out
 }
 
-/// Binary text of nothing but ASCII is the same as other text.
+/// Binary text that is all ASCII equals other text.
 fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Float(a), Datum::Float(b)) => {
             a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
         }
-        (Datum::Str(text), Datum::Bytes(octets)) | (Datum::Bytes(octets), Datum::Str(text)) => {
-            text.is_ascii() && text.as_bytes() == octets
+        (Datum::Str(text), Datum::Bytes(bytes)) | (Datum::Bytes(bytes), Datum::Str(text)) => {
+            text.is_ascii() && text.as_bytes() == bytes
         }
         (Datum::Array(a), Datum::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
@@ -46,7 +46,7 @@ fn same(a: &Datum, b: &Datum) -> bool {
     }
 }
 
-/// Equal for what is the same.
+/// Equal hashes for keys that are the same.
 fn hash(datum: &Datum, hasher: &mut impl Hasher) {
     match datum {
         Datum::Nil => 0u8.hash(hasher),
@@ -56,7 +56,7 @@ fn hash(datum: &Datum, hasher: &mut impl Hasher) {
         Datum::Float(number) => (4u8, number.to_bits()).hash(hasher),
         Datum::Symbol(name) => (5u8, name).hash(hasher),
         Datum::Str(text) => (6u8, text.as_bytes()).hash(hasher),
-        Datum::Bytes(octets) => (6u8, octets.as_slice()).hash(hasher),
+        Datum::Bytes(bytes) => (6u8, bytes.as_slice()).hash(hasher),
         Datum::Regexp { source, options } => (7u8, source, options).hash(hasher),
         Datum::Array(items) => {
             (8u8, items.len()).hash(hasher);

@@ -48,12 +48,12 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z_][a-z0-9_]{0,10}[?!]?", "\\PC{1,6}", text()]
 }
 
-/// Bytes that are no text, so that they stay bytes in every encoding.
-fn octets() -> impl Strategy<Value = Vec<u8>> {
+/// Bytes that are not text, so that they stay bytes in every encoding.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let any = proptest::collection::vec(any::<u8>(), 0..40);
-    any.prop_map(|mut octets| {
-        octets.push(0xff);
-        octets
+    any.prop_map(|mut bytes| {
+        bytes.push(0xff);
+        bytes
     })
 }
 
@@ -69,7 +69,7 @@ fn leaf() -> impl Strategy<Value = Datum> {
         word().prop_map(Datum::Symbol),
         text().prop_map(Datum::Str),
         text().prop_map(Datum::Str),
-        octets().prop_map(Datum::Bytes),
+        bytes().prop_map(Datum::Bytes),
         ("[a-z0-9.^$|é /-]{1,10}(a[*+?])?", 0u8..8)
             .prop_map(|(source, options)| Datum::Regexp { source, options }),
     ]

@@ -1,7 +1,7 @@
-//! Classes of characters: `[...]`.
+//! Character classes: `[...]`.
 
 use super::escapes::{self, Chars};
-use super::{Done, MAX_DEEP, fail};
+use super::{MAX_DEEP, Translated, fail};
 
 /// A member of a class.
 enum Member {
@@ -9,8 +9,8 @@ enum Member {
     Set(String),
 }
 
-/// Reads what stands behind `[`, to its `]`.
-pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
+/// Reads a class after `[`, up to its `]`.
+pub(super) fn read(rest: &mut Chars, deep: usize) -> Translated<String> {
     if deep >= MAX_DEEP {
         return fail(format!("classes nest deeper than {MAX_DEEP}"));
     }
@@ -19,7 +19,7 @@ pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
         out.push('^');
     }
     let mut empty = true;
-    // Whether a dash now would follow a range or a set, where it cannot start another range.
+    // Whether a dash here follows a range or a set, so that it cannot start another range.
     let mut after_set = false;
     loop {
         let Some(c) = rest.next() else {
@@ -73,7 +73,7 @@ pub(super) fn read(rest: &mut Chars, deep: usize) -> Done<String> {
     }
 }
 
-/// Whether a dash follows, and something behind it.
+/// Whether a dash follows that is not the last character of the class.
 fn dash_before_member(rest: &Chars) -> bool {
     let mut ahead = rest.clone();
     ahead.next() == Some('-') && ahead.next().is_some_and(|c| c != ']')
@@ -87,7 +87,7 @@ fn push(out: &mut String, c: char) {
     }
 }
 
-fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
+fn member(c: char, rest: &mut Chars, deep: usize) -> Translated<Member> {
     match c {
         '[' if rest.peek() == Some(&':') => match posix(rest)? {
             Some(set) => Ok(Member::Set(set)),
@@ -119,8 +119,8 @@ fn member(c: char, rest: &mut Chars, deep: usize) -> Done<Member> {
     }
 }
 
-/// `:alpha:]` behind a bracket; `None` if it is an ordinary class that starts with a colon.
-fn posix(rest: &mut Chars) -> Done<Option<String>> {
+/// `:alpha:]` after a bracket; `None` if it is an ordinary class that starts with a colon.
+fn posix(rest: &mut Chars) -> Translated<Option<String>> {
     let mut ahead = rest.clone();
     ahead.next();
     let mut name = String::new();

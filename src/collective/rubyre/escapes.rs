@@ -1,11 +1,11 @@
-//! What stands behind a backslash, in a pattern and in a class.
+//! Backslash escapes, in patterns and in classes.
 
-use super::{Done, Translator, fail};
+use super::{Translated, Translator, fail};
 use std::iter::Peekable;
 
 pub(super) type Chars<'p> = Peekable<std::str::Chars<'p>>;
 
-/// The members of a class that a letter stands for, and whether it stands for all others.
+/// The members of the class of an escape letter, and whether it is negated.
 pub(super) fn class(c: char) -> Option<(&'static str, bool)> {
     let members = match c.to_ascii_lowercase() {
         'd' => "0-9",
@@ -17,8 +17,8 @@ pub(super) fn class(c: char) -> Option<(&'static str, bool)> {
     Some((members, c.is_ascii_uppercase()))
 }
 
-/// A property of Unicode by Ruby's name, as members of a class.
-pub(super) fn property(name: &str, negated: bool) -> Done<String> {
+/// A Unicode property by its Ruby name, as members of a class.
+pub(super) fn property(name: &str, negated: bool) -> Translated<String> {
     let (name, negated) = match name.strip_prefix('^') {
         Some(name) => (name, !negated),
         None => (name, negated),
@@ -47,8 +47,8 @@ pub(super) fn property(name: &str, negated: bool) -> Done<String> {
     })
 }
 
-/// The name in `{name}` behind `\p`.
-pub(super) fn braced(rest: &mut Chars) -> Done<String> {
+/// The name in `{name}` after `\p`.
+pub(super) fn braced(rest: &mut Chars) -> Translated<String> {
     let mut name = String::new();
     if rest.next_if_eq(&'{').is_none() {
         return fail("invalid character property name");
@@ -63,8 +63,8 @@ pub(super) fn braced(rest: &mut Chars) -> Done<String> {
     fail("invalid character property name")
 }
 
-/// The character that an escape stands for; `None` if it is no escape of one character.
-pub(super) fn character(c: char, rest: &mut Chars) -> Done<Option<char>> {
+/// The character of an escape; `None` if it is not an escape of a single character.
+pub(super) fn character(c: char, rest: &mut Chars) -> Translated<Option<char>> {
     let digits = |rest: &mut Chars, radix: u32, most: usize, first: &str| {
         let mut text = first.to_owned();
         while text.len() < most
@@ -120,7 +120,7 @@ pub(super) fn character(c: char, rest: &mut Chars) -> Done<Option<char>> {
 }
 
 impl Translator<'_> {
-    pub(super) fn escape(&mut self) -> Done {
+    pub(super) fn escape(&mut self) -> Translated {
         let Some(c) = self.rest.next() else {
             return fail("too short escape sequence");
         };
@@ -161,15 +161,15 @@ impl Translator<'_> {
             '1'..='9' => self.digits(c)?,
             c => match character(c, &mut self.rest)? {
                 Some(c) => self.literal(c),
-                // Letters without a meaning stand for themselves.
+                // Other letters stand for themselves.
                 None => self.literal(c),
             },
         }
         Ok(())
     }
 
-    /// A reference to a group if there are so many, or one digit; else the octal number of a character.
-    fn digits(&mut self, first: char) -> Done {
+    /// A back reference if there are that many groups, or it is a single digit; else an octal character code.
+    fn digits(&mut self, first: char) -> Translated {
         let mut text = first.to_string();
         let mut ahead = self.rest.clone();
         while text.len() < 3
@@ -185,7 +185,7 @@ impl Translator<'_> {
         fail("octal escapes without a zero are not supported")
     }
 
-    fn back_reference(&mut self, number: usize) -> Done {
+    fn back_reference(&mut self, number: usize) -> Translated {
         if self.named {
             return fail("numbered backref/call is not allowed. (use name)");
         }

@@ -1,23 +1,23 @@
-//! Regular expressions of Ruby (Onigmo, Ruby 3.1) on Rust's engines.
+//! Ruby's regular expressions (Onigmo, Ruby 3.1) on Rust's engines.
 //!
-//! A pattern is rewritten token by token, since the languages write the same things differently: in Ruby `^` and `$` hold at
-//! every line, `(?m)` lets a dot match line ends, `\w`, `\d` and `\s` are ASCII, `{` may be a plain character, and `(?i)` in the
-//! midst takes the alternatives after it into a group. What Ruby refuses is refused, and so is what neither engine can do
-//! (recursion, absence, `\K`, `\X`). The result runs on `regex`, in linear time, or on `fancy-regex` with a limit on its
-//! backtracking.
+//! A pattern is translated token by token, since the syntaxes differ: in Ruby `^` and `$` match at
+//! every line, `(?m)` lets a dot match line ends, `\w`, `\d` and `\s` are ASCII, `{` may be a plain character, and `(?i)` within
+//! a pattern groups the alternatives after it. What Ruby refuses is refused, and so is what neither engine supports
+//! (recursion, absence, `\K`, `\X`). The result runs on `regex`, in linear time, or on `fancy-regex` with a backtracking
+//! limit.
 
 mod class;
 mod escapes;
 
 use std::iter::Peekable;
 
-/// Longest pattern in bytes. One entry of a filter may name some thousands of nodes.
+/// Longest pattern, in bytes. One entry of a filter may name some thousands of nodes.
 pub const MAX_REGEX: usize = 64 * 1024;
-/// Largest compiled program in bytes: that of the longest pattern without repetitions fits.
+/// Largest compiled program, in bytes; fits the longest pattern without repetitions.
 const SIZE_LIMIT: usize = 4 * 1024 * 1024;
-/// Largest cache of the lazy automaton in bytes.
+/// Largest cache of the lazy DFA, in bytes.
 const DFA_LIMIT: usize = 2 * 1024 * 1024;
-/// Steps back that one match may take before it counts as failed.
+/// Most backtracking steps of one match before it fails.
 const BACKTRACK_LIMIT: usize = 100_000;
 /// Deepest nesting of groups and of classes.
 const MAX_DEEP: usize = 50;
@@ -40,7 +40,7 @@ enum Engine {
 }
 
 impl RubyRegex {
-    /// Compiles what stands between the slashes, with Ruby's option bits.
+    /// Compiles the pattern between the slashes, with Ruby's option bits.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -68,10 +68,10 @@ impl RubyRegex {
             .map_err(|error| last_line(error.to_string()))
     }
 
-    /// Whether the pattern is found somewhere in the text.
+    /// Whether the pattern matches somewhere in the text.
     ///
     /// # Errors
-    /// When the search goes back too often; Ruby would go on for hours.
+    /// The backtracking limit is exceeded; Ruby would continue for hours.
     pub fn is_match(&self, text: &str) -> Result<bool, String> {
         match &self.0 {
             Engine::Linear(regex) => Ok(regex.is_match(text)),
@@ -80,11 +80,11 @@ impl RubyRegex {
     }
 }
 
-/// What stands before a quantifier.
+/// What precedes a quantifier.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
-    /// What starts at this byte of the result.
+    /// An item that starts at this byte of the result.
     Item(usize),
     /// The same with a quantifier on it.
     Repeated(usize),
@@ -93,7 +93,7 @@ enum Before {
 struct Group {
     start: usize,
     extended: bool,
-    /// Groups that options in the midst have opened, which end with it.
+    /// Groups opened by options within it, which end with it.
     inner: usize,
 }
 
@@ -104,20 +104,20 @@ struct Translator<'p> {
     extended: bool,
     needs_backtracking: bool,
     open: Vec<Group>,
-    /// Groups that options outside of any group have opened.
+    /// Groups opened by options outside of any group.
     inner: usize,
-    /// Numbered groups in the whole pattern; none of them counts where there are named ones.
+    /// Numbered groups in the whole pattern; they do not capture if there are named ones.
     groups: usize,
     named: bool,
 }
 
-type Done<T = ()> = Result<T, String>;
+type Translated<T = ()> = Result<T, String>;
 
-fn fail<T>(reason: impl Into<String>) -> Done<T> {
+fn fail<T>(reason: impl Into<String>) -> Translated<T> {
     Err(reason.into())
 }
 
-fn translate(pattern: &str, options: u8) -> Done<(String, bool)> {
+fn translate(pattern: &str, options: u8) -> Translated<(String, bool)> {
     let mut t = Translator {
         rest: pattern.chars().peekable(),
         out: String::with_capacity(pattern.len() + 16),
@@ -149,7 +149,7 @@ fn translate(pattern: &str, options: u8) -> Done<(String, bool)> {
 }
 
 impl Translator<'_> {
-    /// Counts the groups, which references may name before they come.
+    /// Counts the groups in advance, since references may precede them.
     fn count_groups(&mut self) {
         let chars: Vec<char> = self.rest.clone().collect();
         let (mut at, mut classes) = (0, 0_usize);
@@ -176,7 +176,7 @@ impl Translator<'_> {
         self.rest.next_if_eq(&c).is_some()
     }
 
-    fn until(&mut self, mark: char) -> Done<String> {
+    fn until(&mut self, mark: char) -> Translated<String> {
         let mut text = String::new();
         for c in self.rest.by_ref() {
             if c == mark {
@@ -196,7 +196,7 @@ impl Translator<'_> {
         self.item(&regex::escape(c.encode_utf8(&mut [0; 4])));
     }
 
-    fn token(&mut self, c: char) -> Done {
+    fn token(&mut self, c: char) -> Translated {
         match c {
             c if self.extended && c.is_ascii_whitespace() => {}
             '#' if self.extended => while self.rest.next().is_some_and(|c| c != '\n') {},
@@ -219,7 +219,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn quantifier(&mut self, text: &str, counted: bool) -> Done {
+    fn quantifier(&mut self, text: &str, counted: bool) -> Translated {
         let start = match self.before {
             Before::Nothing => return fail("target of repeat operator is not specified"),
             Before::Item(start) => start,
@@ -231,7 +231,7 @@ impl Translator<'_> {
         };
         self.out.push_str(text);
         self.before = Before::Repeated(start);
-        // Behind `{n}` a question mark or a plus is a quantifier of its own, behind `{n,m}` a plus.
+        // After `{n}` a question mark or a plus is a separate quantifier, after `{n,m}` a plus.
         if counted {
             return Ok(());
         }
@@ -245,7 +245,7 @@ impl Translator<'_> {
     }
 
     /// `{n}`, `{n,}`, `{,m}`, `{n,m}`; anything else is an ordinary brace.
-    fn braces(&mut self) -> Done {
+    fn braces(&mut self) -> Translated {
         let mut ahead = self.rest.clone();
         let mut inside = String::new();
         while let Some(c) = ahead.next_if(|c| c.is_ascii_digit() || *c == ',') {
@@ -275,7 +275,7 @@ impl Translator<'_> {
         self.quantifier(&format!("{{{low},{high}}}"), !inside.contains(','))
     }
 
-    fn open(&mut self, text: &str) -> Done {
+    fn open(&mut self, text: &str) -> Translated {
         if self.open.len() >= MAX_DEEP {
             return fail(format!("groups nest deeper than {MAX_DEEP}"));
         }
@@ -289,7 +289,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Done {
+    fn close(&mut self) -> Translated {
         let Some(group) = self.open.pop() else {
             return fail("unmatched close parenthesis");
         };
@@ -299,7 +299,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn group(&mut self) -> Done {
+    fn group(&mut self) -> Translated {
         if !self.take('?') {
             return self.open("(");
         }
@@ -332,12 +332,12 @@ impl Translator<'_> {
         }
     }
 
-    fn fancy(&mut self, text: &str) -> Done {
+    fn fancy(&mut self, text: &str) -> Translated {
         self.needs_backtracking = true;
         self.open(text)
     }
 
-    fn named(&mut self, name: &str) -> Done {
+    fn named(&mut self, name: &str) -> Translated {
         let mut chars = name.chars();
         let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
         if !starts || !chars.all(|c| c == '_' || c.is_alphanumeric()) {
@@ -346,8 +346,8 @@ impl Translator<'_> {
         self.open(&format!("(?<{name}>"))
     }
 
-    /// `(?i)`, which holds to the end of the group and takes the alternatives with it, or `(?i-m:...)`.
-    fn options(&mut self, first: char) -> Done {
+    /// `(?i)`, which applies up to the end of the group, alternatives included, or `(?i-m:...)`.
+    fn options(&mut self, first: char) -> Translated {
         let (mut on, mut off) = (String::new(), String::new());
         let (mut extended, mut switch_on) = (self.extended, true);
         let mut c = Some(first);
@@ -358,9 +358,9 @@ impl Translator<'_> {
                 Some('i') if !letters.contains('i') => letters.push('i'),
                 Some('m') if !letters.contains('s') => letters.push('s'),
                 Some('i' | 'm') => {}
-                // White space and comments are dropped here, so the engine needs no option.
+                // White space and comments are removed here, so the engine needs no option.
                 Some('x') => extended = switch_on,
-                // What these ask for holds anyway.
+                // These are the default.
                 Some('a' | 'd') if switch_on => {}
                 Some(':') => break false,
                 Some(')') => break true,

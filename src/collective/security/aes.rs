@@ -1,8 +1,8 @@
-//! The security plugin AES: bodies encrypted with a session key, which RSA binds to a caller (reference, section 6).
+//! The security plugin AES: bodies encrypted with a session key, which is bound to a caller by RSA (reference, section 6).
 //!
-//! A request's session key is encrypted with the caller's private key: whoever has the public key can read it, and
-//! could encrypt another body with it. So each session key is taken for one body only, as long as it is remembered.
-//! A reply's is encrypted to the caller's public key, which proves nothing about who replies.
+//! The session key of a request is encrypted with the caller's private key: anyone with the public key can decrypt it, and
+//! could encrypt another body with it. So each session key is accepted for one body only, as long as it is remembered.
+//! That of a reply is encrypted with the caller's public key, which proves nothing about the sender.
 
 use super::names::Names;
 use super::plain::PlainSettings;
@@ -20,11 +20,11 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// With which the keys of what is encrypted begin.
+/// Prefix of the keys in encrypted documents.
 const PLUGIN: &str = "aes";
-/// Session keys that are remembered; about 200 bytes each.
+/// Number of session keys remembered; about 200 bytes each.
 const SESSIONS: usize = 16_384;
-/// Callers whose certificates came along with a request.
+/// Number of callers whose certificates are remembered from requests.
 const LEARNED: usize = 1024;
 
 /// The security plugin AES with its keys. It reads and writes `aes-256-cbc`, the default of `ssl_cipher`.
@@ -37,8 +37,8 @@ pub struct Aes {
 }
 
 impl Aes {
-    /// With these keys. With an authority all callers need certificates that lead to it, and those whose names are in the list
-    /// may send them along with a request. Without one nothing that is sent along is ever taken.
+    /// The plugin with these keys. With an authority, all callers need certificates issued by it, and those whose names are
+    /// in the list may send them in a request. Without one, keys in requests are never accepted.
     pub fn new(
         settings: PlainSettings,
         authority: Option<(Authority, Names)>,
@@ -53,7 +53,7 @@ impl Aes {
         }
     }
 
-    /// The key of a caller, from what is known or was sent along; and whether it was that.
+    /// The key of a caller, known or from the request, and whether it was from the request.
     fn caller_key(
         &self,
         caller: &CallerId,
@@ -62,7 +62,7 @@ impl Aes {
         let known = self.settings.known(caller)?;
         let Some((authority, callers)) = &self.authority else {
             let why = match sent {
-                Some(_) => "the key that was sent along cannot be checked without a CA",
+                Some(_) => "the key in the request cannot be checked without a CA",
                 None => "its key is not known",
             };
             let text = known.ok_or_else(|| Refused::Caller(format!("{caller}: {why}")))?;
@@ -86,7 +86,7 @@ impl Aes {
         Ok((verified.key, learned))
     }
 
-    /// Encrypts a body with a new session key, which `wrap` encrypts in turn.
+    /// Encrypts a body with a new session key, which `wrap` encrypts.
     fn seal<E>(
         &self,
         body: &[u8],
@@ -102,7 +102,7 @@ impl Aes {
         Ok((data.into_bytes(), proof))
     }
 
-    /// Refuses a session key that was there with another body.
+    /// Refuses a session key that was used with another body.
     fn one_body(&self, session: &SessionKey, data: &[u8]) -> Result<(), Refused> {
         let key: [u8; 32] = Sha256::digest(session.as_slice()).into();
         let body: [u8; 32] = Sha256::digest(data).into();
@@ -146,12 +146,12 @@ impl Security for Aes {
 
     fn open_request(&self, data: &[u8]) -> Result<(Request, Form), Refused> {
         let core = CoreRequest::read(data)?;
-        let nobody = || Refused::Caller("it names none".to_owned());
+        let nobody = || Refused::Caller("it has none".to_owned());
         let caller = core.caller.clone().ok_or_else(nobody)?;
         let (session, body) = parts(&core.body, &core.proof)?;
         let sent = core.proof.public_key.as_deref();
         if sent.is_some_and(|sent| sent.len() > MAX_PEM) {
-            return Err(Refused::TooLarge("octets of certificates"));
+            return Err(Refused::TooLarge("bytes of certificates"));
         }
         let (key, learned) = self.caller_key(&caller, sent)?;
         let session = rsa::public_decrypt(&key, &session).ok_or(Refused::Signature)?;
@@ -194,7 +194,7 @@ impl Security for Aes {
     fn open_reply(&self, data: &[u8]) -> Result<Reply, Refused> {
         let core = CoreReply::read(data)?;
         let (session, body) = parts(&core.body, &core.proof)?;
-        // From here on one refusal for all: it tells nobody at which step a made-up block failed.
+        // From here on there is only one error, so that it does not reveal at which step a forged block failed.
         let session = rsa::private_decrypt(&self.settings.client, &session);
         let text = cipher::decrypt(&session, &body).ok_or(Refused::NotForUs)?;
         let body = load(&text, core.serializer).map_err(|_| Refused::NotForUs)?;
@@ -206,17 +206,17 @@ impl Security for Aes {
 fn parts(body: &[u8], proof: &Proof) -> Result<(Vec<u8>, Vec<u8>), Refused> {
     let key = proof.key.as_ref().ok_or(Refused::Unsigned)?;
     if key.len() > MAX_BITS / 4 {
-        return Err(Refused::TooLarge("octets of a session key"));
+        return Err(Refused::TooLarge("bytes of a session key"));
     }
     let key = base64::decode_lines(key);
     let body = std::str::from_utf8(body)
         .ok()
         .and_then(base64::decode_lines);
     key.zip(body)
-        .ok_or_else(|| Refused::Malformed("a body or session key that is no base64".to_owned()))
+        .ok_or_else(|| Refused::Malformed("a body or session key that is not base64".to_owned()))
 }
 
-/// The newest of what was put there.
+/// A bounded map that keeps the newest entries.
 struct Memory<K, V> {
     most: usize,
     values: HashMap<K, V>,

@@ -1,8 +1,8 @@
-//! Choria's security plugin, of both generations (reference, section 14): requests signed by certificates of one CA, replies
-//! that carry a hash of themselves.
+//! Choria's security plugin, of both generations (reference, section 14): requests signed with certificates of one CA,
+//! replies with a hash.
 //!
-//! A request is signed as a whole, the envelope too. A reply is not signed: its hash is against accidents, and that it comes
-//! from a node is for the broker's TLS to see to.
+//! A request is signed as a whole, including the envelope. A reply is not signed: its hash only detects accidental changes;
+//! that it comes from a node must be ensured by the broker's TLS.
 
 use super::names::Names;
 use super::rsa::{self, Hash};
@@ -18,26 +18,26 @@ use halite_wire::base64;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// What Choria's plugin needs.
+/// Settings of Choria's plugin.
 pub struct ChoriaSettings {
-    /// How own requests are written: [`Form::CHORIA`] or [`Form::CHORIA_YAML`].
+    /// Form of our requests: [`Form::CHORIA`] or [`Form::CHORIA_YAML`].
     pub form: Form,
     /// The CA of all callers.
     pub authority: Authority,
-    /// Own certificate in PEM form, with those between it and the CA if there are any.
+    /// Our certificate in PEM form, with the intermediates, if any.
     pub certificate: String,
     /// Its key.
     pub key: PrivateKey,
-    /// Names that may call.
+    /// Names of allowed callers.
     pub callers: Names,
-    /// Names whose owners may call for others.
+    /// Names that may call on behalf of others.
     pub privileged: Names,
-    /// What certificates are held against.
+    /// The clock to check certificates against.
     pub clock: Clock,
 }
 
-/// Choria's security plugin with its keys. Whatever it writes itself, it listens to both generations and answers each in its
-/// own.
+/// Choria's security plugin with its keys. Whatever form it writes, it accepts requests of both generations and replies in
+/// the form of the request.
 pub struct Choria {
     form: Form,
     caller: CallerId,
@@ -48,10 +48,10 @@ pub struct Choria {
 }
 
 impl Choria {
-    /// With these settings. Its caller id is the common name of the certificate.
+    /// The plugin with these settings. Its caller id is the common name of the certificate.
     ///
     /// # Errors
-    /// The certificate cannot be read, has no name that a caller can have, or is not of this key: in words.
+    /// The certificate cannot be read, its name is not valid in a caller id, or it does not match the key.
     pub fn new(settings: ChoriaSettings) -> Result<Choria, String> {
         let chain = Chain::from_pem(&settings.certificate).map_err(|why| why.to_string())?;
         if chain.key()? != settings.key.public() {
@@ -60,7 +60,7 @@ impl Choria {
         let name = chain.common_name().unwrap_or_default();
         let caller = format!("choria={name}").parse::<CallerId>();
         let caller = caller.map_err(|_| {
-            format!("its common name {name:?} can be no caller's: letters, digits, '_', '-' and '.' only")
+            format!("its common name {name:?} is not valid in a caller id: letters, digits, '_', '-' and '.' only")
         })?;
         Ok(Choria {
             form: settings.form,
@@ -115,7 +115,7 @@ impl Security for Choria {
         let signer = self
             .trust
             .signer(message.as_bytes(), signature, certificate, now)?;
-        // What is inside is looked at only once somebody answers for it.
+        // The content is parsed only once the signature is verified.
         let (request, form) = read_request(message, *generation)?;
         self.trust.may_call(&signer, &request.caller)?;
         Ok((request, form))
@@ -139,7 +139,7 @@ impl Security for Choria {
 
     fn open_reply(&self, data: &[u8]) -> Result<Reply, Refused> {
         let secure = SecureReply::read(data)?;
-        // Nothing secret is compared: anybody can make this hash.
+        // Not secret: anybody can compute this hash.
         if secure.hash != hash(secure.generation, &secure.message) {
             return Err(Refused::Signature);
         }
@@ -147,7 +147,7 @@ impl Security for Choria {
     }
 }
 
-/// SHA-256 as each generation writes it.
+/// SHA-256 in the format of each generation.
 fn hash(generation: Generation, message: &str) -> String {
     let digest = Sha256::digest(message);
     match generation {

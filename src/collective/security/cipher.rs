@@ -1,4 +1,4 @@
-//! AES-256-CBC with key and vector derived from a session key as Ruby's `pkcs5_keyivgen` does (reference, section 6).
+//! AES-256-CBC with key and IV derived from a session key as in Ruby's `pkcs5_keyivgen` (reference, section 6).
 
 use super::rsa::SessionKey;
 use aes::Aes256;
@@ -7,20 +7,20 @@ use aes::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-/// Rounds of MD5 for each piece.
+/// Rounds of MD5 for each block.
 const ROUNDS: usize = 2048;
 /// Bytes of the key.
 const KEY: usize = 32;
-/// Bytes of the vector.
+/// Bytes of the IV.
 const VECTOR: usize = 16;
 
-/// Key and vector.
+/// Key and IV.
 struct Derived {
     key: Zeroizing<[u8; KEY]>,
     vector: [u8; VECTOR],
 }
 
-/// `EVP_BytesToKey` with MD5 and without a salt: each piece is the hash, over and over, of the piece before and the
+/// `EVP_BytesToKey` with MD5 and without a salt: each block is the iterated hash of the previous block and the
 /// session key.
 fn derive(session: &SessionKey) -> Derived {
     let mut pieces = Zeroizing::new([0; KEY + VECTOR]);
@@ -55,7 +55,7 @@ pub(super) fn encrypt(session: &SessionKey, text: &[u8]) -> Vec<u8> {
     cipher.encrypt_padded_vec_mut::<Pkcs7>(text)
 }
 
-/// Decrypts a text; `None` where it was not made with this key. That says nothing about whether it is genuine.
+/// Decrypts a text; `None` if it was not encrypted with this key. Success does not prove that it is genuine.
 pub(super) fn decrypt(session: &SessionKey, data: &[u8]) -> Option<Vec<u8>> {
     let derived = derive(session);
     let cipher =
@@ -74,8 +74,8 @@ mod tests {
         session
     }
 
-    fn hex(octets: &[u8]) -> String {
-        octets.iter().map(|b| format!("{b:02x}")).collect()
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|b| format!("{b:02x}")).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Whether messages of a collective are genuine: the security plugins PSK, SSL and AES of MCollective, and Choria's.
+//! Checks that messages of a collective are genuine: the security plugins PSK, SSL and AES of MCollective, and Choria's.
 //!
-//! Keys and certificates come in as text; nothing is read from disks here.
+//! Keys and certificates are passed in as text; nothing is read from disk here.
 
 mod aes;
 mod choria;
@@ -32,14 +32,15 @@ use halite_crypto::CryptoError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of the longest text with certificates.
+/// Longest text with certificates, in bytes.
 pub const MAX_PEM: usize = 32 * 1024;
-/// Certificates of the longest chain, without the CA's.
+/// Most certificates in a chain, without the CA's.
 pub const MAX_CERTIFICATES: usize = 4;
-/// Seconds that a request may be good for; more count as this, since replayed ones are remembered for as long.
+/// Longest time to live of a request, in seconds; longer ones are cut to it, since requests are remembered for that long to
+/// detect replays.
 pub const MAX_TTL: u32 = 86_400;
 
-/// Why a message cannot be written.
+/// Why a message cannot be encoded or signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealError(pub String);
 
@@ -57,7 +58,7 @@ impl SealError {
     }
 
     fn no_server_key() -> SealError {
-        SealError("there is no key to answer with; set `server_private`".to_owned())
+        SealError("there is no key for replies; set `server_private`".to_owned())
     }
 }
 
@@ -67,34 +68,34 @@ impl From<CryptoError> for SealError {
     }
 }
 
-/// Tells the time in seconds since 1970, which certificates are held against.
+/// Returns the time to check certificates against, in seconds since 1970.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// A security plugin with its keys. Whether a message is of now and whether it was seen before is for [`check_age`] and
-/// [`Replay`] to say; only certificates are held against a [`Clock`] here.
+/// A security plugin with its keys. It does not check age and replays of messages, which is done by [`check_age`] and
+/// [`Replay`]; it checks only certificates against a [`Clock`].
 pub trait Security: Send + Sync {
-    /// How own requests are written.
+    /// The form of our requests.
     fn form(&self) -> Form;
 
-    /// The caller id of own requests.
+    /// The caller id of our requests.
     fn caller(&self) -> &CallerId;
 
-    /// Writes and signs a request of our own, in [`Security::form`].
+    /// Encodes and signs a request of ours, in [`Security::form`].
     ///
     /// # Errors
-    /// There is no key to sign with, or something has no form there.
+    /// There is no key to sign with, or something cannot be encoded in that form.
     fn seal_request(&self, request: &Request) -> Result<Vec<u8>, SealError>;
 
-    /// Reads a request and says whether it is genuine; with the form in which the answer goes out.
+    /// Decodes and verifies a request; also returns the form for the reply.
     ///
     /// # Errors
-    /// Why it is not listened to.
+    /// Why it is refused.
     fn open_request(&self, data: &[u8]) -> Result<(Request, Form), Refused>;
 
-    /// Writes the answer to a request of `caller` that came in `form`.
+    /// Encodes the reply to a request of `caller` in `form`.
     ///
     /// # Errors
-    /// There is no key to sign with, or something has no form there.
+    /// There is no key to sign with, or something cannot be encoded in that form.
     fn seal_reply(
         &self,
         reply: &Reply,
@@ -102,16 +103,16 @@ pub trait Security: Send + Sync {
         caller: &CallerId,
     ) -> Result<Vec<u8>, SealError>;
 
-    /// Reads a reply to an own request.
+    /// Decodes and verifies a reply to a request of ours.
     ///
     /// # Errors
-    /// Why it is not listened to.
+    /// Why it is refused.
     fn open_reply(&self, data: &[u8]) -> Result<Reply, Refused>;
 }
 
-/// Holds the envelope of G0, which nothing covers, against the body of SimpleRPC, which is covered: it names agent and caller
-/// once more (reference, section 11; `RPC::Client#new_request` takes both from where the envelope has them). Other bodies say
-/// nothing of either.
+/// Compares the envelope of G0, which is not protected, with a SimpleRPC body, which is: it repeats agent and caller
+/// (reference, section 11; `RPC::Client#new_request` takes both from the same place as the envelope). Other bodies have
+/// neither.
 fn check_envelope(request: &Request) -> Result<(), Refused> {
     if request.body.get("action").is_none() {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Lists of names of certificates: `callers` and `privileged`.
+//! Lists of certificate names: `callers` and `privileged`.
 
 use regex::Regex;
 use std::fmt;
 
-/// Bytes that a compiled expression may take.
+/// Largest compiled expression, in bytes.
 const LARGEST: usize = 1 << 20;
 
 /// Names, and regular expressions between slashes.
@@ -14,11 +14,11 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads a list. An expression is searched for anywhere in a name, as Choria does: write `/\.mcollective$/` for an
-    /// ending.
+    /// Parses a list. An expression may match anywhere in a name, as in Choria: write `/\.mcollective$/` for a
+    /// suffix.
     ///
     /// # Errors
-    /// An expression that is none: in words.
+    /// An invalid expression: why.
     pub fn new<S: AsRef<str>>(list: &[S]) -> Result<Names, String> {
         let mut names = Names::default();
         for entry in list.iter().map(AsRef::as_ref) {
@@ -80,7 +80,7 @@ mod tests {
         for bad in ["/(/", "//", "", "/(a{1000}){1000}/"] {
             assert!(Names::new(&[bad]).is_err(), "{bad}");
         }
-        // A name that only looks like an expression is one.
+        // A name that only looks like an expression is a name.
         assert!(Names::new(&["/a"]).unwrap().has("/a"));
     }
 }

@@ -1,4 +1,4 @@
-//! What the plugins SSL and AES share: plain RSA keys, callers by name, and times below the signature.
+//! Common parts of the plugins SSL and AES: plain RSA keys, callers by name, and signed times.
 
 use super::check_envelope;
 use crate::ruby::Datum;
@@ -6,30 +6,30 @@ use crate::wire::{CallerId, Collective, Refused, Request, Serializer};
 use halite_crypto::{PrivateKey, PublicKey};
 use std::fmt;
 
-/// Kind of all caller ids of these plugins.
+/// The kind in all caller ids of these plugins.
 const KIND: &str = "cert";
 
-/// Finds the public key, or certificate, of a caller by name, in PEM form. It is asked for names of letters, digits, `_`, `-`
-/// and dots only, none of which stands first.
+/// Returns the public key, or certificate, of a caller by name, in PEM form. Names passed to it consist of letters, digits,
+/// `_`, `-` and dots, and do not start with a dot.
 pub type Callers = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Keys and rules of the plugins SSL and AES.
+/// Settings of the plugins SSL and AES.
 pub struct PlainSettings {
-    /// Own key as a client.
+    /// Our key as a client.
     pub client: PrivateKey,
-    /// Own caller id: `cert=<name of the key>`.
+    /// Our caller id: `cert=<name of the key>`.
     pub caller: CallerId,
-    /// The key that all servers share, its public half.
+    /// The public key of all servers.
     pub server_public: PublicKey,
-    /// Its private half; without it nothing can be answered.
+    /// Its private half, needed for replies.
     pub server_private: Option<PrivateKey>,
-    /// Who may call.
+    /// Looks up allowed callers.
     pub callers: Callers,
-    /// Refuse where times are not signed, or are other ones than those outside the signature (`enforce_ttl`).
+    /// Refuse messages whose times are not signed or differ from those outside the signature (`enforce_ttl`).
     pub enforce_ttl: bool,
-    /// What own requests are written in.
+    /// Serializer of our requests.
     pub serializer: Serializer,
-    /// The collective of requests that name none.
+    /// The collective of requests without one.
     pub home: Collective,
 }
 
@@ -40,10 +40,10 @@ impl fmt::Debug for PlainSettings {
 }
 
 impl PlainSettings {
-    /// What is known of a caller, in PEM form.
+    /// The key or certificate of a caller, in PEM form.
     ///
     /// # Errors
-    /// [`Refused::Caller`] where the id is none of these plugins.
+    /// [`Refused::Caller`] if the id is not of these plugins.
     pub(super) fn known(&self, caller: &CallerId) -> Result<Option<String>, Refused> {
         let name = caller.name();
         if caller.kind() != KIND || name.starts_with('.') {
@@ -53,11 +53,11 @@ impl PlainSettings {
         Ok((self.callers)(name))
     }
 
-    /// Takes body and times out of what was signed and puts them into the request in place of those that were not.
-    /// `plugin` is `ssl` or `aes`, with which the keys begin (reference, sections 5 and 6).
+    /// Replaces body and times of the request, which are not protected, by those in the signed document.
+    /// `plugin` is `ssl` or `aes`, the prefix of the keys (reference, sections 5 and 6).
     ///
     /// # Errors
-    /// With `enforce_ttl`: times are missing or are others. Agent or caller are others than those of SimpleRPC's body.
+    /// With `enforce_ttl`: times are missing or differ. Agent or caller differ from those in a SimpleRPC body.
     pub(super) fn adopt(
         &self,
         request: &mut Request,

@@ -1,7 +1,7 @@
-//! The security plugin PSK: MD5 over the body and a secret that all share (reference, section 4).
+//! The security plugin PSK: MD5 over the body and a shared secret (reference, section 4).
 //!
-//! Only the body is covered. Sender, filter, time, time to live and id of the request are what anybody on the way wrote there;
-//! agent and caller as well, unless the body is one of SimpleRPC, which repeats them.
+//! Only the body is protected. Anybody on the network can change sender, filter, time, time to live and id of a request,
+//! and also agent and caller, unless the body is SimpleRPC, which repeats them.
 
 use super::{SealError, Security, check_envelope};
 use crate::wire::core::{CoreReply, CoreRequest, Proof, dump, load};
@@ -19,7 +19,7 @@ pub struct Psk {
 }
 
 impl Psk {
-    /// With the value of the servers' `plugin.psk`. `home` is the collective of requests that name none.
+    /// The plugin with the value of the servers' `plugin.psk`. `home` is the collective of requests without one.
     pub fn new(secret: &[u8], caller: CallerId, home: Collective) -> Psk {
         Psk {
             secret: Zeroizing::new(secret.to_vec()),
@@ -28,7 +28,7 @@ impl Psk {
         }
     }
 
-    /// Hexadecimal MD5 of body and secret.
+    /// MD5 of body and secret, in hexadecimal.
     fn hash(&self, body: &[u8]) -> String {
         let mut hash = Md5::new();
         hash.update(body);
@@ -43,7 +43,7 @@ impl Psk {
         }
     }
 
-    /// Whether who wrote the body knows the secret.
+    /// Checks that the sender of the body knows the secret.
     fn check(&self, body: &[u8], proof: &Proof, serializer: Serializer) -> Result<(), Refused> {
         if serializer != Serializer::Marshal {
             return Err(Refused::Protocol("YAML, which PSK never is".to_owned()));

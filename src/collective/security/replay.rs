@@ -1,16 +1,16 @@
-//! Whether a message is of now, and whether it was seen before. Pure functions of the time that is given.
+//! Checks of the age of messages and for replays. The time is passed in.
 
 use super::MAX_TTL;
 use crate::wire::{Identity, Refused, Request};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Whether a message made at `time` (seconds since 1970) is neither expired nor from the future at `now`: no more than
-/// `ttl` seconds apart from it, either way, as Choria's servers in Go have it (reference, section 10; Ruby's take
+/// Checks that a message created at `time` (seconds since 1970) is neither expired nor from the future at `now`: no more
+/// than `ttl` seconds apart, either way, as in Choria's servers in Go (reference, section 10; Ruby's accept
 /// anything from the future). A `ttl` above [`MAX_TTL`] counts as that.
 ///
 /// # Errors
-/// [`Refused::Expired`] and [`Refused::Future`], with the seconds beyond.
+/// [`Refused::Expired`] and [`Refused::Future`], with the excess in seconds.
 pub fn check_age(time: i64, ttl: u32, now: i64) -> Result<(), Refused> {
     let ttl = i64::from(ttl.min(MAX_TTL));
     let age = now.saturating_sub(time);
@@ -23,11 +23,11 @@ pub fn check_age(time: i64, ttl: u32, now: i64) -> Result<(), Refused> {
 
 type Key = [u8; 32];
 
-/// Remembers requests for their time to live, so that each runs once.
+/// Remembers requests for their time to live, so that each runs only once.
 ///
-/// Batches send one request id to one node after another, so that what is remembered is caller, id and
-/// node. A request goes either to all or to single nodes: one that was heard by all is not taken from a
-/// single node's queue afterwards, nor the other way round. Memory is bounded; see [`Replay::evicted`].
+/// Batches send the same request id to one node after another, so caller, id and node are remembered.
+/// A request goes either to all or to single nodes: one that was sent to all is not accepted for a
+/// single node afterwards, nor the other way round. Memory is bounded; see [`Replay::evicted`].
 #[derive(Debug)]
 pub struct Replay {
     limit: usize,
@@ -45,7 +45,7 @@ struct Entry {
 }
 
 impl Replay {
-    /// A memory of at most `limit` entries of about 200 bytes; a request takes one or two.
+    /// Remembers at most `limit` entries of about 200 bytes; a request takes one or two.
     pub fn new(limit: usize) -> Replay {
         Replay {
             limit: limit.max(2),
@@ -57,11 +57,11 @@ impl Replay {
         }
     }
 
-    /// Notes a request that came to all (`None`) or to one node. To be asked after [`check_age`], which refuses it once
-    /// it is forgotten here.
+    /// Checks and records a request to all (`None`) or to one node. Call it after [`check_age`], which refuses the request
+    /// once it is forgotten here.
     ///
     /// # Errors
-    /// [`Refused::Replayed`] if it was here before.
+    /// [`Refused::Replayed`] if it was seen before.
     pub fn check(
         &mut self,
         request: &Request,
@@ -84,28 +84,28 @@ impl Replay {
         let ttl = i64::from(request.ttl.min(MAX_TTL));
         let end = request.time.max(now).saturating_add(ttl);
         for key in noted {
-            self.note(key, end);
+            self.record(key, end);
         }
         Ok(())
     }
 
-    /// Entries at the moment.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Entries that had to be forgotten before their time because the memory was full: such requests could run again.
+    /// Number of entries dropped early because the limit was reached: such requests could run again.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Notes a key, anew if it is there.
-    fn note(&mut self, key: Key, end: i64) {
+    /// Records a key, replacing an existing entry.
+    fn record(&mut self, key: Key, end: i64) {
         let end = match self.seen.get(&key).copied() {
             Some(old) => {
                 self.remove(old);
@@ -134,7 +134,7 @@ impl Replay {
         }
     }
 
-    /// Forgets what would be refused for its age.
+    /// Drops entries of requests that would be refused for their age.
     fn forget(&mut self, now: i64) {
         while let Some(&(end, number)) = self.by_end.first() {
             if end >= now {
@@ -145,7 +145,7 @@ impl Replay {
     }
 }
 
-/// Entries of one size, however long the names are. Names hold no NUL.
+/// A key of fixed size, however long the names are. Names contain no NUL.
 fn key(request: &Request, kind: &[u8], node: &str) -> Key {
     let mut hash = Sha256::new();
     for part in [
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(check_age(1000, 60, 1100), Err(Refused::Expired(40)));
         assert_eq!(check_age(1000, 60, 939), Err(Refused::Future(1)));
         assert_eq!(check_age(4600, 60, 1000), Err(Refused::Future(3540)));
-        // Neither a huge time to live nor a huge time gets around it.
+        // Neither a huge time to live nor a huge time circumvents it.
         let year = check_age(0, u32::MAX, 86_401);
         assert_eq!(year, Err(Refused::Expired(1)));
         for (time, now) in [(i64::MIN, i64::MAX), (i64::MAX, i64::MIN)] {
@@ -236,7 +236,7 @@ mod tests {
             let again = replay.check(&request(1, 1001), Some(node), 1002);
             assert_eq!(again, Err(Refused::Replayed));
         }
-        // A captured one reaches nobody by the other way.
+        // A captured request cannot be replayed to the other kind of place.
         let all = replay.check(&request(1, 1001), None, 1002);
         assert_eq!(all, Err(Refused::Replayed));
         replay.check(&request(2, 1000), None, 1000).unwrap();
@@ -255,7 +255,7 @@ mod tests {
         assert!(replay.check(&request(29, 1000), None, 1000).is_err());
         assert!(replay.check(&request(20, 1000), None, 1000).is_err());
         assert_eq!(replay.check(&request(19, 1000), None, 1000), Ok(()));
-        // Long times to live do not stay for ever.
+        // Entries with a long time to live do not stay forever.
         let mut long = request(100, 1000);
         long.ttl = u32::MAX;
         replay.check(&long, None, 1000).unwrap();

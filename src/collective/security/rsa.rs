@@ -1,7 +1,7 @@
-//! What the plugins do with RSA: signatures of RSASSA-PKCS1-v1_5, and session keys in PKCS#1 blocks of both types.
+//! RSA operations of the plugins: RSASSA-PKCS1-v1_5 signatures, and session keys in PKCS#1 blocks of both types.
 //!
-//! The blocks are made here and compared as a whole. Nothing inside a foreign block is parsed, so that a
-//! block with room for free bytes is never taken for a signature.
+//! Blocks are built here and compared as a whole. Received blocks are never parsed, so that a
+//! block with room for arbitrary bytes is never accepted as a signature.
 
 use halite_crypto::{CryptoError, PrivateKey, PublicKey, Signing, constant_time_eq, fill_random};
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ const SHA256_INFO: [u8; 19] = [
     0x00, 0x04, 0x20,
 ];
 
-/// The hash below a signature.
+/// The hash of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     /// Of the SSL plugin (reference, section 5).
@@ -32,7 +32,7 @@ pub(super) enum Hash {
 /// Signs a message.
 ///
 /// # Errors
-/// The library fails.
+/// The crypto library failed.
 pub(super) fn sign(key: &PrivateKey, hash: Hash, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
     match hash {
         Hash::Sha1 => match key.sign(Signing::Pkcs1v15Sha1, message) {
@@ -45,7 +45,7 @@ pub(super) fn sign(key: &PrivateKey, hash: Hash, message: &[u8]) -> Result<Vec<u
     }
 }
 
-/// Whether this is the signature of the message by the private half.
+/// Whether this is a signature of the message by the private key.
 pub(super) fn verify(key: &PublicKey, hash: Hash, message: &[u8], signature: &[u8]) -> bool {
     match hash {
         Hash::Sha1 => key.verify(Signing::Pkcs1v15Sha1, message, signature),
@@ -57,10 +57,10 @@ pub(super) fn verify(key: &PublicKey, hash: Hash, message: &[u8], signature: &[u
     }
 }
 
-/// Ruby's `private_encrypt`: whoever has the public key can read it, and knows who made it.
+/// Ruby's `private_encrypt`: anyone with the public key can decrypt it, and knows who encrypted it.
 ///
 /// # Errors
-/// The library fails.
+/// The crypto library failed.
 pub(super) fn private_encrypt(
     key: &PrivateKey,
     session: &SessionKey,
@@ -68,7 +68,7 @@ pub(super) fn private_encrypt(
     key.private_block(&type1(session.as_slice(), key.public().size()))
 }
 
-/// Ruby's `public_decrypt` of a session key; `None` where the private half did not make it.
+/// Ruby's `public_decrypt` of a session key; `None` if it was not encrypted with the private key.
 pub(super) fn public_decrypt(key: &PublicKey, data: &[u8]) -> Option<SessionKey> {
     let block = Zeroizing::new(key.public_op(data)?);
     let mut session = SessionKey::default();
@@ -78,15 +78,15 @@ pub(super) fn public_decrypt(key: &PublicKey, data: &[u8]) -> Option<SessionKey>
     constant_time_eq(&block, &expected).then_some(session)
 }
 
-/// Ruby's `private_decrypt` of a session key. A block that holds none gives random bytes in the same time, so that
-/// nobody can ask this side about paddings: what follows cannot be read then, as with a wrong key.
+/// Ruby's `private_decrypt` of a session key. An invalid block gives random bytes in the same time, so that
+/// this is not a padding oracle: the body then cannot be decrypted, as with a wrong key.
 pub(super) fn private_decrypt(key: &PrivateKey, data: &[u8]) -> SessionKey {
     let public = key.public();
     let size = public.size();
     let fits = public.is_block(data);
     let mut session = SessionKey::default();
     fill_random(session.as_mut_slice());
-    // One is a number that the operation takes.
+    // One is a valid input of the operation.
     let mut one = vec![0; size];
     one[size - 1] = 1;
     let block = key.private_block(if fits { data } else { &one });

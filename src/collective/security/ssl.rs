@@ -1,7 +1,7 @@
 //! The security plugin SSL: bodies signed with plain RSA keys (reference, section 5).
 //!
-//! Signed are body, time and time to live of a request, and the body of a reply. Filter, sender and id of a request are not; nor
-//! is the agent, unless the body is one of SimpleRPC, which repeats it. The caller is who has the key.
+//! Body, time and time to live of a request are signed, and the body of a reply. Filter, sender and id of a request are
+//! not; nor is the agent, unless the body is SimpleRPC, which repeats it. The caller is the owner of the key.
 
 use super::plain::PlainSettings;
 use super::rsa::{self, Hash};
@@ -12,7 +12,7 @@ use crate::wire::{CallerId, Form, Refused, Reply, Request};
 use halite_crypto::{MAX_BITS, PrivateKey, PublicKey};
 use halite_wire::base64;
 
-/// With which the keys of what is signed begin.
+/// Prefix of the keys in signed documents.
 const PLUGIN: &str = "ssl";
 
 /// The security plugin SSL with its keys.
@@ -20,7 +20,7 @@ const PLUGIN: &str = "ssl";
 pub struct Ssl(PlainSettings);
 
 impl Ssl {
-    /// With these keys.
+    /// The plugin with these keys.
     pub fn new(settings: PlainSettings) -> Ssl {
         Ssl(settings)
     }
@@ -55,7 +55,7 @@ impl Security for Ssl {
 
     fn open_request(&self, data: &[u8]) -> Result<(Request, Form), Refused> {
         let core = CoreRequest::read(data)?;
-        let nobody = || Refused::Caller("it names none".to_owned());
+        let nobody = || Refused::Caller("it has none".to_owned());
         let key = self.caller_key(core.caller.as_ref().ok_or_else(nobody)?)?;
         check(&key, &core.body, &core.proof)?;
         let (signed, form) = (
@@ -101,10 +101,10 @@ fn prove(key: &PrivateKey, body: &[u8]) -> Result<Proof, SealError> {
 fn check(key: &PublicKey, body: &[u8], proof: &Proof) -> Result<(), Refused> {
     let text = proof.hash.as_ref().ok_or(Refused::Unsigned)?;
     if text.len() > MAX_BITS / 4 {
-        return Err(Refused::TooLarge("octets of a signature"));
+        return Err(Refused::TooLarge("bytes of a signature"));
     }
     let signature = base64::decode_lines(text)
-        .ok_or_else(|| Refused::Malformed("a signature that is no base64".to_owned()))?;
+        .ok_or_else(|| Refused::Malformed("a signature that is not base64".to_owned()))?;
     if rsa::verify(key, Hash::Sha1, body, &signature) {
         Ok(())
     } else {

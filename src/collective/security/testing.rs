@@ -10,7 +10,7 @@ use openssl::x509::extension::{BasicConstraints, ExtendedKeyUsage, SubjectAltern
 use openssl::x509::{X509, X509NameBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A moment of the tests, seconds since 1970.
+/// The current time of the tests, in seconds since 1970.
 pub(crate) const NOW: i64 = 1_795_254_000;
 pub(crate) const DAY: i64 = 86_400;
 
@@ -20,21 +20,21 @@ pub(crate) struct Pair {
     pub key: PKey<Private>,
 }
 
-/// What a certificate is to say.
-pub(crate) struct Wish<'a> {
+/// Contents of a certificate.
+pub(crate) struct CertificateSpec<'a> {
     pub name: &'a str,
     pub dns: &'a [&'a str],
     pub from: i64,
     pub until: i64,
     pub ca: bool,
-    /// `None`: it does not say what it may be used for.
+    /// `None`: it does not restrict its use.
     pub client: Option<bool>,
     pub bits: u32,
 }
 
-impl Default for Wish<'_> {
+impl Default for CertificateSpec<'_> {
     fn default() -> Self {
-        Wish {
+        CertificateSpec {
             name: "rip.mcollective",
             dns: &[],
             from: NOW - DAY,
@@ -47,13 +47,13 @@ impl Default for Wish<'_> {
 }
 
 impl Pair {
-    /// A CA of its own.
+    /// A new CA.
     pub fn ca(name: &str) -> Pair {
         let ca = true;
-        Wish {
+        CertificateSpec {
             name,
             ca,
-            ..Wish::default()
+            ..CertificateSpec::default()
         }
         .by(None)
     }
@@ -75,15 +75,15 @@ impl Pair {
     }
 
     pub fn sign(&self, name: &str) -> Pair {
-        Wish {
+        CertificateSpec {
             name,
-            ..Wish::default()
+            ..CertificateSpec::default()
         }
         .by(Some(self))
     }
 }
 
-impl Wish<'_> {
+impl CertificateSpec<'_> {
     /// The certificate with a new key, signed by another or by itself.
     pub fn by(&self, issuer: Option<&Pair>) -> Pair {
         let key = PKey::from_rsa(Rsa::generate(self.bits).unwrap()).unwrap();

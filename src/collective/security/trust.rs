@@ -1,4 +1,4 @@
-//! Who signed a request of Choria: its certificate, checked each time, and what that lets it say.
+//! The signer of a Choria request: verifies its certificate each time, and which caller ids it may use.
 
 use super::names::Names;
 use super::rsa::{self, Hash};
@@ -9,29 +9,29 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Certificates whose chain need not be walked again. Several kB each.
+/// Number of certificates whose verified chain is cached. Several kB each.
 const KEPT: usize = 1024;
-/// Kind of all caller ids of Choria.
+/// The kind in all caller ids of Choria.
 const KIND: &str = "choria";
 
-/// Whom a network of Choria trusts.
+/// The CA and names that a network of Choria trusts.
 pub(super) struct Trust {
     authority: Authority,
     callers: Names,
     privileged: Names,
-    kept: Mutex<Kept>,
+    kept: Mutex<VerifiedChains>,
 }
 
-/// Chains that led to the CA, by fingerprint of all their text. Names play no part: nothing that is kept for one certificate
-/// says anything about another one of the same name.
+/// Verified chains, by fingerprint of their whole text. Names are not used as keys: an entry for one certificate does not
+/// apply to another one of the same name.
 #[derive(Default)]
-struct Kept {
+struct VerifiedChains {
     by_print: HashMap<[u8; 32], Arc<Verified>>,
     order: VecDeque<[u8; 32]>,
 }
 
 impl Trust {
-    /// Trusts what leads to the CA: `callers` may call under their names, `privileged` for all.
+    /// Trusts certificates issued by the CA: `callers` may call under their names, `privileged` under any name.
     pub fn new(authority: Authority, callers: Names, privileged: Names) -> Trust {
         Trust {
             authority,
@@ -41,7 +41,7 @@ impl Trust {
         }
     }
 
-    /// The certificate of a message, if it leads to the CA at `now` and its key signed the message.
+    /// The certificate of a message, if it was issued by the CA, is valid at `now`, and its key signed the message.
     ///
     /// # Errors
     /// Limits, chain or signature.
@@ -56,7 +56,7 @@ impl Trust {
             return Err(Refused::Unsigned);
         }
         if signature.len() > MAX_BITS / 8 {
-            return Err(Refused::TooLarge("octets of a signature"));
+            return Err(Refused::TooLarge("bytes of a signature"));
         }
         let signer = self.certificate(certificate, now)?;
         if rsa::verify(&signer.key, Hash::Sha256, message, signature) {
@@ -66,8 +66,8 @@ impl Trust {
         }
     }
 
-    /// Whether the owner of a certificate may call under this id: its name is in the certificate and in the list of
-    /// callers, or the certificate is a privileged one.
+    /// Checks that the owner of a certificate may use this caller id: its name is in the certificate and in the list of
+    /// callers, or the certificate is privileged.
     ///
     /// # Errors
     /// [`Refused::Caller`] and why.
@@ -92,7 +92,7 @@ impl Trust {
         }
     }
 
-    /// The certificate, if it leads to the CA at `now`.
+    /// The certificate, if it was issued by the CA and is valid at `now`.
     fn certificate(&self, text: &str, now: i64) -> Result<Arc<Verified>, Refused> {
         let print: [u8; 32] = Sha256::digest(text).into();
         if let Some(kept) = self.kept().by_print.get(&print)
@@ -100,20 +100,20 @@ impl Trust {
         {
             return Ok(kept.clone());
         }
-        // Not under the lock: others need not wait for it.
+        // Not under the lock, so that others need not wait.
         let verified = Arc::new(Chain::from_pem(text)?.verify(&self.authority, now)?);
-        self.kept().keep(print, verified.clone());
+        self.kept().insert(print, verified.clone());
         Ok(verified)
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, VerifiedChains> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    /// Only what was verified gets here, so that strangers cannot push out anything.
-    fn keep(&mut self, print: [u8; 32], verified: Arc<Verified>) {
+impl VerifiedChains {
+    /// Called only for verified chains, so that strangers cannot evict entries.
+    fn insert(&mut self, print: [u8; 32], verified: Arc<Verified>) {
         if self.by_print.insert(print, verified).is_some() {
             return;
         }
@@ -128,7 +128,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{DAY, NOW, Pair, Wish};
+    use super::super::testing::{CertificateSpec, DAY, NOW, Pair};
     use super::*;
 
     struct Network {
@@ -184,12 +184,12 @@ mod tests {
             "choria=rip.mcollective",
             NOW
         )));
-        // By an alternative name; what is not in the list does not become so by another name.
+        // By an alternative name, which must be in the list itself.
         let dns = &["alice.choria"];
-        let both = Wish {
+        let both = CertificateSpec {
             name: "node2.example",
             dns,
-            ..Wish::default()
+            ..CertificateSpec::default()
         };
         let both = both.by(Some(&network.ca));
         assert_eq!(network.call(&both, "choria=alice.choria", NOW), Ok(()));
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(network.call(&boss, "choria=alice.mcollective", NOW), Ok(()));
         assert_eq!(network.call(&boss, "choria=unlisted", NOW), Ok(()));
         assert!(is_caller(network.call(&boss, "cert=alice", NOW)));
-        // The real one is heard afterwards, and under her own name only.
+        // The real one is accepted afterwards, and only under her own name.
         let alice = network.ca.sign("alice.mcollective");
         assert_eq!(
             network.call(&alice, "choria=alice.mcollective", NOW),
@@ -224,7 +224,7 @@ mod tests {
         let new = network.ca.sign("rip.mcollective");
         assert_eq!(network.call(&new, "choria=rip.mcollective", NOW), Ok(()));
         assert_eq!(network.kept(), 2);
-        // One of another CA with the same name is not.
+        // One of another CA of the same name is not.
         let foreign = Pair::ca("CA").sign("rip.mcollective");
         let refused = network.call(&foreign, "choria=rip.mcollective", NOW);
         assert!(matches!(refused, Err(Refused::Certificate(_))));
@@ -259,22 +259,22 @@ mod tests {
         assert_eq!(signer(b"text", &by_rip), Refused::Signature);
         assert_eq!(signer(b"text", b""), Refused::Unsigned);
         let long = signer(b"text", &[0; MAX_BITS / 8 + 1]);
-        assert_eq!(long, Refused::TooLarge("octets of a signature"));
+        assert_eq!(long, Refused::TooLarge("bytes of a signature"));
         let bare = network.trust.signer(b"text", &by_bob, "", NOW);
         assert!(matches!(bare, Err(Refused::Certificate(_))));
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut kept = Kept::default();
+        let mut kept = VerifiedChains::default();
         let ca = Pair::ca("CA");
         let chain = Chain::from_pem(&ca.sign("rip.mcollective").pem()).unwrap();
         let authority = Authority::from_pem(&ca.pem()).unwrap();
         let verified = Arc::new(chain.verify(&authority, NOW).unwrap());
         for number in 0..2 * KEPT as u64 {
             let print: [u8; 32] = Sha256::digest(number.to_be_bytes()).into();
-            kept.keep(print, verified.clone());
-            kept.keep(print, verified.clone());
+            kept.insert(print, verified.clone());
+            kept.insert(print, verified.clone());
         }
         assert_eq!((kept.by_print.len(), kept.order.len()), (KEPT, KEPT));
     }

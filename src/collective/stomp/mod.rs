@@ -1,21 +1,21 @@
-//! Frames of STOMP 1.0 and 1.1, of which MCollective's older brokers are asked (reference, section 13). Bodies are bytes.
+//! Frames of STOMP 1.0 and 1.1, used with MCollective's older brokers (reference, section 13). Bodies are bytes.
 //!
-//! Headers of 1.0 are taken as they stand; those of 1.1 have escapes for line ends, colons and backslashes, but for the
+//! Headers of 1.0 are not escaped; those of 1.1 have escapes for line ends, colons and backslashes, except in
 //! frames that open a connection.
 
 use std::fmt;
 
-/// Bytes of all headers of a frame.
+/// Most bytes in all headers of a frame.
 const LARGEST_HEAD: usize = 64 << 10;
-/// Headers of a frame.
+/// Most headers of a frame.
 const MOST_HEADERS: usize = 128;
 
-/// Why a stream is no STOMP, or a frame has no form.
+/// Why a stream is not STOMP, or a frame cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StompError {
-    /// Headers or body are beyond a limit: which.
+    /// Headers or body exceed a limit: which.
     TooLarge(&'static str),
-    /// Something is not as it should be: what.
+    /// Something is malformed: what.
     Malformed(String),
 }
 
@@ -23,9 +23,9 @@ impl fmt::Display for StompError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             StompError::TooLarge(limit) => {
-                write!(f, "a frame of STOMP has more {limit} than are read")
+                write!(f, "a frame of STOMP has more {limit} than allowed")
             }
-            StompError::Malformed(what) => write!(f, "this is no frame of STOMP: {what}"),
+            StompError::Malformed(what) => write!(f, "this is not a frame of STOMP: {what}"),
         }
     }
 }
@@ -39,7 +39,7 @@ pub struct Frame {
     pub command: String,
     /// Headers in their order.
     pub headers: Vec<(String, String)>,
-    /// What follows.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -52,14 +52,14 @@ impl Frame {
         }
     }
 
-    /// The same with one header more.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Frame {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The first header of that name, which is the one that counts.
+    /// The first header of that name; others are ignored.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(own, _)| own == name);
         found.map(|(_, value)| value.as_str())
@@ -68,7 +68,7 @@ impl Frame {
     /// Appends the frame to `out`; with a body, `content-length` is added.
     ///
     /// # Errors
-    /// A header has an byte that would end it, and there are no escapes; nothing has been appended then.
+    /// A header contains a byte that would end it, and there are no escapes; nothing was appended.
     pub fn encode(&self, escapes: bool, out: &mut Vec<u8>) -> Result<(), StompError> {
         let begin = out.len();
         let written = self.append(escapes, out);
@@ -123,13 +123,13 @@ fn put(text: &str, name: bool, escapes: bool, out: &mut Vec<u8>) -> Result<(), S
 }
 
 enum State {
-    /// Headers are looked for, from this place on.
+    /// Looking for the end of the headers, from this offset.
     Head(usize),
-    /// They are there; the body has this length, or ends at a zero, which is looked for from a place on.
+    /// The headers are complete; the body has this length, or ends at a NUL, which is looked for from this offset.
     Body(Frame, Option<usize>, usize),
 }
 
-/// Makes frames of a stream.
+/// Decodes frames from a stream.
 pub struct Decoder {
     buffer: Vec<u8>,
     state: State,
@@ -138,7 +138,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For bodies of up to so many bytes. There are no escapes at first.
+    /// A decoder for bodies of up to `largest` bytes. Escapes are off initially.
     pub fn new(largest: usize) -> Decoder {
         Decoder {
             buffer: Vec::new(),
@@ -148,20 +148,20 @@ impl Decoder {
         }
     }
 
-    /// Whether headers of frames to come have escapes.
+    /// Sets whether headers of later frames have escapes.
     pub fn set_escapes(&mut self, escapes: bool) {
         self.escapes = escapes;
     }
 
-    /// Takes in what has come.
-    pub fn push(&mut self, octets: &[u8]) {
-        self.buffer.extend_from_slice(octets);
+    /// Adds bytes from the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame; line ends between frames (heart-beats) are passed over.
+    /// The next complete frame; line ends between frames (heartbeats) are skipped.
     ///
     /// # Errors
-    /// The stream is no STOMP or beyond a limit; it cannot be read on.
+    /// The stream is not STOMP or exceeds a limit; it cannot be decoded any further.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, StompError> {
         loop {
             match std::mem::replace(&mut self.state, State::Head(0)) {
@@ -184,14 +184,14 @@ impl Decoder {
         }
         let Some((end, next)) = blank_line(&self.buffer, scanned) else {
             if self.buffer.len() > LARGEST_HEAD {
-                return Err(StompError::TooLarge("octets of headers"));
+                return Err(StompError::TooLarge("bytes of headers"));
             }
-            // A line end may have been cut in two.
+            // A line end may be split.
             self.state = State::Head(self.buffer.len().saturating_sub(2));
             return Ok(None);
         };
         if end > LARGEST_HEAD {
-            return Err(StompError::TooLarge("octets of headers"));
+            return Err(StompError::TooLarge("bytes of headers"));
         }
         let frame = parse_head(&self.buffer[..end], self.escapes)?;
         self.buffer.drain(..next);
@@ -202,7 +202,7 @@ impl Decoder {
             None => None,
         };
         if length.unwrap_or(0) > self.largest {
-            return Err(StompError::TooLarge("octets of body"));
+            return Err(StompError::TooLarge("bytes of body"));
         }
         Ok(Some(State::Body(frame, length, 0)))
     }
@@ -222,7 +222,7 @@ impl Decoder {
         };
         let Some(end) = end else {
             if self.buffer.len() > self.largest {
-                return Err(StompError::TooLarge("octets of body"));
+                return Err(StompError::TooLarge("bytes of body"));
             }
             let scanned = match length {
                 Some(_) => 0,
@@ -232,10 +232,10 @@ impl Decoder {
             return Ok(None);
         };
         if end > self.largest {
-            return Err(StompError::TooLarge("octets of body"));
+            return Err(StompError::TooLarge("bytes of body"));
         }
         if self.buffer[end] != 0 {
-            let what = "no zero follows the body";
+            let what = "the body is not followed by NUL";
             return Err(StompError::Malformed(what.into()));
         }
         frame.body = self.buffer[..end].to_vec();
@@ -248,7 +248,7 @@ fn cut(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Where the last header line ends, and where the body begins.
+/// Where the last header line ends, and where the body starts.
 fn blank_line(buffer: &[u8], from: usize) -> Option<(usize, usize)> {
     let mut at = from;
     loop {
@@ -263,7 +263,7 @@ fn blank_line(buffer: &[u8], from: usize) -> Option<(usize, usize)> {
 
 fn parse_head(head: &[u8], escapes: bool) -> Result<Frame, StompError> {
     let text = std::str::from_utf8(head)
-        .map_err(|_| StompError::Malformed("headers that are no UTF-8".into()))?;
+        .map_err(|_| StompError::Malformed("headers that are not UTF-8".into()))?;
     let mut lines = text
         .split('\n')
         .map(|line| line.strip_suffix('\r').unwrap_or(line));
@@ -300,7 +300,7 @@ fn unescape(text: &str) -> Result<String, StompError> {
                 Some('n') => '\n',
                 Some('c') => ':',
                 Some('\\') => '\\',
-                // Of 1.2, which some brokers write to everybody.
+                // From 1.2, but some brokers always send it.
                 Some('r') => '\r',
                 _ => {
                     let what = format!("an unknown escape in {:?}", cut(text));

@@ -28,7 +28,7 @@ fn refused(stream: &[u8]) -> StompError {
 }
 
 #[test]
-fn frames_have_octets_as_body_and_line_ends_between_them() {
+fn frames_have_bytes_as_body_and_line_ends_between_them() {
     let stream = b"\n\r\nMESSAGE\nsubscription:1\ncontent-length:4\n\n\x00\n\x00\xff\0\n\n\
         MESSAGE\r\nmc_sender:node1\r\nreply-to: /temp-queue/a:b\r\n\r\nno length\0RECEIPT\nreceipt-id:7\n\n\0\n";
     let found = all(stream);
@@ -56,7 +56,7 @@ fn headers_have_escapes_in_1_1_only() {
     assert_eq!(frames(&out, 3, true).unwrap(), [frame]);
     let plain = all(b"MESSAGE\na:b\\nc\n\n\0");
     assert_eq!(plain[0].header("a"), Some("b\\nc"));
-    // What opens a connection never has any.
+    // Frames that open a connection never have escapes.
     let opened = frames(b"CONNECTED\nserver:a\\b\n\n\0", 50, true).unwrap();
     assert_eq!(opened[0].header("server"), Some("a\\b"));
     assert!(matches!(
@@ -97,16 +97,16 @@ fn the_length_of_a_body_is_told() {
 fn limits_hold_before_memory_is_taken() {
     assert_eq!(
         refused(b"MESSAGE\ncontent-length:1001\n\n"),
-        StompError::TooLarge("octets of body")
+        StompError::TooLarge("bytes of body")
     );
     assert_eq!(
         refused(b"MESSAGE\ncontent-length:18446744073709551615\n\n"),
-        StompError::TooLarge("octets of body")
+        StompError::TooLarge("bytes of body")
     );
     let endless = [b"MESSAGE\n\n".as_slice(), &[b'x'; 1001]].concat();
-    assert_eq!(refused(&endless), StompError::TooLarge("octets of body"));
+    assert_eq!(refused(&endless), StompError::TooLarge("bytes of body"));
     let long = [b"MESSAGE\na:".as_slice(), &vec![b'x'; LARGEST_HEAD]].concat();
-    assert_eq!(refused(&long), StompError::TooLarge("octets of headers"));
+    assert_eq!(refused(&long), StompError::TooLarge("bytes of headers"));
     let many = [
         b"MESSAGE\n".to_vec(),
         b"a:b\n".repeat(129),

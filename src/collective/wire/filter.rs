@@ -1,9 +1,9 @@
-//! Filters as they stand on the wire (reference, section 9).
+//! The encoding of filters (reference, section 9).
 
 use super::{Collective, FactFilter, Filter, Refused};
 use crate::ruby::{Datum, float_text};
 
-/// The five kinds, in the order in which Ruby's clients write them.
+/// The five kinds, in the order written by Ruby's clients.
 const KINDS: [&str; 5] = ["fact", "cf_class", "agent", "identity", "compound"];
 
 fn malformed(what: String) -> Refused {
@@ -11,19 +11,19 @@ fn malformed(what: String) -> Refused {
 }
 
 impl Filter {
-    /// Reads the hash of a filter, whatever it was encoded in. Kinds that are missing or `nil` are empty; keys that
-    /// are none of the five kinds are remembered by name. Keys that hold `puppet_class` or `cf_class` name classes too.
+    /// Reads the hash of a filter from any encoding. Kinds that are missing or `nil` are empty; other keys are remembered by
+    /// name. Keys that contain `puppet_class` or `cf_class` are for classes, too.
     ///
     /// # Errors
-    /// It is no hash, a kind is no list, or an entry is of a type that makes Ruby's servers drop the request.
+    /// It is not a hash, a kind is not a list, or an entry has a type that makes Ruby's servers drop the request.
     pub fn read(datum: &Datum) -> Result<Filter, Refused> {
         let Datum::Hash(pairs) = datum else {
-            return Err(malformed("it is no hash".to_owned()));
+            return Err(malformed("it is not a hash".to_owned()));
         };
         let mut filter = Filter::default();
         for (key, value) in pairs {
             let Some(key) = key.as_str() else {
-                return Err(malformed("a key is no text".to_owned()));
+                return Err(malformed("a key is not text".to_owned()));
             };
             match key {
                 "fact" => filter.facts = entries(key, value, FactFilter::read)?,
@@ -41,9 +41,10 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The hash of a filter. Ruby's servers before JSON see facts only where their keys are `symbols`.
+    /// The hash of a filter. Ruby's servers before JSON see facts only if their keys are `symbols`.
     ///
-    /// Of unknown keys only their being there matters: `collective`, which discovery adds, gets the request's, all others an empty list.
+    /// Of unknown keys only their presence matters: `collective`, which discovery adds, gets that of the request, others an
+    /// empty list.
     pub fn write(&self, symbols: bool, collective: &Collective) -> Datum {
         let texts = |items: &[String]| {
             let items = items.iter().map(|item| Datum::Str(item.clone()));
@@ -81,7 +82,7 @@ fn entries<T>(
     let items = match list {
         Datum::Nil => &[],
         Datum::Array(items) => items.as_slice(),
-        _ => return Err(malformed(format!("{kind} is no list"))),
+        _ => return Err(malformed(format!("{kind} is not a list"))),
     };
     let bad = || malformed(format!("an entry of {kind} is of a wrong type"));
     items
@@ -90,7 +91,7 @@ fn entries<T>(
         .collect()
 }
 
-/// A name, or a regular expression in slashes; Ruby's clients send the latter as a `Regexp` in places.
+/// A name, or a regular expression in slashes; Ruby's clients sometimes send the latter as a `Regexp`.
 fn text(entry: &Datum) -> Option<String> {
     match entry {
         Datum::Regexp { source, options: 0 } => Some(format!("/{source}/")),
@@ -100,8 +101,8 @@ fn text(entry: &Datum) -> Option<String> {
 }
 
 impl FactFilter {
-    /// Reads an entry. What has no name is the fact of the empty name, which nobody has; numbers and booleans are
-    /// compared as their text.
+    /// Reads an entry. Without a name it is for the fact of the empty name, which no node has; numbers and booleans are
+    /// compared as text.
     fn read(entry: &Datum) -> Option<FactFilter> {
         let Datum::Hash(pairs) = entry else {
             return None;

@@ -1,8 +1,8 @@
-//! MCollective's and Choria's messages, in every generation: what a request and a reply say, whatever they are written in.
+//! Messages of MCollective and Choria in all generations: requests and replies, independent of their encoding.
 //!
 //! Generations (reference, section 1): G0 is MCollective with its security plugins PSK, SSL and AES; G1 is Choria of 2016 and
-//! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are taken apart in this room; whether they
-//! are genuine is for `crypto::collective` to say.
+//! 2017 (YAML within JSON); G2 is Choria since (JSON). Envelopes are parsed here and verified in
+//! [`security`](crate::security).
 
 pub mod choria;
 pub mod core;
@@ -26,48 +26,48 @@ pub use subjects::Place;
 
 use crate::ruby::Datum;
 
-/// `ttl` of requests that name none, in seconds.
+/// `ttl` of requests without one, in seconds.
 pub const DEFAULT_TTL: u32 = 60;
 
-/// A request, as servers and clients think of it (`MCollective::Message`).
+/// A request (`MCollective::Message`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What is asked: `"ping"`, or a hash of SimpleRPC.
+    /// The body: `"ping"`, or a SimpleRPC hash.
     pub body: Datum,
-    /// Identity of the machine that asks.
+    /// Identity of the sender.
     pub sender: Identity,
-    /// Its id, which replies repeat.
+    /// Its id, repeated in replies.
     pub id: RequestId,
-    /// Who is to answer.
+    /// Which nodes must reply.
     pub filter: Filter,
     /// The (sub)collective it was sent to.
     pub collective: Collective,
-    /// The agent that is asked.
+    /// The agent it is for.
     pub agent: AgentName,
-    /// Who asks.
+    /// The caller id.
     pub caller: CallerId,
-    /// Seconds after `time` in which it is good.
+    /// Time to live after `time`, in seconds.
     pub ttl: u32,
-    /// Seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub time: i64,
 }
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// What is answered: `"pong"`, or a hash of SimpleRPC.
+    /// The body: `"pong"`, or a SimpleRPC hash.
     pub body: Datum,
-    /// Identity of the machine that answers.
+    /// Identity of the node that replies.
     pub sender: Identity,
     /// The id of the request.
     pub id: RequestId,
-    /// The agent that answers.
+    /// The agent that replies.
     pub agent: AgentName,
-    /// Seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     pub time: i64,
 }
 
-/// Who is to answer a request. All five kinds must hold; an empty filter lets everybody answer.
+/// Which nodes must reply to a request. All five kinds must match; an empty filter matches every node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// `fact`.
@@ -80,8 +80,8 @@ pub struct Filter {
     pub identities: Vec<String>,
     /// `compound`: each a list of tokens (Ruby), or one hash with an `expr` (Go).
     pub compound: Vec<Datum>,
-    /// Further keys that the hash had. Ruby's servers let a filter pass only if something in it matched, so that one of
-    /// nothing but unknown keys passes nowhere (reference, section 9).
+    /// Other keys of the hash. In Ruby's servers a filter matches only if something in it matched, so that one with
+    /// only unknown keys never matches (reference, section 9).
     pub unknown: Vec<String>,
 }
 
@@ -90,15 +90,15 @@ pub struct Filter {
 pub struct FactFilter {
     /// Name of the fact.
     pub fact: String,
-    /// As it stands on the wire; `None` of clients before 1.1.
+    /// As received; `None` from clients before 1.1.
     pub operator: Option<String>,
-    /// What it is compared with.
+    /// The value to compare with.
     pub value: String,
     /// Whether the keys were symbols. Servers of G1 do not see entries with string keys (reference, section 22).
     pub symbols: bool,
 }
 
-/// How a message is written and secured. An answer goes out in the form of its question.
+/// How a message is encoded and secured. A reply has the form of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// G0 with the security plugin PSK, always Marshal.
@@ -109,22 +109,22 @@ pub enum Form {
     Aes(Serializer),
     /// G1: `mcollective::security::choria:request:1` around `mcollective:request:3`.
     Choria1 {
-        /// The inner document is JSON, not YAML: 0.0.27 with `choria.security.serializer = json`.
+        /// Whether the inner document is JSON, not YAML: 0.0.27 with `choria.security.serializer = json`.
         json: bool,
     },
     /// G2: `choria:secure:request:1`.
     Choria2 {
-        /// The protocol of the inner document is that of G1, `mcollective:request:3`.
+        /// Whether the protocol of the inner document is that of G1, `mcollective:request:3`.
         old_inner: bool,
-        /// The inner document is YAML.
+        /// Whether the inner document is YAML.
         yaml: bool,
-        /// The body stands in the document as a value, not as a string that holds JSON.
+        /// Whether the body is in the document as a value, not as a string of JSON.
         nested: bool,
     },
 }
 
 impl Form {
-    /// Whether names within messages are symbols, as in all encodings of Ruby's own; JSON has none.
+    /// Whether names within messages are symbols, as in all encodings of Ruby; JSON has none.
     pub fn symbols(self) -> bool {
         !matches!(
             self,
@@ -132,9 +132,9 @@ impl Form {
         )
     }
 
-    /// What the first Choria spoke.
+    /// The form of the first Choria.
     pub const CHORIA_YAML: Form = Form::Choria1 { json: false };
-    /// What today's Choria speaks.
+    /// The form of current Choria.
     pub const CHORIA: Form = Form::Choria2 {
         old_inner: false,
         yaml: false,

@@ -1,29 +1,29 @@
-//! Why a message is not listened to.
+//! Why a message is refused.
 
 use super::BadName;
 use crate::ruby::DatumError;
 use std::fmt;
 
-/// Why a message was refused. Whoever sent it hears nothing, as from Ruby's servers; each reason is counted.
+/// Why a message was refused. The sender gets no reply, as from Ruby's servers; each reason is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It cannot be read: what was wrong.
+    /// It cannot be parsed: what is wrong.
     Malformed(String),
-    /// It is larger, deeper or longer than anything that is read: which limit.
+    /// It exceeds a limit: which.
     TooLarge(&'static str),
-    /// It holds what carries code in Ruby, or a tag or alias of YAML: what it was.
+    /// It contains something that carries code in Ruby, or a YAML tag or alias: what.
     Dangerous(String),
-    /// It is written in another way than this network is set up for: what it is.
+    /// It has another form than this network is configured for: what it is.
     Protocol(String),
     /// It is not signed.
     Unsigned,
     /// Signature, hash or cipher are wrong.
     Signature,
-    /// What is signed differs from what is not: which field.
+    /// A signed field differs from its unsigned copy: which.
     Tampered(&'static str),
     /// The certificate is not trusted: why.
     Certificate(String),
-    /// The caller may not call, or is not who the certificate names: why.
+    /// The caller is not allowed, or is not named in the certificate: why.
     Caller(String),
     /// It is older than its time to live: by how many seconds.
     Expired(i64),
@@ -31,12 +31,12 @@ pub enum Refused {
     Future(i64),
     /// It was seen before.
     Replayed,
-    /// It is encrypted for somebody else, as AES replies on a shared queue are, or was changed: nothing to warn of.
+    /// It is encrypted for another recipient, as AES replies on a shared queue are, or was changed: no reason for a warning.
     NotForUs,
 }
 
 impl Refused {
-    /// All reasons, as counters name them.
+    /// All reasons, as named in counters.
     pub const REASONS: [&'static str; 13] = [
         "malformed",
         "too_large",
@@ -53,7 +53,7 @@ impl Refused {
         "not_for_us",
     ];
 
-    /// Place of this one in [`Refused::REASONS`].
+    /// The index of this reason in [`Refused::REASONS`].
     pub fn index(&self) -> usize {
         match self {
             Refused::Malformed(_) => 0,
@@ -76,17 +76,17 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Refused::Malformed(what) => write!(f, "it cannot be read: {what}"),
-            Refused::TooLarge(limit) => write!(f, "it is beyond the limit of {limit}"),
-            Refused::Dangerous(what) => write!(f, "it holds {what}, which is never taken"),
+            Refused::Malformed(what) => write!(f, "it cannot be parsed: {what}"),
+            Refused::TooLarge(limit) => write!(f, "it exceeds the limit of {limit}"),
+            Refused::Dangerous(what) => write!(f, "it contains {what}, which is never accepted"),
             Refused::Protocol(what) => {
-                write!(f, "it is {what}, which is not what this network speaks")
+                write!(f, "it is {what}, which this network does not use")
             }
             Refused::Unsigned => write!(f, "it is not signed"),
             Refused::Signature => write!(f, "its signature, hash or cipher is wrong"),
             Refused::Tampered(field) => write!(f, "its {field} is not the one that was signed"),
             Refused::Certificate(why) => write!(f, "its certificate is not trusted: {why}"),
-            Refused::Caller(why) => write!(f, "its caller may not call: {why}"),
+            Refused::Caller(why) => write!(f, "its caller is not allowed: {why}"),
             Refused::Expired(by) => write!(
                 f,
                 "it is {by} s beyond its time to live; see whether the clocks of both machines agree"
@@ -96,7 +96,7 @@ impl fmt::Display for Refused {
                 "it comes from {by} s ahead of its time to live; see whether the clocks of both machines agree"
             ),
             Refused::Replayed => write!(f, "it was seen before"),
-            Refused::NotForUs => write!(f, "it is encrypted for somebody else, or was changed"),
+            Refused::NotForUs => write!(f, "it is encrypted for another recipient, or was changed"),
         }
     }
 }

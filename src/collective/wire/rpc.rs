@@ -1,27 +1,27 @@
-//! Bodies of SimpleRPC (reference, section 11).
+//! SimpleRPC bodies (reference, section 11).
 
 use super::{AgentName, CallerId, Form, Refused};
 use crate::ruby::{Datum, json};
 use std::fmt;
 
-/// A request of SimpleRPC: the body of a [`Request`](super::Request).
+/// A SimpleRPC request: the body of a [`Request`](super::Request).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcRequest {
     /// The agent, as in the envelope.
     pub agent: AgentName,
-    /// The action that the agent is to run.
+    /// The action to run.
     pub action: String,
-    /// Who asks. Nothing vouches for it; what counts is the caller of the envelope.
+    /// The caller id. Not authenticated; use that of the envelope.
     pub caller: Option<CallerId>,
     /// The inputs: a hash without `process_results`, its keys symbols or strings.
     pub data: Datum,
-    /// Whether the caller waits for a reply. Those who do not say want one.
+    /// Whether the caller waits for a reply; the default is true.
     pub process_results: bool,
-    /// Whether `process_results` stands in the data at all. Ruby's clients leave it out of batches.
+    /// Whether `process_results` is in the data at all. Ruby's clients omit it in batches.
     pub says_process_results: bool,
 }
 
-/// Length of the longest name of an action.
+/// Longest name of an action.
 const LONGEST: usize = 255;
 
 fn malformed(what: &str) -> Refused {
@@ -33,14 +33,14 @@ fn text(body: &Datum, key: &str) -> Result<String, Refused> {
     text.ok_or_else(|| malformed(&format!("it has no {key}")))
 }
 
-/// Letters, digits and `_`, as names of Ruby's methods and of Go's actions are.
+/// Letters, digits and `_`, as in names of Ruby methods and Go actions.
 fn is_action(name: &str) -> bool {
     let word = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     !name.is_empty() && name.len() <= LONGEST && name.bytes().all(word)
 }
 
 impl RpcRequest {
-    /// A request that waits for replies.
+    /// A request that wants replies.
     pub fn new(agent: AgentName, action: &str, caller: CallerId, data: Datum) -> Self {
         RpcRequest {
             agent,
@@ -55,11 +55,11 @@ impl RpcRequest {
     /// Reads a body, its keys symbols or strings.
     ///
     /// # Errors
-    /// It is no hash with an agent, an action and data.
+    /// It is not a hash with an agent, an action and data.
     pub fn read(body: &Datum) -> Result<RpcRequest, Refused> {
         let action = text(body, "action")?;
         if !is_action(&action) {
-            return Err(malformed("its action is no name"));
+            return Err(malformed("its action is not a name"));
         }
         let caller = body.get("caller").and_then(Datum::as_str);
         let (data, flag) = match unpacked(body.get("data")) {
@@ -70,20 +70,20 @@ impl RpcRequest {
                 (Datum::Hash(pairs), flag)
             }
             Datum::Nil => (Datum::Hash(Vec::new()), None),
-            _ => return Err(malformed("its data is no hash")),
+            _ => return Err(malformed("its data is not a hash")),
         };
         Ok(RpcRequest {
             agent: text(body, "agent")?.parse()?,
             action,
             caller: caller.map(str::parse).transpose()?,
             data,
-            // What Ruby takes for true.
+            // Everything that is true in Ruby.
             process_results: !matches!(flag, Some(Datum::Bool(false) | Datum::Nil)),
             says_process_results: flag.is_some(),
         })
     }
 
-    /// The body, as messages of a form have it.
+    /// The body for messages of a form.
     pub fn write(&self, form: Form) -> Datum {
         let mut data = keyed(&self.data, form);
         if let (Datum::Hash(pairs), true) = (&mut data, self.says_process_results) {
@@ -108,22 +108,22 @@ impl RpcRequest {
     }
 }
 
-/// How an action went: `statuscode`.
+/// The result of an action: `statuscode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// 0: it went well.
+    /// 0: success.
     Ok,
-    /// 1: the action ran and failed, or the caller may not run it.
+    /// 1: the action failed, or the caller may not run it.
     Aborted,
     /// 2: the agent has no such action.
     UnknownAction,
     /// 3: an input is missing.
     MissingData,
-    /// 4: an input is not of the kind that it has to be.
+    /// 4: an input is invalid.
     InvalidData,
     /// 5: anything else, such as an exception of Ruby.
     UnknownError,
-    /// A code that no known program sends.
+    /// An unknown code.
     Other(i64),
 }
 
@@ -154,7 +154,7 @@ impl Status {
         }
     }
 
-    /// Whether the data of the reply mean anything.
+    /// Whether the data of the reply are meaningful.
     pub fn has_data(self) -> bool {
         matches!(self, Status::Ok | Status::Aborted)
     }
@@ -174,21 +174,21 @@ impl fmt::Display for Status {
     }
 }
 
-/// A reply of SimpleRPC: the body of a [`Reply`](super::Reply).
+/// A SimpleRPC reply: the body of a [`Reply`](super::Reply).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcReply {
     /// `statuscode`.
     pub status: Status,
     /// `statusmsg`: `OK`, or what went wrong.
     pub message: String,
-    /// What came out: a hash, its keys symbols or strings.
+    /// The outputs: a hash, its keys symbols or strings.
     pub data: Datum,
-    /// `action`, which Go adds.
+    /// `action`, added by Go.
     pub action: Option<String>,
 }
 
 impl RpcReply {
-    /// A reply of an action that went well.
+    /// The reply of a successful action.
     pub fn ok(data: Datum) -> RpcReply {
         RpcReply {
             status: Status::Ok,
@@ -198,7 +198,7 @@ impl RpcReply {
         }
     }
 
-    /// A reply that says what went wrong.
+    /// The reply of a failed action.
     pub fn failed(status: Status, message: impl Into<String>) -> RpcReply {
         RpcReply {
             status,
@@ -208,11 +208,11 @@ impl RpcReply {
         }
     }
 
-    /// Reads a body, its keys symbols or strings. Data that are text which holds a JSON object, as Go writes those of
-    /// nothing, are that object.
+    /// Reads a body, its keys symbols or strings. If the data is text that contains a JSON object, as Go writes empty data,
+    /// it is replaced by that object.
     ///
     /// # Errors
-    /// It is no hash with a status code.
+    /// It is not a hash with a status code.
     pub fn read(body: &Datum) -> Result<RpcReply, Refused> {
         let code = body.get("statuscode").and_then(Datum::as_int);
         let code = code.ok_or_else(|| malformed("it has no statuscode"))?;
@@ -229,7 +229,7 @@ impl RpcReply {
         })
     }
 
-    /// The body, as messages of a form have it.
+    /// The body for messages of a form.
     pub fn write(&self, form: Form) -> Datum {
         let mut pairs = vec![
             (
@@ -254,7 +254,8 @@ fn key(name: &str, form: Form) -> Datum {
     }
 }
 
-/// A hash whose keys are symbols where the form has them. What lies deeper stays: names of facts, say, are text everywhere.
+/// A hash whose keys are symbols if the form has them. Deeper levels are unchanged: names of facts, for instance, are always
+/// text.
 fn keyed(data: &Datum, form: Form) -> Datum {
     let Datum::Hash(pairs) = data else {
         return data.clone();
@@ -269,7 +270,7 @@ fn keyed(data: &Datum, form: Form) -> Datum {
     Datum::Hash(pairs.collect())
 }
 
-/// Data, or the JSON object that they are text of.
+/// The data, or the JSON object in it if it is text.
 fn unpacked(data: Option<&Datum>) -> Datum {
     let Some(data) = data else {
         return Datum::Nil;
@@ -287,21 +288,21 @@ mod tests {
     use crate::wire::Serializer;
     use crate::wire::choria::{SecureReply, SecureRequest, read_reply, read_request};
     use crate::wire::core::{CoreReply, CoreRequest, load};
-    use crate::wire::testing::{captures, octets};
+    use crate::wire::testing::{base64_bytes, captures};
 
     fn hash(pairs: &[(&str, Datum)]) -> Datum {
         let pairs = pairs.iter().map(|(k, v)| (Datum::from(*k), v.clone()));
         Datum::Hash(pairs.collect())
     }
 
-    /// Bodies of the captured messages that are hashes, each with the form that it came in.
+    /// Bodies of the captured messages that are hashes, each with its form.
     fn bodies(requests: bool) -> Vec<(Datum, Form)> {
         let mut out = Vec::new();
         for message in captures("choria-psk-rabbitmq")["messages"]
             .as_array()
             .unwrap()
         {
-            let data = octets(&message["marshal_base64"]);
+            let data = base64_bytes(&message["marshal_base64"]);
             let body = match (requests, message["kind"] == "reply") {
                 (true, false) => CoreRequest::read(&data).unwrap().body,
                 (false, true) => CoreReply::read(&data).unwrap().body,
@@ -311,7 +312,7 @@ mod tests {
         }
         for file in ["choria-seed-generation-nats", "choria-v1-json-nats"] {
             for message in captures(file)["messages"].as_array().unwrap() {
-                let data = octets(&message["transport"]["data"]);
+                let data = base64_bytes(&message["transport"]["data"]);
                 if let (true, Ok(secure)) = (requests, SecureRequest::read(&data)) {
                     let (request, form) = read_request(&secure.message, secure.generation).unwrap();
                     out.push((request.body, form));

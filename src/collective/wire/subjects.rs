@@ -1,24 +1,24 @@
-//! Names of places at brokers: NATS' subjects, and destinations of STOMP at RabbitMQ and ActiveMQ (reference, sections 13, 15
+//! Names of places at brokers: NATS subjects, and STOMP destinations at RabbitMQ and ActiveMQ (reference, sections 13, 15
 //! and 16).
 //!
-//! What a request says about where its answer goes comes from outside. [`Bus::may_answer`] lets nothing through but
-//! places that are for answers, so that nobody can make this host publish anywhere else.
+//! The reply address of a request is untrusted. [`Bus::may_answer`] accepts only places for replies, so that nobody can make
+//! this host publish anywhere else.
 
 use super::{AgentName, CallerId, Collective, Identity};
 use md5::{Digest, Md5};
 
-/// Where messages come in.
+/// Where messages are received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
-    /// What all nodes with an agent hear.
+    /// All nodes with an agent.
     Broadcast(Collective, AgentName),
-    /// What one node hears.
+    /// One node.
     Node(Collective, Identity),
     /// Replies to this process.
     Replies(Collective),
 }
 
-/// What kind of broker it is, as far as names go.
+/// The kind of broker, which decides the naming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bus {
     /// NATS.
@@ -29,26 +29,26 @@ pub enum Bus {
     ActiveMq,
 }
 
-/// Bytes of the longest name that is published to.
+/// Longest name to publish to, in bytes.
 const LONGEST: usize = 1024;
 
-/// What temporary queues at RabbitMQ begin with. The broker replaces them by names of its own in what receivers see.
+/// Prefix of temporary queues at RabbitMQ. The broker replaces it in what receivers see.
 const TEMPORARY: &str = "/temp-queue/mcollective_reply_";
 
-/// The names that one process uses.
+/// The names used by one process.
 #[derive(Clone, Debug)]
 pub struct Names {
     bus: Bus,
-    /// What stands for this process in reply addresses.
+    /// Identifies this process in reply addresses.
     token: String,
     pid: u32,
     sequence: u32,
 }
 
 impl Names {
-    /// Names of a process that sends as `caller` from `identity`. Choria of today hears replies at the hash of the caller id,
-    /// and brokers may grant no more than that; Choria of 2016 and MCollective at the identity (`by_identity`). `sequence`
-    /// tells connections of one process apart.
+    /// Names of a process that sends as `caller` from `identity`. Current Choria receives replies at the hash of the caller id,
+    /// and brokers may permit nothing else; Choria of 2016 and MCollective at the identity (`by_identity`). `sequence`
+    /// distinguishes connections of one process.
     pub fn new(
         bus: Bus,
         identity: &Identity,
@@ -70,7 +70,7 @@ impl Names {
         }
     }
 
-    /// Where to subscribe for a place, and where to publish to reach it.
+    /// The name of a place, to subscribe or publish to.
     pub fn of(&self, place: &Place) -> String {
         match place {
             Place::Broadcast(collective, agent) => self.bus.broadcast(collective, agent),
@@ -79,7 +79,7 @@ impl Names {
         }
     }
 
-    /// Where this process hears replies.
+    /// The reply address of this process.
     pub fn replies(&self, collective: &Collective) -> String {
         let (token, pid, sequence) = (&self.token, self.pid, self.sequence);
         match self.bus {
@@ -89,7 +89,7 @@ impl Names {
         }
     }
 
-    /// The place that a name stands for; `None` if for none of ours.
+    /// The place with this name; `None` if it is not one of ours.
     pub fn place(&self, name: &str) -> Option<Place> {
         match self.bus {
             Bus::Nats => {
@@ -132,14 +132,14 @@ impl Names {
     }
 }
 
-/// What stands for a caller in reply subjects of Choria: the MD5 of its id in hexadecimal (reference, section 15).
+/// Identifies a caller in reply subjects of Choria: the MD5 of its id in hexadecimal (reference, section 15).
 pub fn caller_token(caller: &CallerId) -> String {
     let digest = Md5::digest(caller.as_str().as_bytes());
     digest.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 impl Bus {
-    /// What all nodes with an agent hear.
+    /// All nodes with an agent.
     pub fn broadcast(self, collective: &Collective, agent: &AgentName) -> String {
         match self {
             Bus::Nats => format!("{collective}.broadcast.agent.{agent}"),
@@ -148,7 +148,7 @@ impl Bus {
         }
     }
 
-    /// What one node hears. At ActiveMQ all nodes share a queue, and the header `mc_identity` selects.
+    /// The name for one node. At ActiveMQ all nodes share a queue, and the header `mc_identity` selects.
     pub fn node(self, collective: &Collective, identity: &Identity) -> String {
         match self {
             Bus::Nats => format!("{collective}.node.{identity}"),
@@ -157,8 +157,8 @@ impl Bus {
         }
     }
 
-    /// Whether an answer may be published there: to places for replies, and with `federated` to what a federation broker
-    /// hears. Wildcards, spaces and control characters are in none of them.
+    /// Whether a reply may be published there: to places for replies, and with `federated` to subjects of a federation
+    /// broker. Wildcards, spaces and control characters are never accepted.
     pub fn may_answer(self, reply_to: &str, federated: bool) -> bool {
         match self {
             Bus::Nats => {
@@ -186,7 +186,7 @@ impl Bus {
     }
 }
 
-/// One side of a federation broker.
+/// A side of a federation broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Where clients are.
@@ -195,7 +195,7 @@ pub enum Side {
     Collective,
 }
 
-/// The name of the federation whose broker hears this subject on this side, in the names of deployed programs
+/// The federation whose broker receives this subject on this side, in the naming of deployed programs
 /// (`choria.federation.NAME.federation`, `.collective`) or of the seed (`federation.network.NAME` on both).
 pub fn federation_of(subject: &str, side: Side) -> Option<&str> {
     let name = match subject.strip_prefix("federation.network.") {
@@ -220,13 +220,13 @@ pub fn is_subject(text: &str) -> bool {
             .all(|token| !token.is_empty() && token.bytes().all(plain))
 }
 
-/// Whether a subject is one for replies: `^.+?\.reply\.`, as the federation broker of Ruby has it (reference, section 16), and
-/// neither one of those that brokers keep for themselves (`$SYS`, `_INBOX`) nor one that nodes hear.
+/// Whether a subject is for replies: `^.+?\.reply\.`, as in Ruby's federation broker (reference, section 16), and
+/// neither reserved by brokers (`$SYS`, `_INBOX`) nor a subject of nodes.
 pub fn is_reply_subject(text: &str) -> bool {
     is_subject(text) && !text.starts_with(['$', '_']) && has_reply(text) && !is_target_subject(text)
 }
 
-/// Whether a subject is one that nodes hear: `^.+?\.((broadcast\.agent)|(node))\.` (reference, section 16).
+/// Whether a subject is one of nodes: `^.+?\.((broadcast\.agent)|(node))\.` (reference, section 16).
 pub fn is_target_subject(text: &str) -> bool {
     let kinds = [".broadcast.agent.", ".node."];
     is_subject(text)
@@ -238,13 +238,13 @@ fn has_reply(text: &str) -> bool {
     follows(text, ".reply.")
 }
 
-/// Whether `part` stands in the text with something before and something behind it.
+/// Whether `part` is in the text, with something before and after it.
 fn follows(text: &str, part: &str) -> bool {
     let at = text.find(part).unwrap_or_default();
     at > 0 && at + part.len() < text.len()
 }
 
-/// Whether a destination of STOMP has nothing in it that ends a header, or a wildcard.
+/// Whether a STOMP destination contains no wildcards and nothing that would end a header.
 fn is_destination(text: &str) -> bool {
     let plain = |c: u8| c.is_ascii_graphic() && !matches!(c, b'*' | b'>' | b'#' | b'?' | b'\\');
     text.len() <= LONGEST && text.bytes().all(plain)
@@ -308,7 +308,7 @@ mod tests {
         for (names, expected) in cases {
             for (place, expected) in places().iter().zip(expected) {
                 assert_eq!(names.of(place), expected);
-                // Nodes at ActiveMQ share a queue: there, the subscription tells which one it is.
+                // Nodes at ActiveMQ share a queue: there, the subscription identifies the node.
                 let alone = expected != "/queue/mcollective.nodes";
                 assert_eq!(names.place(expected).as_ref(), alone.then_some(place));
             }

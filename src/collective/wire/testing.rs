@@ -12,7 +12,7 @@ pub fn captures(name: &str) -> Json {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The bytes that stand in base64.
-pub fn octets(text: &Json) -> Vec<u8> {
+/// Decodes base64.
+pub fn base64_bytes(text: &Json) -> Vec<u8> {
     base64::decode(text.as_str().unwrap().as_bytes()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Requests and replies through every form in which they travel.
+//! Requests and replies in every form.
 
 use super::choria::{Generation, read_reply, read_request, write_reply, write_request};
 use super::core::{CoreReply, CoreRequest, Proof, Sealed, dump, load};
@@ -81,7 +81,7 @@ fn choria_forms() -> Vec<(Generation, Form)> {
     forms
 }
 
-/// What a body is once it has been JSON.
+/// A body after a round trip through JSON.
 fn as_json(body: &Datum) -> Datum {
     let text = crate::ruby::json::write(body);
     crate::ruby::json::read(text.as_bytes()).unwrap()
@@ -119,7 +119,7 @@ proptest! {
     fn requests_of_choria_come_out_as_they_went_in(request in request()) {
         for (generation, form) in choria_forms() {
             let text = write_request(&request, form);
-            // A text that stands alone is taken for one that holds a value: `null` may be nothing.
+            // A lone text is decoded as an encoded value: `null` may become nil.
             let alone = matches!(request.body, Datum::Str(_) | Datum::Symbol(_) | Datum::Bytes(_) | Datum::Regexp { .. });
             let nested = matches!(form, Form::Choria2 { nested: true, .. });
             if alone && nested {
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-/// Equal, but that JSON is not read to the last place of a float.
+/// Equal, except that JSON is not parsed to the last digit of a float.
 fn near(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Float(a), Datum::Float(b)) => (a / b - 1.0).abs() < 1e-14 || a == b,

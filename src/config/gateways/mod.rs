@@ -1,4 +1,4 @@
-//! The option `gateways`: a map of foreign protocols, each with settings of its own.
+//! The option `gateways`: a map of foreign protocols, each with its own settings.
 
 pub mod arena;
 pub mod collective;
@@ -15,39 +15,39 @@ use std::time::Duration;
 /// Settings of the gateway for sysinspect minions (`gateways: sysinspect: {...}`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysinspectGateway {
-    /// `interface`: address that it listens on; the master's if not given.
+    /// `interface`: listen address; default is the master's.
     pub interface: String,
     /// `port`.
     pub port: u16,
     /// `ping_interval`: time between heartbeats.
     pub ping_interval: Duration,
-    /// `session_timeout`: silence after which a session ends.
+    /// `session_timeout`: idle time after which a session is closed.
     pub session_timeout: Duration,
-    /// `hello_timeout`: how long a connection may go without a session, or a frame without its end.
+    /// `hello_timeout`: how long a connection may stay without a session, and how long a frame may stay incomplete.
     pub hello_timeout: Duration,
     /// `job_timeout`: how long a minion may take for a command.
     pub job_timeout: Duration,
     /// `max_frame`: bytes of the largest frame.
     pub max_frame: usize,
-    /// `max_queue`: bytes that may wait for one minion.
+    /// `max_queue`: bytes that may be queued for one minion.
     pub max_queue: usize,
-    /// `max_connections`: all together.
+    /// `max_connections`: total.
     pub max_connections: usize,
-    /// `max_strangers`: connections without a session from one address.
+    /// `max_strangers`: connections without a session per address.
     pub max_strangers: usize,
-    /// `registrations_per_minute`: of one address.
+    /// `registrations_per_minute`: per address.
     pub registrations_per_minute: u32,
-    /// `max_pending`: keys that may wait for the operator; further registrations are refused.
+    /// `max_pending`: keys that may wait for the operator to accept them; further registrations are refused.
     pub max_pending: usize,
     /// `auto_accept`: accept the key of every sysinspect minion.
     pub auto_accept: bool,
 }
 
-/// What a setting may be.
-enum Kind {
+/// The type of a setting.
+enum SettingKind {
     Text,
     Flag,
-    /// A list of text; one text is a list of one.
+    /// A list of text; a single text counts as a list of one.
     List,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -56,33 +56,36 @@ enum Kind {
 }
 
 /// Settings of `gateways: sysinspect:`.
-const SYSINSPECT: &[(&str, Kind)] = &[
-    ("interface", Kind::Text),
-    ("port", Kind::Number(1, 65535)),
-    ("ping_interval", Kind::Number(1, 3600)),
-    ("session_timeout", Kind::Number(2, 86_400)),
-    ("hello_timeout", Kind::Number(1, 3600)),
-    ("job_timeout", Kind::Number(1, 604_800)),
-    ("max_frame", Kind::Number(1024, 64 << 20)),
-    ("max_queue", Kind::Number(1024, 1 << 30)),
-    ("max_connections", Kind::Number(1, 1_000_000)),
-    ("max_strangers", Kind::Number(1, 1_000_000)),
-    ("registrations_per_minute", Kind::Number(1, 1_000_000)),
-    ("max_pending", Kind::Number(0, 10_000_000)),
-    ("auto_accept", Kind::Flag),
+const SYSINSPECT: &[(&str, SettingKind)] = &[
+    ("interface", SettingKind::Text),
+    ("port", SettingKind::Number(1, 65535)),
+    ("ping_interval", SettingKind::Number(1, 3600)),
+    ("session_timeout", SettingKind::Number(2, 86_400)),
+    ("hello_timeout", SettingKind::Number(1, 3600)),
+    ("job_timeout", SettingKind::Number(1, 604_800)),
+    ("max_frame", SettingKind::Number(1024, 64 << 20)),
+    ("max_queue", SettingKind::Number(1024, 1 << 30)),
+    ("max_connections", SettingKind::Number(1, 1_000_000)),
+    ("max_strangers", SettingKind::Number(1, 1_000_000)),
+    (
+        "registrations_per_minute",
+        SettingKind::Number(1, 1_000_000),
+    ),
+    ("max_pending", SettingKind::Number(0, 10_000_000)),
+    ("auto_accept", SettingKind::Flag),
 ];
 
-/// Gateways by their name below the option.
-const GATEWAYS: &[(&str, &[(&str, Kind)])] = &[
+/// Gateways by their name in the option.
+const GATEWAYS: &[(&str, &[(&str, SettingKind)])] = &[
     ("arena", arena::SETTINGS),
     ("collective", collective::SETTINGS),
     ("sysinspect", SYSINSPECT),
 ];
 
 impl MasterConfig {
-    /// Settings of the gateway for sysinspect minions; `None` where it does not run.
+    /// Settings of the sysinspect gateway; `None` if it is not enabled.
     pub fn sysinspect_gateway(&self) -> Option<SysinspectGateway> {
-        let given = given(&self.gateways, "sysinspect")?;
+        let given = gateway_settings(&self.gateways, "sysinspect")?;
         let number = |name: &str, default: u64| number(&given, name, default);
         let size =
             |name: &str, default: u64| usize::try_from(number(name, default)).unwrap_or(usize::MAX);
@@ -105,7 +108,7 @@ impl MasterConfig {
         })
     }
 
-    /// Refuses what `gateways` cannot mean; the answer is a warning per name that nobody knows.
+    /// Refuses invalid settings; returns a warning per unknown gateway.
     pub(super) fn check_gateways(
         &self,
         checks: &finish::Checks,
@@ -141,7 +144,7 @@ impl MasterConfig {
                 return Err(checks.bad("gateways:sysinspect:session_timeout", &found, expected));
             }
             if [self.publish_port, self.ret_port].contains(&gateway.port) {
-                let expected = "another port than publish_port and ret_port";
+                let expected = "a port other than publish_port and ret_port";
                 let found = Value::from(gateway.port);
                 return Err(checks.bad("gateways:sysinspect:port", &found, expected));
             }
@@ -150,8 +153,8 @@ impl MasterConfig {
     }
 }
 
-/// What is given for the gateway `name`; `None` where it does not run.
-fn given<'a>(gateways: &'a Map, name: &str) -> Option<Cow<'a, Map>> {
+/// The settings given for the gateway `name`; `None` if it is not enabled.
+fn gateway_settings<'a>(gateways: &'a Map, name: &str) -> Option<Cow<'a, Map>> {
     match gateways.get(name)? {
         Value::Map(map) => Some(Cow::Borrowed(map)),
         Value::Nil | Value::Bool(true) => Some(Cow::Owned(Map::new())),
@@ -159,7 +162,7 @@ fn given<'a>(gateways: &'a Map, name: &str) -> Option<Cow<'a, Map>> {
     }
 }
 
-/// A whole number among settings.
+/// A whole number from the settings.
 fn number(given: &Map, name: &str, default: u64) -> u64 {
     let given = given.get(name).and_then(u64::from_value);
     given.map_or(default, |number| number.value)
@@ -167,7 +170,7 @@ fn number(given: &Map, name: &str, default: u64) -> u64 {
 
 fn unknown(path: &str, name: &str, known: &[&str]) -> String {
     format!(
-        "the option '{path}' knows no {name:?}; it knows {}",
+        "the option '{path}' has no setting {name:?}; it has {}",
         known.join(", ")
     )
 }
@@ -175,7 +178,7 @@ fn unknown(path: &str, name: &str, known: &[&str]) -> String {
 fn check(
     path: &str,
     settings: &Map,
-    known: &[(&str, Kind)],
+    known: &[(&str, SettingKind)],
     checks: &finish::Checks,
 ) -> Result<Vec<String>, ConfigError> {
     let mut warnings = Vec::new();
@@ -188,26 +191,28 @@ fn check(
         };
         let bad = |expected: &str| Err(checks.bad(&format!("{path}:{name}"), value, expected));
         match kind {
-            Kind::Text if value.as_str().is_none() => return bad(String::TYPE),
-            Kind::Flag if value.as_bool().is_none() => return bad(bool::TYPE),
-            Kind::Number(least, most) => {
+            SettingKind::Text if value.as_str().is_none() => return bad(String::TYPE),
+            SettingKind::Flag if value.as_bool().is_none() => return bad(bool::TYPE),
+            SettingKind::Number(least, most) => {
                 let number = u64::from_value(value).map(|number| number.value);
                 if !number.is_some_and(|number| (*least..=*most).contains(&number)) {
                     return bad(&format!("a whole number from {least} to {most}"));
                 }
             }
-            Kind::List if !texts(value) => return bad("text or a list of text"),
-            Kind::Word(words) if !value.as_str().is_some_and(|word| words.contains(&word)) => {
+            SettingKind::List if !is_text_list(value) => return bad("text or a list of text"),
+            SettingKind::Word(words)
+                if !value.as_str().is_some_and(|word| words.contains(&word)) =>
+            {
                 return bad(&format!("one of {}", words.join(", ")));
             }
-            Kind::Text | Kind::Flag | Kind::List | Kind::Word(_) => {}
+            SettingKind::Text | SettingKind::Flag | SettingKind::List | SettingKind::Word(_) => {}
         }
     }
     Ok(warnings)
 }
 
-/// Whether a value is text or a list of nothing but text.
-fn texts(value: &Value) -> bool {
+/// Whether a value is text or a list of text.
+fn is_text_list(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| item.as_str().is_some()),
         other => other.as_str().is_some(),
@@ -248,8 +253,8 @@ mod tests {
         let config = config.unwrap();
         assert_eq!(config.sysinspect_gateway().unwrap().port, 4300);
         let warned = |part: &str| config.warnings.iter().any(|w| w.contains(part));
-        assert!(warned("'gateways:sysinspect' knows no \"prot\""));
-        assert!(warned("'gateways' knows no \"mcolective\""));
+        assert!(warned("'gateways:sysinspect' has no setting \"prot\""));
+        assert!(warned("'gateways' has no setting \"mcolective\""));
         for (bad, named) in [
             ("{sysinspect: 5}", "gateways:sysinspect"),
             ("{sysinspect: {port: 70000}}", "gateways:sysinspect:port"),

@@ -1,4 +1,4 @@
-//! Every file and socket of a master: below `sock_dir`, `pki_dir` and `cachedir`.
+//! Paths of every file and socket of a master: below `sock_dir`, `pki_dir` and `cachedir`.
 
 use crate::MasterConfig;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ pub fn event_pub(sock_dir: &Path) -> PathBuf {
     sock_dir.join("master_event_pub.ipc")
 }
 
-/// The file with the key of an account (`salt/daemons/masterapi.py access_keys`).
+/// The key file of an account (`salt/daemons/masterapi.py access_keys`).
 pub fn client_key(cachedir: &Path, user: &str) -> PathBuf {
     cachedir.join(format!(".{user}_key"))
 }
@@ -18,44 +18,44 @@ pub fn arena_registry(cachedir: &Path) -> PathBuf {
     cachedir.join("gateways/arena/registry.sqlite3")
 }
 
-/// Sockets, and what else only a running master has.
+/// Sockets, and files that exist only while a master runs.
 impl MasterConfig {
-    /// Where the event bus publishes.
+    /// Socket on which the event bus publishes.
     pub fn event_pub(&self) -> PathBuf {
         event_pub(&self.sock_dir)
     }
 
-    /// Where the event bus takes events.
+    /// Socket on which the event bus accepts events.
     pub fn event_pull(&self) -> PathBuf {
         self.sock_dir.join("master_event_pull.ipc")
     }
 
-    /// Where the publisher takes jobs.
+    /// Socket on which the publisher accepts jobs.
     pub fn publish_pull(&self) -> PathBuf {
         self.sock_dir.join("publish_pull.ipc")
     }
 
-    /// Where the request server hands requests to workers.
+    /// Socket on which the request server passes requests to workers.
     pub fn workers(&self) -> PathBuf {
         self.sock_dir.join("workers.ipc")
     }
 
-    /// Where the metrics role answers `fleet.status`.
+    /// Socket on which the metrics role answers `fleet.status`.
     pub fn master_status(&self) -> PathBuf {
         self.sock_dir.join("master_status.ipc")
     }
 
-    /// Locked by the master that runs.
+    /// Lock file of the running master.
     pub fn instance_lock(&self) -> PathBuf {
         self.sock_dir.join(".halite-master.lock")
     }
 
-    /// Slots of runners that were started, those that wait included.
+    /// Slots of runners that were started, including those that wait.
     pub fn started_runners(&self) -> PathBuf {
         self.sock_dir.join(".runner-tickets")
     }
 
-    /// Slots of runners that execute.
+    /// Slots of runners that are executing.
     pub fn running_runners(&self) -> PathBuf {
         self.sock_dir.join(".runners")
     }
@@ -89,13 +89,13 @@ impl MasterConfig {
         self.pki_dir.join(state)
     }
 
-    /// The file with the key of an account.
+    /// The key file of an account.
     pub fn client_key(&self, user: &str) -> PathBuf {
         client_key(&self.cachedir, user)
     }
 }
 
-/// What the master keeps.
+/// Stored data of the master.
 impl MasterConfig {
     /// Stock's job cache (`salt/returners/local_cache.py`).
     pub fn stock_job_cache(&self) -> PathBuf {
@@ -107,42 +107,42 @@ impl MasterConfig {
         self.cachedir.join("joblog")
     }
 
-    /// Tokens of external users.
+    /// Tokens of externally authenticated users.
     pub fn tokens(&self) -> PathBuf {
         self.cachedir.join("tokens")
     }
 
-    /// Grains and pillar of minions as Salt 3006 and 3007 keep them, and files that minions pushed.
+    /// Grains and pillar of minions in the layout of Salt 3006 and 3007, and files that minions pushed.
     pub fn minions_cache(&self) -> PathBuf {
         self.cachedir.join("minions")
     }
 
-    /// Grains of minions as Salt 3008 keeps them.
+    /// Grains of minions in the layout of Salt 3008.
     pub fn grains_cache(&self) -> PathBuf {
         self.cachedir.join("grains")
     }
 
-    /// Pillar of minions as Salt 3008 keeps it.
+    /// Pillar of minions in the layout of Salt 3008.
     pub fn pillar_bank(&self) -> PathBuf {
         self.cachedir.join("pillar")
     }
 
-    /// Runners that execute, one file for each.
+    /// Runners that are executing, one file each.
     pub fn runner_jobs(&self) -> PathBuf {
         self.cachedir.join("proc")
     }
 
-    /// Which minion has started a job, one file for each.
+    /// Which minion started a job, one file per job.
     pub fn job_owners(&self) -> PathBuf {
         self.cachedir.join("publish_auth")
     }
 
-    /// The ids of lower masters' syndics, one file for each.
+    /// The ids of lower masters' syndics, one file each.
     pub fn syndics(&self) -> PathBuf {
         self.cachedir.join("syndics")
     }
 
-    /// Asks for a new key of publications.
+    /// Exists when a new session key for publications was requested.
     pub fn rotation_request(&self) -> PathBuf {
         self.cachedir.join(".dfn")
     }
@@ -152,7 +152,7 @@ impl MasterConfig {
         self.cachedir.join("file_hashes")
     }
 
-    /// Copies of files that were rendered on this host.
+    /// Copies of files rendered on this host.
     pub fn file_copies(&self) -> PathBuf {
         self.cachedir.join("files")
     }
@@ -162,17 +162,17 @@ impl MasterConfig {
         self.cachedir.join("gitfs")
     }
 
-    /// What the returner role has copied already.
+    /// Progress of the returner role: what it has already copied.
     pub fn returner_state(&self) -> PathBuf {
         self.cachedir.join("returner")
     }
 
-    /// What a gateway knows of its agents.
+    /// Data of a gateway about its agents.
     pub fn gateway(&self, name: &str) -> PathBuf {
         self.cachedir.join("gateways").join(name)
     }
 
-    /// Where an orchestration is paused, one file for each job.
+    /// Where orchestrations are paused, one file per job.
     pub fn state_pause(&self) -> PathBuf {
         self.cachedir.join("state_pause")
     }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use halite_wire::Map;
 
-    /// Clients of stock Salt look for these names.
+    /// Stock Salt clients look for these names.
     #[test]
     fn stock_names() {
         let mut config = MasterConfig::from_map(Map::new(), Path::new("/etc/salt")).unwrap();

@@ -1,6 +1,6 @@
-//! Every file of a minion: below `pki_dir` and `cachedir`.
+//! Paths of every file of a minion: below `pki_dir` and `cachedir`.
 //!
-//! Jobs know the cache directory but not the configuration; what they use is in [`cache`].
+//! Jobs know the cache directory but not the configuration; the paths they use are in [`cache`].
 
 use crate::MinionConfig;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ impl MinionConfig {
         self.pki_dir.join("minion.pub")
     }
 
-    /// The key that verifies masters' keys (`master_sign_key_name`).
+    /// The key that verifies the signatures of masters' keys (`master_sign_key_name`).
     pub fn sign_pub(&self) -> PathBuf {
         self.pki_dir
             .join(format!("{}.pub", self.master_sign_key_name))
     }
 
-    /// The syndic's pinned key of an upper master; `suffix` tells several upper masters apart.
+    /// The syndic's pinned key of an upper master; `suffix` distinguishes several upper masters.
     pub fn syndic_master(&self, suffix: Option<&str>) -> PathBuf {
         self.pki_dir.join(match suffix {
             None => "syndic_master.pub".to_owned(),
@@ -52,21 +52,21 @@ impl MinionConfig {
     }
 }
 
-/// What lies below the cache directory.
+/// Paths below the cache directory.
 pub mod cache {
     use std::path::{Path, PathBuf};
 
-    /// Jobs that run, one file for each.
+    /// Running jobs, one file each.
     pub fn jobs(cachedir: &Path) -> PathBuf {
         cachedir.join("proc")
     }
 
-    /// Results of jobs that ended while no minion ran.
+    /// Results of jobs that finished while no minion ran.
     pub fn orphaned_results(cachedir: &Path) -> PathBuf {
         cachedir.join("left")
     }
 
-    /// Results that no master has acknowledged.
+    /// Returns that no master has acknowledged.
     pub fn unsent_returns(cachedir: &Path) -> PathBuf {
         cachedir.join("returns")
     }
@@ -76,12 +76,12 @@ pub mod cache {
         cachedir.join("minion_jobs")
     }
 
-    /// Queues of jobs that wait.
+    /// Queues of waiting jobs.
     pub fn queues(cachedir: &Path) -> PathBuf {
         cachedir.join("queues")
     }
 
-    /// Copies of files of the master, by environment.
+    /// Copies of the master's files, by environment.
     pub fn files(cachedir: &Path) -> PathBuf {
         cachedir.join("files")
     }
@@ -91,7 +91,7 @@ pub mod cache {
         cachedir.join("localfiles")
     }
 
-    /// Copies of files from other addresses, by environment.
+    /// Copies of files from other URLs, by environment.
     pub fn extern_files(cachedir: &Path) -> PathBuf {
         cachedir.join("extrn_files")
     }
@@ -111,32 +111,32 @@ pub mod cache {
         cachedir.join("file_backup")
     }
 
-    /// Options of mounts (`mount.write_cache`).
+    /// Mount options (`mount.write_cache`).
     pub fn mounts(cachedir: &Path) -> PathBuf {
         cachedir.join("mounts")
     }
 
-    /// Where states are paused, one file for each job.
+    /// Where states are paused, one file per job.
     pub fn state_pause(cachedir: &Path) -> PathBuf {
         cachedir.join("state_pause")
     }
 
-    /// The state run that was requested (`state.request`).
+    /// The requested state run (`state.request`).
     pub fn state_request(cachedir: &Path) -> PathBuf {
         cachedir.join("req_state.p")
     }
 
-    /// There while modules are to be loaded again.
+    /// Exists while modules need to be reloaded.
     pub fn module_refresh(cachedir: &Path) -> PathBuf {
         cachedir.join("module_refresh")
     }
 
-    /// There while package lists are to be fetched again.
+    /// Exists while package lists need to be refreshed.
     pub fn pkg_refresh(cachedir: &Path) -> PathBuf {
         cachedir.join("pkg_refresh")
     }
 
-    /// What a syndic knows of its upper masters, a directory for each.
+    /// Data of a syndic about its upper masters, one directory each.
     pub fn syndic(cachedir: &Path) -> PathBuf {
         cachedir.join("syndic")
     }

@@ -1,5 +1,5 @@
-//! Default directories, `root_dir`, the length of socket paths; in [`master`] and [`minion`], where every file
-//! and socket is.
+//! Default directories, `root_dir` and the length of socket paths; [`master`] and [`minion`] have the path of every
+//! file and socket.
 
 pub mod master;
 pub mod minion;
@@ -8,13 +8,13 @@ use super::{ConfigError, MasterConfig, finish};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes that the kernel accepts in the path of a socket (`sun_path` without its final zero).
+/// Maximum length of a socket path in bytes (`sun_path` without the final NUL).
 pub const MAX_SOCKET_PATH: usize = 107;
 
 /// Environment variable that names the configuration directory.
 const DIR_VARIABLE: &str = "HALITE_CONFIG_DIR";
 
-/// The configuration directory when the command line names none: `HALITE_CONFIG_DIR`, else `/etc/halite`.
+/// The configuration directory if the command line does not name one: `HALITE_CONFIG_DIR`, else `/etc/halite`.
 pub fn default_dir() -> PathBuf {
     match std::env::var_os(DIR_VARIABLE) {
         Some(dir) if !dir.is_empty() => dir.into(),
@@ -22,7 +22,7 @@ pub fn default_dir() -> PathBuf {
     }
 }
 
-/// Whose default paths a configuration directory uses.
+/// Whose default paths a configuration uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// `/etc/halite`, `/var/cache/halite`, ...
@@ -41,7 +41,7 @@ impl Flavour {
         }
     }
 
-    /// The name in its paths.
+    /// The product name used in paths.
     pub fn name(self) -> &'static str {
         match self {
             Flavour::Halite => "halite",
@@ -50,15 +50,15 @@ impl Flavour {
     }
 }
 
-/// Puts a path below `root_dir` unless it is there already. Absolute paths are put there too
-/// (`salt/config/__init__.py prepend_root_dir`).
+/// Puts a path below `root_dir` unless it is already there. Absolute paths are moved as well (`salt/config/__init__.py
+/// prepend_root_dir`).
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     let inside = path.strip_prefix(root).unwrap_or(path);
     let inside = normal(inside);
     normal(&root.join(inside.strip_prefix("/").unwrap_or(&inside)))
 }
 
-/// As [`below`] for a log file, which may also be an address such as `udp://host:514`.
+/// Like [`below`], for a log file, which may also be a URL such as `udp://host:514`.
 pub(super) fn log_below(root: &Path, log: &str) -> String {
     if is_url(log) {
         return log.to_owned();
@@ -76,7 +76,7 @@ fn is_url(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
-/// Takes `.` and `..` out by text, as Python's `os.path.normpath` does.
+/// Resolves `.` and `..` in the text of the path, like Python's `os.path.normpath`.
 pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -92,8 +92,8 @@ pub(super) fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// The socket directory: moved into `cachedir` where its path is more than ten characters longer
-/// (`salt/config/__init__.py apply_master_config`; before `root_dir` is put in front).
+/// The socket directory; moved below `cachedir` if its path is more than ten characters longer than `cachedir`
+/// (`salt/config/__init__.py apply_master_config`; before `root_dir` is prepended).
 pub(super) fn sock_dir(sock_dir: PathBuf, cachedir: &Path) -> PathBuf {
     let length = |p: &Path| p.to_string_lossy().chars().count();
     if length(&sock_dir) > length(cachedir) + 10 {
@@ -102,7 +102,7 @@ pub(super) fn sock_dir(sock_dir: PathBuf, cachedir: &Path) -> PathBuf {
     sock_dir
 }
 
-/// Refuses a socket directory in which the longest name would not fit.
+/// Refuses a socket directory whose path is too long for the longest socket name.
 pub(super) fn check_sockets(sock_dir: &Path, longest: &str) -> Result<(), ConfigError> {
     let path = sock_dir.join(longest);
     if path.as_os_str().len() <= MAX_SOCKET_PATH {
@@ -113,8 +113,8 @@ pub(super) fn check_sockets(sock_dir: &Path, longest: &str) -> Result<(), Config
 }
 
 impl MasterConfig {
-    /// Puts the paths below `root_dir` and fills the id (`salt/config/__init__.py apply_master_config`).
-    pub(super) fn place(&mut self) {
+    /// Puts the paths below `root_dir` and sets the id (`salt/config/__init__.py apply_master_config`).
+    pub(super) fn resolve_paths(&mut self) {
         self.root_dir = finish::root(&self.root_dir);
         self.sock_dir = sock_dir(std::mem::take(&mut self.sock_dir), &self.cachedir);
         let root = self.root_dir.clone();
@@ -167,7 +167,7 @@ mod tests {
             .into_owned()
     }
 
-    /// Answers of `salt.config.prepend_root_dir` for the same arguments.
+    /// Results of `salt.config.prepend_root_dir` for the same arguments.
     #[test]
     fn root_dir_is_put_in_front() {
         assert_eq!(put("/", "/etc/salt/pki"), "/etc/salt/pki");

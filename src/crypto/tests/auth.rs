@@ -1,4 +1,4 @@
-//! Replies to `_auth` and `_pillar` of three series of Salt, opened as a minion does.
+//! Replies to `_auth` and `_pillar` of three Salt series, opened as a minion does.
 
 use super::*;
 use halite_wire::msgpack;

@@ -28,7 +28,7 @@ fn vectors_of_the_envelope() {
     assert_eq!(list(&file).len(), 8);
 }
 
-/// Both back ends give the bytes of the vectors, and the same for long texts.
+/// Both back ends give the bytes of the vectors, and agree on long texts.
 #[cfg(feature = "openssl")]
 #[test]
 fn back_ends_of_aes_agree() {
@@ -139,7 +139,7 @@ fn refuses_everything_not_sealed_with_the_key() {
     assert_eq!(c.decrypt(b"bad load"), Err(CrypticleError::Authentication));
 }
 
-/// Someone with the key, but not with the format, sealed these.
+/// Sealed with the right key, but not in the right format.
 #[test]
 fn refuses_authentic_nonsense() {
     let c = fixed();

@@ -1,4 +1,4 @@
-//! Reading and writing keys, and refusing odd ones.
+//! Reading and writing keys, and refusing bad ones.
 
 use super::*;
 use ::rsa::pkcs8::EncodePublicKey;
@@ -70,11 +70,11 @@ fn names_what_is_wrong<B: Backend>() {
     says(public_error::<B>(SMALL), "this is a private key");
     says(
         public_error::<B>(include_str!("pem/ec-pub.pem")),
-        "another kind than RSA",
+        "not an RSA key",
     );
     says(
         private_error::<B>(include_str!("pem/ec-pkcs8.pem")),
-        "another kind than RSA",
+        "not an RSA key",
     );
     says(public_error::<B>(""), "no BEGIN line");
     says(
@@ -103,7 +103,7 @@ fn names_what_is_wrong<B: Backend>() {
     );
 }
 
-/// A public key of `2^bits - 1` and some exponent.
+/// A public key with modulus `2^bits - 1` and some exponent.
 fn odd_key(bits: usize, e: u64) -> String {
     let n = (BigUint::from(1u8) << bits) - 1u8;
     let key = RsaPublicKey::new_unchecked(n, e.into());
@@ -154,7 +154,7 @@ fn refuses_inconsistent_keys<B: Backend>() {
     }
 }
 
-/// No damaged document does harm.
+/// Damaged documents cause no panic.
 fn survives_mutation<B: Backend>() {
     let der = pem::decode(SMALL_PUB).unwrap().der;
     for at in 0..der.len() {

@@ -1,4 +1,4 @@
-//! Every test of RSA runs on every back end there is.
+//! Every RSA test runs on every available back end.
 
 mod auth;
 mod envelope;

@@ -111,7 +111,7 @@ fn tampered_signatures<B: Backend>() {
     assert!(!stranger.verify(Signing::default(), b"salt", &signature));
 }
 
-/// Adding the modulus changes nothing for the arithmetic, yet makes another text.
+/// Adding the modulus changes nothing in the arithmetic, but gives another text.
 fn numbers_above_the_modulus<B: Backend>() {
     use ::rsa::{BigUint, RsaPublicKey, pkcs8::DecodePublicKey, traits::PublicKeyParts};
     let (private, public) = small::<B>();
@@ -205,7 +205,7 @@ fn generates<B: Backend>() {
     }
 }
 
-/// Both libraries give the same bytes and understand each other.
+/// Both libraries give the same bytes and accept each other's.
 #[cfg(feature = "openssl")]
 #[test]
 fn back_ends_agree() {
@@ -231,7 +231,7 @@ fn back_ends_agree() {
     });
 }
 
-/// Any block at all gets the same answer from both, even one nobody signed.
+/// Both give the same result for any block, even one that nobody signed.
 #[cfg(feature = "openssl")]
 #[test]
 fn back_ends_agree_on_junk() {

@@ -1,4 +1,4 @@
-//! PKCS#1 documents and enciphered ids, against a captured key and against the libraries.
+//! PKCS#1 documents and encrypted ids, checked against a captured key and against the libraries.
 
 use super::*;
 use ::rsa::pkcs1::DecodeRsaPrivateKey;
@@ -45,7 +45,7 @@ fn enciphered_ids<B: Backend>() {
     for bad in [&bad[..], &cipher[1..], &[], &[0xff; 256], &[0; 256]] {
         assert!(!private.holds_pkcs1v15(bad, ID));
     }
-    // The other way round, as a library does it.
+    // The other direction, as a library does it.
     let library = RsaPrivateKey::from_pkcs1_pem(&private.to_pem()).unwrap();
     assert_eq!(library.decrypt(Pkcs1v15Encrypt, &cipher).unwrap(), ID);
     let cipher = library
@@ -55,7 +55,7 @@ fn enciphered_ids<B: Backend>() {
     assert!(private.holds_pkcs1v15(&cipher, ID));
 }
 
-/// Blocks that are nearly right, made by the private operation's inverse.
+/// Nearly valid blocks, made with the inverse of the private operation.
 fn crafted_blocks<B: Backend>() {
     let (private, public) = pair::<B>("master");
     let block = |change: fn(&mut [u8])| {

@@ -1,4 +1,4 @@
-//! Figures of the fleet: keys by state, who is connected, versions, jobs that miss returns.
+//! Figures about the fleet: keys by state, connections, versions, jobs with missing returns.
 
 use halite_config::MasterConfig;
 use halite_store::Stores;
@@ -11,34 +11,34 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// How long figures are good: stores are not read for every scrape.
+/// How long figures are cached: the stores are not read for every scrape.
 const GOOD_FOR: Duration = Duration::from_secs(5);
-/// Seconds: jobs that began since then are looked at.
+/// Seconds: only jobs started since then are checked.
 const RECENT: i64 = 600;
 
-/// The figures.
+/// Figures about the fleet.
 #[derive(Debug, Default, PartialEq)]
 pub struct Figures {
     /// Keys by the name of their state.
     pub keys: BTreeMap<&'static str, usize>,
     /// Minions with an accepted key whose address holds a connection to the publish port.
     pub connected: usize,
-    /// The others with an accepted key.
+    /// Other minions with an accepted key.
     pub silent: usize,
-    /// Minions by the version their grains tell; empty where none is known.
+    /// Minions by the version in their grains; an empty key where it is unknown.
     pub versions: BTreeMap<String, usize>,
-    /// Jobs of the last ten minutes that miss returns.
+    /// Jobs of the last ten minutes with missing returns.
     pub waiting_jobs: usize,
 }
 
-/// What is remembered of one minion's grains.
+/// Cached facts from a minion's grains.
 struct Known {
     stored: DataVersion,
     version: String,
     addresses: Vec<IpAddr>,
 }
 
-/// Figures that are made anew when they are old and asked for.
+/// Collects the figures when they are requested and the cached ones are old.
 pub struct FleetView {
     stores: Stores,
     known: HashMap<MinionId, Known>,
@@ -49,7 +49,7 @@ pub struct FleetView {
 }
 
 impl FleetView {
-    /// A view; nothing is read yet.
+    /// A view that has not read anything yet.
     pub fn new(stores: Stores) -> FleetView {
         FleetView {
             stores,
@@ -60,16 +60,16 @@ impl FleetView {
         }
     }
 
-    /// The figures, at most some seconds old.
+    /// The figures, at most [`GOOD_FOR`] old.
     pub fn get(&mut self, config: &MasterConfig) -> &Figures {
         if self.made.is_none_or(|at| at.elapsed() >= GOOD_FOR) {
-            self.figures = self.look(config);
+            self.figures = self.collect(config);
             self.made = Some(Instant::now());
         }
         &self.figures
     }
 
-    fn look(&mut self, config: &MasterConfig) -> Figures {
+    fn collect(&mut self, config: &MasterConfig) -> Figures {
         let mut figures = Figures::default();
         let mut accepted = Vec::new();
         for state in [
@@ -78,7 +78,7 @@ impl FleetView {
             KeyState::Rejected,
             KeyState::Denied,
         ] {
-            // A directory that cannot be read has no keys that anybody could use.
+            // Nobody can use the keys in an unreadable directory, so it counts as empty.
             let ids = self.stores.keys.list(state).unwrap_or_default();
             figures.keys.insert(state.name(), ids.len());
             if state == KeyState::Accepted {
@@ -152,7 +152,7 @@ impl FleetView {
     }
 }
 
-/// Addresses with a connection to the publish port; a minion on this host has any address of it.
+/// Addresses with a connection to the publish port; a minion on this host may use any of its addresses.
 fn peers(port: u16) -> BTreeSet<IpAddr> {
     let mut peers = net::peers(port);
     if peers.iter().any(IpAddr::is_loopback) {
@@ -186,7 +186,7 @@ mod tests {
         jobs.save_load(&jid, &Map::new(), &["a".into()], &[])
             .unwrap();
         let mut view = FleetView::new(stores.clone());
-        let figures = view.look(&config);
+        let figures = view.collect(&config);
         assert_eq!(figures.keys[KeyState::Accepted.name()], 2);
         assert_eq!(figures.keys[KeyState::Pending.name()], 1);
         assert_eq!((figures.connected, figures.silent), (0, 2));
@@ -197,6 +197,6 @@ mod tests {
         assert_eq!(figures.waiting_jobs, 1);
         jobs.save_return(&jid, &a, &halite_wire::map! {"id" => "a"})
             .unwrap();
-        assert_eq!(view.look(&config).waiting_jobs, 0);
+        assert_eq!(view.collect(&config).waiting_jobs, 0);
     }
 }

@@ -1,10 +1,10 @@
-//! Metrics: what the scoreboard and the stores say, for Prometheus and for `fleet.status`.
+//! Metrics from the scoreboard and the stores, for Prometheus and for `fleet.status`.
 //!
-//! Owns `master_status.ipc` (whoever connects gets one text and the end of it) and, with
-//! `metrics_address`, a port with `/metrics` and `/healthz`. Holds no keys, touches no other
-//! role: counters come from shared memory, the fleet from the stores.
+//! Owns `master_status.ipc` (a client gets one text, then end of file) and, with `metrics_address`, a port with
+//! `/metrics` and `/healthz`. Has no keys and does not talk to other roles: counters come from shared memory,
+//! figures about the fleet from the stores.
 //!
-//! When it fails: nobody notices but who reads it. A port that is taken is a warning.
+//! On failure only those who read metrics are affected. A port already in use is a warning.
 
 mod arena;
 mod collective;
@@ -32,12 +32,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tiny_http::{Header, Method, Request, Response, Server};
 
-/// How often the end is looked for.
+/// How often to check for a stop.
 const TURN: Duration = Duration::from_millis(250);
-/// How often this role says that it lives.
+/// Interval of this role's sign of life.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let (board, own) = Scoreboard::inherited()?;
     let source = Arc::new(Source {
@@ -45,20 +45,20 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         board,
         own,
         fleet: Mutex::new(FleetView::new(Stores::open(config))),
-        told: AtomicU64::new(0),
+        served: AtomicU64::new(0),
     });
     let status = bind_status(&config.master_status())?;
     let served = source.clone();
     std::thread::spawn(move || serve_status(&status, &served));
     let server = listen(&config.metrics_address);
     roles.ready();
-    let (mut rest, mut told, mut due) = (IdleDetector::default(), 0, Instant::now());
+    let (mut rest, mut served, mut due) = (IdleDetector::default(), 0, Instant::now());
     while !stop.is_set() {
         if Instant::now() >= due {
             due = Instant::now() + BEAT;
             source.beat();
-            let before = std::mem::replace(&mut told, source.told.load(Ordering::Relaxed));
-            if rest.is_due(told != before) {
+            let before = std::mem::replace(&mut served, source.served.load(Ordering::Relaxed));
+            if rest.is_due(served != before) {
                 trim_memory();
             }
         }
@@ -75,23 +75,23 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     Ok(())
 }
 
-/// Where the texts come from.
+/// Source of the texts.
 struct Source {
     config: MasterConfig,
     board: Scoreboard,
     own: usize,
     fleet: Mutex<FleetView>,
-    /// Texts that were asked for.
-    told: AtomicU64,
+    /// Number of texts served.
+    served: AtomicU64,
 }
 
 impl Source {
     fn fleet(&self) -> MutexGuard<'_, FleetView> {
-        // A view is made anew as a whole.
+        // A view is replaced as a whole.
         self.fleet.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Says that this role lives.
+    /// Reports that this role is alive.
     fn beat(&self) {
         if let Err(e) = score::put(&self.board, self.own, "metrics", Map::new()) {
             log::debug!("the scoreboard cannot be written: {e}");
@@ -99,13 +99,13 @@ impl Source {
     }
 
     fn metrics(&self) -> String {
-        self.told.fetch_add(1, Ordering::Relaxed);
+        self.served.fetch_add(1, Ordering::Relaxed);
         let mut view = self.fleet();
         let fleet = view.get(&self.config);
         report::render(&score::all(&self.board), fleet, &self.config)
     }
 
-    /// Roles that do not serve, or have said nothing for too long.
+    /// Roles that do not serve, or have been silent for too long.
     fn silent(&self) -> Vec<String> {
         let records = score::all(&self.board);
         let down = records.iter().find_map(|r| r.get("down"));
@@ -116,7 +116,7 @@ impl Source {
     }
 }
 
-/// The port of `metrics_address`, if there is one and it can be had.
+/// Listens on `metrics_address`, if set and available.
 fn listen(address: &str) -> Option<Server> {
     if address.is_empty() {
         return None;
@@ -131,7 +131,7 @@ fn listen(address: &str) -> Option<Server> {
         Ok(server) => Some(server),
         Err(e) => {
             log::warn!(
-                "metrics_address {address}: {e}; metrics are only to be had with halite-run fleet.status"
+                "metrics_address {address}: {e}; metrics are only available with halite-run fleet.status"
             );
             None
         }
@@ -145,19 +145,19 @@ fn answer(request: Request, source: &Source) {
             none if none.is_empty() => (200, "ok\n".to_owned()),
             some => (503, format!("not healthy: {}\n", some.join(", "))),
         },
-        _ => (404, "there are /metrics and /healthz\n".to_owned()),
+        _ => (404, "try /metrics or /healthz\n".to_owned()),
     };
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     let mut response = Response::from_string(text).with_status_code(status);
     if let Ok(header) = Header::from_bytes("Content-Type", kind) {
         response.add_header(header);
     }
-    // The peer may be gone; then there is nobody to tell.
+    // The peer may be gone; nobody else needs to know.
     let _ = request.respond(response);
 }
 
-/// The socket of `fleet.status`, for the master's account alone. The instance lock of
-/// `sock_dir` is held, so a socket that stands there is one left over.
+/// The socket of `fleet.status`, for the master's account only. The instance lock of `sock_dir` is held, so an
+/// existing socket is stale.
 fn bind_status(path: &Path) -> Result<UnixListener, RoleError> {
     let failed = |e: std::io::Error| RoleError::new(1, format!("{}: {e}", path.display()));
     match std::fs::remove_file(path) {
@@ -171,16 +171,16 @@ fn bind_status(path: &Path) -> Result<UnixListener, RoleError> {
 
 fn serve_status(listener: &UnixListener, source: &Source) {
     for stream in listener.incoming() {
-        let told = stream.and_then(|stream| tell(stream, source));
-        if let Err(e) = told {
+        let served = stream.and_then(|stream| send_metrics(stream, source));
+        if let Err(e) = served {
             log::debug!("master_status.ipc: {e}");
-            // Out of descriptors it would fail again and again.
+            // Without descriptors it would fail again and again.
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
 
-fn tell(mut stream: UnixStream, source: &Source) -> std::io::Result<()> {
+fn send_metrics(mut stream: UnixStream, source: &Source) -> std::io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(source.metrics().as_bytes())
 }

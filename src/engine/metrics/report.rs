@@ -1,7 +1,7 @@
-//! The metrics by name.
+//! The metrics and their names.
 
 use super::fleet::Figures;
-use super::text::{Kind, Kind::*, Text};
+use super::text::{MetricKind, MetricKind::*, Text};
 use halite_config::MasterConfig;
 use halite_master::commands::Class;
 use halite_master::latency::{BOUNDS, Buckets, Latencies};
@@ -11,7 +11,7 @@ use halite_sys::procs;
 use halite_sys::time::unix_now;
 use halite_wire::{Map, Value};
 
-/// All metrics as text, from the records of the roles and the figures of the fleet.
+/// All metrics as text, from the records of the roles and the fleet's figures.
 pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String {
     let mut text = Text::default();
     let version = env!("CARGO_PKG_VERSION");
@@ -68,7 +68,7 @@ fn number(record: &Map, name: &str) -> f64 {
     as_number(record.get(name))
 }
 
-/// A number of a record; 0 where there is none.
+/// A number of a record; 0 if missing.
 pub(super) fn as_number(value: Option<&Value>) -> f64 {
     match value {
         Some(Value::Int(i)) => *i as f64,
@@ -89,7 +89,7 @@ fn supervisor(text: &mut Text, main: &Map) {
     text.family(
         "halite_role_restarts_total",
         Counter,
-        "Times that a role process ended and was started again.",
+        "Restarts of role processes.",
     );
     let restarts = main.get("restarts").and_then(Value::as_map);
     for (role, count) in restarts.into_iter().flat_map(Map::iter) {
@@ -100,9 +100,9 @@ fn supervisor(text: &mut Text, main: &Map) {
     }
 }
 
-/// Which roles serve, as `/healthz` has it.
+/// Which roles serve, as in `/healthz`.
 fn up(text: &mut Text, main: &Map, late: &[Late]) {
-    let help = "Whether a role process serves and has said so lately.";
+    let help = "Whether a role process serves and has reported recently.";
     text.family("halite_role_up", Gauge, help);
     let down = main.get("down").map(Value::str_list).unwrap_or_default();
     let roles = main.get("restarts").and_then(Value::as_map);
@@ -114,19 +114,19 @@ fn up(text: &mut Text, main: &Map, late: &[Late]) {
     }
 }
 
-/// What the role processes take of the host.
+/// Resources used by the role processes.
 fn processes(text: &mut Text, records: &[Map]) {
     let process = |r: &Map| {
         let pid = r.int("pid").and_then(|pid| pid.try_into().ok())?;
         Some((r.str("role")?.to_owned(), procs::one(pid)?))
     };
     let all: Vec<_> = records.iter().filter_map(process).collect();
-    let help = "Resident memory of a role process; pages that several share count for each.";
+    let help = "Resident memory of a role process; shared pages count for each.";
     text.family("halite_role_resident_bytes", Gauge, help);
     for (role, process) in &all {
         text.sample(&[("role", role)], process.resident as f64);
     }
-    let help = "Processor time that a role process and its ended children have taken.";
+    let help = "Processor time used by a role process and its exited children.";
     text.family("halite_role_cpu_seconds_total", Counter, help);
     for (role, process) in &all {
         text.sample(&[("role", role)], process.cpu.as_secs_f64());
@@ -143,9 +143,10 @@ fn requests(text: &mut Text, r: &Map) {
             );
         }
     };
-    text.family("halite_requests_total", Counter, "Requests taken in.");
+    text.family("halite_requests_total", Counter, "Requests received.");
     classes(text, "taken");
-    let help = "How long requests took from their arrival to their answer; those that missed their deadline are not in it.";
+    let help =
+        "Time from arrival of a request to its answer; without those that missed their deadline.";
     text.family("halite_request_seconds", Histogram, help);
     for class in Class::ALL {
         let Buckets { counts, sum } = Latencies::of(r, "latency", class);
@@ -154,26 +155,26 @@ fn requests(text: &mut Text, r: &Map) {
     text.family(
         "halite_request_queue_depth",
         Gauge,
-        "Requests that wait for a worker.",
+        "Requests waiting for a worker.",
     );
     classes(text, "depth");
     #[rustfmt::skip]
     let single = [
-        ("halite_request_oldest_seconds", Gauge, "How long the request has waited that waits longest.", "oldest"),
+        ("halite_request_oldest_seconds", Gauge, "Age of the oldest waiting request.", "oldest"),
         ("halite_requests_refused_total", Counter, "Requests turned away because their queue was full.", "refused"),
-        ("halite_sign_ins_limited_total", Counter, "Sign-ins without an answer because their address asks too often.", "limited"),
+        ("halite_sign_ins_limited_total", Counter, "Sign-ins not answered because their address exceeds the rate limit.", "limited"),
         ("halite_sign_ins_outwaited_total", Counter, "Sign-ins dropped because their minion no longer waited.", "outwaited"),
-        ("halite_requests_replayed_total", Counter, "Requests refused because they were copies.", "replays"),
+        ("halite_requests_replayed_total", Counter, "Requests refused as replays.", "replays"),
         ("halite_requests_late_total", Counter, "Requests that missed their deadline.", "expired"),
-        ("halite_requests_retried_total", Counter, "Requests given to a second worker because the first ended.", "retried"),
-        ("halite_replies_undelivered_total", Counter, "Replies whose peer was gone, or took none.", "undelivered"),
-        ("halite_requests_malformed_total", Counter, "Messages that were no requests.", "ignored"),
+        ("halite_requests_retried_total", Counter, "Requests given to a second worker because the first exited.", "retried"),
+        ("halite_replies_undelivered_total", Counter, "Replies not delivered because the peer was gone or did not read.", "undelivered"),
+        ("halite_requests_malformed_total", Counter, "Messages that were not valid requests.", "ignored"),
     ];
     for (name, kind, help, field) in single {
         text.one(name, kind, help, number(r, field));
     }
     let (all, idle) = (number(r, "workers"), number(r, "idle"));
-    text.family("halite_workers", Gauge, "Workers by what they do.")
+    text.family("halite_workers", Gauge, "Workers by activity.")
         .sample(&[("state", "busy")], (all - idle).max(0.0))
         .sample(&[("state", "idle")], idle);
 }
@@ -188,15 +189,15 @@ fn workers(text: &mut Text, records: &[Map]) {
     #[rustfmt::skip]
     let fields = [
         ("halite_worker_requests_total", "Requests that a worker has answered.", "requests"),
-        ("halite_worker_busy_seconds_total", "Seconds that a worker has spent in requests.", "busy"),
+        ("halite_worker_busy_seconds_total", "Seconds that a worker has spent handling requests.", "busy"),
         ("halite_worker_sign_ins_total", "Sign-ins that a worker has answered.", "sign_ins"),
         ("halite_worker_published_total", "Requests to publish a job.", "published"),
         ("halite_worker_returns_total", "Returns of minions.", "returns"),
-        ("halite_worker_minion_events_total", "Requests of minions that carry events.", "events"),
+        ("halite_worker_minion_events_total", "Requests of minions with events.", "events"),
         ("halite_worker_pillars_total", "Pillar requests.", "pillars"),
-        ("halite_worker_unpublished_total", "Jobs that were too large, or that the publisher did not take; their senders were told.", "unpublished"),
-        ("halite_worker_events_lost_total", "Events that a worker could not hand to the bus.", "unfired"),
-        ("halite_worker_unknown_commands_total", "Requests with a command that nobody here knows.", "unknown"),
+        ("halite_worker_unpublished_total", "Jobs that were too large, or that the publisher did not accept; their senders got an error.", "unpublished"),
+        ("halite_worker_events_lost_total", "Events that a worker could not fire on the bus.", "unfired"),
+        ("halite_worker_unknown_commands_total", "Requests with an unknown command.", "unknown"),
     ];
     for (metric, help, field) in fields {
         text.family(metric, Counter, help);
@@ -210,21 +211,20 @@ fn publisher(text: &mut Text, r: &Map) {
     #[rustfmt::skip]
     let fields = [
         ("halite_publications_total", Counter, "Publications sent to the minions.", "publications"),
-        ("halite_publications_dropped_total", Counter, "Publications that could not be sealed.", "dropped"),
+        ("halite_publications_dropped_total", Counter, "Publications that could not be encrypted.", "dropped"),
         ("halite_subscribers", Gauge, "Connections to the publish port.", "subscribers"),
-        ("halite_publication_copies_total", Counter, "Publications handed to the system, once for each subscriber.", "copies"),
-        ("halite_publication_copies_waiting", Gauge, "Publications that wait for slow subscribers, once for each.", "waiting"),
-        ("halite_subscribers_ended_total", Counter, "Subscribers let go because they took or answered nothing.", "ended"),
-        ("halite_subscribers_refused_total", Counter, "Connections to the publish port that were no subscribers'.", "refused"),
-        ("halite_publish_accept_failures_total", Counter, "Times that the publish port could accept nobody for want of descriptors or memory.", "starved"),
+        ("halite_publication_copies_total", Counter, "Publications passed to the kernel, once for each subscriber.", "copies"),
+        ("halite_publication_copies_waiting", Gauge, "Publications waiting for slow subscribers, once for each.", "waiting"),
+        ("halite_subscribers_ended_total", Counter, "Subscribers disconnected because they did not read or answer.", "ended"),
+        ("halite_subscribers_refused_total", Counter, "Connections to the publish port that were not from subscribers.", "refused"),
+        ("halite_publish_accept_failures_total", Counter, "Failures to accept on the publish port for lack of descriptors or memory.", "starved"),
     ];
     all(text, r, &fields);
-    let help = "Publications that a subscriber did not get, once for each: slow, its queue was full; gone, its connection ended before.";
+    let help = "Publications that a subscriber did not get, once for each: slow, its queue was full; gone, its connection was closed first.";
     text.family("halite_publication_copies_lost_total", Counter, help)
         .sample(&[("reason", "slow")], number(r, "slow"))
         .sample(&[("reason", "gone")], number(r, "gone"));
-    let help =
-        "Publications that one subscriber that is connected found no room for, by its address.";
+    let help = "Publications dropped for a connected subscriber because its queue was full, by its address.";
     text.family("halite_subscriber_lost_total", Counter, help);
     let lossy = r.get("lossy").and_then(Value::as_map);
     for (peer, count) in lossy.into_iter().flat_map(Map::iter) {
@@ -234,7 +234,7 @@ fn publisher(text: &mut Text, r: &Map) {
 }
 
 /// Families of one sample each: name, kind, help, field of the record.
-pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, Kind, &str, &str)]) {
+pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, MetricKind, &str, &str)]) {
     for (name, kind, help, field) in fields {
         text.one(name, *kind, help, number(r, field));
     }
@@ -244,15 +244,15 @@ fn bus(text: &mut Text, r: &Map) {
     #[rustfmt::skip]
     let fields = [
         ("halite_events_total", Counter, "Events fired on the bus.", "events"),
-        ("halite_event_frames_total", Counter, "Events handed to listeners.", "frames"),
-        ("halite_events_dropped_total", Counter, "Events that slow listeners lost.", "dropped"),
-        ("halite_events_refused_total", Counter, "Events that were none or too large.", "bad"),
+        ("halite_event_frames_total", Counter, "Events passed to listeners.", "frames"),
+        ("halite_events_dropped_total", Counter, "Events lost by slow listeners.", "dropped"),
+        ("halite_events_refused_total", Counter, "Events that were invalid or too large.", "bad"),
         ("halite_event_connections_refused_total", Counter, "Connections to the bus turned away at the limit.", "refused"),
         ("halite_event_listeners", Gauge, "Listeners connected to the bus.", "listeners"),
         ("halite_event_senders", Gauge, "Senders connected to the bus.", "senders"),
     ];
     all(text, r, &fields);
-    let help = "Events lost by one listener that is connected, if any, by its process id.";
+    let help = "Events lost by a connected listener, by its process id.";
     text.family("halite_event_listener_dropped_total", Counter, help);
     let lossy = r.get("lossy").and_then(Value::as_map);
     for (pid, count) in lossy.into_iter().flat_map(Map::iter) {
@@ -262,14 +262,14 @@ fn bus(text: &mut Text, r: &Map) {
 }
 
 fn rotation(text: &mut Text, r: &Map) {
-    let help = "Times that the AES key of publications was changed.";
+    let help = "Rotations of the AES key of publications.";
     text.one(
         "halite_key_rotations_total",
         Counter,
         help,
         number(r, "rotations"),
     );
-    let help = "When it was changed last, Unix time; 0 if not since the start.";
+    let help = "Time of the last rotation, Unix time; 0 if there was none since the start.";
     text.one(
         "halite_key_rotation_time_seconds",
         Gauge,
@@ -281,29 +281,29 @@ fn rotation(text: &mut Text, r: &Map) {
 fn reactor(text: &mut Text, r: &Map) {
     #[rustfmt::skip]
     let fields = [
-        ("halite_reactions_total", Counter, "Reactions that were taken on.", "reactions"),
-        ("halite_reactions_waiting", Gauge, "Reactions that wait for a worker of the reactor.", "waiting"),
-        ("halite_reactions_dropped_total", Counter, "Reactions for which the queue had no room.", "dropped"),
+        ("halite_reactions_total", Counter, "Accepted reactions.", "reactions"),
+        ("halite_reactions_waiting", Gauge, "Reactions waiting for a worker of the reactor.", "waiting"),
+        ("halite_reactions_dropped_total", Counter, "Reactions dropped because the queue was full.", "dropped"),
     ];
     all(text, r, &fields);
 }
 
 fn returner(text: &mut Text, r: &Map) {
-    let help = "Jobs with news that wait for a database.";
+    let help = "Jobs with new data waiting for a database.";
     text.one(
         "halite_returner_jobs_waiting",
         Gauge,
         help,
         number(r, "jobs"),
     );
-    let help = "Events that wait for a database or file.";
+    let help = "Events waiting for a database or file.";
     text.one(
         "halite_returner_events_waiting",
         Gauge,
         help,
         number(r, "events"),
     );
-    let help = "Events that a database or file did not take in time.";
+    let help = "Events dropped because a database or file was too slow.";
     text.one(
         "halite_returner_events_dropped_total",
         Counter,
@@ -315,16 +315,16 @@ fn returner(text: &mut Text, r: &Map) {
 fn gateway(text: &mut Text, r: &Map) {
     #[rustfmt::skip]
     let fields = [
-        ("halite_sysinspect_connections", Gauge, "Connections at the gateway for sysinspect minions.", "connections"),
-        ("halite_sysinspect_sessions", Gauge, "Sysinspect minions that are connected.", "sessions"),
-        ("halite_sysinspect_jobs", Gauge, "Jobs that run on sysinspect minions.", "jobs"),
-        ("halite_sysinspect_registrations_total", Counter, "Registrations that were looked at.", "registrations"),
-        ("halite_sysinspect_duplicates_total", Counter, "Hellos of minions that were connected already.", "duplicates"),
-        ("halite_sysinspect_expired_total", Counter, "Sessions that ended because of silence.", "expired"),
-        ("halite_sysinspect_refused_total", Counter, "Connections and registrations over a limit.", "refused"),
+        ("halite_sysinspect_connections", Gauge, "Connections to the gateway for sysinspect minions.", "connections"),
+        ("halite_sysinspect_sessions", Gauge, "Connected sysinspect minions.", "sessions"),
+        ("halite_sysinspect_jobs", Gauge, "Jobs running on sysinspect minions.", "jobs"),
+        ("halite_sysinspect_registrations_total", Counter, "Registrations examined.", "registrations"),
+        ("halite_sysinspect_duplicates_total", Counter, "Hellos of minions that were already connected.", "duplicates"),
+        ("halite_sysinspect_expired_total", Counter, "Sessions closed because of silence.", "expired"),
+        ("halite_sysinspect_refused_total", Counter, "Connections and registrations refused at a limit.", "refused"),
         ("halite_sysinspect_malformed_total", Counter, "Frames that could not be read.", "garbage"),
         ("halite_sysinspect_proofs_failed_total", Counter, "Ids under the master's key that were wrong.", "failures"),
-        ("halite_sysinspect_dropped_total", Counter, "Messages for which a minion's queue had no room.", "dropped"),
+        ("halite_sysinspect_dropped_total", Counter, "Messages dropped because a minion's queue was full.", "dropped"),
     ];
     all(text, r, &fields);
 }
@@ -345,7 +345,7 @@ fn fleet(text: &mut Text, fleet: &Figures) {
     for (state, count) in &fleet.keys {
         text.sample(&[("state", state)], *count as f64);
     }
-    let help = "Minions with an accepted key, by whether their address holds a connection to the publish port; minions without cached grains count as silent.";
+    let help = "Minions with an accepted key, by whether their address has a connection to the publish port; minions without cached grains count as silent.";
     text.family("halite_minions", Gauge, help)
         .sample(&[("state", "connected")], fleet.connected as f64)
         .sample(&[("state", "silent")], fleet.silent as f64);
@@ -354,7 +354,7 @@ fn fleet(text: &mut Text, fleet: &Figures) {
     for (version, count) in &fleet.versions {
         text.sample(&[("version", version)], *count as f64);
     }
-    let help = "Jobs that began in the last ten minutes and miss returns.";
+    let help = "Jobs started in the last ten minutes with missing returns.";
     text.one(
         "halite_jobs_waiting",
         Gauge,

@@ -4,16 +4,16 @@ use std::fmt::Write;
 
 /// Kind of a family of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows; begins anew with its process.
+pub enum MetricKind {
+    /// Only grows; starts again with its process.
     Counter,
-    /// Comes and goes.
+    /// Goes up and down.
     Gauge,
-    /// Counters of what is at most so large, their sum and their number; see [`Text::histogram`].
+    /// Cumulative counts per upper bound, their sum and their number; see [`Text::histogram`].
     Histogram,
 }
 
-/// A text in the making.
+/// A text being built.
 #[derive(Default)]
 pub struct Text {
     out: String,
@@ -21,12 +21,12 @@ pub struct Text {
 }
 
 impl Text {
-    /// Begins a family; its samples follow.
-    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> &mut Text {
+    /// Starts a family; its samples follow.
+    pub fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) -> &mut Text {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         // Writing to a String cannot fail.
@@ -35,13 +35,13 @@ impl Text {
         self
     }
 
-    /// A sample of the family that was begun last.
+    /// Adds a sample to the current family.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Text {
         self.suffixed("", labels, value)
     }
 
-    /// The samples of a histogram for one label: `counts` has how many lie within each bound and not within the one
-    /// before, and at its end how many lie beyond.
+    /// Adds the samples of a histogram for one label: `counts` has the number of values up to each bound (and
+    /// above the previous one), and at its end the number above the last.
     pub fn histogram(
         &mut self,
         (label, value): (&str, &str),
@@ -78,12 +78,12 @@ impl Text {
         self
     }
 
-    /// A family of one sample without labels.
-    pub fn one(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
+    /// Adds a family of one sample without labels.
+    pub fn one(&mut self, name: &'static str, kind: MetricKind, help: &str, value: f64) {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// The whole.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.out
     }
@@ -96,12 +96,8 @@ mod tests {
     #[test]
     fn buckets_add_up() {
         let mut text = Text::default();
-        text.family("x_seconds", Kind::Histogram, "a").histogram(
-            ("c", "d"),
-            &[0.5, 1.0],
-            &[2, 0, 1],
-            4.5,
-        );
+        text.family("x_seconds", MetricKind::Histogram, "a")
+            .histogram(("c", "d"), &[0.5, 1.0], &[2, 0, 1], 4.5);
         let samples: Vec<&str> = text.out.lines().skip(1).collect();
         assert_eq!(
             samples,
@@ -119,7 +115,7 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let mut text = Text::default();
-        text.family("x_total", Kind::Counter, "a\nb")
+        text.family("x_total", MetricKind::Counter, "a\nb")
             .sample(&[], 3.0)
             .sample(&[("a", "q\"\\"), ("b", "")], 0.5);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Calls of reactions: jobs in their order, runners and wheel functions in a few threads, all
-//! behind bounded queues (`salt/utils/reactor.py ReactWrap`).
+//! Executes reactions: jobs in order, runners and wheel functions in a few threads, all behind bounded queues
+//! (`salt/utils/reactor.py ReactWrap`).
 
 use super::USER;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
@@ -21,7 +21,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 const NAP: Duration = Duration::from_millis(250);
-/// Keys of a call that are no arguments (`REACTOR_INTERNAL_KEYWORDS`).
+/// Keys of a call that are not arguments (`REACTOR_INTERNAL_KEYWORDS`).
 const OWN: [&str; 8] = [
     "__id__", "__sls__", "name", "order", "fun", "key", "state", "__env__",
 ];
@@ -33,8 +33,8 @@ enum Task {
     Caller(String, Args),
 }
 
-/// What carries out the calls.
-pub(super) struct Hands {
+/// Executes the calls.
+pub(super) struct Executor {
     jobs: Sender<Task>,
     functions: Sender<Task>,
     bus: Bus,
@@ -42,14 +42,14 @@ pub(super) struct Hands {
     said: LogLimiter,
 }
 
-/// What has happened so far.
+/// Counters.
 #[derive(Debug, Default)]
 struct Counts {
     taken: AtomicU64,
     dropped: AtomicU64,
 }
 
-/// Publishes the counters from a thread of its own: the loop sleeps while no event comes.
+/// Publishes the counters from a thread: the loop sleeps while there are no events.
 fn publish_counters(counts: Arc<Counts>, jobs: Sender<Task>, functions: Sender<Task>) {
     let mut score = Score::inherited("reactor");
     std::thread::spawn(move || {
@@ -65,17 +65,17 @@ fn publish_counters(counts: Arc<Counts>, jobs: Sender<Task>, functions: Sender<T
     });
 }
 
-impl Hands {
-    /// Starts the threads; they end with the role.
+impl Executor {
+    /// Starts the threads; they stop with the role.
     pub fn start<'s, 'e: 's>(
         scope: &'s Scope<'s, 'e>,
         config: &'e MasterConfig,
         stop: &'e StopFlag,
-    ) -> Hands {
+    ) -> Executor {
         let most = config.reactor_worker_hwm.max(1) as usize;
         let (jobs, job_queue) = bounded(most);
         let (functions, queue) = bounded(most);
-        // One thread, so that jobs go out in the order of the events.
+        // A single thread, so that jobs are published in the order of the events.
         scope.spawn(move || {
             let mut client = LocalClient::new(config.clone());
             let mut made = Instant::now();
@@ -98,7 +98,7 @@ impl Hands {
         }
         let counts = Arc::new(Counts::default());
         publish_counters(counts.clone(), jobs.clone(), functions.clone());
-        Hands {
+        Executor {
             jobs,
             functions,
             bus: Bus::new(config),
@@ -112,8 +112,7 @@ impl Hands {
         self.bus.fire(tag, data);
     }
 
-    /// Takes a call on; one that makes no sense, or for which there is no room, is an error
-    /// in the log.
+    /// Queues a call. If it is invalid, or the queue is full, an error is logged.
     pub fn take(&mut self, low: Map) {
         let text = |key: &str| low.str(key).unwrap_or_default().to_owned();
         let shown = format!("{} ({} {})", text("__id__"), text("state"), text("fun"));
@@ -139,7 +138,7 @@ impl Hands {
                     TrySendError::Full(_) => {
                         "the queue is full; raise reactor_worker_threads or reactor_worker_hwm"
                     }
-                    TrySendError::Disconnected(_) => "no worker is left",
+                    TrySendError::Disconnected(_) => "the workers have stopped",
                 };
                 if let Some(n) = self.said.tick(Instant::now()) {
                     log::error!("the reaction {shown} is dropped: {why} ({n} such reactions)");
@@ -167,14 +166,14 @@ fn task(low: &Map) -> Result<Task, String> {
         "caller" => Task::Caller(fun, args),
         other => {
             return Err(format!(
-                "{other:?} is no reaction; there are local, runner, wheel and caller"
+                "{other:?} is not a kind of reaction; use local, runner, wheel or caller"
             ));
         }
     })
 }
 
-/// The arguments: `args` by name, or in the older form `arg` and `kwarg`, or (for functions on the
-/// master) every other key.
+/// The arguments: `args` by name, or in the older form `arg` and `kwarg`, or (for functions on the master) all
+/// other keys.
 fn args(low: &Map) -> Result<Args, String> {
     let local = matches!(low.str("state"), Some("local" | "cmd"));
     if let Some(given) = low.get("args") {
@@ -188,7 +187,7 @@ fn args(low: &Map) -> Result<Args, String> {
                 positional: given.as_array().unwrap_or_default().to_vec(),
                 keyword: Map::new(),
             }),
-            None => Err("`args` is a map, or a list of one-key maps".to_owned()),
+            None => Err("`args` must be a map, or a list of one-key maps".to_owned()),
         };
     }
     let mut args = Args::default();
@@ -199,7 +198,7 @@ fn args(low: &Map) -> Result<Args, String> {
     }
     match low.get("kwarg") {
         None | Some(Value::Nil) => {}
-        Some(given) => args.keyword = named(given).ok_or("`kwarg` is a map")?,
+        Some(given) => args.keyword = named(given).ok_or("`kwarg` must be a map")?,
     }
     if !local && !low.contains("arg") && !low.contains("kwarg") {
         let rest = low.iter().filter(|(k, _)| {
@@ -211,7 +210,7 @@ fn args(low: &Map) -> Result<Args, String> {
     Ok(args)
 }
 
-/// A map, or a list of one-key maps as one.
+/// Converts a map, or a list of one-key maps, to a map.
 fn named(value: &Value) -> Option<Map> {
     match value {
         Value::Map(map) => Some(map.clone()),
@@ -249,7 +248,7 @@ fn call(config: &MasterConfig, stop: &StopFlag, task: Task) {
     match task {
         Task::Runner(fun, args) => run(config, stop, &fun, args),
         Task::Caller(fun, mut args) => {
-            // The function runs on the master's host, as `halite-run salt.cmd` does it.
+            // The function runs on the master's host, like with `halite-run salt.cmd`.
             args.positional.insert(0, fun.into());
             run(config, stop, "salt.cmd", args);
         }
@@ -272,11 +271,11 @@ fn call(config: &MasterConfig, stop: &StopFlag, task: Task) {
 fn run(config: &MasterConfig, stop: &StopFlag, fun: &str, args: Args) {
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
-    let mut launch = Launch::own(config);
+    let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
     let function = runner::find(fun);
     if let Err(e) = runner::run_as(&mut context, fun, function, Ok(args), &launch) {
-        log::error!("the runner {fun} of a reaction failed: {e}");
+        log::error!("the runner function {fun} of a reaction failed: {e}");
     }
 }
 

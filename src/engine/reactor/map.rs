@@ -14,8 +14,8 @@ pub(super) struct ReactionMap {
 }
 
 impl ReactionMap {
-    /// From the option: a list of one-key maps, or the path of a YAML file with such a list; and
-    /// what is wrong with it.
+    /// Reads the option: a list of one-key maps, or the path of a YAML file with such a list. Also returns what
+    /// is wrong with it.
     pub fn new(option: &Value) -> (ReactionMap, Vec<String>) {
         let (mut map, mut errors) = (ReactionMap::default(), Vec::new());
         let read;
@@ -26,7 +26,7 @@ impl ReactionMap {
                     &read
                 }
                 Err(why) => {
-                    let text = format!("reactor: {path}: {why}; nothing is reacted to");
+                    let text = format!("reactor: {path}: {why}; there are no reactions");
                     return (map, vec![text]);
                 }
             },
@@ -41,21 +41,21 @@ impl ReactionMap {
         (map, errors)
     }
 
-    /// Reaction files that do not exist, with their tags. What the file server will have is not
-    /// known before it has fetched.
+    /// Reaction files that do not exist, with their tags. Files from the file server are not checked: it may
+    /// not have fetched them yet.
     pub fn missing(&self) -> Vec<String> {
         let all = self.entries.iter();
         let all = all.flat_map(|(tag, files)| files.iter().map(move |file| (tag, file)));
         all.filter(|(_, file)| !file.starts_with("salt://") && paths(file).is_empty())
             .map(|(tag, file)| {
                 format!(
-                    "reactor: {tag}: there is no file {file}; write the whole path of an SLS file, or salt://..."
+                    "reactor: {tag}: there is no file {file}; write the full path of an SLS file, or salt://..."
                 )
             })
             .collect()
     }
 
-    /// Whether anything reacts to a tag.
+    /// Whether any file reacts to a tag.
     pub fn has(&self, tag: &str) -> bool {
         self.entries.iter().any(|(glob, _)| fnmatch(tag, glob))
     }
@@ -66,30 +66,30 @@ impl ReactionMap {
         matching.flat_map(|(_, files)| files.clone()).collect()
     }
 
-    /// Adds an entry; the answer in Salt's form.
+    /// Adds an entry; returns the reply in Salt's form.
     pub fn add(&mut self, tag: Option<&str>, files: Option<&Value>) -> Map {
         let (Some(tag), Some(files)) = (tag, files) else {
-            return told(false, "An event and reactors are needed.");
+            return reply(false, "An event and reactors are needed.");
         };
         if self.entries.iter().any(|(glob, _)| glob == tag) {
-            return told(false, "Reactor already exists.");
+            return reply(false, "Reactor already exists.");
         }
         self.entries.push((tag.to_owned(), files_of(files)));
-        told(true, "Reactor added.")
+        reply(true, "Reactor added.")
     }
 
-    /// Takes an entry out; the answer in Salt's form.
+    /// Deletes an entry; returns the reply in Salt's form.
     pub fn delete(&mut self, tag: Option<&str>) -> Map {
         let before = self.entries.len();
         self.entries.retain(|(glob, _)| Some(glob.as_str()) != tag);
         if self.entries.len() < before {
-            told(true, "Reactor deleted.")
+            reply(true, "Reactor deleted.")
         } else {
-            told(false, "Reactor does not exists.")
+            reply(false, "Reactor does not exists.")
         }
     }
 
-    /// As the option holds it.
+    /// The map in the form of the option.
     pub fn to_value(&self) -> Value {
         let entries = self
             .entries
@@ -99,7 +99,7 @@ impl ReactionMap {
     }
 }
 
-fn told(good: bool, comment: &str) -> Map {
+fn reply(good: bool, comment: &str) -> Map {
     halite_wire::map! {"status" => good, "comment" => comment}
 }
 
@@ -108,20 +108,20 @@ fn read_list(path: &str) -> Result<Value, String> {
     let list = yaml::parse(&text).map_err(|e| e.to_string())?;
     match list {
         Value::Array(_) | Value::Nil => Ok(list),
-        _ => Err("it is no list of `tag: [files]`".to_owned()),
+        _ => Err("it is not a list of `tag: [files]`".to_owned()),
     }
 }
 
-/// Reads the entry of this number; what is wrong begins with its tag, if it has one.
+/// Parses an entry, `number` counting from 1. Errors start with its tag, if it has one.
 fn entry(number: usize, item: &Value) -> Result<Entry, String> {
     let map = item.as_map().filter(|m| m.len() == 1);
     let Some((tag, files)) = map.and_then(|m| m.0.first()) else {
         return Err(format!(
-            "entry {number}: it is not `tag: [files]`; each tag begins a list item of its own, quoted if it holds a colon or a star, and its files are indented below it"
+            "entry {number}: it is not `tag: [files]`; each tag starts a list item of its own, quoted if it holds a colon or a star, and its files are indented below it"
         ));
     };
     let Value::Str(tag) = tag else {
-        return Err(format!("entry {number}: its tag is no text; quote it"));
+        return Err(format!("entry {number}: its tag is not a string; quote it"));
     };
     let good = match files {
         Value::Str(file) => !file.is_empty(),
@@ -149,7 +149,7 @@ fn files_of(value: &Value) -> Vec<String> {
     }
 }
 
-/// The files that a path means; its last part may be a glob.
+/// The files matching a path; its last component may be a glob.
 pub(super) fn paths(entry: &str) -> Vec<PathBuf> {
     let path = Path::new(entry);
     let name = path

@@ -1,16 +1,16 @@
 //! Reactor: reactions to events (`salt/utils/reactor.py`).
 //!
-//! Owns the map of tags to reaction files. Binds nothing; listens on `master_event_pub.ipc`,
-//! fires on `master_event_pull.ipc`, publishes jobs through `ret_port` as any client does. Runs
-//! where the option `reactor` is set.
+//! Owns the map of tags to reaction files. Binds nothing; listens on `master_event_pub.ipc`, fires on
+//! `master_event_pull.ipc`, publishes jobs through `ret_port` like any client. Runs if the option `reactor` is
+//! set.
 //!
-//! When it fails: events that come while it is away are not reacted to. A reaction that
-//! cannot be rendered or called is an error in the log; the next event is handled as usual.
+//! On failure: there are no reactions to events that arrive while it is down. A reaction that cannot be
+//! rendered or called is logged as an error; later events are handled as usual.
 
 mod act;
 mod map;
 
-use act::Hands;
+use act::Executor;
 use halite_client::listen::listen;
 use halite_client::runner::reactor::proof;
 use halite_client::sls::{self, MasterSls};
@@ -25,14 +25,14 @@ use halite_wire::{Map, Value, msgpack};
 use map::ReactionMap;
 use std::time::{Duration, Instant};
 
-/// Under whose name reactions run; events of this user are not reacted to.
+/// User name for reactions; events of this user trigger no reactions.
 const USER: &str = "Reactor";
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     lower_priority(config);
     let mut reactor = Reactor {
-        // What is wrong with it was said when the master started: see `faults`.
+        // Errors in it were reported when the master started: see `faults`.
         map: ReactionMap::new(&config.reactor.0).0,
         source: source(config).map_err(|why| RoleError::new(1, why))?,
         built: Instant::now(),
@@ -40,23 +40,23 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         config,
     };
     std::thread::scope(|scope| {
-        let mut hands = Hands::start(scope, config, stop);
+        let mut executor = Executor::start(scope, config, stop);
         let path = config.event_pub();
         listen(path, stop, &mut || roles.ready(), &mut |event| {
-            reactor.react(&event, &mut hands)
+            reactor.react(&event, &mut executor)
         });
     });
     Ok(())
 }
 
-/// What is wrong with entries of the option `reactor`; the others count all the same.
+/// Faulty entries of the option `reactor`; the others are used.
 pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
     let (map, mut errors) = ReactionMap::new(&config.reactor.0);
     errors.extend(map.missing());
     errors
 }
 
-/// The renderer of reactions. They go on without a pillar where the master's own is wrong.
+/// The renderer of reactions. If the master's own pillar fails, it goes on without one.
 fn source(config: &MasterConfig) -> Result<MasterSls, String> {
     let made = sls::of_master(config, Map::new(), None).or_else(|why| {
         log::error!("{why}; reactions are rendered without a pillar");
@@ -65,7 +65,7 @@ fn source(config: &MasterConfig) -> Result<MasterSls, String> {
     made.map(MasterSls::reusing_variables)
 }
 
-/// Before any thread is started, as it counts for the calling one and its descendants
+/// Call it before any thread is started: it affects the calling thread and its descendants
 /// (`salt/utils/reactor.py Reactor.run`).
 fn lower_priority(config: &MasterConfig) {
     let Some(increment) = config.reactor_niceness.filter(|n| *n != 0) else {
@@ -88,7 +88,7 @@ struct Reactor<'a> {
 }
 
 impl Reactor<'_> {
-    fn react(&mut self, event: &Event, hands: &mut Hands) {
+    fn react(&mut self, event: &Event, executor: &mut Executor) {
         let managing = event.tag.contains("salt/reactors/manage");
         if !managing && (!self.leader || !self.map.has(&event.tag)) {
             return;
@@ -105,30 +105,30 @@ impl Reactor<'_> {
             return;
         }
         if managing {
-            self.manage(&event.tag, &data, hands);
+            self.manage(&event.tag, &data, executor);
             return;
         }
         let files = self.map.files(&event.tag);
         self.refresh();
         for call in self.reactions(&event.tag, &data, &files) {
-            hands.take(call);
+            executor.take(call);
         }
     }
 
-    /// Makes grains and pillar anew when `reactor_refresh_interval` has passed.
+    /// Reloads grains and pillar when `reactor_refresh_interval` has passed.
     fn refresh(&mut self) {
         if self.built.elapsed() < Duration::from_secs(self.config.reactor_refresh_interval) {
             return;
         }
         match source(self.config) {
             Ok(source) => self.source = source,
-            Err(why) => log::error!("{why}; reactions go on with what they had"),
+            Err(why) => log::error!("{why}; reactions keep the old data"),
         }
         self.built = Instant::now();
     }
 
-    /// The calls of all reaction files of an event. One wrong file stops all of them, as in Salt:
-    /// what they do may belong together.
+    /// The calls of all reaction files for an event. One faulty file stops all of them, as in Salt: they may
+    /// depend on each other.
     fn reactions(&mut self, tag: &str, data: &Map, files: &[String]) -> Vec<Map> {
         let context = halite_wire::map! {"tag" => tag, "data" => data.clone()};
         let mut high = Map::new();
@@ -144,14 +144,14 @@ impl Reactor<'_> {
                         }
                     }
                     Ok(empty) if !empty.truthy() => {}
-                    Ok(_) => log::error!("{shown}: a reaction file renders to a map of ids"),
+                    Ok(_) => log::error!("{shown}: a reaction file must render to a map of ids"),
                     Err(e) => log::error!("{shown}: the reaction to {tag} cannot be rendered: {e}"),
                 }
             }
         }
         compile_reactions(high).unwrap_or_else(|errors| {
             log::error!(
-                "the reactions to {tag} in {} are wrong and none is run: {}",
+                "none of the reactions to {tag} is run because {} is wrong: {}",
                 files.join(", "),
                 errors.join("; ")
             );
@@ -159,7 +159,7 @@ impl Reactor<'_> {
         })
     }
 
-    /// The files that an entry means: a path, a glob of paths, or a file of the file server.
+    /// The files an entry refers to: a path, a glob of paths, or a file from the file server.
     fn find(&self, entry: &str) -> Vec<SourceFile> {
         let found: Vec<SourceFile> = match entry.strip_prefix("salt://") {
             Some(url) => self.source.served_file(url).into_iter().collect(),
@@ -176,9 +176,8 @@ impl Reactor<'_> {
         found
     }
 
-    /// Changes asked for by events that carry the master's own key
-    /// (`salt/runners/reactor.py`).
-    fn manage(&mut self, tag: &str, data: &Map, hands: &mut Hands) {
+    /// Changes requested by events that carry the master's own key (`salt/runners/reactor.py`).
+    fn manage(&mut self, tag: &str, data: &Map, executor: &mut Executor) {
         let Some(action) = tag.rsplit('/').next() else {
             return;
         };
@@ -201,32 +200,32 @@ impl Reactor<'_> {
                     .str("proof")
                     .is_some_and(|given| equal(given, &proof(&own, run, &plain, data))));
         if !proven {
-            log::error!("{tag}: without the master's key nothing is changed; ignored");
+            log::error!("{tag}: ignored: the event does not carry the master's key");
             return;
         }
         let list = |map: &ReactionMap| map.to_value();
         match action {
             "add" => {
                 let result = self.map.add(data.str("event"), data.get("reactors"));
-                let told = halite_wire::map! {"reactors" => list(&self.map), "result" => result};
-                hands.fire("salt/reactors/manage/add-complete", told);
+                let data = halite_wire::map! {"reactors" => list(&self.map), "result" => result};
+                executor.fire("salt/reactors/manage/add-complete", data);
             }
             "delete" => {
                 let result = self.map.delete(data.str("event"));
-                let told = halite_wire::map! {"reactors" => list(&self.map), "result" => result};
-                hands.fire("salt/reactors/manage/delete-complete", told);
+                let data = halite_wire::map! {"reactors" => list(&self.map), "result" => result};
+                executor.fire("salt/reactors/manage/delete-complete", data);
             }
             "list" => {
-                let told = halite_wire::map! {"reactors" => list(&self.map)};
-                hands.fire("salt/reactors/manage/list-results", told);
+                let data = halite_wire::map! {"reactors" => list(&self.map)};
+                executor.fire("salt/reactors/manage/list-results", data);
             }
             _ => {
                 let mine = data.str("id") == Some(self.config.id.as_str());
                 if action == "set_leader" && mine {
                     self.leader = data.get("value").is_some_and(Value::truthy);
                 }
-                let told = halite_wire::map! {"result" => self.leader};
-                hands.fire("salt/reactors/manage/leader/value", told);
+                let data = halite_wire::map! {"result" => self.leader};
+                executor.fire("salt/reactors/manage/leader/value", data);
             }
         }
     }

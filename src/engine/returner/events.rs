@@ -1,4 +1,4 @@
-//! Events on their way to one place: which of them, how many wait, when they are written.
+//! The queue of events for one destination: filtering, bounds, and when they are written.
 
 use super::named;
 use super::sink::Sink;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Events, and bytes of their data, that may wait for one place.
+/// Most events, and bytes of their data, waiting for one destination.
 const MOST_EVENTS: usize = 50_000;
-const MOST_OCTETS: usize = 64 << 20;
-/// Events and bytes in one write.
+const MOST_BYTES: usize = 64 << 20;
+/// Most events and bytes in one write.
 const BATCH: usize = 1000;
-const BATCH_OCTETS: usize = 8 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 /// Time between messages about lost events.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
@@ -44,19 +44,19 @@ impl Filter {
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<Arc<Event>>,
-    octets: usize,
-    /// Since when the first of them waits.
+    bytes: usize,
+    /// Since when the first of them has waited.
     since: Option<Instant>,
     lost: u64,
     reported: u64,
     said: Option<Instant>,
 }
 
-/// Events that wait for one place.
+/// Events waiting for one destination.
 pub struct EventQueue {
     returner: Returner,
     filter: Filter,
-    /// `event_return_queue`: events that are collected before a write.
+    /// `event_return_queue`: number of events collected before a write.
     collect: usize,
     /// `event_return_queue_max_seconds`.
     longest: Option<Duration>,
@@ -74,7 +74,7 @@ pub fn start(
     let (own, stop) = (queue.clone(), stop.clone());
     let thread = std::thread::spawn(move || {
         loop {
-            // Looked at before the queue: what came before the end is still written.
+            // Read before the queue, so that events queued before the stop are still written.
             let ending = stop.is_set();
             let batch = own.take(ending);
             if batch.is_empty() && ending {
@@ -103,23 +103,23 @@ impl EventQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing in here panics halfway through a change.
+        // No panic can leave it half changed.
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Queues an event if it is to be written; drops and counts it if there is no room.
+    /// Queues an event if the filter admits it; drops and counts it if the queue is full.
     pub fn add(&self, event: &Arc<Event>) {
         if !self.filter.admits(&event.tag) {
             return;
         }
         let mut waiting = self.lock();
-        let octets = event.payload.len();
-        let full = waiting.events.len() >= MOST_EVENTS || waiting.octets + octets > MOST_OCTETS;
+        let bytes = event.payload.len();
+        let full = waiting.events.len() >= MOST_EVENTS || waiting.bytes + bytes > MOST_BYTES;
         if full && !waiting.events.is_empty() {
             waiting.lost += 1;
             return;
         }
-        waiting.octets += octets;
+        waiting.bytes += bytes;
         waiting.events.push_back(event.clone());
         waiting.since.get_or_insert_with(Instant::now);
         if waiting.events.len() >= self.collect {
@@ -127,13 +127,13 @@ impl EventQueue {
         }
     }
 
-    /// Events that wait, and events that were lost.
+    /// Numbers of waiting and of lost events.
     pub fn state(&self) -> (usize, u64) {
         let waiting = self.lock();
         (waiting.events.len(), waiting.lost)
     }
 
-    /// Waits a moment for a write that is due; its events, or none.
+    /// Waits briefly until a write is due; returns its events, empty if none is due.
     fn take(&self, ending: bool) -> Vec<Arc<Event>> {
         let mut waiting = self.lock();
         if !ending && !self.due(&waiting) {
@@ -147,15 +147,15 @@ impl EventQueue {
             return Vec::new();
         }
         let mut batch = Vec::new();
-        let mut octets = 0;
-        while batch.len() < BATCH && octets < BATCH_OCTETS {
+        let mut bytes = 0;
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
             let Some(event) = waiting.events.pop_front() else {
                 break;
             };
-            octets += event.payload.len();
+            bytes += event.payload.len();
             batch.push(event);
         }
-        waiting.octets -= octets;
+        waiting.bytes -= bytes;
         waiting.since = (!waiting.events.is_empty()).then(Instant::now);
         batch
     }
@@ -166,7 +166,7 @@ impl EventQueue {
             && (waiting.events.len() >= self.collect || waiting.since.is_some_and(old))
     }
 
-    /// Logs what was lost, once a minute at most.
+    /// Logs how many were lost, at most once a minute.
     fn report(&self) {
         let mut waiting = self.lock();
         let lost = waiting.lost - waiting.reported;

@@ -1,7 +1,7 @@
-//! Copies of jobs: the bus says which, the job log says what.
+//! Copies of jobs: events tell which jobs changed, the job log has the data.
 
 use super::named;
-use super::sink::{Sink, nap};
+use super::sink::{Sink, interruptible_sleep};
 use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::jobs::{JobStore, JobUpdate};
@@ -16,31 +16,30 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Jobs that may be known to have news; beyond this the log is looked through.
+/// Most jobs queued; beyond this the log is searched instead.
 const MOST_JOBS: usize = 50_000;
-/// Jobs of which the place in the file is remembered; another is read from its beginning.
+/// Number of jobs whose position in the file is remembered; others are read from the start.
 const PLACES: usize = 20_000;
-/// Returns, and bytes of them, in one write.
+/// Most returns and bytes in one write.
 const BATCH: usize = 1000;
-const BATCH_OCTETS: u64 = 8 << 20;
-/// How often the log is looked through although no event was missed that one knows of: one that
-/// could not be fired is missed by nobody.
+const BATCH_BYTES: u64 = 8 << 20;
+/// How often the log is searched even if no event was missed: an event that could not be fired goes unnoticed.
 const LOOK: Duration = Duration::from_secs(30);
-/// How often old rows are removed, where the database does not do so itself.
+/// How often old rows are removed, unless the database does that itself.
 const SWEEP: Duration = Duration::from_secs(3600);
-/// How often the queue is looked at: what came in meanwhile goes out together.
+/// Polling interval of the queue: everything queued meanwhile is written together.
 const ROUND: Duration = Duration::from_millis(200);
-/// How often the point that all copies have reached is written down.
+/// How often the checkpoint is saved.
 const NOTE: Duration = Duration::from_secs(5);
-/// How far before that point a search begins: an event may come so much later than its record,
-/// and clocks are not exact.
+/// How far before the checkpoint a search starts: an event may come this much later than its record, and clocks
+/// are not exact.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// A run of a runner or wheel function is kept so much later, at most, than its event is fired.
+/// A run of a runner or wheel function is stored at most this much later than its event is fired.
 const LATE: Duration = Duration::from_secs(2);
 
-/// The job that an event is about (`salt/job/<jid>/new`, `salt/job/<jid>/ret/<id>`,
-/// `salt/run/<jid>/ret`, `salt/wheel/<jid>/ret`), and whether the log may not know it yet.
+/// The job that an event is about (`salt/job/<jid>/new`, `salt/job/<jid>/ret/<id>`, `salt/run/<jid>/ret`,
+/// `salt/wheel/<jid>/ret`), and whether it may not be in the log yet.
 pub fn news_of(tag: &str) -> Option<(Jid, bool)> {
     let (kind, rest) = tag.strip_prefix("salt/")?.split_once('/')?;
     let (jid, what) = rest.split_once('/')?;
@@ -55,13 +54,13 @@ pub fn news_of(tag: &str) -> Option<(Jid, bool)> {
 #[derive(Default)]
 struct Pending {
     jobs: BTreeSet<Jid>,
-    /// To be looked at from that time on.
+    /// To be read from that time on.
     late: VecDeque<(Instant, Jid)>,
-    /// Something may have been missed.
+    /// Something may have been missed: search the log.
     look: bool,
 }
 
-/// Jobs with news for one database.
+/// Jobs with new data for one database.
 #[derive(Default)]
 pub struct JobQueue {
     pending: Mutex<Pending>,
@@ -69,11 +68,11 @@ pub struct JobQueue {
 
 impl JobQueue {
     fn lock(&self) -> MutexGuard<'_, Pending> {
-        // Nothing in here panics halfway through a change.
+        // No panic can leave it half changed.
         self.pending.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// There is something new about a job; if `late`, in a moment.
+    /// Queues a job with new data; if `late`, with a short delay.
     pub fn add(&self, jid: &Jid, late: bool) {
         let mut pending = self.lock();
         if pending.jobs.len() + pending.late.len() >= MOST_JOBS {
@@ -88,13 +87,13 @@ impl JobQueue {
         }
     }
 
-    /// Jobs that wait.
+    /// Number of queued jobs.
     pub fn len(&self) -> usize {
         let pending = self.lock();
         pending.jobs.len() + pending.late.len()
     }
 
-    /// Events may have been missed.
+    /// Searches the log next time, as events may have been missed.
     pub fn look_again(&self) {
         self.lock().look = true;
     }
@@ -113,7 +112,7 @@ impl JobQueue {
     }
 }
 
-/// Starts the thread that copies to `sink`; without `returns` loads only.
+/// Starts the thread that copies to `sink`; without `returns`, only the loads.
 pub fn start(
     config: &MasterConfig,
     sink: Sink,
@@ -122,12 +121,12 @@ pub fn start(
 ) -> (Arc<JobQueue>, JoinHandle<()>) {
     let queue = Arc::new(JobQueue::default());
     let dir = config.returner_state();
-    // Rows that somebody wants moved elsewhere must not be removed here.
+    // Rows to be archived must not be removed here.
     let archived = config.extra.get("archive_jobs").is_some_and(Value::truthy);
     let mut copier = Copier {
         queue: queue.clone(),
         log: Stores::open(config).jobs,
-        reached: Point::read(dir.join(format!("{}.reached", sink.returner.name()))),
+        reached: Checkpoint::read(dir.join(format!("{}.reached", sink.returner.name()))),
         sink,
         returns,
         places: HashMap::new(),
@@ -149,11 +148,11 @@ struct Copier {
     log: Arc<dyn JobStore>,
     sink: Sink,
     returns: bool,
-    /// Bytes of each job's file that are copied.
+    /// Number of bytes of each job's file that are copied.
     places: HashMap<Jid, u64>,
-    reached: Point,
+    reached: Checkpoint,
     looked: Instant,
-    /// Seconds for which jobs are kept; 0 is for ever.
+    /// Seconds for which jobs are kept; 0 means for ever.
     keep: u64,
     swept: Option<Instant>,
     stop: StopFlag,
@@ -171,11 +170,11 @@ impl Copier {
             let again = pending.look;
             match self.round(pending) {
                 Ok(true) => self.reached.advance(began, ending, &mut self.sink),
-                // Not all of it was written; the next start finds the rest.
+                // Not everything was written; the next start finds the rest.
                 Ok(false) => return,
                 Err(e) => {
                     self.sink
-                        .say(&format!("the job log cannot be read: {e}; trying again"));
+                        .warn(&format!("the job log cannot be read: {e}; trying again"));
                     self.queue.look_again();
                 }
             }
@@ -184,11 +183,11 @@ impl Copier {
             }
             self.sweep();
             let pause = if again { Duration::ZERO } else { ROUND };
-            nap(pause, &self.stop);
+            interruptible_sleep(pause, &self.stop);
         }
     }
 
-    /// Removes old rows, once in a while.
+    /// Removes old rows from time to time.
     fn sweep(&mut self) {
         let due = self.swept.is_none_or(|at| at.elapsed() >= SWEEP);
         if !self.returns || self.keep == 0 || !due {
@@ -198,7 +197,7 @@ impl Copier {
         self.sink.expire(self.keep);
     }
 
-    /// Copies what is new; whether all of it is written.
+    /// Copies new data; returns whether all of it was written.
     fn round(&mut self, pending: Pending) -> io::Result<bool> {
         let mut jobs = pending.jobs;
         if pending.look {
@@ -206,20 +205,20 @@ impl Copier {
             jobs.extend(self.log.changed_since(self.reached.search_from())?);
         }
         let mut batch: Vec<JobUpdate> = Vec::new();
-        let (mut rows, mut octets) = (0, 0);
+        let (mut rows, mut bytes) = (0, 0);
         for jid in jobs {
             let from = self.places.get(&jid).copied().unwrap_or(0);
             let Some(news) = self.log.updates(&jid, from)? else {
                 continue;
             };
             rows += news.returns.len() + 1;
-            octets += news.end.saturating_sub(from);
+            bytes += news.end.saturating_sub(from);
             batch.push(news);
-            if rows >= BATCH || octets >= BATCH_OCTETS {
+            if rows >= BATCH || bytes >= BATCH_BYTES {
                 if !self.write(std::mem::take(&mut batch)) {
                     return Ok(false);
                 }
-                (rows, octets) = (0, 0);
+                (rows, bytes) = (0, 0);
             }
         }
         Ok(self.write(batch))
@@ -246,24 +245,24 @@ impl Copier {
     }
 }
 
-/// The time up to which everything in the log is copied, on disk for the next start.
-struct Point {
+/// The time up to which everything in the log is copied, saved for the next start.
+struct Checkpoint {
     path: PathBuf,
     at: SystemTime,
     noted: Option<Instant>,
 }
 
-impl Point {
-    fn read(path: PathBuf) -> Point {
+impl Checkpoint {
+    fn read(path: PathBuf) -> Checkpoint {
         let seconds = std::fs::read_to_string(&path)
             .ok()
             .and_then(|text| text.trim().parse::<u64>().ok())
             .unwrap_or(0);
-        // A clock that was ahead must not hide what came in since.
+        // If the clock was ahead, what has come in since must not be missed.
         let at = SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_secs(seconds))
             .map_or(SystemTime::UNIX_EPOCH, |at| at.min(SystemTime::now()));
-        Point {
+        Checkpoint {
             path,
             at,
             noted: None,
@@ -292,8 +291,8 @@ impl Point {
         .and_then(|()| write_atomic(&self.path, seconds.to_string().as_bytes(), 0o600));
         if let Err(e) = written {
             let path = self.path.display();
-            sink.say(&format!(
-                "{path}: {e}; after a restart, jobs are copied once more"
+            sink.warn(&format!(
+                "{path}: {e}; after a restart, jobs are copied again"
             ));
         }
     }
@@ -301,7 +300,7 @@ impl Point {
 
 impl Drop for Copier {
     fn drop(&mut self) {
-        log::debug!("{}", named(self.sink.returner, "no more jobs are copied"));
+        log::debug!("{}", named(self.sink.returner, "copying of jobs stopped"));
     }
 }
 
@@ -328,7 +327,7 @@ mod tests {
     fn the_point_survives() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("d/redis.reached");
-        let mut point = Point::read(path.clone());
+        let mut point = Checkpoint::read(path.clone());
         assert_eq!(point.at, SystemTime::UNIX_EPOCH, "at first, everything");
         let now = SystemTime::now();
         struct Nowhere;
@@ -337,12 +336,12 @@ mod tests {
                 Ok(())
             }
         }
-        let mut sink = Sink::over(halite_config::Returner::Redis, Box::new(Nowhere));
+        let mut sink = Sink::with_store(halite_config::Returner::Redis, Box::new(Nowhere));
         point.advance(now, false, &mut sink);
-        let again = Point::read(path.clone());
+        let again = Checkpoint::read(path.clone());
         assert!(now.duration_since(again.at).unwrap() <= Duration::from_secs(1));
         std::fs::write(&path, "99999999999").unwrap();
-        assert!(Point::read(path).at <= SystemTime::now());
+        assert!(Checkpoint::read(path).at <= SystemTime::now());
     }
 
     #[test]

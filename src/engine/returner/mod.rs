@@ -1,16 +1,14 @@
-//! Returner: copies of jobs and events for databases and files.
+//! Returner: copies jobs and events to databases and files.
 //!
-//! Owns nothing: it listens on `master_event_pub.ipc`, reads the job log and writes where
-//! `master_job_cache`, `ext_job_cache` and `event_return` say. One thread per place written to,
-//! so that a slow database holds nobody but itself.
+//! Owns nothing: it listens on `master_event_pub.ipc`, reads the job log and writes to the destinations of
+//! `master_job_cache`, `ext_job_cache` and `event_return`. Each destination has a thread, so that a slow
+//! database delays only itself.
 //!
-//! Jobs are copied from the job log; events only say that there is something new. So nothing
-//! that was acknowledged is ever lost: a database that was away gets all it missed. What the
-//! log says twice is written once. Events that a place does not take in time are dropped and
-//! counted.
+//! Jobs are copied from the job log; events only tell that there is new data. So nothing that was acknowledged
+//! is ever lost: after an outage a database gets everything it missed. Data that is twice in the log is written
+//! once. Events that a destination does not accept in time are dropped and counted.
 //!
-//! When it fails: its successor goes on where the last one was, which it finds in
-//! `cachedir/returner`. Events in between are lost.
+//! On failure: its successor continues from the checkpoint in `cachedir/returner`. Events in between are lost.
 
 mod events;
 mod jobs;
@@ -30,12 +28,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an ending role still writes.
+/// How long a stopping role keeps writing.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// What a listener gets in place of events that it was too slow for.
+/// Tag of the event that a listener gets in place of events it was too slow for.
 const DROPPED: &str = "halite/bus/dropped";
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     let mut writers = Writers::default();
     let mut threads = Vec::new();
@@ -57,7 +55,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     listen(
         config.event_pub(),
         stop,
-        // Whatever happened while nobody listened is found in the log.
+        // What was missed while not listening is found in the log.
         &mut || writers.look_again(),
         &mut |event| writers.add(event),
     );
@@ -75,7 +73,7 @@ fn publish_counters(writers: Arc<Writers>) {
     });
 }
 
-/// The queues of all places.
+/// The queues of all destinations.
 #[derive(Default)]
 struct Writers {
     jobs: Vec<Arc<JobQueue>>,
@@ -83,12 +81,12 @@ struct Writers {
 }
 
 impl Writers {
-    /// Events may have been missed.
+    /// Call when events may have been missed.
     fn look_again(&self) {
         self.jobs.iter().for_each(|queue| queue.look_again());
     }
 
-    /// Hands on one event.
+    /// Passes on an event.
     fn add(&self, event: Event) {
         if event.tag == DROPPED {
             self.look_again();
@@ -112,7 +110,7 @@ impl Writers {
     }
 }
 
-/// Waits a moment for what is still being written.
+/// Waits briefly for pending writes.
 fn end(threads: Vec<JoinHandle<()>>) {
     let end = Instant::now() + LAST_WORDS;
     for thread in threads {
@@ -121,14 +119,14 @@ fn end(threads: Vec<JoinHandle<()>>) {
         }
         if !thread.is_finished() {
             log::warn!(
-                "a database is too slow for an orderly end; jobs are copied after the next start"
+                "a database is too slow for a clean stop; remaining jobs are copied after the next start"
             );
             return;
         }
     }
 }
 
-/// Where a returner writes, for messages.
+/// Names a returner and its destination, for messages.
 fn named(returner: Returner, what: &str) -> String {
     format!("returner {} ({what})", returner.name())
 }

@@ -1,4 +1,4 @@
-//! Where rows go, and the patience to write them.
+//! Destinations of rows, with retries.
 
 use super::named;
 use halite_config::{MasterConfig, Returner};
@@ -6,15 +6,15 @@ use halite_returners::{Opener, Store, StoreError};
 use halite_sys::signals::StopFlag;
 use std::time::{Duration, Instant};
 
-/// The pauses between attempts double up to this.
+/// Longest pause between attempts; pauses double up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Time between messages about the same trouble.
+/// Time between messages about the same problem.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// A store with the patience to write to it.
+/// A store to which writes are retried.
 pub struct Sink {
-    /// Who it is.
+    /// Which returner it is.
     pub returner: Returner,
     store: Box<dyn Store>,
     refused: u64,
@@ -22,7 +22,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A sink; nothing is connected yet.
+    /// A sink that is not connected yet.
     pub fn new(config: &MasterConfig, returner: Returner) -> Sink {
         let store = crate::open_returner(&Opener {
             settings: config.returner(returner),
@@ -31,11 +31,11 @@ impl Sink {
             product: config.flavour.name(),
             program: "halite-master",
         });
-        Sink::over(returner, store)
+        Sink::with_store(returner, store)
     }
 
     /// A sink over a given store.
-    pub fn over(returner: Returner, store: Box<dyn Store>) -> Sink {
+    pub fn with_store(returner: Returner, store: Box<dyn Store>) -> Sink {
         Sink {
             returner,
             store,
@@ -44,8 +44,8 @@ impl Sink {
         }
     }
 
-    /// Writes until it is done or `stop` is set; whether it is done. Rows that the database
-    /// refuses are left out and counted.
+    /// Retries until everything is written or `stop` is set; returns whether it is written. Rows that the
+    /// database refuses are skipped and counted.
     pub fn write<T>(
         &mut self,
         rows: &[T],
@@ -56,18 +56,18 @@ impl Sink {
         loop {
             match self.attempt(rows, store) {
                 Ok(()) => return true,
-                Err(e) => self.say(&format!("{e}; trying again")),
+                Err(e) => self.warn(&format!("{e}; trying again")),
             }
-            // One attempt is made after the end was asked for, no more.
+            // One more attempt is made after a stop was requested.
             if stop.is_set() {
                 return false;
             }
-            nap(pause, stop);
+            interruptible_sleep(pause, stop);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Writes all rows, or, if one of them is refused, each by itself.
+    /// Writes all rows at once or, if one of them is refused, one by one.
     fn attempt<T>(
         &mut self,
         rows: &[T],
@@ -77,9 +77,7 @@ impl Sink {
             Err(StoreError::Refused(why)) if rows.len() <= 1 => {
                 self.refused += 1;
                 let all = self.refused;
-                self.say(&format!(
-                    "a row is refused and left out, {all} so far: {why}"
-                ));
+                self.warn(&format!("skipping a refused row, {all} so far: {why}"));
                 Ok(())
             }
             Err(StoreError::Refused(_)) => {
@@ -91,15 +89,15 @@ impl Sink {
         }
     }
 
-    /// Removes what is older than `keep` seconds; if that fails, the next time is soon enough.
+    /// Removes rows older than `keep` seconds; a failure is logged, and the next run tries again.
     pub fn expire(&mut self, keep: u64) {
         if let Err(e) = self.store.expire(keep) {
-            self.say(&format!("old rows could not be removed: {e}"));
+            self.warn(&format!("old rows could not be removed: {e}"));
         }
     }
 
-    /// Logs what is wrong, once a minute at most.
-    pub fn say(&mut self, what: &str) {
+    /// Logs a problem, at most once a minute.
+    pub fn warn(&mut self, what: &str) {
         if self.said.is_some_and(|at| at.elapsed() < SAY_AGAIN) {
             return;
         }
@@ -108,8 +106,8 @@ impl Sink {
     }
 }
 
-/// Sleeps, in short naps, so that the end is heeded at once.
-pub fn nap(pause: Duration, stop: &StopFlag) {
+/// Sleeps in short steps, so that a stop takes effect at once.
+pub fn interruptible_sleep(pause: Duration, stop: &StopFlag) {
     let end = Instant::now() + pause;
     while Instant::now() < end && !stop.is_set() {
         std::thread::sleep(Duration::from_millis(50).min(pause));
@@ -124,7 +122,7 @@ mod tests {
     use halite_wire::Map;
     use std::sync::{Arc, Mutex};
 
-    /// Refuses rows with the tag `bad`; is away for the first calls.
+    /// Refuses rows with the tag `bad`; is unavailable for the first calls.
     struct Fake {
         away: u32,
         got: Arc<Mutex<Vec<String>>>,
@@ -158,7 +156,7 @@ mod tests {
             away: 1,
             got: Arc::clone(&got),
         };
-        let mut sink = Sink::over(Returner::Pgjsonb, Box::new(store));
+        let mut sink = Sink::with_store(Returner::Pgjsonb, Box::new(store));
         let rows: Vec<_> = ["a", "b", "bad", "c", "bad", "d", "e"]
             .iter()
             .map(|tag| Arc::new(Event::new(*tag, &Map::new()).unwrap()))
@@ -175,7 +173,7 @@ mod tests {
             away: u32::MAX,
             got: Arc::default(),
         };
-        let mut sink = Sink::over(Returner::Pgjsonb, Box::new(store));
+        let mut sink = Sink::with_store(Returner::Pgjsonb, Box::new(store));
         let stop = StopFlag::default();
         stop.set();
         let rows = [Arc::new(Event::new("a", &Map::new()).unwrap())];

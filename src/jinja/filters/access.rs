@@ -4,11 +4,11 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::Obj;
 
-/// Names and indices that lead to a value within another.
+/// Names and indices leading to a value inside another one.
 pub struct Path(Vec<Obj>);
 
 impl Path {
-    /// A path of an argument: text with dots, or an index; nothing leads nowhere.
+    /// Parses an argument: text with dots, or an index. Without an argument the path is empty.
     pub fn new(attribute: Option<&Obj>) -> Path {
         let Some(attribute) = attribute.filter(|attribute| !attribute.is_none()) else {
             return Path(Vec::new());
@@ -23,7 +23,7 @@ impl Path {
         Path(text.split('.').map(part).collect())
     }
 
-    /// Several paths, separated by commas.
+    /// Several paths separated by commas.
     pub fn several(attribute: Option<&Obj>) -> Vec<Path> {
         match attribute.and_then(Obj::as_str) {
             Some(text) => {
@@ -34,10 +34,10 @@ impl Path {
         }
     }
 
-    /// What the path leads to; `default` in place of what is not there.
+    /// The value at the path; `default` if it does not exist.
     ///
     /// # Errors
-    /// As `value[part]` of a template.
+    /// The errors of `value[part]` in a template.
     pub fn get(&self, cx: &mut Cx, item: &Obj, default: Option<&Obj>) -> Result<Obj, Error> {
         let mut item = item.clone();
         for part in &self.0 {
@@ -52,7 +52,7 @@ impl Path {
     }
 }
 
-/// Lower case if it is text and case does not matter.
+/// Lower-cases text unless `case_sensitive`.
 pub fn folded(value: Obj, case_sensitive: bool) -> Obj {
     match value.as_str() {
         Some(text) if !case_sensitive => text.to_lowercase().into(),

@@ -1,9 +1,9 @@
-//! Filters of hashes and encodings (`salt/utils/hashutils.py`), and `uuid`.
+//! Filters for hashes and encodings (`salt/utils/hashutils.py`), and `uuid`.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
-use super::{FilterFn, bytes_of, must};
+use super::{FilterFn, bytes_of, required};
 use halite_crypto::HashType;
 use halite_wire::base64;
 use sha1::{Digest, Sha1};
@@ -26,7 +26,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("uuid", uuid),
 ];
 
-/// The name space of Salt's own identifiers (`salt/utils/jinja.py GLOBAL_UUID`).
+/// The namespace of Salt's own UUIDs (`salt/utils/jinja.py GLOBAL_UUID`).
 const NAMESPACE: [u8; 16] = [
     0x91, 0x63, 0x3e, 0xbf, 0x1c, 0x86, 0x5e, 0x33, 0x93, 0x5a, 0x28, 0x06, 0x1f, 0x4b, 0x48, 0x0e,
 ];
@@ -36,7 +36,7 @@ fn digest(value: &Obj, args: &Args, name: &str, hash: HashType) -> Result<Obj, E
     Ok(hash.hex(&bytes_of(value)?).into())
 }
 
-/// Text if it is UTF-8, else bytes.
+/// Text if the bytes are UTF-8, else bytes.
 fn text_or_bytes(bytes: Vec<u8>) -> Obj {
     match String::from_utf8(bytes) {
         Ok(text) => text.into(),
@@ -51,8 +51,8 @@ fn base64_encode(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn base64_decode(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("base64_b64decode", &[])?;
-    let octets = base64::decode(&bytes_of(value)?).map_err(Error::value_error)?;
-    Ok(text_or_bytes(octets))
+    let bytes = base64::decode(&bytes_of(value)?).map_err(Error::value_error)?;
+    Ok(text_or_bytes(bytes))
 }
 
 fn mac(message: &Obj, key: &Obj) -> Result<Vec<u8>, Error> {
@@ -62,15 +62,15 @@ fn mac(message: &Obj, key: &Obj) -> Result<Vec<u8>, Error> {
 fn hmac_signature(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let names = ["shared_secret", "challenge_hmac"];
     let bound = args.bind_required("hmac_signature", &names, 2)?;
-    let valid = base64::encode(&mac(value, &must(&bound[0]))?);
+    let valid = base64::encode(&mac(value, &required(&bound[0]))?);
     let same =
-        subtle::ConstantTimeEq::ct_eq(valid.as_bytes(), bytes_of(&must(&bound[1]))?.as_slice());
+        subtle::ConstantTimeEq::ct_eq(valid.as_bytes(), bytes_of(&required(&bound[1]))?.as_slice());
     Ok(Obj::Bool(same.into()))
 }
 
 fn hmac_compute(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("hmac_compute", &["shared_secret"], 1)?;
-    Ok(hex(&mac(value, &must(&bound[0]))?).into())
+    Ok(hex(&mac(value, &required(&bound[0]))?).into())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -78,7 +78,7 @@ fn hex(bytes: &[u8]) -> String {
     digits.concat()
 }
 
-/// `uuid.uuid5` in Salt's name space.
+/// `uuid.uuid5` in Salt's namespace.
 fn uuid(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("uuid_", &[])?;
     let mut hash = Sha1::new();

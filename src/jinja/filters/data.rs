@@ -1,9 +1,9 @@
-//! Salt's filters of nested data (`salt/utils/data.py`).
+//! Salt's filters for nested data (`salt/utils/data.py`).
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Dict, Obj};
-use super::{FilterFn, flag, must, text_of};
+use super::{FilterFn, flag, required, text_of};
 use halite_wire::yaml;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
@@ -19,7 +19,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("traverse", traverse),
 ];
 
-/// What is between the delimiters of `a:b:c`; anything else is a list of keys.
+/// Splits `a:b:c` at the delimiters; anything else is a list of keys.
 fn keys_of(cx: &mut Cx, key: &Obj, delimiter: &str) -> Result<Vec<Obj>, Error> {
     if let Some(text) = key.as_str() {
         if delimiter.is_empty() {
@@ -38,7 +38,7 @@ fn traverse(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("traverse_dict_and_list", &names, 1)?;
     let delimiter = super::text_or(&bound[2], ":")?;
     let mut at = value.clone();
-    for key in keys_of(cx, &must(&bound[0]), delimiter)? {
+    for key in keys_of(cx, &required(&bound[0]), delimiter)? {
         let next = match &at {
             Obj::List(list) => {
                 let items = list.borrow().clone();
@@ -54,7 +54,7 @@ fn traverse(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(at)
 }
 
-/// An element of a list by index; before that, the key in any dict that is an element.
+/// An element of a list by index. A dict in the list that has the key takes precedence.
 fn in_list(cx: &mut Cx, items: &[Obj], key: &Obj) -> Result<Option<Obj>, Error> {
     let number = match key.as_str() {
         Some(text) => super::parse::int(text, 10).map(Obj::big),
@@ -75,7 +75,7 @@ fn in_list(cx: &mut Cx, items: &[Obj], key: &Obj) -> Result<Option<Obj>, Error> 
     Ok(element(items, index))
 }
 
-/// The element at an index, which counts from the end if it is negative.
+/// The element at an index; negative indices count from the end.
 fn element(items: &[Obj], index: i64) -> Option<Obj> {
     let index = if index < 0 {
         index + items.len() as i64
@@ -101,7 +101,7 @@ fn in_other(value: &Obj, key: &Obj) -> Result<Option<Obj>, Error> {
     let Some(text) = key.as_str() else {
         return Ok(None);
     };
-    // As YAML reads it, the key may be a number (salt/utils/args.py yamlify_arg).
+    // Parsed as YAML, the key may be a number (salt/utils/args.py yamlify_arg).
     let loaded = Obj::from(yaml::yamlify_arg(text));
     if loaded.check_hashable().is_err() {
         return Ok(None);
@@ -184,7 +184,7 @@ fn dict_of<'a>(value: &'a Obj, name: &str) -> Result<std::cell::Ref<'a, Dict>, E
 
 fn compare_dicts(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("compare_dicts", &["new"])?;
-    let new = must(&bound[0]);
+    let new = required(&bound[0]);
     let (old, new) = (dict_of(value, "old")?, dict_of(&new, "new")?);
     let mut out = Dict::new();
     for (key, item) in new.iter() {
@@ -209,7 +209,7 @@ fn compare_dicts(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn compare_lists(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("compare_lists", &["new"])?;
-    let new = must(&bound[0]);
+    let new = required(&bound[0]);
     let mut out = Dict::new();
     for (name, these, others) in [("new", &new, value), ("old", value, &new)] {
         let mut only = Vec::new();
@@ -226,10 +226,10 @@ fn compare_lists(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(out.into())
 }
 
-/// A table as `mysql` prints it (`salt/utils/data.py mysql_to_dict`).
+/// Parses a table printed by `mysql` (`salt/utils/data.py mysql_to_dict`).
 fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("mysql_to_dict", &["key"], 1)?;
-    let key = must(&bound[0]);
+    let key = required(&bound[0]);
     let mut headers: Vec<String> = Vec::new();
     let mut out = Dict::new();
     for line in cx.iterate(value)? {
@@ -260,8 +260,7 @@ fn mysql_to_dict(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(out.into())
 }
 
-/// Texts become bytes, tuples lists (`salt/utils/data.py encode_dict`, under names that say
-/// otherwise).
+/// Converts texts to bytes and tuples to lists (`salt/utils/data.py encode_dict`, despite its name).
 fn encoded(cx: &mut Cx, value: &Obj, depth: usize) -> Result<Obj, Error> {
     cx.charge(4)?;
     if depth > 100 {

@@ -4,7 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::methods;
 use super::super::value::{Args, Dict, Obj, PyDict};
-use super::{FilterFn, flag, must, text_of};
+use super::{FilterFn, flag, required, text_of};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("append_dict_key_value", append),
@@ -13,16 +13,16 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("update_dict_key_value", update),
 ];
 
-/// Where the last key stands, with everything before it made a dict.
-struct Place {
+/// The dict and key that a path of keys leads to; missing dicts on the path are created.
+struct DictEntry {
     dict: PyDict,
     key: String,
     ordered: bool,
     value: Obj,
 }
 
-impl Place {
-    fn of(value: &Obj, args: &Args, name: &str) -> Result<Place, Error> {
+impl DictEntry {
+    fn of(value: &Obj, args: &Args, name: &str) -> Result<DictEntry, Error> {
         let names = ["keys", "value", "delimiter", "ordered_dict"];
         let bound = args.bind_required(name, &names, 2)?;
         let delimiter = super::text_or(&bound[2], ":")?;
@@ -36,7 +36,7 @@ impl Place {
                 value.type_name()
             )));
         };
-        let keys = must(&bound[0]);
+        let keys = required(&bound[0]);
         let mut keys: Vec<&str> = match (text_of(&keys)?, delimiter) {
             (_, "") => return Err(Error::value_error("empty separator")),
             (text, delimiter) => text.split(delimiter).collect(),
@@ -60,15 +60,15 @@ impl Place {
                 }
             };
         }
-        Ok(Place {
+        Ok(DictEntry {
             dict,
             key,
             ordered,
-            value: must(&bound[1]),
+            value: required(&bound[1]),
         })
     }
 
-    /// What stands at the key; `fresh` if there is nothing.
+    /// The value at the key; `fresh` if there is none.
     fn current(&self, fresh: impl FnOnce() -> Obj) -> Obj {
         let found = self.dict.borrow().get_str(&self.key).cloned();
         match found {
@@ -110,28 +110,28 @@ fn wrong_kind(value: &Obj, verb: &str) -> Error {
 }
 
 fn set(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let place = Place::of(value, args, "set_dict_key_value")?;
-    place
+    let entry = DictEntry::of(value, args, "set_dict_key_value")?;
+    entry
         .dict
         .borrow_mut()
-        .set_str(&place.key, place.value.clone());
+        .set_str(&entry.key, entry.value.clone());
     Ok(value.clone())
 }
 
 fn update(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let place = Place::of(value, args, "update_dict_key_value")?;
-    let current = place.current(|| Obj::dict(empty(place.ordered)));
+    let entry = DictEntry::of(value, args, "update_dict_key_value")?;
+    let current = entry.current(|| Obj::dict(empty(entry.ordered)));
     if !methods::has(&current, "update") {
         return Err(wrong_kind(&current, "update"));
     }
-    let args = Args::positional([place.value.clone()]);
+    let args = Args::positional([entry.value.clone()]);
     methods::call(cx, &current, "update", &args).map_err(|_| {
         Error::new(
             ErrorKind::Function,
             format!(
                 "Cannot update {} with a {}.",
                 class(&current),
-                class(&place.value)
+                class(&entry.value)
             ),
         )
     })?;
@@ -139,30 +139,30 @@ fn update(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 }
 
 fn append(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let place = Place::of(value, args, "append_dict_key_value")?;
-    let current = place.current(|| Obj::list(Vec::new()));
+    let entry = DictEntry::of(value, args, "append_dict_key_value")?;
+    let current = entry.current(|| Obj::list(Vec::new()));
     if !methods::has(&current, "append") {
         return Err(wrong_kind(&current, "append"));
     }
-    let args = Args::positional([place.value.clone()]);
+    let args = Args::positional([entry.value.clone()]);
     methods::call(cx, &current, "append", &args)?;
     Ok(value.clone())
 }
 
 fn extend(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    let place = Place::of(value, args, "extend_dict_key_value")?;
-    let current = place.current(|| Obj::list(Vec::new()));
+    let entry = DictEntry::of(value, args, "extend_dict_key_value")?;
+    let current = entry.current(|| Obj::list(Vec::new()));
     if !methods::has(&current, "extend") {
         return Err(wrong_kind(&current, "extend"));
     }
-    let args = Args::positional([place.value.clone()]);
+    let args = Args::positional([entry.value.clone()]);
     methods::call(cx, &current, "extend", &args).map_err(|_| {
         Error::new(
             ErrorKind::Function,
             format!(
                 "Cannot extend {} with a {}.",
                 class(&current),
-                class(&place.value)
+                class(&entry.value)
             ),
         )
     })?;

@@ -9,7 +9,7 @@ use super::{FilterFn, flag};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[("groupby", groupby)];
 
-/// A pair that has names too: `group.grouper` and `group.list`.
+/// A pair that also has names: `group.grouper` and `group.list`.
 struct Group(Obj, Obj);
 
 impl Group {

@@ -1,9 +1,9 @@
-//! Salt's filters of Python's `itertools`, and `zip`.
+//! Salt's filters for Python's `itertools`, and `zip`.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
-use super::{FilterFn, integer, must};
+use super::{FilterFn, integer, required};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("combinations", |cx, v, a| picked(cx, v, a, "combinations")),
@@ -17,15 +17,15 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("zip_longest", zip_longest),
 ];
 
-/// Pays for a result of so many tuples of so many elements.
-fn pay(cx: &mut Cx, count: u128, width: usize) -> Result<(), Error> {
+/// Charges for a result of `count` tuples with `width` elements each.
+fn charge(cx: &mut Cx, count: u128, width: usize) -> Result<(), Error> {
     let total = count.saturating_mul(width.max(1) as u128);
     let total = usize::try_from(total).unwrap_or(usize::MAX);
     cx.check_size(total)?;
     cx.charge(total)
 }
 
-/// Every choice of indices that `next` leads to, from a first one.
+/// All selections by indices, from the first one on, until `next` returns false.
 fn choices(
     items: &[Obj],
     mut at: Vec<usize>,
@@ -63,7 +63,7 @@ fn picked(cx: &mut Cx, value: &Obj, args: &Args, name: &'static str) -> Result<O
     for k in 0..r {
         count = count.saturating_mul((top - k) as u128) / (k as u128 + 1);
     }
-    pay(cx, count, r)?;
+    charge(cx, count, r)?;
     let first = if again { vec![0; r] } else { (0..r).collect() };
     let out = choices(&items, first, |at| {
         let last = |i: usize| if again { n - 1 } else { i + n - r };
@@ -99,7 +99,7 @@ fn permutations(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         return Ok(Obj::generator("permutations", Vec::new()));
     }
     let count = (0..r).fold(1u128, |count, k| count.saturating_mul((n - k) as u128));
-    pay(cx, count, r)?;
+    charge(cx, count, r)?;
     let mut out = Vec::new();
     let mut at = Vec::new();
     permute(&items, r, &mut at, &mut vec![false; n], &mut out);
@@ -107,7 +107,7 @@ fn permutations(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 }
 
 fn permute(items: &[Obj], r: usize, at: &mut Vec<usize>, used: &mut Vec<bool>, out: &mut Vec<Obj>) {
-    // As deep as `r`, and `pay` lets no long permutation through.
+    // Recursion is as deep as `r`; `charge` refuses long permutations.
     if at.len() == r {
         out.push(Obj::tuple(at.iter().map(|i| items[*i].clone()).collect()));
         return;
@@ -141,7 +141,7 @@ fn product(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let count = pools.iter().fold(1u128, |count, pool| {
         count.saturating_mul(pool.len() as u128)
     });
-    pay(cx, count, pools.len())?;
+    charge(cx, count, pools.len())?;
     let mut rows = Vec::new();
     let mut at = vec![0; pools.len()];
     let mut more = pools.iter().all(|pool| !pool.is_empty());
@@ -165,7 +165,7 @@ fn compress(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         return Ok(undefined);
     }
     let bound = args.bind_required("compress", &["selectors"], 1)?;
-    let selectors = cx.iterate(&must(&bound[0]))?;
+    let selectors = cx.iterate(&required(&bound[0]))?;
     let mut out = Vec::new();
     for (item, selector) in cx.iterate(value)?.into_iter().zip(selectors) {
         if selector.truthy()? {
@@ -207,7 +207,7 @@ fn zip_longest(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let (rest, fill) = args.without("fillvalue");
     let lists = lists(cx, value, &rest)?;
     let length = lists.iter().map(Vec::len).max().unwrap_or(0);
-    pay(cx, length as u128, lists.len())?;
+    charge(cx, length as u128, lists.len())?;
     let rows = zipped(&lists, length, &fill.unwrap_or(Obj::None));
     Ok(Obj::generator("zip_longest", rows))
 }

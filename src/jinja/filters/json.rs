@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps` writes it and `json.loads` reads it.
+//! JSON as written by Python's `json.dumps` and parsed by `json.loads`.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
@@ -9,13 +9,13 @@ use std::cell::RefCell;
 
 /// Options of `json.dumps`.
 pub struct JsonStyle {
-    /// What one level is indented by; everything is on one line without.
+    /// Indentation of one level; `None` writes everything on one line.
     pub indent: Option<String>,
-    /// Whether dicts are written in the order of their keys.
+    /// Whether dicts are sorted by key.
     pub sort_keys: bool,
-    /// Whether what is not ASCII is escaped.
+    /// Whether non-ASCII characters are escaped.
     pub ascii: bool,
-    /// Between elements, between key and value; Python's own without.
+    /// Separators between elements, and between key and value; `None` for Python's defaults.
     pub separators: Option<(String, String)>,
 }
 
@@ -30,7 +30,7 @@ struct Writer<'a> {
 /// `json.dumps(value)`.
 ///
 /// # Errors
-/// Values and keys that JSON has no form for, keys without an order, endless nesting.
+/// Values and keys that JSON cannot represent, keys that cannot be ordered, endless nesting.
 pub fn dumps(cx: &mut Cx, value: &Obj, style: &JsonStyle) -> Result<String, Error> {
     let default = match style.indent {
         Some(_) => (",".to_owned(), ": ".to_owned()),
@@ -66,9 +66,9 @@ impl Writer<'_> {
             Obj::Dict(dict) => self.dict(cx, dict)?,
             Obj::Native(object) => match object.as_data() {
                 Some(data) if !matches!(data, Obj::Native(_)) => self.value(cx, &data)?,
-                _ => return Err(unfit(value)),
+                _ => return Err(not_serializable(value)),
             },
-            other => return Err(unfit(other)),
+            other => return Err(not_serializable(other)),
         }
         cx.check_size(self.out.len())
     }
@@ -167,14 +167,14 @@ fn float(f: f64) -> String {
     }
 }
 
-fn unfit(value: &Obj) -> Error {
+fn not_serializable(value: &Obj) -> Error {
     Error::type_error(format!(
         "Object of type {} is not JSON serializable",
         value.type_name()
     ))
 }
 
-/// `json.loads(text)`; nothing if it is no JSON.
+/// `json.loads(text)`; `None` if it is not JSON.
 pub fn loads(text: &str) -> Option<Obj> {
     let mut reader = Reader {
         text,

@@ -1,4 +1,4 @@
-//! Escaping for HTML, and text that is safe there (`markupsafe`).
+//! Escaping for HTML, and text marked as safe (`markupsafe`).
 
 use super::super::cx::Cx;
 use super::super::error::Error;
@@ -15,7 +15,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("xmlattr", xmlattr),
 ];
 
-/// The five characters that HTML knows, escaped.
+/// Escapes the five special characters of HTML.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -42,7 +42,7 @@ pub fn escaped(value: &Obj) -> Result<Rc<str>, Error> {
     }
 }
 
-/// Texts within a result of a method of markup are markup too.
+/// Marks the texts in a result of a markup method as markup.
 pub fn as_markup(value: Obj) -> Obj {
     match value {
         Obj::Str(text) => Obj::Markup(text),
@@ -55,7 +55,7 @@ pub fn as_markup(value: Obj) -> Obj {
     }
 }
 
-/// Arguments of a method of markup: texts are escaped where they get into the result.
+/// Escapes the arguments of a markup method that end up in the result.
 pub fn escaped_args(cx: &mut Cx, args: &Args, method: &str) -> Result<Args, Error> {
     if !matches!(
         method,
@@ -102,8 +102,7 @@ fn safe(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Markup(value.to_str()?.into()))
 }
 
-/// Comments and tags go, white space is joined, entities become characters
-/// (`Markup.striptags`).
+/// Removes comments and tags, joins white space and decodes entities (`Markup.striptags`).
 fn striptags(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("do_striptags", &[])?;
     let text = value.to_str()?;
@@ -126,7 +125,7 @@ fn without(text: &str, open: &str, close: &str) -> String {
     out + rest
 }
 
-/// Numeric entities, and those names that templates meet.
+/// Named entities that are likely in templates; numeric ones are decoded as well.
 const NAMES: &[(&str, char)] = &[
     ("amp", '&'),
     ("apos", '\''),

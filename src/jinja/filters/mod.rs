@@ -1,9 +1,8 @@
 //! Filters of Jinja and Salt.
 //!
-//! Those that read or change the machine a template is rendered on are not here: `which`,
-//! `file_hashsum`, `list_files`, `is_empty`, `is_text_file`, `is_bin_file`, `http_query`,
-//! `dns_check`, `get_uid`. They are known by name and refuse to work, so that a template that
-//! merely tests for them behaves.
+//! Filters that read or change the host on which a template is rendered are missing: `which`, `file_hashsum`,
+//! `list_files`, `is_empty`, `is_text_file`, `is_bin_file`, `http_query`, `dns_check`, `get_uid`. Their names are known
+//! but calls are refused, so that templates that only test for them work.
 
 mod access;
 mod crypto;
@@ -48,7 +47,7 @@ use std::sync::LazyLock;
 
 type Table = &'static [(&'static str, FilterFn)];
 
-/// One table a subject. Where Salt has a filter of a name that Jinja has too, Salt's counts.
+/// One table per subject. If both Salt and Jinja have a filter with a name, Salt's is used.
 const TABLES: &[Table] = &[
     crypto::TABLE,
     data::TABLE,
@@ -83,12 +82,12 @@ static BY_NAME: LazyLock<HashMap<&'static str, FilterFn>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The filter of a name.
+/// The filter with this name.
 pub fn find(name: &str) -> Option<FilterFn> {
     BY_NAME.get(name).copied()
 }
 
-/// Whether a filter can be used: it is here, and is none of those that look at the disk or the network.
+/// Whether a filter can be used: it exists and is not one of those that access the disk or the network.
 pub fn exists(name: &str) -> bool {
     find(name).is_some() && !refused::TABLE.iter().any(|(known, _)| *known == name)
 }
@@ -100,7 +99,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .flat_map(|table| table.iter().map(|(name, _)| *name))
 }
 
-/// Text, where Python's own function takes nothing else.
+/// The text, where Python's function accepts nothing else.
 fn text_of(value: &Obj) -> Result<&str, Error> {
     match value {
         Obj::Undefined(missing) => Err(missing.error()),
@@ -113,12 +112,12 @@ fn text_of(value: &Obj) -> Result<&str, Error> {
     }
 }
 
-/// `bool(argument)`, or what it is without.
+/// `bool(argument)`, or the default.
 fn flag(argument: &Option<Obj>, default: bool) -> Result<bool, Error> {
     argument.as_ref().map_or(Ok(default), Obj::truthy)
 }
 
-/// An integer argument, or what it is without.
+/// An integer argument, or the default.
 fn integer(argument: &Option<Obj>, default: i64) -> Result<i64, Error> {
     let Some(obj) = argument else {
         return Ok(default);
@@ -134,7 +133,7 @@ fn integer(argument: &Option<Obj>, default: i64) -> Result<i64, Error> {
     })
 }
 
-/// The text of an argument, or what it is without.
+/// A text argument, or the default.
 fn text_or<'a>(argument: &'a Option<Obj>, default: &'a str) -> Result<&'a str, Error> {
     match argument {
         None => Ok(default),
@@ -142,7 +141,7 @@ fn text_or<'a>(argument: &'a Option<Obj>, default: &'a str) -> Result<&'a str, E
     }
 }
 
-/// `AttributeError` of a method that a value of this kind lacks.
+/// `AttributeError` for a method that values of this type do not have.
 fn no_attribute(value: &Obj, name: &str) -> Error {
     Error::new(
         ErrorKind::Attribute,
@@ -150,12 +149,12 @@ fn no_attribute(value: &Obj, name: &str) -> Error {
     )
 }
 
-/// The argument that must be there.
-fn must(argument: &Option<Obj>) -> Obj {
+/// A required argument.
+fn required(argument: &Option<Obj>) -> Obj {
     argument.clone().unwrap_or(Obj::None)
 }
 
-/// The bytes of text or bytes (`salt/utils/stringutils.py to_bytes`).
+/// The bytes of a text or of bytes (`salt/utils/stringutils.py to_bytes`).
 fn bytes_of(value: &Obj) -> Result<Vec<u8>, Error> {
     match value {
         Obj::Undefined(missing) => Err(missing.error()),

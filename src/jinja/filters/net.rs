@@ -1,9 +1,9 @@
-//! Salt's filters of networks (`salt/utils/network.py`).
+//! Salt's network filters (`salt/utils/network.py`).
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Dict, Obj, quote};
-use super::{FilterFn, must, net_kinds, text_of};
+use super::{FilterFn, net_kinds, required, text_of};
 use num_bigint::BigInt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +26,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("network_size", network_size),
 ];
 
-/// An address, its scope, and the length of the network it stands in.
+/// An address, its scope, and the prefix length of its network.
 struct Interface {
     address: IpAddr,
     scope: String,
@@ -72,7 +72,7 @@ impl Interface {
         if self.address.is_ipv4() { 4 } else { 6 }
     }
 
-    /// The address alone.
+    /// The address without the network.
     fn bare(&self) -> String {
         let address = shown(self.address);
         if self.scope.is_empty() {
@@ -82,7 +82,7 @@ impl Interface {
         }
     }
 
-    /// `str()` of what was parsed.
+    /// `str()` of the parsed value.
     fn text(&self) -> String {
         if self.with_network {
             format!("{}/{}", self.bare(), self.length)
@@ -95,13 +95,13 @@ impl Interface {
         number(self.address) & mask(width(self.address), self.length)
     }
 
-    /// Addresses in the network; the whole of IPv6 does not fit.
+    /// Number of addresses in the network; a big integer because of IPv6.
     fn size(&self) -> BigInt {
         BigInt::from(1) << (width(self.address) - self.length)
     }
 }
 
-/// Python writes addresses that carry one of the older kind in hexadecimal digits too.
+/// Python writes IPv4 addresses embedded in IPv6 addresses in hexadecimal too.
 fn shown(address: IpAddr) -> String {
     let IpAddr::V6(v6) = address else {
         return address.to_string();
@@ -135,7 +135,7 @@ fn mask(width: u32, length: u32) -> u128 {
     all & !all.checked_shr(length).unwrap_or(0)
 }
 
-/// A length, or a mask of an older network, in network or host order.
+/// A prefix length, or an IPv4 netmask or hostmask.
 fn prefix_length(address: IpAddr, text: &str) -> Option<u32> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().ok().filter(|length| *length <= width(address));
@@ -152,8 +152,7 @@ fn prefix_length(address: IpAddr, text: &str) -> Option<u32> {
     (host.leading_ones() + host.trailing_zeros() >= 32).then(|| host.leading_ones())
 }
 
-/// The text of an address that has a version and every property of the options
-/// (`salt/utils/network.py _is_ipv`).
+/// The text of an address if it has this version and all properties in `options` (`salt/utils/network.py _is_ipv`).
 fn accepted(value: &Obj, version: i64, options: &[String]) -> Option<String> {
     let found = match value {
         Obj::Int(n) if (0..1 << 32).contains(n) => Interface {
@@ -203,7 +202,7 @@ fn addresses(
     filtered(cx, value, version, &options(&bound[0])?)
 }
 
-/// Addresses of one version, or those of the older and then of the newer; of a text, itself.
+/// The addresses of one version, or first IPv4, then IPv6; a single text gives a single text.
 fn filtered(
     cx: &mut Cx,
     value: &Obj,
@@ -232,8 +231,8 @@ fn filtered(
     }
 }
 
-/// Applies a function to the addresses that the options let through: one for a text, else a list.
-fn over(
+/// Applies a function to the addresses that pass the options: to one for a text, else to a list.
+fn map_addresses(
     cx: &mut Cx,
     value: &Obj,
     args: &Args,
@@ -259,20 +258,20 @@ fn over(
 }
 
 fn ip_host(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    over(cx, value, args, "ip_host", |_, one| {
+    map_addresses(cx, value, args, "ip_host", |_, one| {
         Ok(format!("{}/{}", one.bare(), one.length).into())
     })
 }
 
 fn network_size(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    over(cx, value, args, "network_size", |_, one| {
+    map_addresses(cx, value, args, "network_size", |_, one| {
         Ok(Obj::big(one.size()))
     })
 }
 
-/// The hosts of a network: without its own address and that of broadcasts, unless it is that small.
+/// The hosts of a network: without network and broadcast address, unless the network is too small for them.
 fn network_hosts(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    over(cx, value, args, "network_hosts", |cx, one| {
+    map_addresses(cx, value, args, "network_hosts", |cx, one| {
         let size = u128::try_from(one.size()).unwrap_or(u128::MAX);
         let (mut from, mut to) = (one.first(), one.first().saturating_add(size - 1));
         if size > 2 {
@@ -308,7 +307,7 @@ fn ipwrap(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn filter_by_networks(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("filter_by_networks", &["networks"], 1)?;
-    let networks = must(&bound[0]);
+    let networks = required(&bound[0]);
     if networks.is_none() {
         return Ok(value.clone());
     }

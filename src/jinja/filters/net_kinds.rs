@@ -1,8 +1,8 @@
-//! Kinds of addresses, as the `ipaddress` module of Python 3.11 has them.
+//! Address categories of Python 3.11's module `ipaddress`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks whose addresses are `is_private`.
+/// Networks that are `is_private`.
 const PRIVATE_4: &[(u32, u32)] = &[
     (0x0000_0000, 8),
     (0x0a00_0000, 8),
@@ -77,8 +77,8 @@ pub fn private(address: IpAddr) -> bool {
     }
 }
 
-/// Whether the address has the property that an option of Salt's filters names; nothing if there is
-/// no such option, which is then ignored.
+/// Whether the address has the property named by an option of Salt's filters; `None` for an unknown option, which is
+/// ignored.
 pub fn has(address: IpAddr, option: &str) -> Option<bool> {
     Some(match (option, address) {
         ("global" | "public", _) => !private(address),

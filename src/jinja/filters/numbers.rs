@@ -1,4 +1,4 @@
-//! Filters of numbers.
+//! Filters for numbers.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
@@ -74,7 +74,7 @@ fn int(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(match value {
         Obj::Float(f) => match whole(*f) {
             Ok(number) => Obj::big(number),
-            // An infinity overflows, which only the second try of Jinja catches.
+            // Infinity overflows, which only Jinja's second attempt catches.
             Err(error) if f.is_infinite() => return Err(error),
             Err(_) => default,
         },
@@ -123,7 +123,7 @@ fn filesizeformat(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::from(""))
 }
 
-/// `float(value)`, with the errors of Python.
+/// `float(value)`, with Python's errors.
 fn as_float(value: &Obj) -> Result<f64, Error> {
     if let Obj::Undefined(missing) = value {
         return Err(missing.error());
@@ -179,7 +179,7 @@ fn round(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Float(result / power))
 }
 
-/// `round(f, digits)`: the nearest, ties of the exact value to even.
+/// `round(f, digits)`: to nearest, ties of the exact value to even.
 pub(super) fn round_float(f: f64, digits: i64) -> f64 {
     if !f.is_finite() || digits > 323 {
         return f;
@@ -216,7 +216,7 @@ fn round_int(number: BigInt, digits: i64) -> BigInt {
     down * power
 }
 
-/// The average of a list; of anything else, the number it is (`salt/utils/jinja.py lst_avg`).
+/// The average of a list; any other value is treated as a number (`salt/utils/jinja.py lst_avg`).
 fn avg(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("lst_avg", &[])?;
     if super::sets::hashable(value) {
@@ -233,7 +233,7 @@ fn avg(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Float(as_float(&total)? / items.len() as f64))
 }
 
-/// An integer, a float, or the text as it is (`salt/utils/stringutils.py to_num`).
+/// An integer, a float, or the unchanged text (`salt/utils/stringutils.py to_num`).
 pub(super) fn number_or_text(text: &str) -> Obj {
     if let Some(number) = parse::int(text, 10) {
         return Obj::big(number);
@@ -268,8 +268,8 @@ fn is_hex(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Bool(hex.is_some()))
 }
 
-/// `2G`, `30MB`, `64KiB` in bytes; zero for what cannot be read
-/// (`salt/utils/stringutils.py human_to_bytes`).
+/// Converts `2G`, `30MB`, `64KiB` to bytes; 0 for anything it cannot parse (`salt/utils/stringutils.py
+/// human_to_bytes`).
 fn human_to_bytes(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("human_to_bytes", &["default_unit", "handle_metric"])?;
     let default = bound[0].clone().unwrap_or_else(|| "B".into());

@@ -1,9 +1,9 @@
-//! Texts as Python's `int()` and `float()` read them.
+//! Python's `int()` and `float()` for text.
 
 use halite_wire::pytext::is_space;
 use num_bigint::BigInt;
 
-/// Digits without the underscores that may stand between two of them.
+/// Removes single underscores between digits; `None` if underscores are elsewhere.
 fn without_underscores(digits: &str) -> Option<String> {
     if digits.starts_with('_') || digits.ends_with('_') || digits.contains("__") {
         return None;
@@ -11,7 +11,7 @@ fn without_underscores(digits: &str) -> Option<String> {
     Some(digits.replace('_', ""))
 }
 
-/// `int(text, base)`; base 0 is that of the prefix.
+/// `int(text, base)`; base 0 is taken from the prefix.
 pub fn int(text: &str, base: i64) -> Option<BigInt> {
     let text = text.trim_matches(is_space);
     let (negative, digits) = match text.strip_prefix('-') {

@@ -1,4 +1,4 @@
-//! `path_join` (`salt/utils/path.py join`); it looks at names, not at files.
+//! `path_join` (`salt/utils/path.py join`); it only handles names and does not access files.
 
 use super::super::cx::Cx;
 use super::super::error::Error;

@@ -37,7 +37,7 @@ fn spaces(count: i64) -> String {
     " ".repeat(usize::try_from(count).unwrap_or(0))
 }
 
-/// Keys in order where they have one, else by the name of their class (`pprint._safe_key`).
+/// Sorted by key where keys can be ordered, else by the name of their class (`pprint._safe_key`).
 fn entries(dict: &Dict) -> Vec<(Obj, Obj)> {
     let entries: Vec<(Obj, Obj)> = dict.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let less = |a: &(Obj, Obj), b: &(Obj, Obj)| -> Result<bool, Infallible> {
@@ -52,7 +52,7 @@ fn entries(dict: &Dict) -> Vec<(Obj, Obj)> {
     }
 }
 
-/// `repr()` with every dict in the order of its keys.
+/// `repr()` with every dict sorted by key.
 fn sorted_repr(cx: &mut Cx, value: &Obj, depth: usize) -> Result<String, Error> {
     cx.charge(1)?;
     if depth > 100 {
@@ -85,7 +85,7 @@ fn sorted_repr(cx: &mut Cx, value: &Obj, depth: usize) -> Result<String, Error> 
 }
 
 impl Printer<'_> {
-    /// `allowance`: columns that the closing brackets behind this value need.
+    /// `allowance`: columns needed for closing brackets after this value.
     fn format(
         &mut self,
         value: &Obj,
@@ -198,7 +198,7 @@ impl Printer<'_> {
     }
 }
 
-/// Breaks one long line behind white space.
+/// Breaks one long line after white space.
 fn break_line(line: &str, width: i64, allowance: i64, pieces: &mut Vec<String>) {
     let words = words_with_space(line);
     let mut current = String::new();
@@ -219,7 +219,7 @@ fn break_line(line: &str, width: i64, allowance: i64, pieces: &mut Vec<String>) 
     }
 }
 
-/// Words, each with the white space behind it.
+/// Words with their trailing white space.
 fn words_with_space(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = line;

@@ -1,9 +1,9 @@
-//! Filters that choose at random.
+//! Filters with random results.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
-use super::{FilterFn, integer, must, text_or};
+use super::{FilterFn, integer, required, text_or};
 use base64::Engine;
 use halite_crypto::HashType;
 use halite_wire::pyrandom::{Mersenne, Source};
@@ -68,7 +68,7 @@ fn random_str(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(text.into())
 }
 
-/// Salt hashes what is given as a seed (`salt/utils/data.py sample`).
+/// Salt hashes the given seed (`salt/utils/data.py sample`).
 fn source(seed: &Option<Obj>) -> Result<Source, Error> {
     let seed = match seed {
         None | Some(Obj::None) => return Ok(Source::System),
@@ -113,7 +113,7 @@ fn sample(cx: &mut Cx, value: &Obj, size: i64, seed: &Option<Obj>) -> Result<Obj
 
 fn random_sample(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("sample", &["size", "seed"], 1)?;
-    let size = integer(&Some(must(&bound[0])), 0)?;
+    let size = integer(&Some(required(&bound[0])), 0)?;
     sample(cx, value, size, &bound[1])
 }
 

@@ -1,4 +1,4 @@
-//! Filters of Salt that look at the disk or the network of whoever renders.
+//! Salt's filters that access the disk or network of the rendering host.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};

@@ -1,9 +1,9 @@
-//! Salt's filters of regular expressions (`salt/utils/jinja.py regex_search`...).
+//! Salt's regular expression filters (`salt/utils/jinja.py regex_search`...).
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
-use super::{FilterFn, flag, must, text_of};
+use super::{FilterFn, flag, required, text_of};
 use halite_target::{PyRegex, RegexFlags, RegexTemplate as Template};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
@@ -20,7 +20,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
 /// Compiles a pattern with the flags of the filters.
 ///
 /// # Errors
-/// It is no pattern of Python.
+/// It is not a valid Python pattern.
 fn compiled(
     pattern: &Obj,
     ignore_case: bool,
@@ -40,7 +40,7 @@ fn compiled(
 /// Whether a pattern matches at the start of a text.
 ///
 /// # Errors
-/// It is no pattern of Python, or one of both is no text.
+/// It is not a valid Python pattern, or one of the arguments is not text.
 pub(crate) fn matches(
     pattern: &Obj,
     text: &Obj,
@@ -60,7 +60,7 @@ fn groups(_: &mut Cx, value: &Obj, args: &Args, name: &str, anchored: bool) -> R
     let names = ["rgx", "ignorecase", "multiline"];
     let bound = args.bind_required(name, &names, 1)?;
     let (ignore_case, multiline) = (flag(&bound[1], false)?, flag(&bound[2], false)?);
-    let regex = compiled(&must(&bound[0]), ignore_case, multiline, anchored)?;
+    let regex = compiled(&required(&bound[0]), ignore_case, multiline, anchored)?;
     let text = text_of(value)?;
     let Some(found) = regex.captures(text, 0) else {
         return Ok(Obj::None);
@@ -69,7 +69,7 @@ fn groups(_: &mut Cx, value: &Obj, args: &Args, name: &str, anchored: bool) -> R
         Some((start, end)) => Obj::from(&text[*start..*end]),
         None => Obj::None,
     };
-    // Without groups the match itself is the only one.
+    // Without groups, the whole match is the only group.
     let groups = if found.len() > 1 {
         &found[1..]
     } else {
@@ -82,9 +82,9 @@ fn regex_replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let names = ["rgx", "val", "ignorecase", "multiline"];
     let bound = args.bind_required("regex_replace", &names, 2)?;
     let (ignore_case, multiline) = (flag(&bound[2], false)?, flag(&bound[3], false)?);
-    let regex = compiled(&must(&bound[0]), ignore_case, multiline, false)?;
+    let regex = compiled(&required(&bound[0]), ignore_case, multiline, false)?;
     let fail = |why| Error::new(ErrorKind::Other, why);
-    let template = Template::new(text_of(&must(&bound[1]))?, &regex).map_err(fail)?;
+    let template = Template::new(text_of(&required(&bound[1]))?, &regex).map_err(fail)?;
     let replaced = regex.replace(text_of(value)?, &template, 0, |length| {
         cx.check_size(length)?;
         cx.charge(10)

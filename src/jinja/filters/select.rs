@@ -1,4 +1,4 @@
-//! Filters that run other filters and tests: `map`, `select` and their kin.
+//! Filters that apply other filters and tests: `map`, `select` and similar ones.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
@@ -15,10 +15,10 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("selectattr", |cx, v, a| chosen(cx, v, a, true, true)),
 ];
 
-/// An attribute, but no element: what `obj[name]` would find does not count.
+/// An attribute only; elements found by `obj[name]` do not count.
 fn attr(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("do_attr", &["name"], 1)?;
-    let name = super::must(&bound[0]);
+    let name = super::required(&bound[0]);
     let name = super::text_of(&name)?;
     if let Obj::Dict(_) = value
         && !super::super::methods::has(value, name)
@@ -59,7 +59,7 @@ fn map(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::generator("generator", out))
 }
 
-/// The argument at a position, and those behind it.
+/// The argument at a position, and those after it.
 fn named(args: &Args, at: usize) -> Option<(Obj, Args)> {
     let name = args.positional.get(at)?.clone();
     let rest = Args {

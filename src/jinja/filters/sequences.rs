@@ -1,4 +1,4 @@
-//! Filters of lists and other sequences.
+//! Filters for lists and other sequences.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
@@ -32,7 +32,7 @@ fn batch(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let count = usize::try_from(integer(&bound[0], 0)?).unwrap_or(0);
     let items = cx.iterate(value)?;
     if count == 0 {
-        // As Jinja: the first line is full before anything is in it.
+        // As in Jinja: the empty first line already counts as full.
         let mut lines: Vec<Obj> = items
             .into_iter()
             .map(|item| Obj::list(vec![item]))
@@ -100,7 +100,7 @@ fn first(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(first.unwrap_or_else(|| cx.undefined("No first item, sequence was empty.")))
 }
 
-/// The elements of something that `reversed()` takes.
+/// The elements of a value accepted by `reversed()`.
 fn reversible(cx: &mut Cx, value: &Obj) -> Result<Vec<Obj>, Error> {
     if matches!(value, Obj::Iter(_) | Obj::Set(_)) {
         return Err(Error::type_error(format!(
@@ -248,8 +248,7 @@ fn dictsort(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     sorted(cx, items, keys, reverse).map(Obj::list)
 }
 
-/// Salt's `min` and `max`, which hide those of Jinja: no attribute, case matters
-/// (`salt/utils/jinja.py lst_min`).
+/// Salt's `min` and `max`, which replace Jinja's: no attribute, case-sensitive (`salt/utils/jinja.py lst_min`).
 fn extreme(cx: &mut Cx, value: &Obj, args: &Args, which: &str) -> Result<Obj, Error> {
     args.bind(&format!("lst_{which}"), &[])?;
     let mut items = cx.iterate(value)?.into_iter();
@@ -286,14 +285,14 @@ fn sum(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(total)
 }
 
-/// Salt's `unique`: a set of what is hashable, else a list of what comes first
-/// (`salt/utils/jinja.py unique`).
+/// Salt's `unique`: a set if the elements are hashable, else a list of first occurrences (`salt/utils/jinja.py
+/// unique`).
 fn unique(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("unique", &[])?;
     unique_of(cx, value)
 }
 
-/// What [`unique`] does with a value.
+/// The implementation of [`unique`].
 pub(super) fn unique_of(cx: &mut Cx, value: &Obj) -> Result<Obj, Error> {
     let items = cx.iterate(value)?;
     if super::sets::hashable(value) {
@@ -302,7 +301,7 @@ pub(super) fn unique_of(cx: &mut Cx, value: &Obj) -> Result<Obj, Error> {
     Ok(Obj::list(unique_items(cx, items)?))
 }
 
-/// The elements without those that equal an earlier one.
+/// The elements without those equal to an earlier one.
 pub(super) fn unique_items(cx: &mut Cx, items: Vec<Obj>) -> Result<Vec<Obj>, Error> {
     let mut seen = Set::new();
     let mut others: Vec<Obj> = Vec::new();

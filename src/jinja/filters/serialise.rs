@@ -1,5 +1,5 @@
-//! Filters that write values as JSON, YAML, XML and Python, and read them
-//! (`salt/utils/jinja.py SerializerExtension`).
+//! Filters that serialise values as JSON, YAML, XML and Python, and parse them (`salt/utils/jinja.py
+//! SerializerExtension`).
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
@@ -21,7 +21,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("yaml", yaml_),
 ];
 
-/// The strict undefined values within a value, as one (`_handle_strict_undefined`).
+/// All strict undefined values inside a value, combined into one (`_handle_strict_undefined`).
 ///
 /// # Errors
 /// Endless nesting.
@@ -62,7 +62,7 @@ fn collect(cx: &mut Cx, value: &Obj, out: &mut Vec<String>, depth: usize) -> Res
     Ok(())
 }
 
-/// `indent` of `json.dumps`: a number of blanks, or the text itself.
+/// `indent` of `json.dumps`: a number of spaces, or the text itself.
 fn indent(argument: &Option<Obj>) -> Result<Option<String>, Error> {
     match argument {
         None | Some(Obj::None) => Ok(None),
@@ -120,7 +120,7 @@ fn json(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Markup(dumps(cx, value, &style)?.trim().into()))
 }
 
-/// `salt.utils.yaml.safe_dump`, as the filters cut it.
+/// `salt.utils.yaml.safe_dump`, trimmed as the filters do.
 fn yaml_text(value: &Obj, flow: bool) -> Result<Obj, Error> {
     let value = value.to_value()?;
     let text = if flow {
@@ -183,7 +183,7 @@ fn xml_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Markup(xml::document(cx, value)?.into()))
 }
 
-/// Text to be read; the module of an import is the text it rendered to.
+/// Text to be parsed; for an imported module, the text it rendered to.
 fn source(value: &Obj) -> Result<Option<String>, Error> {
     match value {
         Obj::Undefined(missing) => Err(missing.error()),

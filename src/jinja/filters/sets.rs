@@ -1,4 +1,4 @@
-//! Salt's filters of sets: `union`, `difference`, `flatten`... (`salt/utils/jinja.py`).
+//! Salt's set filters: `union`, `difference`, `flatten`... (`salt/utils/jinja.py`).
 
 use super::super::cx::Cx;
 use super::super::error::Error;
@@ -6,7 +6,7 @@ use super::super::methods;
 use super::super::value::{Args, Obj, Set};
 use super::sequences::{unique_items, unique_of};
 use super::truth::iterable;
-use super::{FilterFn, flag, must};
+use super::{FilterFn, flag, required};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("difference", difference),
@@ -17,7 +17,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("union", union),
 ];
 
-/// What Python's `Hashable` says of a class: everything but lists, dicts and sets.
+/// Whether Python considers the class `Hashable`: everything except lists, dicts and sets.
 pub(super) fn hashable(value: &Obj) -> bool {
     !matches!(
         value,
@@ -26,7 +26,7 @@ pub(super) fn hashable(value: &Obj) -> bool {
 }
 
 fn other(args: &Args, name: &str) -> Result<Obj, Error> {
-    Ok(must(&args.bind_required(name, &["lst2"], 1)?[0]))
+    Ok(required(&args.bind_required(name, &["lst2"], 1)?[0]))
 }
 
 fn as_sets(cx: &mut Cx, a: &Obj, b: &Obj, method: &str) -> Result<Option<Obj>, Error> {
@@ -46,7 +46,7 @@ fn union(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     unique_of(cx, &all)
 }
 
-/// The elements of the first that are in the second, or that are not.
+/// The elements of `a` that are in `b` (`keep`), or that are not.
 fn within(cx: &mut Cx, a: &Obj, b: &Obj, keep: bool) -> Result<Vec<Obj>, Error> {
     let mut out = Vec::new();
     for item in cx.iterate(a)? {

@@ -1,15 +1,15 @@
-//! Sorting as Python sorts.
+//! Python's sorting.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::Obj;
 use std::cmp::Ordering;
 
-/// The items in the order of their keys, equal ones in the order they had. Python asks only
-/// whether the later is smaller than the earlier, which decides what an error says.
+/// Sorts items by their keys; the sort is stable. Like Python, it only asks whether the later element is less than the
+/// earlier one, which decides the wording of errors.
 ///
 /// # Errors
-/// Two keys have no order.
+/// Two keys cannot be ordered.
 pub fn sorted(
     cx: &mut Cx,
     items: Vec<Obj>,
@@ -31,11 +31,10 @@ pub fn sorted(
     Ok(pairs.into_iter().map(|(_, item)| item).collect())
 }
 
-/// A stable sort that bears a comparison without a total order, which the standard library may
-/// answer with a panic.
+/// A stable sort that tolerates comparisons without a total order, for which the standard library may panic.
 ///
 /// # Errors
-/// The first that a comparison gives.
+/// The first error of a comparison.
 pub fn merge_sort<T: Clone, E>(
     mut items: Vec<T>,
     mut less: impl FnMut(&T, &T) -> Result<bool, E>,

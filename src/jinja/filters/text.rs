@@ -1,11 +1,11 @@
-//! Filters of text.
+//! Filters for text.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::format;
 use super::super::methods::{capitalize, split_lines};
 use super::super::value::{Args, Obj};
-use super::{FilterFn, flag, integer, must, text_of};
+use super::{FilterFn, flag, integer, required, text_of};
 use halite_wire::pytext::is_space;
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("wordcount", wordcount),
 ];
 
-/// `markupsafe.soft_str`: text as it is, anything else as `str()` prints it.
+/// `markupsafe.soft_str`: text unchanged, anything else converted by `str()`.
 fn soft(value: &Obj) -> Result<Rc<str>, Error> {
     match value {
         Obj::Str(text) | Obj::Markup(text) => Ok(text.clone()),
@@ -72,7 +72,7 @@ fn default(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     }
 }
 
-/// Words begin behind white space, a hyphen or an opening bracket.
+/// Words start after white space, a hyphen or an opening bracket.
 fn title(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut start = true;
@@ -147,7 +147,7 @@ fn indent(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             ),
         }));
     };
-    // As Jinja: the line break at the end keeps the last line where the text ends in one.
+    // As in Jinja: the added line break preserves the last line if the text ends with a line break.
     let text = format!("{text}\n");
     let lines = split_lines(&text, false);
     cx.check_size(text.len() + lines.len() * indention.len())?;
@@ -174,7 +174,7 @@ fn replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         Some(Obj::None) => -1,
         other => integer(other, -1)?,
     };
-    let (old, new) = (must(&bound[0]), must(&bound[1]));
+    let (old, new) = (required(&bound[0]), required(&bound[1]));
     if cx.autoescape() {
         let text = match (value, &old, &new) {
             (Obj::Markup(_), ..) => value.clone(),
@@ -249,7 +249,7 @@ fn wordcount(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(words.filter(|word| !word.is_empty()).count().into())
 }
 
-/// `urllib.parse.quote`; in a query, a slash is quoted and a blank is a plus.
+/// `urllib.parse.quote`; in a query, slashes are quoted and spaces become plus signs.
 fn quoted(value: &Obj, query: bool) -> Result<String, Error> {
     let bytes = match value {
         Obj::Bytes(bytes) => bytes.to_vec(),

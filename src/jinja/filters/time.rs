@@ -16,7 +16,7 @@ fn strftime(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(formatted(&time, format).into())
 }
 
-/// Now, seconds since 1970 as a number or as digits, or a date in ISO form.
+/// The current time, seconds since 1970 as a number or digits, or a date in ISO format.
 fn date(value: &Obj) -> Result<Zoned, Error> {
     let unreadable = || {
         let text = value.to_str().unwrap_or_default();
@@ -40,7 +40,7 @@ fn date(value: &Obj) -> Result<Zoned, Error> {
     Ok(time.to_zoned(TimeZone::system()))
 }
 
-/// `2002-12-25`, `2002/12/25`, with a time of day or without.
+/// `2002-12-25` or `2002/12/25`, with or without a time of day.
 fn iso(text: &str) -> Option<Zoned> {
     let text = text.trim().replace('/', "-");
     let zone = TimeZone::system();
@@ -54,7 +54,7 @@ fn iso(text: &str) -> Option<Zoned> {
     date.to_zoned(zone).ok()
 }
 
-/// `datetime.strftime` in the C locale; a date without a zone has an empty `%z` and `%Z`.
+/// `datetime.strftime` in the C locale. For a date without a time zone, `%z` and `%Z` are empty.
 fn formatted(time: &Zoned, format: &str) -> String {
     let mut out = String::new();
     let mut chars = format.chars();
@@ -64,7 +64,7 @@ fn formatted(time: &Zoned, format: &str) -> String {
             continue;
         }
         let mut code = chars.next();
-        // glibc's flags: no padding, padding with blanks or zeros, upper case.
+        // Flags of glibc: no padding, padding with spaces or zeros, upper case.
         let flag = code.filter(|c| matches!(c, '-' | '_' | '0' | '^' | '#'));
         if flag.is_some() {
             code = chars.next();
@@ -81,7 +81,7 @@ fn formatted(time: &Zoned, format: &str) -> String {
 fn conversion(time: &Zoned, code: char, flag: Option<char>) -> String {
     let hour12 = (time.hour() + 11) % 12 + 1;
     let week = |first: i16| {
-        // Days since the last first day of a week.
+        // Days since the start of the week.
         let since = (i16::from(time.weekday().to_sunday_zero_offset()) + 7 - first) % 7;
         (time.day_of_year() - 1 + 7 - since) / 7
     };

@@ -1,9 +1,9 @@
-//! Salt's filters that answer yes or no.
+//! Salt's filters that return true or false.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
-use super::{FilterFn, flag, integer, must, text_of};
+use super::{FilterFn, flag, integer, required, text_of};
 use halite_target::{PyRegex, fnmatch};
 use halite_wire::pytext::is_space;
 
@@ -96,7 +96,7 @@ fn exactly_n_true(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn substring_in_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("substr_in_list", &["list_to_search"], 1)?;
-    for item in cx.iterate(&must(&bound[0]))? {
+    for item in cx.iterate(&required(&bound[0]))? {
         if cx.contains(&item, value)? {
             return Ok(Obj::Bool(true));
         }
@@ -104,7 +104,7 @@ fn substring_in_list(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error
     Ok(Obj::Bool(false))
 }
 
-/// A list of expressions; one text is a list of one.
+/// A list of expressions; a single text counts as a list of one.
 fn expressions(cx: &mut Cx, list: &Option<Obj>, name: &str) -> Result<Vec<Obj>, Error> {
     let Some(list) = list else {
         return Ok(Vec::new());
@@ -126,7 +126,7 @@ fn expressions(cx: &mut Cx, list: &Option<Obj>, name: &str) -> Result<Vec<Obj>, 
     }
 }
 
-/// A glob, or a regular expression of the whole text (`salt/utils/stringutils.py expr_match`).
+/// Matches a glob, or a regular expression against the whole text (`salt/utils/stringutils.py expr_match`).
 fn matches(value: &Obj, expression: &Obj) -> bool {
     let (Ok(text), Ok(expression)) = (text_of(value), text_of(expression)) else {
         return false;

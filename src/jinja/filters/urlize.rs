@@ -110,7 +110,7 @@ impl Linker {
             if opened <= middle.matches(close).count() {
                 continue;
             }
-            // What closes a bracket of the address belongs to it.
+            // A closing bracket that matches one in the address belongs to the address.
             for _ in 0..opened.min(tail.matches(close).count()) {
                 let end = tail.find(close).map_or(0, |at| at + close.len());
                 middle.push_str(&tail[..end]);
@@ -158,7 +158,7 @@ impl Linker {
     }
 }
 
-/// Opening brackets, the word, punctuation behind it.
+/// Opening brackets, the word, and trailing punctuation.
 fn parts(word: &str) -> (&str, String, String) {
     let mut start = word;
     while let Some(rest) = ["(", "<", "&lt;"]

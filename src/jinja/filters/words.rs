@@ -1,4 +1,4 @@
-//! Salt's filters of text.
+//! Salt's text filters.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
@@ -85,7 +85,7 @@ fn to_camelcase(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(words.collect::<String>().into())
 }
 
-/// A method by name; nothing where there is none (`salt/utils/jinja.py method_call`).
+/// Calls a method by name; `None` if there is no such method (`salt/utils/jinja.py method_call`).
 fn method_call(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let Some(name) = args.positional.first() else {
         return Err(Error::type_error(

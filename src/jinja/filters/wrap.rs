@@ -1,4 +1,4 @@
-//! `wordwrap`: Python's `textwrap.wrap` without changes of white space.
+//! `wordwrap`: Python's `textwrap.wrap` with white space preserved.
 
 use super::super::cx::Cx;
 use super::super::error::Error;

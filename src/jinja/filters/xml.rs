@@ -1,4 +1,4 @@
-//! `xml`: nested data as elements (`salt/utils/jinja.py format_xml`), written as `minidom` does.
+//! `xml`: nested data as XML elements (`salt/utils/jinja.py format_xml`), formatted like `minidom`.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
@@ -11,14 +11,14 @@ struct Element {
     children: Vec<Element>,
 }
 
-/// The document of a dict with one key, or of a list of pairs.
+/// Formats a dict with one key, or a list of pairs, as a document.
 ///
 /// # Errors
-/// The value has another shape.
+/// The value has another structure.
 pub fn document(cx: &mut Cx, value: &Obj) -> Result<String, Error> {
     let mut top: Vec<Element> = Vec::new();
     for (tag, item) in entries(value)? {
-        // A list at the top leads to no root, though what it holds must fit.
+        // A list at the top level cannot be the root, but its content must still be valid.
         let mut lost = Vec::new();
         let into = match item {
             Obj::List(_) => &mut lost,
@@ -26,7 +26,7 @@ pub fn document(cx: &mut Cx, value: &Obj) -> Result<String, Error> {
         };
         build(cx, &tag, &item, into, 0)?;
     }
-    // As in Salt, the last element that is no list of elements is the root.
+    // As in Salt, the last top-level element that is not a list is the root.
     let root = top.pop().ok_or_else(|| {
         Error::new(
             ErrorKind::Attribute,
@@ -38,7 +38,7 @@ pub fn document(cx: &mut Cx, value: &Obj) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Pairs of a dict; a list has them only if its first element is text, as in Salt.
+/// The pairs of a dict. A list counts as pairs only if its first element is text, as in Salt.
 fn entries(value: &Obj) -> Result<Vec<(String, Obj)>, Error> {
     match value {
         Obj::Dict(dict) => {
@@ -109,7 +109,7 @@ fn build(
     Ok(())
 }
 
-/// Salt takes the elements of a list of texts for pairs, and looks at their second half.
+/// Salt treats the elements of a list of texts as pairs and reads their second item.
 fn check_texts(items: &[Obj]) -> Result<(), Error> {
     let index = |what: &str| Error::new(ErrorKind::Index, format!("{what} index out of range"));
     match items.first() {

@@ -12,7 +12,7 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("yaml_squote", yaml_squote),
 ];
 
-/// What PyYAML's emitter, told nothing of unicode, writes as it is.
+/// Characters that PyYAML's emitter without `allow_unicode` writes unescaped.
 fn plain(c: char) -> bool {
     (' '..='~').contains(&c) && c != '"' && c != '\\'
 }
@@ -35,7 +35,7 @@ fn yaml_dquote(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(double_quoted(&value.to_str()?).into())
 }
 
-/// A line break is written twice, and once more before a run of them.
+/// Line breaks are doubled, and a run of them gets one more in front.
 fn yaml_squote(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("yaml_squote", &[])?;
     let text = value.to_str()?;

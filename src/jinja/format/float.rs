@@ -1,14 +1,14 @@
-//! Floats as text in the three styles of C's `printf`.
+//! Formats floats in the three styles of C's `printf`.
 
-/// Digits behind the point that a float has at most, and more than the formatting of Rust refuses.
+/// No float has more decimal places than this, and Rust's formatting refuses very large precisions.
 const DIGITS: usize = 1100;
 
-/// The digits beyond [`DIGITS`].
+/// Padding for a precision above [`DIGITS`].
 fn zeros(precision: usize) -> String {
     "0".repeat(precision.saturating_sub(DIGITS))
 }
 
-/// `%f`: digits behind the point, no exponent.
+/// `%f`: decimal places, no exponent.
 pub fn fixed(f: f64, precision: usize, alternate: bool) -> String {
     if !f.is_finite() {
         return special(f);
@@ -21,7 +21,7 @@ pub fn fixed(f: f64, precision: usize, alternate: bool) -> String {
     out
 }
 
-/// `%e`: one digit before the point, an exponent of two digits at least.
+/// `%e`: one digit before the point, an exponent of at least two digits.
 pub fn exponent(f: f64, precision: usize, alternate: bool) -> String {
     if !f.is_finite() {
         return special(f);
@@ -39,8 +39,8 @@ fn exponent_text(exponent: i32) -> String {
     format!("e{sign}{:02}", exponent.abs())
 }
 
-/// `%g`: significant digits, the shorter of both styles. `always_float` adds `.0` to what would look
-/// like an integer, and turns to the exponent one digit earlier, as a format without a type does.
+/// `%g`: significant digits, the shorter of both styles. `always_float` adds `.0` to a result that looks like an
+/// integer, and switches to the exponent one digit earlier, as a format without a type does.
 pub fn general(f: f64, precision: usize, alternate: bool, always_float: bool) -> String {
     if !f.is_finite() {
         return special(f);

@@ -1,4 +1,4 @@
-//! `'%s' % x`, `'{}'.format(x)` and the format specifications behind the second.
+//! `'%s' % x`, `'{}'.format(x)` and the format specifications of the latter.
 
 mod float;
 mod percent;
@@ -12,13 +12,13 @@ use super::cx::Cx;
 use super::error::{Error, ErrorKind};
 use super::value::{Args, Obj, ascii, quote};
 
-/// Levels of fields within format specifications (`string.Formatter.vformat`).
+/// Maximum nesting of fields in format specifications (`string.Formatter.vformat`).
 const DEPTH: usize = 2;
 
-/// `format.format(*args)`, as the sandbox of Jinja runs it.
+/// `format.format(*args)`, as Jinja's sandbox runs it.
 ///
 /// # Errors
-/// As Python: an absent field, a bad format specification.
+/// Python's errors: a missing field, a bad format specification.
 pub fn str_format(cx: &mut Cx, format: &str, args: &Args) -> Result<String, Error> {
     Formatter {
         args,
@@ -38,8 +38,8 @@ struct Formatter<'a> {
     numbering: Numbering,
 }
 
-/// A literal, then a field, if there is one.
-struct Piece {
+/// A literal followed by a field, if there is one.
+struct Segment {
     literal: String,
     field: Option<Field>,
 }
@@ -59,9 +59,9 @@ impl Formatter<'_> {
         let mut out = String::new();
         let mut at = 0;
         while at < chars.len() {
-            let piece = next_piece(&chars, &mut at)?;
-            out.push_str(&piece.literal);
-            if let Some(field) = piece.field {
+            let segment = next_segment(&chars, &mut at)?;
+            out.push_str(&segment.literal);
+            if let Some(field) = segment.field {
                 let text = self.field(cx, &field, depth)?;
                 out.push_str(&text);
             }
@@ -159,8 +159,8 @@ impl Formatter<'_> {
     }
 }
 
-/// The next literal and field (`_string.formatter_parser`).
-fn next_piece(chars: &[char], at: &mut usize) -> Result<Piece, Error> {
+/// Parses the next literal and field (`_string.formatter_parser`).
+fn next_segment(chars: &[char], at: &mut usize) -> Result<Segment, Error> {
     let mut literal = String::new();
     while let Some(&c) = chars.get(*at) {
         *at += 1;
@@ -182,12 +182,12 @@ fn next_piece(chars: &[char], at: &mut usize) -> Result<Piece, Error> {
                     ));
                 }
                 let field = Some(next_field(chars, at)?);
-                return Ok(Piece { literal, field });
+                return Ok(Segment { literal, field });
             }
             c => literal.push(c),
         }
     }
-    Ok(Piece {
+    Ok(Segment {
         literal,
         field: None,
     })

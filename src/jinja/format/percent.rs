@@ -8,9 +8,9 @@ use super::float::{exponent, fixed, general};
 /// `format % values`.
 ///
 /// # Errors
-/// As Python: too few or too many values, a bad format character.
+/// Python's errors: too few or too many values, a bad format character.
 pub fn percent(cx: &mut Cx, format: &str, values: &Obj) -> Result<String, Error> {
-    let mut run = Run {
+    let mut format = PercentFormat {
         chars: format.chars().collect(),
         at: 0,
         values: match values {
@@ -21,23 +21,23 @@ pub fn percent(cx: &mut Cx, format: &str, values: &Obj) -> Result<String, Error>
         mapping: is_mapping(values).then(|| values.clone()),
         out: String::new(),
     };
-    while let Some(&c) = run.chars.get(run.at) {
-        run.at += 1;
+    while let Some(&c) = format.chars.get(format.at) {
+        format.at += 1;
         match c {
-            '%' => run.conversion(cx)?,
-            c => run.out.push(c),
+            '%' => format.conversion(cx)?,
+            c => format.out.push(c),
         }
-        cx.check_size(run.out.len())?;
+        cx.check_size(format.out.len())?;
     }
-    if run.next < run.values.len() && run.mapping.is_none() {
+    if format.next < format.values.len() && format.mapping.is_none() {
         return Err(Error::type_error(
             "not all arguments converted during string formatting",
         ));
     }
-    Ok(run.out)
+    Ok(format.out)
 }
 
-/// What Python takes for a mapping here: whatever has elements, but for tuples and text.
+/// What Python accepts as a mapping here: anything with elements except tuples and text.
 fn is_mapping(values: &Obj) -> bool {
     matches!(
         values,
@@ -45,7 +45,7 @@ fn is_mapping(values: &Obj) -> bool {
     )
 }
 
-struct Run {
+struct PercentFormat {
     chars: Vec<char>,
     at: usize,
     values: Vec<Obj>,
@@ -65,7 +65,7 @@ struct Flags {
     precision: Option<usize>,
 }
 
-impl Run {
+impl PercentFormat {
     fn peek(&self) -> Result<char, Error> {
         let c = self.chars.get(self.at).copied();
         c.ok_or_else(|| Error::value_error("incomplete format"))
@@ -161,7 +161,7 @@ impl Run {
         Ok(flags)
     }
 
-    /// Digits, or a value in place of `*`.
+    /// Digits, or the value for a `*`.
     fn number(&mut self) -> Result<Option<i64>, Error> {
         if self.peek()? == '*' {
             self.at += 1;

@@ -9,7 +9,7 @@ use num_bigint::BigInt;
 /// `format(value, spec)`.
 ///
 /// # Errors
-/// A specification that is none, or that does not fit the kind of the value.
+/// An invalid specification, or one that does not apply to the type of the value.
 pub fn format_value(cx: &mut Cx, value: &Obj, spec: &str) -> Result<String, Error> {
     if spec.is_empty() {
         return value.to_str();
@@ -217,7 +217,7 @@ impl Spec {
         }
     }
 
-    /// Digits grouped and padded; zeros are grouped too.
+    /// Groups and pads digits; padding zeros are grouped too.
     fn number(&self, sign: &str, digits: &str, rest: &str, every: usize) -> String {
         let zeros = self.zero && self.align.is_none_or(|align| align == '=');
         let room = self.width.saturating_sub(sign.len() + rest.chars().count());

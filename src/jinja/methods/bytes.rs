@@ -25,7 +25,7 @@ pub(super) const TABLE: Table = &[
     }),
 ];
 
-fn own(value: &Obj) -> &[u8] {
+fn receiver(value: &Obj) -> &[u8] {
     match value {
         Obj::Bytes(bytes) => bytes,
         _ => &[],
@@ -39,13 +39,13 @@ fn changed(
     change: fn(&[u8]) -> Vec<u8>,
 ) -> Result<Obj, Error> {
     positional(name, args, 0, 0)?;
-    Ok(Obj::Bytes(change(own(value)).into()))
+    Ok(Obj::Bytes(change(receiver(value)).into()))
 }
 
 fn edge(name: &str, value: &Obj, args: &Args, at: fn(&[u8], &[u8]) -> bool) -> Result<Obj, Error> {
     let args = positional(name, args, 1, 1)?;
     match &args[0] {
-        Obj::Bytes(part) => Ok(Obj::Bool(at(own(value), part))),
+        Obj::Bytes(part) => Ok(Obj::Bool(at(receiver(value), part))),
         other => Err(Error::type_error(format!(
             "{name} first arg must be bytes or a tuple of bytes, not {}",
             other.type_name()
@@ -55,7 +55,7 @@ fn edge(name: &str, value: &Obj, args: &Args, at: fn(&[u8], &[u8]) -> bool) -> R
 
 fn hex(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("hex", args, 0, 0)?;
-    let digits: Vec<String> = own(value).iter().map(|b| format!("{b:02x}")).collect();
+    let digits: Vec<String> = receiver(value).iter().map(|b| format!("{b:02x}")).collect();
     Ok(digits.concat().into())
 }
 
@@ -63,7 +63,7 @@ fn decode(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("decode", &["encoding", "errors"])?;
     let encoding = bound[0].as_ref().and_then(Obj::as_str).unwrap_or("utf-8");
     let errors = bound[1].as_ref().and_then(Obj::as_str).unwrap_or("strict");
-    let bytes = own(value);
+    let bytes = receiver(value);
     let name = encoding.to_lowercase().replace('_', "-");
     match name.as_str() {
         "latin-1" | "latin1" | "iso-8859-1" => {

@@ -262,7 +262,7 @@ fn combined(cx: &mut Cx, value: &Obj, args: &Args, how: Combine) -> Result<Obj, 
     Ok(Obj::set(result))
 }
 
-/// Those elements that are in the other set, or that are not.
+/// The elements that are in the other set (`within`), or that are not.
 fn chosen(own: &Set, other: &Set, within: bool) -> Result<Set, Error> {
     let mut result = Set::new();
     for item in own.iter() {

@@ -9,12 +9,12 @@ use std::rc::Rc;
 pub(super) const TABLE: Table = &[
     ("clear", |_, v, a| {
         positional("dict.clear", a, 0, 0)?;
-        own(v)?.borrow_mut().clear();
+        receiver(v)?.borrow_mut().clear();
         Ok(Obj::None)
     }),
     ("copy", |_, v, a| {
         positional("dict.copy", a, 0, 0)?;
-        let copy = own(v)?.borrow().clone();
+        let copy = receiver(v)?.borrow().clone();
         Ok(Obj::dict(copy))
     }),
     ("fromkeys", fromkeys),
@@ -30,7 +30,7 @@ pub(super) const TABLE: Table = &[
     }),
 ];
 
-fn own(value: &Obj) -> Result<&PyDict, Error> {
+fn receiver(value: &Obj) -> Result<&PyDict, Error> {
     match value {
         Obj::Dict(dict) => Ok(dict),
         _ => Err(Error::type_error("a dict is required")),
@@ -39,19 +39,19 @@ fn own(value: &Obj) -> Result<&PyDict, Error> {
 
 fn view(name: &str, value: &Obj, args: &Args, kind: ViewKind) -> Result<Obj, Error> {
     positional(name, args, 0, 0)?;
-    let dict = own(value)?.clone();
+    let dict = receiver(value)?.clone();
     Ok(Obj::View(Rc::new(View { kind, dict })))
 }
 
 fn get(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("get", args, 1, 2)?;
-    let found = own(value)?.borrow().get(&args[0])?.cloned();
+    let found = receiver(value)?.borrow().get(&args[0])?.cloned();
     Ok(found.or_else(|| args.get(1).cloned()).unwrap_or(Obj::None))
 }
 
 fn setdefault(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("setdefault", args, 1, 2)?;
-    let dict = own(value)?;
+    let dict = receiver(value)?;
     if let Some(found) = dict.borrow().get(&args[0])? {
         return Ok(found.clone());
     }
@@ -65,7 +65,7 @@ fn pop(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let Some(key) = &bound[0] else {
         return Err(Error::type_error("pop expected at least 1 argument, got 0"));
     };
-    let taken = own(value)?.borrow_mut().remove(key)?;
+    let taken = receiver(value)?.borrow_mut().remove(key)?;
     match taken.or_else(|| bound[1].clone()) {
         Some(taken) => Ok(taken),
         None => Err(Error::new(ErrorKind::Key, key.repr()?)),
@@ -74,7 +74,7 @@ fn pop(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn popitem(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("dict.popitem", args, 0, 0)?;
-    match own(value)?.borrow_mut().pop_last() {
+    match receiver(value)?.borrow_mut().pop_last() {
         Some((key, item)) => Ok(Obj::tuple(vec![key, item])),
         None => Err(Error::new(
             ErrorKind::Key,
@@ -93,10 +93,10 @@ fn fromkeys(cx: &mut Cx, _: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(dict.into())
 }
 
-/// The entries of what `dict.update(x)` and `dict(x)` take: a dict, or pairs.
+/// The entries of an argument of `dict.update(x)` or `dict(x)`: a dict, or pairs.
 ///
 /// # Errors
-/// It is neither.
+/// It is neither of them.
 pub fn entries(cx: &mut Cx, from: &Obj) -> Result<Vec<(Obj, Obj)>, Error> {
     if let Obj::Dict(dict) = from {
         let dict = dict.borrow();
@@ -133,7 +133,7 @@ fn update(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         Some(from) => entries(cx, from)?,
         None => Vec::new(),
     };
-    let dict = own(value)?;
+    let dict = receiver(value)?;
     cx.check_size(dict.borrow().len() + more.len())?;
     let mut dict = dict.borrow_mut();
     for (key, item) in more {

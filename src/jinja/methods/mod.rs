@@ -1,4 +1,4 @@
-//! Methods of Python's values: `text.split()`, `list.append(x)`, `dict.items()`.
+//! Methods of Python values: `text.split()`, `list.append(x)`, `dict.items()`.
 
 mod bytes;
 mod containers;
@@ -19,7 +19,7 @@ use super::value::{Args, Obj};
 
 /// A method: `value.name(*args)`.
 type Method = fn(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error>;
-/// Methods of one kind of value.
+/// The methods of one type.
 type Table = &'static [(&'static str, Method)];
 
 fn tables(value: &Obj) -> &'static [Table] {
@@ -44,13 +44,13 @@ fn find(value: &Obj, name: &str) -> Option<Method> {
     })
 }
 
-/// The names of the methods of a value.
+/// The names of a value's methods.
 pub fn names(value: &Obj) -> impl Iterator<Item = &'static str> {
     let tables = tables(value).iter();
     tables.flat_map(|table| table.iter().map(|(name, _)| *name))
 }
 
-/// Whether values of this kind have a method of that name.
+/// Whether values of this type have a method with this name.
 pub fn has(value: &Obj, name: &str) -> bool {
     find(value, name).is_some()
 }
@@ -58,7 +58,7 @@ pub fn has(value: &Obj, name: &str) -> bool {
 /// `value.name(*args)`.
 ///
 /// # Errors
-/// There is no such method, the arguments do not fit, or it fails.
+/// The method does not exist, the arguments do not match, or it fails.
 pub fn call(cx: &mut Cx, value: &Obj, name: &str, args: &Args) -> Result<Obj, Error> {
     let Some(method) = find(value, name) else {
         return Err(Error::new(
@@ -76,7 +76,7 @@ pub fn call(cx: &mut Cx, value: &Obj, name: &str, args: &Args) -> Result<Obj, Er
     }
 }
 
-/// Arguments by position, between `least` and `most` of them.
+/// Positional arguments, at least `least` and at most `most` of them.
 fn positional<'a>(
     name: &str,
     args: &'a Args,
@@ -114,7 +114,7 @@ fn positional<'a>(
     }))
 }
 
-/// `start` and `end` of a method, clipped as a slice is.
+/// The arguments `start` and `end`, clipped like those of a slice.
 fn bounds(args: &[Obj], first: usize, length: usize) -> Result<(usize, usize), Error> {
     let at = |obj: Option<&Obj>, default: usize| -> Result<usize, Error> {
         match obj {
@@ -150,12 +150,12 @@ fn integer(obj: &Obj) -> Result<i64, Error> {
     )))
 }
 
-/// A length argument; negative is zero.
+/// A length argument; negative values become 0.
 fn size(obj: &Obj) -> Result<usize, Error> {
     Ok(usize::try_from(integer(obj)?).unwrap_or(0))
 }
 
-/// The text a method of text was called on.
-fn own(value: &Obj) -> &str {
+/// The text on which a method was called.
+fn receiver(value: &Obj) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -82,7 +82,7 @@ fn big(value: &Obj) -> BigInt {
     value.as_bigint().unwrap_or_default()
 }
 
-/// An integer, from a boolean too.
+/// An integer; booleans are converted.
 fn whole(value: &Obj) -> Obj {
     Obj::big(big(value))
 }
@@ -91,7 +91,7 @@ fn float(value: &Obj) -> f64 {
     value.as_float().unwrap_or(f64::NAN)
 }
 
-/// Mantissa and exponent of two, for finite floats.
+/// Mantissa and binary exponent of a finite float.
 fn parts(f: f64) -> (u64, i32) {
     let bits = f.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32;

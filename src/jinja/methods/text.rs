@@ -1,10 +1,10 @@
-//! Methods of text: searching, padding, questions, encoding.
+//! Methods of text: searching, padding, predicates, encoding.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::format;
 use super::super::value::{Args, Dict, Obj};
-use super::{Table, bounds, integer, own, positional, size};
+use super::{Table, bounds, integer, positional, receiver, size};
 use halite_wire::pytext::{is_printable, is_space};
 use std::rc::Rc;
 
@@ -51,7 +51,7 @@ pub(super) const TABLE: Table = &[
     ("zfill", zfill),
 ];
 
-/// Where a text is split into lines.
+/// Whether text is split into lines at this character.
 pub fn is_line_break(c: char) -> bool {
     matches!(
         c,
@@ -85,7 +85,7 @@ fn text_argument(obj: &Obj) -> Result<&str, Error> {
         .ok_or_else(|| Error::type_error(format!("must be str, not {}", obj.type_name())))
 }
 
-/// The part of the text from `start` to `end` in characters, and the characters before it.
+/// The part of the text between `start` and `end` (in characters), and the number of characters before it.
 fn part<'a>(text: &'a str, args: &[Obj]) -> Result<Option<(&'a str, usize)>, Error> {
     if args.len() < 2 {
         return Ok(Some((text, 0)));
@@ -102,7 +102,7 @@ fn part<'a>(text: &'a str, args: &[Obj]) -> Result<Option<(&'a str, usize)>, Err
 fn position(name: &str, value: &Obj, args: &Args, last: bool) -> Result<Option<usize>, Error> {
     let args = positional(name, args, 1, 3)?;
     let wanted = text_argument(&args[0])?;
-    let Some((part, before)) = part(own(value), args)? else {
+    let Some((part, before)) = part(receiver(value), args)? else {
         return Ok(None);
     };
     let at = if last {
@@ -141,7 +141,7 @@ fn rindex(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn count(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("count", args, 1, 3)?;
     let wanted = text_argument(&args[0])?;
-    let Some((part, _)) = part(own(value), args)? else {
+    let Some((part, _)) = part(receiver(value), args)? else {
         return Ok(Obj::Int(0));
     };
     Ok(if wanted.is_empty() {
@@ -153,7 +153,7 @@ fn count(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn edge(name: &str, value: &Obj, args: &Args, at: fn(&str, &str) -> bool) -> Result<Obj, Error> {
     let args = positional(name, args, 1, 3)?;
-    let part = part(own(value), args)?;
+    let part = part(receiver(value), args)?;
     let tried = |obj: &Obj, of: &str| match obj.as_str() {
         Some(wanted) => Ok(part.is_some_and(|(part, _)| at(part, wanted))),
         None => Err(Error::type_error(format!(
@@ -206,7 +206,7 @@ fn fill(args: &[Obj]) -> Result<char, Error> {
     }
 }
 
-/// Text with `left` and `right` fill characters around it.
+/// Text with `left` and `right` fill characters.
 fn padded(
     cx: &mut Cx,
     name: &str,
@@ -218,7 +218,7 @@ fn padded(
     let width = size(&args[0])?;
     let fill = fill(args)?;
     cx.check_size(width)?;
-    let text = own(value);
+    let text = receiver(value);
     let missing = width.saturating_sub(text.chars().count());
     let (left, right) = split(missing, width);
     let pad = |count: usize| fill.to_string().repeat(count);
@@ -227,7 +227,7 @@ fn padded(
 
 fn center(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     padded(cx, "center", value, args, |missing, width| {
-        // The odd one goes left if both are odd, as CPython has it.
+        // If both are odd, the odd one goes to the left, as in CPython.
         let left = missing / 2 + (missing & width & 1);
         (left, missing - left)
     })
@@ -244,7 +244,7 @@ fn rjust(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn zfill(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let width = size(&positional("str.zfill", args, 1, 1)?[0])?;
     cx.check_size(width)?;
-    let text = own(value);
+    let text = receiver(value);
     let zeros = "0".repeat(width.saturating_sub(text.chars().count()));
     let sign = text.len() - text.strip_prefix(['+', '-']).unwrap_or(text).len();
     let (sign, digits) = text.split_at(sign);
@@ -253,7 +253,7 @@ fn zfill(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn strip(name: &str, value: &Obj, args: &Args, left: bool, right: bool) -> Result<Obj, Error> {
     let args = positional(name, args, 0, 1)?;
-    let text = own(value);
+    let text = receiver(value);
     let chars = match args.first() {
         None | Some(Obj::None) => None,
         Some(obj) => Some(
@@ -287,10 +287,10 @@ fn replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
         })
     };
     let count = args.get(2).map_or(Ok(-1), integer)?;
-    replaced(cx, own(value), part(0)?, part(1)?, count).map(Obj::from)
+    replaced(cx, receiver(value), part(0)?, part(1)?, count).map(Obj::from)
 }
 
-/// `text.replace(old, new, count)`; a negative count is no limit.
+/// `text.replace(old, new, count)`; a negative count means no limit.
 pub fn replaced(
     cx: &mut Cx,
     text: &str,
@@ -311,7 +311,7 @@ pub fn replaced(
 
 fn removeprefix(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("str.removeprefix", args, 1, 1)?;
-    let text = own(value);
+    let text = receiver(value);
     Ok(text
         .strip_prefix(text_argument(&args[0])?)
         .unwrap_or(text)
@@ -320,7 +320,7 @@ fn removeprefix(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn removesuffix(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let args = positional("str.removesuffix", args, 1, 1)?;
-    let text = own(value);
+    let text = receiver(value);
     Ok(text
         .strip_suffix(text_argument(&args[0])?)
         .unwrap_or(text)
@@ -330,9 +330,9 @@ fn removesuffix(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn expandtabs(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("expandtabs", &["tabsize"])?;
     let stop = bound[0].as_ref().map_or(Ok(8), size)?;
-    cx.check_size(own(value).len().saturating_mul(stop.max(1)))?;
+    cx.check_size(receiver(value).len().saturating_mul(stop.max(1)))?;
     let (mut out, mut column) = (String::new(), 0);
-    for c in own(value).chars() {
+    for c in receiver(value).chars() {
         match c {
             '\t' if stop > 0 => {
                 let missing = stop - column % stop;
@@ -355,11 +355,11 @@ fn expandtabs(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn question(name: &str, value: &Obj, args: &Args, is: fn(char) -> bool) -> Result<Obj, Error> {
     positional(&format!("str.{name}"), args, 0, 0)?;
-    let text = own(value);
+    let text = receiver(value);
     Ok(Obj::Bool(!text.is_empty() && text.chars().all(is)))
 }
 
-/// The digits of all scripts (category Nd): in runs of ten, which begin at a multiple of their own.
+/// Whether it is a decimal digit of any script (category Nd).
 fn is_decimal(c: char) -> bool {
     thread_local! {
         static DECIMAL: Option<regex::Regex> = regex::Regex::new(r"^\p{Nd}$").ok();
@@ -380,17 +380,17 @@ fn is_digit(c: char) -> bool {
 
 fn isascii(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("str.isascii", args, 0, 0)?;
-    Ok(Obj::Bool(own(value).is_ascii()))
+    Ok(Obj::Bool(receiver(value).is_ascii()))
 }
 
 fn isprintable(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("str.isprintable", args, 0, 0)?;
-    Ok(Obj::Bool(own(value).chars().all(is_printable)))
+    Ok(Obj::Bool(receiver(value).chars().all(is_printable)))
 }
 
 fn isidentifier(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     positional("str.isidentifier", args, 0, 0)?;
-    let mut chars = own(value).chars();
+    let mut chars = receiver(value).chars();
     let first = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
     Ok(Obj::Bool(
         first && chars.all(|c| c == '_' || c.is_alphanumeric()),
@@ -398,7 +398,7 @@ fn isidentifier(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 }
 
 fn format_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
-    format::str_format(cx, own(value), args).map(Obj::from)
+    format::str_format(cx, receiver(value), args).map(Obj::from)
 }
 
 fn format_map(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -412,7 +412,7 @@ fn format_map(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             named.push_named(key.clone(), item.clone());
         }
     }
-    format::str_format(cx, own(value), &named).map(Obj::from)
+    format::str_format(cx, receiver(value), &named).map(Obj::from)
 }
 
 /// `text.encode(encoding, errors)`.
@@ -464,7 +464,7 @@ fn encode(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             ))
         }),
     };
-    let bytes = encoded(own(value), &text(0, "utf-8")?, &text(1, "strict")?)?;
+    let bytes = encoded(receiver(value), &text(0, "utf-8")?, &text(1, "strict")?)?;
     Ok(Obj::Bytes(bytes.into()))
 }
 
@@ -516,7 +516,7 @@ fn translate(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     };
     let table = table.borrow();
     let mut out = String::new();
-    for c in own(value).chars() {
+    for c in receiver(value).chars() {
         match table.get(&Obj::Int(i64::from(c as u32)))? {
             None => out.push(c),
             Some(Obj::None) => {}

@@ -3,7 +3,7 @@
 use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
-use super::{Table, own, positional};
+use super::{Table, positional, receiver};
 
 pub(super) const TABLE: Table = &[
     ("capitalize", |_, v, a| {
@@ -21,15 +21,15 @@ pub(super) const TABLE: Table = &[
 
 fn changed(name: &str, value: &Obj, args: &Args, change: fn(&str) -> String) -> Result<Obj, Error> {
     positional(&format!("str.{name}"), args, 0, 0)?;
-    Ok(change(own(value)).into())
+    Ok(change(receiver(value)).into())
 }
 
 fn cased(name: &str, value: &Obj, args: &Args, is: fn(&str) -> bool) -> Result<Obj, Error> {
     positional(&format!("str.{name}"), args, 0, 0)?;
-    Ok(Obj::Bool(is(own(value))))
+    Ok(Obj::Bool(is(receiver(value))))
 }
 
-/// The form of a letter at the beginning of a word.
+/// The title case of a letter at the start of a word.
 fn title_char(c: char, out: &mut String) {
     match c {
         'Ǆ'..='ǆ' => out.push('ǅ'),
@@ -37,7 +37,7 @@ fn title_char(c: char, out: &mut String) {
         'Ǌ'..='ǌ' => out.push('ǋ'),
         'Ǳ'..='ǳ' => out.push('ǲ'),
         'ŉ' => out.push_str("ʼN"),
-        // Georgian has capitals for whole words only.
+        // Georgian has capitals only for whole words.
         'ა'..='ჿ' => out.push(c),
         c => {
             let mut upper = c.to_uppercase();
@@ -89,7 +89,7 @@ fn swapcase(text: &str) -> String {
     out
 }
 
-/// Lower case, with the few letters that only folding changes.
+/// Lower case, with the few letters that only case folding changes.
 fn casefold(text: &str) -> String {
     let text = text.to_lowercase();
     text.replace(['ß', 'ẞ'], "ss")
@@ -97,12 +97,12 @@ fn casefold(text: &str) -> String {
         .replace('ſ', "s")
 }
 
-/// Whether some letters have a case and all of these are lower (`str.islower`).
+/// Whether there are cased letters and all of them are lower case (`str.islower`).
 pub(super) fn is_lower(text: &str) -> bool {
     text.chars().any(char::is_lowercase) && !text.chars().any(|c| is_cased(c) && !c.is_lowercase())
 }
 
-/// Whether some letters have a case and all of these are upper (`str.isupper`).
+/// Whether there are cased letters and all of them are upper case (`str.isupper`).
 pub(super) fn is_upper(text: &str) -> bool {
     text.chars().any(char::is_uppercase) && !text.chars().any(|c| is_cased(c) && !c.is_uppercase())
 }

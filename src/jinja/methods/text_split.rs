@@ -1,9 +1,9 @@
-//! Methods of text: into parts and from parts.
+//! Methods of text: splitting and joining.
 
 use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
-use super::{Table, integer, own, positional, split_lines};
+use super::{Table, integer, positional, receiver, split_lines};
 use halite_wire::pytext::is_space;
 
 pub(super) const TABLE: Table = &[
@@ -15,7 +15,7 @@ pub(super) const TABLE: Table = &[
     ("splitlines", splitlines),
 ];
 
-/// Separator and limit of `split`; no limit is the largest.
+/// Separator and limit of `split`; the maximum means no limit.
 fn how(name: &str, args: &Args) -> Result<(Option<String>, usize), Error> {
     let bound = args.bind(name, &["sep", "maxsplit"])?;
     let separator = match &bound[0] {
@@ -43,7 +43,7 @@ fn texts<'a>(cx: &mut Cx, parts: impl Iterator<Item = &'a str>) -> Result<Obj, E
 
 fn split(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let (separator, most) = how("split", args)?;
-    let text = own(value);
+    let text = receiver(value);
     if let Some(separator) = separator {
         return texts(cx, text.splitn(most.saturating_add(1), &separator));
     }
@@ -62,7 +62,7 @@ fn split(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 
 fn rsplit(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let (separator, most) = how("rsplit", args)?;
-    let text = own(value);
+    let text = receiver(value);
     if let Some(separator) = separator {
         let mut parts: Vec<&str> = text
             .rsplitn(most.saturating_add(1), separator.as_str())
@@ -88,7 +88,7 @@ fn rsplit(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 fn splitlines(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("splitlines", &["keepends"])?;
     let keep = bound[0].as_ref().map_or(Ok(false), Obj::truthy)?;
-    texts(cx, split_lines(own(value), keep).into_iter())
+    texts(cx, split_lines(receiver(value), keep).into_iter())
 }
 
 fn parted(name: &str, value: &Obj, args: &Args, last: bool) -> Result<Obj, Error> {
@@ -103,7 +103,7 @@ fn parted(name: &str, value: &Obj, args: &Args, last: bool) -> Result<Obj, Error
             )));
         }
     };
-    let text = own(value);
+    let text = receiver(value);
     let found = if last {
         text.rsplit_once(separator)
     } else {
@@ -141,7 +141,7 @@ fn join(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
             )));
         };
         if n > 0 {
-            out.push_str(own(value));
+            out.push_str(receiver(value));
         }
         out.push_str(text);
         cx.check_size(out.len())?;

@@ -1,4 +1,4 @@
-//! Expressions, from the loosest binding to the tightest.
+//! Expressions, from the lowest precedence to the highest.
 
 use super::Parser;
 use crate::ast::{BinOp, Call, CallArgs, Comparison, Cond, Expr, ExprKind, Filter, Test};
@@ -119,7 +119,7 @@ impl Parser {
             Tok::Op(">") => Comparison::Order(CmpOp::Gt),
             Tok::Op(">=") => Comparison::Order(CmpOp::Ge),
             Tok::Name(name) if name.as_ref() == "in" => Comparison::In,
-            Tok::Name(name) if name.as_ref() == "not" && self.look_is_name("in") => {
+            Tok::Name(name) if name.as_ref() == "not" && self.peek_is_name("in") => {
                 self.next();
                 Comparison::NotIn
             }
@@ -183,7 +183,7 @@ impl Parser {
         }
     }
 
-    /// Powers group from the left, unlike in Python.
+    /// Powers are left-associative, unlike in Python.
     fn power(&mut self) -> Result<Expr, Error> {
         let mut line = self.line();
         let mut left = self.unary(true)?;
@@ -251,7 +251,7 @@ impl Parser {
         self.expr(kind, line, 0)
     }
 
-    /// String literals that stand side by side are one.
+    /// Adjacent string literals are joined.
     fn adjacent(&mut self, first: Rc<str>) -> Rc<str> {
         if !matches!(self.current(), Tok::Str(_)) {
             return first;
@@ -287,7 +287,7 @@ impl Parser {
         )
     }
 
-    /// One expression, or a tuple of several with commas between them.
+    /// One expression, or a tuple of several separated by commas.
     pub(super) fn tuple(&mut self, with_cond: bool, parenthesised: bool) -> Result<Expr, Error> {
         let mut line = self.line();
         let mut items = Vec::new();
@@ -425,7 +425,7 @@ impl Parser {
         self.expr(ExprKind::Item(Box::new(node), Box::new(key)), line, depth)
     }
 
-    /// Reads a key into `keys`, or a slice.
+    /// Parses a key into `keys`, or returns a slice.
     fn slice_or_key(&mut self, keys: &mut Vec<Expr>) -> Result<Option<[Option<Expr>; 3]>, Error> {
         let start = if self.is_op(":") {
             None
@@ -485,7 +485,7 @@ impl Parser {
                 }
                 self.next();
                 args.star_star = Some(self.expression(true)?);
-            } else if matches!(self.current(), Tok::Name(_)) && *self.look() == Tok::Op("=") {
+            } else if matches!(self.current(), Tok::Name(_)) && *self.peek() == Tok::Op("=") {
                 if args.star_star.is_some() {
                     return self.fail_at(INVALID, line);
                 }
@@ -514,7 +514,7 @@ impl Parser {
         Ok(name)
     }
 
-    /// One filter, whose bar has been read.
+    /// Parses a filter, after its bar.
     pub(super) fn filter(&mut self, value: Expr) -> Result<Expr, Error> {
         let line = self.line();
         let name = self.dotted_name()?;
@@ -574,7 +574,7 @@ impl Parser {
         self.expr(ExprKind::Not(Box::new(test)), line, depth)
     }
 
-    /// Whether the operand of a test without parentheses stands here.
+    /// Whether the operand of a test without parentheses starts here.
     fn begins_operand(&self) -> bool {
         match self.current() {
             Tok::Name(name) => !matches!(name.as_ref(), "else" | "or" | "and"),

@@ -1,4 +1,4 @@
-//! Tokens into a template (`jinja2/parser.py`): the stream of tokens and its messages.
+//! The parser (`jinja2/parser.py`): the token stream and error messages.
 
 mod expr;
 mod stmt;
@@ -12,12 +12,12 @@ use super::stack;
 use super::value::quote;
 use std::rc::Rc;
 
-/// Bytes of stack that parsing may take.
+/// Maximum stack use of parsing, in bytes.
 const STACK: usize = 768 << 10;
-/// Levels of expressions within one another.
+/// Maximum nesting of expressions.
 const DEPTH: usize = 300;
 
-/// How often the special names have been used so far.
+/// How often special names have been used so far.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     varargs: usize,
@@ -33,12 +33,12 @@ struct Parser {
     tokens: Vec<Token>,
     pos: usize,
     seen: Seen,
-    /// Assignments to `loop` so far.
+    /// Number of assignments to `loop` so far.
     loop_stores: usize,
     blocks: Vec<Rc<Block>>,
     /// Names of the open tags.
     tags: Vec<Rc<str>>,
-    /// Names that would end the open bodies.
+    /// Names that end the open bodies.
     ends: Vec<&'static [&'static str]>,
     /// Whether an unknown filter is an error only when it is reached.
     soft: bool,
@@ -48,7 +48,7 @@ struct Parser {
     stack: usize,
 }
 
-/// Parses a template; `anonymous` if messages do not name it.
+/// Parses a template; with `anonymous`, messages do not name it.
 ///
 /// # Errors
 /// The first syntax error, with its line.
@@ -93,12 +93,12 @@ impl Parser {
         self.tokens[self.pos].line
     }
 
-    fn look(&self) -> &Tok {
+    fn peek(&self) -> &Tok {
         let next = (self.pos + 1).min(self.tokens.len() - 1);
         &self.tokens[next].kind
     }
 
-    /// Goes one token ahead; gives the line of the one left behind.
+    /// Advances by one token and returns the line of the previous one.
     fn next(&mut self) -> usize {
         let line = self.line();
         if self.pos + 1 < self.tokens.len() {
@@ -115,8 +115,8 @@ impl Parser {
         matches!(self.current(), Tok::Name(n) if n.as_ref() == name)
     }
 
-    fn look_is_name(&self, name: &str) -> bool {
-        matches!(self.look(), Tok::Name(n) if n.as_ref() == name)
+    fn peek_is_name(&self, name: &str) -> bool {
+        matches!(self.peek(), Tok::Name(n) if n.as_ref() == name)
     }
 
     fn skip_op(&mut self, op: &str) -> bool {
@@ -190,7 +190,7 @@ impl Parser {
         Ok(())
     }
 
-    /// An expression around others.
+    /// An expression that contains others.
     fn expr(&self, kind: ExprKind, line: usize, depth: usize) -> Result<Expr, Error> {
         if depth >= DEPTH {
             return self.fail_at("the expression is nested too deeply", line);
@@ -202,7 +202,7 @@ impl Parser {
         })
     }
 
-    /// The error of a body that does not end as it should, or of a tag nobody knows.
+    /// The error for a body without its end, or for an unknown tag.
     fn fail_open<T>(&self, tag: Option<&str>, line: usize) -> Result<T, Error> {
         let mut message = match tag {
             None => "Unexpected end of template.".to_owned(),

@@ -8,8 +8,8 @@ use crate::value::quote;
 use std::rc::Rc;
 
 impl Parser {
-    /// Statements up to one of the names in `ends`, which is left as the current token; without
-    /// names, up to the end of the template.
+    /// Parses statements up to one of the names in `ends`, which stays the current token; without names, up to the end
+    /// of the template.
     pub(super) fn subparse(
         &mut self,
         ends: Option<&'static [&'static str]>,
@@ -40,7 +40,7 @@ impl Parser {
                     self.statement(&mut body)?;
                     self.expect_tok(&Tok::BlockEnd)?;
                 }
-                // The end, or a tag that is open at the end.
+                // The end, or a tag that ends an enclosing body.
                 _ => break,
             }
         }
@@ -60,14 +60,14 @@ impl Parser {
         self.subparse(Some(ends))
     }
 
-    /// A body with one end, which is skipped.
+    /// A body with only one possible end, which is skipped.
     pub(super) fn whole_body(&mut self, end: &'static [&'static str]) -> Result<Body, Error> {
         let body = self.body(end)?;
         self.next();
         Ok(body)
     }
 
-    /// A body in a scope of its own, in which unknown filters are errors at once.
+    /// Parses in a new scope, in which unknown filters are immediate errors.
     pub(super) fn scoped<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -131,8 +131,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The target of an assignment: a name, an attribute of a namespace where that is allowed, or
-    /// several with commas between them.
+    /// The target of an assignment: a name, a namespace attribute if allowed, or several of them separated by commas.
     fn target(&mut self, with_namespace: bool) -> Result<Target, Error> {
         let mut items = Vec::new();
         let mut is_tuple = false;
@@ -176,7 +175,7 @@ impl Parser {
         }
         if let Tok::Name(name) = self.current().clone()
             && with_namespace
-            && *self.look() == Tok::Op(".")
+            && *self.peek() == Tok::Op(".")
         {
             self.next();
             self.next();
@@ -197,7 +196,7 @@ impl Parser {
         self.fail_at(format!("can't assign to '{what}'"), line)
     }
 
-    /// A name to be assigned to, and nothing else.
+    /// Parses a name as the only target.
     pub(super) fn target_name(&mut self) -> Result<Rc<str>, Error> {
         let line = self.line();
         let name = self.expect_any_name()?;
@@ -229,7 +228,7 @@ impl Parser {
         Ok(Stmt::SetBlock(target, filter, body, line))
     }
 
-    /// `| a | b`, applied to what was captured.
+    /// `| a | b`, applied to the captured text.
     fn captured_filters(&mut self) -> Result<Expr, Error> {
         let line = self.line();
         let mut node = self.expr(ExprKind::Captured, line, 0)?;
@@ -261,7 +260,7 @@ impl Parser {
             let body = body?;
             let scoped_block = p.blocks[blocks..].iter().any(|block| block.scoped);
             let uses_loop = recursive || p.seen.looped > seen || scoped_block;
-            // The `loop` of the body is not one of a loop around it.
+            // Uses of `loop` in the body do not count for an enclosing loop.
             p.seen.looped = seen;
             let otherwise = if p.is_name("else") {
                 p.next();
@@ -335,7 +334,7 @@ impl Parser {
     }
 
     fn with_target(&mut self) -> Result<Target, Error> {
-        // The target is a tuple without parentheses too: `with a, b = pair`.
+        // The target may be a tuple without parentheses: `with a, b = pair`.
         self.target(false)
     }
 
@@ -460,7 +459,7 @@ impl Parser {
         Ok(Stmt::Load(target, filter, body?, line))
     }
 
-    /// `{% profile as label %}...{% endprofile %}`: times are not taken, the body counts.
+    /// `{% profile as label %}...{% endprofile %}`: only the body is used; nothing is measured.
     fn profile_stmt(&mut self, body: &mut Body) -> Result<(), Error> {
         let line = self.next();
         self.expect_name("as")?;

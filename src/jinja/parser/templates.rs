@@ -1,4 +1,4 @@
-//! Statements by which templates use one another: blocks, `extends`, `include`, `import`.
+//! Statements that refer to other templates: blocks, `extends`, `include`, `import`.
 
 use super::Parser;
 use crate::ast::{Block, Body, CallArgs, Expr, ExprKind, Filter, Import, Include, Stmt};
@@ -48,7 +48,7 @@ impl Parser {
             uses_self: self.seen.selfed > seen.selfed,
             uses_super: self.seen.supered > seen.supered,
         });
-        // What a block uses is no matter of what stands around it.
+        // Names used in a block do not count for the code around it.
         self.seen = seen;
         self.blocks.push(block.clone());
         Ok(Stmt::Block(block, line))
@@ -80,7 +80,7 @@ impl Parser {
     /// `with context`, `without context` or neither.
     pub(super) fn import_context(&mut self) -> Option<bool> {
         let with = self.is_name("with");
-        if !(with || self.is_name("without")) || !self.look_is_name("context") {
+        if !(with || self.is_name("without")) || !self.peek_is_name("context") {
             return None;
         }
         self.next();
@@ -92,7 +92,7 @@ impl Parser {
         let line = self.next();
         let mut template = self.expression(true)?;
         template.line = line;
-        let ignore_missing = self.is_name("ignore") && self.look_is_name("missing");
+        let ignore_missing = self.is_name("ignore") && self.peek_is_name("missing");
         if ignore_missing {
             self.next();
             self.next();
@@ -105,7 +105,7 @@ impl Parser {
         }))
     }
 
-    /// `{% import %}`, or with a filter `{% import_yaml %}` and its kin.
+    /// `{% import %}`, or with a filter, `{% import_yaml %}` and similar tags.
     pub(super) fn import_stmt(&mut self, filter: Option<&str>) -> Result<Stmt, Error> {
         let line = self.next();
         let mut template = self.expression(true)?;

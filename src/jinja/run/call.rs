@@ -21,7 +21,7 @@ impl Cx {
     ) -> Result<Obj> {
         if let ExprKind::Attr(value, name) = &call.function.kind {
             let value = self.eval(scope, value)?;
-            // A method is called without an object for it in between.
+            // Methods are called directly, without creating a bound method.
             if matches!(value, Obj::Native(_)) || methods::has(&value, name) {
                 let args = self.call_args(scope, call, caller)?;
                 return self.call_method(&value, name, &args);
@@ -105,7 +105,7 @@ impl Cx {
         })
     }
 
-    /// Parameters in order; a default sees the parameters before it.
+    /// Binds parameters in order; a default sees the parameters before it.
     fn bind_params(
         &mut self,
         scope: &Scope,

@@ -96,7 +96,7 @@ impl Cx {
         ops::slice(self, &value, start, stop, step)
     }
 
-    /// `or` gives the first true value, `and` the first false one, else the last.
+    /// `or` returns the first true value, `and` the first false one, else the last.
     fn eval_logic(&mut self, scope: &Scope, parts: &[Expr], until: bool) -> Result<Obj> {
         let Some((last, init)) = parts.split_last() else {
             return Ok(Obj::None);
@@ -162,7 +162,7 @@ impl Cx {
             return self.eval(scope, otherwise);
         }
         let position = scope.template.position(line);
-        // Lenient even where undefined values are strict.
+        // Lenient even if undefined values are strict.
         Ok(Obj::Undefined(Rc::new(crate::value::Undefined {
             strict: false,
             what: UndefinedKind::Hint(format!(

@@ -1,6 +1,6 @@
 //! Statements.
 
-use super::loops::{LoopObject, LoopState, Source};
+use super::loops::{LoopObject, LoopSource, LoopState};
 use super::objects::MacroObject;
 use super::{Frame, Scope};
 use crate::ast::{Expr, For, Stmt, Target};
@@ -10,7 +10,7 @@ use crate::value::Obj;
 use crate::{escape, stack};
 use std::rc::Rc;
 
-/// How a body ends.
+/// How the execution of a body ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,
@@ -21,9 +21,9 @@ pub(super) enum Flow {
 type Result<T> = std::result::Result<T, Error>;
 
 impl Cx {
-    /// Adds the place of a statement to its error.
+    /// Adds the location of a statement to its error.
     pub(super) fn located<T>(&self, scope: &Scope, line: usize, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.within(&scope.template, line))
+        result.map_err(|error| error.with_location(&scope.template, line))
     }
 
     pub(super) fn exec(&mut self, scope: &Scope, body: &[Stmt], out: &mut String) -> Result<Flow> {
@@ -83,7 +83,7 @@ impl Cx {
         Ok(otherwise)
     }
 
-    /// Statements that are no matter of every line; apart, so that loops take little stack.
+    /// Rarer statements; in a separate function, so that loops need little stack.
     #[inline(never)]
     fn exec_other(&mut self, scope: &Scope, stmt: &Stmt, out: &mut String) -> Result<()> {
         match stmt {
@@ -217,7 +217,7 @@ impl Cx {
         self.write(out, &text)
     }
 
-    /// The output of a body; with `speaking` also where an `extends` silences the rest.
+    /// The output of a body; with `speaking`, even after an `extends`, which otherwise suppresses output.
     fn capture(&mut self, scope: &Scope, body: &[Stmt], speaking: bool) -> Result<String> {
         let mut inner = scope.inner();
         if speaking {
@@ -254,7 +254,7 @@ impl Cx {
         self.assign(scope, target, value)
     }
 
-    /// Attributes are set of namespaces only, which is checked before the value is computed.
+    /// Only namespaces allow setting attributes; this is checked before the value is computed.
     fn check_namespaces(&mut self, scope: &Scope, target: &Target) -> Result<()> {
         match target {
             Target::Name(_) => Ok(()),
@@ -321,7 +321,7 @@ impl Cx {
     fn for_loop(&mut self, scope: &Scope, node: &Rc<For>, out: &mut String) -> Result<()> {
         let result = self
             .eval(scope, &node.iter)
-            .and_then(|value| Source::of(self, value));
+            .and_then(|value| LoopSource::of(self, value));
         let source = self.located(scope, node.iter.line, result)?;
         if !node.recursive {
             return self.run_loop(scope, node, source, 0, out);
@@ -334,12 +334,12 @@ impl Cx {
         self.write(out, &text)
     }
 
-    /// Runs the rounds of a loop over what `source` gives.
+    /// Runs a loop over the elements of `source`.
     pub(super) fn run_loop(
         &mut self,
         scope: &Scope,
         node: &Rc<For>,
-        source: Source,
+        source: LoopSource,
         depth: usize,
         out: &mut String,
     ) -> Result<()> {
@@ -358,12 +358,12 @@ impl Cx {
         self.exec(&scope.inner(), &node.otherwise, out).map(drop)
     }
 
-    /// Gives whether there was a round.
+    /// Returns whether there was an iteration.
     fn plain_rounds(
         &mut self,
         scope: &Scope,
         node: &Rc<For>,
-        mut source: Source,
+        mut source: LoopSource,
         out: &mut String,
     ) -> Result<bool> {
         let mut any = false;
@@ -388,7 +388,7 @@ impl Cx {
         &mut self,
         scope: &Scope,
         node: &Rc<For>,
-        source: Source,
+        source: LoopSource,
         depth: usize,
         out: &mut String,
     ) -> Result<bool> {
@@ -396,7 +396,7 @@ impl Cx {
         let object: Rc<LoopObject> = Rc::new(LoopObject::new(state.clone(), scope, node));
         let result = self.rounds_of(scope, node, &state, &object, out);
         if Rc::strong_count(&object) > 1 {
-            // Something keeps the loop, perhaps in the scope that the loop keeps.
+            // Something refers to the loop object, perhaps the scope that the loop object refers to.
             self.remember(scope);
         }
         result
@@ -433,7 +433,7 @@ impl Cx {
     }
 }
 
-/// An empty scope for the next round: the last one, unless something holds on to it.
+/// An empty scope for the next iteration: the last one, unless something refers to it.
 fn renew(inner: &mut Scope, outer: &Scope) {
     match &inner.frame {
         Some(frame) if Rc::strong_count(frame) == 1 && Rc::weak_count(frame) == 0 => frame.clear(),

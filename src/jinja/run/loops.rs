@@ -1,4 +1,4 @@
-//! The loop variable and what a loop goes through.
+//! The variable `loop`, and the sequences that loops iterate over.
 
 use super::Scope;
 use crate::ast::For;
@@ -10,66 +10,66 @@ use std::rc::Rc;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// What a loop goes through.
-pub(super) enum Source {
-    /// A list, as it is at every step: it may grow while it is gone through.
+/// The sequence of a loop.
+pub(super) enum LoopSource {
+    /// A list, read at each step: it may grow during the loop.
     List(Rc<List>, usize),
-    /// Elements that are there already.
+    /// Precomputed elements.
     Items(std::vec::IntoIter<Obj>),
-    /// A dict, which must not grow or shrink meanwhile: which part, where, how many.
+    /// A dict, which must not change its size during the loop: part, position, size.
     View(Rc<View>, usize, usize),
     /// Numbers.
     Range(Rc<Range>, usize),
-    /// A generator, which others may use too.
+    /// A generator, which may have other users.
     Iter(Rc<Generator>),
-    /// Elements that pass the test of the loop.
-    Filtered(Box<Source>, Box<Scope>, Rc<For>),
+    /// Elements that satisfy the condition of the loop.
+    Filtered(Box<LoopSource>, Box<Scope>, Rc<For>),
 }
 
-impl Source {
-    pub(super) fn of(cx: &mut Cx, value: Obj) -> Result<Source> {
+impl LoopSource {
+    pub(super) fn of(cx: &mut Cx, value: Obj) -> Result<LoopSource> {
         Ok(match value {
-            Obj::List(list) => Source::List(list, 0),
-            Obj::Range(range) => Source::Range(range, 0),
-            Obj::Iter(iter) => Source::Iter(iter),
+            Obj::List(list) => LoopSource::List(list, 0),
+            Obj::Range(range) => LoopSource::Range(range, 0),
+            Obj::Iter(iter) => LoopSource::Iter(iter),
             Obj::Dict(dict) => {
                 let kind = ViewKind::Keys;
-                Source::of(cx, Obj::View(Rc::new(View { kind, dict })))?
+                LoopSource::of(cx, Obj::View(Rc::new(View { kind, dict })))?
             }
             Obj::View(view) => {
                 let length = view.dict.borrow().len();
-                Source::View(view, 0, length)
+                LoopSource::View(view, 0, length)
             }
-            other => Source::Items(cx.iterate(&other)?.into_iter()),
+            other => LoopSource::Items(cx.iterate(&other)?.into_iter()),
         })
     }
 
-    pub(super) fn filtered(self, scope: &Scope, node: &Rc<For>) -> Source {
-        Source::Filtered(Box::new(self), Box::new(scope.clone()), node.clone())
+    pub(super) fn filtered(self, scope: &Scope, node: &Rc<For>) -> LoopSource {
+        LoopSource::Filtered(Box::new(self), Box::new(scope.clone()), node.clone())
     }
 
-    /// The length, where it is known without going through.
+    /// The length, if it is known without iterating.
     fn length(&self) -> Option<usize> {
         match self {
-            Source::List(list, _) => Some(list.borrow().len()),
-            Source::Range(range, _) => Some(range.len()),
-            Source::View(_, _, length) => Some(*length),
-            // Right only before the first step, when a loop asks.
-            Source::Items(items) => Some(items.len()),
-            Source::Iter(_) | Source::Filtered(..) => None,
+            LoopSource::List(list, _) => Some(list.borrow().len()),
+            LoopSource::Range(range, _) => Some(range.len()),
+            LoopSource::View(_, _, length) => Some(*length),
+            // Only correct before the first step, which is when a loop asks.
+            LoopSource::Items(items) => Some(items.len()),
+            LoopSource::Iter(_) | LoopSource::Filtered(..) => None,
         }
     }
 
     pub(super) fn next(&mut self, cx: &mut Cx) -> Result<Option<Obj>> {
         cx.charge(1)?;
         match self {
-            Source::List(list, at) => {
+            LoopSource::List(list, at) => {
                 let item = list.borrow().get(*at).cloned();
                 *at += 1;
                 Ok(item)
             }
-            Source::Items(items) => Ok(items.next()),
-            Source::View(view, at, length) => {
+            LoopSource::Items(items) => Ok(items.next()),
+            LoopSource::View(view, at, length) => {
                 if view.dict.borrow().len() != *length {
                     return Err(Error::new(
                         ErrorKind::Other,
@@ -79,13 +79,13 @@ impl Source {
                 *at += 1;
                 Ok(view.at(*at - 1))
             }
-            Source::Range(range, at) => {
+            LoopSource::Range(range, at) => {
                 let item = range.at(*at).map(Obj::Int);
                 *at += 1;
                 Ok(item)
             }
-            Source::Iter(iter) => Ok(iter.next()),
-            Source::Filtered(source, scope, node) => {
+            LoopSource::Iter(iter) => Ok(iter.next()),
+            LoopSource::Filtered(source, scope, node) => {
                 let Some(test) = &node.test else {
                     return source.next(cx);
                 };
@@ -104,12 +104,12 @@ impl Source {
 
 /// The state of a loop (`jinja2.runtime.LoopContext`).
 pub(super) struct LoopState {
-    source: RefCell<Source>,
-    /// Rounds begun.
+    source: RefCell<LoopSource>,
+    /// Number of iterations started.
     index: Cell<usize>,
     before: RefCell<Option<Obj>>,
     current: RefCell<Option<Obj>>,
-    /// The next element, if it has been looked at; `Some(None)` is the end.
+    /// The next element, if it was peeked; `Some(None)` is the end.
     after: RefCell<Option<Option<Obj>>>,
     length: Cell<Option<usize>>,
     changed: RefCell<Option<Obj>>,
@@ -117,10 +117,10 @@ pub(super) struct LoopState {
 }
 
 impl LoopState {
-    pub(super) fn new(source: Source, depth: usize) -> LoopState {
+    pub(super) fn new(source: LoopSource, depth: usize) -> LoopState {
         // A list may still grow.
         let length = match source {
-            Source::List(..) => None,
+            LoopSource::List(..) => None,
             _ => source.length(),
         };
         LoopState {
@@ -136,7 +136,7 @@ impl LoopState {
     }
 
     fn fetch(&self, cx: &mut Cx) -> Result<Option<Obj>> {
-        // The test of a loop cannot use the loop itself.
+        // The condition of a loop cannot use the loop itself.
         match self.source.try_borrow_mut() {
             Ok(mut source) => source.next(cx),
             Err(_) => Err(Error::value_error("generator already executing")),
@@ -147,7 +147,7 @@ impl LoopState {
         let peeked = self.after.borrow_mut().take();
         let item = match peeked {
             Some(Some(item)) => Some(item),
-            // The end may have been seen too early, of a list that grew.
+            // If the list has grown, the end was reported too early.
             Some(None) | None => self.fetch(cx)?,
         };
         let Some(item) = item else {
@@ -182,7 +182,7 @@ impl LoopState {
                 }
                 let peeked = matches!(&*self.after.borrow(), Some(Some(_)));
                 let length = rest.len() + self.index.get() + usize::from(peeked);
-                *self.source.borrow_mut() = Source::Items(rest.into_iter());
+                *self.source.borrow_mut() = LoopSource::Items(rest.into_iter());
                 length
             }
         };
@@ -276,7 +276,7 @@ impl Object for LoopObject {
         let Some(Some(iterable)) = bound.into_iter().next() else {
             return Ok(Obj::None);
         };
-        let source = Source::of(cx, iterable)?;
+        let source = LoopSource::of(cx, iterable)?;
         let mut text = String::new();
         let depth = self.state.depth + 1;
         cx.run_loop(&self.scope, &self.node, source, depth, &mut text)?;

@@ -1,4 +1,4 @@
-//! Running parsed templates: where variables live.
+//! Runs parsed templates: scopes and variables.
 
 mod call;
 mod eval;
@@ -19,10 +19,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Names with values.
+/// Variables by name.
 pub(super) type Vars = HashMap<Rc<str>, Obj>;
 
-/// The variables of one scope inside a template: of one round of a loop, one call of a macro.
+/// The variables of a scope inside a template, such as an iteration of a loop or a call of a macro.
 pub(super) struct Frame {
     vars: RefCell<Vec<(Rc<str>, Obj)>>,
     parent: Option<Rc<Frame>>,
@@ -67,7 +67,7 @@ impl Drop for Frame {
     }
 }
 
-/// What a context stands on: variables that do not change.
+/// Variables below a context; they do not change.
 pub(super) struct Base {
     vars: Vars,
     below: Option<Rc<Base>>,
@@ -103,16 +103,16 @@ impl Drop for Base {
     }
 }
 
-/// A block and the template it stands in.
+/// A block and its template.
 type BlockOf = (Rc<Template>, Rc<Block>);
 
-/// The top level of a run of a template (`jinja2.runtime.Context`).
+/// The top level of a running template (`jinja2.runtime.Context`).
 pub(super) struct Context {
     base: Rc<Base>,
-    /// Variables set at the top level, and names of those that an import sees.
+    /// Variables set at the top level, and the names of those that importing templates see.
     vars: RefCell<Vec<(Rc<str>, Obj)>>,
     exported: RefCell<Vec<Rc<str>>>,
-    /// Blocks by name, those of the youngest child first.
+    /// Blocks by name, those of the most derived template first.
     blocks: RefCell<HashMap<Rc<str>, Vec<BlockOf>>>,
 }
 
@@ -155,7 +155,7 @@ impl Context {
         }
     }
 
-    /// Adds the blocks of a template behind those that are there.
+    /// Appends the blocks of a template to the existing ones.
     fn add_blocks(&self, template: &Rc<Template>) {
         let mut blocks = self.blocks.borrow_mut();
         for block in &template.blocks {
@@ -180,14 +180,14 @@ impl Drop for Context {
     }
 }
 
-/// Where a statement runs.
+/// The context in which a statement runs.
 #[derive(Clone)]
 pub(super) struct Scope {
     template: Rc<Template>,
     context: Rc<Context>,
-    /// The innermost scope; nothing at the top level.
+    /// The innermost scope; `None` at the top level.
     frame: Option<Rc<Frame>>,
-    /// Whether an `extends` has been met: what stands outside of blocks is not printed then.
+    /// Set after an `extends`: then output outside of blocks is suppressed.
     extended: Option<Rc<Cell<bool>>>,
 }
 
@@ -210,7 +210,7 @@ impl Scope {
         }
     }
 
-    /// The same place in a new scope.
+    /// The same context with a new scope.
     fn inner(&self) -> Scope {
         Scope {
             frame: Some(Frame::new(self.frame.clone())),
@@ -226,7 +226,7 @@ impl Scope {
         self.extended.as_ref().is_some_and(|e| e.get())
     }
 
-    /// Everything that is visible here, on its own.
+    /// A copy of all visible variables.
     fn snapshot(&self) -> Rc<Base> {
         let mut vars: Vars = self.context.vars.borrow().iter().cloned().collect();
         let mut frames = Vec::new();
@@ -244,7 +244,7 @@ impl Scope {
         Base::new(vars, Some(self.context.base.clone()))
     }
 
-    /// The context as `show_full_context` sees it.
+    /// All variables, for `show_full_context`.
     fn all(&self) -> Vec<(Rc<str>, Obj)> {
         let base = self.snapshot();
         let mut names = Vec::new();
@@ -259,16 +259,16 @@ impl Scope {
 }
 
 impl Cx {
-    /// Remembers a scope that a macro holds on to while it holds the macro: such circles are
-    /// opened at the end of the run.
+    /// Records a scope referenced by a macro that the scope refers to itself: such reference cycles are broken at the
+    /// end of the run.
     fn remember(&mut self, scope: &Scope) {
-        // Contexts are remembered all.
+        // Contexts are always recorded.
         if let Some(frame) = &scope.frame {
             self.run.frames.push(Rc::downgrade(frame));
         }
     }
 
-    /// Opens the circles, so that nothing of the run stays in memory.
+    /// Breaks reference cycles, so that nothing of the run stays in memory.
     pub(super) fn finish(&mut self) {
         for frame in self.run.frames.drain(..) {
             if let Some(frame) = frame.upgrade() {

@@ -107,7 +107,7 @@ impl Object for ModuleObject {
     }
 }
 
-/// The variable `self`: blocks by name.
+/// The variable `self`: access to blocks by name.
 pub(super) struct TemplateReference(Scope);
 
 impl TemplateReference {
@@ -147,7 +147,7 @@ impl Object for TemplateReference {
     }
 }
 
-/// A block to be called: `self.name()` or `super()`.
+/// A callable block: `self.name()` or `super()`.
 struct BlockReference {
     context: Rc<Context>,
     name: Rc<str>,
@@ -162,7 +162,7 @@ fn block_at(context: &Rc<Context>, name: &str, level: usize) -> Obj {
     })
 }
 
-/// The version of a block below the one at `level`.
+/// The version of a block overridden by the one at `level`.
 pub(super) fn super_block(cx: &Cx, context: &Rc<Context>, name: &str, level: usize) -> Obj {
     match context.block(name, level + 1) {
         Some(_) => block_at(context, name, level + 1),
@@ -233,13 +233,13 @@ impl Object for Namespace {
     }
 }
 
-/// A method of a value that is not called at once: `{% set add = list.append %}`.
+/// A method that is not called immediately: `{% set add = list.append %}`.
 pub struct BoundMethod {
     value: Obj,
     name: Rc<str>,
 }
 
-/// The method of a name, if values of this kind have it.
+/// The bound method with a name, if values of this type have it.
 pub(crate) fn bound_method(value: &Obj, name: &str) -> Option<Obj> {
     methods::has(value, name).then(|| {
         Obj::native(BoundMethod {
@@ -271,7 +271,7 @@ impl Object for BoundMethod {
     }
 }
 
-/// The function `show_full_context`, which needs the variables around its call.
+/// The function `show_full_context`, which needs the variables at its call.
 pub(crate) struct ShowFullContext;
 
 impl Object for ShowFullContext {
@@ -291,7 +291,7 @@ impl Object for ShowFullContext {
     }
 }
 
-/// Only what is data: texts, numbers, booleans, lists and dicts of them; the rest by its `repr`
+/// Keeps only data: texts, numbers, booleans, and lists and dicts of them; anything else becomes its `repr`
 /// (`salt/utils/data.py simple_types_filter`).
 pub(super) fn simple_types(dict: &Dict) -> Obj {
     fn simple(value: &Obj, depth: usize) -> Obj {

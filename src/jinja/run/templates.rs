@@ -1,4 +1,4 @@
-//! Templates that use one another: include, import, extends, blocks.
+//! Templates that refer to others: include, import, extends, blocks.
 
 use super::objects::{ModuleObject, TemplateReference};
 use super::{Base, BlockOf, Context, Frame, Scope, Vars};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 type Result<T> = std::result::Result<T, Error>;
 
 impl Cx {
-    /// Runs a template from its top, and the templates it extends.
+    /// Runs a template, and the templates it extends.
     pub(crate) fn render_root(
         &mut self,
         template: &Rc<Template>,
@@ -27,8 +27,8 @@ impl Cx {
         Ok(out)
     }
 
-    /// What every template sees that is not given the variables of another: the names given to
-    /// the render, for Salt makes them global (`salt/utils/templates.py`).
+    /// The variables of templates that do not get those of another one: the variables of the render call, since Salt
+    /// makes them global (`salt/utils/templates.py`).
     fn globals(&mut self) -> Rc<Base> {
         let base = self.run.base.clone();
         let below = base.unwrap_or_else(|| self.env.builtins.clone());
@@ -65,7 +65,7 @@ impl Cx {
             result?;
             match parent {
                 Some(parent) => {
-                    // A chain of templates may be a circle.
+                    // The chain of templates may be a cycle.
                     self.charge(1000)?;
                     template = parent;
                 }
@@ -74,7 +74,7 @@ impl Cx {
         }
     }
 
-    /// The template of a name.
+    /// Loads a template by name.
     fn template(&mut self, name: &str, from: &Scope) -> Result<Rc<Template>> {
         if let Some(template) = self.run.templates.get(name) {
             return Ok(template.clone());
@@ -103,7 +103,7 @@ impl Cx {
         };
         self.charge(loaded.source.len() / 32)?;
         let template = self.env.parsed(&loaded.source, shown, false)?;
-        // Relative names depend on where they stand.
+        // The meaning of relative names depends on the template that uses them.
         if !name.starts_with('.') {
             self.run.templates.insert(name.into(), template.clone());
         }
@@ -120,7 +120,7 @@ impl Cx {
         }
     }
 
-    /// The first of several names that exists.
+    /// The first existing template among several names.
     fn one_of(&mut self, scope: &Scope, expr: &Expr) -> Result<Rc<Template>> {
         let names = self.eval(scope, expr)?;
         if let Obj::Undefined(missing) = &names {
@@ -201,7 +201,7 @@ impl Cx {
         self.write(out, &module.text)
     }
 
-    /// A template run as a module of its own, once for all that import it without their variables.
+    /// A template run as a module, once for all templates that import it without context.
     fn default_module(&mut self, template: &Rc<Template>) -> Result<Rc<ModuleObject>> {
         let key = Rc::as_ptr(template) as usize;
         if let Some((_, module)) = self.run.modules.get(&key) {
@@ -295,7 +295,7 @@ impl Cx {
         Ok(())
     }
 
-    /// Runs the youngest version of a block where it stands.
+    /// Runs the most derived version of a block.
     pub(super) fn block(
         &mut self,
         scope: &Scope,
@@ -351,7 +351,7 @@ impl Cx {
     }
 }
 
-/// What is imported at the top level is not exported again.
+/// Names imported at the top level are not exported again.
 fn assign_import(scope: &Scope, name: &Rc<str>, value: Obj) {
     match &scope.frame {
         Some(_) => scope.assign(name, value),

@@ -1,5 +1,4 @@
-//! The engine as callers see it. What templates mean is the matter of `tests/corpus.rs`, where stock
-//! Salt has said it.
+//! The public interface of the engine. The template language itself is tested in `tests/corpus.rs` against stock Salt.
 
 use super::super::*;
 use halite_wire::Value;
@@ -18,7 +17,7 @@ fn fails(source: &str) -> Error {
     render(source).expect_err(source)
 }
 
-/// Templates by name, and who asked for them.
+/// Templates by name, and who requested them.
 #[derive(Default)]
 struct Files(
     Vec<(&'static str, &'static str)>,
@@ -101,7 +100,7 @@ fn limits_end_a_template_and_nothing_else() {
 }
 
 #[test]
-fn errors_tell_their_place_as_salt_does() {
+fn errors_have_locations_as_in_salt() {
     let error = fails("one\n{{ nope }}\nthree");
     assert_eq!(error.message(), "'nope' is undefined");
     assert_eq!(
@@ -153,7 +152,7 @@ fn lenient_undefined_prints_nothing() {
     );
 }
 
-/// A function as a caller offers it: `salt['test.add'](1, 2)`.
+/// A function provided by the caller: `salt['test.add'](1, 2)`.
 struct Add;
 
 impl Object for Add {
@@ -197,7 +196,7 @@ fn functions_of_the_caller() {
     );
 }
 
-/// Counts when it is dropped.
+/// Counts how often it is dropped.
 struct Witness(Rc<RefCell<usize>>);
 
 impl Object for Witness {
@@ -251,9 +250,9 @@ fn values_of_the_wire_go_through() {
     assert!(dict.insert(Obj::list(Vec::new()), Obj::None).is_err());
 }
 
-/// CVE-2021-25283: from a template no way leads to the program around it.
+/// CVE-2021-25283: templates cannot reach the program around them.
 #[test]
-fn no_way_leads_out_of_the_sandbox() {
+fn templates_cannot_leave_the_sandbox() {
     for source in [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",
         "{{ ().__class__.__base__ }}",

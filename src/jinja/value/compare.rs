@@ -1,4 +1,4 @@
-//! Equality, order and hashes as Python has them.
+//! Python's equality, ordering and hashing.
 
 use super::{Obj, Range};
 use crate::error::Error;
@@ -6,14 +6,14 @@ use num_bigint::BigInt;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-/// Levels of containers that are compared, printed or hashed.
+/// Maximum nesting of containers in comparisons, printing and hashing.
 pub const DEPTH: usize = 120;
-/// Elements that one comparison looks at.
+/// Maximum number of elements visited by one comparison.
 const STEPS: usize = 20_000_000;
 
-/// What one operation over nested containers may still do.
+/// The remaining work allowed for one operation on nested containers.
 ///
-/// Containers that hold one another several times are small in memory and endless to walk.
+/// Containers that contain each other several times are small in memory but take forever to walk.
 pub struct Budget {
     depth: usize,
     steps: usize,
@@ -29,10 +29,10 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// One level deeper.
+    /// Enters a nested container.
     ///
     /// # Errors
-    /// The containers are nested too deeply or are too many.
+    /// The containers are nested too deeply, or too large.
     pub fn enter(&mut self) -> Result<(), Error> {
         self.step()?;
         if self.depth == 0 {
@@ -42,12 +42,12 @@ impl Budget {
         Ok(())
     }
 
-    /// One level back.
+    /// Leaves a nested container.
     pub fn leave(&mut self) {
         self.depth += 1;
     }
 
-    /// One element.
+    /// Visits one element.
     ///
     /// # Errors
     /// Too many elements.
@@ -83,7 +83,7 @@ impl CmpOp {
         }
     }
 
-    /// Whether two values in this order fulfil it.
+    /// Whether the ordering of two values satisfies the comparison.
     pub fn holds(self, order: Ordering) -> bool {
         match self {
             CmpOp::Lt => order == Ordering::Less,
@@ -95,7 +95,7 @@ impl CmpOp {
 }
 
 pub(super) fn big_to_f64(big: &BigInt) -> f64 {
-    // Digits of a number this size are parsed to the nearest float, or to infinity.
+    // Parsing the digits gives the nearest float, or infinity.
     big.to_string().parse().unwrap_or(f64::INFINITY)
 }
 
@@ -104,12 +104,12 @@ pub(super) fn hash_str<H: Hasher>(text: &str, state: &mut H) {
     text.hash(state);
 }
 
-/// Two numbers of any kinds; nothing if one is no number or not a number.
+/// Compares two numbers of any types; `None` if one is not a number or NaN.
 fn compare_numbers(a: &Obj, b: &Obj) -> Option<Ordering> {
     match (a, b) {
         (Obj::Float(_), _) | (_, Obj::Float(_)) => {
             let exact = |f: &Obj, i: &Obj| match (f, i.as_int()) {
-                // Beyond 53 bits a conversion to float would round.
+                // Above 53 bits, converting to float would round.
                 (Obj::Float(f), Some(i)) if f.is_finite() && f.abs() < 9.3e18 => {
                     Some((f.trunc() as i128, i128::from(i), f.fract()))
                 }
@@ -148,15 +148,15 @@ impl Obj {
     /// `self == other`.
     ///
     /// # Errors
-    /// A strict undefined value; containers without end.
+    /// A strict undefined value, or endless containers.
     pub fn equals(&self, other: &Obj) -> Result<bool, Error> {
         self.equals_within(other, &mut Budget::default())
     }
 
-    /// [`Obj::equals`] as part of a longer operation.
+    /// [`Obj::equals`] as part of a larger operation.
     ///
     /// # Errors
-    /// A strict undefined value; the budget is spent.
+    /// A strict undefined value, or the budget is used up.
     pub fn equals_within(&self, other: &Obj, budget: &mut Budget) -> Result<bool, Error> {
         if let (Some(a), Some(b)) = (self.as_str(), other.as_str()) {
             return Ok(a == b);
@@ -213,12 +213,12 @@ impl Obj {
         }
     }
 
-    /// `self < other` and its kin.
+    /// `self < other` and the other comparisons.
     ///
     /// # Errors
-    /// The kinds have no order.
+    /// The types cannot be ordered.
     pub fn compare(&self, op: CmpOp, other: &Obj) -> Result<bool, Error> {
-        // Sets have a partial order: that of inclusion.
+        // Sets are partially ordered, by inclusion.
         if let (Obj::Set(a), Obj::Set(b)) = (self, other) {
             return sets_compare(&a.borrow(), op, &b.borrow());
         }
@@ -226,10 +226,10 @@ impl Obj {
         Ok(order.is_some_and(|order| op.holds(order)))
     }
 
-    /// How two values are ordered, for sorting: as `<` of Python sees it.
+    /// The ordering of two values for sorting: by Python's `<`.
     ///
     /// # Errors
-    /// The kinds have no order.
+    /// The types cannot be ordered.
     pub fn order(&self, other: &Obj) -> Result<Ordering, Error> {
         let order = self.order_within(CmpOp::Lt, other, &mut Budget::default())?;
         Ok(order.unwrap_or(Ordering::Equal))
@@ -261,7 +261,7 @@ impl Obj {
         }
     }
 
-    /// Whether it can be the key of a dict.
+    /// Checks that the value can be a dict key.
     ///
     /// # Errors
     /// Lists, dicts, sets and strict undefined values.

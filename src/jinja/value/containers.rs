@@ -1,4 +1,4 @@
-//! Lists, tuples, dicts, sets and what iterates over them.
+//! Lists, tuples, dicts, sets and their iterators.
 
 use super::compare::hash_str;
 use super::{Obj, PyDict};
@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// Levels of containers that are dropped on the stack before the rest waits in a queue.
+/// Nesting depth up to which containers are dropped recursively; deeper ones wait in a queue.
 const DROP_DEPTH: usize = 100;
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
     static WAITING: RefCell<Vec<Obj>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Drops the contents of a container without a depth of stack that a template could choose.
+/// Drops the contents of a container without deep recursion, which templates could provoke.
 pub(crate) fn drop_all(mut items: Vec<Obj>) {
     items.retain(holds_others);
     if items.is_empty() {
@@ -60,7 +60,7 @@ pub struct List(RefCell<Vec<Obj>>);
 pub type PyList = Rc<List>;
 
 impl List {
-    /// A list of these elements.
+    /// A list with these elements.
     pub fn new(items: Vec<Obj>) -> List {
         List(RefCell::new(items))
     }
@@ -84,7 +84,7 @@ impl Drop for List {
 pub struct Tuple(Vec<Obj>);
 
 impl Tuple {
-    /// A tuple of these elements.
+    /// A tuple with these elements.
     pub fn new(items: Vec<Obj>) -> Tuple {
         Tuple(items)
     }
@@ -104,13 +104,12 @@ impl Drop for Tuple {
     }
 }
 
-/// A hashable value as the key of a dict or an element of a set: `1`, `1.0` and `True` are one
-/// key, as in Python.
+/// A hashable value as dict key or set element: `1`, `1.0` and `True` are the same key, as in Python.
 #[derive(Clone)]
 pub struct Key(Obj);
 
 impl Key {
-    /// A key of this value.
+    /// A key with this value.
     ///
     /// # Errors
     /// Lists, dicts, sets and strict undefined values have no hash.
@@ -119,7 +118,7 @@ impl Key {
         Ok(Key(obj.clone()))
     }
 
-    /// A key of text.
+    /// A text key.
     pub fn text(text: impl Into<Rc<str>>) -> Key {
         Key(Obj::Str(text.into()))
     }
@@ -144,7 +143,7 @@ impl Hash for Key {
     }
 }
 
-/// A text to look up without making a [`Key`] of it.
+/// A text to look up without creating a [`Key`].
 pub struct StrKey<'a>(pub &'a str);
 
 impl Hash for StrKey<'_> {
@@ -159,7 +158,7 @@ impl Equivalent<Key> for StrKey<'_> {
     }
 }
 
-/// Which class of dict.
+/// The class of a dict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DictKind {
     /// `dict`.
@@ -179,7 +178,7 @@ impl DictKind {
     }
 }
 
-/// A dict, in order of insertion.
+/// A dict, in insertion order.
 #[derive(Default)]
 pub struct Dict {
     map: IndexMap<Key, Obj>,
@@ -216,7 +215,7 @@ impl Dict {
         Dict::default()
     }
 
-    /// An empty dict with room.
+    /// An empty dict with capacity.
     pub fn with_capacity(entries: usize) -> Dict {
         Dict {
             map: IndexMap::with_capacity(entries),
@@ -243,12 +242,12 @@ impl Dict {
         Ok(self.map.get(&Key::new(key)?))
     }
 
-    /// The value of a key of text.
+    /// The value of a text key.
     pub fn get_str(&self, key: &str) -> Option<&Obj> {
         self.map.get(&StrKey(key))
     }
 
-    /// Sets a key; gives the former value.
+    /// Sets a key and returns the previous value.
     ///
     /// # Errors
     /// The key cannot be hashed.
@@ -257,7 +256,7 @@ impl Dict {
         Ok(self.map.insert(Key(key), value))
     }
 
-    /// Sets a key of text.
+    /// Sets a text key.
     pub fn set_str(&mut self, key: &str, value: Obj) {
         if let Some(slot) = self.map.get_mut(&StrKey(key)) {
             *slot = value;
@@ -271,7 +270,7 @@ impl Dict {
         self.map.insert(key, value)
     }
 
-    /// Takes a key out; the rest keeps its order.
+    /// Removes a key; the others keep their order.
     ///
     /// # Errors
     /// The key cannot be hashed.
@@ -279,7 +278,7 @@ impl Dict {
         Ok(self.map.shift_remove(&Key::new(key)?))
     }
 
-    /// Takes the last entry out.
+    /// Removes the last entry.
     pub fn pop_last(&mut self) -> Option<(Obj, Obj)> {
         self.map.pop().map(|(key, value)| (key.0, value))
     }
@@ -304,12 +303,12 @@ impl Dict {
         self.map.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// Forgets every entry.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.map.clear();
     }
@@ -340,7 +339,7 @@ impl<K: Into<Rc<str>>, V: Into<Obj>> FromIterator<(K, V)> for Dict {
     }
 }
 
-/// A set, in order of insertion (Python's order is arbitrary).
+/// A set, in insertion order (Python's order is arbitrary).
 #[derive(Clone, Default)]
 pub struct Set(Dict);
 
@@ -350,7 +349,7 @@ impl Set {
         Set::default()
     }
 
-    /// A set of these elements.
+    /// A set with these elements.
     ///
     /// # Errors
     /// An element cannot be hashed.
@@ -362,7 +361,7 @@ impl Set {
         Ok(set)
     }
 
-    /// Adds an element; says whether it is new.
+    /// Adds an element; returns whether it is new.
     ///
     /// # Errors
     /// It cannot be hashed.
@@ -373,7 +372,7 @@ impl Set {
         Ok(self.0.insert(item, Obj::None)?.is_none())
     }
 
-    /// Whether it is in.
+    /// Whether it contains an element.
     ///
     /// # Errors
     /// It cannot be hashed.
@@ -381,7 +380,7 @@ impl Set {
         self.0.contains(item)
     }
 
-    /// Takes an element out; says whether it was in.
+    /// Removes an element; returns whether it was present.
     ///
     /// # Errors
     /// It cannot be hashed.
@@ -399,7 +398,7 @@ impl Set {
         self.0.is_empty()
     }
 
-    /// Forgets every element.
+    /// Removes all elements.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -410,19 +409,19 @@ impl Set {
     }
 }
 
-/// `range(start, stop, step)`; `step` is not zero.
+/// `range(start, stop, step)`; `step` is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// First number.
     pub start: i64,
-    /// Where it ends, not included.
+    /// The end, exclusive.
     pub stop: i64,
-    /// Distance of two numbers.
+    /// Difference between consecutive numbers.
     pub step: i64,
 }
 
 impl Range {
-    /// How many numbers.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         let (low, high) = if self.step > 0 {
             (self.start, self.stop)
@@ -437,12 +436,12 @@ impl Range {
         usize::try_from((span + step - 1) / step).unwrap_or(usize::MAX)
     }
 
-    /// Whether there is no number.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number at a position from 0.
+    /// The number at a position, from 0.
     pub fn at(&self, index: usize) -> Option<i64> {
         if index >= self.len() {
             return None;
@@ -451,7 +450,7 @@ impl Range {
         i64::try_from(at).ok()
     }
 
-    /// Whether a number is in.
+    /// Whether it contains a number.
     pub fn contains(&self, number: i64) -> bool {
         let within = if self.step > 0 {
             self.start <= number && number < self.stop
@@ -468,7 +467,7 @@ impl Range {
     }
 }
 
-/// Which part of a dict a [`View`] shows.
+/// The part of a dict shown by a [`View`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewKind {
     /// `dict_keys`.
@@ -490,22 +489,22 @@ impl ViewKind {
     }
 }
 
-/// Keys, values or items of a dict, as they are now.
+/// The current keys, values or items of a dict.
 pub struct View {
-    /// Which part.
+    /// The part shown.
     pub kind: ViewKind,
-    /// Of which dict.
+    /// The dict.
     pub dict: PyDict,
 }
 
 impl View {
-    /// The elements as they are now.
+    /// The current elements.
     pub fn items(&self) -> Vec<Obj> {
         let length = self.dict.borrow().len();
         (0..length).filter_map(|index| self.at(index)).collect()
     }
 
-    /// The element at a position, as it is now.
+    /// The current element at a position.
     pub fn at(&self, index: usize) -> Option<Obj> {
         let dict = self.dict.borrow();
         let (key, value) = dict.at(index)?;
@@ -517,7 +516,7 @@ impl View {
     }
 }
 
-/// Elements that can be gone through once.
+/// Elements that can be iterated once.
 pub struct Generator {
     /// The name of its class.
     pub label: &'static str,
@@ -525,7 +524,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator over elements that are there already.
+    /// A generator over precomputed elements.
     pub fn new(label: &'static str, items: Vec<Obj>) -> Generator {
         Generator {
             label,
@@ -538,7 +537,7 @@ impl Generator {
         self.rest.borrow_mut().next()
     }
 
-    /// All elements that are left.
+    /// All remaining elements.
     pub fn take(&self) -> Vec<Obj> {
         self.rest.borrow_mut().by_ref().collect()
     }

@@ -1,4 +1,4 @@
-//! Python values as a template sees them.
+//! Python values in templates.
 
 mod compare;
 mod containers;
@@ -19,26 +19,26 @@ use std::any::Any;
 use std::rc::Rc;
 
 /// A Python value.
+/// A Python value.
 ///
-/// Copies are cheap and share what they hold: two copies of one list are the same list, as two
-/// names are in Python.
+/// Clones are cheap and share their content: two clones of a list are the same list, like two names in Python.
 #[derive(Clone)]
 pub enum Obj {
     /// A name, attribute or element that does not exist (`jinja2.Undefined`, `StrictUndefined`).
     Undefined(Rc<Undefined>),
     /// `None`.
     None,
-    /// `True` or `False`; a number too.
+    /// `True` or `False`; also a number.
     Bool(bool),
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     Int(i64),
-    /// An integer that does not fit [`Obj::Int`]; make it with [`Obj::big`].
+    /// An integer that does not fit into [`Obj::Int`]; create it with [`Obj::big`].
     Big(Rc<BigInt>),
     /// A float.
     Float(f64),
     /// Text.
     Str(Rc<str>),
-    /// Text that is safe to print where output is escaped (`markupsafe.Markup`).
+    /// Text that is not escaped when printed with escaping on (`markupsafe.Markup`).
     Markup(Rc<str>),
     /// Bytes.
     Bytes(Rc<[u8]>),
@@ -48,15 +48,15 @@ pub enum Obj {
     Tuple(Rc<Tuple>),
     /// A dict.
     Dict(PyDict),
-    /// A set, in order of insertion.
+    /// A set, in insertion order.
     Set(PySet),
     /// `range(...)`.
     Range(Rc<Range>),
-    /// What `dict.keys()`, `values()` and `items()` give.
+    /// The result of `dict.keys()`, `values()` or `items()`.
     View(Rc<View>),
-    /// Something that can be gone through once: the result of `map`, `select`, `reversed`...
+    /// Something that can be iterated once: the result of `map`, `select`, `reversed`...
     Iter(Rc<Generator>),
-    /// An object of this program: a function, the loop variable, a namespace, `salt`...
+    /// A native object: a function, the loop variable, a namespace, `salt`...
     Native(Rc<dyn Object>),
 }
 
@@ -67,7 +67,7 @@ pub type PySet = Rc<std::cell::RefCell<Set>>;
 
 /// Why a value is missing, and how it behaves.
 pub struct Undefined {
-    /// Whether printing, comparing, testing and iterating fail too (`StrictUndefined`).
+    /// Whether printing, comparing, testing and iterating also fail (`StrictUndefined`).
     pub strict: bool,
     /// What is missing.
     pub what: UndefinedKind,
@@ -77,22 +77,22 @@ pub struct Undefined {
 pub enum UndefinedKind {
     /// A variable.
     Name(Rc<str>),
-    /// An attribute or an element of an object that Jinja calls `owner`
-    /// (`jinja2.utils.object_type_repr`: `dict object`, `None`).
+    /// An attribute or element of an object that Jinja calls `owner` (`jinja2.utils.object_type_repr`: `dict object`,
+    /// `None`).
     Element {
-        /// The object, described.
+        /// The description of the object.
         owner: String,
         /// The attribute or key.
         key: Obj,
     },
-    /// Something with its own explanation.
+    /// Something with its own message.
     Hint(String),
-    /// An attribute that templates may not touch.
+    /// An attribute that templates may not access.
     Unsafe(String),
 }
 
 impl Undefined {
-    /// The sentence Jinja gives.
+    /// Jinja's message.
     pub fn message(&self) -> String {
         match &self.what {
             UndefinedKind::Name(name) => format!("{} is undefined", quote(name)),
@@ -107,7 +107,7 @@ impl Undefined {
         }
     }
 
-    /// The error of using it.
+    /// The error of using the value.
     pub fn error(&self) -> Error {
         let kind = match self.what {
             UndefinedKind::Unsafe(_) => ErrorKind::Security,
@@ -116,7 +116,7 @@ impl Undefined {
         Error::new(kind, self.message())
     }
 
-    /// The error of using it where only a strict one fails.
+    /// The error of a use that only fails for strict values.
     pub fn check(&self) -> Result<(), Error> {
         if self.strict {
             Err(self.error())
@@ -126,32 +126,32 @@ impl Undefined {
     }
 }
 
-/// An object of this program inside a template.
+/// A native object in a template.
 ///
-/// Every method has the default of an object that has nothing.
-// Whether it is empty is a question of its truth.
+/// The default methods are those of an object without any members.
+// Emptiness is expressed by `truthy`.
 #[allow(clippy::len_without_is_empty)]
 pub trait Object: Any {
     /// The name of its class, as in `'namespace object'`.
     fn type_name(&self) -> &str;
 
-    /// The Python module of its class, if messages name it: `jinja2.utils`.
+    /// The Python module of its class, if messages include it: `jinja2.utils`.
     fn module(&self) -> Option<&str> {
         None
     }
 
-    /// `self.name`, or nothing where there is no such attribute.
+    /// `self.name`; `None` if there is no such attribute.
     ///
     /// # Errors
-    /// Whatever goes wrong while it is fetched.
+    /// Any error while getting it.
     fn get_attr(&self, _cx: &mut Cx, _name: &str) -> Result<Option<Obj>, Error> {
         Ok(None)
     }
 
-    /// `self[key]`, or nothing where there is no such element.
+    /// `self[key]`; `None` if there is no such element.
     ///
     /// # Errors
-    /// Whatever goes wrong while it is fetched.
+    /// Any error while getting it.
     fn get_item(&self, _cx: &mut Cx, _key: &Obj) -> Result<Option<Obj>, Error> {
         Ok(None)
     }
@@ -174,7 +174,7 @@ pub trait Object: Any {
     /// `self(*args)`.
     ///
     /// # Errors
-    /// It is no function, the arguments do not fit, or the function fails.
+    /// It is not a function, the arguments do not match, or the function fails.
     fn call(&self, _cx: &mut Cx, _args: &Args) -> Result<Obj, Error> {
         Err(Error::type_error(format!(
             "'{}' object is not callable",
@@ -182,11 +182,11 @@ pub trait Object: Any {
         )))
     }
 
-    /// `self.name(*args)` in one step, for objects that need no bound method in between; nothing
-    /// where [`Object::get_attr`] shall be asked.
+    /// `self.name(*args)` in one step, for objects that need no bound method; `None` to fall back to
+    /// [`Object::get_attr`].
     ///
     /// # Errors
-    /// The arguments do not fit, or the method fails.
+    /// The arguments do not match, or the method fails.
     fn call_method(&self, _cx: &mut Cx, _name: &str, _args: &Args) -> Result<Option<Obj>, Error> {
         Ok(None)
     }
@@ -194,12 +194,12 @@ pub trait Object: Any {
     /// Its elements, if it can be iterated.
     ///
     /// # Errors
-    /// Whatever goes wrong while they are fetched.
+    /// Any error while getting them.
     fn iter(&self, _cx: &mut Cx) -> Result<Option<Vec<Obj>>, Error> {
         Ok(None)
     }
 
-    /// `len(self)`, if it has one.
+    /// `len(self)`; `None` if it has no length.
     fn len(&self) -> Option<usize> {
         None
     }
@@ -209,10 +209,10 @@ pub trait Object: Any {
         self.len() != Some(0)
     }
 
-    /// `item in self`, or nothing where its elements shall be searched.
+    /// `item in self`; `None` to search its elements instead.
     ///
     /// # Errors
-    /// Whatever goes wrong while it is searched.
+    /// Any error while searching.
     fn contains(&self, _cx: &mut Cx, _item: &Obj) -> Result<Option<bool>, Error> {
         Ok(None)
     }
@@ -227,13 +227,13 @@ pub trait Object: Any {
         self.repr()
     }
 
-    /// What `repr(self)` shows of other values, between two texts, where it shows any: printed
-    /// within the limits that [`Object::repr`] cannot keep.
+    /// For a `repr(self)` that includes another value: the text before it, the value, the text after it. It is printed
+    /// with limits that [`Object::repr`] cannot enforce.
     fn shown(&self) -> Option<(String, Obj, &'static str)> {
         None
     }
 
-    /// The same as free-form data (to be serialised by `tojson`, `yaml`...), if it has a form.
+    /// The object as plain data (for `tojson`, `yaml`...), if it has such a form.
     fn as_data(&self) -> Option<Obj> {
         None
     }
@@ -274,13 +274,13 @@ impl Obj {
         Obj::Set(Rc::new(std::cell::RefCell::new(set)))
     }
 
-    /// A generator over elements that are computed already; `label` is what Python calls its
-    /// class (`generator`, `map`, `list_reverseiterator`...).
+    /// A generator over precomputed elements; `label` is the name of its Python class (`generator`, `map`,
+    /// `list_reverseiterator`...).
     pub fn generator(label: &'static str, items: Vec<Obj>) -> Obj {
         Obj::Iter(Rc::new(Generator::new(label, items)))
     }
 
-    /// An integer of any size, in its one form.
+    /// An integer of any size, in its canonical form.
     pub fn big(value: BigInt) -> Obj {
         match i64::try_from(&value) {
             Ok(small) => Obj::Int(small),
@@ -288,12 +288,12 @@ impl Obj {
         }
     }
 
-    /// An object of this program.
+    /// A native object.
     pub fn native(object: impl Object) -> Obj {
         Obj::Native(Rc::new(object))
     }
 
-    /// The text of a string or of markup.
+    /// The text of a string or markup.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Obj::Str(text) | Obj::Markup(text) => Some(text),
@@ -301,7 +301,7 @@ impl Obj {
         }
     }
 
-    /// The shared text of a string or of markup.
+    /// The shared text of a string or markup.
     pub fn as_shared_str(&self) -> Option<&Rc<str>> {
         match self {
             Obj::Str(text) | Obj::Markup(text) => Some(text),
@@ -309,7 +309,7 @@ impl Obj {
         }
     }
 
-    /// An integer of 64 bits; booleans are integers too.
+    /// A 64-bit integer; booleans are integers too.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Obj::Int(i) => Some(*i),
@@ -372,7 +372,7 @@ impl Obj {
         }
     }
 
-    /// How Jinja's messages describe it (`jinja2.utils.object_type_repr`): `dict object`, `None`.
+    /// The description used in Jinja's messages (`jinja2.utils.object_type_repr`): `dict object`, `None`.
     pub fn described(&self) -> String {
         match self {
             Obj::None => "None".to_owned(),
@@ -416,10 +416,10 @@ impl Obj {
         })
     }
 
-    /// `len(self)`, where it has one: characters of text, elements of a container.
+    /// `len(self)`: characters of a text, elements of a container.
     ///
     /// # Errors
-    /// Undefined values; kinds without a length.
+    /// Undefined values, and types without a length.
     pub fn length(&self) -> Result<usize, Error> {
         Ok(match self {
             Obj::Undefined(missing) => {
@@ -444,7 +444,7 @@ impl Obj {
         })
     }
 
-    /// Whether it is the same object (`is` of Python): shared containers, equal small values.
+    /// Whether it is the same object (Python's `is`): shared containers, equal small values.
     pub fn same(&self, other: &Obj) -> bool {
         match (self, other) {
             (Obj::None, Obj::None) => true,
@@ -467,7 +467,7 @@ impl Obj {
         matches!(self, Obj::Native(object) if object.callable())
     }
 
-    /// The object of this program of a certain type that it is.
+    /// The native object, if it has this type.
     pub fn downcast<T: Object>(&self) -> Option<&T> {
         match self {
             Obj::Native(object) => {

@@ -1,19 +1,19 @@
-//! Values as Python prints them.
+//! Prints values like Python.
 
 use super::compare::Budget;
 use super::{DictKind, Obj};
 use crate::error::Error;
 use halite_wire::{pytext, yaml};
 
-/// Longest text that printing a value makes, in bytes.
-pub const LONGEST: usize = 64 << 20;
+/// Maximum length of a printed value in bytes.
+pub const MAX_PRINTED: usize = 64 << 20;
 
 /// `repr()` of a text.
 pub fn quote(text: &str) -> String {
     pytext::str_repr(text)
 }
 
-/// `ascii()` of a `repr()`: what is not ASCII, escaped.
+/// `ascii()` from a `repr()`: escapes everything that is not ASCII.
 pub fn ascii(repr: &str) -> String {
     use std::fmt::Write;
     let mut out = String::with_capacity(repr.len());
@@ -34,13 +34,12 @@ pub fn float_repr(f: f64) -> String {
     pytext::float_repr(f)
 }
 
-/// For whom a value is printed.
+/// The printing style.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     /// `repr()`.
     Python,
-    /// `{{ value }}` of Salt, which prints dicts so that YAML reads them
-    /// (`salt/utils/jinja.py PrintableDict`).
+    /// `{{ value }}` in Salt, which prints dicts so that YAML can parse them (`salt/utils/jinja.py PrintableDict`).
     Salt,
 }
 
@@ -54,7 +53,7 @@ impl Obj {
     /// `repr(self)`.
     ///
     /// # Errors
-    /// Containers nested without end or too long; a strict undefined value is fine here.
+    /// Endless or too long containers; strict undefined values are allowed here.
     pub fn repr(&self) -> Result<String, Error> {
         let mut printer = Printer::new(Style::Python);
         printer.repr(self)?;
@@ -64,7 +63,7 @@ impl Obj {
     /// `str(self)`.
     ///
     /// # Errors
-    /// A strict undefined value; containers nested without end or too long.
+    /// A strict undefined value, or endless or too long containers.
     pub fn to_str(&self) -> Result<String, Error> {
         if let Some(text) = self.as_str() {
             return Ok(text.to_owned());
@@ -74,10 +73,10 @@ impl Obj {
         Ok(printer.out)
     }
 
-    /// What `{{ self }}` prints under Salt, at the end of `out`.
+    /// Appends to `out` what `{{ self }}` prints in Salt.
     ///
     /// # Errors
-    /// As [`Obj::to_str`].
+    /// See [`Obj::to_str`].
     pub fn print_to(&self, out: &mut String) -> Result<(), Error> {
         if let Some(text) = self.as_str() {
             out.push_str(text);
@@ -184,7 +183,7 @@ impl Printer {
 
     fn separate(&mut self, n: usize) -> Result<(), Error> {
         self.budget.step()?;
-        if self.out.len() > LONGEST {
+        if self.out.len() > MAX_PRINTED {
             return Err(Error::limit("the printed value is too long"));
         }
         self.out.push_str(if n == 0 { "" } else { ", " });
@@ -233,8 +232,8 @@ impl Printer {
         Ok(())
     }
 
-    /// A value of a dict: where Salt prints, texts with line breaks and tabs are quoted as YAML
-    /// does, so that YAML reads them back (`salt/utils/jinja.py _yaml_safe_repr`).
+    /// A value of a dict. In Salt's style, texts with line breaks and tabs are quoted for YAML, so that YAML can parse
+    /// them (`salt/utils/jinja.py _yaml_safe_repr`).
     fn repr_in_dict(&mut self, value: &Obj) -> Result<(), Error> {
         match value.as_str() {
             Some(text) if self.style == Style::Salt && text.contains(['\n', '\r', '\t']) => {

@@ -1,4 +1,4 @@
-//! Between free-form values of the wire and values of a template.
+//! Conversion between wire values and template values.
 
 use super::compare::Budget;
 use super::{Dict, Key, Obj};
@@ -32,7 +32,7 @@ impl From<&Map> for Obj {
     }
 }
 
-/// A key of a map: lists, which are tuples in Python, become tuples.
+/// A map key: lists become tuples, which they are in Python.
 fn key_from(key: &Value) -> Key {
     let obj = match key {
         Value::Array(items) => Obj::tuple(
@@ -43,7 +43,7 @@ fn key_from(key: &Value) -> Key {
         ),
         other => Obj::from(other),
     };
-    // A map as a key cannot be a Python key; its text is as good as any.
+    // Python does not allow maps as keys; use the text instead.
     Key::new(&obj).unwrap_or_else(|_| Key::text(obj.repr().unwrap_or_default()))
 }
 
@@ -60,10 +60,10 @@ impl From<Map> for Obj {
 }
 
 impl Obj {
-    /// The same as a free-form value; tuples, sets and iterators become lists.
+    /// The value as a wire value; tuples, sets and iterators become lists.
     ///
     /// # Errors
-    /// Undefined values and objects without a form of data; containers without end.
+    /// Undefined values, objects that are not data, and endless containers.
     pub fn to_value(&self) -> Result<Value, Error> {
         self.to_value_within(&mut Budget::default())
     }
@@ -75,7 +75,7 @@ impl Obj {
             Obj::None => Value::Nil,
             Obj::Bool(b) => Value::Bool(*b),
             Obj::Int(i) => Value::Int(*i),
-            // As Salt sends an integer that msgpack cannot hold (salt/payload.py dumps).
+            // Like Salt, send integers that msgpack cannot represent as text (salt/payload.py dumps).
             Obj::Big(big) => match u64::try_from(big.as_ref()) {
                 Ok(u) => Value::UInt(u),
                 Err(_) => Value::Str(big.to_string()),

@@ -1,6 +1,6 @@
-//! Proof of a local user: the text of a key file that only this user can read
-//! (`salt/auth/__init__.py LoadAuth.authenticate_key`, `salt/daemons/masterapi.py access_keys`;
-//! reference `salt-protocol.md` 7.1).
+//! Authentication of local users: with the content of a key file that only this user can read
+//! (`salt/auth/__init__.py LoadAuth.authenticate_key`, `salt/daemons/masterapi.py access_keys`; reference
+//! `salt-protocol.md` 7.1).
 
 use super::roles::{self, expr_match};
 use super::rules::AuthList;
@@ -16,11 +16,11 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Largest key file; a key has 76 letters.
+/// Largest key file; a key has 76 characters.
 const LONGEST: u64 = 4096;
 
-/// Makes the key files of the master's accounts where they are missing; existing ones
-/// stay, so that a restart breaks no running client.
+/// Creates missing key files of the master's accounts; existing ones are kept, so that a restart breaks no
+/// running client.
 pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
     let mut users = vec![config.user.clone(), user_name()];
     users.dedup();
@@ -30,19 +30,18 @@ pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// A key file that is a plain file with one name.
+/// Opens a key file, which must be a regular file with one link.
 fn open(path: &Path) -> io::Result<File> {
     let file = open_no_follow(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() || meta.nlink() != 1 {
-        let why = format!("{} is no plain file", path.display());
+        let why = format!("{} is not a regular file", path.display());
         return Err(io::Error::other(why));
     }
     Ok(file)
 }
 
-/// The key in a file. A user may write whatever he likes into his own, so only the beginning is
-/// read.
+/// Reads the key in a file. Users may write anything into their own, so the size is limited.
 fn read(path: &Path) -> io::Result<KeyString> {
     let mut text = String::new();
     open(path)?.take(LONGEST).read_to_string(&mut text)?;
@@ -56,15 +55,15 @@ fn create(path: &Path, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the key files of the users of `publisher_acl`. As root, before root's rights are given
-/// up: each file belongs to its user, and to the group of the master's account, which reads it.
-/// Without root only the master's own account could use them, so that none are made then.
+/// Creates the key files of the users of `publisher_acl`. Call as root, before dropping privileges: each file
+/// belongs to its user, and to the group of the master's account, which reads it. Without root only the
+/// master's own account could use them, so none are created.
 pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
     if config.publisher_acl.is_empty() {
         return Ok(());
     }
     if !Uid::effective().is_root() {
-        log::warn!("publisher_acl: only root can make key files for other users; start as root");
+        log::warn!("publisher_acl: only root can create key files for other users; start as root");
         return Ok(());
     }
     let own = [config.user.clone(), user_name()];
@@ -88,18 +87,18 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         } else {
             (master.gid, 0o640)
         };
-        // The directory belongs to the master's account: what stands there is not to be trusted
-        // with root's rights, so the file itself is held, not its name.
+        // The directory belongs to the master's account and must not be trusted as root, so work on the open
+        // file, not on its name.
         let file = open(&path)?;
         fchown(&file, Some(account.uid), Some(gid))?;
         file.set_permissions(PermissionsExt::from_mode(mode))?;
     }
-    // Users find their file by its name; the directory cannot be listed.
+    // Users open their file by name; the directory is not listable.
     let mode = config.cachedir.metadata()?.permissions().mode();
     std::fs::set_permissions(&config.cachedir, PermissionsExt::from_mode(mode | 0o001))
 }
 
-/// Names of `publisher_acl`, and with `client_acl_verify` every account that a pattern means.
+/// Names in `publisher_acl`, and with `client_acl_verify` every account that matches a pattern there.
 fn publishers(config: &MasterConfig) -> Vec<String> {
     let keys = config.publisher_acl.iter();
     let mut names: Vec<String> = keys
@@ -108,7 +107,7 @@ fn publishers(config: &MasterConfig) -> Vec<String> {
     if config.client_acl_verify {
         let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let patterns = names.clone();
-        // A pattern that is no name makes no file of its own.
+        // A pattern that is not an account name gets no file.
         names.retain(|name| matches!(User::from_name(name), Ok(Some(_))));
         for name in accounts.lines().filter_map(|line| line.split(':').next()) {
             if patterns.iter().any(|pattern| expr_match(name, pattern)) {
@@ -121,21 +120,21 @@ fn publishers(config: &MasterConfig) -> Vec<String> {
     names
 }
 
-/// A name that may become part of a path.
+/// Whether a name is safe as part of a path.
 fn valid_name(user: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "._-@$+".contains(c);
     !user.is_empty() && user.len() <= 128 && user.chars().all(plain)
 }
 
-/// What `key` proves of somebody who calls himself `user`.
+/// Checks what `key` permits for a client that claims to be `user`.
 ///
-/// The key of the master's account (or of the account it runs as) proves everything. With
-/// `sudo_acl`, a person behind sudo is held to `publisher_acl`. Any other key proves its own user
-/// alone, whose permissions `publisher_acl` lists. Stock Salt takes the key of any user for root
-/// when the request says `root` or `sudo_...`.
+/// The key of the master's account (or of the account it runs as) permits everything. With `sudo_acl`, a person
+/// behind sudo is limited to `publisher_acl`. Any other key is valid only for its own user, with the
+/// permissions in `publisher_acl`. Stock Salt treats the key of any user as root's if the request says `root`
+/// or `sudo_...`.
 ///
 /// # Errors
-/// Why it proves nothing.
+/// Why the key is not valid.
 pub(super) fn authenticate(
     config: &MasterConfig,
     user: Option<&str>,

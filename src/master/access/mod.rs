@@ -1,7 +1,7 @@
-//! Who may do what: authentication, authorisation, tokens, the audit log.
+//! Access control: authentication, authorisation, tokens, the audit log.
 //!
-//! Decisions are pure functions ([`rules`], [`roles`], [`throttle`], [`scope`]); what asks files,
-//! PAM or LDAP stands apart (`local`, [`eauth`]). A [`Caller`] can only be made here, by proof,
+//! Decisions are pure functions ([`rules`], [`roles`], [`throttle`], [`scope`]); code that reads files or asks
+//! PAM or LDAP is separate (`local`, [`eauth`]). A [`Caller`] can only be created here, after authentication,
 //! and what is not granted is denied (`salt/auth/__init__.py LoadAuth`, `salt/master.py ClearFuncs`).
 
 pub mod eauth;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use throttle::Throttle;
 
-/// Functions that every authenticated user may call: clients ask with them whether a job still runs.
+/// Functions that every authenticated user may call: clients use them to check whether a job is still running.
 const FREE: [&str; 1] = ["saltutil.find_job"];
 
-/// How somebody wants to prove who he is, by the fields of his request.
+/// The authentication method, determined by the fields of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// `key` and `user`.
@@ -50,7 +50,7 @@ impl Method {
         }
     }
 
-    /// Salt's word.
+    /// Salt's name of the method.
     pub fn word(self) -> &'static str {
         match self {
             Method::Key => "user",
@@ -59,7 +59,7 @@ impl Method {
         }
     }
 
-    /// Name of Salt's exception.
+    /// Name of Salt's exception for a failure.
     pub fn error_name(self) -> &'static str {
         match self {
             Method::Key => "UserAuthenticationError",
@@ -69,35 +69,35 @@ impl Method {
     }
 }
 
-/// What somebody may do.
+/// Permissions of a caller.
 #[derive(Clone, Debug)]
 enum Rights {
     All,
     Listed(AuthList),
 }
 
-/// Somebody who has proven who he is.
+/// An authenticated user.
 #[derive(Clone, Debug)]
 pub struct Caller {
     user: String,
     method: Method,
-    /// For the audit log: `key`, `token`, `eauth:pam`.
+    /// How the user was authenticated: `key`, `token`, `eauth:pam`.
     proof: String,
     rights: Rights,
 }
 
 impl Caller {
-    /// His name.
+    /// The user's name.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// How he has proven it, for the audit log.
+    /// How the user was authenticated, for the audit log.
     pub fn proof(&self) -> &str {
         &self.proof
     }
 
-    /// His permissions as lower masters get them; empty for somebody who may do everything.
+    /// The permissions as passed to lower masters; empty for a user who may do everything.
     pub fn auth_list(&self) -> Value {
         match &self.rights {
             Rights::All => Value::Array(Vec::new()),
@@ -105,7 +105,7 @@ impl Caller {
         }
     }
 
-    /// Whether he may publish this. `covers` tells whether the minions of the job all belong to a
+    /// Whether the caller may publish these calls. `covers` tells whether all minions of the job belong to a
     /// compound target.
     pub fn may_publish(
         &self,
@@ -123,18 +123,18 @@ impl Caller {
     }
 }
 
-/// Nobody was proven; the reason is for the log.
+/// Failed authentication.
 #[derive(Clone, Debug)]
 pub struct Unproven {
-    /// The name that was given.
+    /// The claimed name.
     pub user: String,
-    /// How it was to be proven.
+    /// The method that failed.
     pub method: Method,
-    /// Why it was not.
+    /// The reason, for the log.
     pub why: String,
 }
 
-/// Everything that decides.
+/// Everything needed for decisions.
 pub struct Access {
     config: MasterConfig,
     blacklist: Blacklist,
@@ -144,7 +144,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// As configured.
+    /// Reads the configuration.
     pub fn new(config: &MasterConfig, stores: &Stores) -> Access {
         Access {
             blacklist: Blacklist::parse(&config.publisher_acl_blacklist),
@@ -155,21 +155,21 @@ impl Access {
         }
     }
 
-    /// Writes a decision down.
-    pub fn note(&self, decision: &Decision) {
+    /// Writes a decision to the audit log.
+    pub fn audit_decision(&self, decision: &Decision) {
         self.audit.write(decision);
     }
 
-    /// Whether a user, or one of these functions, is refused whatever is proven.
+    /// Whether the user, or one of these functions, is blacklisted.
     pub fn blacklisted(&self, user: &str, fun: &Value) -> bool {
         self.blacklist.user(user) || self.blacklist.function(fun)
     }
 
-    /// Who sends a request. `fields` holds `token` or `eauth` with what belongs to it, `load` the
-    /// key and the user where neither is there.
+    /// Authenticates the sender of a request. `fields` holds `token` or `eauth` with its parameters, `load` the
+    /// key and the user if there is neither.
     ///
     /// # Errors
-    /// He has not proven who he is, or his name is on the blacklist.
+    /// Authentication failed, or the user is blacklisted.
     pub fn authenticate(
         &mut self,
         load: &Map,
@@ -196,7 +196,7 @@ impl Access {
             let why = "publisher_acl_blacklist names the user".to_owned();
             return Err(unproven(&caller.user, why));
         }
-        // A higher master hands the permissions of its user down (`salt/master.py publish`).
+        // A higher master passes the permissions of its user (`salt/master.py publish`).
         let handed = fields.get("auth_list").filter(|list| list.truthy());
         if let (Rights::All, Some(list)) = (&caller.rights, handed) {
             caller.rights = Rights::Listed(AuthList::parse(list));
@@ -205,10 +205,10 @@ impl Access {
     }
 
     fn by_key(&self, load: &Map) -> Result<Caller, String> {
-        let key = load.str("key").ok_or("there is no key")?;
+        let key = load.str("key").ok_or("the key is missing")?;
         let user = match load.get("user") {
             None => None,
-            Some(user) => Some(user.as_str().ok_or("the user is no text")?),
+            Some(user) => Some(user.as_str().ok_or("the user is not a string")?),
         };
         let (user, method, rights) = local::authenticate(&self.config, user, key)?;
         Ok(Caller {
@@ -219,7 +219,7 @@ impl Access {
         })
     }
 
-    /// The settings of a system of external authentication that is on.
+    /// The settings of an enabled system of external authentication.
     fn system(&self, name: &str) -> Result<&Map, String> {
         if !self.config.eauth_acl_module.is_empty() {
             return Err("eauth_acl_module is set, which is not supported".into());
@@ -246,19 +246,19 @@ impl Access {
         })
     }
 
-    /// Checks a password: system, user and his groups.
+    /// Checks a password; returns the system, the user and the user's groups.
     fn log_in(
         &mut self,
         fields: &Map,
         peer: &str,
     ) -> Result<(String, String, Vec<String>), String> {
-        let text = |key: &str| fields.str(key).ok_or(format!("there is no {key}"));
+        let text = |key: &str| fields.str(key).ok_or(format!("{key} is missing"));
         let (name, user, password) = (text("eauth")?, text("username")?, text("password")?);
         let system = self.system(name)?.clone();
         let who = (name.to_owned(), user.to_owned(), peer.to_owned());
         self.throttle
             .admit(&who, Instant::now())
-            .map_err(|left| format!("too many failures; not asked for {left} more seconds"))?;
+            .map_err(|left| format!("too many failures; refused for {left} more seconds"))?;
         let groups = eauth::authenticate(&self.config, name, &system, user, password);
         match groups {
             Ok(groups) => {
@@ -273,8 +273,7 @@ impl Access {
     }
 }
 
-/// What the configuration says of access that cannot be honoured, one sentence each. Whatever is
-/// named here denies.
+/// Settings for access control that cannot be honoured, one sentence each. They all deny access.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = Vec::new();
     for (name, system) in config.external_auth.iter() {

@@ -1,15 +1,15 @@
-//! Who has which permissions: users and groups of `external_auth`, the patterns of
-//! `publisher_acl`, and the blacklist. Pure.
+//! The permissions of users: users and groups of `external_auth`, the patterns of `publisher_acl`, and the
+//! blacklist. Pure.
 
 use super::rules::AuthList;
 use halite_target::{PyRegex, fnmatch};
 use halite_wire::{Map, Value};
 
-/// The permissions of a user under one `external_auth` system, his groups' included
+/// The permissions of a user under one `external_auth` system, including those of the user's groups
 /// (`salt/utils/minions.py CkMinions.fill_auth_list`).
 ///
-/// Names are compared as they are. Stock Salt takes the name of the user as a pattern, so that
-/// `a.b` gets the permissions of `axb`. With `permissive`, `*` grants nothing, as with stock Salt.
+/// Names are compared literally. Stock Salt uses the user's name as a pattern, so that `a.b` gets the
+/// permissions of `axb`. With `permissive`, `*` grants nothing, as in stock Salt.
 pub fn external(system: &Map, name: &str, groups: &[String], permissive: bool) -> AuthList {
     let mut list = AuthList::default();
     let mut matched = false;
@@ -35,7 +35,7 @@ pub fn external(system: &Map, name: &str, groups: &[String], permissive: bool) -
     list
 }
 
-/// The permissions of a local user under `publisher_acl`; `None` if no pattern there means him
+/// The permissions of a local user under `publisher_acl`; `None` if no pattern matches the user
 /// (`salt/utils/master.py get_values_of_matching_keys`).
 pub fn publisher(acl: &Map, user: &str) -> Option<AuthList> {
     let mut list: Option<AuthList> = None;
@@ -43,7 +43,7 @@ pub fn publisher(acl: &Map, user: &str) -> Option<AuthList> {
         let Some(pattern) = pattern.as_str() else {
             continue;
         };
-        // Without the group, as with stock Salt, `fred|mary` would mean `freddy` as well.
+        // Without the group, `fred|mary` would match `freddy` as well, as it does in stock Salt.
         let grouped = format!("(?:{pattern})");
         if fnmatch(user, pattern) || expr_match(user, &grouped) {
             list.get_or_insert_default()
@@ -53,7 +53,7 @@ pub fn publisher(acl: &Map, user: &str) -> Option<AuthList> {
     list.filter(|list| !list.is_empty())
 }
 
-/// A glob or a regular expression on a whole text (`salt/utils/stringutils.py expr_match`).
+/// Matches a whole text against a glob or a regular expression (`salt/utils/stringutils.py expr_match`).
 pub fn expr_match(text: &str, expr: &str) -> bool {
     if fnmatch(text, expr) {
         return true;
@@ -61,18 +61,18 @@ pub fn expr_match(text: &str, expr: &str) -> bool {
     PyRegex::new(&format!(r"\A{expr}\Z")).is_ok_and(|regex| regex.matches(text))
 }
 
-/// `publisher_acl_blacklist`: users and functions that are refused, whoever proves what
-/// (`salt/acl/__init__.py PublisherACL`).
+/// `publisher_acl_blacklist`: users and functions that are always refused (`salt/acl/__init__.py
+/// PublisherACL`).
 #[derive(Clone, Debug, Default)]
 pub struct Blacklist {
     users: Vec<String>,
     modules: Vec<String>,
-    /// It cannot be read: everybody is refused.
+    /// The option is malformed: everybody is refused.
     broken: bool,
 }
 
 impl Blacklist {
-    /// Reads the option; a shape that is not known refuses everything.
+    /// Parses the option; if it is malformed, everything is refused.
     pub fn parse(option: &Map) -> Blacklist {
         let texts = |key: &str| match option.get(key) {
             None | Some(Value::Nil) => Some(Vec::new()),
@@ -97,18 +97,18 @@ impl Blacklist {
         }
     }
 
-    /// Whether the option could not be read.
+    /// Whether the option is malformed.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Whether this user may do nothing.
+    /// Whether this user is refused everything.
     pub fn user(&self, name: &str) -> bool {
         self.broken || self.users.iter().any(|expr| expr_match(name, expr))
     }
 
-    /// Whether nobody may call this function, or one of this list. What is neither is refused
-    /// as soon as any function is.
+    /// Whether this function, or one of this list, is refused. A value of another type is refused if any
+    /// function is.
     pub fn function(&self, fun: &Value) -> bool {
         let listed = |fun: &Value| match fun.as_str() {
             Some(name) => self.modules.iter().any(|expr| expr_match(name, expr)),

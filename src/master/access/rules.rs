@@ -1,7 +1,7 @@
-//! What a list of permissions allows. Pure: values in, a verdict out.
+//! Evaluates a list of permissions. Pure: values in, a verdict out.
 //!
-//! The words are those of `external_auth` and `publisher_acl` (`salt/utils/minions.py`
-//! `CkMinions.auth_check`, `spec_check`). A construct that is not known grants nothing.
+//! The syntax is that of `external_auth` and `publisher_acl` (`salt/utils/minions.py` `CkMinions.auth_check`,
+//! `spec_check`). An unknown construct grants nothing.
 
 use halite_target::{PyRegex, python_str};
 use halite_wire::yaml::parse_kwarg;
@@ -18,17 +18,17 @@ pub struct AuthList {
 enum Entry {
     /// A function on every minion.
     Function(Pattern),
-    /// `@runner`, `@jobs`, ...: the word behind the sign.
+    /// `@runner`, `@jobs`, ...: the word after the `@`.
     Special(String),
     /// Functions on the minions of a compound target, or of `@runner`, `@jobs`, ...
     Scoped(String, Vec<FunctionRule>),
 }
 
-/// A function, perhaps with conditions on its arguments.
+/// A function, optionally with conditions on its arguments.
 #[derive(Clone, Debug)]
 struct FunctionRule {
     name: Pattern,
-    /// One of these must hold; `None` if there is no condition.
+    /// At least one of these must hold; `None` if there is no condition.
     arguments: Option<Vec<ArgumentRule>>,
 }
 
@@ -38,8 +38,7 @@ struct ArgumentRule {
     kwargs: Vec<(String, Option<Pattern>)>,
 }
 
-/// A regular expression on the start of a text. An empty one, or one that cannot be read,
-/// matches nothing.
+/// A regular expression anchored at the start of a text. An empty or invalid one matches nothing.
 #[derive(Clone, Debug)]
 struct Pattern(Option<PyRegex>);
 
@@ -51,7 +50,7 @@ impl Pattern {
         let regex = PyRegex::new(text);
         Pattern(
             regex
-                .inspect_err(|e| log::error!("the permission {text:?} is no pattern: {e}"))
+                .inspect_err(|e| log::error!("the permission {text:?} is not a valid pattern: {e}"))
                 .ok(),
         )
     }
@@ -61,27 +60,26 @@ impl Pattern {
     }
 }
 
-/// A call as it will be carried out.
+/// A call as it will be executed.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     /// The function.
     pub fun: String,
     positional: Vec<String>,
     keyword: Vec<(String, String)>,
-    /// A keyword argument is given twice: readers differ in which of the two counts, so that no
-    /// condition on arguments holds.
+    /// A keyword argument is given twice. Implementations differ in which one counts, so no condition on
+    /// arguments holds.
     ambiguous: bool,
 }
 
-/// Fields of a request that are no arguments.
+/// Fields of a request that are not arguments.
 const NO_ARGUMENTS: [&str; 10] = [
     "cmd", "fun", "user", "key", "token", "eauth", "username", "password", "arg", "kwarg",
 ];
 
 impl Call {
-    /// A call with the arguments of a job. Keyword arguments are told from positional ones as
-    /// a minion does (`salt/minion.py load_args_and_kwargs`): every map that is marked so, and
-    /// every text of the form `name=value`, wherever they stand.
+    /// A call with the arguments of a job. Keyword arguments are recognised like on a minion (`salt/minion.py
+    /// load_args_and_kwargs`): every marked map and every string of the form `name=value`, at any position.
     pub fn of_job(fun: &str, args: &[Value]) -> Call {
         let mut call = Call {
             fun: fun.to_owned(),
@@ -103,8 +101,8 @@ impl Call {
         call
     }
 
-    /// A runner or wheel call: the list `arg` and the map `kwarg`, or, without the latter, every
-    /// other key (`salt/client/mixins.py SyncClientMixin.low`).
+    /// A runner or wheel call: the list `arg` and the map `kwarg` or, without the latter, all other keys
+    /// (`salt/client/mixins.py SyncClientMixin.low`).
     pub fn of_low(fun: &str, low: &Map) -> Call {
         let args = low.get("arg").and_then(Value::as_array).unwrap_or(&[]);
         let mut call = Call::of_job(fun, args);
@@ -125,7 +123,7 @@ impl Call {
         self.keyword.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Number of positional and names of keyword arguments, for the audit log.
+    /// Number of positional arguments and names of keyword arguments, for the audit log.
     pub fn shape(&self) -> String {
         let names = self.keyword.iter().map(|(name, _)| name.as_str());
         let all: Vec<&str> = names.collect();
@@ -136,8 +134,8 @@ impl Call {
         }
     }
 
-    /// The calls of a publication: one function with its arguments, or a list of functions
-    /// with a list of arguments each. `None` if the shape is another.
+    /// The calls of a publication: one function with its arguments, or a list of functions with a list of
+    /// arguments each. `None` if it has another shape.
     pub fn of_publication(fun: &Value, arg: &Value) -> Option<Vec<Call>> {
         let list = |v: &Value| match v {
             Value::Nil => Some(Vec::new()),
@@ -161,32 +159,32 @@ impl Call {
     }
 }
 
-/// How far a call is allowed.
+/// On which minions a call is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Not at all.
+    /// On none.
     Nobody,
-    /// On the minions that were asked about, because of who they are.
+    /// Only on the given minions.
     TheseMinions,
     /// On any minion.
     Everybody,
 }
 
-/// Which API beside publications a call belongs to.
+/// The API of a call that is not a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum CallApi {
     /// Runners: `@runner`, `@runners`.
     Runner,
     /// Wheel: `@wheel`, `@wheels`.
     Wheel,
 }
 
-impl Form {
-    /// The word behind `@`.
+impl CallApi {
+    /// The word after `@`.
     pub fn name(self) -> &'static str {
         match self {
-            Form::Runner => "runner",
-            Form::Wheel => "wheel",
+            CallApi::Runner => "runner",
+            CallApi::Wheel => "wheel",
         }
     }
 
@@ -207,7 +205,7 @@ pub enum Special {
 }
 
 impl AuthList {
-    /// Reads a list of permissions. Text alone counts as a list of one.
+    /// Parses a list of permissions. A single string counts as a list of one.
     pub fn parse(value: &Value) -> AuthList {
         let raw = match value {
             Value::Array(items) => items.clone(),
@@ -229,14 +227,13 @@ impl AuthList {
         self.entries.is_empty()
     }
 
-    /// The list as it stands in the configuration.
+    /// The list as written in the configuration.
     pub fn to_value(&self) -> Value {
         Value::Array(self.raw.clone())
     }
 
-    /// Whether all of the calls are allowed (`CkMinions.auth_check`). `covers` tells whether
-    /// the minions of the job all belong to a compound target. Functions in `free` need no
-    /// permission.
+    /// How far all of the calls are allowed (`CkMinions.auth_check`). `covers` tells whether all minions of the
+    /// job belong to a compound target. Functions in `free` need no permission.
     pub fn publication(
         &self,
         calls: &[Call],
@@ -282,7 +279,7 @@ impl AuthList {
     }
 
     /// Whether a runner or wheel call is allowed (`CkMinions.spec_check`).
-    pub fn special(&self, form: Form, call: &Call) -> Special {
+    pub fn special(&self, form: CallApi, call: &Call) -> Special {
         if self.raw.is_empty() {
             return Special::Denied;
         }
@@ -329,7 +326,7 @@ fn entry(value: &Value) -> Option<Entry> {
     }
 }
 
-/// The only pair of a map.
+/// The only pair of a one-key map.
 fn single(map: &Map) -> Option<(&str, &Value)> {
     match map.0.as_slice() {
         [(Value::Str(key), value)] => Some((key, value)),
@@ -375,7 +372,7 @@ impl FunctionRule {
 }
 
 impl ArgumentRule {
-    /// `None` for what is no rule: a word that is not known must not lift a condition.
+    /// `None` if invalid: an unknown construct must not lift a condition.
     fn parse(value: &Value) -> Option<ArgumentRule> {
         let map = value.as_map()?;
         let known = |key: &Value| key.is_str("args") || key.is_str("kwargs");

@@ -1,34 +1,34 @@
 //! Runner and wheel calls (`salt/master.py ClearFuncs.runner`, `ClearFuncs.wheel`).
 
-use super::rules::{Call, Form, Special};
+use super::rules::{Call, CallApi, Special};
 use super::{Access, Caller, Rights, Unproven};
 use halite_store::audit::Decision;
 use halite_wire::{Map, Value};
 
 impl Access {
-    /// Who sends a `runner` request, if he may. The arguments are those of its map `kwarg`, which
-    /// has `arg` and `kwarg` in its turn. `jid` is for the audit log.
+    /// Authorizes a `runner` request; returns the caller. The arguments are those in its map `kwarg`, which
+    /// itself has `arg` and `kwarg`. `jid` is for the audit log.
     ///
     /// # Errors
-    /// The answer to send.
+    /// The error reply to send.
     pub fn authorize_runner(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
         let inner = load.get("kwarg").and_then(Value::as_map);
         let call = Call::of_low(name(load), &inner.cloned().unwrap_or_default());
-        self.authorize(Form::Runner, load, &call, (peer, jid))
+        self.authorize(CallApi::Runner, load, &call, (peer, jid))
     }
 
-    /// Who sends a `wheel` request, if he may. The arguments are `arg` and `kwarg` of the load.
+    /// Authorizes a `wheel` request; returns the caller. The arguments are `arg` and `kwarg` of the load.
     ///
     /// # Errors
-    /// The answer to send.
+    /// The error reply to send.
     pub fn authorize_wheel(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
         let call = Call::of_low(name(load), load);
-        self.authorize(Form::Wheel, load, &call, (peer, jid))
+        self.authorize(CallApi::Wheel, load, &call, (peer, jid))
     }
 
     fn authorize(
         &mut self,
-        form: Form,
+        form: CallApi,
         load: &Map,
         call: &Call,
         origin: (&str, &str),
@@ -47,7 +47,7 @@ impl Access {
                 return Err(unauthenticated(&unproven));
             }
         };
-        // Stock Salt lets whoever has any key file call every runner and every wheel function.
+        // In stock Salt, any key file allows every runner and wheel function.
         let verdict = match &caller.rights {
             Rights::All => Special::Allowed,
             Rights::Listed(list) => list.special(form, call),
@@ -79,13 +79,13 @@ impl Access {
 
     fn record(
         &self,
-        form: Form,
+        form: CallApi,
         load: &Map,
         (user, method): (&str, &str),
         (from, jid): (&str, &str),
         verdict: Result<(), &str>,
     ) {
-        self.note(&Decision {
+        self.audit_decision(&Decision {
             what: form.name(),
             user,
             method,

@@ -1,4 +1,4 @@
-//! Whether all minions of a job belong to a target for which a user has permissions.
+//! Checks whether all minions of a job belong to a target for which a user has permissions.
 
 use halite_target::{DataQuery, Inventory, MinionId, QueryResults, Target};
 use halite_wire::{Map, Value};
@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Whether every one of `minions` belongs to the compound target `scope`
-/// (`salt/utils/minions.py CkMinions.validate_tgt`).
+/// Whether every one of `minions` belongs to the compound target `scope` (`salt/utils/minions.py
+/// CkMinions.validate_tgt`).
 ///
-/// A minion belongs only if that is certain: where its grains, pillar or address are asked for and
-/// nothing is cached of it, it does not, also under `not`.
+/// A minion belongs only if that is certain: if the target needs its grains, pillar or address, and they are
+/// not cached, it does not, not even under `not`.
 pub fn covers(
     scope: &str,
     minions: &[String],
@@ -22,12 +22,12 @@ pub fn covers(
     minions.iter().all(|id| allowed.contains(id.as_str()))
 }
 
-/// The minions that belong to the compound target `scope` for certain; nobody where it is none.
+/// The minions that certainly belong to the compound target `scope`; none if it is invalid.
 pub fn members(scope: &str, inventory: &dyn Inventory, nodegroups: &Map) -> HashSet<MinionId> {
     let target = match Target::parse(&Value::from(scope), "compound", None) {
         Ok(target) => target,
         Err(e) => {
-            log::error!("the permission for {scope:?} is no target: {e}");
+            log::error!("the permission for {scope:?} is not a valid target: {e}");
             return HashSet::new();
         }
     };
@@ -45,14 +45,14 @@ pub fn members(scope: &str, inventory: &dyn Inventory, nodegroups: &Map) -> Hash
     minions.filter(|id| !unknown.contains(id)).collect()
 }
 
-/// Notes of which minions something was asked that nobody knows.
+/// Records the minions about which unknown data was requested.
 struct Strict<'a> {
     inner: &'a dyn Inventory,
     unknown: RefCell<HashSet<MinionId>>,
 }
 
 impl Strict<'_> {
-    fn note(&self, id: &MinionId, found: Option<Arc<Map>>) -> Option<Arc<Map>> {
+    fn record_missing(&self, id: &MinionId, found: Option<Arc<Map>>) -> Option<Arc<Map>> {
         if found.is_none() {
             self.unknown.borrow_mut().insert(id.clone());
         }
@@ -60,7 +60,7 @@ impl Strict<'_> {
     }
 }
 
-/// Answers, while it is noted of which minions nothing is known.
+/// Query results that record the minions without data.
 struct Noted<'a> {
     strict: &'a Strict<'a>,
     inner: Box<dyn QueryResults + 'a>,
@@ -93,7 +93,7 @@ impl Inventory for Strict<'_> {
         } else {
             None
         };
-        self.note(id, found)
+        self.record_missing(id, found)
     }
 
     fn pillar(&self, id: &MinionId) -> Option<Arc<Map>> {
@@ -102,7 +102,7 @@ impl Inventory for Strict<'_> {
         } else {
             None
         };
-        self.note(id, found)
+        self.record_missing(id, found)
     }
 
     fn query<'b>(&'b self, question: DataQuery<'b>) -> Option<Box<dyn QueryResults + 'b>> {
@@ -116,7 +116,7 @@ impl Inventory for Strict<'_> {
         }))
     }
 
-    /// Otherwise a target by grains would mean everybody.
+    /// Otherwise a target by grains would match everybody.
     fn caches_data(&self) -> bool {
         true
     }

@@ -1,22 +1,22 @@
-//! Slows down guessing of passwords. Pure, without a clock of its own.
+//! Slows down password guessing. Pure: time is passed in.
 //!
-//! Counted per system, user and address, so that nobody can lock out a user elsewhere, nor other
+//! Failures are counted per system, user and address, so that nobody can lock out a user elsewhere, or other
 //! users of the same host.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Failures that cost nothing.
+/// Number of failures without a penalty.
 const FREE: u32 = 5;
-/// Longest time for which further attempts are refused unasked.
+/// Longest time for which further attempts are refused without a check.
 const LONGEST: Duration = Duration::from_secs(60);
-/// After this a failure is forgotten.
+/// Failures are forgotten after this time.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Entries held; the oldest gives way.
+/// Most entries; the oldest is removed.
 const HELD: usize = 10_000;
 
-/// Who tries: system, user, address.
-pub type Who = (String, String, String);
+/// The source of attempts: system, user, address.
+pub type LoginSource = (String, String, String);
 
 struct Failures {
     count: u32,
@@ -32,15 +32,15 @@ impl Failures {
     }
 }
 
-/// Failed attempts of late.
+/// Recent failed attempts.
 #[derive(Default)]
 pub struct Throttle {
-    failures: HashMap<Who, Failures>,
+    failures: HashMap<LoginSource, Failures>,
 }
 
 impl Throttle {
-    /// Whether an attempt may be made now; if not, in how many seconds.
-    pub fn admit(&self, who: &Who, now: Instant) -> Result<(), u64> {
+    /// Whether an attempt is allowed now; if not, in how many seconds.
+    pub fn admit(&self, who: &LoginSource, now: Instant) -> Result<(), u64> {
         let Some(failures) = self.failures.get(who) else {
             return Ok(());
         };
@@ -51,8 +51,8 @@ impl Throttle {
         }
     }
 
-    /// An attempt has failed.
-    pub fn failed(&mut self, who: Who, now: Instant) {
+    /// Records a failed attempt.
+    pub fn failed(&mut self, who: LoginSource, now: Instant) {
         let known = self.failures.contains_key(&who);
         if !known && self.failures.len() >= HELD {
             self.make_room(now);
@@ -68,8 +68,8 @@ impl Throttle {
         failures.last = now;
     }
 
-    /// An attempt has succeeded.
-    pub fn succeeded(&mut self, who: &Who) {
+    /// Records a successful attempt.
+    pub fn succeeded(&mut self, who: &LoginSource) {
         self.failures.remove(who);
     }
 
@@ -90,7 +90,7 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    fn who(user: &str, from: &str) -> Who {
+    fn who(user: &str, from: &str) -> LoginSource {
         ("pam".into(), user.into(), from.into())
     }
 

@@ -1,5 +1,5 @@
 //! `mk_token` and `get_token` (`salt/master.py ClearFuncs`, `salt/auth/__init__.py`; reference
-//! `salt-protocol.md` 7.4), and callers who show a token.
+//! `salt-protocol.md` 7.4), and authentication by token.
 
 use super::rules::AuthList;
 use super::{Access, Caller, Method, Rights, roles};
@@ -8,11 +8,11 @@ use halite_store::tokens::Token;
 use halite_sys::time::unix_now_f64;
 use halite_wire::{Map, Value};
 
-/// Longest life of a token that a user may choose.
+/// Longest lifetime of a token that a user may choose.
 const LONGEST: f64 = 10.0 * 366.0 * 86400.0;
 
 impl Access {
-    /// Makes a token for a user who proves himself; the answer is empty text if he does not.
+    /// Creates a token for a user who authenticates; the reply is an empty string on failure.
     pub fn mk_token(&mut self, load: &Map, peer: &str) -> Value {
         let made = self.make(load, peer);
         let user = load.str("username").unwrap_or_default();
@@ -20,7 +20,7 @@ impl Access {
         if let Err(why) = &made {
             log::warn!("no token for {user:?} of {peer} by {system:?}: {why}");
         }
-        self.note(&Decision {
+        self.audit_decision(&Decision {
             what: "token",
             user,
             method: &format!("eauth:{system}"),
@@ -62,11 +62,11 @@ impl Access {
         let text = self
             .tokens
             .create(&token)
-            .map_err(|e| format!("it cannot be kept: {e}"))?;
+            .map_err(|e| format!("it cannot be stored: {e}"))?;
         Ok(token.to_answer(&text))
     }
 
-    /// What a token stands for: a map, empty if it is unknown or has ended, false if none is given.
+    /// The data of a token: a map, empty if it is unknown or expired, false if no token was given.
     pub fn get_token(&self, load: &Map) -> Value {
         match load.get("token") {
             None => false.into(),
@@ -81,7 +81,7 @@ impl Access {
     fn look_up(&self, token: &str) -> Result<Token, String> {
         match self.tokens.get(token, unix_now_f64()) {
             Ok(Some(found)) => Ok(found),
-            Ok(None) => Err("the token is unknown or has ended".into()),
+            Ok(None) => Err("the token is unknown or has expired".into()),
             Err(e) => {
                 log::error!("a token cannot be read: {e}");
                 Err("the token cannot be read".into())
@@ -90,9 +90,9 @@ impl Access {
     }
 
     pub(super) fn by_token(&self, fields: &Map) -> Result<Caller, String> {
-        let token = fields.str("token").ok_or("the token is no text")?;
+        let token = fields.str("token").ok_or("the token is not a string")?;
         let token = self.look_up(token)?;
-        // The system may have been taken away since.
+        // The system may have been disabled since.
         let system = self.system(&token.eauth)?;
         let kept = token.auth_list.filter(|_| self.config.keep_acl_in_token);
         let list = match kept {

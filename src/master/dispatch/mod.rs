@@ -1,64 +1,63 @@
-//! Who gets the next request: queues per class, reserved workers, deadlines, one retry.
+//! Dispatches requests to workers: queues per class, reserved workers, deadlines, one retry.
 //!
-//! Pure bookkeeping, no sockets and no clock of its own, so that each rule can be tested.
+//! Pure bookkeeping without sockets; time is passed in, so that each rule can be tested.
 //!
-//! Slow classes (pillar, file, login, other) together never hold the last worker of a pool, and
-//! none of them alone more than all but two: sign-ins, jobs and returns always find one.
-//! Within these limits classes take turns, but jobs and returns go before sign-ins: a storm of these must not hold
-//! up what is at work already.
+//! Slow classes (pillar, file, login, other) together never occupy the last worker of a pool, and none of them
+//! alone more than all but two: sign-ins, jobs and returns always find one. Within these limits classes take
+//! turns, but jobs and returns go before sign-ins: a storm of sign-ins must not delay running jobs.
 //!
-//! Returns and events cost a worker less than the way there and back. So a worker gets those that wait
-//! together, and while one is at them another begins only when enough have gathered or a moment has passed:
-//! the busier the master, the less each costs. Pieces of files and sign-ins go together as well, but never wait for
-//! company, and idle workers share them.
+//! Handling a return or event costs a worker less than receiving and answering it. So a worker gets all those
+//! waiting at once, and while one worker handles returns, another starts only when enough have gathered or a
+//! short time has passed: the busier the master, the less each costs. File chunks and sign-ins are also
+//! grouped, but never wait for others, and idle workers share them.
 
 use super::commands::Class;
 use super::latency::Latencies;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Returns that a worker gets at once.
+/// Most returns that a worker gets at once.
 pub const MOST_AT_ONCE: usize = 64;
-/// Requests for files that a worker gets at once.
+/// Most file requests that a worker gets at once.
 const FILES_AT_ONCE: usize = 8;
-/// Sign-ins that a worker gets at once: a few milliseconds.
+/// Most sign-ins that a worker gets at once: a few milliseconds of work.
 const SIGN_INS_AT_ONCE: usize = 4;
-/// So many must wait for each worker that is at returns already before another begins.
+/// Returns that must wait per worker already handling returns before another one starts.
 const ENOUGH: usize = 16;
-/// Longest time for which a return waits for company.
+/// Longest time for which a return waits for others.
 pub const GATHER: Duration = Duration::from_millis(2);
 
-/// Rules of one dispatcher.
+/// Limits of a dispatcher.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Requests that may wait in one class of one pool.
+    /// Most requests waiting per class and pool.
     pub queue: usize,
     /// Time from arrival to answer.
     pub deadline: Duration,
-    /// Time for which a minion waits for the answer to a sign-in; none if it is not bounded.
+    /// How long a minion waits for the answer to a sign-in; `None` if unbounded.
     pub sign_in: Option<Duration>,
 }
 
-/// A waiting sign-in goes first after so many jobs and turns of returns that went before it. Few, since a turn of
-/// returns may be as long as three sign-ins.
+/// A waiting sign-in goes first after this many jobs and groups of returns went before it. Few, since a group
+/// of returns may take as long as three sign-ins.
 const PASSED: u32 = 2;
 
-/// A worker's name in its pool: what it calls itself on `workers.ipc`.
+/// A worker's name in its pool: the one it uses on `workers.ipc`.
 pub type WorkerName = Vec<u8>;
 
 struct Waiting<P> {
     payload: P,
     deadline: Instant,
     retried: bool,
-    /// Whether it goes to a worker without others.
+    /// Whether it is given to a worker on its own.
     alone: bool,
 }
 
-/// What one worker is at.
+/// The requests that one worker is handling.
 struct Running<P> {
     worker: WorkerName,
     class: Class,
-    /// In the order in which they were handed over; `None` where the deadline has passed since.
+    /// In the order in which they were sent; `None` if the deadline has passed since.
     requests: Vec<Option<Waiting<P>>>,
 }
 
@@ -77,14 +76,14 @@ struct Pool<P> {
     turn: usize,
     /// How often jobs and returns went before a sign-in whose turn it was.
     passed: u32,
-    /// When a worker was last given returns.
+    /// When a worker last got returns.
     gathered: Option<Instant>,
 }
 
 /// Counters for logs and metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Requests handed to a worker.
+    /// Requests sent to a worker.
     pub dispatched: u64,
     /// Requests refused because their queue was full.
     pub refused: u64,
@@ -94,18 +93,18 @@ pub struct Counters {
     pub retried: u64,
     /// Sign-ins dropped because their minion no longer waited for the answer.
     pub outwaited: u64,
-    /// Requests taken in, per class.
+    /// Requests received, per class.
     pub taken: [u64; Class::COUNT],
-    /// How long those took that were answered in time.
+    /// Latencies of requests answered in time.
     pub latencies: Latencies,
 }
 
-/// What became of a worker's earlier requests when a new instance of it reports.
+/// What happens to the earlier requests of a worker when a new instance of it reports.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reassigned<P> {
-    /// How many wait again, at the head of their queue, each to be handed over by itself.
+    /// Number of requests requeued at the head of their queue, each to be sent on its own.
     pub retried: usize,
-    /// Those that have now cost two workers; their senders get an error.
+    /// Requests that have now crashed two workers; their senders get an error.
     pub lost: Vec<P>,
 }
 
@@ -125,12 +124,12 @@ pub struct Dispatcher<P> {
     workers: HashMap<WorkerName, Worker>,
     running: HashMap<u64, Running<P>>,
     next: u64,
-    /// What has happened so far.
+    /// Counters so far.
     pub counters: Counters,
 }
 
 impl<P> Dispatcher<P> {
-    /// A dispatcher with one pool for each number of workers.
+    /// Creates a dispatcher with one pool per given number of workers.
     pub fn new(limits: Limits, pools: &[usize]) -> Self {
         Dispatcher {
             limits,
@@ -153,8 +152,8 @@ impl<P> Dispatcher<P> {
         }
     }
 
-    /// Queues a request; gives it back if the queue is full. `alone`: it is too large to share a worker's turn
-    /// with others.
+    /// Queues a request, or returns it if the queue is full. `alone`: it is too large to be grouped with
+    /// others.
     ///
     /// # Errors
     /// The queue of its class is full.
@@ -181,8 +180,8 @@ impl<P> Dispatcher<P> {
         Ok(())
     }
 
-    /// A worker says that it waits for work. `instance` (its pid) tells a restarted worker
-    /// from one that merely repeats itself.
+    /// A worker reports that it is idle. `instance` (its pid) distinguishes a restarted worker from a repeated
+    /// report.
     pub fn ready(&mut self, pool: usize, name: &[u8], instance: u32) -> Reassigned<P> {
         let known = self.workers.entry(name.to_vec()).or_default();
         let fresh = known.instance != instance;
@@ -214,7 +213,7 @@ impl<P> Dispatcher<P> {
                 fate.lost.push(request.payload);
                 continue;
             }
-            // One of them may end workers: by itself it takes no other with it.
+            // One of them may have crashed the worker: sent on its own, it takes no others with it.
             (request.retried, request.alone) = (true, true);
             pool.queues[lost.class as usize].push_front(request);
             fate.retried += 1;
@@ -223,9 +222,9 @@ impl<P> Dispatcher<P> {
         fate
     }
 
-    /// A worker has answered the first `answered` requests that it was given under `seq`. They come back in
-    /// their order, `None` for each whose deadline had passed (its sender was told already). Those behind were not
-    /// begun and wait again. The worker is idle again.
+    /// A worker has answered the first `answered` requests of group `seq`. They are returned in order, `None`
+    /// for each whose deadline had passed (its sender got an error already). The remaining ones were not
+    /// started and are requeued. The worker is idle again.
     pub fn done(&mut self, now: Instant, name: &[u8], seq: u64, answered: usize) -> Vec<Option<P>> {
         let Some(worker) = self.workers.get_mut(name) else {
             return Vec::new();
@@ -248,7 +247,7 @@ impl<P> Dispatcher<P> {
             pool.queues[class].push_front(request);
         }
         for request in finished.requests.iter().flatten() {
-            // Deadlines hold the time of arrival.
+            // A deadline is the time of arrival plus the limit.
             let took = now + self.limits.deadline;
             let took = took.saturating_duration_since(request.deadline);
             self.counters.latencies.add(finished.class, took);
@@ -257,7 +256,7 @@ impl<P> Dispatcher<P> {
         done.map(|request| request.map(|r| r.payload)).collect()
     }
 
-    /// Assigns waiting requests to an idle worker: one, or several returns, requests for files or sign-ins.
+    /// Assigns waiting requests to an idle worker: one, or a group of returns, file requests or sign-ins.
     pub fn assign(&mut self, now: Instant) -> Option<(WorkerName, u64, Vec<&P>)> {
         let (pool, class) = self.choose(now)?;
         let state = &mut self.pools[pool];
@@ -283,7 +282,7 @@ impl<P> Dispatcher<P> {
         Some((running.worker.clone(), seq, payloads.collect()))
     }
 
-    /// Whether returns wait for company while a worker is idle: then one looks again after [`GATHER`].
+    /// Whether returns wait for others although a worker is idle: call again after [`GATHER`].
     pub fn gathers(&self, now: Instant) -> bool {
         self.pools
             .iter()
@@ -314,13 +313,13 @@ impl<P> Dispatcher<P> {
         None
     }
 
-    /// Takes out sign-ins that have waited longer than their minions do, which ask again: to carry them out
-    /// would cost as much as those that are still awaited, and help nobody. They get no answer.
+    /// Removes sign-ins that have waited longer than their minions do. These try again; handling the old
+    /// request would cost as much as one that is still awaited, and help nobody. They get no answer.
     pub fn outwaited(&mut self, now: Instant) -> Vec<P> {
         let Some(patience) = self.limits.sign_in else {
             return Vec::new();
         };
-        // Deadlines hold the time of arrival.
+        // A deadline is the time of arrival plus the limit.
         let left = self.limits.deadline.saturating_sub(patience);
         let mut out = Vec::new();
         for pool in &mut self.pools {
@@ -333,8 +332,8 @@ impl<P> Dispatcher<P> {
         out
     }
 
-    /// Takes out every request whose time is over: waiting ones, and running ones, whose
-    /// worker stays busy until it answers or is restarted.
+    /// Removes all requests past their deadline: waiting ones, and running ones, whose worker stays busy until
+    /// it answers or is restarted.
     pub fn expire(&mut self, now: Instant) -> Vec<P> {
         let mut out = Vec::new();
         for pool in &mut self.pools {
@@ -361,7 +360,7 @@ impl<P> Dispatcher<P> {
         out
     }
 
-    /// Requests that wait or run.
+    /// Number of waiting and running requests.
     pub fn pending(&self) -> usize {
         let waiting: usize = self
             .pools
@@ -376,7 +375,7 @@ impl<P> Dispatcher<P> {
                 .sum::<usize>()
     }
 
-    /// How long the request has waited that waits longest.
+    /// Age of the oldest waiting request.
     pub fn oldest(&self, now: Instant) -> Duration {
         let queues = self.pools.iter().flat_map(|p| &p.queues);
         let left = queues
@@ -388,13 +387,13 @@ impl<P> Dispatcher<P> {
         })
     }
 
-    /// Workers that have reported, and those of them that wait for work.
+    /// Number of workers that have reported, and of those that are idle.
     pub fn workers(&self) -> (usize, usize) {
         let idle = self.pools.iter().map(|p| p.idle.len()).sum();
         (self.workers.len(), idle)
     }
 
-    /// Requests that wait, per class over all pools.
+    /// Waiting requests per class, over all pools.
     pub fn depths(&self) -> [usize; Class::COUNT] {
         let mut out = [0; Class::COUNT];
         for pool in &self.pools {
@@ -419,7 +418,7 @@ impl<P> Pool<P> {
         self.passed > 0
     }
 
-    /// Takes the next request of a class, with those behind that may share its way.
+    /// Takes the next request of a class, with those behind it that may be grouped with it.
     fn take(&mut self, class: Class) -> Vec<Option<Waiting<P>>> {
         let queue = &mut self.queues[class as usize];
         let share = queue.len().div_ceil(self.idle.len().max(1));
@@ -433,8 +432,8 @@ impl<P> Pool<P> {
         queue.drain(..count).map(Some).collect()
     }
 
-    /// Whether returns wait for more of them: workers are at some, they were begun with a moment ago, and few
-    /// have come since.
+    /// Whether returns wait for more of them: workers are handling some since a short time, and few have
+    /// arrived since.
     fn gathers(&self, now: Instant) -> bool {
         let (waiting, busy) = (
             self.queues[Class::Return as usize].len(),

@@ -17,7 +17,7 @@ fn put(d: &mut Dispatcher<u32>, now: Instant, class: Class, payload: u32) -> Res
     d.submit(now, 0, class, false, payload)
 }
 
-/// The next requests that a worker gets, long after the last.
+/// The next requests for a worker, long after the last.
 fn batch(d: &mut Dispatcher<u32>) -> Option<(WorkerName, u64, Vec<u32>)> {
     let later = Instant::now() + Duration::from_secs(3600);
     d.assign(later)
@@ -174,7 +174,7 @@ fn a_full_queue_refuses() {
     put(&mut d, now, Class::Auth, 9).unwrap();
 }
 
-/// `count` workers, the last of which is at returns 0 and 1.
+/// `count` workers, the last of which handles returns 0 and 1.
 fn returning(count: usize) -> (Dispatcher<u32>, Instant) {
     let limits = Limits {
         queue: 100,

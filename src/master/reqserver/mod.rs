@@ -1,17 +1,16 @@
 //! ReqServer, named `ReqServer MWorkerQueue` in the process list.
 //!
-//! Owns the queues between peers and workers. Binds `tcp <ret_port>` (ROUTER) and
-//! `workers.ipc` (ROUTER, on which workers report as DEALER). Holds no RSA key; it reads
-//! session keys only to see the first bytes of a sealed load, which tell its class.
+//! Owns the queues between peers and workers. Binds `tcp <ret_port>` (ROUTER) and `workers.ipc` (ROUTER, on
+//! which workers report as DEALER). Holds no RSA key; it reads session keys only to decrypt the first bytes of
+//! a load, which tell its class.
 //!
-//! When it fails: requests in flight are lost and their senders ask again, as Salt's do;
-//! workers report to the new instance by themselves. A bind failure ends it with status 4,
-//! which ends the master. On SIGTERM it takes nothing new, answers what it took (at most
-//! 1.5 s) and ends.
+//! On failure: requests in flight are lost and their senders try again, as Salt's do; workers report to the new
+//! instance by themselves. If it cannot bind it exits with status 4, which stops the master. On SIGTERM it
+//! accepts nothing new, answers pending requests (for at most 1.5 s) and exits.
 //!
-//! Frames to a worker: sequence (8 bytes), then peer address and body of each request. Frames from a
-//! worker: `R`, pid (4 bytes) when it waits for work; `D`, sequence, an byte for each request (1 if its
-//! sender proved who it is), then a reply for each; an empty reply is not sent on, so that the peer asks again.
+//! Frames to a worker: sequence number (8 bytes), then peer address and body of each request. Frames from a
+//! worker: `R`, pid (4 bytes) when it is idle; `D`, sequence number, a byte for each request (1 if its sender
+//! was authenticated), then a reply for each. An empty reply is not forwarded, so that the peer tries again.
 
 use super::auth_limit::AuthLimit;
 use super::commands::Class;
@@ -36,27 +35,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Exit status for an address that cannot be bound, as Salt's (`salt/cli/daemons.py`).
+/// Exit status if an address cannot be bound, as in Salt (`salt/cli/daemons.py`).
 pub const EXIT_BIND: i32 = 4;
 
-/// Plaintext bytes looked at to find the command: `pickle::`, a map header, `cmd` and,
-/// in an event load, `id` with the longest usual id before it.
+/// Plaintext bytes decrypted to find the command: `pickle::`, a map header, `cmd` and, in an event load, `id`
+/// with the longest usual id before it.
 const PEEK: usize = 320;
-/// Session keys held for peeking; beyond this the table is emptied and fills again.
+/// Most cached session keys; when full, the cache is cleared.
 const SESSIONS_HELD: usize = 20_000;
-/// Message authentication codes remembered per generation to recognise replays.
+/// Message authentication codes remembered per generation to detect replays.
 const REPLAYS_HELD: usize = 65_536;
 /// Longest wait of a turn.
 const TURN: Duration = Duration::from_millis(100);
 const DRAIN: Duration = Duration::from_millis(1500);
-/// Messages taken from one side before the other gets its turn.
+/// Most messages read from one side before the other gets its turn.
 const BURST: usize = 64;
-/// A larger request goes to a worker without others.
+/// A larger request is sent to a worker on its own.
 const LARGE: usize = 64 * 1024;
-/// Parts of the longest message of a worker.
+/// Number of frames in the longest message of a worker.
 const WORKER_PARTS: usize = 4 + MOST_AT_ONCE;
 
-/// A request on its way: where the answer goes and what was asked.
+/// A request in progress: where the answer goes and what was requested.
 struct Request {
     from: Vec<u8>,
     body: Message,
@@ -64,7 +63,7 @@ struct Request {
     seal: Option<u64>,
 }
 
-/// Runs the role until it is told to stop.
+/// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
     keep_freed();
     let context = Context::new();
@@ -88,7 +87,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     Ok(())
 }
 
-/// Where workers report.
+/// The socket on which workers report.
 fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, RoleError> {
     let back = Router::new(context)?;
     back.bind_ipc(&config.workers())
@@ -96,7 +95,7 @@ fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, Role
     Ok(back)
 }
 
-/// Where requests come in: the one place that knows over which transport.
+/// The front for requests: the one place that knows the transport.
 fn bind_front(
     config: &MasterConfig,
     context: &Context,
@@ -121,12 +120,12 @@ struct Server {
     auth_limit: AuthLimit,
     pools: Pools,
     sessions: Sessions,
-    seen: Seen,
+    seen: ReplayGuard,
     last_tick: Instant,
     reported: u64,
     ignored: u64,
     replays: u64,
-    /// Replies whose peer was gone, or took none.
+    /// Replies not delivered because the peer was gone or did not read.
     undelivered: u64,
     unanswered: LogLimiter,
     late: LogLimiter,
@@ -150,7 +149,7 @@ impl Server {
             auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
             pools,
             sessions: Sessions::new(config),
-            seen: Seen::default(),
+            seen: ReplayGuard::default(),
             last_tick: Instant::now(),
             reported: 0,
             ignored: 0,
@@ -213,7 +212,7 @@ impl Server {
             Err(refusal) => return self.refuse(&from, &refusal),
         };
         let now = Instant::now();
-        // Sealed requests have proven a session and cost no RSA operation.
+        // Encrypted requests have a session and cost no RSA operation.
         if class == Class::Auth && seal.is_none() && !self.auth_limit.admits(&peer, now) {
             return;
         }
@@ -224,8 +223,8 @@ impl Server {
             peer,
             seal,
         };
-        // A full queue gets no answer: any answer at all would make a minion sign in again
-        // and add to the load. It asks again after its own timeout.
+        // If the queue is full there is no answer: any answer would make a minion sign in again and add to the
+        // load. It tries again after its own timeout.
         if self
             .dispatcher
             .submit(now, pool, class, alone, request)
@@ -266,7 +265,7 @@ impl Server {
         if reply.is_empty() {
             return;
         }
-        // The peer may be gone, or ask without listening; then there is nobody to tell.
+        // The peer may be gone, or may not read answers; nobody else needs to know.
         if let Err(e) = self.front.answer(from, reply) {
             self.undelivered += 1;
             if let Some(n) = self.unanswered.tick(self.last_tick) {
@@ -314,21 +313,21 @@ impl Server {
         let fate = self.dispatcher.ready(pool, name, u32::from_be_bytes(pid));
         if fate.retried > 0 {
             log::warn!(
-                "{} ended while it held {} requests; they go to another worker",
+                "{} died while handling {} requests; they go to another worker",
                 String::from_utf8_lossy(name),
                 fate.retried
             );
         }
         for request in fate.lost {
             log::error!(
-                "a request of {} ended two workers and is given up",
+                "a request of {} crashed two workers; giving it up",
                 request.peer
             );
             self.fail(&request);
         }
     }
 
-    /// Answers a request that is given up. It may have been carried out, so it counts as seen.
+    /// Answers a request that is given up. It may have been executed, so it counts as seen.
     fn fail(&mut self, request: &Request) {
         self.seen.end(request.seal, true);
         let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
@@ -347,9 +346,9 @@ impl Server {
             for request in requests {
                 parts.extend([request.peer.as_bytes(), &request.body]);
             }
-            // A worker that vanished is found out by its successor; the request is kept.
+            // A worker that died is detected when its successor reports; the request is kept.
             if let Err(e) = self.back.send(&parts) {
-                log::warn!("a worker could not be reached: {e}");
+                log::warn!("cannot send to a worker: {e}");
             }
         }
         Ok(())
@@ -382,7 +381,7 @@ impl Server {
         if let Some(away) = self.auth_limit.report(now) {
             let last = away.last.map_or("?".to_owned(), |a| a.to_string());
             log::warn!(
-                "{} sign-ins got no answer because their address asks too often (auth_rate_limit), lately {last}",
+                "{} sign-ins got no answer because their address exceeds auth_rate_limit, most recently {last}",
                 away.count
             );
         }
@@ -406,7 +405,7 @@ impl Server {
     }
 }
 
-/// First 8 bytes of a Crypticle's authentication code, which stands at its end.
+/// First 8 bytes of a Crypticle's authentication code, which is at its end.
 fn mac_prefix(load: &[u8]) -> u64 {
     let at = load.len().saturating_sub(32);
     load[at..]
@@ -415,26 +414,25 @@ fn mac_prefix(load: &[u8]) -> u64 {
         .fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// Authentication codes of requests at hand, and of those that were proven genuine, two
-/// generations of these.
+/// Authentication codes of pending requests, and two generations of those of authenticated ones.
 #[derive(Default)]
-struct Seen {
+struct ReplayGuard {
     at_hand: HashSet<u64>,
     young: HashSet<u64>,
     old: HashSet<u64>,
 }
 
-impl Seen {
+impl ReplayGuard {
     fn contains(&self, seal: u64) -> bool {
         self.at_hand.contains(&seal) || self.young.contains(&seal) || self.old.contains(&seal)
     }
 
-    /// A request waits or runs: a copy that arrives meanwhile is a replay.
+    /// A request is pending: a copy that arrives meanwhile is a replay.
     fn begin(&mut self, seal: Option<u64>) {
         self.at_hand.extend(seal);
     }
 
-    /// A request is done with; `genuine` if its sender has proven who it is.
+    /// A request is finished; `genuine` if its sender was authenticated.
     fn end(&mut self, seal: Option<u64>, genuine: bool) {
         let Some(seal) = seal else { return };
         self.at_hand.remove(&seal);
@@ -452,7 +450,7 @@ impl Seen {
     }
 }
 
-/// Session keys for peeking.
+/// Cached session keys.
 struct Sessions {
     store: Arc<dyn SessionStore>,
     held: HashMap<MinionId, Crypticle>,
@@ -466,8 +464,8 @@ impl Sessions {
         }
     }
 
-    /// The command of a sealed load, as far as its beginning tells. Only a hint for
-    /// queueing: nothing is verified here.
+    /// The command of an encrypted load, as far as its start shows. Only a hint for queueing: nothing is
+    /// verified here.
     fn peek(&mut self, id: Option<&str>, load: &[u8]) -> Option<String> {
         let id = envelope_id(id)?;
         if let Some(cmd) = self.held.get(&id).and_then(|c| command(c, load)) {
@@ -488,7 +486,7 @@ fn command(crypticle: &Crypticle, load: &[u8]) -> Option<String> {
     peek_cmd(plain.strip_prefix(b"pickle::")?).map(str::to_owned)
 }
 
-/// Pools of workers: one, or those of `worker_pools`.
+/// Worker pools: a single one, or those of `worker_pools`.
 pub(crate) struct Pools {
     pools: Vec<WorkerPool>,
     named: bool,
@@ -506,7 +504,7 @@ impl Pools {
         self.pools.iter().map(|p| p.worker_count as usize).collect()
     }
 
-    /// Name of a worker, as it stands in the process list.
+    /// Name of a worker as shown in the process list.
     fn worker_name(&self, pool: &WorkerPool, n: u32) -> String {
         if self.named {
             format!("MWorker-{}-{n}", pool.name)

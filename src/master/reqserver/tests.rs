@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A front without a network: what it receives and what it answered are lists.
+/// A front without a network: received messages and answers are lists.
 struct MemoryFront {
     peers: Rc<Peers>,
-    /// Holds an byte for each message that waits, so that it can be polled.
+    /// Holds a byte per waiting message, so that it can be polled.
     waiting: UnixStream,
 }
 
@@ -74,7 +74,7 @@ struct Rig {
     _dir: TempDir,
 }
 
-/// A request server with one worker, which is the test.
+/// A request server with one worker, played by the test.
 fn rig() -> Rig {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().display().to_string();
@@ -110,7 +110,7 @@ fn rig() -> Rig {
 }
 
 impl Rig {
-    /// What the worker is given: a sequence, then peer and body of each request.
+    /// Frames sent to the worker: a sequence number, then peer and body of each request.
     fn given(&mut self) -> Vec<Vec<u8>> {
         let end = Instant::now() + LIMIT;
         while Instant::now() < end {
@@ -145,7 +145,7 @@ fn a_request_goes_to_a_worker_and_its_reply_to_the_one_who_asked() {
             assert!(Instant::now() < end, "the reply did not arrive");
             rig.server.turn(true).unwrap();
         }
-        // An empty reply is not sent on.
+        // An empty reply is not forwarded.
         let sent = (!reply.is_empty()).then(|| (from.into(), reply.into()));
         let expected: Vec<(Vec<u8>, Vec<u8>)> = sent.into_iter().collect();
         assert_eq!(rig.peers.answers(), expected);

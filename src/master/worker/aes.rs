@@ -1,13 +1,13 @@
-//! AESFuncs: what minions ask under their session key
-//! (`salt/master.py AESFuncs`, reference `salt-protocol.md` 6 and 8).
+//! AESFuncs: requests of minions under their session key (`salt/master.py AESFuncs`, reference
+//! `salt-protocol.md` 6 and 8).
 //!
-//! The channel fixes who asks: the id whose session key opened the request, whose accepted
-//! key made its token. Ids inside loads are compared with it, never believed.
+//! The sender is determined by the channel: the id whose session key decrypted the request and whose accepted
+//! key made its token. Ids inside loads are compared with it, never trusted.
 
-use super::batch::Keep;
+use super::batch::ReturnStorage;
 use super::context::Context;
-use super::{Answer, begin, syndic};
-use crate::commands::{Command, Handler, Who};
+use super::{RequestAnswer, begin, syndic};
+use crate::commands::{CallerKind, Command, Handler};
 use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Signing};
 use halite_sys::time::unix_now_i64;
@@ -17,7 +17,7 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::convert::Infallible;
 
-/// A sealed request as it came in.
+/// An encrypted request as received.
 pub(crate) struct Sealed<'a> {
     pub id: Option<&'a str>,
     pub load: &'a [u8],
@@ -25,13 +25,13 @@ pub(crate) struct Sealed<'a> {
     pub sig_algo: Option<&'a str>,
 }
 
-/// Handles one sealed request. Unknown commands answer `{}`, as Salt does.
-pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answer {
+/// Handles one encrypted request. Unknown commands are answered with `{}`, as in Salt.
+pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> RequestAnswer {
     let mut opened = match open(worker, sealed) {
         Ok(opened) => opened,
         Err(refusal) => {
             log::debug!("{peer} as {:?}: request refused", sealed.id);
-            return Answer::clear(&refusal.reply());
+            return RequestAnswer::clear(&refusal.reply());
         }
     };
     let cmd = opened.load.str("cmd").unwrap_or_default();
@@ -58,9 +58,9 @@ pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> Answ
     }
 }
 
-/// Whether the command is not for this minion.
+/// Whether this minion may not use the command.
 fn refuses(worker: &Context, command: &Command, id: &MinionId) -> bool {
-    let refused = command.who == Who::Syndic && !worker.config.order_masters;
+    let refused = command.who == CallerKind::Syndic && !worker.config.order_masters;
     if refused {
         log::warn!(
             minion:% = id;
@@ -71,7 +71,7 @@ fn refuses(worker: &Context, command: &Command, id: &MinionId) -> bool {
     refused
 }
 
-/// A request that has proven its sender.
+/// An authenticated request.
 pub(crate) struct Opened {
     pub id: MinionId,
     pub crypticle: Crypticle,
@@ -80,29 +80,29 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// An answer under the session key.
-    pub fn reply(&self, value: &Value) -> Answer {
+    /// A reply encrypted under the session key.
+    pub fn reply(&self, value: &Value) -> RequestAnswer {
         let room = msgpack::size_hint(value);
         let written = self.crypticle.text_with(room, Some(&self.nonce), |out| {
             msgpack::encode_into(out, value, Profile::Wire);
             Ok::<(), Infallible>(())
         });
         match written {
-            Ok(bytes) => Answer::proven(bytes),
+            Ok(bytes) => RequestAnswer::proven(bytes),
             Err(never) => match never {},
         }
     }
 
-    /// Salt answers an exception in a handler with an empty text under the session key.
-    pub fn failed(&self, cmd: &str, e: &RoleError) -> Answer {
+    /// Salt answers an exception in a handler with an empty string under the session key.
+    pub fn failed(&self, cmd: &str, e: &RoleError) -> RequestAnswer {
         let id = &self.id;
         log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
         self.reply(&"".into())
     }
 }
 
-/// Decrypts and checks a request: accepted key, session key, age, id, token
-/// (`ReqServerChannel.handle_message`, `validate_token`).
+/// Decrypts and checks a request: accepted key, session key, age, id, token (`ReqServerChannel.handle_message`,
+/// `validate_token`).
 fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
     let id: MinionId = sealed
         .id
@@ -129,7 +129,7 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
         return Err(Refusal::BadLoad);
     }
     let nonce = match load.remove("nonce") {
-        // It stands in front of the reply, where the receiver expects 32 characters.
+        // It precedes the reply, where the receiver expects 32 characters.
         Some(Value::Str(nonce)) if nonce.len() == 32 => nonce,
         _ => return Err(Refusal::BadLoad),
     };
@@ -141,8 +141,8 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
     })
 }
 
-/// `_aes_keys`, of halite only: the key of publications and the one on offer, each with the master's signature
-/// that a sign-in would give (reference 3.4). Without any RSA, so that a whole fleet can ask at once.
+/// `_aes_keys`, specific to halite: the key of publications and the one on offer, each with the master's
+/// signature as in a sign-in (reference 3.4). It needs no RSA operation, so that a whole fleet can ask at once.
 pub(crate) fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
     let present = worker.aes_key()?;
     let mut keys =
@@ -154,7 +154,7 @@ pub(crate) fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
     Ok(Value::Map(keys))
 }
 
-/// `_return`: keep the result, then tell the bus.
+/// `_return`: stores the result, then fires its event.
 pub(crate) fn returned(
     worker: &mut Context,
     id: &MinionId,
@@ -164,17 +164,17 @@ pub(crate) fn returned(
         return Ok(Value::Nil);
     }
     let (jid, keep) = match load.str("jid").unwrap_or_default() {
-        "req" => (worker.jids.next(), Keep::AsJob),
-        "nocache" => (worker.jids.next(), Keep::No),
+        "req" => (worker.jids.next(), ReturnStorage::AsJob),
+        "nocache" => (worker.jids.next(), ReturnStorage::No),
         text => match text.parse::<Jid>() {
-            Ok(jid) => (jid, Keep::Yes),
+            Ok(jid) => (jid, ReturnStorage::Yes),
             Err(e) => {
-                log::warn!(minion:% = id; "{id} returned for a job that cannot be: {e}");
+                log::warn!(minion:% = id; "{id} returned for an invalid job: {e}");
                 return Ok(Value::Nil);
             }
         },
     };
-    if keep == Keep::AsJob {
+    if keep == ReturnStorage::AsJob {
         load.set("jid", jid.as_str());
         let args = load.get("fun_args").cloned().unwrap_or_default();
         load.set("arg", args);
@@ -183,7 +183,7 @@ pub(crate) fn returned(
     }
     let keep = match worker.config.job_cache {
         true => keep,
-        false => Keep::No,
+        false => ReturnStorage::No,
     };
     let fun = load.str("fun").unwrap_or_default();
     log::debug!(jid:% = jid, minion:% = id, fun; "return of {id} for job {jid}");
@@ -191,7 +191,7 @@ pub(crate) fn returned(
     Ok(Value::Nil)
 }
 
-/// Checks `sig` of a return (`minion_sign_messages`, reference 6.3). `false` drops it.
+/// Checks `sig` of a return (`minion_sign_messages`, reference 6.3). `false` means to drop it.
 fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
     let Some(sig) = load.remove("sig") else {
         if worker.config.require_minion_sign_messages {
@@ -213,7 +213,7 @@ fn signature_good(worker: &mut Context, id: &MinionId, load: &mut Map) -> bool {
     if good {
         return true;
     }
-    log::error!(minion:% = id; "the signature of a return of {id} does not fit");
+    log::error!(minion:% = id; "the signature of a return of {id} is invalid");
     !worker.config.drop_messages_signature_fail
 }
 
@@ -237,7 +237,8 @@ pub(crate) fn minion_event(
             };
             if below {
                 syndic::event(worker, id, tag, data.clone())?;
-                // Under its own name only what every minion may say; the rest would speak for others.
+                // Under its own name a minion may fire only what every minion may; the rest would speak for
+                // others.
                 if may_fire(id, tag) {
                     fire(worker, id, tag, data);
                 }
@@ -271,9 +272,9 @@ fn fire(worker: &mut Context, id: &MinionId, tag: &str, data: Map) {
     }
 }
 
-/// Tags that speak for the master or for another minion are not a minion's to fire. Stock
-/// Salt applies its list to the `events` form only (`daemons/masterapi.py
-/// MINION_EVENT_BLACKLIST`); here it holds for every form, and names are checked.
+/// Minions may not fire tags that speak for the master or for another minion. Stock Salt applies its list only
+/// to the `events` form (`daemons/masterapi.py MINION_EVENT_BLACKLIST`); here it applies to every form, and
+/// names are checked.
 fn may_fire(id: &MinionId, tag: &str) -> bool {
     let mut parts = tag.split('/');
     match (parts.next(), parts.next()) {
@@ -299,7 +300,7 @@ fn may_fire(id: &MinionId, tag: &str) -> bool {
     }
 }
 
-/// `_master_opts`: what a minion's state system wants to know (reference 8.2).
+/// `_master_opts`: what a minion's state system needs to know (reference 8.2).
 pub(crate) fn master_opts(worker: &mut Context, load: &Map) -> Value {
     let envs = worker.files.environments();
     let c = &worker.config;
@@ -331,7 +332,7 @@ pub(crate) fn master_opts(worker: &mut Context, load: &Map) -> Value {
     Value::Map(opts)
 }
 
-/// `revoke_auth`: a minion gives up its own key (`saltutil.revoke_auth`).
+/// `revoke_auth`: a minion revokes its own key (`saltutil.revoke_auth`).
 pub(crate) fn revoke_auth(
     worker: &mut Context,
     id: &MinionId,
@@ -348,7 +349,7 @@ pub(crate) fn revoke_auth(
     if !load.get("preserve_minion_cache").is_some_and(Value::truthy) {
         worker.stores.minions.remove(id)?;
     }
-    log::info!(minion:% = id; "{id} gave up its key");
+    log::info!(minion:% = id; "{id} revoked its key");
     Ok(true.into())
 }
 

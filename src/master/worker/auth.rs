@@ -10,7 +10,7 @@ use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
-/// A minion's public key is 450 bytes at 2048 bits; nothing sensible comes near this.
+/// A 2048-bit public key has 450 bytes; no reasonable one comes near this size.
 const MAX_PUB: usize = 16 * 1024;
 
 /// Handles one sign-in request.
@@ -35,7 +35,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     };
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
-        log::warn!(peer:% = peer; "{peer} tried to sign in with an id that cannot be used: {text:.64?}");
+        log::warn!(peer:% = peer; "{peer} tried to sign in with an invalid id: {text:.64?}");
         return Ok(answer(worker, false.into()));
     };
     let Some(presented) = load
@@ -46,7 +46,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         return Ok(answer(worker, false.into()));
     };
     let Ok(key) = PublicKey::from_pem(&presented) else {
-        log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with something that is no RSA public key");
+        log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid RSA public key");
         return Ok(answer(worker, false.into()));
     };
     let candidate = Candidate {
@@ -61,7 +61,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
             "{id} may not sign in: max_minions ({}) are connected",
             worker.config.max_minions
         );
-        tell(worker, candidate.event(false, Some("full")));
+        fire_auth_event(worker, candidate.event(false, Some("full")));
         return Ok(answer(worker, "full".into()));
     }
     let verdict = candidate.verdict(&worker.config, &*worker.stores.keys)?;
@@ -86,12 +86,12 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         Verdict::Pending { .. } => answer(worker, true.into()),
         Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
     };
-    let (result, act) = verdict.told();
-    tell(worker, candidate.event(result, act));
+    let (result, act) = verdict.event_fields();
+    fire_auth_event(worker, candidate.event(result, act));
     Ok(reply)
 }
 
-fn tell(worker: &mut Context, event: Map) {
+fn fire_auth_event(worker: &mut Context, event: Map) {
     if worker.config.auth_events {
         worker.bus.fire("salt/auth", event);
     }
@@ -125,8 +125,8 @@ fn accepted(
         );
     }
     if let Some(token) = load.bytes("token") {
-        // A token that does not decrypt is left out; a minion that has pinned our key
-        // then refuses the reply, which is what it should do.
+        // A token that does not decrypt is left out of the reply; a minion that has pinned our key then refuses
+        // the reply, as it should.
         if let Ok(token) = worker.master.decrypt(enc_algo, token) {
             reply.set("token", key.encrypt(enc_algo, &token).map_err(crypto)?);
         }
@@ -142,7 +142,7 @@ fn accepted(
         key.encrypt(enc_algo, session.as_bytes()).map_err(crypto)?,
     );
     reply.set("sig", aes.digest_signature);
-    // For halite's minions: `_aes_keys` is known here. Stock looks at the names it knows only.
+    // Tells halite's minions that `_aes_keys` is supported. Stock only reads the names it knows.
     reply.set("rekey", true);
     reply.set("nonce", nonce);
     Ok(signed(worker, &reply, sig_algo))
@@ -152,15 +152,15 @@ fn clear_reply(ret: &str) -> Value {
     Value::Map(halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {"ret" => ret}})
 }
 
-/// The signed wrapper of every answer (`_clear_signed`).
+/// The signed wrapper of every reply (`_clear_signed`).
 fn signed(worker: &Context, inner: &Map, algorithm: Signing) -> Value {
     let load = msgpack::encode_map(inner, Profile::Wire);
     let sig = worker.master.sign(algorithm, &load);
     Value::Map(halite_wire::map! {"enc" => "clear", "load" => load, "sig" => sig})
 }
 
-/// Whether `max_minions` is reached without this one. A minion holds one connection to
-/// the publish port, so established connections there count minions.
+/// Whether `max_minions` is reached without this one. A minion has one connection to the publish port, so the
+/// established connections there are counted.
 fn is_full(worker: &Context, id: &MinionId) -> bool {
     let max = worker.config.max_minions as usize;
     if max == 0 {
@@ -170,16 +170,16 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
     connected >= max && !matches!(worker.stores.sessions.get(id), Ok(Some(_)))
 }
 
-/// How the master's public key is signed for minions that verify it (`master_sign_pubkey`).
+/// How to sign the master's public key for minions that verify it (`master_sign_pubkey`).
 pub(crate) enum PubkeySignature {
-    /// A file made beforehand, sent as it is.
+    /// A prepared signature file, sent as it is.
     Ready(String),
     /// The signing key itself.
     Key(PrivateKey),
 }
 
 impl PubkeySignature {
-    /// Loads what the options name; `None` if the option is off.
+    /// Loads the files named in the options; `None` if the option is off.
     pub fn load(config: &MasterConfig) -> Result<Option<PubkeySignature>, RoleError> {
         if !config.master_sign_pubkey {
             return Ok(None);
@@ -210,7 +210,7 @@ impl PubkeySignature {
     }
 }
 
-/// Base64 in one line with its end, as Python's `binascii.b2a_base64` gives it.
+/// Base64 in one line with a newline, as Python's `binascii.b2a_base64` returns it.
 fn base64_line(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes) + "\n"

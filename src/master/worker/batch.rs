@@ -1,8 +1,8 @@
-//! Returns and events of the requests at hand: kept together, told together.
+//! Returns and events of the current requests, stored together and fired together.
 //!
-//! A worker gets several returns at once. Each is handled by itself up to where it would be kept; then all are kept
-//! with one write for each job, and only then the bus hears of them with one write, in the order in which
-//! they came. Who asks for anything else finds all that came before it settled.
+//! A worker gets several returns at once. Each is handled on its own up to the point where it would be stored;
+//! then all are stored with one write per job, and only then are their events fired with one write, in the
+//! order of arrival. Any other request first has everything before it flushed.
 
 use super::context::Context;
 use crate::returns;
@@ -10,20 +10,20 @@ use halite_store::jobs::Returned;
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 
-/// What the requests at hand have led to so far.
+/// Results of the current requests so far.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// Number of the request at hand.
+    /// Number of the current request.
     request: usize,
     happened: Vec<Pending>,
-    /// Requests whose returns could not be kept.
+    /// Requests whose returns could not be stored.
     unkept: Vec<usize>,
 }
 
 enum Pending {
     Return {
         request: usize,
-        keep: Keep,
+        keep: ReturnStorage,
         jid: Jid,
         id: MinionId,
         load: Map,
@@ -34,25 +34,25 @@ enum Pending {
     },
 }
 
-/// Whether a return goes into the job cache.
+/// Whether to store a return in the job cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// The bus hears of it, that is all.
+pub(crate) enum ReturnStorage {
+    /// Only fire the event.
     No,
-    /// With its job.
+    /// Store it with its job.
     Yes,
-    /// As the beginning of a job of its own, too.
+    /// Also create a job for it.
     AsJob,
 }
 
 impl Batch {
-    /// The request with that number is next.
+    /// Starts the request with that number.
     pub fn begin(&mut self, request: usize) {
         self.request = request;
     }
 
-    /// A return that has come.
-    pub fn returned(&mut self, keep: Keep, jid: Jid, id: MinionId, load: Map) {
+    /// Adds a return.
+    pub fn returned(&mut self, keep: ReturnStorage, jid: Jid, id: MinionId, load: Map) {
         self.happened.push(Pending::Return {
             request: self.request,
             keep,
@@ -62,7 +62,7 @@ impl Batch {
         });
     }
 
-    /// An event for the bus.
+    /// Adds an event.
     pub fn fire(&mut self, tag: &str, data: Map) {
         self.happened.push(Pending::Event {
             tag: tag.to_owned(),
@@ -70,14 +70,15 @@ impl Batch {
         });
     }
 
-    /// Numbers of requests whose returns could not be kept, since the last time this was asked.
+    /// Numbers of requests whose returns could not be stored, since the last call.
     pub fn take_unkept(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.unkept)
     }
 }
 
-/// Keeps the returns and tells the bus. What cannot be kept because of what is in it is told all the same; what the
-/// disk does not take is not told, and its request not answered, so that it comes again.
+/// Stores the returns and fires the events. If a return cannot be stored because of its content, its event is
+/// fired all the same. If it cannot be stored for other reasons, such as a full disk, no event is fired, and
+/// its request is not answered, so that the minion sends it again.
 pub(super) fn flush(worker: &mut Context) {
     let happened = std::mem::take(&mut worker.batch.happened);
     if happened.is_empty() {
@@ -87,7 +88,7 @@ pub(super) fn flush(worker: &mut Context) {
         .iter()
         .filter_map(|one| match one {
             Pending::Return {
-                keep: keep @ (Keep::Yes | Keep::AsJob),
+                keep: keep @ (ReturnStorage::Yes | ReturnStorage::AsJob),
                 jid,
                 id,
                 load,
@@ -96,7 +97,7 @@ pub(super) fn flush(worker: &mut Context) {
                 jid,
                 id,
                 load,
-                begins: *keep == Keep::AsJob,
+                begins: *keep == ReturnStorage::AsJob,
             }),
             _ => None,
         })
@@ -118,12 +119,12 @@ pub(super) fn flush(worker: &mut Context) {
             } => (request, keep, jid, id, load),
         };
         let outcome = match keep {
-            Keep::No => Ok(()),
-            Keep::Yes | Keep::AsJob => outcomes.next().unwrap_or(Ok(())),
+            ReturnStorage::No => Ok(()),
+            ReturnStorage::Yes | ReturnStorage::AsJob => outcomes.next().unwrap_or(Ok(())),
         };
         if let Err(e) = returns::kept(&id, outcome) {
             log::error!(
-                "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
+                "a return of {id} could not be stored ({e}); it is not acknowledged, so that it is sent again"
             );
             worker.batch.unkept.push(request);
             continue;

@@ -1,35 +1,35 @@
-//! Who asks for a runner or a wheel function, and whether they may: the one place where both
-//! are decided (`salt/master.py ClearFuncs._prep_auth_info`, `salt/auth/__init__.py
-//! LoadAuth.check_authentication`; reference `salt-protocol.md` 7.1, 7.3).
+//! Authentication and authorisation of callers of runner and wheel functions, in one place (`salt/master.py
+//! ClearFuncs._prep_auth_info`, `salt/auth/__init__.py LoadAuth.check_authentication`; reference
+//! `salt-protocol.md` 7.1, 7.3).
 
 use super::context::Context;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 
-/// What is asked for.
+/// The kind of function called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FunctionKind {
     /// `@runner`.
     Runner,
     /// `@wheel`.
     Wheel,
 }
 
-/// Fields that prove who asks; they go no further.
+/// Credentials in a request; they are removed.
 const PROOF: [&str; 6] = ["token", "eauth", "username", "password", "user", "key"];
 
-/// Proves the caller, asks whether they may, and takes the proof out of the load, so that neither
-/// an event nor a process sees it. Gives the name that events carry; the error is the answer.
+/// Authenticates and authorizes the caller, and removes the credentials from the load, so that neither events
+/// nor processes see them. Returns the user name for events; the error is the reply.
 pub(super) fn prove(
     worker: &mut Context,
-    kind: Kind,
+    kind: FunctionKind,
     load: &mut Map,
     peer: &str,
     jid: &Jid,
 ) -> Result<String, Value> {
     let caller = match kind {
-        Kind::Runner => worker.access.authorize_runner(load, peer, jid.as_str())?,
-        Kind::Wheel => worker.access.authorize_wheel(load, peer, jid.as_str())?,
+        FunctionKind::Runner => worker.access.authorize_runner(load, peer, jid.as_str())?,
+        FunctionKind::Wheel => worker.access.authorize_wheel(load, peer, jid.as_str())?,
     };
     for field in PROOF {
         load.remove(field);

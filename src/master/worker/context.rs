@@ -1,4 +1,4 @@
-//! What a worker holds between requests.
+//! State of a worker between requests.
 
 use super::functions::Runners;
 use crate::access::Access;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Peers of which something is held; beyond this the table is emptied and fills again.
+/// Most cached peers; when full, the cache is cleared.
 const PEERS_HELD: usize = 50_000;
 
 /// Stores, keys and sockets of one worker.
@@ -29,18 +29,18 @@ pub(crate) struct Context {
     pub stores: Stores,
     pub files: FileServer,
     pub master: PrivateKey,
-    /// The master's public key in clean form, as it goes into sign-in replies.
+    /// The master's public key in clean form, for sign-in replies.
     pub master_pub: String,
     /// `pub_sig` of sign-in replies, if `master_sign_pubkey` is on.
     pub signing: Option<super::auth::PubkeySignature>,
     pub bus: Bus,
-    /// Returns and events that are not yet kept and told.
+    /// Returns and events that are not stored and fired yet.
     pub batch: super::batch::Batch,
     pub publish: Push,
     pub jids: JidClock,
     /// Functions of a higher layer.
     pub lent: WheelHook,
-    /// Runners that were started here.
+    /// Runners started by this worker.
     pub runners: Runners,
     shared: SharedSecret,
     aes: Option<AesKey>,
@@ -48,7 +48,7 @@ pub(crate) struct Context {
     peers: HashMap<MinionId, Peer>,
     unknown: HashMap<String, u64>,
     pillar: Option<Rc<PillarCompiler>>,
-    /// What this worker has done.
+    /// Counters of this worker.
     pub stats: Stats,
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct Stats {
     pub events: u64,
     pub pillars: u64,
     pub unknown: u64,
-    /// Jobs that could not be handed to the publisher, or were too large.
+    /// Jobs that the publisher did not accept, or that were too large.
     pub unpublished: u64,
-    /// Time spent in requests.
+    /// Time spent handling requests.
     pub busy: std::time::Duration,
 }
 
@@ -78,7 +78,7 @@ impl Stats {
     }
 }
 
-/// The AES key of publications with the signature of its digest, made once per key.
+/// The AES key of publications with the signature of its digest, which is computed once per key.
 #[derive(Clone)]
 pub(crate) struct AesKey {
     generation: u64,
@@ -88,11 +88,11 @@ pub(crate) struct AesKey {
     pub digest_signature: Vec<u8>,
 }
 
-/// What is known of a minion with an accepted key. Each worker holds one for each minion, so that it is
-/// kept small: a [`Crypticle`] would take 2 KiB, and is made from its key in less than a microsecond.
+/// Cached data of a minion with an accepted key. Each worker has one for each minion, so it is kept small: a
+/// [`Crypticle`] would take 2 KiB, and is derived from its key in less than a microsecond.
 struct Peer {
     version: Version,
-    /// The parsed key, of those for whom it is needed again and again; 3 KiB.
+    /// The parsed key (3 KiB), for minions that need it repeatedly.
     key: Option<Box<PublicKey>>,
     token: Option<Vec<u8>>,
     session: Option<KeyString>,
@@ -138,14 +138,14 @@ impl Context {
         })
     }
 
-    /// What this worker has done, for the scoreboard.
+    /// The counters for the scoreboard.
     pub fn counters(&self) -> halite_wire::Map {
         let mut counters = self.stats.to_map();
         counters.set("unfired", self.bus.lost());
         counters
     }
 
-    /// A job id that no other job has.
+    /// A new, unique job id.
     pub fn new_jid(&mut self) -> Jid {
         let jid = self.jids.next();
         match self.config.unique_jid {
@@ -154,7 +154,7 @@ impl Context {
         }
     }
 
-    /// The compiler of pillars; made when it is first needed.
+    /// The pillar compiler; created on first use.
     pub fn pillar(&mut self) -> Rc<PillarCompiler> {
         let config = &self.config;
         self.pillar
@@ -168,7 +168,7 @@ impl Context {
         if let Some(key) = self.aes.as_ref().filter(|k| k.generation == generation) {
             return Ok(key.clone());
         }
-        // What was on offer is in force now, as a rule, and signed already.
+        // Usually this is the key that was on offer, and is signed already.
         let key = match self.next_aes.take().filter(|k| k.generation == generation) {
             Some(key) => key,
             None => self.signed_key(self.shared.load_key()?)?,
@@ -177,7 +177,7 @@ impl Context {
         Ok(key)
     }
 
-    /// The AES key that is on offer for the time after `rotation_grace`, if there is one.
+    /// The AES key on offer for the time after `rotation_grace`, if there is one.
     pub fn next_aes_key(&mut self) -> Result<Option<AesKey>, RoleError> {
         let Some((generation, text)) = self.shared.offered()? else {
             return Ok(None);
@@ -201,7 +201,7 @@ impl Context {
         })
     }
 
-    /// The accepted key of `id`, parsed once per file; `None` if `id` has none.
+    /// The accepted key of `id`, parsed once per file; `None` if there is none.
     pub fn accepted_key(&mut self, id: &MinionId) -> Option<PublicKey> {
         if self.peer(id)?.key.is_none() {
             let key = Box::new(self.read_key(id)?);
@@ -238,8 +238,8 @@ impl Context {
     }
 
     /// Whether `token` is the RSA signature of `salt` by the accepted key of `id`
-    /// (`ReqServerChannel.validate_token`). It never changes for a key, so that one
-    /// verification serves for all requests. To be asked right after [`Context::open`], which has looked at the key.
+    /// (`ReqServerChannel.validate_token`). It does not change for a key, so it is verified once for all
+    /// requests. Call it right after [`Context::open`], which has checked the key.
     pub fn token_valid(&mut self, id: &MinionId, token: &[u8]) -> bool {
         let Some(peer) = self.peers.get(id) else {
             return false;
@@ -257,8 +257,8 @@ impl Context {
         true
     }
 
-    /// Decrypts under the session key of `id`, which must have an accepted key. A key that
-    /// has changed on disk since is tried as well.
+    /// Decrypts with the session key of `id`, which must have an accepted key. If the key has changed on disk,
+    /// the new one is tried as well.
     pub fn open(&mut self, id: &MinionId, load: &[u8]) -> Option<(Crypticle, Vec<u8>)> {
         if let Some(held) = self.peer(id)?.session.as_ref() {
             let crypticle = Crypticle::new(held);
@@ -275,7 +275,7 @@ impl Context {
         Some((crypticle, plain))
     }
 
-    /// Counts a command nobody here knows, and says so once per name.
+    /// Counts an unknown command, and logs it once per name.
     pub fn count_unknown(&mut self, cmd: &str, peer: &str) {
         self.stats.unknown += 1;
         let name: String = cmd.chars().take(40).collect();

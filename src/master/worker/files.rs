@@ -1,6 +1,6 @@
-//! `_serve_file`: pieces of files.
+//! `_serve_file`: chunks of files.
 
-use super::Answer;
+use super::RequestAnswer;
 use super::aes::{Opened, Sealed};
 use super::context::Context;
 use crate::roles::RoleError;
@@ -9,14 +9,14 @@ use halite_wire::msgpack::{self, Profile};
 use std::io;
 
 /// Answers `_serve_file`.
-pub(crate) fn answer(worker: &mut Context, opened: Opened, _: &Sealed<'_>) -> Answer {
+pub(crate) fn answer(worker: &mut Context, opened: Opened, _: &Sealed<'_>) -> RequestAnswer {
     match serve(worker, &opened) {
-        Ok(bytes) => Answer::proven(bytes),
+        Ok(bytes) => RequestAnswer::proven(bytes),
         Err(e) => opened.failed("_serve_file", &e),
     }
 }
 
-/// The whole sealed reply, into which the piece is read and where it is encrypted.
+/// The whole encrypted reply; the chunk is read into it and encrypted in place.
 fn serve(worker: &mut Context, opened: &Opened) -> Result<Vec<u8>, RoleError> {
     let served = worker.files.chunk(&opened.load)?;
     let room = match &served {

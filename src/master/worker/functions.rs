@@ -1,10 +1,10 @@
-//! `runner` and `wheel`: functions of the master for a client that proves who it is
-//! (`salt/master.py ClearFuncs.runner`, `wheel`; reference `salt-protocol.md` 7.3).
+//! `runner` and `wheel`: functions of the master for an authenticated client (`salt/master.py
+//! ClearFuncs.runner`, `wheel`; reference `salt-protocol.md` 7.3).
 //!
-//! A runner gets a process of its own and the answer goes out at once; a wheel function runs
-//! here and its result is the answer.
+//! A runner runs in a process of its own and is answered at once; a wheel function runs here and its result is
+//! the answer.
 
-use super::caller::{self, Kind};
+use super::caller::{self, FunctionKind};
 use super::context::Context;
 use crate::functions::{Call, RUNNER_ROLE};
 use crate::roles::RoleError;
@@ -13,25 +13,25 @@ use halite_sys::slots::{Slot, Slots};
 use halite_wire::{Map, Value};
 use std::process::Child;
 
-/// Longest name of a function; the longest of Salt's has 40 letters.
+/// Longest function name; the longest in Salt has 40 letters.
 const LONGEST_NAME: usize = 100;
 
-/// The processes of runners that this worker started.
+/// Processes of runners started by this worker.
 #[derive(Default)]
 pub(crate) struct Runners(Vec<(Child, Slot)>);
 
 impl Runners {
-    /// Forgets those that have ended, so that no zombie stays.
+    /// Reaps those that have exited.
     pub fn reap(&mut self) {
         self.0
             .retain_mut(|(child, _)| matches!(child.try_wait(), Ok(None)));
     }
 }
 
-/// Handles one request of either kind.
+/// Handles a request of either kind.
 pub(crate) fn request(
     worker: &mut Context,
-    kind: Kind,
+    kind: FunctionKind,
     mut load: Map,
     peer: &str,
 ) -> Result<Value, RoleError> {
@@ -42,15 +42,15 @@ pub(crate) fn request(
     };
     let fun = load.str("fun").unwrap_or_default().to_owned();
     if fun.is_empty() || fun.len() > LONGEST_NAME {
-        let why = "the request names no function";
+        let why = "the request has no function";
         return Ok(refusal(caller::error("SaltInvocationError", why)));
     }
     let low = match kind {
-        Kind::Runner => match load.remove("kwarg") {
+        FunctionKind::Runner => match load.remove("kwarg") {
             Some(Value::Map(low)) => low,
             _ => Map::new(),
         },
-        Kind::Wheel => load,
+        FunctionKind::Wheel => load,
     };
     let call = Call {
         fun,
@@ -59,8 +59,8 @@ pub(crate) fn request(
         user,
     };
     match kind {
-        Kind::Runner => start(worker, &call),
-        Kind::Wheel => Ok(wheel(worker, &call)),
+        FunctionKind::Runner => start(worker, &call),
+        FunctionKind::Wheel => Ok(wheel(worker, &call)),
     }
 }
 
@@ -68,7 +68,7 @@ fn refusal(error: Map) -> Value {
     Value::Map(halite_wire::map! {"error" => error})
 }
 
-/// Starts the process of a runner; what it does is told by its events.
+/// Starts the process of a runner; it reports by its events.
 fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
     worker.runners.reap();
     let config = &worker.config;
@@ -77,11 +77,11 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
         .saturating_add(config.runner_queue_limit);
     let Some(ticket) = Slots::new(config.started_runners(), most).take()? else {
         log::error!(
-            "the runner {:?} was refused: {most} are under way",
+            "the runner {:?} was refused: {most} are in progress",
             call.fun
         );
         let why = format!(
-            "{most} runners are under way, which is the most that runner_processes and runner_queue_limit allow; try again later"
+            "{most} runners are in progress, the maximum of runner_processes and runner_queue_limit; try again later"
         );
         return Ok(refusal(caller::error("SaltClientError", &why)));
     };
@@ -122,7 +122,7 @@ fn wheel(worker: &mut Context, call: &Call) -> Value {
     Value::Map(halite_wire::map! {"tag" => tag, "data" => data})
 }
 
-/// A name from the wire for the log and the process list.
+/// A name from the network, sanitised for the log and the process list.
 fn plain(fun: &str) -> String {
     fun.chars()
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))

@@ -1,5 +1,5 @@
-//! The mine's commands (`salt/daemons/masterapi.py RemoteFuncs._mine*`; reference
-//! `salt-protocol.md` 8). A minion writes to its own mine only: the id is its channel's.
+//! The mine's commands (`salt/daemons/masterapi.py RemoteFuncs._mine*`; reference `salt-protocol.md` 8). A
+//! minion writes only to its own mine: the id is that of its channel.
 
 use super::context::Context;
 use crate::roles::RoleError;
@@ -15,7 +15,7 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
     let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
         return Ok(Map::new().into());
     };
-    // `expr_form` is what minions before 2017.7 say.
+    // `expr_form` is sent by minions before 2017.7.
     let kind = load.get("tgt_type").or_else(|| load.get("expr_form"));
     let kind = match kind {
         None => "glob",
@@ -36,46 +36,46 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
     Ok(query::get(&worker.config, &*worker.stores.mine, &fleet, &question).into())
 }
 
-/// Whether mines are kept.
-fn kept(worker: &Context) -> bool {
+/// Whether mine data is stored.
+fn is_enabled(worker: &Context) -> bool {
     worker.config.minion_data_cache || worker.config.enforce_mine_cache
 }
 
-/// `_mine`: adds to the minion's own values, or replaces them. Stock fails on `clear`, whose
-/// code uses a name that is not set; what is meant is done here.
+/// `_mine`: adds to the minion's own values, or replaces them. Stock fails on `clear`, because its code uses an
+/// undefined name; this does what was intended.
 pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Value, RoleError> {
     let Some(data) = load.remove("data") else {
         return Ok(Map::new().into());
     };
-    if !kept(worker) {
+    if !is_enabled(worker) {
         return Ok(true.into());
     }
     let clear = load.get("clear").is_some_and(Value::truthy);
     let Value::Map(data) = data else {
-        log::warn!(minion:% = id; "{id} sent mine data that are no map; not kept");
+        log::warn!(minion:% = id; "{id} sent mine data that is not a map; not stored");
         return Ok(false.into());
     };
     done(id, worker.stores.mine.put(id, data, clear).map(|()| true))
 }
 
-/// `_mine_delete`: forgets one of the minion's own values.
+/// `_mine_delete`: removes one of the minion's own values.
 pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let Some(fun) = load.get("fun") else {
         return Ok(Map::new().into());
     };
-    if !kept(worker) {
+    if !is_enabled(worker) {
         return Ok(true.into());
     }
     match fun.as_str() {
-        // Stock's cache answers an empty map for a mine that is not there, and that counts as done.
+        // Stock's cache returns an empty map for a missing mine, and that counts as success.
         Some(fun) => done(id, worker.stores.mine.delete(id, fun).map(|_| true)),
         None => Ok(true.into()),
     }
 }
 
-/// `_mine_flush`: forgets all of the minion's own values; false if there were none.
+/// `_mine_flush`: removes all of the minion's own values; false if there were none.
 pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError> {
-    if !kept(worker) {
+    if !is_enabled(worker) {
         return Ok(true.into());
     }
     done(id, worker.stores.mine.flush(id))
@@ -85,7 +85,7 @@ fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, RoleError> {
     match result {
         Ok(done) => Ok(done.into()),
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-            log::warn!(minion:% = id; "the mine of {id} stays as it is: {e}");
+            log::warn!(minion:% = id; "the mine of {id} could not be changed: {e}");
             Ok(false.into())
         }
         Err(e) => Err(e.into()),

@@ -1,14 +1,12 @@
 //! MWorker, named `ReqServer MWorker-N` in the process list.
 //!
-//! Owns ClearFuncs and AESFuncs: it decrypts, decides, stores, answers. Connects to
-//! `workers.ipc` (DEALER), `publish_pull.ipc` (PUSH) and `master_event_pull.ipc`. Holds the
-//! master's RSA key, session keys and the AES key. One request after the other; returns come several
-//! at once and are kept and told together.
+//! Owns ClearFuncs and AESFuncs: it decrypts, decides, stores, answers. Connects to `workers.ipc` (DEALER),
+//! `publish_pull.ipc` (PUSH) and `master_event_pull.ipc`. Holds the master's RSA key, session keys and the AES
+//! key. Requests are handled one after the other; returns arrive in groups and are stored and fired together.
 //!
-//! When it fails: its requests go to another worker once. A handler that panics is
-//! answered with Salt's error text and the process starts afresh (status 70); a handler that
-//! outlives the request deadline by a few seconds is ended by a watchdog (status 75).
-//! On SIGTERM the request at hand is finished.
+//! On failure: its requests go to another worker once. If a handler panics, the request is answered with Salt's
+//! error text and the process restarts (status 70); if a handler exceeds the request deadline by a few seconds,
+//! a watchdog ends the process (status 75). On SIGTERM the current request is finished.
 
 pub(super) mod aes;
 pub(super) mod auth;
@@ -43,51 +41,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Salt's answer when a handler raised (`salt/channel/server.py`).
+/// Salt's answer if a handler raised an exception (`salt/channel/server.py`).
 pub const HANDLER_FAILED: &str = "Some exception handling minion payload";
 
 const EXIT_PANIC: i32 = 70;
 const EXIT_STUCK: i32 = 75;
-/// How often an idle worker reports, so that a restarted request server learns of it.
+/// How often an idle worker reports, so that a restarted request server learns about it.
 const REPORT: Duration = Duration::from_millis(500);
 /// Longest wait for requests.
 const TURN: Duration = Duration::from_millis(250);
-/// Bytes of answers after which further requests of the same turn wait for the next.
+/// Size of answers in bytes after which the remaining requests of a group are returned to the request server.
 const ENOUGH: usize = 256 << 10;
 
-/// A reply, and whether the sender proved who it is. Without bytes nothing is sent, so that
-/// the sender asks again after its timeout.
-pub(crate) struct Answer {
+/// A reply, and whether the sender was authenticated. If it is empty, nothing is sent, so that the sender tries
+/// again after its timeout.
+pub(crate) struct RequestAnswer {
     bytes: Vec<u8>,
     proven: bool,
 }
 
-impl Answer {
-    /// None is sent.
-    fn none() -> Answer {
-        Answer {
+impl RequestAnswer {
+    /// Sends nothing.
+    fn none() -> RequestAnswer {
+        RequestAnswer {
             bytes: Vec::new(),
             proven: false,
         }
     }
 
-    /// For a sender that has proven who it is.
-    fn proven(bytes: Vec<u8>) -> Answer {
-        Answer {
+    /// For an authenticated sender.
+    fn proven(bytes: Vec<u8>) -> RequestAnswer {
+        RequestAnswer {
             bytes,
             proven: true,
         }
     }
 
-    fn clear(value: &Value) -> Answer {
-        Answer {
+    fn clear(value: &Value) -> RequestAnswer {
+        RequestAnswer {
             bytes: msgpack::encode(value, Profile::Wire),
             proven: false,
         }
     }
 }
 
-/// Runs the role `name` (`MWorker-0`, ...) until it is told to stop.
+/// Runs the role `name` (`MWorker-0`, ...) until it is stopped.
 pub fn run(
     config: Arc<MasterConfig>,
     name: &str,
@@ -108,7 +106,7 @@ pub fn run(
     while !stop.is_set() {
         score.tick(|| worker.counters());
         if reported.is_none_or(|at| at.elapsed() > REPORT) {
-            // A full queue means that the request server is away; the next report tries again.
+            // A full queue means that the request server is down; the next report tries again.
             let _ = report();
             reported = Some(Instant::now());
             worker.runners.reap();
@@ -140,25 +138,25 @@ pub fn run(
     Ok(())
 }
 
-/// Tells the request server the answers to the requests of `seq`.
-fn reply(socket: &Dealer, seq: &[u8], answers: Vec<Answer>) -> sockets::Result<()> {
+/// Sends the answers to the requests of `seq` to the request server.
+fn reply(socket: &Dealer, seq: &[u8], answers: Vec<RequestAnswer>) -> sockets::Result<()> {
     let proven: Vec<u8> = answers.iter().map(|a| u8::from(a.proven)).collect();
     let bodies = answers.into_iter().map(|answer| answer.bytes);
     socket.send_moved(&[b"D", seq, &proven], bodies)
 }
 
-/// What became of requests that came together.
-struct Done {
-    /// Fewer than there were requests if a handler panicked, or if the answers have become large: those behind were not
-    /// begun.
-    answers: Vec<Answer>,
-    /// Whose request that was.
+/// Results of a group of requests.
+struct HandledRequests {
+    /// Fewer than requests if a handler panicked, or if the answers have become large: the remaining requests
+    /// were not started.
+    answers: Vec<RequestAnswer>,
+    /// Whose request caused a panic.
     panicked: Option<String>,
 }
 
 /// Handles requests, each a peer and a body, one after the other.
-fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -> Done {
-    let mut done = Done {
+fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -> HandledRequests {
+    let mut done = HandledRequests {
         answers: Vec::with_capacity(requests.len() / 2),
         panicked: None,
     };
@@ -175,7 +173,7 @@ fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -
             Ok(answer) => answer,
             Err(_) => {
                 done.panicked = Some(peer.into_owned());
-                Answer::clear(&HANDLER_FAILED.into())
+                RequestAnswer::clear(&HANDLER_FAILED.into())
             }
         });
         octets += done.answers.last().map_or(0, |answer| answer.bytes.len());
@@ -188,29 +186,29 @@ fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -
     watchdog.end();
     for number in worker.batch.take_unkept() {
         if let Some(answer) = done.answers.get_mut(number) {
-            *answer = Answer::none();
+            *answer = RequestAnswer::none();
         }
     }
     done
 }
 
-fn handle(worker: &mut Context, body: &[u8], peer: &str) -> Answer {
+fn handle(worker: &mut Context, body: &[u8], peer: &str) -> RequestAnswer {
     let envelope = match Envelope::parse(body) {
         Ok(envelope) => envelope,
-        Err(refusal) => return Answer::clear(&refusal.reply()),
+        Err(refusal) => return RequestAnswer::clear(&refusal.reply()),
     };
     if envelope.version < i64::from(worker.config.minimum_auth_version) {
         log::warn!(
-            "{peer} speaks protocol version {}, below minimum_auth_version {}; refused",
+            "{peer} uses protocol version {}, below minimum_auth_version {}; refused",
             envelope.version,
             worker.config.minimum_auth_version
         );
-        return Answer::clear(&Refusal::BadLoad.reply());
+        return RequestAnswer::clear(&Refusal::BadLoad.reply());
     }
     match envelope.body {
         Body::Clear { load } => match clear_load(load) {
             Ok(load) => clear_request(worker, load, peer),
-            Err(refusal) => Answer::clear(&refusal.reply()),
+            Err(refusal) => RequestAnswer::clear(&refusal.reply()),
         },
         Body::Sealed {
             id,
@@ -229,24 +227,24 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> Answer {
     }
 }
 
-fn clear_request(worker: &mut Context, load: Map, peer: &str) -> Answer {
+fn clear_request(worker: &mut Context, load: Map, peer: &str) -> RequestAnswer {
     let name = load.str("cmd");
     let found = name.and_then(Command::find).map(|c| (c, c.handler));
     let Some((command, Handler::Clear(handler))) = found else {
         worker.count_unknown(name.unwrap_or("(none)"), peer);
-        return Answer::clear(&Value::Map(Map::new()));
+        return RequestAnswer::clear(&Value::Map(Map::new()));
     };
     begin(worker, command);
     match handler(worker, load, peer) {
-        Ok(reply) => Answer::clear(&reply),
+        Ok(reply) => RequestAnswer::clear(&reply),
         Err(e) => {
             log::error!("{} of {peer} failed: {e}", command.name);
-            Answer::clear(&HANDLER_FAILED.into())
+            RequestAnswer::clear(&HANDLER_FAILED.into())
         }
     }
 }
 
-/// Counts a command; returns and events that wait are kept and told before any other.
+/// Counts a command; before any other than returns and events, those waiting are stored and fired.
 fn begin(worker: &mut Context, command: &Command) {
     if let Some(stats) = command.stats {
         *stats(&mut worker.stats) += 1;
@@ -256,7 +254,7 @@ fn begin(worker: &mut Context, command: &Command) {
     }
 }
 
-/// Ends the process when one request takes longer than it ever may.
+/// Ends the process if a request takes longer than the limit.
 struct Watchdog {
     began: Arc<AtomicU64>,
 }
@@ -270,7 +268,7 @@ impl Watchdog {
                 std::thread::sleep(Duration::from_secs(1));
                 let at = watched.load(Ordering::Relaxed);
                 if at != 0 && unix_now().saturating_sub(at) > limit.as_secs() {
-                    log::error!("a request ran longer than {limit:?}; this worker starts afresh");
+                    log::error!("a request ran longer than {limit:?}; restarting this worker");
                     std::process::exit(EXIT_STUCK);
                 }
             }

@@ -1,8 +1,7 @@
-//! Jobs and runners that minions start (`salt/daemons/masterapi.py RemoteFuncs.minion_pub`,
-//! `minion_publish`, `minion_runner`, `pub_ret`; options `peer` and `peer_run`).
+//! Jobs and runners started by minions (`salt/daemons/masterapi.py RemoteFuncs.minion_pub`, `minion_publish`,
+//! `minion_runner`, `pub_ret`; options `peer` and `peer_run`).
 //!
-//! The id that rules are looked up for, that the job carries and that may fetch its returns is
-//! the channel's.
+//! The id used to look up rules, stored with the job and allowed to fetch its returns is that of the channel.
 
 use super::context::Context;
 use super::peer_run;
@@ -20,16 +19,16 @@ use halite_wire::{Map, Value};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// How often the job log is looked at while somebody waits for returns.
+/// Polling interval of the job log while waiting for returns.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn nothing() -> Value {
     Map::new().into()
 }
 
-/// What a minion asks to be run.
+/// What a minion wants to run.
 struct Request {
-    /// Text, or a list for several functions.
+    /// A string, or a list for several functions.
     fun: Value,
     arg: Vec<Value>,
     tgt: Value,
@@ -37,25 +36,25 @@ struct Request {
     ret: String,
 }
 
-/// `minion_pub`: the jid, and who is expected to return; `{}` if it may not.
+/// `minion_pub`: returns the jid and the expected minions; `{}` if not permitted.
 pub(crate) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let Some(request) = admitted(worker, id, load)? else {
         return Ok(nothing());
     };
     let started = start(worker, id, request)?;
-    // Stock's client has 0 for a job that nobody is meant by.
+    // Stock's client returns 0 for a job that matches no minion.
     let jid = started.jid.map_or(Value::Int(0), |jid| jid.as_str().into());
     Ok(halite_wire::map! {"jid" => jid, "minions" => started.minions}.into())
 }
 
-/// `minion_publish`: as [`publish()`], and waits for the returns, for `tmo` or `timeout` seconds.
+/// `minion_publish`: like [`publish()`], but waits for the returns, for `tmo` or `timeout` seconds.
 pub(crate) fn publish_and_wait(
     worker: &mut Context,
     id: &MinionId,
     load: &Map,
 ) -> Result<Value, RoleError> {
     let Some(patience) = patience(worker, load) else {
-        log::warn!(minion:% = id; "{id} asked for a job with a timeout that is no number; refused");
+        log::warn!(minion:% = id; "{id} asked for a job with an invalid timeout; refused");
         return Ok(nothing());
     };
     let Some(request) = admitted(worker, id, load)? else {
@@ -90,7 +89,7 @@ pub(crate) fn publish_and_wait(
     Ok(answer.into())
 }
 
-/// A worker is not held longer than a request may take.
+/// Waiting time, at most that of a request, as it blocks a worker.
 fn patience(worker: &Context, load: &Map) -> Option<Duration> {
     let mut seconds = i64::try_from(worker.config.timeout).unwrap_or(i64::MAX);
     for key in ["tmo", "timeout"] {
@@ -107,7 +106,7 @@ fn patience(worker: &Context, load: &Map) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// What stands, as a list, under each pattern that matches the id.
+/// The permissions under all patterns that match the id.
 fn rules(rules: &Map, id: &MinionId) -> AuthList {
     let mut all = AuthList::default();
     for (ids, list) in rules.iter() {
@@ -119,7 +118,7 @@ fn rules(rules: &Map, id: &MinionId) -> AuthList {
     all
 }
 
-/// A job that may be published.
+/// A permitted job.
 struct Admitted {
     load: Map,
     kwargs: Map,
@@ -157,19 +156,19 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
         return Ok(None);
     }
     let calls = Call::of_publication(&request.fun, &Value::Array(request.arg)).unwrap_or_default();
-    // A job that starts jobs could go round in circles.
+    // A job that starts jobs could loop.
     if calls.iter().any(|call| call.fun.starts_with("publish.")) {
         refuse("a job may not publish");
         return Ok(None);
     }
-    // With lower masters nobody here knows whom an empty list means there (CVE-2022-22941).
+    // With lower masters, nobody here knows which minions an empty list stands for (CVE-2022-22941).
     let unknown = minions.is_empty() && worker.config.order_masters;
     let mut covers =
         |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
-    // All functions must be allowed; stock is content when one of several is.
+    // All functions must be allowed; stock is satisfied with one of them.
     let reach = rules.publication(&calls, &[], &mut covers);
     if reach == Reach::Nobody {
-        refuse("no permission in the option peer");
+        refuse("not permitted by the option peer");
         return Ok(None);
     }
     Ok(Some(Admitted {
@@ -183,7 +182,7 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     }))
 }
 
-/// The fields of a load; several functions come with commas between them and an argument text each.
+/// Reads the fields of a load; several functions are comma-separated, with an argument string each.
 fn read(load: &Map) -> Option<Request> {
     let fun = load.str("fun").filter(|fun| !fun.is_empty())?;
     let arg = load.get("arg")?.as_array()?;
@@ -214,7 +213,7 @@ fn read(load: &Map) -> Option<Request> {
     })
 }
 
-/// Nodegroups are published as what they stand for: minions do not know them.
+/// Replaces nodegroups by their definition: minions do not know them.
 fn grouped(worker: &Context, mut request: Request) -> Option<Request> {
     let groups = &worker.config.nodegroups;
     let words = match (request.tgt_type.as_str(), request.tgt.as_str()) {
@@ -228,8 +227,8 @@ fn grouped(worker: &Context, mut request: Request) -> Option<Request> {
     Some(request)
 }
 
-/// Whether patterns on the pillar find more minions than equality does: whoever may guess learns
-/// the pillar of others bit by bit (`auth_check` with `publish_validate`).
+/// Whether patterns on the pillar match more minions than equality does: by guessing, a minion could learn the
+/// pillar of others bit by bit (`auth_check` with `publish_validate`).
 fn guesses(
     worker: &Context,
     fleet: &dyn Inventory,
@@ -281,7 +280,7 @@ fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, RoleError> 
         .unwrap_or_default())
 }
 
-/// `pub_ret`: what has come back of a job that this minion has started.
+/// `pub_ret`: the returns so far of a job that this minion has started.
 pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>) else {
         return Ok(nothing());
@@ -303,7 +302,7 @@ pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value
     Ok(answer.into())
 }
 
-/// `minion_runner`: what a runner function returns; `{}` if the minion may not call it.
+/// `minion_runner`: the result of a runner function; `{}` if not permitted.
 pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
     let (Some(fun), Some(arg)) = (load.str("fun"), load.get("arg").and_then(Value::as_array))
     else {
@@ -311,7 +310,7 @@ pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     };
     let calls = [Call::of_job(fun, arg)];
     let rules = rules(&worker.config.peer_run, id);
-    // Only patterns of functions count here; there are no minions that a target could mean.
+    // Only function patterns count here; a runner has no target.
     let good = rules.publication(&calls, &[], &mut |_| false) == Reach::Everybody;
     if !good {
         log::warn!(minion:% = id; "{id} may not call the runner {fun:.80} (option peer_run); refused");

@@ -1,4 +1,4 @@
-//! Runner functions on behalf of a minion, each in a process of its own: `halite-run`, by argv.
+//! Runner functions on behalf of a minion, each in its own process: `halite-run` with an argument list.
 
 use crate::roles::RoleError;
 use halite_config::MasterConfig;
@@ -6,17 +6,17 @@ use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// Runs a function and gives what it returns.
+/// Runs a function and returns its result.
 ///
 /// # Errors
-/// The program is missing, or the function fails or takes longer than a request may.
+/// The program is missing, or the function fails or exceeds the request timeout.
 pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<Value, RoleError> {
-    // Nothing that the command line would take for an option.
+    // Reject anything that the command line could take for an option.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     if !fun.starts_with(|c: char| c.is_ascii_alphabetic()) || !fun.chars().all(plain) {
         return Err(RoleError::new(
             1,
-            format!("{fun:.80?} is no name of a function"),
+            format!("{fun:.80?} is not a function name"),
         ));
     }
     let words = command_line(config, fun, &args)?;
@@ -24,7 +24,7 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
     let done = Helper::new(words)
         .run(limit)
         .map_err(|e| RoleError::new(1, e.to_string()))?;
-    // A function that fails with a result, as for a job that is not there, has its result told.
+    // If a function fails with a result, as for an unknown job, that result is returned.
     serde_json::from_slice(&done.stdout).map_err(|e| {
         let said = String::from_utf8_lossy(&done.stderr);
         let code = done.code;
@@ -64,8 +64,8 @@ fn keyword_words(keywords: &Map) -> impl Iterator<Item = String> {
     named.filter_map(|(name, value)| Some(format!("{}={}", name.as_str()?, literal(value))))
 }
 
-/// A value so that the command line gives exactly it: JSON is YAML, and without `#` no part of it
-/// can be a comment.
+/// Encodes a value so that the command line parses exactly it: JSON is YAML, and without `#` no part can be a
+/// comment.
 fn literal(value: &Value) -> String {
     serde_json::to_string(value)
         .unwrap_or_default()

@@ -1,9 +1,9 @@
-//! `_pillar`: compiles the pillar of a minion, keeps its grains for targeting, and answers
-//! under a key of its own (`salt/master.py AESFuncs._pillar`, reference `salt-protocol.md` 6.4).
+//! `_pillar`: compiles the pillar of a minion, stores its grains for targeting, and encrypts the reply under a
+//! new key (`salt/master.py AESFuncs._pillar`, reference `salt-protocol.md` 6.4).
 
 use super::aes::{Opened, Sealed};
 use super::context::Context;
-use super::{Answer, HANDLER_FAILED};
+use super::{HANDLER_FAILED, RequestAnswer};
 use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
 use halite_render::pillar::PillarRequest;
@@ -13,27 +13,31 @@ use halite_wire::{Map, Value};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Seconds of `request_timeout` that are left for what follows the compilation.
+/// Seconds of `request_timeout` reserved for the steps after compilation.
 const RESERVE: u64 = 5;
 
-/// What is sent back.
+/// The form of the reply.
 enum Reply {
-    /// In the form of pillar answers, readable only with the minion's private key.
+    /// As a pillar reply, readable only with the minion's private key.
     Private(Value),
-    /// As any other answer, which only `pillar_version: 1` asks for.
+    /// As an ordinary reply, which only `pillar_version: 1` asks for.
     Plain(Value),
 }
 
-/// Answers `_pillar`. A failure is told in the clear, as Salt does.
-pub(crate) fn answer(worker: &mut Context, mut opened: Opened, sealed: &Sealed<'_>) -> Answer {
+/// Answers `_pillar`. Failures are reported in the clear, as in Salt.
+pub(crate) fn answer(
+    worker: &mut Context,
+    mut opened: Opened,
+    sealed: &Sealed<'_>,
+) -> RequestAnswer {
     let load = std::mem::take(&mut opened.load);
     match request(worker, &opened.id, load, sealed, &opened.nonce) {
-        Ok(Reply::Private(value)) => Answer::proven(msgpack::encode(&value, Profile::Wire)),
+        Ok(Reply::Private(value)) => RequestAnswer::proven(msgpack::encode(&value, Profile::Wire)),
         Ok(Reply::Plain(value)) => opened.reply(&value),
         Err(e) => {
             let id = &opened.id;
             log::error!(minion:% = id; "_pillar of {id} failed: {e}");
-            Answer::clear(&HANDLER_FAILED.into())
+            RequestAnswer::clear(&HANDLER_FAILED.into())
         }
     }
 }
@@ -56,8 +60,8 @@ fn request(
     }
 }
 
-/// Reads a load; `None` if it has no grains, which Salt answers with `False`. Fields of a
-/// wrong type count as absent.
+/// Reads a load; `None` if it has no grains, which Salt answers with `False`. Fields of the wrong type are
+/// ignored.
 fn read(id: &MinionId, mut load: Map) -> Option<PillarRequest> {
     let mut grains = load.remove("grains")?.into_map()?;
     grains.set("id", id.as_str());
@@ -100,7 +104,7 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, RoleErr
     Ok(pillar)
 }
 
-/// Encrypts under a key made for this answer, which only the minion can read, and signs it.
+/// Encrypts the reply with a new key, which only the minion can read, and signs it.
 fn seal(
     worker: &mut Context,
     id: &MinionId,

@@ -15,7 +15,7 @@ use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
-/// Keys of `kwargs` that go to the minions as they are.
+/// Keys of `kwargs` passed to the minions unchanged.
 const EXTRAS: [&str; 5] = [
     "metadata",
     "ret_config",
@@ -24,7 +24,7 @@ const EXTRAS: [&str; 5] = [
     "executor_opts",
 ];
 
-/// Keys of a request that prove who sends it; they are kept nowhere.
+/// Credentials in a request; they are stored nowhere.
 const SECRETS: [&str; 3] = ["key", "token", "password"];
 
 /// Handles one publish request.
@@ -52,7 +52,7 @@ pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         }
     };
     load.set("user", caller.user());
-    // None of this may reach a job cache, a listener or a minion.
+    // No credential may reach a job cache, a listener or a minion.
     strip_secrets(&mut load);
     let target = match parse_target(&load, &kwargs) {
         Ok(target) => target,
@@ -76,25 +76,25 @@ pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
     Ok(reply)
 }
 
-/// Whom a job is for.
+/// The minions of a job.
 pub(super) struct Resolved {
     pub target: Target,
-    /// Ids expected to answer.
+    /// Ids expected to return.
     pub minions: Vec<String>,
     /// Listed ids without an accepted key.
     pub missing: Vec<String>,
-    /// Why nobody can be meant, if that is so.
+    /// Why no minion can match, if so.
     pub error: Option<TargetError>,
 }
 
-/// What the job's owner was found to be allowed to.
+/// Permissions of the job's owner.
 pub(super) struct Permission {
     pub reach: Reach,
     /// For lower masters, which decide about their minions themselves.
     pub auth_list: Option<Value>,
 }
 
-/// Publishes the job of somebody who may do so; the reply is a client's. The load gets the jid.
+/// Publishes an authorised job; the reply is meant for a client. The jid is added to the load.
 pub(super) fn send_out(
     worker: &mut Context,
     load: &mut Map,
@@ -112,8 +112,8 @@ pub(super) fn send_out(
         let why = error.map(|e| e.to_string()).unwrap_or_default();
         return Ok(no_match(load, &why));
     }
-    // A minion decides by its own grains whether it is meant. Where the permission is for
-    // certain minions, it is these that are meant and no other.
+    // A minion decides by its own grains whether it matches. If the permission is for certain minions, the job
+    // is targeted at exactly these.
     if permission.reach == Reach::TheseMinions && !by_id(&target) {
         target = Target::list(
             &minions
@@ -139,13 +139,13 @@ pub(super) fn send_out(
     if let Some(list) = permission.auth_list {
         job.set("auth_list", list);
     }
-    let octets = msgpack::encode_map(&job, Profile::Wire);
-    if let Some(why) = too_large(octets.len(), worker.config.max_request_size) {
+    let bytes = msgpack::encode_map(&job, Profile::Wire);
+    if let Some(why) = too_large(bytes.len(), worker.config.max_request_size) {
         worker.stats.unpublished += 1;
         log::warn!(jid:% = jid; "the job {jid} is refused: {why}");
         return Ok(Value::Map(halite_wire::map! {"error" => why}));
     }
-    // Kept before anybody hears of it: a gateway may have the first return back at once.
+    // Store it before anybody hears of it: a gateway may deliver the first return at once.
     if !kwargs.get("nocache").is_some_and(Value::truthy) {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
@@ -155,8 +155,9 @@ pub(super) fn send_out(
             .save_load(&jid, &kept, &minions, &missing)?;
     }
     announce(worker, load, &job, &jid, &minions, &missing);
-    if let Err(e) = send(worker, &target, octets, &minions) {
-        let why = format!("the publisher takes no job ({e}); see `halite-master --topology`");
+    if let Err(e) = send(worker, &target, bytes, &minions) {
+        let why =
+            format!("the publisher does not accept the job ({e}); see `halite-master --topology`");
         worker.stats.unpublished += 1;
         log::error!(jid:% = jid; "the job {jid} is lost: {why}");
         return Ok(Value::Map(halite_wire::map! {"error" => why}));
@@ -199,7 +200,7 @@ fn strip_secrets(load: &mut Map) {
     }
 }
 
-/// How far the caller's permissions reach for this job on these minions.
+/// On which of these minions the caller may run this job.
 fn authorize(
     worker: &Context,
     caller: &Caller,
@@ -207,7 +208,7 @@ fn authorize(
     minions: &[String],
 ) -> Result<Reach, RoleError> {
     let fleet = fleet(worker)?;
-    // With lower masters, nobody here knows whom an empty list means there (CVE-2022-22941).
+    // With lower masters, nobody here knows which minions an empty list stands for (CVE-2022-22941).
     let unknown = minions.is_empty() && worker.config.order_masters;
     let mut covers =
         |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
@@ -225,7 +226,7 @@ pub(super) fn audit(
     if let Err(why) = verdict {
         log::warn!("a publish request of user {user:?} from {from} was refused: {why}");
     }
-    worker.access.note(&Decision {
+    worker.access.audit_decision(&Decision {
         what: "publish",
         user,
         method,
@@ -239,7 +240,7 @@ pub(super) fn audit(
     });
 }
 
-/// What the audit log tells of arguments: how many there are, never their values.
+/// Arguments for the audit log: their number, never their values.
 fn shape(load: &Map) -> Option<String> {
     let calls = Call::of_publication(load.get("fun")?, load.get("arg")?)?;
     let shapes: Vec<String> = calls.iter().map(Call::shape).collect();
@@ -260,7 +261,7 @@ pub(super) fn fleet(worker: &Context) -> Result<MinionInventory<'_>, RoleError> 
     })
 }
 
-/// Looks up who is meant by a target.
+/// Resolves a target to minions.
 pub(super) fn resolve(worker: &Context, target: Target) -> Result<Resolved, RoleError> {
     let expected = target.expected(&fleet(worker)?, &*worker.config);
     if let Some(why) = &expected.error {
@@ -301,7 +302,7 @@ fn error(name: &str) -> Map {
 }
 
 fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
-    // Only a client that chose its jid waits under that tag.
+    // Only a client that chose its jid listens for that tag.
     if let Some(Ok(jid)) = load
         .str("jid")
         .filter(|j| !j.is_empty())
@@ -315,7 +316,7 @@ fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
     Value::Map(halite_wire::map! {"error" => error(name)})
 }
 
-/// The load that minions get, in Salt's order of keys; the publisher adds `serial`.
+/// The load for minions, with Salt's order of keys; the publisher adds `serial`.
 fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     let take = |k: &str| load.get(k).cloned().unwrap_or_default();
     let mut job = halite_wire::map! {
@@ -372,17 +373,17 @@ fn announce(
     }
 }
 
-/// Why a job of so many bytes is not published. A minion of halite takes twice as much by default, a stock one
-/// whatever it has memory for.
-fn too_large(octets: usize, most: u64) -> Option<String> {
-    (octets as u64 > most).then(|| {
+/// Why a job of this size is not published. A halite minion accepts twice the default limit, a stock one
+/// anything that fits into memory.
+fn too_large(bytes: usize, most: u64) -> Option<String> {
+    (bytes as u64 > most).then(|| {
         format!(
-            "The job has {octets} bytes, max_request_size allows {most}: have the minions fetch large contents from the file server (salt://), or raise max_request_size"
+            "The job has {bytes} bytes, max_request_size allows {most}: have the minions fetch large contents from the file server (salt://), or raise max_request_size"
         )
     })
 }
 
-/// Hands the job to the publisher with the topics of filtering minions (reference 1.4).
+/// Sends the job to the publisher, with the topics for minions that filter (reference 1.4).
 fn send(
     worker: &Context,
     target: &Target,

@@ -1,24 +1,25 @@
-//! What lower masters bring through their syndics
-//! (`salt/master.py AESFuncs._syndic_return`, `_handle_minion_event`).
+//! Returns and events from lower masters, sent by their syndics (`salt/master.py AESFuncs._syndic_return`,
+//! `_handle_minion_event`).
 //!
-//! Only with `order_masters` is there such a thing; without it a syndic's command is refused. Ids in
-//! a syndic's load name minions that this master does not know: one with an accepted key here
-//! speaks for itself, and nobody speaks for it.
+//! Requires `order_masters`; without it a syndic's command is refused. Ids in a syndic's load name minions that
+//! this master does not know: a minion with an accepted key here must report itself, and no syndic may speak
+//! for it.
 
-use super::Answer;
+use super::RequestAnswer;
 use super::aes::{Opened, Sealed};
 use super::context::Context;
-use crate::returns::hand_in;
+use crate::returns::store_and_fire;
 use crate::roles::RoleError;
 use halite_store::keys::KeyState;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
 
-/// Returns in one request.
+/// Most returns in one request.
 const MOST_RETURNS: usize = 100_000;
 
-/// Answers `_syndic_return`; what could not be kept is not acknowledged, so that it comes again.
-pub(crate) fn answer(worker: &mut Context, mut opened: Opened, _: &Sealed<'_>) -> Answer {
+/// Answers `_syndic_return`; if returns could not be stored, it is not acknowledged, so that they are sent
+/// again.
+pub(crate) fn answer(worker: &mut Context, mut opened: Opened, _: &Sealed<'_>) -> RequestAnswer {
     let load = std::mem::take(&mut opened.load);
     match returns(worker, &opened.id, load) {
         Ok(()) => opened.reply(&Value::Nil),
@@ -26,14 +27,14 @@ pub(crate) fn answer(worker: &mut Context, mut opened: Opened, _: &Sealed<'_>) -
             let id = &opened.id;
             log::error!(
                 minion:% = id;
-                "a return of {id} could not be kept ({e}); it is not acknowledged, so that it comes again"
+                "a return of {id} could not be stored ({e}); it is not acknowledged, so that it is sent again"
             );
-            Answer::none()
+            RequestAnswer::none()
         }
     }
 }
 
-/// Returns of minions below, as if they had come from these.
+/// Handles returns of minions below as if they had sent them.
 fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(), RoleError> {
     // Old syndics send one job, newer ones a list.
     let jobs = match load.remove("load") {
@@ -53,7 +54,7 @@ fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(),
             .map_or(0, Map::len);
         if count > MOST_RETURNS {
             log::error!(
-                "{syndic} brought more than {MOST_RETURNS} returns at once; the rest is refused"
+                "{syndic} sent more than {MOST_RETURNS} returns at once; the rest is refused"
             );
             break;
         }
@@ -64,7 +65,7 @@ fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(),
 
 fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), RoleError> {
     let Some(Ok(jid)) = job.str("jid").map(str::parse::<Jid>) else {
-        log::warn!("{syndic} brought returns for a job that cannot be");
+        log::warn!("{syndic} sent returns for an invalid job");
         return Ok(());
     };
     if let Some(Value::Map(load)) = job.remove("load")
@@ -90,11 +91,11 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
         .collect();
     for (id, part) in returns.0 {
         let Some(Ok(id)) = id.as_str().map(str::parse::<MinionId>) else {
-            log::warn!("{syndic} brought the return of a minion that cannot be");
+            log::warn!("{syndic} sent a return with an invalid minion id");
             continue;
         };
         if id != *syndic && worker.stores.keys.get(KeyState::Accepted, &id)?.is_some() {
-            log::warn!("{syndic} brought a return of {id}, which belongs to this master; refused");
+            log::warn!("{syndic} sent a return of {id}, which belongs to this master; refused");
             continue;
         }
         let Value::Map(part) = part else {
@@ -121,12 +122,12 @@ fn one_return(
         }
     }
     let store = worker.config.job_cache;
-    hand_in(&*worker.stores.jobs, &mut worker.bus, store, jid, id, load)?;
+    store_and_fire(&*worker.stores.jobs, &mut worker.bus, store, jid, id, load)?;
     Ok(())
 }
 
-/// Fires an event from below under the syndic's own tag, `syndic/<id>/<tag>`, and nowhere else; notes whom
-/// a lower master expects to return.
+/// Fires an event from below under the syndic's own tag only, `syndic/<id>/<tag>`; records which minions a
+/// lower master expects to return.
 pub(super) fn event(
     worker: &mut Context,
     syndic: &MinionId,
@@ -145,7 +146,7 @@ pub(super) fn event(
     Ok(())
 }
 
-/// Adds minions below to those expected of a job (`salt/utils/job.py store_minions`).
+/// Adds minions below to those expected to return (`salt/utils/job.py store_minions`).
 fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), RoleError> {
     let Some(job) = worker.stores.jobs.get(jid)? else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! `_master_tops`: states of a minion from elsewhere than the top file
-//! (`salt/daemons/masterapi.py RemoteFuncs._master_tops`, `salt/tops/ext_nodes.py`).
+//! `_master_tops`: states of a minion from a source other than the top file (`salt/daemons/masterapi.py
+//! RemoteFuncs._master_tops`, `salt/tops/ext_nodes.py`).
 
 use super::context::Context;
 use halite_sys::command::{self, Limits};
@@ -7,15 +7,15 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value, shlex, yaml};
 use std::time::Duration;
 
-/// The module that is here.
+/// The supported module.
 pub(crate) const MODULE: &str = "ext_nodes";
-/// How long the command may take, in seconds, if a request may take longer at all.
+/// Longest run time of the command in seconds, if a request may take longer at all.
 const PATIENCE: u64 = 30;
-/// Bytes that it may print.
+/// Bytes that it may print at most.
 const MOST_OUTPUT: usize = 4 << 20;
 
-/// Environment -> names of states. The id is the channel's; the configuration that the minion
-/// sends, from which stock takes the id, is not looked at.
+/// Maps environments to names of states. The id is that of the channel; the configuration sent by the minion,
+/// from which stock takes the id, is ignored.
 pub(crate) fn request(worker: &Context, id: &MinionId) -> Value {
     let mut tops = Map::new();
     for (name, setting) in worker.config.master_tops.iter() {
@@ -29,7 +29,7 @@ pub(crate) fn request(worker: &Context, id: &MinionId) -> Value {
             }
             (Some(MODULE), _) => {}
             (other, _) => log::error!(
-                "master_tops: there is no module {:?} here; the one that is there is {MODULE}",
+                "master_tops: unknown module {:?}; the only one supported is {MODULE}",
                 other.unwrap_or_default()
             ),
         }
@@ -49,11 +49,11 @@ fn ext_nodes(line: &str, id: &MinionId, patience: Duration) -> Result<Map, Strin
     match yaml::parse(&text).map_err(|e| e.to_string())? {
         Value::Map(data) => Ok(classes(&data)),
         Value::Nil => Ok(Map::new()),
-        _ => Err("its output is no map".to_owned()),
+        _ => Err("its output is not a map".to_owned()),
     }
 }
 
-/// The form of the output: `classes`, a list or a map, and `environment`.
+/// Parses the output: `classes`, a list or a map, and `environment`.
 fn classes(data: &Map) -> Map {
     let environment = match data.get("environment") {
         Some(name) => halite_target::python_str(name).into_owned(),
@@ -67,7 +67,7 @@ fn classes(data: &Map) -> Map {
     halite_wire::map! {environment => names}
 }
 
-/// Adds states; those of the same environment are joined.
+/// Adds states; those of the same environment are merged.
 fn merge(tops: &mut Map, more: Map) {
     for (environment, names) in more.0 {
         let Value::Str(environment) = environment else {

@@ -1,8 +1,8 @@
-//! What the daemon does about beacons, and about its pillar where it has no master.
+//! The daemon's handling of beacons, and of its pillar if it has no master.
 
 use super::Minion;
 use crate::background::LoopEvent;
-use crate::beacon_runner::Seen;
+use crate::beacon_runner::PollResult;
 use halite_channel::pillar_request::PillarQuery;
 use halite_modules::execution::{Context, template_functions};
 use halite_modules::pillar;
@@ -10,58 +10,61 @@ use halite_wire::Map;
 use std::time::Instant;
 
 impl Minion {
-    /// Lets the beacons look that are due, beside the loop.
-    pub(super) fn look(&mut self) {
-        let looks = self.lookout.beacons.due(Instant::now());
+    /// Polls the beacons that are due, in a thread.
+    pub(super) fn poll_beacons(&mut self) {
+        let looks = self.beacon_runner.beacons.due(Instant::now());
         if looks.is_empty() {
             return;
         }
-        let mut watcher = self.lookout.watcher.take().unwrap_or_default();
-        for name in self.lookout.beacons.take_removed() {
+        let mut watcher = self.beacon_runner.watcher.take().unwrap_or_default();
+        for name in self.beacon_runner.beacons.take_removed() {
             watcher.forget(&name);
         }
         let leader = self.leader();
         let ctx = Context {
             id: self.config.id.clone(),
             grains: self.grains.clone(),
-            pillar: self.jobs.site(leader).pillar.clone(),
+            pillar: self.jobs.view_mut(leader).pillar.clone(),
             opts: self.config.as_map(),
             cachedir: self.config.cachedir.clone(),
             ..Context::default()
         };
-        let begun = self.shared.aside("beacons", move || {
+        let begun = self.shared.run_aside("beacons", move || {
             let events = watcher.poll(&ctx, &looks);
-            Some(LoopEvent::Seen(Box::new(Seen { watcher, events })))
+            Some(LoopEvent::BeaconsPolled(Box::new(PollResult {
+                watcher,
+                events,
+            })))
         });
         if !begun {
-            self.lookout.beacons.seen();
+            self.beacon_runner.beacons.finish_poll();
         }
     }
 
-    /// Tells what beacons have seen: the local bus, and from there the masters.
-    pub(super) fn seen(&mut self, seen: Seen) {
-        let Seen { watcher, events } = seen;
-        self.lookout.beacons.seen();
-        self.lookout.watcher = Some(watcher);
+    /// Fires the events of beacons on the local bus and to the masters.
+    pub(super) fn beacons_polled(&mut self, polled: PollResult) {
+        let PollResult { watcher, events } = polled;
+        self.beacon_runner.beacons.finish_poll();
+        self.beacon_runner.watcher = Some(watcher);
         if !events.is_empty() {
-            // Others on the local bus hear it; what the daemon fires itself does not come back to it.
+            // Other listeners of the local bus get it; the daemon does not receive what it fires itself.
             let told = halite_wire::map! {"beacons" => events.clone()};
-            self.tell("__beacons_return", &told);
+            self.fire_local("__beacons_return", &told);
             self.fire_master(&halite_wire::map! {"events" => events});
         }
     }
 
-    /// Changes or shows beacons.
+    /// Changes or lists beacons.
     pub(super) fn manage_beacons(&mut self, request: &Map) {
-        if let Some(told) = self.lookout.beacons.manage(request, Instant::now()) {
-            self.tell(told.tag, &told.data);
+        if let Some(told) = self.beacon_runner.beacons.manage(request, Instant::now()) {
+            self.fire_local(told.tag, &told.data);
         }
     }
 
-    /// Compiles the pillar of a minion without a master, beside the loop.
-    pub(super) fn own_pillar(&self) {
+    /// Compiles the pillar of a minion without a master, in a thread.
+    pub(super) fn compile_local_pillar(&self) {
         let (opts, grains) = (self.config.as_map(), self.grains.clone());
-        self.shared.aside("pillar", move || {
+        self.shared.run_aside("pillar", move || {
             let pillar = pillar::local(&opts, &grains, &PillarQuery::of(&opts), template_functions);
             let pillar = pillar.map_err(|e| log::error!("{e}")).ok();
             Some(LoopEvent::Pillar(0, pillar))

@@ -1,5 +1,5 @@
-//! What the daemon does about jobs, results, due times and orders from the local bus
-//! (`salt/minion.py handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
+//! The daemon's handling of jobs, results, scheduled jobs and requests from the local bus (`salt/minion.py
+//! handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::Minion;
 use crate::background::LoopEvent;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Minion {
-    /// Takes a job from the master at `line`.
+    /// Accepts a job from the master at `line`.
     pub(super) fn take(&mut self, job: Job, line: usize) {
         let fun = job.load.get("fun").map(python::str).unwrap_or_default();
         log::info!(
@@ -34,13 +34,13 @@ impl Minion {
         finished.into_iter().for_each(|f| self.deliver(f));
     }
 
-    /// Sends a result where it belongs, and shows it on the local bus.
+    /// Sends a result to the masters that get it, and fires it on the local bus.
     pub(super) fn deliver(&mut self, finished: Finished) {
         let Finished { jid, origin, load } = finished;
         let own = match origin {
             Origin::Master(at) => {
-                self.keep(jid.as_str(), &load);
-                self.show(format!("salt/job/{jid}/ret/{}", self.config.id), &load);
+                self.cache_result(jid.as_str(), &load);
+                self.fire_local_raw(format!("salt/job/{jid}/ret/{}", self.config.id), &load);
                 if let Some(line) = self.lines.get(at).filter(|_| self.config.pub_ret) {
                     line.outbox().result(jid.as_str(), load);
                 }
@@ -58,7 +58,7 @@ impl Minion {
         };
         map.set("jid", keep);
         let load = msgpack::encode_map(&map, Profile::Local);
-        self.show("__schedule_return".to_owned(), &load);
+        self.fire_local_raw("__schedule_return".to_owned(), &load);
         if !self.config.pub_ret {
             return;
         }
@@ -70,7 +70,7 @@ impl Minion {
     }
 
     /// `cache_jobs`: `cachedir/minion_jobs/<jid>/return.p` (`salt/utils/minion.py cache_jobs`).
-    fn keep(&self, jid: &str, load: &[u8]) {
+    fn cache_result(&self, jid: &str, load: &[u8]) {
         if !self.config.cache_jobs {
             return;
         }
@@ -78,26 +78,26 @@ impl Minion {
         let kept =
             make_dir(&dir, 0o700).and_then(|()| write_atomic(&dir.join("return.p"), load, 0o600));
         if let Err(e) = kept {
-            log::error!("{}: {e}; the result is not kept", dir.display());
+            log::error!("{}: {e}; the result is not cached", dir.display());
         }
     }
 
-    fn show(&self, tag: String, payload: &[u8]) {
+    fn fire_local_raw(&self, tag: String, payload: &[u8]) {
         match halite_ipc::Event::from_payload(tag.clone(), payload.to_vec()) {
             Ok(event) => {
                 if let Err(e) = self.bus.fire(&event) {
-                    log::debug!("{tag} is not on the local bus: {e}");
+                    log::debug!("cannot fire {tag} on the local bus: {e}");
                 }
             }
-            Err(e) => log::debug!("{tag} is no event: {e}"),
+            Err(e) => log::debug!("{tag} is not a valid event: {e}"),
         }
     }
 
-    pub(super) fn tell(&self, tag: &str, data: &Map) {
-        self.show(tag.to_owned(), &msgpack::encode_map(data, Profile::Local));
+    pub(super) fn fire_local(&self, tag: &str, data: &Map) {
+        self.fire_local_raw(tag.to_owned(), &msgpack::encode_map(data, Profile::Local));
     }
 
-    /// Runs a job of the schedule, unless as many as may run already.
+    /// Runs a scheduled job, unless too many instances of it are running (`maxrunning`).
     pub(super) fn launch(&mut self, spec: Spec) {
         let name = spec.name.as_str();
         if name == GRAINS {
@@ -110,7 +110,7 @@ impl Minion {
         let running = i64::try_from(self.jobs.count(name)).unwrap_or(i64::MAX);
         if spec.counted && spec.maxrunning.is_some_and(|most| running >= most) {
             log::info!("the scheduled job {name} was not started, {running} already running");
-            self.timetable.held(name, "maxrunning");
+            self.timetable.record_skipped(name, "maxrunning");
             return;
         }
         let mut args = spec.args.clone();
@@ -145,12 +145,12 @@ impl Minion {
                     counted: spec.counted,
                     ..LocalJob::new(name, self.leader(), return_as)
                 };
-                self.give(load, own);
+                self.run_local(load, own);
             }
         }
     }
 
-    /// The returners of a job of the schedule, each once, with commas between them: its own, then those of
+    /// The returners of a scheduled job, comma-separated and without duplicates: its own, then those of
     /// `schedule_returner` in options or pillar.
     fn returners(&self, own: &[String]) -> String {
         let configured = &self.config.schedule_returner;
@@ -168,7 +168,7 @@ impl Minion {
         all.join(",")
     }
 
-    /// Each master gets the mine: it is asked there.
+    /// Updates the mine on every connected master.
     fn mine(&mut self, load: &Map, return_as: ReturnAs) {
         for at in 0..self.lines.len() {
             let line = &self.lines[at];
@@ -182,13 +182,13 @@ impl Minion {
                     to_all: false,
                     ..LocalJob::new(MINE, at, return_as)
                 };
-                self.give(load.clone(), own);
+                self.run_local(load.clone(), own);
             }
         }
     }
 
-    /// Gives the minion a job of its own.
-    fn give(&mut self, mut load: Map, own: LocalJob) {
+    /// Runs a job of the minion's own.
+    fn run_local(&mut self, mut load: Map, own: LocalJob) {
         let jid = self.jids.next();
         load.set("jid", jid.as_str());
         let finished = self.jobs.add(Job { jid, load }, Origin::Local(own));
@@ -201,7 +201,7 @@ impl Minion {
         let (fun, arg): (&str, Vec<Value>) = match config.startup_states.as_str() {
             "" => return,
             _ if self.lines.is_empty() && config.file_client == "remote" => {
-                log::warn!("startup_states needs a master or `file_client: local`; it is left out");
+                log::warn!("startup_states needs a master or `file_client: local`; it is ignored");
                 return;
             }
             "sls" => ("state.sls", vec![config.sls_list.clone().into()]),
@@ -212,19 +212,18 @@ impl Minion {
             "fun" => fun, "arg" => arg, "tgt" => config.id.as_str(), "tgt_type" => "glob", "ret" => "",
         };
         let own = LocalJob::new("startup_states", self.leader(), ReturnAs::Jid("req"));
-        self.give(load, own);
+        self.run_local(load, own);
     }
 
-    /// Collects the grains anew beside the loop; with `force`, the pillar is fetched even if they did
-    /// not change.
+    /// Collects the grains again in a thread; with `force`, the pillar is fetched even if they did not change.
     fn refresh(&mut self, force: bool) {
         let config = self.config.clone();
-        self.shared.aside("grains", move || {
+        self.shared.run_aside("grains", move || {
             Some(LoopEvent::Grains(Box::new(all_grains(&config)), force))
         });
     }
 
-    /// Takes over grains that were collected anew.
+    /// Applies newly collected grains.
     pub(super) fn new_grains(&mut self, grains: Map, force: bool) {
         let changed = grains != *self.grains;
         if !changed && !force {
@@ -241,26 +240,28 @@ impl Minion {
             }
         }
         if self.lines.is_empty() {
-            self.own_pillar();
+            self.compile_local_pillar();
             asked = 1;
         }
         self.pillars += asked;
         if asked == 0 {
-            self.tell(PILLAR_REFRESHED, &halite_wire::map! {"complete" => true});
+            self.fire_local(PILLAR_REFRESHED, &halite_wire::map! {"complete" => true});
         }
     }
 
-    /// Takes over a pillar that was fetched anew.
+    /// Applies a newly fetched pillar.
     pub(super) fn new_pillar(&mut self, at: usize, pillar: Option<Map>) {
         if let Some(pillar) = pillar {
             let pillar = Arc::new(pillar);
             if let Some(line) = self.lines.get_mut(at) {
                 line.me.pillar = pillar.clone();
             }
-            self.jobs.site(at).pillar = pillar.clone();
+            self.jobs.view_mut(at).pillar = pillar.clone();
             if self.leader() == at {
                 self.timetable.set_sources(&pillar, &self.grains);
-                self.lookout.beacons.set_pillar(&pillar, Instant::now());
+                self.beacon_runner
+                    .beacons
+                    .set_pillar(&pillar, Instant::now());
             }
         }
         if self.lines.is_empty() {
@@ -268,11 +269,11 @@ impl Minion {
         }
         self.pillars = self.pillars.saturating_sub(1);
         if self.pillars == 0 {
-            self.tell(PILLAR_REFRESHED, &halite_wire::map! {"complete" => true});
+            self.fire_local(PILLAR_REFRESHED, &halite_wire::map! {"complete" => true});
         }
     }
 
-    /// Does what a function asks for by an event.
+    /// Handles a function's request from the local bus.
     pub(super) fn order(&mut self, order: DaemonRequest) {
         let DaemonRequest { tag, data } = order;
         let flag = |key: &str| data.get(key).is_some_and(Value::truthy);
@@ -283,13 +284,13 @@ impl Minion {
         log::debug!("the event {tag} on the local bus is handled");
         match what {
             "module_refresh" if flag("notify") => {
-                self.tell(MODULES_REFRESHED, &halite_wire::map! {"complete" => true});
+                self.fire_local(MODULES_REFRESHED, &halite_wire::map! {"complete" => true});
             }
             "pillar_refresh" => self.refresh(true),
             "grains_refresh" => self.refresh(flag("force_refresh")),
             "manage_schedule" => self.manage_schedule(&data),
             "manage_beacons" => self.manage_beacons(&data),
-            "beacons_refresh" => self.lookout.beacons.refresh(),
+            "beacons_refresh" => self.beacon_runner.beacons.refresh(),
             "environ_setenv" => self.set_environ(&data),
             "fire_master" => self.fire_master(&data),
             "__beacons_return" => {
@@ -319,7 +320,7 @@ impl Minion {
                     line.input(Input::FirstIsThere);
                 }
             }
-            // There is nothing that would have to be loaded anew.
+            // There is nothing to reload.
             _ => {}
         }
     }
@@ -327,14 +328,14 @@ impl Minion {
     fn manage_schedule(&mut self, data: &Map) {
         let done = self.timetable.manage(data);
         for (tag, data) in &done.events {
-            self.tell(tag, data);
+            self.fire_local(tag, data);
         }
         if let Some(due) = done.run {
             self.launch(due);
         }
     }
 
-    /// `environ.setenv` with `update_minion`: for the jobs that begin later.
+    /// `environ.setenv` with `update_minion`: applies to jobs started later.
     fn set_environ(&mut self, data: &Map) {
         let Some(wanted) = data.get("environ").and_then(Value::as_map) else {
             return;

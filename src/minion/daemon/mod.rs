@@ -1,17 +1,17 @@
 //! The minion daemon's main loop.
 //!
-//! It waits for publications, signals, results of jobs, what the clock and the local bus want, and news
-//! of threads at once, and handles each without waiting for anything. Each master has a
-//! `Line`; talking to a master's request port is the
-//! [`courier`](super::courier)'s. What is done about jobs and orders is in `duties`.
+//! It waits for publications, signals, results of jobs, scheduled jobs, beacons, the local bus and events of
+//! threads all at once, and handles each without blocking. Each master has a [`MasterConnection`]; requests to
+//! a master's request port are made by [`return_sender`](super::return_sender). Jobs and local requests are
+//! handled in `handlers`.
 
 mod beacons;
 mod handlers;
 
 use super::background::{LoopEvent, Shared};
-use super::beacon_runner::Lookout;
+use super::beacon_runner::BeaconRunner;
 use super::jobs::{Jobs, Origin};
-use super::master_connection::{Heard, Line};
+use super::master_connection::{MasterConnection, ReceivedJobs};
 use super::setup::{prepare, serve_bus};
 use super::timetable::{self, Timetable};
 use super::watch::Input;
@@ -20,17 +20,17 @@ use halite_channel::FatalError;
 use halite_channel::MinionError;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
-use halite_channel::publication::Jids;
+use halite_channel::publication::RecentJids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
 use halite_modules::grains::all_grains;
 use halite_modules::local::DaemonRequest;
 use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
-use halite_sys::logging::{Field, about};
+use halite_sys::logging::{Field, set_process_fields};
 use halite_sys::memory::trim_memory;
 use halite_sys::service::Service;
-use halite_sys::signals::{SignalPipe, usr1_ends};
+use halite_sys::signals::{SignalPipe, stop_on_usr1};
 use halite_transport::bus::BusHandle;
 use halite_transport::poll::{Polled, Poller, Source};
 use halite_transport::sockets::Context;
@@ -41,28 +41,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time without anything to do after which the minion counts as idle.
+/// Idle time after which the minion frees memory.
 const REST: Duration = Duration::from_secs(3);
-/// How long jobs may take to end when the minion is stopped.
+/// How long jobs may take to exit when the minion is stopped.
 const GRACE: Duration = Duration::from_millis(1000);
 
-/// What the command line adds to the configuration.
+/// Parameters from the command line.
 pub struct Start {
-    /// Begins the names of jobs in the process list.
+    /// Prefix of job names in the process list.
     pub title: String,
-    /// Levels of console and log file, and the file, as in [`Order::log`](super::job::Order::log).
+    /// Log levels of console and file, and the log file, as in [`Order::log`](super::job::Order::log).
     pub log: (String, String, String),
 }
 
 /// Runs the minion until SIGTERM.
 ///
 /// # Errors
-/// What keeps it from running; the status is the exit status.
+/// Why it cannot run; the error's status is the exit status.
 pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<(), MinionError> {
     let mut config = config;
     prepare(&config)?;
     let signals = SignalPipe::install()?;
-    let leaving = usr1_ends()?;
+    let leaving = stop_on_usr1()?;
     let stop = Stop::of(&signals.stop)?;
     let wake = Waker::new()?;
     let (teller, news) = unbounded();
@@ -88,11 +88,11 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
         teller,
     };
     let mut minion = Minion::new(config, start, shared, news, grains, bus)?;
-    // From here on there is only waiting for the master, which may take days.
+    // From here on, the minion only waits for the master, which may take days.
     report.ready();
-    about(&[(Field::Minion, &minion.config.id)]);
+    set_process_fields(&[(Field::Minion, &minion.config.id)]);
     minion.service.ready("signing in at the master");
-    log::info!("minion {} begins", minion.config.id);
+    log::info!("minion {} starting", minion.config.id);
     let delay = Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance());
     if !minion.service.sleep(delay, |time| stop.sleep(time)) {
         minion.service.stopping();
@@ -103,21 +103,21 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
 }
 
 pub(super) struct Minion {
-    /// Something was done since the code that it took was let go of.
+    /// Something has run since memory was last trimmed.
     warm: Cell<bool>,
     pub(super) config: Arc<MinionConfig>,
     pub(super) shared: Shared,
     news: Receiver<LoopEvent>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<MasterConnection>,
     pub(super) grains: Arc<Map>,
     pub(super) jobs: Jobs,
     pub(super) bus: BusHandle,
     pub(super) timetable: Timetable,
-    pub(super) lookout: Lookout,
+    pub(super) beacon_runner: BeaconRunner,
     pub(super) jids: halite_wire::ids::JidClock,
-    /// Pillars under way that somebody waits for.
+    /// Number of pending pillar refreshes with a waiting requester.
     pub(super) pillars: usize,
-    /// Whether there was a connection yet.
+    /// Whether there has been a connection yet.
     pub(super) met: bool,
     service: Service,
 }
@@ -133,19 +133,19 @@ impl Minion {
     ) -> Result<Minion, MinionError> {
         let mut jobs = Jobs::new(&config, start.log, start.title, grains.clone());
         jobs.let_outlive();
-        let jids = Jids::new(config.minion_jid_queue_hwm as usize);
+        let jids = RecentJids::new(config.minion_jid_queue_hwm as usize);
         let configs = line_configs(&config);
         let alone = configs.len() == 1;
         let mut lines = Vec::new();
         for (index, own) in configs.into_iter().enumerate() {
-            let line = Line::new(index, own, &grains, &shared, &jids, alone)?;
-            jobs.site(index).master = line.master();
+            let line = MasterConnection::new(index, own, &grains, &shared, &jids, alone)?;
+            jobs.view_mut(index).master = line.master();
             lines.push(line);
         }
         Ok(Minion {
             warm: Cell::new(true),
             timetable: Timetable::new(&config),
-            lookout: Lookout::new(&config),
+            beacon_runner: BeaconRunner::new(&config),
             config,
             shared,
             news,
@@ -174,10 +174,10 @@ impl Minion {
             self.timetable.start();
         }
         if self.config.beacons_before_connect {
-            self.lookout.beacons.start(Instant::now(), true);
+            self.beacon_runner.beacons.start(Instant::now(), true);
         }
         if self.lines.is_empty() {
-            self.own_pillar();
+            self.compile_local_pillar();
         }
     }
 
@@ -193,32 +193,32 @@ impl Minion {
                 break Err(e);
             }
         };
-        // Who is told to leave the jobs alone, or cannot go on, does not end them.
+        // When told to leave the jobs alone, or after a fatal error, jobs keep running.
         let leave = leaving.load(Ordering::Relaxed) || !signals.stop.is_set();
         self.end(signals, leave);
         outcome
     }
 
-    /// Waits for something to happen and handles it.
+    /// Waits for events and handles them.
     fn turn(&mut self, signals: &SignalPipe) -> Result<(), MinionError> {
         let heard = self.wait(signals)?;
-        // Empties the pipe; SIGCHLD needs nothing else.
+        // Empties the pipe; SIGCHLD needs no other handling.
         signals.wait(&[], 0)?;
         self.shared.wake.take();
         while let Ok(news) = self.news.try_recv() {
             self.handle(news)?;
         }
-        for finished in self.jobs.attend() {
+        for finished in self.jobs.poll() {
             self.deliver(finished);
         }
         for at in 0..self.lines.len() {
-            let mut found = Heard { jobs: Vec::new() };
+            let mut found = ReceivedJobs { jobs: Vec::new() };
             if self.lines[at].rekey(&mut found)? {
-                self.jobs.site(at).credentials = self.lines[at].credentials();
-                self.jobs.site(at).master = self.lines[at].master();
+                self.jobs.view_mut(at).credentials = self.lines[at].credentials();
+                self.jobs.view_mut(at).master = self.lines[at].master();
             }
             if heard.get(at).copied().unwrap_or_default() {
-                found.jobs.extend(self.lines[at].hear()?.jobs);
+                found.jobs.extend(self.lines[at].read_publications()?.jobs);
             }
             for job in found.jobs {
                 self.take(job, at);
@@ -228,16 +228,16 @@ impl Minion {
         for due in self.timetable.due(timetable::now()) {
             self.launch(due);
         }
-        self.look();
+        self.poll_beacons();
         if signals.take_reload() {
-            // The log opens its file anew by itself.
+            // The log reopens its file by itself.
             self.service.reloaded();
         }
         self.service.beat(true);
         Ok(())
     }
 
-    /// Waits; which lines have something to hear.
+    /// Waits for events; returns which connections have something to read.
     fn wait(&self, signals: &SignalPipe) -> Result<Vec<bool>, MinionError> {
         let mut poller = Poller::new();
         poller.add(Source::fd(signals.as_raw_fd()));
@@ -255,27 +255,27 @@ impl Minion {
         let patience = if rests { Some(REST) } else { due };
         match poller.wait(patience)? {
             Polled::TimedOut if rests => {
-                // What was done just now took code that waiting does not.
+                // The work just done paged in memory that idling does not need.
                 trim_memory();
                 self.warm.set(false);
             }
             Polled::Interrupted => {}
-            // Something came, or is due.
+            // Something arrived or is due.
             Polled::Ready | Polled::TimedOut => self.warm.set(true),
         }
         let readable = |place: Option<usize>| place.is_some_and(|place| poller.is_readable(place));
         Ok(places.into_iter().map(readable).collect())
     }
 
-    /// Time until something is due even if nothing happens.
+    /// Time until something is due even without events.
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let lines = self.lines.iter().filter_map(|line| line.wait(now));
         let schedule = self.timetable.wait(timetable::now());
-        let beacons = self.lookout.beacons.next_due(now);
+        let beacons = self.beacon_runner.beacons.next_due(now);
         let left = self.jobs.patience();
         let first = lines.chain(schedule).chain(beacons).chain(left).min();
-        // Not a moment before that: a wait is cut to milliseconds.
+        // Not earlier than that: a wait is truncated to milliseconds.
         let wait = self.service.at_most(first)?;
         Some(wait.saturating_add(Duration::from_millis(1)))
     }
@@ -293,15 +293,15 @@ impl Minion {
             LoopEvent::Pillar(at, pillar) => self.new_pillar(at, pillar),
             LoopEvent::Grains(grains, force) => self.new_grains(*grains, force),
             LoopEvent::Order(order) => self.order(order),
-            LoopEvent::Seen(seen) => self.seen(*seen),
+            LoopEvent::BeaconsPolled(seen) => self.beacons_polled(*seen),
         }
         Ok(())
     }
 
-    /// A line is there, or there again.
+    /// A connection is open, maybe again.
     fn connected(&mut self, at: usize) {
         let line = &self.lines[at];
-        let site = self.jobs.site(at);
+        let site = self.jobs.view_mut(at);
         site.master = line.master();
         site.pillar = line.me.pillar.clone();
         site.credentials = line.credentials();
@@ -310,72 +310,78 @@ impl Minion {
         if self.leader() == at || !self.met {
             let pillar = line.me.pillar.clone();
             self.timetable.set_sources(&pillar, &self.grains);
-            self.lookout.beacons.set_pillar(&pillar, Instant::now());
+            self.beacon_runner
+                .beacons
+                .set_pillar(&pillar, Instant::now());
         }
         log::info!("connected to the master {}", self.lines[at].master());
         self.ready();
     }
 
-    /// The first connection is there, or the pillar of a minion that has no master.
+    /// The first connection is open, or a minion without masters has its pillar.
     pub(super) fn ready(&mut self) {
         if std::mem::replace(&mut self.met, true) {
             return;
         }
         self.timetable.start();
-        self.lookout.beacons.start(Instant::now(), false);
+        self.beacon_runner.beacons.start(Instant::now(), false);
         self.startup_states();
         self.service.status("ready");
         log::info!("minion {} is ready", self.config.id);
     }
 
-    /// One of several masters that refuses us does not end the minion, unless it has rejected the key.
+    /// If one of several masters refuses us, the minion goes on, unless the key was rejected.
     fn failed(&mut self, at: usize, error: MinionError) -> Result<(), MinionError> {
         if error.status != 1 || self.lines.len() == 1 {
             return Err(error);
         }
         self.lines[at].failed(&error);
-        match self.lines.iter().all(Line::is_dead) {
+        match self.lines.iter().all(MasterConnection::is_dead) {
             true => Err(error),
             false => Ok(()),
         }
     }
 
-    /// The line whose pillar and keys the minion uses for itself: the first that is up.
+    /// The connection whose pillar and keys the minion itself uses: the first that is up.
     pub(super) fn leader(&self) -> usize {
-        self.lines.iter().position(Line::is_up).unwrap_or(0)
+        self.lines
+            .iter()
+            .position(MasterConnection::is_up)
+            .unwrap_or(0)
     }
 
-    /// Ends the jobs, or leaves those of masters to the next process. Results wait in the spool for the next start.
+    /// Stops the jobs, or leaves those of masters to the next process. Results stay in the spool until the next
+    /// start.
     fn end(&mut self, signals: &SignalPipe, leave: bool) {
-        log::info!("minion {} ends", self.config.id);
+        log::info!("minion {} stopping", self.config.id);
         self.service.stopping();
-        let mut finished = self.jobs.attend();
+        let mut finished = self.jobs.poll();
         finished.extend(match leave {
             true => self.jobs.leave(),
             false => self.jobs.terminate(),
         });
         let end = Instant::now() + GRACE;
         loop {
-            finished.extend(self.jobs.attend());
+            finished.extend(self.jobs.poll());
             if self.jobs.all_ended() || Instant::now() >= end {
                 break;
             }
             let _ = signals.wait(&[], 50);
         }
         self.jobs.kill();
-        finished.extend(self.jobs.attend());
+        finished.extend(self.jobs.poll());
         for result in finished.iter().filter(|_| self.config.pub_ret) {
             if let Origin::Master(at) = result.origin
                 && let Some(line) = self.lines.get(at)
             {
-                line.outbox().keep(result.jid.as_str(), &result.load);
+                line.outbox().store(result.jid.as_str(), &result.load);
             }
         }
         self.bus.stop();
     }
 }
 
-/// The configuration of each line: with `master_type: str` one for each master.
+/// The configuration of each connection: with `master_type: str`, one per master.
 fn line_configs(config: &Arc<MinionConfig>) -> Vec<Arc<MinionConfig>> {
     match config.master_type.as_str() {
         "disable" => Vec::new(),

@@ -1,11 +1,11 @@
 //! A job in its own process: the child's side.
 //!
-//! The minion starts its own program again with [`FLAG`], hands everything the job needs in
-//! a memory file on standard input and takes the finished `_return` load from standard
-//! output, a socket. Nothing travels in the environment, which the job's commands inherit.
+//! The minion starts its own program again with [`FLAG`], passes everything the job needs in a memory file as
+//! standard input, and reads the finished `_return` load from standard output, a socket. Nothing is passed in
+//! the environment, which the job's commands inherit.
 //!
-//! A job of a master's outlives the minion, if that was restarted, upgraded or killed: where nobody takes
-//! the result, it goes into a file that the next process looks for (`left_results`).
+//! A job from a master outlives the minion if that is restarted, upgraded or killed: if nobody reads the
+//! result, it goes into a file that the next minion process picks up (`left_results`).
 
 mod order;
 
@@ -32,11 +32,11 @@ use std::path::PathBuf;
 /// The argument that makes a process run a job.
 pub const FLAG: &str = "--run-job";
 
-/// Exit status of a process that was not given a job.
+/// Exit status of a process that got no job.
 const EXIT_NO_JOB: i32 = 64;
 
 /// Whether this process was started to run a job.
-pub fn wanted() -> bool {
+pub fn is_job_process() -> bool {
     let mut args = std::env::args_os().skip(1);
     args.next().is_some_and(|a| a == FLAG) && args.next().is_none()
 }
@@ -51,14 +51,14 @@ pub fn run() -> i32 {
     };
     drop(bytes);
     let Some(order) = order else {
-        eprintln!("ERROR: {FLAG} is for the minion itself, which hands a job to the process");
+        eprintln!("ERROR: {FLAG} is used by the minion itself, which passes a job to the process");
         return EXIT_NO_JOB;
     };
     let (parent, outlives) = (order.parent, order.outlives);
     let result = match detach((!outlives).then_some(parent)) {
         Ok(result) => result,
         Err(e) => {
-            eprintln!("ERROR: a job cannot begin: {e}");
+            eprintln!("ERROR: cannot start the job: {e}");
             return 1;
         }
     };
@@ -71,24 +71,24 @@ pub fn run() -> i32 {
     });
     match sent {
         Ok(()) => {
-            // The minion has its result; whatever a database does now holds nobody up.
+            // The minion has its result; nobody waits for the returners.
             returners::run(&ctx, &ReturnerSelection::for_job(&ctx, &ret), ret);
             0
         }
         Err(e) => {
-            log::error!("the result cannot be handed to the minion: {e}");
+            log::error!("cannot pass the result to the minion: {e}");
             1
         }
     }
 }
 
-/// Keeps the socket for the result to this process alone; ends with the minion `parent`.
+/// Makes the socket for the result private to this process, and ties its life to the minion `parent`.
 fn detach(parent: Option<u32>) -> std::io::Result<UnixStream> {
     if let Some(parent) = parent {
         nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
-        // The minion may have ended before the line above took effect.
+        // The minion may have exited before the call above took effect.
         if nix::unistd::getppid().as_raw() != i32::try_from(parent).unwrap_or(-1) {
-            return Err(std::io::Error::other("the minion has ended"));
+            return Err(std::io::Error::other("the minion has exited"));
         }
     }
     let result = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?;
@@ -102,7 +102,7 @@ fn start_log(order: &Order) {
     let pick = |text: &str| logging::level(text).unwrap_or(log::LevelFilter::Warn);
     let of = |map: &Map, key: &str| map.str(key).unwrap_or_default().to_owned();
     let (id, load) = (of(&order.opts, "id"), &order.load);
-    logging::about(&[
+    logging::set_process_fields(&[
         (Field::Minion, &id),
         (Field::Jid, &of(load, "jid")),
         (Field::Fun, &of(load, "fun")),
@@ -115,10 +115,10 @@ fn start_log(order: &Order) {
     });
 }
 
-/// The length comes first, so that the minion can tell a whole result from a part.
+/// The length comes first, so that the minion can tell a complete result from a partial one.
 ///
 /// # Errors
-/// The minion has not read all of it: the system resets a socket that is closed with something in it.
+/// The minion has not read all of it: closing a socket with unread data resets it.
 fn send(mut result: UnixStream, bytes: &[u8]) -> std::io::Result<()> {
     result.write_all(&(bytes.len() as u64).to_le_bytes())?;
     result.write_all(bytes)?;
@@ -126,17 +126,17 @@ fn send(mut result: UnixStream, bytes: &[u8]) -> std::io::Result<()> {
     result.read(&mut [0]).map(drop)
 }
 
-/// Leaves the result to the next process of the minion.
+/// Leaves the result to the next minion process.
 fn leave(ctx: &Context, bytes: &[u8]) -> std::io::Result<()> {
     let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
     let jid = jid.and_then(|jid| jid.parse().ok());
     let jid = jid.ok_or_else(|| std::io::Error::other("the job has no jid"))?;
     left_results::put(&ctx.cachedir, &jid, bytes)?;
-    log::info!("the minion has ended; job {jid} leaves its result to the next");
+    log::info!("the minion has exited; job {jid} leaves its result for the next");
     Ok(())
 }
 
-/// Runs the function or functions of a load; gives what they saw, and the `_return` load.
+/// Runs the function or functions of a load; returns their context and the `_return` load.
 fn perform(order: Order) -> (Context, Map) {
     let Order {
         load,
@@ -158,7 +158,7 @@ fn perform(order: Order) -> (Context, Map) {
         opts,
         job: Some(load),
     };
-    let ret = carried_out(&ctx, &allowed, stamp);
+    let ret = call_functions(&ctx, &allowed, stamp);
     (ctx, ret)
 }
 
@@ -166,7 +166,7 @@ fn opts_flag(opts: &Map, key: &str) -> bool {
     opts.get(key).is_some_and(Value::truthy)
 }
 
-fn carried_out(ctx: &Context, allowed: &FunctionFilter, stamp: StampStyle) -> Map {
+fn call_functions(ctx: &Context, allowed: &FunctionFilter, stamp: StampStyle) -> Map {
     let load = ctx.job.as_ref().unwrap_or(const { &Map(Vec::new()) });
     let args = |value: Option<&Value>| value.and_then(Value::as_array).unwrap_or_default().to_vec();
     let Some(funs) = load.get("fun").and_then(Value::as_array) else {
@@ -190,7 +190,7 @@ fn carried_out(ctx: &Context, allowed: &FunctionFilter, stamp: StampStyle) -> Ma
     compound(&ctx.id, load, outcomes, several, stamp)
 }
 
-/// The `_return` load of one function, in the order of stock (reference 8.1).
+/// The `_return` load of one function, in stock's order (reference 8.1).
 fn returned(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Map {
     if load.contains("schedule") {
         return scheduled(id, load, outcome, stamp);
@@ -202,7 +202,7 @@ fn returned(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Ma
         "return" => outcome.ret,
         "retcode" => outcome.retcode,
     };
-    about(&mut ret, load);
+    copy_job_fields(&mut ret, load);
     if let Some(by) = outcome.by {
         ret.set("legacy_salt", by);
     }
@@ -213,8 +213,8 @@ fn returned(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Ma
     ret
 }
 
-/// The `_return` load of a job of the schedule (`salt/utils/schedule.py handle_func`): a function that
-/// gave a value has succeeded, whatever its return code; one that raised an error has not.
+/// The `_return` load of a scheduled job (`salt/utils/schedule.py handle_func`): a function that returned a
+/// value has succeeded, whatever its return code; one that raised an error has failed.
 fn scheduled(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Map {
     let fun = load.str("fun").unwrap_or_default();
     let ran = outcome.returned_value();
@@ -278,7 +278,7 @@ fn compound(
         "retcode" => field(&|o| o.retcode.into()),
         "success" => field(&|o| o.success.into()),
     };
-    about(&mut ret, load);
+    copy_job_fields(&mut ret, load);
     if let Some(by) = outcomes.iter().find_map(|(_, o)| o.by.as_deref()) {
         ret.set("legacy_salt", by);
     }
@@ -286,8 +286,8 @@ fn compound(
     ret
 }
 
-/// What a return repeats of the job.
-fn about(ret: &mut Map, load: &Map) {
+/// Copies the fields of the job that a return repeats.
+fn copy_job_fields(ret: &mut Map, load: &Map) {
     let copy = |from: &str| load.get(from).cloned().unwrap_or_default();
     ret.set("jid", copy("jid"));
     ret.set("fun", copy("fun"));
@@ -299,7 +299,7 @@ fn about(ret: &mut Map, load: &Map) {
     }
 }
 
-/// The `_return` load of a job that cannot speak for itself.
+/// The `_return` load of a job whose process cannot report itself.
 pub fn failed(id: &str, load: &Map, why: &str, retcode: i64, stamp: StampStyle) -> Map {
     let outcome = CallOutcome {
         retcode,

@@ -1,11 +1,11 @@
-//! What the minion hands to the process of a job.
+//! What the minion passes to a job's process.
 
 use halite_channel::link::JobCredentials;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 
-/// What the minion hands to the process.
+/// What the minion passes to a job's process.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     /// Pid of the minion.
@@ -14,20 +14,21 @@ pub struct Order {
     pub load: Map,
     /// The configuration.
     pub opts: Map,
-    /// Grains and pillar.
+    /// The grains.
     pub grains: Arc<Map>,
     /// The pillar.
     pub pillar: Arc<Map>,
-    /// Keys for asking the master, as [`hand_over`](halite_channel::link::export) packs them, none without a sign-in.
+    /// Keys for requests to the master, as [`export`](halite_channel::link::export) packs them; `None` without
+    /// a sign-in.
     pub credentials: Option<JobCredentials>,
-    /// Log levels of console and file that the command line asked for, else of the configuration.
+    /// Log levels of console and file, and the log file: from the command line, else from the configuration.
     pub log: (String, String, String),
-    /// The job goes on without the minion.
+    /// The job keeps running if the minion exits.
     pub outlives: bool,
 }
 
 impl Order {
-    /// Packs it.
+    /// Encodes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 * 1024);
         msgpack::put_map_header(&mut out, 9 + usize::from(self.credentials.is_some()));
@@ -62,7 +63,7 @@ impl Order {
         out
     }
 
-    /// Reads it; `None` where it is none.
+    /// Decodes it; `None` if it is not valid.
     pub(super) fn decode(bytes: &[u8]) -> Option<Order> {
         let mut map = msgpack::decode(bytes).ok()?.into_map()?;
         let mut take = |key: &str| map.remove(key).and_then(Value::into_map);

@@ -1,10 +1,11 @@
-//! The jobs of a minion: a child process each, started, watched, ended. Nothing here waits.
+//! The jobs of a minion: a child process each, started, watched and stopped. Nothing here blocks.
 //!
-//! A job over `process_count_max` waits in a queue, except the few functions that look at or
-//! end other jobs: a minion that is full can still be asked and helped. What masters sent waits on disk
-//! too and is taken up again at the next start.
+//! Jobs beyond `process_count_max` wait in a queue, except the few functions that inspect or stop other jobs,
+//! so that a busy minion can still be asked and helped. Waiting jobs from masters are also kept on disk and
+//! resumed at the next start.
 //!
-//! Jobs of masters outlive the minion, unless it is told to end them; the next process takes them up (`left.rs`).
+//! Jobs from masters outlive the minion, unless it is told to stop them; the next process adopts them
+//! (`orphans.rs`).
 
 mod orphans;
 mod running;
@@ -35,10 +36,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use orphans::Left;
-use running::{Running, lives, signal, signal_tree};
+use orphans::Orphan;
+use running::{Running, is_running, signal, signal_tree};
 
-/// Functions that heed no limit.
+/// Functions exempt from the limit.
 const EXEMPT: &[&str] = &[
     "saltutil.find_job",
     "saltutil.is_running",
@@ -49,35 +50,35 @@ const EXEMPT: &[&str] = &[
     "saltutil.term_all_jobs",
     "saltutil.kill_all_jobs",
 ];
-/// Jobs that may wait.
+/// Longest queue of waiting jobs.
 const MAX_WAITING: usize = 1000;
 
-/// Where a job comes from.
+/// Where a job came from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// From a master, by its place among the connections; its result goes back there.
+    /// From a master, by the index of its connection; the result goes back there.
     Master(usize),
-    /// The minion gave it to itself.
+    /// From the minion itself.
     Local(LocalJob),
 }
 
-/// A job that the minion gave itself.
+/// A job that the minion started itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalJob {
     /// Its name in the schedule.
     pub name: String,
-    /// The connection whose pillar and keys it uses.
+    /// Index of the connection whose pillar and keys it uses.
     pub line: usize,
-    /// Under which jid masters get the result.
+    /// The jid under which masters get the result.
     pub return_as: ReturnAs,
-    /// Masters other than that of `line` get it as well.
+    /// Other masters than that of `line` get the result as well.
     pub to_all: bool,
-    /// It is found while it runs.
+    /// It shows up in `saltutil.running` and `find_job`.
     pub counted: bool,
 }
 
 impl LocalJob {
-    /// One whose result all masters get, and that is found.
+    /// A job whose result all masters get and that shows up in `find_job`.
     pub fn new(name: &str, line: usize, return_as: ReturnAs) -> LocalJob {
         LocalJob {
             name: name.to_owned(),
@@ -89,14 +90,14 @@ impl LocalJob {
     }
 }
 
-/// Under which jid masters get the result of a job that the minion gave itself.
+/// Under which jid masters get the result of a local job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReturnAs {
     /// They do not get it.
     Nothing,
-    /// Under a word that means something to them.
+    /// Under a fixed word that has a meaning for them.
     Jid(&'static str),
-    /// Under that of the job.
+    /// Under the job's own jid.
     OwnJid,
 }
 
@@ -109,7 +110,7 @@ impl Origin {
     }
 }
 
-/// A finished job: what goes to the master.
+/// A finished job with its result.
 pub struct Finished {
     /// Its id.
     pub jid: Jid,
@@ -119,24 +120,24 @@ pub struct Finished {
     pub load: Vec<u8>,
 }
 
-/// What the jobs of one connection see.
+/// What jobs of one connection see of its master.
 #[derive(Clone, Debug, Default)]
 pub struct MasterView {
-    /// The master, as the option names it.
+    /// The master as named in the option.
     pub master: String,
-    /// The pillar from there.
+    /// The pillar from this master.
     pub pillar: Arc<Map>,
-    /// Keys to ask the master under.
+    /// Keys for requests to the master.
     pub credentials: Option<JobCredentials>,
-    /// Its waiting jobs of an earlier process were taken up.
+    /// Its jobs queued by an earlier process have been resumed.
     resumed: bool,
 }
 
-/// A job that waits.
+/// A queued job.
 struct Waiting {
     job: Job,
     origin: Origin,
-    /// Where it is kept.
+    /// Its file in the queue on disk.
     file: Option<PathBuf>,
 }
 
@@ -147,22 +148,22 @@ pub struct Jobs {
     log: (String, String, String),
     grains: Arc<Map>,
     sites: Vec<MasterView>,
-    /// What `environ.setenv` has asked for: a variable without a value is taken away.
+    /// Variables changed by `environ.setenv`; `None` removes one.
     environ: Vec<(String, Option<String>)>,
     stamp: StampStyle,
     title: String,
     running: Vec<Running>,
     waiting: VecDeque<Waiting>,
-    /// Commands of jobs that were asked to end; they may outlive the job.
+    /// Commands of jobs that were told to stop; they may outlive the job.
     ending: Vec<Process>,
-    /// Jobs of an earlier process that go on.
-    left: Vec<Left>,
-    /// Jobs of masters outlive this process.
+    /// Jobs of an earlier process that are still running.
+    left: Vec<Orphan>,
+    /// Jobs from masters outlive this process.
     outlive: bool,
 }
 
 impl Jobs {
-    /// None yet. `log` is as in [`Order::log`], `title` begins the names in the process list.
+    /// An empty set of jobs. `log` is as in [`Order::log`], `title` is the prefix of names in the process list.
     pub fn new(
         config: &Arc<MinionConfig>,
         log: (String, String, String),
@@ -187,38 +188,38 @@ impl Jobs {
         }
     }
 
-    /// Lets jobs of masters outlive this process, for one that takes up what was [`left`](Jobs::adopt_orphans).
+    /// Lets jobs from masters outlive this process, whose successor [adopts](Jobs::adopt_orphans) them.
     pub fn let_outlive(&mut self) {
         self.outlive = true;
     }
 
-    /// What jobs of one connection see from now on.
-    pub fn site(&mut self, line: usize) -> &mut MasterView {
+    /// The view of the master for later jobs of a connection.
+    pub fn view_mut(&mut self, line: usize) -> &mut MasterView {
         if self.sites.len() <= line {
             self.sites.resize_with(line + 1, MasterView::default);
         }
         &mut self.sites[line]
     }
 
-    /// The grains that jobs see from now on.
+    /// Sets the grains for later jobs.
     pub fn set_grains(&mut self, grains: Arc<Map>) {
         self.grains = grains;
     }
 
-    /// Sets or takes away a variable of the environment of jobs that begin later.
+    /// Sets or removes an environment variable for later jobs.
     pub fn set_environ(&mut self, name: &str, value: Option<String>) {
         self.environ.retain(|(n, _)| n != name);
         self.environ.push((name.to_owned(), value));
     }
 
-    /// How many jobs of a name in the schedule run or wait.
+    /// Number of running or queued jobs with this schedule name.
     pub fn count(&self, name: &str) -> usize {
         let is = |origin: &Origin| matches!(origin, Origin::Local(own) if own.name == name);
         self.running.iter().filter(|r| is(&r.origin)).count()
             + self.waiting.iter().filter(|w| is(&w.origin)).count()
     }
 
-    /// Takes a job in. `Some` if it can only fail.
+    /// Adds a job. Returns a result at once if the job cannot run.
     pub fn add(&mut self, job: Job, origin: Origin) -> Option<Finished> {
         if self.may_start(&job) {
             return self.start(job, origin);
@@ -230,17 +231,17 @@ impl Jobs {
             return Some(self.failed(&job.jid, origin, &job.load, &why, 1));
         }
         log::info!(jid:% = job.jid; "job {} waits: process_count_max jobs are running", job.jid);
-        let file = self.put_down(&job, &origin);
+        let file = self.save_queued(&job, &origin);
         self.waiting.push_back(Waiting { job, origin, file });
         None
     }
 
-    /// Keeps a job that a master sent.
-    fn put_down(&self, job: &Job, origin: &Origin) -> Option<PathBuf> {
+    /// Saves a job from a master in the queue on disk.
+    fn save_queued(&self, job: &Job, origin: &Origin) -> Option<PathBuf> {
         let Origin::Master(line) = origin else {
             return None;
         };
-        let kept = self.queue(*line).put(job);
+        let kept = self.queue(*line).store(job);
         kept.map_err(|e| log::error!(jid:% = job.jid; "job {} waits in memory only: {e}", job.jid))
             .ok()
     }
@@ -250,12 +251,12 @@ impl Jobs {
         Queue::of(&self.config.cachedir, master.unwrap_or_default())
     }
 
-    /// Takes up what waited for a connection when an earlier process ended, once it is there.
+    /// Resumes the jobs that an earlier process left in the queue of a connection, once it is up.
     pub fn resume(&mut self, line: usize) {
-        if std::mem::replace(&mut self.site(line).resumed, true) {
+        if std::mem::replace(&mut self.view_mut(line).resumed, true) {
             return;
         }
-        for (job, file) in self.queue(line).kept() {
+        for (job, file) in self.queue(line).load() {
             log::info!(jid:% = job.jid; "job {} has waited since an earlier process", job.jid);
             self.waiting.push_back(Waiting {
                 job,
@@ -277,7 +278,7 @@ impl Jobs {
         match self.spawn(&job, &origin) {
             Ok((child, out)) => {
                 log::info!(jid:% = job.jid; "job {} is process {}", job.jid, child.id());
-                self.note(&job, &origin, child.id());
+                self.write_proc_file(&job, &origin, child.id());
                 self.running.push(Running {
                     jid: job.jid,
                     origin,
@@ -298,8 +299,8 @@ impl Jobs {
         }
     }
 
-    /// Writes the file of a running job.
-    fn note(&self, job: &Job, origin: &Origin, pid: u32) {
+    /// Writes the proc file of a running job.
+    fn write_proc_file(&self, job: &Job, origin: &Origin, pid: u32) {
         let mut load = job.load.clone();
         match origin {
             Origin::Local(own) if !own.counted => return,
@@ -352,7 +353,7 @@ impl Jobs {
                 None => command.env_remove(name),
             };
         }
-        // What is meant for this process and nobody below it.
+        // Meant for this process only, not for its children.
         for name in service::VARIABLES.into_iter().chain([ROLE, REPORT_FD]) {
             command.env_remove(name);
         }
@@ -366,7 +367,7 @@ impl Jobs {
         Ok((child, out))
     }
 
-    /// Descriptors of results under way, for polling. Those that are complete are left out.
+    /// Descriptors of pending results, for polling. Those that are complete are left out.
     pub fn descriptors(&self) -> impl Iterator<Item = i32> + '_ {
         self.running
             .iter()
@@ -374,15 +375,15 @@ impl Jobs {
             .map(|r| r.out.as_raw_fd())
     }
 
-    /// The same, borrowed.
+    /// The same as borrowed descriptors.
     pub fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let open = self.running.iter().filter(|r| !r.closed);
         open.map(|r| r.out.as_fd())
     }
 
-    /// Takes what results there are and starts what waits.
-    pub fn attend(&mut self) -> Vec<Finished> {
-        let mut finished = self.left_ended();
+    /// Reads pending results and starts queued jobs.
+    pub fn poll(&mut self) -> Vec<Finished> {
+        let mut finished = self.exited_orphans();
         let mut at = 0;
         while at < self.running.len() {
             self.running[at].read();
@@ -398,7 +399,7 @@ impl Jobs {
             if done.delivered {
                 continue;
             }
-            // What it wrote right before its end.
+            // Read what it wrote right before it exited.
             done.read();
             finished.push(self.finish(done, status));
         }
@@ -414,8 +415,7 @@ impl Jobs {
         finished
     }
 
-    /// Removes the file of a job: it is done as far as anybody can ask, and another process need not
-    /// account for it.
+    /// Removes the proc file of a job: it is done, and a later process need not account for it.
     fn forget(&self, jid: &Jid) {
         if let Err(e) = proc::remove(&self.config.cachedir, jid.as_str()) {
             log::warn!(jid:% = jid; "the file of job {jid} cannot be removed: {e}");
@@ -449,9 +449,9 @@ impl Jobs {
         }
     }
 
-    /// Asks all jobs and whatever they started to end. What waits on disk goes on waiting.
+    /// Tells all jobs and everything they started to stop. The queue on disk stays.
     pub fn terminate(&mut self) -> Vec<Finished> {
-        let left = self.left.iter().map(Left::pid);
+        let left = self.left.iter().map(Orphan::pid);
         let running = self.running.iter().map(|running| running.child.id());
         for pid in running.chain(left) {
             self.ending.extend(signal_tree(pid, Signal::SIGTERM));
@@ -459,17 +459,17 @@ impl Jobs {
         self.give_up_waiting()
     }
 
-    /// Lets go of the jobs that outlive this process, and asks the others to end.
+    /// Detaches the jobs that outlive this process, and tells the others to stop.
     pub fn leave(&mut self) -> Vec<Finished> {
         self.left.clear();
-        // What closes here without having been read to its end stays with the job; one that was read may still
-        // write to a database.
+        // If the socket closes before its result was read in full, the job still has it; a job whose result was
+        // read may still be writing to a database.
         self.running
             .retain(|r| matches!(r.origin, Origin::Local(_)));
         self.terminate()
     }
 
-    /// What cannot be told apart at the next start fails.
+    /// Queued jobs that are only in memory fail.
     fn give_up_waiting(&mut self) -> Vec<Finished> {
         let waiting = std::mem::take(&mut self.waiting);
         let why = "The minion was stopped before it ran the job.";
@@ -480,14 +480,14 @@ impl Jobs {
             .collect()
     }
 
-    /// Whether everything that was asked to end has ended.
+    /// Whether everything that was told to stop has exited.
     pub fn all_ended(&self) -> bool {
-        self.running.is_empty() && self.left.is_empty() && !self.ending.iter().any(lives)
+        self.running.is_empty() && self.left.is_empty() && !self.ending.iter().any(is_running)
     }
 
-    /// Ends everything that is left.
+    /// Kills everything that is left.
     pub fn kill(&mut self) {
-        for process in self.ending.iter().filter(|p| lives(p)) {
+        for process in self.ending.iter().filter(|p| is_running(p)) {
             signal(process, Signal::SIGKILL);
         }
         for running in &mut self.running {

@@ -1,5 +1,5 @@
-//! Jobs of an earlier process of the minion that go on: found by their files in `<cachedir>/proc`, watched until
-//! their processes end. Their results wait in [`left_results`].
+//! Jobs of an earlier minion process that are still running: found by their files in `<cachedir>/proc` and
+//! watched until their processes exit. Their results are in [`left_results`].
 
 use super::{Finished, Jobs, Origin};
 use crate::{job, left_results};
@@ -9,28 +9,28 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// How often ends are looked for: these processes are not children of ours, so the system does not tell.
+/// Polling interval for exits: these processes are not our children, so there is no SIGCHLD.
 pub const LOOK: Duration = Duration::from_millis(500);
-/// Job files beyond this are none.
+/// Larger job files are ignored.
 const MAX_FILE: u64 = 512 << 20;
 
-/// A job that goes on.
-pub(super) struct Left {
+/// A job of an earlier process that is still running.
+pub(super) struct Orphan {
     jid: Jid,
     origin: Origin,
     load: Map,
     process: Process,
 }
 
-impl Left {
+impl Orphan {
     pub fn pid(&self) -> u32 {
         self.process.pid
     }
 }
 
 impl Jobs {
-    /// Looks for the jobs of an earlier process: those that go on are watched from now on. Gives the
-    /// results of the others: what they left, or that they were ended.
+    /// Finds the jobs of an earlier process: those still running are watched from now on. Returns the results
+    /// of the others: what they left, or that they were killed.
     pub fn adopt_orphans(&mut self) -> Vec<Finished> {
         let cachedir = self.config.cachedir.clone();
         let mut finished = Vec::new();
@@ -41,7 +41,7 @@ impl Jobs {
             let Some(load) = load.filter(|load| load.contains("fun")) else {
                 continue;
             };
-            let Some(line) = self.home(load.get(proc::MASTER)) else {
+            let Some(line) = self.connection_of(load.get(proc::MASTER)) else {
                 continue;
             };
             let origin = Origin::Master(line);
@@ -49,20 +49,20 @@ impl Jobs {
                 Some(process) => {
                     log::info!(
                         jid:% = jid;
-                        "job {jid} of an earlier process goes on as process {}",
+                        "job {jid} of an earlier process is still running as process {}",
                         process.pid
                     );
-                    self.left.push(Left {
+                    self.left.push(Orphan {
                         jid,
                         origin,
                         load,
                         process,
                     });
                 }
-                None => finished.push(self.account(&jid, origin, &load)),
+                None => finished.push(self.orphan_result(&jid, origin, &load)),
             }
         }
-        // Somebody has asked for a job that had ended, which takes its file away.
+        // If somebody queries a job that has finished, its proc file is removed.
         for jid in left_results::jids(&cachedir) {
             if !self.left.iter().any(|left| left.jid == jid)
                 && let Some(load) = left_results::take(&cachedir, &jid)
@@ -77,25 +77,25 @@ impl Jobs {
         finished
     }
 
-    /// How long until [`Jobs::attend`] has to look after jobs of an earlier process.
+    /// How long until [`Jobs::poll`] must check the jobs of an earlier process.
     pub fn patience(&self) -> Option<Duration> {
         (!self.left.is_empty()).then_some(LOOK)
     }
 
-    /// Results of those that have ended since.
-    pub(super) fn left_ended(&mut self) -> Vec<Finished> {
-        let ended: Vec<Left> = self
+    /// Results of those that have exited since.
+    pub(super) fn exited_orphans(&mut self) -> Vec<Finished> {
+        let ended: Vec<Orphan> = self
             .left
             .extract_if(.., |left| !left.process.still_runs())
             .collect();
         ended
             .into_iter()
-            .map(|left| self.account(&left.jid, left.origin, &left.load))
+            .map(|left| self.orphan_result(&left.jid, left.origin, &left.load))
             .collect()
     }
 
-    /// The result of a job whose process has ended.
-    fn account(&self, jid: &Jid, origin: Origin, load: &Map) -> Finished {
+    /// The result of a job whose process has exited.
+    fn orphan_result(&self, jid: &Jid, origin: Origin, load: &Map) -> Finished {
         let result = left_results::take(&self.config.cachedir, jid);
         self.forget(jid);
         let why = "The minion was ended while it ran the job.";
@@ -111,9 +111,9 @@ impl Jobs {
         }
     }
 
-    /// The connection to the master that a job file names; of one that names none, the first. `None`:
+    /// The connection to the master named in a job file; the first one if the file has no master field. `None`:
     /// no master waits for the job.
-    fn home(&self, master: Option<&Value>) -> Option<usize> {
+    fn connection_of(&self, master: Option<&Value>) -> Option<usize> {
         match master {
             None => Some(0),
             Some(master) => {

@@ -1,4 +1,4 @@
-//! The process of one job: its result under way, its end, and signals for it and what it started.
+//! The process of one job: its pending result, its exit, and signals to it and what it started.
 
 use super::{Finished, Origin};
 use halite_modules::execution::proc::Process;
@@ -12,11 +12,11 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 
-/// Longest result; more is an error of its own.
+/// Longest result; a longer one is an error.
 const MAX_RESULT: u64 = 512 << 20;
-/// Bytes taken from a result at once.
+/// Bytes read from a result at once.
 const CHUNK: usize = 64 << 10;
-/// Bytes of the length before a result.
+/// Size of the length prefix of a result.
 const HEAD: usize = 8;
 
 /// A job and its process.
@@ -28,12 +28,12 @@ pub(super) struct Running {
     pub out: UnixStream,
     pub result: Vec<u8>,
     pub closed: bool,
-    /// Its result is handed on; it still has something to do, such as to write to a database.
+    /// Its result is delivered; the process may still be busy, for example writing to a database.
     pub delivered: bool,
 }
 
 impl Running {
-    /// Takes what there is of the result.
+    /// Reads what is available of the result.
     pub fn read(&mut self) {
         let mut chunk = [0u8; CHUNK];
         while !self.closed {
@@ -60,25 +60,25 @@ impl Running {
         }
     }
 
-    /// How its process ended, if it has.
+    /// The exit status of its process, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         match self.child.try_wait() {
             Ok(status) => status,
             Err(e) => {
-                log::error!(jid:% = self.jid; "the process of job {} cannot be watched: {e}", self.jid);
+                log::error!(jid:% = self.jid; "cannot wait for the process of job {}: {e}", self.jid);
                 Some(ExitStatus::from_raw(1 << 8))
             }
         }
     }
 
-    /// Its result, once, if all of it came.
+    /// Returns the result, once, when it is complete.
     pub fn deliver(&mut self) -> Option<Finished> {
         if self.delivered || !self.is_whole() {
             return None;
         }
         log::info!(jid:% = self.jid; "job {} has returned", self.jid);
         self.delivered = true;
-        // The job waits to hear that all of it was read.
+        // The job waits for confirmation that all of it was read.
         let _ = self.out.shutdown(Shutdown::Both);
         let mut load = std::mem::take(&mut self.result);
         load.drain(..HEAD);
@@ -89,7 +89,7 @@ impl Running {
         })
     }
 
-    /// Whether all of the result came.
+    /// Whether the result is complete.
     fn is_whole(&self) -> bool {
         let Some((length, body)) = self.result.split_first_chunk::<HEAD>() else {
             return false;
@@ -98,14 +98,14 @@ impl Running {
     }
 }
 
-/// Signals the process group of a job, and the commands below it, which have groups of
-/// their own; gives those.
+/// Signals the process group of a job, and the commands below it, which have their own groups; returns those
+/// commands.
 pub(super) fn signal_tree(pid: u32, with: Signal) -> Vec<Process> {
     let below = Process::read(pid)
         .map(|p| p.descendants())
         .unwrap_or_default();
     below.iter().for_each(|process| signal(process, with));
-    // One that has ended meanwhile is what was wanted.
+    // It may have exited meanwhile, which is fine.
     let _ = killpg(raw(pid), with);
     below
 }
@@ -118,12 +118,12 @@ pub(super) fn signal(process: &Process, with: Signal) {
     };
 }
 
-/// Whether it is still there: the same process and not another one with its pid.
-pub(super) fn lives(process: &Process) -> bool {
+/// Whether it is still running: the same process, not another one with its pid.
+pub(super) fn is_running(process: &Process) -> bool {
     Process::read(process.pid).is_some_and(|now| now.start == process.start)
 }
 
-/// Pids are read from the kernel and fit; one that did not would reach nobody.
+/// Pids come from the kernel and fit; the fallback matches no process.
 fn raw(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
 }

@@ -1,32 +1,32 @@
-//! The minion's schedule: what the configuration, the pillar and the daemon itself want to run when,
-//! and how it is changed and kept (`salt/utils/schedule.py Schedule`).
+//! The minion's schedule: the scheduled jobs from the configuration, the pillar and the daemon itself, and how
+//! they are changed and saved (`salt/utils/schedule.py Schedule`).
 //!
-//! Time comes in; the only IO is the file `_schedule.conf`. When jobs are due is
-//! [`schedule`](halite_schedule)'s to say.
+//! Time is passed in; the only IO is the file `_schedule.conf`. When jobs are due is decided by
+//! [`schedule`](halite_schedule).
 
 use halite_config::{MinionConfig, SaltSeries};
-use halite_schedule::{GLOBAL, Schedule, Spec};
+use halite_schedule::{GLOBAL_KEYS, Schedule, Spec};
 use halite_sys::daemon::write_atomic;
 use halite_wire::{Map, Value, yaml};
 use jiff::civil::DateTime;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The updates of the mine.
+/// Name of the job that updates the mine.
 pub const MINE: &str = "__mine_interval";
-/// `grains_refresh_every`.
+/// Name of the job for `grains_refresh_every`.
 pub const GRAINS: &str = "__update_grains";
 
-/// Shorter waits are not cut in two.
+/// Shorter waits are not halved.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How times are shown.
+/// Format of displayed times.
 const TIME: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// What became of a request to change or show the schedule.
+/// Result of a request to change or show the schedule.
 #[derive(Debug, Default)]
 pub struct Managed {
-    /// Events that tell so: tag and data.
+    /// Events to fire in response: tag and data.
     pub events: Vec<(String, Map)>,
     /// A job to run at once.
     pub run: Option<Spec>,
@@ -35,7 +35,7 @@ pub struct Managed {
 /// The schedule of a minion.
 #[derive(Debug)]
 pub struct Timetable {
-    /// Of the configuration, and what was added since.
+    /// From the configuration, and what was added since.
     own: Map,
     /// The daemon's own jobs.
     inner: Map,
@@ -47,7 +47,7 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// As configured. Nothing is due before [`Timetable::start`].
+    /// The schedule from the configuration. Nothing is due before [`Timetable::start`].
     pub fn new(config: &MinionConfig) -> Timetable {
         let mut inner = Map::new();
         if config.mine_enabled && config.mine_interval > 0 {
@@ -87,7 +87,7 @@ impl Timetable {
         timetable
     }
 
-    /// From now on jobs are due.
+    /// From now on jobs may be due.
     pub fn start(&mut self) {
         self.active = true;
     }
@@ -97,7 +97,7 @@ impl Timetable {
         self.active
     }
 
-    /// Takes `schedule` and `whens` of the pillar, and `whens` of the grains.
+    /// Sets `schedule` and `whens` from the pillar, and `whens` from the grains.
     pub fn set_sources(&mut self, pillar: &Map, grains: &Map) {
         let map = |from: &Map, key: &str| from.get(key).and_then(Value::as_map).cloned();
         self.pillar = map(pillar, "schedule").unwrap_or_default();
@@ -108,7 +108,7 @@ impl Timetable {
         self.rebuild();
     }
 
-    /// Pillar, over it what is of the minion's own (`_get_schedule`).
+    /// The pillar's jobs, overridden by the minion's own (`_get_schedule`).
     fn all(&self) -> Map {
         let mut all = self.pillar.clone();
         for (key, value) in self.inner.iter().chain(self.own.iter()) {
@@ -120,7 +120,7 @@ impl Timetable {
     fn rebuild(&mut self) {
         let mut all = self.all();
         for (name, data) in &mut all.0 {
-            let global = name.as_str().is_some_and(|n| GLOBAL.contains(&n));
+            let global = name.as_str().is_some_and(|n| GLOBAL_KEYS.contains(&n));
             let Value::Map(data) = data else {
                 continue;
             };
@@ -152,14 +152,14 @@ impl Timetable {
         }
     }
 
-    /// How long nothing is due; `None` is for ever.
+    /// Time until the next job is due; `None` if no job is planned.
     pub fn wait(&self, now: DateTime) -> Option<Duration> {
         let next = self.schedule.next().filter(|_| self.active)?;
         if next <= now {
             return Some(Duration::ZERO);
         }
-        // The host's clock may be set, or the host may sleep, which the clock of waits does not see: halfway
-        // there is another look.
+        // The host's clock may be set, or the host may be suspended, which the clock for waits does not notice:
+        // so check again halfway.
         let wait = Duration::try_from(now.duration_until(next)).ok()?;
         Some(match wait > LOOK {
             true => (wait / 2).clamp(LOOK, LOOK * 10),
@@ -167,7 +167,7 @@ impl Timetable {
         })
     }
 
-    /// What is to run now.
+    /// The jobs to run now.
     pub fn due(&mut self, now: DateTime) -> Vec<Spec> {
         if !self.active {
             return Vec::new();
@@ -175,12 +175,12 @@ impl Timetable {
         self.schedule.due(now)
     }
 
-    /// Notes that a job that was due was not started.
-    pub fn held(&mut self, name: &str, why: &'static str) {
+    /// Records that a due job was not started.
+    pub fn record_skipped(&mut self, name: &str, why: &'static str) {
         self.schedule.skipped(name, why, now());
     }
 
-    /// Does what an event `manage_schedule` asks for (`salt/minion.py manage_schedule`).
+    /// Handles a `manage_schedule` event (`salt/minion.py manage_schedule`).
     pub fn manage(&mut self, data: &Map) -> Managed {
         let mut done = Managed::default();
         let name = data.str("name").unwrap_or_default().to_owned();
@@ -230,7 +230,7 @@ impl Timetable {
             "run_job" => {
                 let spec = self.schedule.specs().find(|s| s.name == name).cloned();
                 if spec.is_none() {
-                    log::error!("there is no scheduled job {name} to run");
+                    log::error!("unknown scheduled job {name}");
                 }
                 done.run = spec;
                 return done;
@@ -294,14 +294,14 @@ impl Timetable {
             .push((format!("/salt/minion/minion_schedule_{what}"), answer));
     }
 
-    /// Jobs as stock's have become by the time they are looked at.
+    /// The jobs as they look in stock by the time they are shown.
     fn shown(&self, mut schedule: Map) -> Map {
         for (name, data) in &mut schedule.0 {
             let name = name.as_str().unwrap_or_default();
             let Value::Map(data) = data else {
                 continue;
             };
-            if GLOBAL.contains(&name) {
+            if GLOBAL_KEYS.contains(&name) {
                 continue;
             }
             if !data.contains("name") {
@@ -364,7 +364,7 @@ impl Timetable {
             if !data.contains("enabled") {
                 data.set("enabled", true);
             }
-            log::info!("the job {name} is in the schedule now");
+            log::info!("scheduled job {name} added");
             self.own.set(name, data);
         }
     }
@@ -426,12 +426,12 @@ impl Timetable {
             self.own
                 .set(name.as_str().unwrap_or_default(), data.clone());
         }
-        // Whatever was planned is planned anew.
+        // All jobs are planned again.
         self.schedule = Schedule::default();
         self.rebuild();
     }
 
-    /// Writes what is not of the pillar into `_schedule.conf` beside the configuration.
+    /// Saves everything that is not from the pillar in `_schedule.conf` next to the configuration.
     fn persist(&self) {
         let hidden = |map: &Map| -> Map {
             let shown = |k: &Value| !k.as_str().is_some_and(|k| k.starts_with('_'));
@@ -448,7 +448,7 @@ impl Timetable {
         let written = std::fs::create_dir_all(dir)
             .and_then(|()| write_atomic(&self.file, text.as_bytes(), 0o600));
         if let Err(e) = written {
-            log::error!("{}: {e}; the schedule is not kept", self.file.display());
+            log::error!("{}: {e}; the schedule is not saved", self.file.display());
         }
     }
 }

@@ -4,7 +4,7 @@ use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// Keys for the scheduler of beacons, not for the beacon itself.
-const OUTER: &[&str] = &[
+const SCHEDULER_KEYS: &[&str] = &[
     "_beacon_name",
     "beacon_module",
     "disable_during_state_run",
@@ -49,7 +49,10 @@ impl BeaconConfig {
         }
         let flag = |key: &str| all.get(key).is_some_and(Value::truthy);
         let interval = all.get("interval").and_then(|i| super::number(i).ok());
-        let outer = |key: &Value| key.as_str().is_some_and(|key| OUTER.contains(&key));
+        let outer = |key: &Value| {
+            key.as_str()
+                .is_some_and(|key| SCHEDULER_KEYS.contains(&key))
+        };
         let own = |mut map: Map| {
             map.0.retain(|(key, _)| !outer(key));
             map

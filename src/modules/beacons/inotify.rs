@@ -29,7 +29,7 @@ const MASKS: &[(&str, AddWatchFlags)] = &[
     ("unmount", AddWatchFlags::IN_UNMOUNT),
 ];
 /// Maximum number of watched directories per beacon.
-const MOST: usize = 100_000;
+const MAX_WATCHES: usize = 100_000;
 
 pub(super) fn validate(config: &Map) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("Configuration for inotify beacon {what}"));
@@ -168,16 +168,16 @@ impl WatchSpec {
     }
 }
 
-pub(super) fn poll(held: &mut Option<Watches>, config: &Map) -> Result<Vec<Map>, String> {
+pub(super) fn poll(state: &mut Option<Watches>, config: &Map) -> Result<Vec<Map>, String> {
     let failed = |e: Errno| e.desc().to_owned();
-    if held.is_none() {
+    if state.is_none() {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC);
-        *held = Some(Watches {
+        *state = Some(Watches {
             inotify: inotify.map_err(failed)?,
             watched: HashMap::new(),
         });
     }
-    let Some(watches) = held.as_mut() else {
+    let Some(watches) = state.as_mut() else {
         return Ok(Vec::new());
     };
     let files = config.get("files").and_then(Value::as_map);
@@ -254,7 +254,7 @@ impl Watches {
         while let Some(path) = waiting.pop() {
             let text = path.to_string_lossy();
             if exclude.iter().any(|exclude| exclude.is_excluded(&text))
-                || self.watched.len() >= MOST
+                || self.watched.len() >= MAX_WATCHES
             {
                 continue;
             }
@@ -318,7 +318,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn changes_are_told() {
+    fn changes_become_events() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_str().unwrap().to_owned();
         fs::create_dir(dir.path().join("sub")).unwrap();
@@ -327,15 +327,15 @@ mod tests {
         );
         let config = halite_wire::yaml::parse(&text).unwrap().into_map().unwrap();
         validate(&config).unwrap();
-        let mut held = None;
-        assert!(poll(&mut held, &config).unwrap().is_empty());
+        let mut state = None;
+        assert!(poll(&mut state, &config).unwrap().is_empty());
         fs::write(dir.path().join("a"), "x").unwrap();
         fs::write(dir.path().join("sub/b"), "x").unwrap();
         fs::write(dir.path().join("no1"), "x").unwrap();
         fs::write(dir.path().join("r1"), "x").unwrap();
         fs::create_dir(dir.path().join("new")).unwrap();
-        let told = |held: &mut Option<Watches>| -> Vec<String> {
-            let events = poll(held, &config).unwrap();
+        let events_of = |state: &mut Option<Watches>| -> Vec<String> {
+            let events = poll(state, &config).unwrap();
             events
                 .iter()
                 .map(|e| {
@@ -345,7 +345,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            told(&mut held),
+            events_of(&mut state),
             [
                 " /a IN_CREATE",
                 " /a IN_CLOSE_WRITE",
@@ -357,7 +357,7 @@ mod tests {
         fs::write(dir.path().join("new/c"), "x").unwrap();
         fs::remove_file(dir.path().join("a")).unwrap();
         assert_eq!(
-            told(&mut held),
+            events_of(&mut state),
             [
                 "/new /new/c IN_CREATE",
                 "/new /new/c IN_CLOSE_WRITE",

@@ -101,9 +101,9 @@ mod tests {
         let always = config(averages);
         let mut last = None;
         assert_eq!(evaluate(&mut last, &always, [1.0; 3]).unwrap().len(), 0);
-        let told = evaluate(&mut last, &always, [3.0, 1.0, 0.5]).unwrap();
+        let events = evaluate(&mut last, &always, [3.0, 1.0, 0.5]).unwrap();
         assert_eq!(
-            told,
+            events,
             [halite_wire::map! {"1m" => 3.0, "5m" => 1.0, "15m" => 0.5}]
         );
         let change = config(&format!("{averages}\nonchangeonly: true"));

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 /// Maximum read per poll; the rest is left for the next one.
-const MOST: u64 = 16 << 20;
+const MAX_READ: u64 = 16 << 20;
 
 pub(super) fn validate(config: &Map) -> Result<(), String> {
     if config.contains("file") {
@@ -28,14 +28,16 @@ pub(super) fn poll(at: &mut Option<u64>, config: &Map) -> Result<Vec<Map>, Strin
         return Ok(Vec::new());
     };
     file.seek(SeekFrom::Start(from)).map_err(failed)?;
-    let mut octets = Vec::new();
-    file.take(MOST).read_to_end(&mut octets).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_READ)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     *at = Some(if from > size {
         size
     } else {
-        from + octets.len() as u64
+        from + bytes.len() as u64
     });
-    Ok(evaluate(config, &String::from_utf8_lossy(&octets)))
+    Ok(evaluate(config, &String::from_utf8_lossy(&bytes)))
 }
 
 fn evaluate(config: &Map, text: &str) -> Vec<Map> {

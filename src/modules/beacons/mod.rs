@@ -190,7 +190,7 @@ impl Beacons {
         Some(next.saturating_duration_since(now))
     }
 
-    /// The beacons that are due now. If there are any, the caller must call [`Beacons::seen`] after polling.
+    /// The beacons that are due now. If there are any, the caller must call [`Beacons::finish_poll`] after polling.
     pub fn due(&mut self, now: Instant) -> Vec<DueBeacon> {
         if self.next_due(now) != Some(Duration::ZERO) {
             return Vec::new();
@@ -212,8 +212,8 @@ impl Beacons {
         due
     }
 
-    /// Ends the poll.
-    pub fn seen(&mut self) {
+    /// Marks the running poll as finished.
+    pub fn finish_poll(&mut self) {
         self.polling = false;
     }
 
@@ -226,7 +226,7 @@ impl Beacons {
     pub fn manage(&mut self, request: &Map, now: Instant) -> Option<BeaconReply> {
         let name = request.get("name").map(python::str).unwrap_or_default();
         let data = request.get("beacon_data").cloned().unwrap_or_default();
-        let told = match request.str("func")? {
+        let answer = match request.str("func")? {
             "add" => self.set(&name, data, "/salt/minion/minion_beacon_add_complete", true),
             "modify" => self.set(
                 &name,
@@ -237,8 +237,8 @@ impl Beacons {
             "delete" => self.delete(&name),
             "enable" => self.all(true, "/salt/minion/minion_beacons_enabled_complete"),
             "disable" => self.all(false, "/salt/minion/minion_beacons_disabled_complete"),
-            "enable_beacon" => self.one(&name, true),
-            "disable_beacon" => self.one(&name, false),
+            "enable_beacon" => self.set_beacon_enabled(&name, true),
+            "disable_beacon" => self.set_beacon_enabled(&name, false),
             "list" => self.list(request),
             "list_available" => BeaconReply {
                 tag: "/salt/minion/minion_beacons_list_available_complete",
@@ -253,7 +253,7 @@ impl Beacons {
         };
         self.strip();
         self.plan(now);
-        Some(told)
+        Some(answer)
     }
 
     /// Stock drops `enabled: True` of single beacons at the next poll; we do so at once.
@@ -317,7 +317,7 @@ impl Beacons {
         }
     }
 
-    fn one(&mut self, name: &str, enabled: bool) -> BeaconReply {
+    fn set_beacon_enabled(&mut self, name: &str, enabled: bool) -> BeaconReply {
         let (tag, word, doing) = if enabled {
             (
                 "/salt/minion/minion_beacon_enabled_complete",
@@ -412,7 +412,7 @@ fn checked(name: &str, data: &Value) -> BeaconReply {
 pub struct BeaconPoller {
     memory: BTreeMap<String, BeaconState>,
     /// Errors already logged.
-    said: Vec<String>,
+    logged: Vec<String>,
 }
 
 /// State of one beacon.
@@ -433,14 +433,14 @@ impl BeaconPoller {
     /// Polls the given beacons and returns their events in the form of `__beacons_return`.
     pub fn poll(&mut self, ctx: &Context, due: &[DueBeacon]) -> Vec<Value> {
         let mut events = Vec::new();
-        for look in due {
-            events.extend(self.one(ctx, look).into_iter().map(Value::Map));
+        for beacon in due {
+            events.extend(self.poll_beacon(ctx, beacon).into_iter().map(Value::Map));
         }
         events
     }
 
-    fn one(&mut self, ctx: &Context, look: &DueBeacon) -> Vec<Map> {
-        let DueBeacon { name, settings } = look;
+    fn poll_beacon(&mut self, ctx: &Context, beacon: &DueBeacon) -> Vec<Map> {
+        let DueBeacon { name, settings } = beacon;
         let kind = settings.module.as_deref().unwrap_or(name);
         if !KINDS.contains(&kind) {
             self.log_once(format!(
@@ -490,9 +490,9 @@ impl BeaconPoller {
     }
 
     fn log_once(&mut self, what: String) {
-        if !self.said.contains(&what) {
+        if !self.logged.contains(&what) {
             log::error!("{what}");
-            self.said.push(what);
+            self.logged.push(what);
         }
     }
 }
@@ -542,7 +542,7 @@ fn number(value: &Value) -> Result<f64, String> {
         Value::Bool(flag) => Ok(f64::from(u8::from(*flag))),
         other => Err(format!(
             "float() argument must be a string or a real number, not '{}'",
-            python::short_class(other)
+            python::type_name(other)
         )),
     }
 }

@@ -21,14 +21,14 @@ fn evaluate(config: &Map, running: &[String]) -> Vec<Map> {
     for (name, state) in wanted.into_iter().flat_map(Map::iter) {
         let name = python::str(name);
         let there = running.contains(&name);
-        let told: Value = match (state.as_str(), there) {
+        let event_value: Value = match (state.as_str(), there) {
             (Some("running"), true) => "Running".into(),
             (Some("stopped"), false) => "Stopped".into(),
             (Some("running" | "stopped"), _) | (_, true) => continue,
             (_, false) => false.into(),
         };
         let mut event = Map::new();
-        event.set(&name, told);
+        event.set(&name, event_value);
         events.push(event);
     }
     events
@@ -43,12 +43,12 @@ mod tests {
         let config = halite_wire::map! {
             "processes" => halite_wire::map! {"a" => "running", "b" => "stopped", "c" => "running", "d" => Value::Nil},
         };
-        let told = evaluate(&config, &["a".to_owned()]);
+        let events = evaluate(&config, &["a".to_owned()]);
         let want = [
             halite_wire::map! {"a" => "Running"},
             halite_wire::map! {"b" => "Stopped"},
             halite_wire::map! {"d" => false},
         ];
-        assert_eq!(told, want);
+        assert_eq!(events, want);
     }
 }

@@ -123,30 +123,30 @@ mod tests {
     #[test]
     fn changes() {
         let mut last = BTreeMap::new();
-        let mut seen = |wanted: &Map, running: bool, now: f64| {
+        let mut poll_at = |wanted: &Map, running: bool, now: f64| {
             let mut events = Vec::new();
             evaluate(&mut events, &mut last, "ssh", wanted, running.into(), now).unwrap();
             events
         };
         let always = Map::new();
-        let told = halite_wire::map! {
+        let want = halite_wire::map! {
             "ssh" => halite_wire::map! {"running" => true}, "service_name" => "ssh", "tag" => "ssh",
         };
-        assert_eq!(seen(&always, true, 0.0), std::slice::from_ref(&told));
+        assert_eq!(poll_at(&always, true, 0.0), std::slice::from_ref(&want));
         let change = halite_wire::map! {"onchangeonly" => true};
-        assert_eq!(seen(&change, true, 1.0), [told]);
-        assert_eq!(seen(&change, true, 2.0).len(), 0);
-        assert_eq!(seen(&change, false, 3.0).len(), 1);
+        assert_eq!(poll_at(&change, true, 1.0), [want]);
+        assert_eq!(poll_at(&change, true, 2.0).len(), 0);
+        assert_eq!(poll_at(&change, false, 3.0).len(), 1);
         let late = halite_wire::map! {"onchangeonly" => true, "delay" => 5};
-        assert_eq!(seen(&late, true, 10.0).len(), 0);
-        assert_eq!(seen(&late, true, 15.0).len(), 0);
-        assert_eq!(seen(&late, true, 16.0).len(), 1);
-        assert_eq!(seen(&late, true, 17.0).len(), 0);
+        assert_eq!(poll_at(&late, true, 10.0).len(), 0);
+        assert_eq!(poll_at(&late, true, 15.0).len(), 0);
+        assert_eq!(poll_at(&late, true, 16.0).len(), 1);
+        assert_eq!(poll_at(&late, true, 17.0).len(), 0);
         let only = halite_wire::map! {"is_running_state" => false};
-        assert_eq!(seen(&only, true, 18.0).len(), 0);
+        assert_eq!(poll_at(&only, true, 18.0).len(), 0);
         let unclean = halite_wire::map! {"uncleanshutdown" => "/"};
-        let told = seen(&unclean, false, 19.0);
-        let state = told[0].get("ssh").and_then(Value::as_map).unwrap();
+        let events = poll_at(&unclean, false, 19.0);
+        let state = events[0].get("ssh").and_then(Value::as_map).unwrap();
         assert_eq!(state.get("uncleanshutdown"), Some(&true.into()));
     }
 }

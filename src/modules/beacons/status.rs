@@ -5,17 +5,17 @@ use crate::execution::{Context, python};
 use halite_wire::{Map, Value};
 
 /// Functions reported when none are configured.
-const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
+const DEFAULT_FUNCTIONS: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
 pub(super) fn poll(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
     let usual = vec![
-        USUAL
+        DEFAULT_FUNCTIONS
             .into_iter()
             .map(|name| (name, vec![Value::from("all")]))
             .collect::<Map>(),
     ];
     let list = if list.is_empty() { &usual } else { list };
-    let mut told = Map::new();
+    let mut values = Map::new();
     for (function, items) in list.iter().flat_map(Map::iter) {
         let function = python::str(function);
         let full = format!("status.{function}");
@@ -35,18 +35,18 @@ pub(super) fn poll(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
                 Map::new().into()
             }
         };
-        told.set(&function, picked);
+        values.set(&function, picked);
     }
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     let now = now.strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
-    Ok(vec![halite_wire::map! {"tag" => now, "data" => told}])
+    Ok(vec![halite_wire::map! {"tag" => now, "data" => values}])
 }
 
 fn select_items(data: Value, items: &[Value]) -> Result<Value, String> {
-    let mut told = Value::Map(Map::new());
+    let mut values = Value::Map(Map::new());
     for item in items {
         if item.is_str("all") {
-            told = data.clone();
+            values = data.clone();
             continue;
         }
         let found = match &data {
@@ -72,15 +72,15 @@ fn select_items(data: Value, items: &[Value]) -> Result<Value, String> {
                 letter.to_string().into()
             }
             other => {
-                let class = python::short_class(other);
+                let class = python::type_name(other);
                 return Err(format!("'{class}' object is not subscriptable"));
             }
         };
-        if let Value::Map(map) = &mut told {
+        if let Value::Map(map) = &mut values {
             map.0.push((item.clone(), found));
         }
     }
-    Ok(told)
+    Ok(values)
 }
 
 #[cfg(test)]

@@ -10,13 +10,13 @@ fn beacons(text: &str) -> Beacons {
 }
 
 fn names(looks: &[DueBeacon]) -> Vec<&str> {
-    looks.iter().map(|look| look.name.as_str()).collect()
+    looks.iter().map(|beacon| beacon.name.as_str()).collect()
 }
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn they_look_when_they_are_due() {
+fn beacons_are_polled_when_due() {
     let mut b =
         beacons("{load: [{interval: 5}], ps: [{processes: {}}], memusage: [{enabled: false}]}");
     let t = Instant::now();
@@ -26,15 +26,15 @@ fn they_look_when_they_are_due() {
     assert!(b.due(t).is_empty());
     assert_eq!(names(&b.due(t + SECOND)), ["ps"]);
     assert_eq!(b.next_due(t + SECOND), None, "a look is under way");
-    b.seen();
+    b.finish_poll();
     assert_eq!(b.next_due(t + SECOND), Some(SECOND));
     assert_eq!(names(&b.due(t + 5 * SECOND)), ["load", "ps"]);
-    b.seen();
+    b.finish_poll();
     assert_eq!(names(&b.due(t + 6 * SECOND)), ["ps"]);
 }
 
 #[test]
-fn without_beacons_nothing_wakes() {
+fn no_wakeup_without_beacons() {
     let mut b = beacons("{}");
     b.start(Instant::now(), true);
     assert_eq!(b.next_due(Instant::now()), None);
@@ -44,14 +44,14 @@ fn without_beacons_nothing_wakes() {
 }
 
 #[test]
-fn the_pillar_stands_before_the_configuration() {
+fn pillar_overrides_configuration() {
     let mut b = beacons("ps: [{processes: {}}]");
     let t = Instant::now();
     b.start(t, true);
     b.set_pillar(&map("beacons: {load: []}"), t);
     assert_eq!(names(&b.due(t + SECOND)), ["load"]);
     assert_eq!(b.take_removed(), ["ps"]);
-    b.seen();
+    b.finish_poll();
     b.set_pillar(&Map::new(), t);
     assert_eq!(names(&b.due(t + 2 * SECOND)), ["ps"]);
 }
@@ -61,8 +61,8 @@ fn requests() {
     let mut b = beacons("ps: [{processes: {}}]");
     let t = Instant::now();
     b.set_pillar(&map("beacons: {load: []}"), t);
-    let mut manage = |text: &str| b.manage(&map(text), t).map(|told| told.data);
-    let comment = |told: Option<Map>| told.and_then(|d| d.str("comment").map(str::to_owned));
+    let mut manage = |text: &str| b.manage(&map(text), t).map(|reply| reply.data);
+    let comment = |reply: Option<Map>| reply.and_then(|d| d.str("comment").map(str::to_owned));
     let add = "{func: add, name: log, beacon_data: [{file: /x}]}";
     assert_eq!(comment(manage(add)).unwrap(), "Added new beacon item: log");
     assert_eq!(
@@ -77,10 +77,10 @@ fn requests() {
         comment(manage("{func: delete, name: log}")).unwrap(),
         "Beacon item log not found."
     );
-    let told = manage("{func: disable_beacon, name: ps}").unwrap();
+    let reply = manage("{func: disable_beacon, name: ps}").unwrap();
     let ps = yaml::parse("[{processes: {}}, {enabled: false}]").unwrap();
     assert_eq!(
-        told.get("beacons").unwrap(),
+        reply.get("beacons").unwrap(),
         &Value::from(halite_wire::map! {"ps" => ps})
     );
     manage("{func: enable_beacon, name: ps}");
@@ -103,7 +103,7 @@ fn requests() {
 }
 
 #[test]
-fn what_a_look_tells() {
+fn a_poll_returns_events() {
     let ctx = Context {
         id: "m1".into(),
         ..Context::default()
@@ -114,7 +114,7 @@ fn what_a_look_tells() {
     };
     let mut poller = BeaconPoller::default();
     let mut poll = |name: &str, text: &str| poller.poll(&ctx, &[due(name, text)]);
-    let told = poll(
+    let reply = poll(
         "procs",
         "[{processes: {no-such-process: stopped}}, {beacon_module: ps}]",
     );
@@ -123,7 +123,7 @@ fn what_a_look_tells() {
         "data" => halite_wire::map! {"no-such-process" => "Stopped", "id" => "m1"},
         "beacon_name" => "ps",
     };
-    assert_eq!(told, [Value::Map(event)]);
+    assert_eq!(reply, [Value::Map(event)]);
     assert_eq!(poll("memusage", "[{percent: '0%'}]").len(), 1);
     assert_eq!(poll("memusage", "[{percent: 101}]").len(), 0);
     assert_eq!(poll("memusage", "[]").len(), 0);

@@ -136,13 +136,13 @@ pub fn group(name: &str, root: Option<&str>) -> Result<Option<Group>> {
 
 /// The sorted names of a user's groups, including the primary one (`salt/utils/user.py get_group_list`).
 pub fn groups_of(name: &str) -> Vec<String> {
-    let mut names = listed(name).unwrap_or_else(|| walked(name));
+    let mut names = groups_by_id(name).unwrap_or_else(|| groups_by_scan(name));
     names.sort();
     names.dedup();
     names
 }
 
-fn listed(name: &str) -> Option<Vec<String>> {
+fn groups_by_id(name: &str) -> Option<Vec<String>> {
     let user = User::from_name(name).ok()??;
     let ids = getgrouplist(&CString::new(name).ok()?, user.gid).ok()?;
     let local = group_file(None).ok()?;
@@ -159,7 +159,7 @@ fn listed(name: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-fn walked(name: &str) -> Vec<String> {
+fn groups_by_scan(name: &str) -> Vec<String> {
     let mut names: Vec<String> = accounts::groups()
         .into_iter()
         .filter(|g| g.members.iter().any(|m| m == name))

@@ -102,7 +102,7 @@ fn write(call: &mut Call<'_>, path: &str, lines: &[AliasLine]) -> Result {
     command_helpers::rewrite(Path::new(path), render(lines).as_bytes())
         .map_err(|e| python::os_error(&e, path))?;
     if let Some(program) = which("newaliases") {
-        command_helpers::printed(call, [program])?;
+        command_helpers::run(call, [program])?;
     }
     Ok(true.into())
 }

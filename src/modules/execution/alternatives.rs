@@ -78,7 +78,7 @@ fn name(call: &Call<'_>) -> String {
 
 fn query(call: &mut Call<'_>, option: &str) -> Result<CommandOutput> {
     let argv = [program(call), option, &name(call)].map(str::to_owned);
-    command_helpers::tolerant(call, argv)
+    command_helpers::run_all_tolerant(call, argv)
 }
 
 fn refused(ran: &CommandOutput) -> bool {
@@ -141,7 +141,7 @@ fn install(call: &mut Call<'_>) -> Result {
         .value(call.arg("name"))
         .value(call.arg("path"))
         .value(call.arg("priority"));
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     Ok(if refused(&ran) {
         ran.stderr
     } else {
@@ -156,7 +156,7 @@ fn change(call: &mut Call<'_>, option: &str, path: bool) -> Result {
     if path {
         argv.value(call.arg("path"));
     }
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     Ok(if ran.retcode > 0 {
         ran.stderr
     } else {

@@ -302,7 +302,7 @@ fn modify(call: &mut Call<'_>) -> Result {
         &change(call, "modify"),
         "/salt/minion/minion_beacon_modify_complete",
     );
-    let mut told = match answer {
+    let mut reply = match answer {
         Ok(answer) if !done(&answer) => ret(false, comment(&answer)),
         Ok(answer) if beacons(&answer).get(&name) == Some(data) => {
             ret(true, format!("Modified beacon: {name}."))
@@ -310,8 +310,8 @@ fn modify(call: &mut Call<'_>) -> Result {
         Ok(_) | Err(false) => ret(true, ""),
         Err(true) => ret(false, late(call, "beacon modify complete  event")),
     };
-    told.set("changes", halite_wire::map! {"diff" => diff});
-    Ok(told.into())
+    reply.set("changes", halite_wire::map! {"diff" => diff});
+    Ok(reply.into())
 }
 
 fn delete(call: &mut Call<'_>) -> Result {
@@ -369,7 +369,7 @@ fn set_all_enabled(call: &mut Call<'_>, enable: bool) -> Result {
     }
     let tag = format!("/salt/minion/minion_beacons_{word}_complete");
     let title = if enable { "Enabled" } else { "Disabled" };
-    let told = match ask_daemon(call, &halite_wire::map! {"func" => func}, &tag) {
+    let reply = match ask_daemon(call, &halite_wire::map! {"func" => func}, &tag) {
         Ok(answer) => {
             if beacons(&answer).get("enabled").map(Value::truthy) == Some(enable) {
                 ret(true, format!("{title} beacons on minion."))
@@ -380,7 +380,7 @@ fn set_all_enabled(call: &mut Call<'_>, enable: bool) -> Result {
         // Stock returns no comment when the daemon does not answer.
         Err(_) => halite_wire::map! {"comment" => Value::Array(Vec::new()), "result" => true},
     };
-    Ok(told.into())
+    Ok(reply.into())
 }
 
 fn set_enabled(call: &mut Call<'_>, enable: bool) -> Result {

@@ -32,7 +32,7 @@ pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(V
     let mut invalid = Vec::new();
     let mut keyword = |key: &Value, value: Value| {
         let name = python::str(key);
-        if function.takes(&name) {
+        if function.accepts(&name) {
             kwargs.set(name, value);
         } else {
             invalid.push(format!("{name}={}", python::str(&value)));

@@ -57,19 +57,19 @@ impl IntoIterator for Argv {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn all<T: Into<String>>(
+pub fn run_all<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
 ) -> Result<CommandOutput> {
-    helper(call, Helper::new(argv))
+    run_all_with(call, Helper::new(argv))
 }
 
-/// `cmd.run_all` with its own environment, input or directory.
+/// `cmd.run_all` with an environment, input or directory.
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
-    let ran = program::helper(helper)?;
+pub fn run_all_with(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
+    let ran = program::run_with(helper)?;
     call.retcode = ran.retcode.into();
     Ok(ran)
 }
@@ -78,7 +78,7 @@ pub fn helper(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn tolerant<T: Into<String>>(
+pub fn run_all_tolerant<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
 ) -> Result<CommandOutput> {
@@ -91,7 +91,7 @@ pub fn tolerant<T: Into<String>>(
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn printed<T: Into<String>>(
+pub fn run<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
 ) -> Result<String> {
@@ -99,18 +99,18 @@ pub fn printed<T: Into<String>>(
         merge: true,
         ..Helper::new(argv)
     };
-    Ok(helper(call, merged)?.stdout)
+    Ok(run_all_with(call, merged)?.stdout)
 }
 
-/// Like [`printed`], with `ignore_retcode`.
+/// Like [`run`], with `ignore_retcode`.
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn printed_anyway<T: Into<String>>(
+pub fn run_tolerant<T: Into<String>>(
     call: &mut Call<'_>,
     argv: impl IntoIterator<Item = T>,
 ) -> Result<String> {
-    let text = printed(call, argv)?;
+    let text = run(call, argv)?;
     call.retcode = 0.into();
     Ok(text)
 }
@@ -120,8 +120,8 @@ pub fn printed_anyway<T: Into<String>>(
 /// # Errors
 /// As raised by Python.
 pub fn read(path: &str) -> Result<String> {
-    let octets = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
-    Ok(String::from_utf8_lossy(&octets).into_owned())
+    let bytes = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Reads a text file; the error is the `OSError` that Python raises.
@@ -129,8 +129,8 @@ pub fn read(path: &str) -> Result<String> {
 /// # Errors
 /// It cannot be read or is not UTF-8.
 pub fn read_file(path: &str) -> io::Result<String> {
-    let octets = std::fs::read(path)?;
-    String::from_utf8(octets).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
+    let bytes = std::fs::read(path)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
 }
 
 /// Replaces a file's content, keeping its mode and owner; a new file gets the default mode. Readers see either the

@@ -9,7 +9,7 @@
 
 use super::declare::{Arg, Function, Lit, Result};
 use super::{Call, CallError, Context};
-use crate::programs::{places, with_metadata};
+use crate::programs::{module_dirs, with_metadata};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::fs::Metadata;
@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Timeout of `describe`.
-const DESCRIBE: Duration = Duration::from_secs(10);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of a function.
-const CALL: Duration = Duration::from_secs(24 * 3600);
+const CALL_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// One described file. It lives as long as the process, like the function tables; a changed file creates a new one.
 struct DescribedModule {
@@ -44,7 +44,7 @@ fn stamp(meta: &Metadata) -> Stamp {
     )
 }
 
-static KNOWN: Mutex<Vec<&'static DescribedModule>> = Mutex::new(Vec::new());
+static DESCRIBED_MODULES: Mutex<Vec<&'static DescribedModule>> = Mutex::new(Vec::new());
 
 /// The functions of custom modules, by full name.
 pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
@@ -67,9 +67,11 @@ pub fn find(ctx: &Context, fun: &str) -> Option<&'static Function> {
 }
 
 fn described_modules(ctx: &Context) -> Vec<&'static DescribedModule> {
-    let places = places(&ctx.opts, "modules", "module_dirs");
-    let files = places.iter().flat_map(|dir| with_metadata(dir));
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let dirs = module_dirs(&ctx.opts, "modules", "module_dirs");
+    let files = dirs.iter().flat_map(|dir| with_metadata(dir));
+    let mut known = DESCRIBED_MODULES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     files
         .map(|(path, meta)| {
             let stamp = stamp(&meta);
@@ -94,8 +96,8 @@ fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
         path,
     };
     let file = out.path.to_string_lossy().into_owned();
-    let told = Helper::new([file.as_str(), "describe"])
-        .run(DESCRIBE)
+    let output = Helper::new([file.as_str(), "describe"])
+        .run(DESCRIBE_TIMEOUT)
         .map_err(|e| e.to_string())
         .and_then(|done| match done.code {
             0 => serde_json::from_slice::<Value>(&done.stdout)
@@ -105,10 +107,10 @@ fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
                 String::from_utf8_lossy(&done.stderr).trim_end()
             )),
         });
-    let functions = told.and_then(|value| {
+    let functions = output.and_then(|value| {
         let map = value
             .into_map()
-            .ok_or("`describe` printed no JSON object")?;
+            .ok_or("`describe` did not print a JSON object")?;
         if let Some(name) = map.str("module") {
             out.module = leak(name);
         }
@@ -184,7 +186,9 @@ fn literal(value: &Value) -> Result<Lit, String> {
 /// Runs a function of a custom module.
 fn run(call: &mut Call<'_>) -> Result {
     let function: *const Function = call.function;
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = DESCRIBED_MODULES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let file = known
         .iter()
         .find(|d| d.functions.iter().any(|f| std::ptr::eq(f, function)))
@@ -212,7 +216,7 @@ fn run(call: &mut Call<'_>) -> Result {
         ..Helper::new([file.as_str(), "call"])
     };
     let done = helper
-        .run(CALL)
+        .run(CALL_TIMEOUT)
         .map_err(|e| CallError::Command(e.to_string()))?;
     let said = String::from_utf8_lossy(&done.stderr).trim_end().to_owned();
     let answer = match serde_json::from_slice(&done.stdout) {
@@ -225,7 +229,7 @@ fn run(call: &mut Call<'_>) -> Result {
         }
         _ => {
             return Err(CallError::Command(format!(
-                "{file}: `call` printed no JSON object"
+                "{file}: `call` did not print a JSON object"
             )));
         }
     };
@@ -298,7 +302,7 @@ esac
     }
 
     #[test]
-    fn what_others_may_write_is_left_alone() {
+    fn files_writable_by_others_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let ctx = context(dir.path());
         let file = dir.path().join("modules/test.sh");

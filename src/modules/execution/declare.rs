@@ -162,7 +162,7 @@ impl Function {
     }
 
     /// Whether it accepts a keyword.
-    pub fn takes(&self, key: &str) -> bool {
+    pub fn accepts(&self, key: &str) -> bool {
         self.keywords || self.args.iter().any(|a| a.name == key)
     }
 }

@@ -128,7 +128,7 @@ fn update(call: &mut Call<'_>) -> Result {
     let nodes = converted(call.arg("dest"), convert);
     let defaults = converted(call.arg("defaults"), convert);
     let Value::Map(nodes) = nodes else {
-        let class = python::short_class(&nodes);
+        let class = python::type_name(&nodes);
         let text = format!("'{class}' object has no attribute 'items'");
         return Err(CallError::raised("AttributeError", text));
     };

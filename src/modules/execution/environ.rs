@@ -141,7 +141,7 @@ fn item(call: &mut Call<'_>) -> Result {
     let mut out = Map::new();
     for key in keys {
         let Some(name) = key.as_str() else {
-            let class = python::short_class(&key);
+            let class = python::type_name(&key);
             let text = format!("str expected, not {class}");
             return Err(super::CallError::Type(text));
         };

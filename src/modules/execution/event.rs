@@ -41,10 +41,10 @@ fn fire(call: &mut Call<'_>) -> Result {
         log::debug!("event.fire: event data must be a map");
         return Ok(false.into());
     };
-    Ok(on_own_bus(call, &tag, data).into())
+    Ok(fire_locally(call, &tag, data).into())
 }
 
-fn on_own_bus(call: &Call<'_>, tag: &str, data: &Map) -> bool {
+fn fire_locally(call: &Call<'_>, tag: &str, data: &Map) -> bool {
     match bus::fire(&call.ctx.opts, tag, data) {
         Ok(()) => true,
         Err(e) => {
@@ -87,7 +87,7 @@ fn send(call: &mut Call<'_>) -> Result {
     let tag = call.text("tag").unwrap_or_default();
     let data = collected(call);
     if is_masterless(call) {
-        return Ok(on_own_bus(call, &tag, &data).into());
+        return Ok(fire_locally(call, &tag, &data).into());
     }
     let preload = call.arg("preload").clone();
     Ok(at_master(call, &tag, data.into(), &preload).into())

@@ -116,7 +116,7 @@ fn finish(call: &mut Call<'_>, mut argv: Argv, local: bool) -> Result {
         argv.add(["-R".to_owned(), root]);
     }
     argv.value(call.arg("name"));
-    Ok(command_helpers::all(call, argv)?.ok().into())
+    Ok(command_helpers::run_all(call, argv)?.ok().into())
 }
 
 fn chgid(call: &mut Call<'_>) -> Result {
@@ -134,7 +134,7 @@ fn chgid(call: &mut Call<'_>) -> Result {
     }
     argv.add([if call.flag("non_unique") { "-og" } else { "-g" }]);
     argv.value(&gid).add([name.as_str()]);
-    command_helpers::printed(call, argv)?;
+    command_helpers::run(call, argv)?;
     let after = details(&name, root.as_deref())?;
     Ok((after.get("gid") == Some(&gid)).into())
 }
@@ -165,5 +165,5 @@ fn gpasswd(call: &mut Call<'_>, option: &str, who: &str) -> Result {
     if let Some(root) = call.text("root") {
         argv.add(["--root".to_owned(), root]);
     }
-    Ok(command_helpers::all(call, argv)?.ok().into())
+    Ok(command_helpers::run_all(call, argv)?.ok().into())
 }

@@ -137,8 +137,8 @@ fn read(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| python::os_error(&e, path))
 }
 
-fn text_or_bytes(octets: Vec<u8>) -> Value {
-    match String::from_utf8(octets) {
+fn text_or_bytes(bytes: Vec<u8>) -> Value {
+    match String::from_utf8(bytes) {
         Ok(text) => text.into(),
         Err(e) => e.into_bytes().into(),
     }
@@ -149,8 +149,8 @@ fn bad_base64(text: String) -> CallError {
 }
 
 fn decode(call: &mut Call<'_>) -> Result {
-    let octets = base64::decode(&bytes(call, "instr")?).map_err(bad_base64)?;
-    Ok(text_or_bytes(octets))
+    let bytes = base64::decode(&bytes(call, "instr")?).map_err(bad_base64)?;
+    Ok(text_or_bytes(bytes))
 }
 
 fn encode_file(call: &mut Call<'_>) -> Result {
@@ -163,7 +163,7 @@ fn decode_file(call: &mut Call<'_>) -> Result {
     let Some(text) = call.arg("instr").as_str() else {
         return Err(CallError::Type(format!(
             "initial_value must be str or None, not {}",
-            python::short_class(call.arg("instr"))
+            python::type_name(call.arg("instr"))
         )));
     };
     let mut content = Vec::new();

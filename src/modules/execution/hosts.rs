@@ -11,7 +11,7 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Function::new(
             "list_hosts",
-            |c| Ok(listed(c)?.into()),
+            |c| Ok(read_hosts(c)?.into()),
             "Addresses with their names and comments; comment lines have keys of their own.",
         ),
         Function::new(
@@ -63,10 +63,10 @@ fn create_file(call: &mut Call<'_>) -> Result<String> {
     Ok(path)
 }
 
-fn listed(call: &mut Call<'_>) -> Result<Map> {
+fn read_hosts(call: &mut Call<'_>) -> Result<Map> {
     let path = file(call)?;
     match std::fs::read(&path) {
-        Ok(octets) => Ok(parse(&String::from_utf8_lossy(&octets))),
+        Ok(bytes) => Ok(parse(&String::from_utf8_lossy(&bytes))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
         Err(e) => Err(python::os_error(&e, &path)),
     }
@@ -139,7 +139,7 @@ fn names_of(hosts: &Map, ip: &Value) -> Vec<String> {
 
 fn get_ip(call: &mut Call<'_>) -> Result {
     let host = python::str(call.arg("host"));
-    let hosts = listed(call)?;
+    let hosts = read_hosts(call)?;
     let found = hosts
         .iter()
         .find(|(ip, _)| names_of(&hosts, ip).contains(&host));
@@ -147,12 +147,12 @@ fn get_ip(call: &mut Call<'_>) -> Result {
 }
 
 fn get_alias(call: &mut Call<'_>) -> Result {
-    let hosts = listed(call)?;
+    let hosts = read_hosts(call)?;
     Ok(names_of(&hosts, call.arg("ip")).into())
 }
 
 fn has_pair(call: &mut Call<'_>) -> Result {
-    let hosts = listed(call)?;
+    let hosts = read_hosts(call)?;
     Ok(has(&hosts, call).into())
 }
 
@@ -217,7 +217,7 @@ fn replaced(text: &str, ip: &str, fresh: &str) -> String {
 }
 
 fn rm_host(call: &mut Call<'_>) -> Result {
-    if !has(&listed(call)?, call) {
+    if !has(&read_hosts(call)?, call) {
         return Ok(true.into());
     }
     let path = create_file(call)?;
@@ -256,7 +256,7 @@ fn add_host(call: &mut Call<'_>) -> Result {
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }
-    let mut hosts = listed(call)?;
+    let mut hosts = read_hosts(call)?;
     if has(&hosts, call) {
         return Ok(true.into());
     }
@@ -278,7 +278,7 @@ fn set_comment(call: &mut Call<'_>) -> Result {
     if !Path::new(&path).is_file() {
         return Ok(false.into());
     }
-    let mut hosts = listed(call)?;
+    let mut hosts = read_hosts(call)?;
     let comment = call.arg("comment").clone();
     let Some(Value::Map(entry)) = hosts.get_mut(&python::str(call.arg("ip"))) else {
         return Ok(false.into());

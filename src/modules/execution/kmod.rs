@@ -174,7 +174,7 @@ fn load(call: &mut Call<'_>) -> Result {
     let mut argv = vec![program("modprobe")?];
     argv.extend(name.split_whitespace().map(str::to_owned));
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
-    let done = shell::all(call, &argv)?;
+    let done = shell::run_all(call, &argv)?;
     if done.retcode != 0 {
         return Ok(format!("Error loading module {name}: {}", done.stderr).into());
     }
@@ -216,7 +216,7 @@ fn remove(call: &mut Call<'_>) -> Result {
     let mut argv = vec![program("rmmod")?];
     argv.extend(name.split_whitespace().map(str::to_owned));
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
-    let done = shell::all(call, &argv)?;
+    let done = shell::run_all(call, &argv)?;
     if done.retcode != 0 {
         return Ok(format!("Error removing module {name}: {}", done.stderr).into());
     }

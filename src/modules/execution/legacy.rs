@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const PROGRAM: &str = include_str!("legacy.py");
 /// Timeout of a function.
-const LIMIT: Duration = Duration::from_secs(24 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// The result of a call.
 pub struct LegacyReturn {
@@ -65,14 +65,14 @@ fn run(
         stdin: Some(serde_json::to_vec(&order).map_err(|e| e.to_string())?),
         ..Helper::new([&*python.to_string_lossy(), "-c", PROGRAM])
     };
-    let done = helper.run(LIMIT).map_err(|e| e.to_string())?;
+    let done = helper.run(TIMEOUT).map_err(|e| e.to_string())?;
     serde_json::from_slice::<Value>(&done.stdout)
         .ok()
         .and_then(Value::into_map)
         .ok_or_else(|| {
-            let said = String::from_utf8_lossy(&done.stderr);
-            let last = said.trim_end().lines().last().unwrap_or_default();
-            format!("ended with {} and no answer: {last}", done.code)
+            let stderr = String::from_utf8_lossy(&done.stderr);
+            let last = stderr.trim_end().lines().last().unwrap_or_default();
+            format!("exited with {} and no answer: {last}", done.code)
         })
 }
 

@@ -8,31 +8,31 @@ use halite_target::{IpTest, Subject, Target};
 use halite_wire::{Map, Value};
 
 /// Key under which `match.ifelse` looks up its last argument.
-const ELSE: &str = "SALT_IFELSE_FUNCTION_DEFAULT";
+const DEFAULT_KEY: &str = "SALT_IFELSE_FUNCTION_DEFAULT";
 
 pub(super) const MODULE: Module = Module {
     name: "match",
     functions: &[
-        Function::new("compound", |c| named(c, "compound"), "Whether a compound target matches this minion.")
+        Function::new("compound", |c| match_with_id(c, "compound"), "Whether a compound target matches this minion.")
             .args(args![tgt, minion_id = None]),
-        Function::new("glob", |c| named(c, "glob"), "Whether a glob matches the minion's id.")
+        Function::new("glob", |c| match_with_id(c, "glob"), "Whether a glob matches the minion's id.")
             .args(args![tgt, minion_id = None]),
-        Function::new("pcre", |c| named(c, "pcre"), "Whether a regular expression matches the minion's id.")
+        Function::new("pcre", |c| match_with_id(c, "pcre"), "Whether a regular expression matches the minion's id.")
             .args(args![tgt, minion_id = None]),
-        Function::new("list", |c| named(c, "list_"), "Whether the minion's id is in a list.")
+        Function::new("list", |c| match_with_id(c, "list_"), "Whether the minion's id is in a list.")
             .inner("list_")
             .args(args![tgt, minion_id = None]),
-        Function::new("ipcidr", |c| of_kind(c, "ipcidr", c.arg("tgt"), None), "Whether the minion has an address, or an address in a network.")
+        Function::new("ipcidr", |c| match_by(c, "ipcidr", c.arg("tgt"), None), "Whether the minion has an address, or an address in a network.")
             .args(args![tgt]),
-        Function::new("data", |c| of_kind(c, "data", c.arg("tgt"), None), "Whether the data store matches; always false, as in stock.")
+        Function::new("data", |c| match_by(c, "data", c.arg("tgt"), None), "Whether the data store matches; always false, as in stock.")
             .args(args![tgt]),
-        Function::new("grain", |c| delimited(c, "grain"), "Whether a glob matches a grain.")
+        Function::new("grain", |c| match_with_delimiter(c, "grain"), "Whether a glob matches a grain.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("grain_pcre", |c| delimited(c, "grain_pcre"), "Whether a regular expression matches a grain.")
+        Function::new("grain_pcre", |c| match_with_delimiter(c, "grain_pcre"), "Whether a regular expression matches a grain.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("pillar", |c| delimited(c, "pillar"), "Whether a glob matches a pillar value.")
+        Function::new("pillar", |c| match_with_delimiter(c, "pillar"), "Whether a glob matches a pillar value.")
             .args(args![tgt, delimiter = ":"]),
-        Function::new("pillar_pcre", |c| delimited(c, "pillar_pcre"), "Whether a regular expression matches a pillar value.")
+        Function::new("pillar_pcre", |c| match_with_delimiter(c, "pillar_pcre"), "Whether a regular expression matches a pillar value.")
             .args(args![tgt, delimiter = ":"]),
         Function::new("filter_by", filter_by, "The value of the first map key that matches this minion, or of the default.")
             .args(args![
@@ -71,12 +71,12 @@ impl Subject for MinionData<'_> {
     }
 }
 
-fn named(call: &mut Call<'_>, kind: &str) -> Result {
-    of_kind(call, kind, call.arg("tgt"), Some(call.arg("minion_id")))
+fn match_with_id(call: &mut Call<'_>, kind: &str) -> Result {
+    match_by(call, kind, call.arg("tgt"), Some(call.arg("minion_id")))
 }
 
-fn delimited(call: &mut Call<'_>, kind: &str) -> Result {
-    of_kind(call, kind, call.arg("tgt"), Some(call.arg("delimiter")))
+fn match_with_delimiter(call: &mut Call<'_>, kind: &str) -> Result {
+    match_by(call, kind, call.arg("tgt"), Some(call.arg("delimiter")))
 }
 
 /// Matches by a function's name inside stock's module. Some take a second argument: an id, or a delimiter for grains
@@ -84,7 +84,7 @@ fn delimited(call: &mut Call<'_>, kind: &str) -> Result {
 ///
 /// # Errors
 /// The function does not exist or takes no second argument. An invalid target matches nothing.
-fn of_kind(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> Result {
+fn match_by(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) -> Result {
     let second = second.filter(|v| !v.is_nil());
     let text = second.map(python::str);
     let (kind, id, delimiter) = match name {
@@ -126,7 +126,7 @@ fn lookup(call: &Call<'_>) -> Result<Map> {
             "AttributeError",
             format!(
                 "'{}' object has no attribute 'get'",
-                python::short_class(other)
+                python::type_name(other)
             ),
         )),
     }
@@ -136,7 +136,7 @@ fn lookup(call: &Call<'_>) -> Result<Map> {
 fn target_matches(call: &Call<'_>, tgt: &Value) -> Result<bool> {
     let kind = python::str(call.arg("tgt_type"));
     let id = Some(call.arg("minion_id")).filter(|id| id.truthy());
-    of_kind(call, &kind, tgt, id).map(|v| v.truthy())
+    match_by(call, &kind, tgt, id).map(|v| v.truthy())
 }
 
 fn filter_by_match(call: &Call<'_>, lookup: &Map, default: &Value) -> Result {
@@ -190,6 +190,6 @@ fn ifelse(call: &mut Call<'_>) -> Result {
             None => table.0.push((key, pair[1].clone())),
         }
     }
-    table.set(ELSE, last.clone());
-    filter_by_match(call, &table, &ELSE.into())
+    table.set(DEFAULT_KEY, last.clone());
+    filter_by_match(call, &table, &DEFAULT_KEY.into())
 }

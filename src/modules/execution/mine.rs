@@ -272,7 +272,7 @@ fn send_to_master(ctx: &Context, load: Map) -> Result {
 }
 
 fn is_local(ctx: &Context) -> bool {
-    ctx.opts.str("file_client") == Some("local") || !ctx.master.is_there()
+    ctx.opts.str("file_client") == Some("local") || !ctx.master.has_master()
 }
 
 /// The file of stock's `data` module.
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_master_the_mine_is_the_minions_own() {
+    fn mine_without_a_master_is_local() {
         let dir = tempfile::tempdir().unwrap();
         let ctx = ctx(&dir);
         let get = |fun: &str| run(&ctx, "mine.get", &["*".into(), fun.into()]);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_read_as_stock_reads_them() {
+    fn definitions_parse_as_in_stock() {
         let dir = tempfile::tempdir().unwrap();
         let ctx = ctx(&dir);
         let valid = run(&ctx, "mine.valid", &[]);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_go_along_only_with_a_target() {
+    fn acl_only_with_a_target() {
         assert_eq!(
             with_acl(1.into(), map! {"allow_tgt_type" => "grain"}),
             1.into()

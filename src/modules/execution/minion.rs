@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// `salt.defaults.exitcodes`: internal error, try again later.
-const SOFTWARE: i64 = 70;
+const EX_SOFTWARE: i64 = 70;
 const TEMPORARY: i64 = 75;
 /// This minion's systemd unit.
 const SERVICE: &str = "halite-minion";
@@ -78,7 +78,7 @@ fn signal(pid: i64) -> bool {
 fn stop_daemon(call: &Call<'_>, timeout: i64) -> Map {
     let Some(pid) = call.ctx.grains.int("pid") else {
         return map! {
-            "killed" => Value::Nil, "retcode" => SOFTWARE,
+            "killed" => Value::Nil, "retcode" => EX_SOFTWARE,
             "comment" => vec![Value::from("Unable to find \"pid\" in grains")],
         };
     };
@@ -109,11 +109,11 @@ enum RestartMethod {
 
 fn restart(call: &mut Call<'_>) -> Result {
     let mut comment: Vec<String> = Vec::new();
-    let way = restart_method(call, &mut comment);
+    let method = restart_method(call, &mut comment);
     let mut ret = map! {
         "killed" => Value::Nil, "restart" => Map::new(), "service_restart" => Map::new(), "retcode" => 0,
     };
-    if let RestartMethod::Systemd = way {
+    if let RestartMethod::Systemd = method {
         service(call, &mut ret, &mut comment);
     } else {
         for (key, value) in stop_daemon(call, 15).0 {
@@ -128,7 +128,7 @@ fn restart(call: &mut Call<'_>) -> Result {
         if failed {
             comment.push("Kill failed - not restarting".to_owned());
         }
-        if let RestartMethod::Command(words) = way
+        if let RestartMethod::Command(words) = method
             && !failed
         {
             start(call, words, &mut ret, &mut comment)?;
@@ -141,14 +141,14 @@ fn restart(call: &mut Call<'_>) -> Result {
 }
 
 fn restart_method(call: &Call<'_>, comment: &mut Vec<String>) -> RestartMethod {
-    let mut told = |head: &str, words: Vec<String>| {
+    let mut use_command = |head: &str, words: Vec<String>| {
         comment.push(head.to_owned());
         comment.extend(words.iter().map(|word| format!("    {word}")));
         RestartMethod::Command(words)
     };
     let configured = call.ctx.opts.get("minion_restart_command");
     if let Some(words) = configured.filter(|v| v.truthy()) {
-        return told(
+        return use_command(
             "Using configuration minion_restart_command:",
             words.str_list(),
         );
@@ -159,7 +159,7 @@ fn restart_method(call: &Call<'_>, comment: &mut Vec<String>) -> RestartMethod {
     }
     let words = command_line(call.ctx.grains.int("pid").unwrap_or_default());
     if words.iter().any(|w| w == "-d") {
-        return told("Restart using process argv:", words);
+        return use_command("Restart using process argv:", words);
     }
     comment.push("Not running in daemon mode - will not restart process after killing".to_owned());
     RestartMethod::EndOnly
@@ -225,7 +225,7 @@ fn service(call: &mut Call<'_>, ret: &mut Map, comment: &mut Vec<String>) {
             report.set("result", false);
             report.set("stderr", fault.message());
             comment.push(failure.to_owned());
-            ret.set("retcode", SOFTWARE);
+            ret.set("retcode", EX_SOFTWARE);
         }
     }
     ret.set("service_restart", report);

@@ -281,7 +281,7 @@ fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
 
 /// Runs code as if inside a call without arguments, for users of functions that take a [`Call`], such as those of
 /// `file`.
-pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
+pub fn with_call<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
     const OUTSIDE: &Function = &Function::new("", |_| Ok(Value::Nil), "");
     run(&mut Call {
         ctx,
@@ -297,7 +297,7 @@ pub fn inside<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
 /// # Errors
 /// What the function raises, or a `KeyError` if it does not exist.
 pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-    inside(ctx, |call| call.salt(fun, args, kwargs))
+    with_call(ctx, |call| call.salt(fun, args, kwargs))
 }
 
 /// Calls a function with wire arguments.

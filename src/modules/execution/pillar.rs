@@ -80,7 +80,7 @@ fn obfuscate(call: &mut Call<'_>) -> Result {
     let shown = if call.bound.varargs.is_empty() {
         compiled(call)?
     } else {
-        named(call, &*source(call)?, &"".into(), DELIMITER)
+        values_by_name(call, &*source(call)?, &"".into(), DELIMITER)
     };
     // Stock masks before checking types, so most values are strings.
     let shown = self::shown(call, shown.into(), false);
@@ -91,7 +91,7 @@ fn obfuscated(value: Value) -> Value {
     match value {
         Value::Map(map) => Map(map.0.into_iter().map(|(k, v)| (k, obfuscated(v))).collect()).into(),
         Value::Array(list) => Value::Array(list.into_iter().map(obfuscated).collect()),
-        other => format!("<{}>", python::short_class(&other)).into(),
+        other => format!("<{}>", python::type_name(&other)).into(),
     }
 }
 
@@ -127,7 +127,7 @@ fn shown(call: &Call<'_>, value: Value, plain: bool) -> Value {
 }
 
 /// A text argument unless nil.
-fn given(call: &Call<'_>, name: &str) -> Option<String> {
+fn text_arg(call: &Call<'_>, name: &str) -> Option<String> {
     call.text(name)
 }
 
@@ -138,9 +138,9 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
     let from_saltenv = opts
         .get("pillarenv_from_saltenv")
         .is_some_and(Value::truthy);
-    let pillarenv = given(call, "pillarenv").or_else(|| {
+    let pillarenv = text_arg(call, "pillarenv").or_else(|| {
         if from_saltenv {
-            given(call, "saltenv")
+            text_arg(call, "saltenv")
                 .filter(|env| !env.is_empty())
                 .or_else(|| own("saltenv"))
         } else {
@@ -168,7 +168,7 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
 /// Without a master connection, the pillar the minion already has.
 fn compile(call: &Call<'_>, query: &PillarQuery) -> Result<Map> {
     let ctx = call.ctx;
-    if !ctx.master.is_there() && !pillar::is_local(&ctx.opts) {
+    if !ctx.master.has_master() && !pillar::is_local(&ctx.opts) {
         return Ok(Map::clone(&ctx.pillar));
     }
     pillar::compile_fresh(ctx, query, super::template_functions)
@@ -204,7 +204,7 @@ fn items(call: &mut Call<'_>) -> Result {
     }
     // With names this is `pillar.item`, which stock calls without `unmask`.
     Ok(masked(
-        named(call, &*source(call)?, &"".into(), DELIMITER).into(),
+        values_by_name(call, &*source(call)?, &"".into(), DELIMITER).into(),
     ))
 }
 
@@ -232,7 +232,7 @@ fn ls(call: &mut Call<'_>) -> Result {
     Ok(names.into())
 }
 
-fn named(call: &Call<'_>, pillar: &Map, default: &Value, delimiter: &str) -> Map {
+fn values_by_name(call: &Call<'_>, pillar: &Map, default: &Value, delimiter: &str) -> Map {
     let mut out = Map::new();
     for key in &call.bound.varargs {
         let found = traverse(pillar, key, delimiter);
@@ -249,7 +249,7 @@ fn item(call: &mut Call<'_>) -> Result {
     let delimiter = call
         .text("delimiter")
         .unwrap_or_else(|| DELIMITER.to_owned());
-    let out = named(call, &*source(call)?, &default, &delimiter);
+    let out = values_by_name(call, &*source(call)?, &default, &delimiter);
     Ok(shown(call, out.into(), false))
 }
 

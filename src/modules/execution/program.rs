@@ -8,7 +8,7 @@ use halite_sys::command::{Helper, LOCALE};
 use std::time::Duration;
 
 /// Timeout of programs whose function has none.
-pub const LONGEST: Duration = Duration::from_secs(3600);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The output of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,16 +33,16 @@ impl CommandOutput {
 /// Runs a program with arguments, never through a shell.
 ///
 /// # Errors
-/// `CommandExecutionError` if it does not exist, cannot be started, or does not end within [`LONGEST`].
+/// `CommandExecutionError` if it does not exist, cannot be started, or does not end within [`DEFAULT_TIMEOUT`].
 pub fn run<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Result<CommandOutput> {
-    helper(Helper::new(argv))
+    run_with(Helper::new(argv))
 }
 
 /// Like [`run`], with a [`Helper`]'s options. Programs print English messages.
 ///
 /// # Errors
 /// As [`run`].
-pub fn helper(mut helper: Helper) -> Result<CommandOutput> {
+pub fn run_with(mut helper: Helper) -> Result<CommandOutput> {
     let program = helper.argv.first().cloned().unwrap_or_default();
     if which(&program).is_none() {
         return Err(CallError::Command(format!("{program}: no such program")));
@@ -53,7 +53,7 @@ pub fn helper(mut helper: Helper) -> Result<CommandOutput> {
     let changed = halite_sys::environment::changed();
     helper.env.splice(0..0, changed.into_iter().chain(locale));
     let done = helper
-        .run(LONGEST)
+        .run(DEFAULT_TIMEOUT)
         .map_err(|e| CallError::Command(e.to_string()))?;
     Ok(CommandOutput {
         pid: done.pid,
@@ -63,7 +63,7 @@ pub fn helper(mut helper: Helper) -> Result<CommandOutput> {
     })
 }
 
-fn text(octets: &[u8]) -> String {
-    let text = String::from_utf8_lossy(octets);
+fn text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
     text.trim_end_matches(['\n', '\r']).to_owned()
 }

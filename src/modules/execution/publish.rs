@@ -96,7 +96,7 @@ fn check_master(call: &Call<'_>) -> Result<()> {
 fn publish(call: &mut Call<'_>, full: bool) -> Result {
     let master = &call.ctx.master;
     let fun = python::str(call.arg("fun"));
-    if !master.is_there() {
+    if !master.has_master() {
         log::error!("nothing is published: there is no master");
         return Ok(Map::new().into());
     }
@@ -156,7 +156,7 @@ fn clean(returns: Map) -> Value {
 
 fn runner(call: &mut Call<'_>) -> Result {
     let master = &call.ctx.master;
-    if !master.is_there() {
+    if !master.has_master() {
         return Ok("No access to master. If using salt-call with --local, please remove.".into());
     }
     let fun = python::str(call.arg("fun"));

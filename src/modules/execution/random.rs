@@ -7,7 +7,7 @@ use halite_wire::pyrandom::{Mersenne, Source};
 use halite_wire::{Value, base64};
 
 /// Maximum text length and number of choices.
-const MOST: i64 = 1 << 20;
+const MAX_SIZE: i64 = 1 << 20;
 
 pub(super) const MODULE: Module = Module {
     name: "random",
@@ -74,12 +74,12 @@ pub(super) const MODULE: Module = Module {
 
 fn hash(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("algorithm"));
-    let Some(octets) = call.arg("value").as_bytes() else {
+    let Some(bytes) = call.arg("value").as_bytes() else {
         return Err(CallError::Type(
             "object supporting the buffer API required".into(),
         ));
     };
-    hex_by_name(&name, octets).map(Value::from).ok_or_else(|| {
+    hex_by_name(&name, bytes).map(Value::from).ok_or_else(|| {
         CallError::raised(
             "salt.exceptions.SaltException",
             "You must specify a valid algorithm.",
@@ -90,12 +90,12 @@ fn hash(call: &mut Call<'_>) -> Result {
 fn str_encode(call: &mut Call<'_>) -> Result {
     const BAD: &str = "Value must be an encode-able string";
     let value = call.arg("value");
-    let Some(octets) = value.as_bytes() else {
+    let Some(bytes) = value.as_bytes() else {
         return Err(CallError::Invocation(BAD.into()));
     };
     // Stock has converted text to bytes by now, which have no encoders.
     if call.arg("encoder").is_str("base64") {
-        Ok(base64::encode(octets).into())
+        Ok(base64::encode(bytes).into())
     } else {
         Err(CallError::Invocation(BAD.into()))
     }
@@ -104,8 +104,10 @@ fn str_encode(call: &mut Call<'_>) -> Result {
 fn get_str(call: &mut Call<'_>) -> Result {
     let length =
         python::int(call.arg("length")).map_err(|e| CallError::Command(e.message().to_owned()))?;
-    if length > MOST {
-        return Err(CallError::Command(format!("length must be at most {MOST}")));
+    if length > MAX_SIZE {
+        return Err(CallError::Command(format!(
+            "length must be at most {MAX_SIZE}"
+        )));
     }
     let chars = call.arg("chars");
     let alphabet = Alphabet {
@@ -208,8 +210,8 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
         Value::Nil => Source::System,
         seed => match seed.as_bytes() {
             // Salt hashes the given seed.
-            Some(octets) => {
-                Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(octets))))
+            Some(bytes) => {
+                Source::Seeded(Box::new(Mersenne::from_text(&HashType::Sha512.hex(bytes))))
             }
             None => {
                 return Err(CallError::Type(
@@ -225,7 +227,7 @@ fn choose(call: &Call<'_>, size: &Value) -> Result {
         other => {
             return Err(CallError::Type(format!(
                 "'<=' not supported between instances of 'int' and '{}'",
-                python::short_class(other)
+                python::type_name(other)
             )));
         }
     };
@@ -249,7 +251,7 @@ fn shuffle(call: &mut Call<'_>) -> Result {
     let size = match call.arg("value") {
         Value::Map(map) => map.len(),
         Value::Nil | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => {
-            let class = python::short_class(call.arg("value"));
+            let class = python::type_name(call.arg("value"));
             return Err(CallError::Type(format!(
                 "object of type '{class}' has no len()"
             )));

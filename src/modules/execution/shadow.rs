@@ -175,7 +175,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, validate: 
         argv.add(["-R", root]);
     }
     argv.add([option]).value(&value).add([name.as_str()]);
-    let done = command_helpers::all(call, argv)?.ok();
+    let done = command_helpers::run_all(call, argv)?.ok();
     if !validate {
         return Ok(done.into());
     }
@@ -191,7 +191,7 @@ fn passwd_program(call: &mut Call<'_>, option: &str) -> Result<Map> {
         argv.add(["-R", root]);
     }
     argv.add([option, &name]);
-    command_helpers::printed(call, argv)?;
+    command_helpers::run(call, argv)?;
     details(&name, root.as_deref())
 }
 
@@ -225,7 +225,7 @@ fn unlock_password(call: &mut Call<'_>) -> Result {
 fn set_password(call: &mut Call<'_>) -> Result {
     let (name, root) = (name(call), root(call));
     let hash = python::str(call.arg("password"));
-    if !command_helpers::tolerant(call, ["id", &name])?.ok() {
+    if !command_helpers::run_all_tolerant(call, ["id", &name])?.ok() {
         log::warn!("user {name} does not exist, cannot set password");
         return Ok(false.into());
     }
@@ -235,7 +235,7 @@ fn set_password(call: &mut Call<'_>) -> Result {
             argv.add(["-R", root]);
         }
         argv.add(["-p", &hash, &name]);
-        command_helpers::printed(call, argv)?;
+        command_helpers::run(call, argv)?;
     } else {
         let path = under_root(root.as_deref(), "etc/shadow");
         if !Path::new(&path).is_file() {
@@ -313,7 +313,7 @@ pub(super) fn gen_password(call: &mut Call<'_>) -> Result {
         Value::Nil => made(20),
         Value::Str(text) => text.clone(),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!(
                 "crypt() argument 1 must be str, not {class}"
             )));

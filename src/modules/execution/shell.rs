@@ -29,7 +29,7 @@ pub fn run<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run_anyway<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
+pub fn run_tolerant<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> {
     text(call, "cmd.run", argv, map! {"ignore_retcode" => true})
 }
 
@@ -45,28 +45,28 @@ pub fn stdout<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<String> 
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutput> {
-    all_with(call, argv, Map::new())
+pub fn run_all<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<CommandOutput> {
+    run_all_with(call, argv, Map::new())
 }
 
 /// `cmd.run_all` as the map that functions return.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn whole<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
-    with(call, "cmd.run_all", argv, Map::new())
+pub fn run_all_map<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result {
+    run_function(call, "cmd.run_all", argv, Map::new())
 }
 
 /// `cmd.run_all` with more options.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn all_with<T: AsRef<str>>(
+pub fn run_all_with<T: AsRef<str>>(
     call: &mut Call<'_>,
     argv: &[T],
     options: Map,
 ) -> Result<CommandOutput> {
-    let ret = with(call, "cmd.run_all", argv, options)?;
+    let ret = run_function(call, "cmd.run_all", argv, options)?;
     let map = ret.as_map().cloned().unwrap_or_default();
     let text = |key| map.str(key).unwrap_or_default().to_owned();
     Ok(CommandOutput {
@@ -82,7 +82,7 @@ pub fn all_with<T: AsRef<str>>(
 /// It cannot be started.
 pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64> {
     let options = map! {"ignore_retcode" => true};
-    Ok(with(call, "cmd.retcode", argv, options)?
+    Ok(run_function(call, "cmd.retcode", argv, options)?
         .as_int()
         .unwrap_or(1))
 }
@@ -92,7 +92,7 @@ pub fn retcode<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<i64> {
 /// # Errors
 /// It cannot be started.
 pub fn succeeds<T: AsRef<str>>(call: &mut Call<'_>, argv: &[T]) -> Result<bool> {
-    Ok(!with(call, "cmd.retcode", argv, Map::new())?.truthy())
+    Ok(!run_function(call, "cmd.retcode", argv, Map::new())?.truthy())
 }
 
 /// Runs a shell line from the configuration (never from an argument): the `ps` grain.
@@ -107,11 +107,16 @@ pub fn line(call: &mut Call<'_>, line: &str) -> Result<String> {
 }
 
 fn text<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], options: Map) -> Result<String> {
-    let ret = with(call, fun, argv, options)?;
+    let ret = run_function(call, fun, argv, options)?;
     Ok(ret.as_str().unwrap_or_default().to_owned())
 }
 
-fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: Map) -> Result {
+fn run_function<T: AsRef<str>>(
+    call: &mut Call<'_>,
+    fun: &str,
+    argv: &[T],
+    mut options: Map,
+) -> Result {
     let argv: Vec<Value> = argv.iter().map(|word| word.as_ref().into()).collect();
     options.set("python_shell", false);
     // In stock every command resets the job's return code.
@@ -123,7 +128,7 @@ fn with<T: AsRef<str>>(call: &mut Call<'_>, fun: &str, argv: &[T], mut options: 
 ///
 /// # Errors
 /// `CommandNotFoundError`.
-pub fn need(program: &str) -> Result<()> {
+pub fn require(program: &str) -> Result<()> {
     match super::which(program) {
         Some(_) => Ok(()),
         None => Err(CallError::CommandNotFound(format!(

@@ -70,7 +70,7 @@ fn running(call: &mut Call<'_>) -> Result {
         .as_ref()
         .and_then(|job| job.str("jid"))
         .unwrap_or_default();
-    let told = active(call).into_iter().filter_map(|job| {
+    let messages = active(call).into_iter().filter_map(|job| {
         let jid = job.str("jid").unwrap_or_default();
         if jid == own {
             return None;
@@ -85,7 +85,7 @@ fn running(call: &mut Call<'_>) -> Result {
             job.str("fun").unwrap_or_default()
         )))
     });
-    Ok(Value::Array(told.collect()))
+    Ok(Value::Array(messages.collect()))
 }
 
 fn clear_cache(call: &mut Call<'_>) -> Result {
@@ -167,8 +167,8 @@ fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
 }
 
 fn read(path: &Path) -> Map {
-    let octets = std::fs::read(path).unwrap_or_default();
-    msgpack::decode(&octets)
+    let bytes = std::fs::read(path).unwrap_or_default();
+    msgpack::decode(&bytes)
         .ok()
         .and_then(Value::into_map)
         .unwrap_or_default()

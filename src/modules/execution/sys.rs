@@ -81,7 +81,7 @@ fn patterns(call: &Call<'_>) -> Result<Vec<String>> {
             Some(s) => Ok(s.to_owned()),
             None => Err(CallError::Type(format!(
                 "argument of type '{}' is not iterable",
-                python::short_class(v)
+                python::type_name(v)
             ))),
         })
         .collect()

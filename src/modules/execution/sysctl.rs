@@ -111,7 +111,7 @@ fn assign(call: &mut Call<'_>, name: &str, value: &str) -> Result<Map> {
         return Err(CallError::Command(format!("sysctl {name} does not exist")));
     }
     let setting = format!("{name}={value}");
-    let done = shell::all(call, &[&program("sysctl")?, "-w", &setting])?;
+    let done = shell::run_all(call, &[&program("sysctl")?, "-w", &setting])?;
     let answer = done.stdout.split_once('=').filter(|(key, new)| {
         let spaced = key.ends_with(char::is_whitespace) && new.starts_with(char::is_whitespace);
         spaced && key.trim_end() == name && new.trim_start().trim_end_matches('\n') == value

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// How many names to try.
-const TRIES: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 pub(super) const MODULE: Module = Module {
     name: "temp",
@@ -62,7 +62,9 @@ fn make(call: &mut Call<'_>, new: &dyn Fn(&Path) -> io::Result<()>) -> Result {
         let shown = path.to_string_lossy().into_owned();
         match new(&path) {
             Ok(()) => return Ok(shown.into()),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => tries += 1,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < MAX_ATTEMPTS => {
+                tries += 1
+            }
             Err(e) => return Err(python::os_error(&e, &shown)),
         }
     }

@@ -327,7 +327,7 @@ fn cross_test(call: &mut Call<'_>) -> Result {
         other => {
             return Err(CallError::Type(format!(
                 "argument after * must be an iterable, not {}",
-                python::short_class(other)
+                python::type_name(other)
             )));
         }
     };

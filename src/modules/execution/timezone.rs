@@ -57,7 +57,7 @@ fn zone_file(zone: &str) -> String {
 }
 
 fn timedatectl(call: &mut Call<'_>) -> Result<String> {
-    let done = shell::all(call, &["timedatectl"])?;
+    let done = shell::run_all(call, &["timedatectl"])?;
     match done.retcode {
         0 => Ok(done.stdout),
         _ => Err(CallError::Command(format!(

@@ -234,12 +234,12 @@ fn list_groups(call: &mut Call<'_>) -> Result {
 
 fn primary_group(call: &mut Call<'_>) -> Result {
     let argv = ["id", "-g", "-n", &name(call)].map(str::to_owned);
-    Ok(command_helpers::printed(call, argv)?.into())
+    Ok(command_helpers::run(call, argv)?.into())
 }
 
 fn add(call: &mut Call<'_>) -> Result {
     let argv = add_argv(call)?;
-    if !command_helpers::all(call, argv)?.ok() {
+    if !command_helpers::run_all(call, argv)?.ok() {
         return Ok(false.into());
     }
     let (name, root) = (name(call), root(call));
@@ -345,7 +345,7 @@ fn delete(call: &mut Call<'_>) -> Result {
     if !local {
         chroot(&mut argv, root(call).as_deref());
     }
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     // Debian's userdel exits with 12 if there is no mail spool.
     let debian = call.ctx.grains.str("os_family") == Some("Debian");
     let spool = ran.stderr.contains("var/mail") || ran.stderr.contains("var/spool/mail");
@@ -369,7 +369,7 @@ fn attribute(call: &mut Call<'_>, arg: &str, key: &str, option: &str, persist: b
         argv.add(["-m"]);
     }
     argv.add([option]).value(&value).add([name.as_str()]);
-    command_helpers::printed(call, argv)?;
+    command_helpers::run(call, argv)?;
     let after = details(&name, root.as_deref())?;
     Ok((after.get(key).cloned().unwrap_or_default() == value).into())
 }
@@ -405,7 +405,7 @@ fn set_groups(
         Value::Str(text) => text.split(',').map(str::to_owned).collect(),
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
@@ -421,14 +421,14 @@ fn set_groups(
     }
     argv.add(["-G", &groups.join(","), name]);
     chroot(&mut argv, root);
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     if ran.ok() || !ran.stderr.contains("not found in") {
         return Ok(ran.ok());
     }
     // Users of a directory service are not in the files usermod reads.
     let mut all = true;
     for group in &groups {
-        all &= command_helpers::all(call, ["gpasswd", "-a", name, group])?.ok();
+        all &= command_helpers::run_all(call, ["gpasswd", "-a", name, group])?.ok();
     }
     Ok(all)
 }
@@ -470,6 +470,6 @@ fn set_gecos(
     let mut argv = Argv::which("usermod")?;
     chroot(&mut argv, root);
     argv.add(["-c", parts.join(",").trim_end_matches(','), name]);
-    command_helpers::printed(call, argv)?;
+    command_helpers::run(call, argv)?;
     Ok(gecos_of(name, root)?[at] == value)
 }

@@ -35,7 +35,7 @@ impl FileFilter {
     }
 
     /// Whether a path is selected (`salt/utils/stringutils.py check_include_exclude`).
-    pub fn takes(&self, path: &str) -> bool {
+    pub fn selects(&self, path: &str) -> bool {
         let hit = |pattern: &String| match pattern.strip_prefix("E@") {
             Some(regex) => {
                 PyRegex::new(&format!("(?s:.*?)(?:{regex})")).is_ok_and(|regex| regex.matches(path))
@@ -90,7 +90,7 @@ impl FileClient {
         let dir = format!("{}/", dir.trim_end_matches('/'));
         let mut cached = Vec::new();
         for path in self.list(saltenv, "")? {
-            if path.starts_with(&dir) && pick.takes(&path) {
+            if path.starts_with(&dir) && pick.selects(&path) {
                 let url = url::create(&path, None);
                 let mut get = GetFile::new(&url, saltenv);
                 get.cachedir = cachedir;

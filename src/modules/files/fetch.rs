@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Attempts to fetch a file whose hash differs from the server's.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Maximum size of an unpacked chunk.
-const MAX_PIECE: u64 = 256 << 20;
+const MAX_CHUNK: u64 = 256 << 20;
 
 /// What to fetch, and where to.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl FileClient {
             return Ok(Some(dest));
         }
         let cached = get.dest.is_empty();
-        for attempt in 1..=TRIES {
+        for attempt in 1..=MAX_ATTEMPTS {
             let load =
                 halite_wire::map! {"path" => path, "saltenv" => saltenv, "cmd" => "_serve_file"};
             match cached {
@@ -79,7 +79,9 @@ impl FileClient {
                 break;
             }
             // It may have changed on the server meanwhile.
-            log::warn!("{path}: hash differs from the file server's, attempt {attempt} of {TRIES}");
+            log::warn!(
+                "{path}: hash differs from the file server's, attempt {attempt} of {MAX_ATTEMPTS}"
+            );
         }
         Ok(Some(dest))
     }
@@ -185,12 +187,12 @@ impl FileClient {
             load.set("loc", at);
             let answer = self.request(&load)?;
             let Some(answer) = answer.as_map() else {
-                return Err(FileError::Answer(format!("a piece of {}", dest.display())));
+                return Err(FileError::Answer(format!("a chunk of {}", dest.display())));
             };
             let data = match answer.get("data") {
                 Some(Value::Bytes(bytes)) => bytes.as_slice(),
                 Some(Value::Str(text)) => text.as_bytes(),
-                _ => return Err(FileError::Answer(format!("a piece of {}", dest.display()))),
+                _ => return Err(FileError::Answer(format!("a chunk of {}", dest.display()))),
             };
             if data.is_empty() {
                 return Ok(());
@@ -212,7 +214,7 @@ impl FileClient {
 
 fn unpack(data: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    GzDecoder::new(data).take(MAX_PIECE).read_to_end(&mut out)?;
+    GzDecoder::new(data).take(MAX_CHUNK).read_to_end(&mut out)?;
     Ok(out)
 }
 

@@ -145,7 +145,7 @@ fn lists_hashes_and_states() {
 }
 
 #[test]
-fn ways_out_of_the_cache_are_refused() {
+fn paths_outside_the_cache_are_rejected() {
     let place = place();
     let client = FileClient::new(&place.ctx).unwrap();
     for env in ["..", "", "a/../.."] {

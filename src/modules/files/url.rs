@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_apart_as_in_salt() {
+    fn urls_are_parsed_as_in_salt() {
         assert_eq!(parse("salt://a/b"), ("a/b", None));
         assert_eq!(parse("salt:///a"), ("a", None));
         assert_eq!(parse("salt://a?saltenv=dev"), ("a", Some("dev")));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_out_are_seen() {
+    fn paths_outside_are_detected() {
         assert_eq!(relative_path("a/b"), Some("a/b"));
         assert_eq!(relative_path("|?a"), Some("?a"));
         for bad in ["", "/", "..", "a/../b", ".", "a/..", "a\0b"] {

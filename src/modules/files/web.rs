@@ -12,9 +12,9 @@ use std::time::Duration;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
 /// Connection timeout (`http_connect_timeout`).
-const CONNECT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Download timeout (`http_request_timeout`).
-const WHOLE: Duration = Duration::from_secs(3600);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Maximum size of content kept in memory.
 const MAX_CONTENT: u64 = 256 << 20;
 
@@ -70,7 +70,7 @@ impl FileClient {
     /// # Errors
     /// Unsupported URL, a server error, or a file that cannot be written.
     pub fn get_url(&self, fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
-        let dest = fetch.dest.map(|dest| named(fetch.url, dest));
+        let dest = fetch.dest.map(|dest| destination(fetch.url, dest));
         match scheme(fetch.url) {
             None | Some("file") => local_file(fetch),
             Some("salt") => {
@@ -122,7 +122,7 @@ impl FileClient {
             }
             std::fs::create_dir_all(dir).map_err(|e| FileError::Io(dir.to_owned(), e))?;
         }
-        let tag_file = beside(&place, ".etag");
+        let tag_file = with_suffix(&place, ".etag");
         let known = match fetch.use_etag && place.exists() {
             true => std::fs::read_to_string(&tag_file).ok(),
             false => None,
@@ -132,7 +132,7 @@ impl FileClient {
             Err(FileError::Unchanged) => return Ok(Some(Downloaded::File(place))),
             other => other?,
         };
-        let part = beside(&place, ".part");
+        let part = with_suffix(&place, ".part");
         let failed = |e: io::Error| FileError::Io(part.clone(), e);
         let mut file = File::create(&part).map_err(failed)?;
         if let Err(e) = io::copy(&mut answer, &mut file) {
@@ -184,7 +184,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The destination; a directory gets the URL's last component appended.
-fn named(address: &str, dest: &str) -> String {
+fn destination(address: &str, dest: &str) -> String {
     if dest.is_empty() || !(dest.ends_with('/') || Path::new(dest).is_dir()) {
         return dest.to_owned();
     }
@@ -196,7 +196,7 @@ fn named(address: &str, dest: &str) -> String {
     format!("{}/{name}", dest.trim_end_matches('/'))
 }
 
-fn beside(place: &Path, end: &str) -> PathBuf {
+fn with_suffix(place: &Path, end: &str) -> PathBuf {
     let mut name = place.as_os_str().to_owned();
     name.push(end);
     name.into()
@@ -262,8 +262,8 @@ fn request(
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        .timeout_connect(Some(CONNECT))
-        .timeout_global(Some(WHOLE))
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .timeout_global(Some(REQUEST_TIMEOUT))
         .user_agent("Salt/3008.3")
         .build()
         .into();
@@ -299,18 +299,18 @@ fn request(
 }
 
 fn percent_decoded(text: &str) -> Vec<u8> {
-    let octets = text.as_bytes();
-    let mut out = Vec::with_capacity(octets.len());
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
-    while at < octets.len() {
-        let digits = text.get(at + 1..at + 3).filter(|_| octets[at] == b'%');
+    while at < bytes.len() {
+        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
         match digits.and_then(|d| u8::from_str_radix(d, 16).ok()) {
-            Some(octet) => {
-                out.push(octet);
+            Some(byte) => {
+                out.push(byte);
                 at += 3;
             }
             None => {
-                out.push(octets[at]);
+                out.push(bytes[at]);
                 at += 1;
             }
         }
@@ -333,8 +333,8 @@ mod tests {
         );
         assert_eq!(path_of("http://h/a/b?c"), "/a/b");
         assert_eq!(percent_decoded("a%40b%"), b"a@b%");
-        assert_eq!(named("http://h/a/b.txt", "/x/"), "/x/b.txt");
-        assert_eq!(named("http://h/", "/x/"), "/x/index.html");
+        assert_eq!(destination("http://h/a/b.txt", "/x/"), "/x/b.txt");
+        assert_eq!(destination("http://h/", "/x/"), "/x/index.html");
     }
 
     #[test]

@@ -11,12 +11,12 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Timeout of one executable.
-const LIMIT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs them ordered by directory and name; later ones override earlier ones.
 pub fn collect(opts: &Map) -> Map {
     let mut grains = Map::new();
-    for dir in programs::places(opts, "grains", "grains_dirs") {
+    for dir in programs::module_dirs(opts, "grains", "grains_dirs") {
         for path in programs::executables(&dir) {
             match run(&path) {
                 Ok(found) => found.iter().for_each(|(key, value)| {
@@ -31,16 +31,20 @@ pub fn collect(opts: &Map) -> Map {
 
 fn run(path: &Path) -> Result<Map, String> {
     let done = Helper::new([path.to_string_lossy()])
-        .run(LIMIT)
+        .run(TIMEOUT)
         .map_err(|e| e.to_string())?;
     if done.code != 0 {
-        let said = String::from_utf8_lossy(&done.stderr);
-        return Err(format!("it ended with {}: {}", done.code, said.trim_end()));
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        return Err(format!(
+            "it exited with {}: {}",
+            done.code,
+            stderr.trim_end()
+        ));
     }
     let value: Value = serde_json::from_slice(&done.stdout).map_err(|e| e.to_string())?;
     value
         .into_map()
-        .ok_or_else(|| "it printed no JSON object".to_owned())
+        .ok_or_else(|| "it did not print a JSON object".to_owned())
 }
 
 #[cfg(test)]

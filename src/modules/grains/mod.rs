@@ -1,27 +1,26 @@
-//! Core grains: facts about this host, under the names and with the values of stock Salt
-//! (`salt/grains/core.py` and its neighbours), read from files only. No child process, no
-//! name service: collecting takes a few milliseconds and cannot hang.
+//! Core grains: facts about this host, with the names and values of stock Salt (`salt/grains/core.py` and related
+//! modules). They are read from files only. There are no child processes and no name service queries, so collection takes
+//! a few milliseconds and cannot hang.
 //!
-//! Compared key by key with `salt-call --local grains.items` of 3008.3; what differs, and why:
+//! Differences from `salt-call --local grains.items` of 3008.3, and the reasons:
 //!
-//! * `id`, `master`, `server_id` are the caller's to add ([`server_id`] computes the last).
-//! * `pythonversion`, `pythonpath`, `pythonexecutable`, `saltpath`, `package`,
-//!   `ca_truststore`: there is no Python here, and no Salt installation.
-//! * `halite_version`: this program; `saltversion` names the Salt release it follows.
-//! * `fqdn`, `fqdn_ip4`, `fqdn_ip6` come from the host's name and `/etc/hosts`, `fqdns` is
-//!   what `/etc/hosts` knows of the host's addresses: asking DNS can take a minute where it
-//!   is not reachable, which is the best-known way for grains to hang.
-//! * `systemd`: the version from the name of its library; `features` is empty, they are only
-//!   printed by `systemctl`.
-//! * `virtual`: decided from `/proc`, `/sys` and the marks that container managers leave,
-//!   in the order of `systemd-detect-virt`, instead of running it or `virt-what`.
-//! * `osarch` on Debian is dpkg's own list or this program's architecture, not the answer of
-//!   `dpkg`; on the RedHat and SUSE families the machine's, not the answer of `rpm`.
-//! * `lvm`, `biosversion` by `dmidecode` where sysfs has none: each would
-//!   need a program. `selinux` comes from its file system.
+//! * `id`, `master` and `server_id` are added by the caller ([`server_id`] computes the last).
+//! * `pythonversion`, `pythonpath`, `pythonexecutable`, `saltpath`, `package` and `ca_truststore` are missing: there is
+//!   no Python and no Salt installation.
+//! * `halite_version` is this program's version; `saltversion` is the Salt release it follows.
+//! * `fqdn`, `fqdn_ip4` and `fqdn_ip6` come from the hostname and `/etc/hosts`, and `fqdns` from the entries of
+//!   `/etc/hosts` for the host's addresses. DNS queries can take a minute if no server is reachable, the best-known
+//!   reason for grains to hang.
+//! * `systemd`: the version comes from the name of its library; `features` is empty because only `systemctl` prints them.
+//! * `virtual` is determined from `/proc`, `/sys` and the marker files of container managers, in the order of
+//!   `systemd-detect-virt`, without running it or `virt-what`.
+//! * `osarch` is dpkg's own list or this program's architecture on Debian, and the machine's architecture on the RedHat
+//!   and SUSE families, without running `dpkg` or `rpm`.
+//! * `lvm` is missing, and so is `biosversion` if sysfs does not have it: both need a program. `selinux` is read from its
+//!   file system.
 //! * `disks` and `ssds` are sorted; stock keeps the order of the directory.
-//! * Releases are read from `os-release` and `lsb-release`; the old files that stock also
-//!   knows (`SuSE-release`, `centos-release`, Synology's) are not.
+//! * Releases are read from `os-release` and `lsb-release` only, not from the older files that stock also supports
+//!   (`SuSE-release`, `centos-release`, Synology's).
 
 mod all;
 pub mod external;

@@ -1,4 +1,4 @@
-//! `cmd.*` on the master, and where programs are (`salt/modules/cmdmod.py`).
+//! `cmd.*` on the master, including `cmd.which` (`salt/modules/cmdmod.py`).
 //!
 //! Templates are the operator's own files, so commands are not restricted. They run under the master's
 //! account, without a shell unless one is asked for, and are killed at the pillar's deadline.

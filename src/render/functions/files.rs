@@ -138,7 +138,7 @@ fn read(_: &FunctionContext, call: &Call) -> CallResult {
     let file = std::fs::File::open(&path).map_err(|e| io_fault(&path, &e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(CallError::Other(format!(
-            "{} is no regular file",
+            "{} is not a regular file",
             path.display()
         )));
     }
@@ -146,7 +146,7 @@ fn read(_: &FunctionContext, call: &Call) -> CallResult {
     let read = file.take(MAX_READ + 1).read_to_end(&mut bytes);
     if read.map_err(|e| io_fault(&path, &e))? as u64 > MAX_READ {
         Err(CallError::Other(format!(
-            "{} is longer than {MAX_READ} octets",
+            "{} is longer than {MAX_READ} bytes",
             path.display()
         )))
     } else {

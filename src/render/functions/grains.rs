@@ -176,13 +176,13 @@ fn delimiter(call: &Call) -> String {
     }
 }
 
-fn look(data: &Map, call: &Call) -> Option<Value> {
+fn lookup(data: &Map, call: &Call) -> Option<Value> {
     traverse_map(data, &call.text("key"), &delimiter(call))
 }
 
 fn grains_get(scope: &FunctionContext, call: &Call) -> CallResult {
     let default = || call.get("default").cloned().unwrap_or_else(|| "".into());
-    Ok(look(&scope.grains, call).unwrap_or_else(default))
+    Ok(lookup(&scope.grains, call).unwrap_or_else(default))
 }
 
 fn grains_item(scope: &FunctionContext, call: &Call) -> CallResult {
@@ -296,7 +296,7 @@ fn filter(data: &Map, lookup: &str, call: &Call) -> CallResult {
 }
 
 fn pillar_get(scope: &FunctionContext, call: &Call) -> CallResult {
-    let found = look(&scope.pillar, call);
+    let found = lookup(&scope.pillar, call);
     let default = call.get("default");
     if call.flag("merge", false) {
         let lists = call.flag("merge_nested_lists", true);
@@ -338,7 +338,7 @@ fn config_get(scope: &FunctionContext, call: &Call) -> CallResult {
         if call.flag(omit, false) {
             None
         } else {
-            look(data, call)
+            lookup(data, call)
         }
     };
     let found = from(&scope.opts, "omit_opts")

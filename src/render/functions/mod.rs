@@ -25,7 +25,7 @@ use std::cell::LazyCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What functions work with; one per pillar.
+/// The data that functions work with; one per pillar.
 pub struct FunctionContext {
     /// The minion.
     pub id: MinionId,

@@ -134,7 +134,7 @@ impl Runner {
             for value in values {
                 let place = places
                     .next()
-                    .ok_or_else(|| self.misfit("too many are given"))?;
+                    .ok_or_else(|| self.argument_error("too many were given"))?;
                 args.set(*place, value);
             }
             named.0.extend(more.0);
@@ -145,19 +145,19 @@ impl Runner {
             match self.params.iter().find(|param| **param == name) {
                 _ if name.starts_with("__") => {}
                 Some(param) => args.set(*param, value),
-                None => return Err(self.misfit(&format!("there is no '{name}'"))),
+                None => return Err(self.argument_error(&format!("there is no '{name}'"))),
             }
         }
         match self.params[..self.required]
             .iter()
             .find(|p| !args.contains(p))
         {
-            Some(missing) => Err(self.misfit(&format!("'{missing}' is missing"))),
+            Some(missing) => Err(self.argument_error(&format!("'{missing}' is missing"))),
             None => Ok(args),
         }
     }
 
-    fn misfit(&self, why: &str) -> String {
+    fn argument_error(&self, why: &str) -> String {
         let params = self.params.join(", ");
         format!("{} takes the arguments {params}: {why}", self.name)
     }

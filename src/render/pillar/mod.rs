@@ -2,7 +2,7 @@
 //! (`salt/pillar/__init__.py Pillar`).
 //!
 //! [`PillarCompiler`] outlives requests; `Compilation` is one request. Errors go into the pillar, under
-//! `_errors` and in Salt's words. Where stock Salt fails to return a pillar at all, there is a
+//! `_errors` and in Salt's wording. Where stock Salt fails to return a pillar at all, there is a
 //! [`PillarError`] if the pillar could not be trusted, else an entry of `_errors`.
 
 mod cache;
@@ -32,7 +32,7 @@ pub use ext::names as ext_pillar_names;
 use top::Matches;
 pub use top::Top;
 
-/// Why there is no pillar at all.
+/// Why no pillar can be returned at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PillarError(pub String);
 
@@ -61,7 +61,7 @@ pub struct PillarRequest {
     pub pillar_override: Map,
     /// Parts of its configuration for external pillars (`pass_to_ext_pillars`).
     pub extra_minion_data: Map,
-    /// Drop what `pillar_cache` has of this minion first.
+    /// Drop the entry of this minion in `pillar_cache` first.
     pub clean_cache: bool,
 }
 

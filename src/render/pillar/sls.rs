@@ -154,7 +154,7 @@ impl Compilation<'_> {
             return (Some(Value::Map(state)), errors);
         }
         self.depth.set(self.depth.get() + 1);
-        let place = Place { sls, env, is_init };
+        let place = IncludingSls { sls, env, is_init };
         let state = self.included(&place, state, &include, mods, defaults, &mut errors);
         self.depth.set(self.depth.get() - 1);
         (Some(Value::Map(state)), errors)
@@ -189,7 +189,7 @@ impl Compilation<'_> {
     /// `pillar_includes_override_sls` is set.
     fn included(
         &self,
-        place: &Place,
+        place: &IncludingSls,
         own: Map,
         include: &[Value],
         mods: &mut Mods,
@@ -253,7 +253,12 @@ impl Compilation<'_> {
 
     /// The SLS files of a line of `include`. A relative name is first looked for without its dots; a name
     /// found both ways counts twice, as in Salt.
-    fn include_names(&self, place: &Place, sls: &str, errors: &mut Vec<String>) -> Vec<String> {
+    fn include_names(
+        &self,
+        place: &IncludingSls,
+        sls: &str,
+        errors: &mut Vec<String>,
+    ) -> Vec<String> {
         let plain = sls.trim_start_matches('.').replace('/', ".");
         let mut found = match self.available(place.env, &plain) {
             Ok(found) => found,
@@ -275,13 +280,13 @@ impl Compilation<'_> {
 }
 
 /// The including SLS.
-struct Place<'a> {
+struct IncludingSls<'a> {
     sls: &'a str,
     env: &'a str,
     is_init: bool,
 }
 
-impl Place<'_> {
+impl IncludingSls<'_> {
     fn relative(&self, rest: &str) -> String {
         let parts: Vec<&str> = self.sls.split('.').collect();
         let keep = parts.len() - usize::from(!self.is_init);
@@ -307,18 +312,18 @@ impl Include {
             return Err("a line is a map without a name");
         };
         let Value::Map(options) = options else {
-            return Err("the options of a line are no map");
+            return Err("the options of a line are not a map");
         };
         let defaults = match options.get("defaults") {
             None => Map::new(),
             Some(Value::Map(defaults)) => defaults.clone(),
-            Some(_) => return Err("the 'defaults' of a line are no map"),
+            Some(_) => return Err("the 'defaults' of a line are not a map"),
         };
         let key = match options.get("key") {
             None => None,
             Some(Value::Str(key)) => Some(key.clone()).filter(|key| !key.is_empty()),
             Some(key) if !key.truthy() => None,
-            Some(_) => return Err("the 'key' of a line is no text"),
+            Some(_) => return Err("the 'key' of a line is not text"),
         };
         Ok(Include {
             key,

@@ -112,7 +112,7 @@ fn ids_do_not_reach_shells() {
     let master = master(dir.path(), &options);
     let evil = format!("m;touch {}", mark.file_name().unwrap().to_string_lossy());
     let text = json(&master.compile(&request(&evil), LONG).unwrap());
-    assert!(text.contains("cannot stand for %s"), "{text}");
+    assert!(text.contains("cannot be used for %s"), "{text}");
     assert_eq!(
         json(&master.compile(&request("m1"), LONG).unwrap()),
         r#"{"id":"m1"}"#

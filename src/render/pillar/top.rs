@@ -108,7 +108,7 @@ impl Compilation<'_> {
                     Some(Value::Array(list)) => include.extend(list),
                     Some(_) => {
                         return Err(PillarError(format!(
-                            "the 'include' of the pillar top file of environment '{env}' is no list"
+                            "the 'include' of the pillar top file of environment '{env}' is not a list"
                         )));
                     }
                 }
@@ -256,7 +256,7 @@ impl Compilation<'_> {
                 continue;
             }
             for (target, entries) in body {
-                if !about.meant(target, entries)? {
+                if !about.matches(target, entries)? {
                     continue;
                 }
                 let at = match matches.iter().position(|(name, _)| name == env) {
@@ -324,7 +324,7 @@ impl Subject for TopSubject<'_> {
 
 impl TopSubject<'_> {
     /// `salt/matchers/confirm_top.py`: the last `match` counts; the default is compound.
-    fn meant(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
+    fn matches(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
         let mut newest = entries.iter().rev();
         let kind = newest
             .find_map(|entry| entry.as_map()?.get("match"))

@@ -326,7 +326,7 @@ impl Graph {
                         state[to] = 1;
                         path.push((to, 0));
                     }
-                    1 => return self.say(&path, to),
+                    1 => return self.describe(&path, to),
                     _ => {}
                 }
             }
@@ -334,7 +334,7 @@ impl Graph {
         String::new()
     }
 
-    fn say(&self, path: &[(usize, usize)], back: usize) -> String {
+    fn describe(&self, path: &[(usize, usize)], back: usize) -> String {
         let from = path.iter().position(|(at, _)| *at == back).unwrap_or(0);
         let edges = path[from..].iter().filter_map(|&(at, next)| {
             let &(to, kind) = self.nodes[at].out.get(next.checked_sub(1)?)?;

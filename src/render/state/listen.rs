@@ -24,7 +24,7 @@ impl Run<'_, '_> {
         let mut wrong: Vec<(String, String)> = Vec::new();
         for listener in listeners(&chunks) {
             for to in &listener.to {
-                let Some((state, name)) = heard(to, &chunks) else {
+                let Some((state, name)) = listen_target(to, &chunks) else {
                     continue;
                 };
                 let sources = matching(&chunks, &state, &name);
@@ -99,7 +99,7 @@ fn listeners(chunks: &[Map]) -> Vec<Listener> {
 }
 
 /// State and id of an entry of `listen`; text is an id or a name.
-fn heard(to: &Value, chunks: &[Map]) -> Option<(String, String)> {
+fn listen_target(to: &Value, chunks: &[Map]) -> Option<(String, String)> {
     match to {
         Value::Map(map) => {
             let (state, name) = map.iter().next()?;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_forms_are_told() {
+    fn malformed_reactions_are_errors() {
         assert!(calls("a:\n  local.test.ping:\n    tgt: x\n").is_err());
         assert!(calls("a:\n  local: []\n").is_err());
     }

@@ -107,7 +107,7 @@ enum Verdict {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Found {
+enum RequisiteState {
     Unmet,
     Skip,
     Onfail,
@@ -188,12 +188,12 @@ impl<'s, 'e> Run<'s, 'e> {
         match self.verdict(&low) {
             Verdict::Pending => return Step::Pending,
             Verdict::Unmet => return self.unmet(at, &low, depth),
-            Verdict::Met => self.make(at, &low),
-            Verdict::Change if trial => self.make(at, &low),
-            Verdict::SkipWatch if trial => self.make(at, &low),
+            Verdict::Met => self.call_or_try(at, &low),
+            Verdict::Change if trial => self.call_or_try(at, &low),
+            Verdict::SkipWatch if trial => self.call_or_try(at, &low),
             Verdict::Change => {
-                let result = self.changed(&low);
-                self.keep(name.clone(), result);
+                let result = self.call_watching(&low);
+                self.store(name.clone(), result);
             }
             Verdict::SkipWatch => {
                 let mut result = self.call(&low);
@@ -201,7 +201,7 @@ impl<'s, 'e> Run<'s, 'e> {
                     &mut result,
                     " mod_watch was not run because requisites were skipped by another state",
                 );
-                self.keep(name.clone(), result);
+                self.store(name.clone(), result);
             }
             Verdict::Fail => self.required_failed(&low, &name),
             Verdict::NoChange => self.not_run(&low, &name, true, "No changes detected"),
@@ -232,7 +232,7 @@ impl<'s, 'e> Run<'s, 'e> {
     }
 
     /// Makes the call; as a trial if a `prereq` asks for one.
-    fn make(&mut self, at: usize, low: &Map) {
+    fn call_or_try(&mut self, at: usize, low: &Map) {
         if flag(low, "__prereq__") {
             let result = self.trial(low);
             self.trials.insert(tag(low), result);
@@ -240,15 +240,15 @@ impl<'s, 'e> Run<'s, 'e> {
             return;
         }
         let result = self.call(low);
-        self.keep(tag(low), result);
+        self.store(tag(low), result);
     }
 
-    fn keep(&mut self, name: String, result: Map) {
+    fn store(&mut self, name: String, result: Map) {
         self.results.set(name, result);
     }
 
     /// A watched state has changed: calls the function, then `mod_watch` if that changed nothing.
-    fn changed(&mut self, low: &Map) -> Map {
+    fn call_watching(&mut self, low: &Map) -> Map {
         let result = self.call(low);
         let idle = result.get("changes").is_none_or(|c| !c.truthy());
         if !idle || result.get("skip_watch").is_some_and(Value::truthy) {
@@ -317,7 +317,7 @@ impl<'s, 'e> Run<'s, 'e> {
             // The failed state is the one with the `prereq`; this one was not applied.
             result.set("changes", Map::new());
             self.stamp(low, &mut result);
-            self.keep(name.to_owned(), result);
+            self.store(name.to_owned(), result);
             return;
         }
         let failed: BTreeSet<String> = self
@@ -346,7 +346,7 @@ impl<'s, 'e> Run<'s, 'e> {
         if flag(low, "__prereq__") {
             self.trials.insert(name.to_owned(), skipped.clone());
         }
-        self.keep(name.to_owned(), skipped);
+        self.store(name.to_owned(), skipped);
     }
 
     fn skipped(&mut self, low: &Map, result: bool, comment: &str) -> Map {
@@ -385,30 +385,32 @@ impl<'s, 'e> Run<'s, 'e> {
         let running = !self.reconcile(Some(&names), !flag(low, "parallel"));
         let mut found = BTreeSet::new();
         for (kind, names) in &kinds {
-            found.extend(self.look(*kind, names));
+            found.extend(self.check_requisite(*kind, names));
         }
         let has = |f| found.contains(&f);
-        if has(Found::Unmet) {
+        if has(RequisiteState::Unmet) {
             Verdict::Unmet
         } else if running {
             Verdict::Pending
-        } else if has(Found::Fail) {
+        } else if has(RequisiteState::Fail) {
             Verdict::Fail
-        } else if has(Found::Skip) && (has(Found::OnchangesMet) || has(Found::PreMet)) {
+        } else if has(RequisiteState::Skip)
+            && (has(RequisiteState::OnchangesMet) || has(RequisiteState::PreMet))
+        {
             Verdict::SkipRequisites
-        } else if has(Found::Skip) && has(Found::Change) {
+        } else if has(RequisiteState::Skip) && has(RequisiteState::Change) {
             Verdict::SkipWatch
-        } else if has(Found::Pre) && !has(Found::PreMet) {
+        } else if has(RequisiteState::Pre) && !has(RequisiteState::PreMet) {
             Verdict::NoChange
-        } else if has(Found::Pre) {
+        } else if has(RequisiteState::Pre) {
             Verdict::Met
-        } else if has(Found::Onfail) && !has(Found::OnchangesMet) {
+        } else if has(RequisiteState::Onfail) && !has(RequisiteState::OnchangesMet) {
             Verdict::Onfail
-        } else if has(Found::Onchanges) && !has(Found::OnchangesMet) {
+        } else if has(RequisiteState::Onchanges) && !has(RequisiteState::OnchangesMet) {
             Verdict::Onchanges
-        } else if has(Found::Change) {
+        } else if has(RequisiteState::Change) {
             Verdict::Change
-        } else if has(Found::Onfail) {
+        } else if has(RequisiteState::Onfail) {
             Verdict::Onfail
         } else {
             Verdict::Met
@@ -416,7 +418,7 @@ impl<'s, 'e> Run<'s, 'e> {
     }
 
     /// Checks the calls of one requisite.
-    fn look(&self, kind: Requisite, names: &[String]) -> BTreeSet<Found> {
+    fn check_requisite(&self, kind: Requisite, names: &[String]) -> BTreeSet<RequisiteState> {
         use Requisite::*;
         let mut found = BTreeSet::new();
         for name in names {
@@ -425,24 +427,26 @@ impl<'s, 'e> Run<'s, 'e> {
                 _ => self.results.get(name),
             };
             let Some(result) = result else {
-                found.insert(Found::Unmet);
+                found.insert(RequisiteState::Unmet);
                 continue;
             };
             if flag(result, "skip_req") {
-                found.insert(Found::Skip);
+                found.insert(RequisiteState::Skip);
             }
             let outcome = result.get("result").and_then(Value::as_bool);
             let changed = flag(result, "changes");
             found.insert(match kind {
-                Onfail | OnfailAny | OnfailAll if outcome == Some(true) => Found::Onfail,
-                Onchanges | OnchangesAny if outcome == Some(false) || !changed => Found::Onchanges,
-                Onchanges | OnchangesAny => Found::OnchangesMet,
-                Onfail | OnfailAny | OnfailAll => Found::Met,
-                _ if outcome == Some(false) => Found::Fail,
-                Watch | WatchAny if changed => Found::Change,
-                Prereq if outcome.is_none() => Found::PreMet,
-                Prereq => Found::Pre,
-                _ if result.get("__state_ran__").is_none_or(Value::truthy) => Found::Met,
+                Onfail | OnfailAny | OnfailAll if outcome == Some(true) => RequisiteState::Onfail,
+                Onchanges | OnchangesAny if outcome == Some(false) || !changed => {
+                    RequisiteState::Onchanges
+                }
+                Onchanges | OnchangesAny => RequisiteState::OnchangesMet,
+                Onfail | OnfailAny | OnfailAll => RequisiteState::Met,
+                _ if outcome == Some(false) => RequisiteState::Fail,
+                Watch | WatchAny if changed => RequisiteState::Change,
+                Prereq if outcome.is_none() => RequisiteState::PreMet,
+                Prereq => RequisiteState::Pre,
+                _ if result.get("__state_ran__").is_none_or(Value::truthy) => RequisiteState::Met,
                 _ => continue,
             });
         }
@@ -450,19 +454,19 @@ impl<'s, 'e> Run<'s, 'e> {
             kind,
             Onfail | OnfailAny | RequireAny | OnchangesAny | WatchAny
         ) {
-            if found.contains(&Found::Met) || found.contains(&Found::Change) {
-                found.remove(&Found::Fail);
+            if found.contains(&RequisiteState::Met) || found.contains(&RequisiteState::Change) {
+                found.remove(&RequisiteState::Fail);
             }
-            if found.contains(&Found::OnchangesMet) {
-                found.remove(&Found::Onchanges);
-                found.remove(&Found::Fail);
+            if found.contains(&RequisiteState::OnchangesMet) {
+                found.remove(&RequisiteState::Onchanges);
+                found.remove(&RequisiteState::Fail);
             }
-            if found.contains(&Found::Met) {
-                found.remove(&Found::Onfail);
+            if found.contains(&RequisiteState::Met) {
+                found.remove(&RequisiteState::Onfail);
             }
         }
-        if kind == OnfailAll && found.contains(&Found::Onfail) {
-            found.remove(&Found::Met);
+        if kind == OnfailAll && found.contains(&RequisiteState::Onfail) {
+            found.remove(&RequisiteState::Met);
         }
         found
     }
@@ -513,7 +517,7 @@ impl<'s, 'e> Run<'s, 'e> {
             }
         });
         result.set("__run_num__", number.unwrap_or(self.number));
-        self.keep(done.tag, result);
+        self.store(done.tag, result);
         self.start_queued();
     }
 
@@ -578,7 +582,7 @@ impl<'s, 'e> Run<'s, 'e> {
     pub(super) fn add_result(&mut self, tag: String, mut result: Map) {
         result.set("__run_num__", self.number);
         self.number += 1;
-        self.keep(tag, result);
+        self.store(tag, result);
     }
 }
 

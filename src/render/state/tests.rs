@@ -8,8 +8,8 @@ use halite_wire::yaml;
 use std::path::Path;
 use std::time::Duration;
 
-/// Cases with the same messages in other words.
-const OTHER_WORDS: [&str; 2] = ["extend nothing", "colon too much"];
+/// Cases in which our messages have another wording.
+const OTHER_WORDING: [&str; 2] = ["extend nothing", "colon too much"];
 
 struct Tree(Map);
 
@@ -142,7 +142,7 @@ fn corpus(name: &str) -> String {
 }
 
 #[test]
-fn state_trees_come_to_what_salt_makes_of_them() {
+fn state_trees_match_stock() {
     let cases = yaml::parse(&corpus("cases.yaml")).unwrap();
     let expected: Value = serde_json::from_str(&corpus("expected.json")).unwrap();
     let expected = expected.as_map().unwrap().get("cases").unwrap().clone();
@@ -155,7 +155,7 @@ fn state_trees_come_to_what_salt_makes_of_them() {
             (Err(errors), Some(stock)) => {
                 let stock = stock.str_list();
                 let same = errors == stock
-                    || OTHER_WORDS.contains(&name) && errors.len() == stock.len()
+                    || OTHER_WORDING.contains(&name) && errors.len() == stock.len()
                     || name == "no dictionary";
                 if !same {
                     wrong.push(format!("{name}:\n  {errors:?}\n  {stock:?}"));

@@ -26,7 +26,7 @@ pub(super) fn verify(high: &Map) -> Vec<String> {
             continue;
         };
         for (state, declaration) in body.iter().filter(|(k, _)| !internal(k)) {
-            let at = Place {
+            let at = StateLocation {
                 id: &name,
                 sls,
                 state: state.as_str().unwrap_or_default(),
@@ -54,15 +54,15 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-struct Place<'a> {
+struct StateLocation<'a> {
     id: &'a str,
     sls: &'a str,
     state: &'a str,
 }
 
-impl Place<'_> {
+impl StateLocation<'_> {
     fn declaration(&self, list: &[Value], errors: &mut Vec<String>) {
-        let Place { id, sls, state } = self;
+        let StateLocation { id, sls, state } = self;
         let mut functions: Vec<&str> = state.split_once('.').map(|(_, f)| f).into_iter().collect();
         for arg in list {
             match arg {
@@ -92,7 +92,7 @@ impl Place<'_> {
     }
 
     fn argument(&self, arg: &Map, errors: &mut Vec<String>) {
-        let Place { id, sls, .. } = self;
+        let StateLocation { id, sls, .. } = self;
         let Some(key) = first_key(arg) else { return };
         let list = arg.get(key).and_then(Value::as_array);
         if key == "names" && list.is_none() {

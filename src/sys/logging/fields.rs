@@ -1,13 +1,13 @@
-//! What a log line is about, beside its words: a closed set of fields.
+//! Structured fields of a log line: a closed set.
 //!
-//! They come from the key-values of a `log` call and from what the process is there for. Keys that
-//! are none of these are not shown, so that nothing gets out by a mistyped or careless key.
+//! They come from the key-values of a `log` call and from the process itself ([`set_process_fields`]). Other keys are not
+//! shown, so that a mistyped or careless key leaks nothing.
 
 use log::Record;
 use log::kv::{Error, Key, Value, VisitSource};
 use std::sync::OnceLock;
 
-/// Characters of a value that are shown; the rest is cut off.
+/// Characters of a value that are shown; longer values are cut.
 const MOST: usize = 512;
 
 /// A field.
@@ -26,7 +26,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// All of them, in the order in which they are shown.
+    /// All fields in display order.
     pub const ALL: [Field; 5] = [
         Field::Jid,
         Field::Minion,
@@ -58,16 +58,16 @@ impl Field {
     }
 }
 
-/// What all lines of this process are about.
+/// The fields common to all lines of this process.
 static ABOUT: OnceLock<Fields> = OnceLock::new();
 
-/// Says once what all lines of this process are about: a job's, which job; a minion's, which minion.
-pub fn about(fields: &[(Field, &str)]) {
+/// Sets the fields common to all lines of this process, such as the job or the minion.
+pub fn set_process_fields(fields: &[(Field, &str)]) {
     let mut all = Fields::default();
     for (field, value) in fields {
         all.set(*field, (*value).to_owned());
     }
-    // Said twice, the first holds.
+    // The first call wins.
     let _ = ABOUT.set(all);
 }
 
@@ -76,7 +76,7 @@ pub fn about(fields: &[(Field, &str)]) {
 pub(super) struct Fields([Option<String>; Field::ALL.len()]);
 
 impl Fields {
-    /// Those of a record, and where it has none those of the process.
+    /// The fields of a record, with those of the process as defaults.
     pub fn of(record: &Record) -> Fields {
         let mut fields = ABOUT.get().cloned().unwrap_or_default();
         // Values that cannot be shown are left out.
@@ -84,12 +84,12 @@ impl Fields {
         fields
     }
 
-    /// The value of one.
+    /// The value of a field.
     pub fn get(&self, field: Field) -> Option<&str> {
         self.0.get(field as usize)?.as_deref()
     }
 
-    /// All that have a value.
+    /// All fields that have a value.
     pub fn iter(&self) -> impl Iterator<Item = (Field, &str)> {
         Field::ALL
             .into_iter()

@@ -1,8 +1,7 @@
-//! The native protocol of systemd's journal: a datagram of `NAME=value` lines for each record, a
-//! sealed memory file where a datagram is too small (systemd.io, "Native Journal Protocol").
+//! The native protocol of systemd's journal: one datagram of `NAME=value` lines per record, or a sealed memory
+//! file if it is too large for a datagram (systemd.io, "Native Journal Protocol").
 //!
-//! Own code: it is less than what a crate would bring along, which either links libsystemd or carries
-//! a second implementation of logging.
+//! Written here because crates for it either link libsystemd or carry a second logging implementation.
 
 use super::fields::Fields;
 use super::salt::on_one_line;
@@ -18,12 +17,12 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
-/// Where the journal hears.
+/// The journal's socket.
 const SOCKET: &str = "/run/systemd/journal/socket";
-/// Device and inode of the stream that the journal has connected with this process.
+/// Environment variable with device and inode of the stream that connects this process to the journal.
 const STREAM: &str = "JOURNAL_STREAM";
 
-/// A way to the journal.
+/// A connection to the journal.
 #[derive(Debug)]
 pub(super) struct Journal {
     socket: UnixDatagram,
@@ -32,7 +31,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The journal, if standard error goes there already.
+    /// Connects to the journal if standard error already goes there.
     pub fn of_stderr() -> Option<Journal> {
         let stream = std::env::var(STREAM).ok()?;
         let meta = std::fs::metadata("/proc/self/fd/2").ok()?;
@@ -56,10 +55,10 @@ impl Journal {
         self.socket.as_raw_fd()
     }
 
-    /// Hands a record over.
+    /// Sends a record.
     ///
     /// # Errors
-    /// The journal is gone; the line has to go elsewhere.
+    /// The journal is gone; write the line elsewhere.
     pub fn send(&self, record: &Record) -> io::Result<()> {
         let text = self.text(record);
         match self.socket.send(text.as_bytes()) {
@@ -74,7 +73,7 @@ impl Journal {
     fn text(&self, record: &Record) -> String {
         let mut text = format!("PRIORITY={}\n", priority(record.level()));
         let mut put = |name: &str, value: String| {
-            // Without line ends in it, a value needs no length.
+            // A value without line ends needs no length field.
             let _ = writeln!(text, "{name}={}", on_one_line(value));
         };
         put("MESSAGE", record.args().to_string());
@@ -90,7 +89,7 @@ impl Journal {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let mut file = File::from(memfd_create(c"halite-log", flags)?);
         file.write_all(text.as_bytes())?;
-        // The journal takes only what cannot change any more.
+        // The journal accepts only memory files that can no longer change.
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::all()))?;
         let descriptors = [file.as_raw_fd()];
         let message = [ControlMessage::ScmRights(&descriptors)];
@@ -107,11 +106,11 @@ fn is_stream(text: &str, device: u64, inode: u64) -> bool {
     numbers == Some((device, inode))
 }
 
-/// The program's name, by the file that runs: titles of roles and links with other names do not count.
+/// The program's name, from the running executable: titles of roles and symlinks do not matter.
 fn program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // So the kernel writes after an upgrade.
+    // The kernel appends this after an upgrade.
     name.trim_end_matches(" (deleted)").to_owned()
 }
 

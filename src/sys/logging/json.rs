@@ -1,11 +1,11 @@
-//! Lines of JSON: one object for each record.
+//! JSON lines: one object per record.
 
 use super::fields::Fields;
 use super::salt::level_name;
 use log::Record;
 use serde_json::Value;
 
-/// The line of a record, with its end. Times are UTC, RFC 3339 with microseconds.
+/// The line of a record, with a newline. Times are UTC, RFC 3339 with microseconds.
 pub(super) fn line(record: &Record) -> String {
     let time = format!("{:.6}", jiff::Timestamp::now());
     let mut object = serde_json::Map::new();
@@ -23,7 +23,7 @@ pub(super) fn line(record: &Record) -> String {
     line
 }
 
-/// JSON may hold some control characters as they are; a terminal would follow them.
+/// Escapes the control characters that JSON allows but a terminal would interpret.
 fn plain(json: String) -> String {
     if !json.contains(char::is_control) {
         return json;

@@ -1,13 +1,13 @@
-//! The log: standard error or the journal, and a file; lines in Salt's form or of JSON.
+//! Logging to standard error or the journal, and to a file, in Salt's format or as JSON.
 //!
-//! SIGHUP opens the file anew, so that logrotate needs no copying.
+//! SIGHUP reopens the file, so logrotate needs no `copytruncate`.
 
 mod fields;
 mod journal;
 mod json;
 mod salt;
 
-pub use fields::{Field, about};
+pub use fields::{Field, set_process_fields};
 
 use journal::Journal;
 use log::{LevelFilter, Log, Metadata, Record};
@@ -20,16 +20,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Salt's words for levels, from the fewest messages to the most.
+/// Salt's level names, from the fewest messages to the most.
 #[rustfmt::skip]
 pub const LEVELS: [&str; 10] = [
     "quiet", "critical", "error", "warning", "info", "profile", "debug", "trace", "garbage", "all",
 ];
 
-/// Form of lines.
+/// Format of log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// Salt's.
+    /// Salt's format.
     Salt {
         /// `log_fmt_console` or `log_fmt_logfile`.
         format: String,
@@ -38,7 +38,7 @@ pub enum Lines {
         /// `log_fmt_jid`.
         jid: String,
     },
-    /// An object of JSON on each line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -47,17 +47,17 @@ pub enum Lines {
 pub struct LogOptions {
     /// Level of standard error.
     pub console: LevelFilter,
-    /// Level of the file; none is as standard error.
+    /// Level of the file; that of standard error if `None`.
     pub file: Option<LevelFilter>,
-    /// The file; none logs to standard error only.
+    /// The log file; without it, only standard error is used.
     pub path: Option<PathBuf>,
-    /// Lines on standard error, unless that is the journal.
+    /// Format on standard error, unless that is the journal.
     pub console_lines: Lines,
-    /// Lines in the file.
+    /// Format in the file.
     pub file_lines: Lines,
-    /// Whether what would go to standard error goes to the journal with its fields, if both are one.
+    /// Send records with their fields to the journal if standard error goes there.
     pub journal: bool,
-    /// Levels of parts of the program, by the beginning of their name (`log_granular_levels`).
+    /// Levels by logger name prefix (`log_granular_levels`).
     pub granular: Vec<(String, LevelFilter)>,
 }
 
@@ -81,7 +81,7 @@ impl Default for LogOptions {
     }
 }
 
-/// The level of a Salt level name; `None` for an unknown one.
+/// Converts a Salt level name; `None` if unknown.
 pub fn level(name: &str) -> Option<LevelFilter> {
     Some(match name.to_ascii_lowercase().as_str() {
         "all" | "garbage" | "trace" => LevelFilter::Trace,
@@ -94,10 +94,10 @@ pub fn level(name: &str) -> Option<LevelFilter> {
     })
 }
 
-/// Starts logging. A file that cannot be opened is reported on standard error and left out.
+/// Starts logging. If the file cannot be opened, that is reported on standard error and it is not used.
 pub fn install(options: LogOptions) {
     let reopen = Arc::new(AtomicBool::new(false));
-    // Without a handler SIGHUP would end the process; a failure leaves just that.
+    // Without a handler SIGHUP would kill the process; if this fails, that is all that is lost.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, reopen.clone());
     let file = options.path.as_deref().and_then(|path| match open(path) {
         Ok(file) => Some(file),
@@ -114,8 +114,8 @@ pub fn install(options: LogOptions) {
         None => LevelFilter::Off,
     };
     let logger = Logger {
-        console: Form::of(&options.console_lines),
-        to_file: Form::of(&options.file_lines),
+        console: LineFormat::of(&options.console_lines),
+        to_file: LineFormat::of(&options.file_lines),
         journal: options.journal.then(Journal::of_stderr).flatten(),
         granular: Granular::of(&options.granular),
         levels: (options.console, level),
@@ -129,10 +129,10 @@ pub fn install(options: LogOptions) {
     }
 }
 
-/// The log of this process.
+/// The logger of this process.
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// The descriptors of the log file and of the journal, if there are such.
+/// Descriptors of the log file and the journal, if open.
 pub(super) fn descriptors() -> Vec<i32> {
     let Some(logger) = LOGGER.get() else {
         return Vec::new();
@@ -148,7 +148,7 @@ fn open(path: &Path) -> io::Result<File> {
     let mut wary = false;
     if let Some(dir) = path.parent() {
         super::daemon::make_dir(dir, 0o750)?;
-        // Daemons of several accounts share a directory of logs: none of them is to have root write elsewhere.
+        // Daemons of several accounts share a log directory: none of them may make root write elsewhere.
         wary = nix::unistd::geteuid().is_root() && is_others(dir)?;
     }
     if wary {
@@ -162,18 +162,18 @@ fn open(path: &Path) -> io::Result<File> {
     })
 }
 
-/// Whether others than root may write in a directory.
+/// Whether accounts other than root can write to a directory.
 fn is_others(dir: &Path) -> io::Result<bool> {
     let meta = std::fs::metadata(dir)?;
     Ok(meta.uid() != 0 || meta.mode() & 0o022 != 0)
 }
 
 struct Logger {
-    console: Form,
-    to_file: Form,
+    console: LineFormat,
+    to_file: LineFormat,
     journal: Option<Journal>,
     granular: Granular,
-    /// Of standard error and of the file.
+    /// Levels of standard error and of the file.
     levels: (LevelFilter, LevelFilter),
     path: Option<PathBuf>,
     file: Mutex<Option<File>>,
@@ -189,7 +189,7 @@ impl Logger {
         let sent = self.journal.as_ref().map(|journal| journal.send(record));
         if !matches!(sent, Some(Ok(()))) {
             let line = self.console.line(record);
-            // Nobody is left to be told when standard error is gone.
+            // If standard error is gone, there is nobody to report to.
             let _ = io::stderr().lock().write_all(line.as_bytes());
         }
     }
@@ -226,39 +226,39 @@ impl Log for Logger {
     fn flush(&self) {}
 }
 
-/// How a line is made.
+/// How lines are formatted.
 #[derive(Debug)]
-enum Form {
+enum LineFormat {
     Salt(Format),
     Json,
 }
 
-impl Form {
-    fn of(lines: &Lines) -> Form {
+impl LineFormat {
+    fn of(lines: &Lines) -> LineFormat {
         match lines {
-            Lines::Salt { format, date, jid } => Form::Salt(Format::parse(format, date, jid)),
-            Lines::Json => Form::Json,
+            Lines::Salt { format, date, jid } => LineFormat::Salt(Format::parse(format, date, jid)),
+            Lines::Json => LineFormat::Json,
         }
     }
 
     fn line(&self, record: &Record) -> String {
         match self {
-            Form::Salt(format) => format.line(record),
-            Form::Json => json::line(record),
+            LineFormat::Salt(format) => format.line(record),
+            LineFormat::Json => json::line(record),
         }
     }
 }
 
-/// Levels of parts of the program.
+/// Levels by logger name.
 ///
-/// As in Salt, a level here comes on top of those of standard error and file, so that it can only hold
-/// messages back. Where none is named, nothing of halite is held back, and of libraries what is below
-/// a warning: they do not know what is a secret.
+/// As in Salt, such a level applies on top of those of standard error and the file, so it can only suppress
+/// messages. By default nothing from halite is suppressed, and libraries log warnings and above: they do not
+/// know what is secret.
 #[derive(Debug)]
 struct Granular(Vec<(String, LevelFilter)>);
 
 impl Granular {
-    /// Names are those of `%(name)s`; `salt` at the beginning means this program.
+    /// Names are those of `%(name)s`; a leading `salt` means this program.
     fn of(levels: &[(String, LevelFilter)]) -> Granular {
         let own = |name: &str| match name.split_once('.') {
             None if name == "salt" => OWN.to_owned(),
@@ -269,7 +269,7 @@ impl Granular {
             .iter()
             .map(|(name, level)| (target_of(&own(name)), *level))
             .collect();
-        // The longest name that fits holds.
+        // The longest matching name wins.
         levels.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         Granular(levels)
     }
@@ -290,7 +290,7 @@ impl Granular {
     }
 }
 
-/// How names of this program begin.
+/// Logger name prefix of this program.
 const OWN: &str = "halite";
 
 /// The name of a logger, as `%(name)s` shows it: `halite.minion.jobs` for the module `jobs` of the crate `halite_minion`.
@@ -301,7 +301,7 @@ fn logger_name(target: &str) -> String {
     }
 }
 
-/// The reverse: how the targets of a logger begin.
+/// The reverse: the target prefix of a logger name.
 fn target_of(name: &str) -> String {
     match name.strip_prefix("halite.") {
         Some(rest) => format!("{OWN}_{}", rest.replace('.', "::")),
@@ -334,7 +334,7 @@ mod tests {
             "links in a directory of one's own count"
         );
 
-        // Another account's, or open to all: what others than root decide, root does not follow.
+        // Directories of another account or writable by all: root does not follow links there.
         std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o777))
             .unwrap();
         assert!(is_others(&dir).unwrap());

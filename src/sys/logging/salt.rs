@@ -1,11 +1,11 @@
-//! Lines in Salt's form: Python's `%(name)s` fields with width and precision, as far as log formats
-//! use them (reference `salt-local.md` 9.3).
+//! Lines in Salt's format: Python's `%(name)s` fields with width and precision, as far as log formats use them
+//! (reference `salt-local.md` 9.3).
 
 use super::fields::{Field, Fields};
 use log::{Level, Record};
 
 #[derive(Debug, PartialEq)]
-enum Piece {
+enum FormatPart {
     Text(String),
     Field {
         name: String,
@@ -15,33 +15,33 @@ enum Piece {
     },
 }
 
-/// A form of lines.
+/// A parsed log format.
 #[derive(Debug)]
 pub(super) struct Format {
-    pieces: Vec<Piece>,
+    pieces: Vec<FormatPart>,
     date: String,
     jid: String,
 }
 
 impl Format {
-    /// Reads a form; `date` is that of `asctime`, `jid` that of `%(jid)s` where a job is known (`log_fmt_jid`).
+    /// Parses a format; `date` is that of `asctime`, `jid` that of `%(jid)s` if a job is known (`log_fmt_jid`).
     pub fn parse(format: &str, date: &str, jid: &str) -> Format {
         let mut pieces = Vec::new();
         let mut rest = format;
         while let Some(at) = rest.find("%(") {
-            pieces.push(Piece::Text(rest[..at].replace("%%", "%")));
+            pieces.push(FormatPart::Text(rest[..at].replace("%%", "%")));
             match field(&rest[at + 2..]) {
                 Some((piece, used)) => {
                     pieces.push(piece);
                     rest = &rest[at + 2 + used..];
                 }
                 None => {
-                    pieces.push(Piece::Text("%(".into()));
+                    pieces.push(FormatPart::Text("%(".into()));
                     rest = &rest[at + 2..];
                 }
             }
         }
-        pieces.push(Piece::Text(rest.replace("%%", "%")));
+        pieces.push(FormatPart::Text(rest.replace("%%", "%")));
         Format {
             pieces,
             date: date.to_owned(),
@@ -49,14 +49,14 @@ impl Format {
         }
     }
 
-    /// The line of a record, with its end.
+    /// The line of a record, with a newline.
     pub fn line(&self, record: &Record) -> String {
         let now = crate::localtime::now();
         let mut out = String::with_capacity(160);
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Field {
+                FormatPart::Text(text) => out.push_str(text),
+                FormatPart::Field {
                     name,
                     width,
                     left,
@@ -89,7 +89,7 @@ impl Format {
                 Some(jid) => self.jid.replace("%(jid)s", jid),
                 None => String::new(),
             },
-            // Salt's own: on a terminal these have colours, here they never do.
+            // Salt's own fields: coloured on a terminal there, never here.
             "bracketlevel" | "colorlevel" => format!("[{:<8}]", level_name(record.level())),
             "bracketname" | "colorname" => format!("[{:<17}]", super::logger_name(record.target())),
             "bracketprocess" | "colorprocess" => format!("[{:>5}]", std::process::id()),
@@ -99,8 +99,8 @@ impl Format {
     }
 }
 
-/// A text without control characters but tabs: a line end inside a message would let a peer forge
-/// log lines, an escape sequence would speak to the terminal of whoever reads them.
+/// Escapes control characters except tabs: a newline in a message would let a peer forge log lines, and escape
+/// sequences would be interpreted by the reader's terminal.
 pub(super) fn on_one_line(text: String) -> String {
     if text.contains(|c: char| c.is_control() && c != '\t') {
         text.chars().map(shown).collect()
@@ -109,7 +109,7 @@ pub(super) fn on_one_line(text: String) -> String {
     }
 }
 
-/// A character as it stands in a log line: control characters only in name.
+/// A character as shown in a log line: control characters are escaped.
 fn shown(c: char) -> String {
     match c {
         '\t' => c.into(),
@@ -118,7 +118,7 @@ fn shown(c: char) -> String {
     }
 }
 
-/// Salt's word for a level.
+/// Salt's name of a level.
 pub(super) fn level_name(level: Level) -> &'static str {
     match level {
         Level::Error => "ERROR",
@@ -129,15 +129,15 @@ pub(super) fn level_name(level: Level) -> &'static str {
     }
 }
 
-/// Parses `name)-17s`; returns the piece and the bytes used.
-fn field(text: &str) -> Option<(Piece, usize)> {
+/// Parses `name)-17s`; returns the part and the number of bytes used.
+fn field(text: &str) -> Option<(FormatPart, usize)> {
     let close = text.find(')')?;
     let spec = &text[close + 1..];
     let end = spec.find(|c: char| c.is_ascii_alphabetic())?;
     let flags = &spec[..end];
     let digits = flags.trim_start_matches('-');
     Some((
-        Piece::Field {
+        FormatPart::Field {
             name: text[..close].to_owned(),
             width: digits.split('.').next()?.parse().unwrap_or(0).min(200),
             left: flags.starts_with('-'),

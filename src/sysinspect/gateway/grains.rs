@@ -1,13 +1,13 @@
 //! Traits of a sysinspect minion as grains.
 //!
-//! A trait keeps its name, dots and all, as one grain. Maps made of the dotted names would not do: `system.hostname` and
-//! `system.hostname.fqdn` exist side by side, so that a name would have to be a value and a map at once, and globs
-//! over names (`system.net.*.ipv4`, where an interface's name may hold dots) need the whole name. Beside them
-//! stand the few grains that mixed fleets are targeted by, under Salt's names.
+//! Each trait becomes one grain with its full dotted name. Nested maps would not work: `system.hostname` and
+//! `system.hostname.fqdn` both exist, so a name would have to be a value and a map at once, and globs over names
+//! (`system.net.*.ipv4`, where an interface's name may contain dots) need the whole name. The few grains that mixed
+//! fleets are targeted by are added under Salt's names.
 
 use halite_wire::{Map, Value};
 
-/// Traits that are known under another name among grains.
+/// Traits that are also set as grains under other names.
 const ALIASES: &[(&str, &[&str])] = &[
     ("host", &["system.hostname"]),
     ("fqdn", &["system.hostname.fqdn", "system.hostname"]),
@@ -20,14 +20,14 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("cpu_model", &["hardware.cpu.brand"]),
 ];
 
-/// Traits that are taken of one minion; real ones have some dozens.
+/// Traits read from one minion at most; real ones have a few dozen.
 const MOST: usize = 4096;
 
-/// Grains of a minion with these traits: `id` and `gateway`, Salt's names, then the traits.
+/// The grains of a minion with these traits: `id` and `gateway`, Salt's names, then the traits.
 ///
-/// Keys of `traits` are unique. Of more than [`MOST`] the rest is left out.
+/// Keys of `traits` must be unique. Traits beyond [`MOST`] are left out.
 pub(super) fn grains(id: &str, traits: &Map) -> Map {
-    // Nobody is somebody else by a trait of that name.
+    // A trait called `id` must not let a minion pose as another.
     let mut out = halite_wire::map! {"id" => id, "gateway" => "sysinspect"};
     for (name, sources) in ALIASES {
         let found = sources.iter().find_map(|source| traits.get(source));
@@ -40,9 +40,9 @@ pub(super) fn grains(id: &str, traits: &Map) -> Map {
     {
         *host = short.to_owned();
     }
-    if let Some(octets) = traits.int("hardware.memory") {
+    if let Some(bytes) = traits.int("hardware.memory") {
         // Salt counts in MiB.
-        out.set("mem_total", octets >> 20);
+        out.set("mem_total", bytes >> 20);
     }
     for family in ["ipv4", "ipv6"] {
         let found = addresses(traits, family);
@@ -62,7 +62,7 @@ pub(super) fn grains(id: &str, traits: &Map) -> Map {
     out
 }
 
-/// Addresses among `system.net.<interface>.<family>`, sorted.
+/// Addresses in `system.net.<interface>.<family>`, sorted.
 fn addresses(traits: &Map, family: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (name, value) in traits.iter().take(MOST) {

@@ -1,16 +1,16 @@
-//! How often one address may ask for something.
+//! Rate limits by address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The window over which is counted.
+/// The window of the counts.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are remembered; beyond this those whose window is over are forgotten, and while that does not
+/// Addresses with a count of their own. At this number, addresses whose window is over are dropped; if that does not
 /// help, new addresses share one count.
 const ADDRESSES: usize = 10_000;
 
-/// Counts per address and minute.
+/// Requests per address and minute.
 #[derive(Debug)]
 pub(super) struct Limit {
     most: u32,
@@ -19,7 +19,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// At most `most` within a minute.
+    /// Allows `most` requests per minute and address.
     pub fn new(most: u32) -> Limit {
         Limit {
             most,
@@ -28,7 +28,7 @@ impl Limit {
         }
     }
 
-    /// Counts one; `false` if it is one too many.
+    /// Counts a request; `false` if it is over the limit.
     pub fn take(&mut self, address: IpAddr, now: Instant) -> bool {
         if self.counts.len() >= ADDRESSES && !self.counts.contains_key(&address) {
             self.counts

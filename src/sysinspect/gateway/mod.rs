@@ -1,13 +1,13 @@
-//! Gateway: minions of sysinspect (the "Master/minion protocol" and what its programs made of it).
+//! Gateway: minions of sysinspect (the "Master/minion protocol", as its programs implement it).
 //!
 //! Owns the port of the gateway (4200), connections, sessions and the jobs that run on sysinspect minions. Listens to
 //! `master_event_pub.ipc`, fires on `master_event_pull.ipc`, writes returns to the job log, grains to the cache, keys to
 //! the key store. Below `cachedir/gateways/sysinspect` it records the ids that registered here.
 //!
-//! `serve` has the sockets, in the loop of all gateways (`halite_gateway::frame`). `session` (who may stay) and `jobs`
-//! (what a function asks for and what ends it) decide without sockets or clocks.
+//! `serve` has the sockets and runs in the loop of all gateways (`halite_gateway::frame`). `session` (which peers may
+//! stay) and `jobs` (what a function sends and what completes it) decide without sockets or clocks.
 //!
-//! When it fails: its minions connect to the next process, which knows nothing of running jobs; clients report them as
+//! After a crash its minions connect to the new process, which knows nothing of running jobs; clients report these as
 //! lost.
 
 mod dialect;
@@ -39,10 +39,9 @@ const NAME: &str = "sysinspect";
 /// # Errors
 /// The port cannot be bound, or the master's key cannot be read.
 fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
-    let settings = frame
-        .config
-        .sysinspect_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways asks for no sysinspect"))?;
+    let settings = frame.config.sysinspect_gateway().ok_or_else(|| {
+        RoleError::new(EXIT_CONFIG, "the option gateways has no entry sysinspect")
+    })?;
     let server = Server::new(frame, &settings)?;
     Ok(Box::new(server))
 }

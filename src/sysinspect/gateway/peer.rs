@@ -1,25 +1,25 @@
-//! One connection: bytes in and out, never waiting.
+//! One connection: non-blocking reads and writes.
 
 use crate::wire::{Decoder, FrameError};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read from one connection before the others get their turn.
+/// Bytes read from one connection before the others get their turn.
 const TURN: usize = 256 << 10;
-/// How long a peer may take for the last words, and to end its own side.
+/// How long a peer may take to read what is still queued and to close its own side.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A connection.
 pub(super) struct Peer {
     /// The socket, for the poll.
     pub stream: TcpStream,
-    /// Where it comes from.
+    /// The peer's address.
     pub address: IpAddr,
-    /// Whether the poll looks for room to write.
+    /// Whether the poll waits for room to write.
     pub blocked: bool,
     decoder: Decoder,
-    /// When a frame began of which the end is awaited.
+    /// When the incomplete frame being read began.
     begun: Option<Instant>,
     out: Vec<u8>,
     sent: usize,
@@ -31,19 +31,19 @@ struct Closing {
     shut: bool,
 }
 
-/// What reading came to.
+/// Result of reading.
 #[derive(Debug, PartialEq)]
 pub(super) enum Input {
-    /// The connection goes on.
+    /// The connection is still open.
     Open,
-    /// It has ended, or has to.
+    /// The connection is closed or broken.
     Ended,
-    /// A frame over the limit.
+    /// A frame is over the limit.
     TooLong(FrameError),
 }
 
 impl Peer {
-    /// A connection that has just been accepted.
+    /// A connection just accepted.
     pub fn new(stream: TcpStream, address: IpAddr, max_frame: usize) -> Peer {
         Peer {
             stream,
@@ -57,12 +57,12 @@ impl Peer {
         }
     }
 
-    /// Frames of that many bytes are taken from now on.
+    /// Accepts frames of up to `max_frame` bytes from now on.
     pub fn allow(&mut self, max_frame: usize) {
         self.decoder.set_limit(max_frame);
     }
 
-    /// Reads what there is; whole bodies go to `each`.
+    /// Reads what is there, about [`TURN`] bytes at most; complete bodies go to `each`.
     pub fn read(&mut self, buffer: &mut [u8], now: Instant, each: &mut Vec<Vec<u8>>) -> Input {
         let mut taken = 0;
         while taken < TURN {
@@ -96,7 +96,7 @@ impl Peer {
         Input::Open
     }
 
-    /// Queues a frame; `false`: more than `limit` bytes wait already, it is dropped.
+    /// Queues a frame; `false` if more than `limit` bytes would be queued: the frame is dropped.
     pub fn queue(&mut self, frame: &[u8], limit: usize) -> bool {
         if self.closing.is_some() {
             return true;
@@ -109,7 +109,7 @@ impl Peer {
         true
     }
 
-    /// Writes what can be written; `false`: the connection is broken.
+    /// Writes as much as possible; `false` if the connection is broken.
     pub fn flush(&mut self) -> bool {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -121,7 +121,7 @@ impl Peer {
             }
         }
         if self.sent == self.out.len() {
-            // An idle connection holds no memory.
+            // An idle connection keeps no buffer.
             self.out = Vec::new();
             self.sent = 0;
         } else if self.sent > (1 << 20) {
@@ -132,20 +132,20 @@ impl Peer {
             && self.sent == self.out.len()
             && !closing.shut
         {
-            // Closing at once would take back last words that the peer has not read, if there is something of it
-            // left to read here.
+            // If unread input is left, closing at once would reset the connection and discard what the peer has not
+            // read yet.
             closing.shut = true;
             return self.stream.shutdown(Shutdown::Write).is_ok();
         }
         true
     }
 
-    /// Whether something waits to be written.
+    /// Whether data is waiting to be written.
     pub fn waits(&self) -> bool {
         self.sent < self.out.len()
     }
 
-    /// Closes once everything is out.
+    /// Closes the connection once everything is written.
     pub fn close(&mut self, now: Instant) {
         self.closing.get_or_insert(Closing {
             due: now + FAREWELL,
@@ -153,8 +153,8 @@ impl Peer {
         });
     }
 
-    /// Whether it must go now: it was closed, and its time is up, or the rest of a frame has not
-    /// come within `patience`.
+    /// Whether to drop the connection now: its time to close is up, or the rest of a frame has not arrived within
+    /// `patience`.
     pub fn overdue(&self, now: Instant, patience: Duration) -> bool {
         let late = |begun: Instant| now.duration_since(begun) >= patience;
         self.closing.as_ref().is_some_and(|c| c.due <= now) || self.begun.is_some_and(late)

@@ -1,9 +1,9 @@
-//! What a `cmd` asks for: a function and its arguments.
+//! Parses a `cmd` into a function and its arguments.
 //!
-//! The description leaves the payload of a command open. Here it is a line as for `halite-call`
-//! (`test.echo 'two words' key=value`), or JSON (`{"fun": ..., "arg": [...], "kwarg": {...}}`). In
-//! the later dialect the line is the `uri` of the payload, and the context its keyword arguments.
-//! No shell reads it, and a function that the option `sysinspect_functions` does not name is not run.
+//! The description leaves the payload of a command open. Here it is a line as for `halite-call` (`test.echo 'two
+//! words' key=value`), or JSON (`{"fun": ..., "arg": [...], "kwarg": {...}}`). In the later dialect the line is the
+//! `uri` of the payload, and the context its keyword arguments. No shell is involved, and only functions that the
+//! option `sysinspect_functions` allows are run.
 
 use crate::wire::payload_value;
 use halite_target::fnmatch;
@@ -18,15 +18,15 @@ const MAX_LINE: usize = 64 * 1024;
 pub struct Command {
     /// Its name, `module.function`.
     pub fun: String,
-    /// Its arguments, keyword arguments in a map at the end, as in a publication.
+    /// Its arguments; keyword arguments are in a map at the end, as in a publication.
     pub args: Vec<Value>,
 }
 
 impl Command {
-    /// Reads a payload, with the context (`cq`) that came beside it.
+    /// Parses a payload, with the context (`cq`) sent with it.
     ///
     /// # Errors
-    /// A sentence for the master: it is no function, or none that is allowed.
+    /// A text for the master: the payload is no function, or not an allowed one.
     pub fn read(payload: &Value, context: &str, allowed: &[String]) -> Result<Command, String> {
         let command = match payload_value(payload) {
             Value::Map(map) if map.contains("fun") => Command::of_map(&map)?,
@@ -57,7 +57,7 @@ impl Command {
         if line.len() > MAX_LINE {
             return Err(format!("a command has at most {MAX_LINE} bytes"));
         }
-        let mut words = shlex::split(line).map_err(|_| "a quotation has no end".to_owned())?;
+        let mut words = shlex::split(line).map_err(|_| "a quote is not closed".to_owned())?;
         if words.is_empty() {
             return Err("the command is empty: name a function, such as test.ping".to_owned());
         }
@@ -72,7 +72,7 @@ impl Command {
     }
 
     fn of_map(map: &Map) -> Result<Command, String> {
-        let fun = map.str("fun").ok_or("fun is not a text")?.to_owned();
+        let fun = map.str("fun").ok_or("fun is not a string")?.to_owned();
         let mut args = match map.get("arg") {
             None => Vec::new(),
             Some(Value::Array(args)) => args.clone(),
@@ -90,7 +90,7 @@ impl Command {
 fn unknown(fun: &str) -> String {
     let shown: String = fun.chars().take(100).collect();
     format!(
-        "{shown:?} is no function (module.function); models and shell commands are not run by this minion"
+        "{shown:?} is not a function (module.function); this minion runs no models and no shell commands"
     )
 }
 
@@ -146,8 +146,8 @@ mod tests {
             ("cmd://cluster/minion/remove", "no function"),
             ("test.echo;id", "no function"),
             ("test.", "no function"),
-            ("test.echo 'a", "no end"),
-            (r#"{"fun":1}"#, "not a text"),
+            ("test.echo 'a", "not closed"),
+            (r#"{"fun":1}"#, "not a string"),
             (r#"{"fun":"test.echo","arg":1}"#, "not a list"),
             (r#"{"fun":"test.echo","kwarg":1}"#, "not an object"),
         ] {

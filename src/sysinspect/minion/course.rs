@@ -1,103 +1,102 @@
-//! What the minion does next. No IO: the time, what was read and what a function returned come in,
-//! what is to be done goes out.
+//! The minion's state machine. Does no IO: the time, received frames and results of functions are passed in, and it
+//! returns the actions to take.
 //!
-//! A master is joined in one of two ways. With its key accepted before: connect, `ehlo`, and the
-//! answer `tr` with code 1. Without: `add`, the master's key, which must have the fingerprint that
-//! the operator gave, and `ehlo` with the minion's id under that key (the seed's sequence); in the
-//! later dialect the key comes with `undef`, and `add` carries the minion's own. While the master
-//! does not know the minion, or its operator has not decided, the two are tried in turn, with
-//! growing pauses.
+//! There are two ways to join a master. If its key is already accepted: connect, send `ehlo`, and receive `tr` with
+//! code 1. Otherwise: send `add`, receive the master's key, which must have the fingerprint given by the operator, and
+//! send `ehlo` with the minion's id encrypted with that key (the seed's sequence); in the later dialect the key comes
+//! with `undef`, and `add` carries the minion's own. While the master does not know the minion, or its operator has
+//! not accepted it, both are tried in turn, with growing pauses.
 
 use super::command::Command;
-use super::results::Asked;
+use super::results::PendingCommand;
 use super::traits::names;
 use super::trust;
 use crate::target::Minion;
 use crate::wire::{
-    Code, Dialect, Kind, MachineId, MasterMessage, MinionMessage, Target, payload_value,
+    Code, Dialect, MachineId, MasterMessage, MessageKind, MinionMessage, Target, payload_value,
 };
 use halite_crypto::PublicKey;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// Silence of the master after which the connection counts as lost (reference 6); it pings every 5 s.
+/// Silence of the master after which the connection counts as lost (reference 6); the master pings every 5 s.
 pub const SILENCE: Duration = Duration::from_secs(10);
-/// How long a master may hold the session of a connection that was lost (reference 6).
+/// How long a master may keep the session of a lost connection (reference 6).
 const STALE_SESSION: Duration = Duration::from_secs(60);
-/// Answers kept for the next connection.
+/// Results kept for the next connection.
 const MAX_UNSENT: usize = 256;
-/// What does not change while the minion runs.
+/// Settings that do not change while the minion runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who it is.
+    /// The minion's id.
     pub id: MachineId,
-    /// How it speaks: the seed's way, or the later one.
+    /// The seed's dialect or the later one.
     pub dialect: Dialect,
-    /// Session of this run, a UUID.
+    /// Session id of this run, a UUID.
     pub session: String,
     /// Fingerprint of the master's key, lower case, empty if none was given.
     pub fingerprint: String,
-    /// The own public key as sysinspect writes it.
+    /// The minion's public key in sysinspect's format.
     pub own_key: String,
-    /// Globs over the functions that may run.
+    /// Globs of the functions that may run.
     pub allowed: Vec<String>,
     /// First and longest pause before another attempt to connect.
     pub pauses: (Duration, Duration),
-    /// A number from 0 to 1 by chance, which spreads the pauses.
+    /// Returns a random number from 0 to 1, which spreads the pauses.
     pub chance: fn() -> f64,
 }
 
 impl Settings {
     /// A message of this minion.
-    pub(super) fn message(&self, kind: Kind, data: impl Into<Value>) -> MinionMessage {
+    pub(super) fn message(&self, kind: MessageKind, data: impl Into<Value>) -> MinionMessage {
         let mut message = MinionMessage::new(&self.id, kind, data);
-        if self.dialect == Dialect::Modern && kind != Kind::Add {
+        if self.dialect == Dialect::Modern && kind != MessageKind::Add {
             message.session = self.session.clone();
         }
         message
     }
 }
 
-/// What is to be done.
+/// An action to take.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Connect, and say [`Course::connected`] or [`Course::lost`].
+    /// Connect, then call [`Course::connected`] or [`Course::lost`].
     Connect,
     /// Send a message.
     Send(MinionMessage),
-    /// Close the connection, without saying so.
+    /// Close the connection; [`Course::lost`] need not be called.
     Close,
-    /// Run a function and say [`Course::finished`] with this number.
+    /// Run a function, then call [`Course::finished`] with this number.
     Run(u64, Command),
-    /// Keep the master's key.
+    /// Store the master's key.
     Pin(PublicKey),
-    /// Forget the registration.
+    /// Remove the stored registration.
     Forget,
-    /// Keep these pushed traits.
-    Keep(Map),
-    /// End, with this exit status and message.
-    End(i32, String),
+    /// Store these pushed traits.
+    StoreTraits(Map),
+    /// Exit with this status and message.
+    Exit(i32, String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Waits until then.
-    Resting(Duration),
+    /// Until this time.
+    Waiting(Duration),
     Connecting,
-    /// `ehlo` is sent.
+    /// `ehlo` was sent.
     Greeting,
-    /// `add` is sent.
+    /// `add` was sent.
     Registering,
-    /// The enciphered id is sent.
+    /// The encrypted id was sent.
     Proving,
     Joined,
     Ended,
 }
 
-/// What is said first at the next connection.
+/// The first message on the next connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+enum FirstMessage {
     Hello,
     Add,
 }
@@ -107,15 +106,15 @@ pub struct Course {
     settings: Settings,
     pinned: Option<PublicKey>,
     phase: Phase,
-    opening: Opening,
-    /// Attempts since the master was last joined for good.
+    first_message: FirstMessage,
+    /// Connection attempts since the last ping of a joined master.
     attempts: u32,
     heard: Duration,
-    /// When the minion was last joined.
+    /// When the minion last joined.
     joined: Option<Duration>,
     own_traits: Map,
     pushed: Map,
-    asked: Vec<Asked>,
+    asked: Vec<PendingCommand>,
     numbers: u64,
     /// Cycles finished since the last pong.
     done: Vec<String>,
@@ -123,17 +122,19 @@ pub struct Course {
 }
 
 impl Course {
-    /// A minion that has accepted `pinned` before, and been given the traits `pushed`.
+    /// A minion that has accepted the key `pinned` before, with the pushed traits `pushed`.
     pub fn new(settings: Settings, pinned: Option<PublicKey>, pushed: Map) -> Course {
-        let opening = match settings.dialect {
-            Dialect::Seed if pinned.is_none() && !settings.fingerprint.is_empty() => Opening::Add,
-            _ => Opening::Hello,
+        let first_message = match settings.dialect {
+            Dialect::Seed if pinned.is_none() && !settings.fingerprint.is_empty() => {
+                FirstMessage::Add
+            }
+            _ => FirstMessage::Hello,
         };
         Course {
             settings,
             pinned,
-            phase: Phase::Resting(Duration::ZERO),
-            opening,
+            phase: Phase::Waiting(Duration::ZERO),
+            first_message,
             attempts: 0,
             heard: Duration::ZERO,
             joined: None,
@@ -146,7 +147,7 @@ impl Course {
         }
     }
 
-    /// The traits of this host from now on; pushed ones lie over them.
+    /// Sets the traits of this host; pushed traits override them.
     pub fn set_traits(&mut self, traits: Map) {
         self.own_traits = traits;
     }
@@ -157,77 +158,77 @@ impl Course {
         for (key, value) in self.pushed.iter() {
             all.set(key.as_str().unwrap_or_default(), value.clone());
         }
-        // Nobody is somebody else by a pushed trait.
+        // A pushed trait must not change the id.
         all.set("system.id", &self.settings.id);
         all
     }
 
-    /// Whether the master has let it in.
+    /// Whether the master has accepted the minion.
     pub fn is_joined(&self) -> bool {
         self.phase == Phase::Joined
     }
 
-    /// When [`Course::passed`] has something to do at the latest.
+    /// When [`Course::tick`] must be called at the latest.
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase {
-            Phase::Resting(until) => Some(until),
+            Phase::Waiting(until) => Some(until),
             Phase::Connecting | Phase::Ended => None,
             _ => Some(self.heard + SILENCE),
         }
     }
 
-    /// Time has passed.
-    pub fn passed(&mut self, now: Duration) -> Vec<Action> {
+    /// Handles timeouts.
+    pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         if self.deadline().is_none_or(|due| now < due) {
             return Vec::new();
         }
-        if matches!(self.phase, Phase::Resting(_)) {
+        if matches!(self.phase, Phase::Waiting(_)) {
             self.phase = Phase::Connecting;
             return vec![Action::Connect];
         }
-        log::warn!("the master is silent; connecting again");
+        log::warn!("the master is silent; reconnecting");
         self.close(now)
     }
 
-    /// The connection stands.
+    /// The connection is open.
     pub fn connected(&mut self, now: Duration) -> Vec<Action> {
         if self.phase != Phase::Connecting {
             return Vec::new();
         }
         self.heard = now;
         let modern = self.settings.dialect == Dialect::Modern;
-        let (kind, data): (Kind, Value) = match self.opening {
-            Opening::Hello => {
+        let (kind, data): (MessageKind, Value) = match self.first_message {
+            FirstMessage::Hello => {
                 self.phase = Phase::Greeting;
                 let traits = modern.then(|| self.traits());
-                (Kind::Ehlo, traits.map_or("".into(), Value::from))
+                (MessageKind::Ehlo, traits.map_or("".into(), Value::from))
             }
-            Opening::Add => {
+            FirstMessage::Add => {
                 self.phase = Phase::Registering;
                 let key = if modern {
                     self.settings.own_key.as_str()
                 } else {
                     ""
                 };
-                (Kind::Add, key.into())
+                (MessageKind::Add, key.into())
             }
         };
         vec![self.send(kind, data)]
     }
 
-    /// The connection could not be made, or was closed by the other side.
+    /// The connection failed or was closed by the master.
     pub fn lost(&mut self, now: Duration) -> Vec<Action> {
-        if !matches!(self.phase, Phase::Resting(_) | Phase::Ended) {
-            self.rest(now);
+        if !matches!(self.phase, Phase::Waiting(_) | Phase::Ended) {
+            self.back_off(now);
         }
         Vec::new()
     }
 
-    /// A frame came.
-    pub fn heard(&mut self, now: Duration, body: &[u8]) -> Vec<Action> {
+    /// Handles a frame.
+    pub fn receive(&mut self, now: Duration, body: &[u8]) -> Vec<Action> {
         if matches!(
             self.phase,
-            Phase::Resting(_) | Phase::Connecting | Phase::Ended
+            Phase::Waiting(_) | Phase::Connecting | Phase::Ended
         ) {
             return Vec::new();
         }
@@ -235,31 +236,37 @@ impl Course {
         let message = match MasterMessage::decode(body, self.settings.dialect) {
             Ok(message) => message,
             Err(e) => {
-                log::warn!("a frame of the master is dropped: {e}");
+                log::warn!("dropped a frame from the master: {e}");
                 return Vec::new();
             }
         };
         match message.kind {
-            Kind::Pi => self.pinged(&message),
-            Kind::Undef if self.is_answer(&message) => self.unknown(now, &message),
-            Kind::Retry if self.is_answer(&message) => self.again(now, &message),
-            Kind::Add if self.phase == Phase::Registering && self.is_answer(&message) => {
-                self.key_came(now, &message)
+            MessageKind::Pi => self.answer_ping(&message),
+            MessageKind::Undef if self.is_answer(&message) => self.unknown(now, &message),
+            MessageKind::Retry if self.is_answer(&message) => self.retry(now, &message),
+            MessageKind::Add if self.phase == Phase::Registering && self.is_answer(&message) => {
+                self.receive_key(now, &message)
             }
-            Kind::Cmd if message.code == Code::AlreadyConnected => self.duplicate(now, &message),
-            Kind::Cmd if self.is_joined() && self.is_meant(&message) => self.command(message),
-            Kind::Rm if self.is_joined() && self.is_meant(&message) => {
+            MessageKind::Cmd if message.code == Code::AlreadyConnected => {
+                self.duplicate(now, &message)
+            }
+            MessageKind::Cmd if self.is_joined() && self.is_for_us(&message) => {
+                self.command(message)
+            }
+            MessageKind::Rm if self.is_joined() && self.is_for_us(&message) => {
                 self.phase = Phase::Ended;
                 let text = "the master has removed this minion; register it to use it again";
                 vec![
                     Action::Forget,
                     Action::Close,
-                    Action::End(0, text.to_owned()),
+                    Action::Exit(0, text.to_owned()),
                 ]
             }
-            Kind::Tr if self.is_joined() && self.is_meant(&message) => self.traits_asked(&message),
+            MessageKind::Tr if self.is_joined() && self.is_for_us(&message) => {
+                self.exchange_traits(&message)
+            }
             // The seed does not say which type welcomes a minion, only that the code is not zero.
-            Kind::Tr | Kind::Ehlo | Kind::Rsp
+            MessageKind::Tr | MessageKind::Ehlo | MessageKind::Rsp
                 if message.code == Code::Success
                     && matches!(self.phase, Phase::Greeting | Phase::Proving)
                     && self.is_answer(&message) =>
@@ -267,7 +274,7 @@ impl Course {
                 self.welcome(now, &message)
             }
             other => {
-                log::debug!("{other} with code {} is passed over", message.code.number());
+                log::debug!("ignored {other} with code {}", message.code.number());
                 Vec::new()
             }
         }
@@ -296,28 +303,28 @@ impl Course {
         Vec::new()
     }
 
-    fn send(&self, kind: Kind, data: impl Into<Value>) -> Action {
+    fn send(&self, kind: MessageKind, data: impl Into<Value>) -> Action {
         Action::Send(self.settings.message(kind, data))
     }
 
-    /// Whether an answer is for this minion: masters of the programs send every answer to everybody.
+    /// Whether an answer is for this minion: masters of the programs send every answer to every minion.
     fn is_answer(&self, message: &MasterMessage) -> bool {
         let blank = |t: &Target| t.ids.is_empty() && t.hosts.is_empty() && t.traits.is_empty();
-        message.targets.iter().all(blank) || self.is_meant(message)
+        message.targets.iter().all(blank) || self.is_for_us(message)
     }
 
-    fn is_meant(&self, message: &MasterMessage) -> bool {
+    fn is_for_us(&self, message: &MasterMessage) -> bool {
         let traits = self.traits();
         let minion = Minion {
             id: self.settings.id.as_str(),
             hosts: &names(&traits),
             traits: &traits,
         };
-        minion.is_meant(&message.targets)
+        minion.matches(&message.targets)
     }
 
-    /// A ping is answered whatever its target, but by members alone: programs take a pong for a hello.
-    fn pinged(&mut self, message: &MasterMessage) -> Vec<Action> {
+    /// Answers a ping, whatever its target, but only once joined: programs take a pong for a hello.
+    fn answer_ping(&mut self, message: &MasterMessage) -> Vec<Action> {
         if !self.is_joined() {
             return Vec::new();
         }
@@ -332,14 +339,14 @@ impl Course {
             .into(),
             _ => "".into(),
         };
-        let mut pong = self.settings.message(Kind::Po, data);
+        let mut pong = self.settings.message(MessageKind::Po, data);
         if self.settings.dialect == Dialect::Seed {
             pong.cycle = message.cycle.clone();
         }
         vec![Action::Send(pong)]
     }
 
-    /// `undef`: the master does not know the minion, or not yet, or refuses its proof.
+    /// `undef`: the master does not know the minion, has not accepted it, or rejects its proof.
     fn unknown(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
         let key = message
             .data
@@ -347,7 +354,7 @@ impl Course {
             .and_then(|t| PublicKey::from_pem(t).ok());
         let mut out = Vec::new();
         if let Some(key) = key {
-            match self.judge(&key) {
+            match self.verify_key(&key) {
                 Ok(true) => out.push(Action::Pin(key)),
                 Ok(false) => {}
                 Err((status, text)) => return self.end(status, text),
@@ -355,7 +362,7 @@ impl Course {
         } else if self.pinned.is_none() && self.settings.fingerprint.is_empty() {
             return self.end(
                 1,
-                "the master does not know this minion, and has told no key".to_owned(),
+                "the master does not know this minion and has not sent its key".to_owned(),
             );
         }
         match message.code {
@@ -363,7 +370,7 @@ impl Course {
                 log::error!("the master refuses the registration; trying again later");
             }
             _ => {
-                // Said aloud once, not with every attempt.
+                // A warning for the first attempt only.
                 let level = match self.attempts {
                     0 => log::Level::Warn,
                     _ => log::Level::Info,
@@ -374,16 +381,16 @@ impl Course {
                 );
             }
         }
-        self.opening = match self.opening {
-            Opening::Hello => Opening::Add,
-            Opening::Add => Opening::Hello,
+        self.first_message = match self.first_message {
+            FirstMessage::Hello => FirstMessage::Add,
+            FirstMessage::Add => FirstMessage::Hello,
         };
         out.extend(self.close(now));
         out
     }
 
-    /// `retry`: registered, or registered already, or not now; the next attempt tells.
-    fn again(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
+    /// `retry`: registered now, registered already, or refused for now; the next attempt will show.
+    fn retry(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
         let text: String = message
             .data
             .as_str()
@@ -391,16 +398,16 @@ impl Course {
             .chars()
             .take(200)
             .collect();
-        log::info!("the master asks to connect again: {text}");
+        log::info!("the master asks this minion to reconnect: {text}");
         if message.code != Code::GeneralFailure {
-            self.opening = Opening::Hello;
+            self.first_message = FirstMessage::Hello;
         }
         self.close(now)
     }
 
-    /// Whether a key of the master is good and new; the end of the minion if it is not good.
-    fn judge(&mut self, key: &PublicKey) -> Result<bool, (i32, String)> {
-        let new = trust::judge(key, self.pinned.as_ref(), &self.settings.fingerprint)?;
+    /// Checks a key of the master: whether it is new. An error ends the minion.
+    fn verify_key(&mut self, key: &PublicKey) -> Result<bool, (i32, String)> {
+        let new = trust::verify(key, self.pinned.as_ref(), &self.settings.fingerprint)?;
         if new {
             self.pinned = Some(key.clone());
         }
@@ -408,14 +415,16 @@ impl Course {
     }
 
     /// The master's key, in answer to `add`.
-    fn key_came(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
+    fn receive_key(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
         let key = message.data.as_str().map(PublicKey::from_pem);
         let Some(Ok(key)) = key else {
-            log::error!("the master's answer to the registration holds no RSA public key");
+            log::error!(
+                "the master's answer to the registration does not contain an RSA public key"
+            );
             return self.close(now);
         };
         let mut out = Vec::new();
-        match self.judge(&key) {
+        match self.verify_key(&key) {
             Ok(true) => out.push(Action::Pin(key.clone())),
             Ok(false) => {}
             Err((status, text)) => return self.end(status, text),
@@ -423,7 +432,7 @@ impl Course {
         match key.encrypt_pkcs1v15(self.settings.id.as_str().as_bytes()) {
             Ok(cipher) => {
                 self.phase = Phase::Proving;
-                out.push(self.send(Kind::Ehlo, Value::Bytes(cipher)));
+                out.push(self.send(MessageKind::Ehlo, Value::Bytes(cipher)));
                 out
             }
             Err(e) => self.end(1, format!("the id cannot be encrypted: {e}")),
@@ -431,20 +440,20 @@ impl Course {
     }
 
     fn welcome(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
-        log::info!("the master has let this minion in");
+        log::info!("the master has accepted this minion");
         self.phase = Phase::Joined;
         self.joined = Some(now);
-        self.opening = Opening::Hello;
+        self.first_message = FirstMessage::Hello;
         let mut out = Vec::new();
-        if message.kind == Kind::Tr {
-            out.push(self.send(Kind::Tr, self.traits()));
+        if message.kind == MessageKind::Tr {
+            out.push(self.send(MessageKind::Tr, self.traits()));
         }
         out.extend(self.unsent.drain(..).map(Action::Send));
         out
     }
 
-    /// Traits are asked for, or pushed; the answer to both is all of them.
-    fn traits_asked(&mut self, message: &MasterMessage) -> Vec<Action> {
+    /// The master requests or pushes traits; the answer to both is all traits.
+    fn exchange_traits(&mut self, message: &MasterMessage) -> Vec<Action> {
         let mut out = Vec::new();
         if let Value::Map(pushed) = payload_value(&message.data)
             && !pushed.is_empty()
@@ -459,9 +468,9 @@ impl Course {
                     self.pushed.set(key, value)
                 }
             }
-            out.push(Action::Keep(self.pushed.clone()));
+            out.push(Action::StoreTraits(self.pushed.clone()));
         }
-        let mut answer = self.settings.message(Kind::Tr, self.traits());
+        let mut answer = self.settings.message(MessageKind::Tr, self.traits());
         if self.settings.dialect == Dialect::Seed {
             answer.cycle = message.cycle.clone();
         }
@@ -469,7 +478,7 @@ impl Course {
         out
     }
 
-    /// Another connection holds the session: of this machine's other minion, or our own of before.
+    /// Another connection holds the session: another minion of this machine, or our own previous connection.
     fn duplicate(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
         if self.is_joined() || !self.is_answer(message) {
             return Vec::new();
@@ -478,13 +487,15 @@ impl Course {
             .joined
             .is_some_and(|at| now < at.max(self.heard) + STALE_SESSION)
         {
-            log::info!("the master still holds the session of the connection before; trying again");
+            log::info!("the master still has the session of the previous connection; trying again");
             return self.close(now);
         }
         let id = &self.settings.id;
         self.end(
             1,
-            format!("the master has a connection with the machine id {id} already; end the other minion first"),
+            format!(
+                "another minion with the machine id {id} is connected to the master; stop it first"
+            ),
         )
     }
 
@@ -495,7 +506,7 @@ impl Course {
         self.numbers += 1;
         let number = self.numbers;
         let fun = read.as_ref().map_or("", |c| c.fun.as_str()).to_owned();
-        self.asked.push(Asked {
+        self.asked.push(PendingCommand {
             number,
             cycle: message.cycle,
             fun,
@@ -503,30 +514,30 @@ impl Course {
         match read {
             Ok(command) => vec![Action::Run(number, command)],
             Err(why) => {
-                log::warn!("a command is refused: {why}");
+                log::warn!("refused a command: {why}");
                 self.finished(number, &why.into(), 1, "")
             }
         }
     }
 
     fn close(&mut self, now: Duration) -> Vec<Action> {
-        self.rest(now);
+        self.back_off(now);
         vec![Action::Close]
     }
 
-    fn rest(&mut self, now: Duration) {
+    fn back_off(&mut self, now: Duration) {
         let (first, longest) = self.settings.pauses;
         let pause = first
             .saturating_mul(1 << self.attempts.min(16))
             .min(longest);
         self.attempts = self.attempts.saturating_add(1);
         let spread = 0.5 + 0.5 * (self.settings.chance)().clamp(0.0, 1.0);
-        self.phase = Phase::Resting(now + pause.mul_f64(spread));
+        self.phase = Phase::Waiting(now + pause.mul_f64(spread));
     }
 
     fn end(&mut self, status: i32, text: String) -> Vec<Action> {
         self.phase = Phase::Ended;
-        vec![Action::Close, Action::End(status, text)]
+        vec![Action::Close, Action::Exit(status, text)]
     }
 }
 

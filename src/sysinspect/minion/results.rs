@@ -1,22 +1,22 @@
-//! How a result is told: `rsp` in the seed's dialect, `evt` and `mvt` in the later one.
+//! How a result is sent: `rsp` in the seed's dialect, `evt` and `mvt` in the later one.
 
 use super::course::Settings;
-use crate::wire::{Code, Dialect, Kind, MinionMessage};
+use crate::wire::{Code, Dialect, MessageKind, MinionMessage};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// A command that waits for its result.
-pub(super) struct Asked {
-    /// Its number here.
+/// A command whose result is pending.
+pub(super) struct PendingCommand {
+    /// Its number in this process.
     pub number: u64,
     /// Its cycle at the master.
     pub cycle: String,
-    /// The function; empty if it was not even read.
+    /// The function; empty if the command could not be parsed.
     pub fun: String,
 }
 
-impl Asked {
-    /// The messages that tell a result; of one that fits no frame, that it does not.
+impl PendingCommand {
+    /// The messages with a result; if it does not fit into a frame, messages that say so.
     pub fn messages(
         &self,
         settings: &Settings,
@@ -29,7 +29,7 @@ impl Asked {
         if messages.iter().all(fits) {
             return messages;
         }
-        let why = "the result is longer than a frame may be; ask for less".into();
+        let why = "the result is too long for a frame; ask for less".into();
         self.all(settings, &why, 1, stamp)
     }
 
@@ -43,11 +43,14 @@ impl Asked {
         if settings.dialect == Dialect::Modern {
             let event =
                 |kind, data: &Value| settings.message(kind, self.event(data, retcode, stamp));
-            return vec![event(Kind::Evt, value), event(Kind::Mvt, &Value::Nil)];
+            return vec![
+                event(MessageKind::Evt, value),
+                event(MessageKind::Mvt, &Value::Nil),
+            ];
         }
         // JSON, so that the master can tell the text "1" from the number.
         let text = serde_json::to_string(value).unwrap_or_default();
-        let mut answer = settings.message(Kind::Rsp, text);
+        let mut answer = settings.message(MessageKind::Rsp, text);
         answer.code = match retcode {
             0 => Code::Success,
             _ => Code::GeneralFailure,

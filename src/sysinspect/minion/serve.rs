@@ -13,7 +13,7 @@ use halite_crypto::random_uuid;
 use halite_ipc::{StampStyle, stamp_now};
 use halite_minion::daemon::Start;
 use halite_minion::jobs::{Finished, Jobs, Origin};
-use halite_minion::setup::hand_over;
+use halite_minion::setup::chown_dir;
 use halite_modules::grains::all_grains;
 use halite_sys::daemon::{Report, make_dir};
 use halite_sys::service::Service;
@@ -28,22 +28,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the system keeps the machine's id.
+/// Where the system stores the machine's id.
 const MACHINE_ID: &str = "/etc/machine-id";
-/// How long a connection may take to stand, and a write to be taken.
+/// Timeout for connecting and for writing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 * 1024;
-/// Commands that may run or wait; further ones are answered at once.
+/// Commands that may run or wait; more are refused.
 const MAX_COMMANDS: usize = 64;
 /// How long functions may take to end when the minion is stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs the minion until SIGTERM, or until the master has removed it. `register` is the fingerprint
-/// of the master's key, which the operator vouches for.
+/// Runs the minion until SIGTERM, or until the master removes it. `register` is the fingerprint of the master's key,
+/// as verified by the operator.
 ///
 /// # Errors
-/// What keeps it from running; the status is the exit status.
+/// The reason why it cannot run; the status is the exit status.
 pub fn run(
     mut config: MinionConfig,
     register: Option<&str>,
@@ -58,16 +58,16 @@ pub fn run(
             return Err(MinionError::new(1, text));
         }
     };
-    // Jobs of the minion for Salt masters on this host are none of ours.
+    // Separate from the jobs of the minion for Salt masters on this host.
     let cachedir = config.sysinspect_cache();
     for (what, dir, mode) in [
         ("pki_dir", &config.pki_dir, 0o700),
-        ("pki_dir", &Store::place(&config.pki_dir), 0o700),
+        ("pki_dir", &Store::path(&config.pki_dir), 0o700),
         ("cachedir", &config.cachedir, 0o755),
         ("cachedir", &cachedir, 0o700),
     ] {
         make_dir(dir, mode)
-            .and_then(|()| hand_over(dir, &config.user))
+            .and_then(|()| chown_dir(dir, &config.user))
             .map_err(|e| MinionError::io(what, dir, &e))?;
     }
     config.cachedir = cachedir;
@@ -84,7 +84,7 @@ pub fn run(
         && pinned.pkcs1_fingerprint() != fingerprint
     {
         let text = format!(
-            "another master's key ({}) is accepted; remove {} to register with the master of {fingerprint}",
+            "the key of another master ({}) is accepted; to register with the master of {fingerprint}, remove {}",
             pinned.pkcs1_fingerprint(),
             store.master_file().display()
         );
@@ -109,13 +109,13 @@ pub fn run(
     let grains = Arc::new(all_grains(&config));
     let jobs = Jobs::new(&config, start.log, start.title, grains);
     let pushed = store.traits();
-    let mut minion = Serving {
+    let mut minion = Daemon {
         course: Course::new(settings, pinned, pushed),
         store,
         config,
         dialect,
         begun: Instant::now(),
-        line: None,
+        connection: None,
         masters: 0,
         jobs,
         jids: JidClock::default(),
@@ -130,7 +130,7 @@ pub fn run(
     outcome
 }
 
-/// A fingerprint as it is compared: colons between the bytes and capitals do not matter.
+/// Normalises a fingerprint: removes colons between the bytes, lower case.
 fn fingerprint(text: &str) -> Result<String, MinionError> {
     let plain = text.trim().replace(':', "").to_ascii_lowercase();
     let digits = plain.bytes().all(|b| b.is_ascii_hexdigit());
@@ -138,24 +138,24 @@ fn fingerprint(text: &str) -> Result<String, MinionError> {
         return Ok(plain);
     }
     let text = format!(
-        "{text:?} is no fingerprint: 64 hexadecimal digits, the SHA-256 of the master's key as its operator sees it"
+        "{text:?} is not a fingerprint: it must be 64 hexadecimal digits, the SHA-256 of the master's key as shown to its operator"
     );
     Err(MinionError::new(64, text))
 }
 
-struct Line {
+struct Connection {
     stream: TcpStream,
     decoder: Decoder,
 }
 
-struct Serving {
+struct Daemon {
     course: Course,
     store: Store,
     config: Arc<MinionConfig>,
     dialect: Dialect,
     begun: Instant,
-    line: Option<Line>,
-    /// Attempts to connect; chooses among several masters.
+    connection: Option<Connection>,
+    /// Attempts to connect; selects the next of several masters.
     masters: usize,
     jobs: Jobs,
     jids: JidClock,
@@ -164,7 +164,7 @@ struct Serving {
     service: Service,
 }
 
-impl Serving {
+impl Daemon {
     fn now(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -173,14 +173,14 @@ impl Serving {
         while !signals.stop.is_set() {
             self.wait(signals)?;
             self.read()?;
-            for finished in self.jobs.attend() {
+            for finished in self.jobs.poll() {
                 self.returned(finished)?;
             }
             let now = self.now();
-            let actions = self.course.passed(now);
+            let actions = self.course.tick(now);
             self.perform(actions)?;
             if signals.take_reload() {
-                // The log opens its file anew by itself.
+                // The log reopens its file by itself.
                 self.service.reloaded();
             }
             self.service.beat(true);
@@ -204,47 +204,51 @@ impl Serving {
         let left = self.service.at_most(Some(left)).unwrap_or(left);
         let millis = u16::try_from(left.as_millis().saturating_add(1)).unwrap_or(u16::MAX);
         let mut fds: Vec<BorrowedFd> = self.jobs.outputs().collect();
-        fds.extend(self.line.as_ref().map(|line| line.stream.as_fd()));
+        fds.extend(
+            self.connection
+                .as_ref()
+                .map(|connection| connection.stream.as_fd()),
+        );
         signals.wait(&fds, millis)?;
         Ok(())
     }
 
-    /// Takes what there is; the stream does not block for reading.
+    /// Reads what is there; reads do not block.
     fn read(&mut self) -> Result<(), MinionError> {
         let mut chunk = [0; CHUNK];
-        while let Some(line) = &mut self.line {
-            match line.stream.read(&mut chunk) {
-                Ok(0) => return self.hang_up("the master has closed the connection"),
-                Ok(n) => line.decoder.push(&chunk[..n]),
+        while let Some(connection) = &mut self.connection {
+            match connection.stream.read(&mut chunk) {
+                Ok(0) => return self.disconnect("the master has closed the connection"),
+                Ok(n) => connection.decoder.push(&chunk[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) => return self.hang_up(&format!("the connection is lost: {e}")),
+                Err(e) => return self.disconnect(&format!("the connection is lost: {e}")),
             }
-            self.hear()?;
+            self.receive()?;
         }
         Ok(())
     }
 
-    fn hear(&mut self) -> Result<(), MinionError> {
+    fn receive(&mut self) -> Result<(), MinionError> {
         loop {
-            let Some(line) = &mut self.line else {
+            let Some(connection) = &mut self.connection else {
                 return Ok(());
             };
-            let body = match line.decoder.next_body() {
+            let body = match connection.decoder.next_body() {
                 Ok(Some(body)) => body.to_vec(),
                 Ok(None) => return Ok(()),
-                Err(e) => return self.hang_up(&e.to_string()),
+                Err(e) => return self.disconnect(&e.to_string()),
             };
             let now = self.now();
-            let actions = self.course.heard(now, &body);
+            let actions = self.course.receive(now, &body);
             self.perform(actions)?;
         }
     }
 
-    fn hang_up(&mut self, why: &str) -> Result<(), MinionError> {
+    fn disconnect(&mut self, why: &str) -> Result<(), MinionError> {
         log::info!("{why}");
-        self.service.status("no connection with the master");
-        self.line = None;
+        self.service.status("not connected to the master");
+        self.connection = None;
         let actions = self.course.lost(self.now());
         self.perform(actions)
     }
@@ -254,19 +258,21 @@ impl Serving {
             match action {
                 Action::Connect => self.connect()?,
                 Action::Send(message) => self.send(&message)?,
-                Action::Close => self.line = None,
+                Action::Close => self.connection = None,
                 Action::Run(number, command) => self.start(number, command)?,
                 Action::Pin(key) => {
                     self.store.pin(&key)?;
                     log::warn!("the master's key {} is accepted", key.pkcs1_fingerprint());
                 }
                 Action::Forget => self.store.forget()?,
-                Action::Keep(traits) => {
-                    if let Err(e) = self.store.keep_traits(&traits) {
-                        log::error!("pushed traits are lost at the next start: {e}");
+                Action::StoreTraits(traits) => {
+                    if let Err(e) = self.store.store_traits(&traits) {
+                        log::error!(
+                            "pushed traits cannot be stored and will be lost on restart: {e}"
+                        );
                     }
                 }
-                Action::End(status, text) => self.end = Some((status, text)),
+                Action::Exit(status, text) => self.end = Some((status, text)),
             }
         }
         Ok(())
@@ -279,8 +285,8 @@ impl Serving {
         self.masters += 1;
         match open(&host, self.config.sysinspect_port, &mut self.service) {
             Ok(stream) => {
-                self.service.status(&format!("connected with {host}"));
-                self.line = Some(Line {
+                self.service.status(&format!("connected to {host}"));
+                self.connection = Some(Connection {
                     stream,
                     decoder: Decoder::new(MAX_FRAME),
                 });
@@ -292,8 +298,8 @@ impl Serving {
                 self.perform(actions)
             }
             Err(e) => {
-                log::warn!("no connection to {host}: {e}");
-                self.service.status(&format!("no connection to {host}"));
+                log::warn!("cannot connect to {host}: {e}");
+                self.service.status(&format!("cannot connect to {host}"));
                 let actions = self.course.lost(self.now());
                 self.perform(actions)
             }
@@ -304,22 +310,22 @@ impl Serving {
         let frame = match message.to_frame(self.dialect) {
             Ok(frame) => frame,
             Err(e) => {
-                log::error!("{} is not sent: {e}", message.kind);
+                log::error!("{} cannot be sent: {e}", message.kind);
                 return Ok(());
             }
         };
-        let Some(line) = &mut self.line else {
+        let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        match write(&mut line.stream, &frame) {
+        match write(&mut connection.stream, &frame) {
             Ok(()) => Ok(()),
-            Err(e) => self.hang_up(&format!("nothing can be sent: {e}")),
+            Err(e) => self.disconnect(&format!("sending failed: {e}")),
         }
     }
 
     fn start(&mut self, number: u64, command: Command) -> Result<(), MinionError> {
         if self.running.len() >= MAX_COMMANDS {
-            let why = format!("{MAX_COMMANDS} commands run on this minion already");
+            let why = format!("{MAX_COMMANDS} commands are already running on this minion");
             return self.answer(number, &why.into(), 1);
         }
         let jid = self.jids.next();
@@ -363,7 +369,7 @@ impl Serving {
         self.jobs.terminate();
         let until = Instant::now() + GRACE;
         while !self.jobs.all_ended() && Instant::now() < until {
-            self.jobs.attend();
+            self.jobs.poll();
             std::thread::sleep(Duration::from_millis(10));
         }
         self.jobs.kill();
@@ -371,7 +377,7 @@ impl Serving {
 }
 
 fn open(host: &str, port: u16, service: &mut Service) -> std::io::Result<TcpStream> {
-    // As with the option `master` of halite-minion, a port may stand behind the name.
+    // As with the option `master` of halite-minion, the name may have a port.
     let (host, port) = match host.rsplit_once(':') {
         Some((name, digits)) if !name.contains(':') => (name, digits.parse().unwrap_or(port)),
         _ => (host.trim_matches(['[', ']']), port),
@@ -391,7 +397,7 @@ fn open(host: &str, port: u16, service: &mut Service) -> std::io::Result<TcpStre
     Err(last)
 }
 
-/// Writes all of it; a master that takes nothing for [`PATIENCE`] is lost.
+/// Writes a whole frame; fails if the master reads nothing for [`PATIENCE`].
 fn write(stream: &mut TcpStream, frame: &[u8]) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;

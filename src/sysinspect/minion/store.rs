@@ -1,4 +1,4 @@
-//! What the minion keeps in `pki_dir/sysinspect`: its key, the master's, its id, pushed traits.
+//! The minion's files in `pki_dir/sysinspect`: its key, the master's key, its id, pushed traits.
 
 use crate::wire::MachineId;
 use halite_channel::MinionError;
@@ -8,7 +8,7 @@ use halite_wire::Map;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// No file here is longer.
+/// Size limit of a file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
 /// The directory.
@@ -18,46 +18,46 @@ pub struct Store {
 }
 
 impl Store {
-    /// Where it lies.
-    pub fn place(pki_dir: &Path) -> PathBuf {
+    /// The directory's path.
+    pub fn path(pki_dir: &Path) -> PathBuf {
         halite_config::paths::minion::sysinspect_keys(pki_dir)
     }
 
-    /// Opens it; makes it if need be.
+    /// Opens the directory; creates it if needed.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn open(pki_dir: &Path) -> Result<Store, MinionError> {
-        let dir = Store::place(pki_dir);
+        let dir = Store::path(pki_dir);
         make_dir(&dir, 0o700).map_err(|e| MinionError::io("pki_dir", &dir, &e))?;
         Ok(Store { dir })
     }
 
-    /// The id of this machine: the configured one, else that of the system, else one made once.
+    /// The id of this machine: the configured one, else the system's, else one generated once.
     ///
     /// # Errors
-    /// The id is not acceptable, or cannot be kept.
+    /// The id is invalid or cannot be stored.
     pub fn id(&self, configured: &str, system: &Path) -> Result<MachineId, MinionError> {
-        let kept = self.dir.join("id");
+        let stored = self.dir.join("id");
         let (text, from) = if !configured.is_empty() {
             (configured.to_owned(), "the option sysinspect_id".to_owned())
         } else if let Some(text) = read(system)?.filter(|t| !t.trim().is_empty()) {
             (text, system.display().to_string())
-        } else if let Some(text) = read(&kept)? {
-            (text, kept.display().to_string())
+        } else if let Some(text) = read(&stored)? {
+            (text, stored.display().to_string())
         } else {
             let text = random_uuid().replace('-', "");
-            write(&kept, &text, 0o644)?;
-            (text, kept.display().to_string())
+            write(&stored, &text, 0o644)?;
+            (text, stored.display().to_string())
         };
         let id = text.trim().parse::<MachineId>();
         id.map_err(|e| MinionError::new(1, format!("{from}: {e}")))
     }
 
-    /// The own key; a new one at the first time.
+    /// The minion's key; generated if there is none.
     ///
     /// # Errors
-    /// The file cannot be read or written, or holds no key.
+    /// The file cannot be read or written, or does not contain a key.
     pub fn key(&self, bits: usize) -> Result<PrivateKey, MinionError> {
         let path = self.dir.join("minion.pem");
         let wrong = |e| MinionError::new(1, format!("{}: {e}", path.display()));
@@ -69,15 +69,15 @@ impl Store {
         Ok(key)
     }
 
-    /// The file of the master's key.
+    /// The file with the master's key.
     pub fn master_file(&self) -> PathBuf {
         self.dir.join("master.pub")
     }
 
-    /// The master's key, once accepted.
+    /// The master's key, if one was accepted.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no key: going on would trust anybody.
+    /// The file cannot be read, or does not contain a key: going on would trust anybody.
     pub fn master(&self) -> Result<Option<PublicKey>, MinionError> {
         let path = self.master_file();
         let Some(text) = read(&path)? else {
@@ -88,7 +88,7 @@ impl Store {
             .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))
     }
 
-    /// Keeps the master's key.
+    /// Stores the master's key.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -96,7 +96,7 @@ impl Store {
         write(&self.master_file(), &key.to_pkcs1_pem(), 0o644)
     }
 
-    /// Forgets master and pushed traits: the registration has ended.
+    /// Removes the master's key and pushed traits: the registration is over.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -124,7 +124,7 @@ impl Store {
             Some(Ok(halite_wire::Value::Map(map))) => map,
             Some(_) => {
                 log::warn!(
-                    "{} is no JSON object; it is left out",
+                    "{} does not contain a JSON object; ignoring it",
                     self.traits_file().display()
                 );
                 Map::new()
@@ -133,11 +133,11 @@ impl Store {
         }
     }
 
-    /// Keeps pushed traits.
+    /// Stores pushed traits.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep_traits(&self, traits: &Map) -> Result<(), MinionError> {
+    pub fn store_traits(&self, traits: &Map) -> Result<(), MinionError> {
         let text = serde_json::to_string(traits).unwrap_or_default();
         write(&self.traits_file(), &text, 0o600)
     }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(store.key(2048).unwrap().public(), key.public());
         assert_eq!(store.master().unwrap(), None);
         store.pin(&key.public()).unwrap();
-        store.keep_traits(&map! {"role" => "web"}).unwrap();
+        store.store_traits(&map! {"role" => "web"}).unwrap();
         assert_eq!(store.master().unwrap(), Some(key.public()));
         assert_eq!(store.traits(), map! {"role" => "web"});
         store.forget().unwrap();

@@ -1,4 +1,4 @@
-//! The minion against a scripted master, in simulated time.
+//! The minion and a scripted master, in simulated time.
 
 use super::super::trust::OTHER_KEY;
 use super::*;
@@ -49,12 +49,12 @@ fn bench(dialect: Dialect, fingerprint: &str, pinned: Option<PublicKey>) -> Benc
 }
 
 impl Bench {
-    /// Lets time pass until the minion connects; gives the pause and what it sends first.
+    /// Lets time pass until the minion connects; returns the pause and its first message.
     fn connect(&mut self) -> (Duration, MinionMessage) {
         let due = self.course.deadline().unwrap();
         assert!(
             self.course
-                .passed(due.saturating_sub(Duration::from_millis(1)))
+                .tick(due.saturating_sub(Duration::from_millis(1)))
                 .is_empty()
                 || due.is_zero()
         );
@@ -64,7 +64,7 @@ impl Bench {
             // The first attempt is due at once and was made above.
             self.course.phase = Phase::Connecting;
         } else {
-            assert_eq!(self.course.passed(due), [Action::Connect]);
+            assert_eq!(self.course.tick(due), [Action::Connect]);
         }
         let mut sent = self.course.connected(self.now);
         assert_eq!(sent.len(), 1, "{sent:?}");
@@ -77,7 +77,7 @@ impl Bench {
     fn say(
         &mut self,
         target: Target,
-        kind: Kind,
+        kind: MessageKind,
         data: impl Into<Value>,
         code: Code,
     ) -> Vec<Action> {
@@ -87,16 +87,16 @@ impl Bench {
             ..MasterMessage::new(target, kind, data, code)
         };
         self.course
-            .heard(self.now, &message.encode(self.dialect).unwrap())
+            .receive(self.now, &message.encode(self.dialect).unwrap())
     }
 
-    fn answer(&mut self, kind: Kind, data: impl Into<Value>, code: Code) -> Vec<Action> {
+    fn answer(&mut self, kind: MessageKind, data: impl Into<Value>, code: Code) -> Vec<Action> {
         self.say(Target::id(&id()), kind, data, code)
     }
 
     fn join(&mut self) {
-        assert_eq!(self.connect().1.kind, Kind::Ehlo);
-        let out = self.answer(Kind::Tr, "", Code::Success);
+        assert_eq!(self.connect().1.kind, MessageKind::Ehlo);
+        let out = self.answer(MessageKind::Tr, "", Code::Success);
         assert!(self.course.is_joined(), "{out:?}");
     }
 }
@@ -122,8 +122,8 @@ fn kinds(actions: &[Action]) -> Vec<&'static str> {
         Action::Pin(_) => "pin",
         Action::Run(..) => "run",
         Action::Forget => "forget",
-        Action::Keep(_) => "keep",
-        Action::End(..) => "end",
+        Action::StoreTraits(_) => "keep",
+        Action::Exit(..) => "end",
         Action::Connect => "connect",
     };
     actions.iter().map(name).collect()
@@ -131,7 +131,7 @@ fn kinds(actions: &[Action]) -> Vec<&'static str> {
 
 fn ended(actions: &[Action]) -> (i32, &str) {
     match actions.last() {
-        Some(Action::End(status, text)) => (*status, text),
+        Some(Action::Exit(status, text)) => (*status, text),
         other => panic!("{other:?}"),
     }
 }
@@ -144,22 +144,22 @@ fn the_registration_of_the_description() {
         add.encode(Dialect::Seed),
         format!(r#"{{"id":"{ID}","r":"add","d":"","c":0}}"#).into_bytes()
     );
-    let out = bench.answer(Kind::Add, pem(), Code::Success);
+    let out = bench.answer(MessageKind::Add, pem(), Code::Success);
     assert_eq!(kinds(&out), ["pin", "ehlo"]);
     let Action::Send(ehlo) = &out[1] else {
         unreachable!()
     };
     assert!(key().holds_pkcs1v15(ehlo.data.as_bytes().unwrap(), ID.as_bytes()));
-    let out = bench.answer(Kind::Tr, "", Code::Success);
+    let out = bench.answer(MessageKind::Tr, "", Code::Success);
     assert_eq!(kinds(&out), ["tr"]);
     let Action::Send(traits) = &out[0] else {
         unreachable!()
     };
     assert_eq!(payload_value(&traits.data), bench.course.traits().into());
-    // Later connections greet without a payload.
+    // Later connections send a hello without a payload.
     bench.course.lost(bench.now);
     let (_, ehlo) = bench.connect();
-    assert_eq!((ehlo.kind, ehlo.data), (Kind::Ehlo, "".into()));
+    assert_eq!((ehlo.kind, ehlo.data), (MessageKind::Ehlo, "".into()));
 }
 
 #[test]
@@ -168,19 +168,19 @@ fn the_registration_of_the_programs() {
     let (_, ehlo) = bench.connect();
     assert_eq!(
         (ehlo.kind, ehlo.data.as_map().is_some()),
-        (Kind::Ehlo, true)
+        (MessageKind::Ehlo, true)
     );
     assert_eq!(
-        kinds(&bench.answer(Kind::Undef, pem(), Code::Success)),
+        kinds(&bench.answer(MessageKind::Undef, pem(), Code::Success)),
         ["pin", "close"]
     );
     let (_, add) = bench.connect();
     assert_eq!(
         (add.kind, add.data, add.session.as_str()),
-        (Kind::Add, "PEM".into(), "")
+        (MessageKind::Add, "PEM".into(), "")
     );
     assert_eq!(
-        kinds(&bench.answer(Kind::Retry, "accepted", Code::Success)),
+        kinds(&bench.answer(MessageKind::Retry, "accepted", Code::Success)),
         ["close"]
     );
     bench.join();
@@ -189,32 +189,32 @@ fn the_registration_of_the_programs() {
 #[test]
 fn keys_of_others_are_refused() {
     for dialect in [Dialect::Seed, Dialect::Modern] {
-        // Nobody has said which key to expect.
+        // No fingerprint was given.
         let mut stranger = bench(dialect, "", None);
         stranger.connect();
-        let out = stranger.answer(Kind::Undef, pem(), Code::NotRegistered);
+        let out = stranger.answer(MessageKind::Undef, pem(), Code::NotRegistered);
         let (status, text) = ended(&out);
         assert!(
             status == 1 && text.contains(&format!("--register {}", fingerprint())),
             "{text}"
         );
         assert_eq!(stranger.course.deadline(), None);
-        // Another one than the operator said.
+        // Another key than the given fingerprint.
         let mut wrong = bench(dialect, &"0".repeat(64), None);
         wrong.connect();
         let kind = match dialect {
-            Dialect::Seed => Kind::Add,
-            _ => Kind::Undef,
+            Dialect::Seed => MessageKind::Add,
+            _ => MessageKind::Undef,
         };
         let out = wrong.answer(kind, pem(), Code::Success);
         assert_eq!(
             (kinds(&out), ended(&out).0),
             (vec!["close", "end"], OTHER_KEY)
         );
-        // Another one than before.
+        // Another key than the accepted one.
         let mut pinned = bench(dialect, "", Some(other_key().public()));
         pinned.connect();
-        let out = pinned.answer(Kind::Undef, pem(), Code::NotRegistered);
+        let out = pinned.answer(MessageKind::Undef, pem(), Code::NotRegistered);
         assert_eq!(
             (kinds(&out), ended(&out).0),
             (vec!["close", "end"], OTHER_KEY)
@@ -223,7 +223,7 @@ fn keys_of_others_are_refused() {
     let mut broken = bench(Dialect::Seed, &fingerprint(), None);
     broken.connect();
     assert_eq!(
-        kinds(&broken.answer(Kind::Add, "no key", Code::Success)),
+        kinds(&broken.answer(MessageKind::Add, "no key", Code::Success)),
         ["close"]
     );
 }
@@ -232,23 +232,27 @@ fn keys_of_others_are_refused() {
 fn a_pending_registration_is_asked_about_with_growing_pauses() {
     let mut bench = bench(Dialect::Seed, &fingerprint(), None);
     bench.connect();
-    bench.answer(Kind::Add, pem(), Code::Success);
+    bench.answer(MessageKind::Add, pem(), Code::Success);
     assert_eq!(
-        kinds(&bench.answer(Kind::Undef, pem(), Code::NotRegistered)),
+        kinds(&bench.answer(MessageKind::Undef, pem(), Code::NotRegistered)),
         ["close"]
     );
     let mut seen = Vec::new();
     for _ in 0..3 {
         let (pause, ehlo) = bench.connect();
         seen.push((pause.as_secs(), ehlo.kind));
-        bench.answer(Kind::Undef, pem(), Code::NotRegistered);
+        bench.answer(MessageKind::Undef, pem(), Code::NotRegistered);
         let (pause, add) = bench.connect();
         seen.push((pause.as_secs(), add.kind));
-        bench.answer(Kind::Retry, "already registered", Code::AlreadyRegistered);
+        bench.answer(
+            MessageKind::Retry,
+            "already registered",
+            Code::AlreadyRegistered,
+        );
     }
     let expected = [1, 2, 4, 8, 8, 8].into_iter();
     let expected: Vec<_> = expected
-        .zip([Kind::Ehlo, Kind::Add].into_iter().cycle())
+        .zip([MessageKind::Ehlo, MessageKind::Add].into_iter().cycle())
         .collect();
     assert_eq!(seen, expected);
     bench.join();
@@ -261,21 +265,24 @@ fn answers_to_others_are_passed_over() {
     let other = || Target::id(&"aaaa6546535e428aba0a0caa6712e2ff".parse().unwrap());
     let strange = other_key().public().to_pkcs1_pem();
     assert_eq!(
-        bench.say(other(), Kind::Undef, strange, Code::NotRegistered),
+        bench.say(other(), MessageKind::Undef, strange, Code::NotRegistered),
         []
     );
     assert_eq!(
-        bench.say(other(), Kind::Cmd, "", Code::AlreadyConnected),
+        bench.say(other(), MessageKind::Cmd, "", Code::AlreadyConnected),
         []
     );
-    assert_eq!(bench.say(other(), Kind::Tr, "", Code::Success), []);
+    assert_eq!(bench.say(other(), MessageKind::Tr, "", Code::Success), []);
     assert_eq!(
-        bench.say(Target::everyone(), Kind::Pi, "", Code::Undef),
+        bench.say(Target::everyone(), MessageKind::Pi, "", Code::Undef),
         [],
         "not a member yet"
     );
     assert!(!bench.course.is_joined());
-    assert_eq!(kinds(&bench.answer(Kind::Tr, "", Code::Success)), ["tr"]);
+    assert_eq!(
+        kinds(&bench.answer(MessageKind::Tr, "", Code::Success)),
+        ["tr"]
+    );
 }
 
 #[test]
@@ -283,16 +290,16 @@ fn pings_are_answered_and_silence_ends_a_connection() {
     let mut bench = member(Dialect::Seed);
     for _ in 0..3 {
         bench.now += Duration::from_secs(5);
-        assert_eq!(bench.course.passed(bench.now), []);
-        let out = bench.say(Target::default(), Kind::Pi, "", Code::Undef);
+        assert_eq!(bench.course.tick(bench.now), []);
+        let out = bench.say(Target::default(), MessageKind::Pi, "", Code::Undef);
         assert_eq!(kinds(&out), ["po"]);
     }
     bench.now += Duration::from_secs(10);
-    assert_eq!(kinds(&bench.course.passed(bench.now)), ["close"]);
-    // The master may hold the session that it did not see end.
+    assert_eq!(kinds(&bench.course.tick(bench.now)), ["close"]);
+    // The master may still hold the session that it did not see end.
     bench.connect();
     assert_eq!(
-        kinds(&bench.answer(Kind::Cmd, "", Code::AlreadyConnected)),
+        kinds(&bench.answer(MessageKind::Cmd, "", Code::AlreadyConnected)),
         ["close"]
     );
     bench.join();
@@ -303,12 +310,12 @@ fn a_second_minion_of_a_machine_ends() {
     for dialect in [Dialect::Seed, Dialect::Modern] {
         let mut second = bench(dialect, "", Some(key().public()));
         second.connect();
-        let out = second.answer(Kind::Cmd, "", Code::AlreadyConnected);
+        let out = second.answer(MessageKind::Cmd, "", Code::AlreadyConnected);
         let (status, text) = ended(&out);
         assert!(status == 1 && text.contains(ID), "{text}");
-        // The first one gets the notice too from the programs, and stays.
+        // With the programs, the first minion gets the notice too, and stays.
         assert_eq!(
-            member(dialect).answer(Kind::Cmd, "", Code::AlreadyConnected),
+            member(dialect).answer(MessageKind::Cmd, "", Code::AlreadyConnected),
             []
         );
     }
@@ -317,7 +324,7 @@ fn a_second_minion_of_a_machine_ends() {
 #[test]
 fn commands_are_run_and_answered() {
     let mut bench = member(Dialect::Seed);
-    let out = bench.answer(Kind::Cmd, "test.echo hello", Code::Undef);
+    let out = bench.answer(MessageKind::Cmd, "test.echo hello", Code::Undef);
     let [Action::Run(number, command)] = &out[..] else {
         panic!("{out:?}")
     };
@@ -331,7 +338,7 @@ fn commands_are_run_and_answered() {
     };
     assert_eq!(
         (answer.kind, answer.code, answer.cycle.as_str()),
-        (Kind::Rsp, Code::Success, "cycle-1")
+        (MessageKind::Rsp, Code::Success, "cycle-1")
     );
     assert_eq!(payload_value(&answer.data), "hello".into());
     assert_eq!(
@@ -339,22 +346,30 @@ fn commands_are_run_and_answered() {
         [],
         "once"
     );
-    let out = bench.answer(Kind::Cmd, "cmd.run id", Code::Undef);
+    let out = bench.answer(MessageKind::Cmd, "cmd.run id", Code::Undef);
     let [Action::Send(answer)] = &out[..] else {
         panic!("{out:?}")
     };
     assert_eq!(
         (answer.kind, answer.code),
-        (Kind::Rsp, Code::GeneralFailure)
+        (MessageKind::Rsp, Code::GeneralFailure)
     );
-    // For others, or for nobody.
+    // For other minions, or for nobody.
     let db = Target {
         hosts: vec!["db*".to_owned()],
         ..Target::default()
     };
-    assert_eq!(bench.say(db, Kind::Cmd, "test.ping", Code::Undef), []);
     assert_eq!(
-        bench.say(Target::default(), Kind::Cmd, "test.ping", Code::Undef),
+        bench.say(db, MessageKind::Cmd, "test.ping", Code::Undef),
+        []
+    );
+    assert_eq!(
+        bench.say(
+            Target::default(),
+            MessageKind::Cmd,
+            "test.ping",
+            Code::Undef
+        ),
         []
     );
     let web = Target {
@@ -362,7 +377,7 @@ fn commands_are_run_and_answered() {
         ..Target::default()
     };
     assert_eq!(
-        kinds(&bench.say(web, Kind::Cmd, "test.ping", Code::Undef)),
+        kinds(&bench.say(web, MessageKind::Cmd, "test.ping", Code::Undef)),
         ["run"]
     );
 }
@@ -370,15 +385,15 @@ fn commands_are_run_and_answered() {
 #[test]
 fn results_wait_for_the_next_connection_and_fit_a_frame() {
     let mut bench = member(Dialect::Seed);
-    bench.answer(Kind::Cmd, "test.ping", Code::Undef);
+    bench.answer(MessageKind::Cmd, "test.ping", Code::Undef);
     bench.course.lost(bench.now);
     assert_eq!(bench.course.finished(1, &true.into(), 0, ""), []);
     bench.connect();
     assert_eq!(
-        kinds(&bench.answer(Kind::Tr, "", Code::Success)),
+        kinds(&bench.answer(MessageKind::Tr, "", Code::Success)),
         ["tr", "rsp"]
     );
-    bench.answer(Kind::Cmd, "test.ping", Code::Undef);
+    bench.answer(MessageKind::Cmd, "test.ping", Code::Undef);
     let out = bench.course.finished(2, &"x".repeat(1 << 20).into(), 0, "");
     let [Action::Send(answer)] = &out[..] else {
         panic!("{out:?}")
@@ -395,7 +410,7 @@ fn the_programs_way_of_results() {
         ..Target::id(&id())
     };
     let payload = map! {"files" => Map::new(), "uri" => "test.echo", "sid" => ""};
-    let out = bench.say(target, Kind::Cmd, payload, Code::Success);
+    let out = bench.say(target, MessageKind::Cmd, payload, Code::Success);
     let [Action::Run(number, command)] = &out[..] else {
         panic!("{out:?}")
     };
@@ -416,8 +431,8 @@ fn the_programs_way_of_results() {
         event.get("response").unwrap().as_map().unwrap().get("data"),
         Some(&5.into())
     );
-    // The cycle comes back once more in the next pong.
-    let out = bench.say(Target::everyone(), Kind::Pi, "pt:g", Code::Undef);
+    // The next pong lists the cycle once more.
+    let out = bench.say(Target::everyone(), MessageKind::Pi, "pt:g", Code::Undef);
     let Action::Send(pong) = &out[0] else {
         unreachable!()
     };
@@ -431,16 +446,19 @@ fn the_programs_way_of_results() {
 #[test]
 fn traits_are_told_and_pushed() {
     let mut bench = member(Dialect::Seed);
-    assert_eq!(kinds(&bench.answer(Kind::Tr, "", Code::Undef)), ["tr"]);
+    assert_eq!(
+        kinds(&bench.answer(MessageKind::Tr, "", Code::Undef)),
+        ["tr"]
+    );
     let pushed = map! {"role" => "web", "system.id" => "somebody"};
-    let out = bench.answer(Kind::Tr, pushed, Code::Undef);
+    let out = bench.answer(MessageKind::Tr, pushed, Code::Undef);
     assert_eq!(kinds(&out), ["keep", "tr"]);
     let traits = bench.course.traits();
     assert_eq!(
         (traits.str("role"), traits.str("system.id")),
         (Some("web"), Some(ID))
     );
-    bench.answer(Kind::Tr, map! {"role" => Value::Nil}, Code::Undef);
+    bench.answer(MessageKind::Tr, map! {"role" => Value::Nil}, Code::Undef);
     assert_eq!(bench.course.traits().str("role"), None);
 }
 
@@ -451,13 +469,13 @@ fn a_removed_minion_forgets_and_ends() {
         hosts: vec!["db*".to_owned()],
         ..Target::default()
     };
-    assert_eq!(bench.say(other, Kind::Rm, "", Code::Undef), []);
-    let out = bench.answer(Kind::Rm, "", Code::Undef);
+    assert_eq!(bench.say(other, MessageKind::Rm, "", Code::Undef), []);
+    let out = bench.answer(MessageKind::Rm, "", Code::Undef);
     assert_eq!(
         (kinds(&out), ended(&out).0),
         (vec!["forget", "close", "end"], 0)
     );
-    assert_eq!(bench.answer(Kind::Pi, "", Code::Undef), []);
+    assert_eq!(bench.answer(MessageKind::Pi, "", Code::Undef), []);
 }
 
 #[test]
@@ -470,7 +488,7 @@ fn bad_frames_are_dropped() {
         br#"{"t":[],"r":"zzz","d":"","c":0}"#,
         br#"{"t":[],"r":"cmd","d":"-","c":0}"#,
     ] {
-        assert_eq!(bench.course.heard(bench.now, body), []);
+        assert_eq!(bench.course.receive(bench.now, body), []);
     }
     assert!(bench.course.is_joined());
 }
@@ -491,19 +509,19 @@ fn captured(name: &str, number: u64) -> Vec<String> {
 fn captured_masters_are_understood() {
     let play = |bench: &mut Bench, name: &str, number: u64| -> Vec<Vec<&'static str>> {
         let bodies = captured(name, number);
-        let hear = |body: &String| kinds(&bench.course.heard(bench.now, body.as_bytes()));
+        let hear = |body: &String| kinds(&bench.course.receive(bench.now, body.as_bytes()));
         bodies.iter().map(hear).collect()
     };
-    // Unregistered: a command for everybody comes first, then the key.
+    // Unregistered: first a command for all minions, then the key.
     let first: MasterMessage =
         MasterMessage::decode(captured("T15", 1)[1].as_bytes(), Dialect::Modern).unwrap();
     let master = PublicKey::from_pem(first.data.as_str().unwrap()).unwrap();
     let mut bench = bench(Dialect::Modern, &master.pkcs1_fingerprint(), None);
     bench.connect();
     assert_eq!(play(&mut bench, "T15", 1), [vec![], vec!["pin", "close"]]);
-    assert_eq!(bench.connect().1.kind, Kind::Add);
+    assert_eq!(bench.connect().1.kind, MessageKind::Add);
     assert_eq!(play(&mut bench, "T15", 2), [["close"]]);
-    // In: traits, a model that is not run, pings; the end of the cycle is in the next pong.
+    // Joined: traits, a model that is not run, pings; the next pong lists the end of the cycle.
     bench.connect();
     let done = play(&mut bench, "T16", 4);
     let refused = vec!["evt", "mvt"];
@@ -518,7 +536,7 @@ fn captured_masters_are_understood() {
             vec!["po"]
         ]
     );
-    // The notice for the other minion of this machine is seen by both.
+    // Both minions of this machine see the notice for the other one.
     assert_eq!(play(&mut bench, "T17", 4), [Vec::<&str>::new(), vec![]]);
     assert!(bench.course.is_joined());
     let mut second = self::bench(Dialect::Modern, "", Some(master));

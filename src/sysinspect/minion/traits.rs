@@ -1,8 +1,8 @@
-//! Grains as the traits that sysinspect's minions tell of themselves (reference 8, T12 and T16).
+//! Grains as the traits that sysinspect's minions send (reference 8, T12 and T16).
 
 use halite_wire::{Map, Value};
 
-/// Traits of this host, by the names that the programs use. Nothing that is unknown is told.
+/// The traits of this host, under the programs' names. Unknown values are left out.
 pub fn of_grains(grains: &Map, id: &str) -> Map {
     let text = |name: &str| grains.str(name).unwrap_or_default().to_owned();
     let mut out = Map::new();
@@ -19,10 +19,10 @@ pub fn of_grains(grains: &Map, id: &str) -> Map {
     put("system.os.name", text("osfullname").into());
     put("system.os.distribution", text("os").to_lowercase().into());
     put("system.id", id.into());
-    // Grains count in MiB, traits in bytes.
-    let octets = |name: &str| grains.int(name).and_then(|mib| mib.checked_mul(1 << 20));
-    put("hardware.memory", octets("mem_total").into());
-    put("hardware.swap", octets("swap_total").into());
+    // Grains are in MiB, traits in bytes.
+    let bytes = |name: &str| grains.int(name).and_then(|mib| mib.checked_mul(1 << 20));
+    put("hardware.memory", bytes("mem_total").into());
+    put("hardware.swap", bytes("swap_total").into());
     put("hardware.cpu.total", grains.int("num_cpus").into());
     put("hardware.cpu.brand", text("cpu_model").into());
     put("hardware.cpu.cores", grains.int("num_cpus").into());
@@ -31,7 +31,7 @@ pub fn of_grains(grains: &Map, id: &str) -> Map {
     }
     for (kind, grain) in [("ipv4", "ip4_interfaces"), ("ipv6", "ip6_interfaces")] {
         for (interface, addresses) in entries(grains, grain) {
-            // The programs tell one address of each kind.
+            // The programs send one address of each kind.
             let first = addresses.as_array().and_then(<[Value]>::first);
             put(
                 &format!("system.net.{interface}.{kind}"),
@@ -42,7 +42,7 @@ pub fn of_grains(grains: &Map, id: &str) -> Map {
     out
 }
 
-/// The names by which host globs can mean this host: FQDN, host name, address.
+/// The names that host globs are matched against: FQDN, host name, address.
 pub fn names(traits: &Map) -> Vec<String> {
     [
         "system.hostname.fqdn",
@@ -61,7 +61,7 @@ fn entries<'a>(grains: &'a Map, name: &str) -> impl Iterator<Item = (&'a str, &'
         .filter_map(|(key, value)| Some((key.as_str()?, value)))
 }
 
-/// The first address that others can use.
+/// The first address that is not the loopback's.
 fn own_address(grains: &Map) -> Option<String> {
     let all = grains.get("ipv4").map(Value::str_list).unwrap_or_default();
     all.into_iter().find(|a| !a.starts_with("127."))

@@ -1,17 +1,17 @@
-//! Whether a master is the one that the operator vouched for.
+//! Verifies that a master is the one the operator chose.
 
 use halite_crypto::{PublicKey, constant_time_eq};
 
-/// Exit status when the master has another key than expected, as halite-minion's.
+/// Exit status if the master's key is not the expected one, as for halite-minion.
 pub(super) const OTHER_KEY: i32 = 42;
 
-/// Whether a key that a master has sent is good and new (`true`), or the accepted one (`false`).
+/// Checks a key sent by a master: `true` if it is valid and new, `false` if it is the one already accepted.
 ///
-/// `fingerprint` is what the operator gave, lower case, empty if nothing.
+/// `fingerprint` is the one given by the operator, in lower case, or empty.
 ///
 /// # Errors
-/// It is not good: exit status and message of the minion, which has to end.
-pub(super) fn judge(
+/// The key is not valid: exit status and message of the minion, which must end.
+pub(super) fn verify(
     key: &PublicKey,
     pinned: Option<&PublicKey>,
     fingerprint: &str,
@@ -37,7 +37,7 @@ pub(super) fn judge(
     }
     if !constant_time_eq(told.as_bytes(), fingerprint.as_bytes()) {
         let text = format!(
-            "the master's key has the fingerprint {told}, expected is {fingerprint}; nothing was accepted"
+            "the master's key has the fingerprint {told}, expected {fingerprint}; the key was not accepted"
         );
         return Err((OTHER_KEY, text));
     }

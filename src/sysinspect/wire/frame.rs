@@ -1,12 +1,12 @@
-//! Frames: four bytes of length, big end first, then so many bytes (reference 2).
+//! Frames: a length of four bytes, big-endian, then that many bytes (reference 2).
 
 use std::fmt;
 
-/// Longest body in bytes that is accepted unless told otherwise; what E4 programs use.
+/// Default limit of a body in bytes; the one of E4 programs.
 pub const MAX_FRAME: usize = 1024 * 1024;
 const HEADER: usize = 4;
 
-/// A body is longer than the limit. The stream is of no use any more.
+/// A body is longer than the limit. The stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameError {
     /// Bytes announced.
@@ -28,10 +28,10 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Puts the length before a body.
+/// Puts the length in front of a body.
 ///
 /// # Errors
-/// If the body is longer than `limit`.
+/// The body is longer than `limit`.
 pub fn wrap(body: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
     let len = body.len();
     let number = u32::try_from(len).map_err(|_| FrameError { len, limit })?;
@@ -44,12 +44,12 @@ pub fn wrap(body: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
     Ok(out)
 }
 
-/// Cuts a stream into bodies. Keeps only what it was fed: a length alone allocates nothing.
+/// Splits a stream into bodies. Stores only what was pushed: a length alone allocates nothing.
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
     kept: Vec<u8>,
-    /// What of `kept` has been given out.
+    /// How many bytes of `kept` were returned already.
     used: usize,
 }
 
@@ -63,25 +63,25 @@ impl Decoder {
         }
     }
 
-    /// Another limit from the next body on, such as when the peer has shown who it is.
+    /// Changes the limit from the next body on, for example once the peer has proved its identity.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Takes what was read. Ask for all bodies before the next piece.
+    /// Adds bytes that were read. Take all bodies before the next call.
     pub fn push(&mut self, piece: &[u8]) {
         self.kept.drain(..self.used);
         self.used = 0;
         self.kept.extend_from_slice(piece);
     }
 
-    /// The next whole body, if there is one; it may be empty.
+    /// The next complete body, if there is one; it may be empty.
     ///
     /// # Errors
-    /// If the next body is longer than the limit, again and again.
+    /// The next body is longer than the limit; every further call fails too.
     pub fn next_body(&mut self) -> Result<Option<&[u8]>, FrameError> {
         if self.used == self.kept.len() {
-            // An idle connection holds no memory, of which there may be thousands.
+            // An idle connection keeps no buffer; there may be thousands.
             self.kept = Vec::new();
             self.used = 0;
             return Ok(None);
@@ -102,7 +102,7 @@ impl Decoder {
         Ok(Some(&self.kept[from..self.used]))
     }
 
-    /// Bytes that are kept for a body that is not whole yet.
+    /// Bytes stored for an incomplete body.
     pub fn pending(&self) -> usize {
         self.kept.len() - self.used
     }

@@ -1,4 +1,4 @@
-//! Names of machines and of sessions.
+//! Machine ids.
 
 use super::DecodeError;
 use halite_wire::Value;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const MAX_ID: usize = 64;
 
-/// A machine id: 1 to 64 of `0-9 A-Z a-z _ -`, so that it may name a file (reference 5).
+/// A machine id: 1 to 64 of `0-9 A-Z a-z _ -`, so that it is safe as a file name (reference 5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId(Arc<str>);
 

@@ -1,4 +1,4 @@
-//! JSON as both sides write it: compact, payloads by dialect.
+//! JSON as both sides write it: compact, with payloads by dialect.
 
 use super::{DecodeError, Dialect};
 use ::base64::Engine;
@@ -7,27 +7,27 @@ use halite_wire::{Map, Value, base64};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
-/// Reads a body.
+/// Parses a body.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(body).map_err(|e| DecodeError::Malformed(e.to_string()))
 }
 
-/// Writes a body. Every value of ours can be written.
+/// Writes a body. All our values can be written.
 pub(super) fn body(map: &Map) -> Vec<u8> {
     serde_json::to_vec(map).unwrap_or_default()
 }
 
-/// The payload of a message: what stands in base64 (as text if it is text), or the value itself.
+/// The payload of a message: decoded base64 (a string if it is UTF-8), or the value itself.
 pub(super) fn payload(mut value: Value, dialect: Dialect) -> Result<Value, DecodeError> {
     match (dialect, &value) {
         (Dialect::Seed, Value::Str(text)) => {
-            let octets = STANDARD
+            let bytes = STANDARD
                 .decode(text)
-                .map_err(|_| DecodeError::BadPayload("it is not base64 with its padding"))?;
-            Ok(String::from_utf8(octets).map_or_else(|e| Value::Bytes(e.into_bytes()), Value::Str))
+                .map_err(|_| DecodeError::BadPayload("it is not padded base64"))?;
+            Ok(String::from_utf8(bytes).map_or_else(|e| Value::Bytes(e.into_bytes()), Value::Str))
         }
         (Dialect::E1, Value::Str(_)) => Ok(value),
-        (Dialect::Seed | Dialect::E1, _) => Err(DecodeError::BadPayload("it is not a text")),
+        (Dialect::Seed | Dialect::E1, _) => Err(DecodeError::BadPayload("it is not a string")),
         (Dialect::Modern, _) => {
             keep_last(&mut value);
             Ok(value)
@@ -35,25 +35,25 @@ pub(super) fn payload(mut value: Value, dialect: Dialect) -> Result<Value, Decod
     }
 }
 
-/// The form of a payload in a dialect: the inverse of [`payload`] for texts and bytes; other
-/// values are JSON text where the dialect has texts only.
+/// A payload in the form of a dialect: the inverse of [`payload`] for strings and bytes; other values become JSON text
+/// in dialects that only have text.
 pub(super) fn wrapped(value: &Value, dialect: Dialect) -> Value {
     let text = || match value {
         Value::Nil => Vec::new(),
         Value::Str(text) => text.clone().into_bytes(),
-        Value::Bytes(octets) => octets.clone(),
+        Value::Bytes(bytes) => bytes.clone(),
         other => serde_json::to_vec(other).unwrap_or_default(),
     };
     match (dialect, value) {
         (Dialect::Seed, _) => base64::encode(&text()).into(),
-        (_, Value::Bytes(octets)) => base64::encode(octets).into(),
+        (_, Value::Bytes(bytes)) => base64::encode(bytes).into(),
         (Dialect::E1, _) => String::from_utf8_lossy(&text()).into_owned().into(),
         (Dialect::Modern, value) => value.clone(),
     }
 }
 
-/// A payload as a value: a text that is JSON is what the JSON says, as the traits of E2 minions
-/// and of the seed dialect are; any other payload is itself.
+/// A payload as a value: a string that contains JSON is parsed, such as the traits of E2 minions and of the seed
+/// dialect; any other payload is returned as it is.
 pub fn payload_value(payload: &Value) -> Value {
     let Some(text) = payload.as_str() else {
         return payload.clone();
@@ -63,7 +63,7 @@ pub fn payload_value(payload: &Value) -> Value {
     value
 }
 
-/// Makes keys unique in all maps: the last one counts, as with other readers of JSON.
+/// Makes keys unique in all maps: the last one counts, as in other JSON parsers.
 fn keep_last(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(keep_last),

@@ -1,26 +1,26 @@
-//! What masters send (reference 3.1).
+//! Messages from masters (reference 3.1).
 
-use super::{Code, DecodeError, Dialect, EncodeError, Kind, MAX_FRAME, Target, frame, json};
+use super::{Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MessageKind, Target, frame, json};
 use halite_wire::Value;
 use halite_wire::map;
 use serde::Deserialize;
 
-/// A message of a master.
+/// A message from a master.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MasterMessage {
-    /// Cycle id, a UUID; what names a job. Empty where none was sent: then it is not written.
+    /// Cycle id, a UUID, which identifies a job. Empty if none was sent; an empty one is not written.
     pub cycle: String,
     /// Whom it is for: any of these (reference 3.4).
     pub targets: Vec<Target>,
     /// The type.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The payload.
     pub data: Value,
     /// The return code.
     pub code: Code,
 }
 
-/// The keys; others are ignored, one of these twice is an error.
+/// The keys; others are ignored, a repeated one is an error.
 #[derive(Deserialize)]
 struct Raw {
     #[serde(default)]
@@ -33,7 +33,12 @@ struct Raw {
 
 impl MasterMessage {
     /// A message to one target, without a cycle.
-    pub fn new(target: Target, kind: Kind, data: impl Into<Value>, code: Code) -> MasterMessage {
+    pub fn new(
+        target: Target,
+        kind: MessageKind,
+        data: impl Into<Value>,
+        code: Code,
+    ) -> MasterMessage {
         MasterMessage {
             cycle: String::new(),
             targets: vec![target],
@@ -43,13 +48,13 @@ impl MasterMessage {
         }
     }
 
-    /// Reads a body. Targets are accepted in every form in every dialect.
+    /// Parses a body. Targets are accepted in every form in every dialect.
     ///
     /// # Errors
-    /// If it is no such message in this dialect. `t`, `r`, `d` and `c` are required.
+    /// The body is not such a message in this dialect. `t`, `r`, `d` and `c` are required.
     pub fn decode(body: &[u8], dialect: Dialect) -> Result<MasterMessage, DecodeError> {
         let raw: Raw = json::parse(body)?;
-        let kind = Kind::parse(&raw.r).ok_or(DecodeError::UnknownType(raw.r))?;
+        let kind = MessageKind::parse(&raw.r).ok_or(DecodeError::UnknownType(raw.r))?;
         Ok(MasterMessage {
             cycle: raw.cl.unwrap_or_default(),
             targets: Target::list(raw.t)?,
@@ -59,10 +64,10 @@ impl MasterMessage {
         })
     }
 
-    /// Writes the body.
+    /// Encodes the body.
     ///
     /// # Errors
-    /// [`EncodeError::Target`] if the dialect has no room for these targets.
+    /// [`EncodeError::Target`] if the dialect cannot express these targets.
     pub fn encode(&self, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
         let mut out = map! {};
         if !self.cycle.is_empty() {
@@ -75,10 +80,10 @@ impl MasterMessage {
         Ok(json::body(&out))
     }
 
-    /// Writes the frame.
+    /// Encodes the frame.
     ///
     /// # Errors
-    /// As [`MasterMessage::encode`], or if it is longer than [`MAX_FRAME`].
+    /// As [`MasterMessage::encode`], or the frame is longer than [`MAX_FRAME`].
     pub fn to_frame(&self, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
         frame::wrap(&self.encode(dialect)?, MAX_FRAME).map_err(EncodeError::Frame)
     }

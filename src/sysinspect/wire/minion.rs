@@ -1,29 +1,31 @@
-//! What minions send (reference 3.2).
+//! Messages from minions (reference 3.2).
 
-use super::{Code, DecodeError, Dialect, EncodeError, Kind, MAX_FRAME, MachineId, frame, json};
+use super::{
+    Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MachineId, MessageKind, frame, json,
+};
 use halite_wire::Value;
 use halite_wire::map;
 use serde::Deserialize;
 
-/// A message of a minion.
+/// A message from a minion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MinionMessage {
     /// The sender.
     pub id: MachineId,
-    /// Its session, empty in the dialects without one and in some messages of the others.
+    /// Its session id, empty in dialects without one and in some messages of the others.
     pub session: String,
     /// The type.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The payload: see [`super::payload_value`] for JSON inside text.
     pub data: Value,
     /// The return code.
     pub code: Code,
-    /// Cycle of the command that this answers, empty if not told. An extension (key `cl`), which
-    /// other programs ignore: without it the seed's `rsp` does not say what it answers.
+    /// Cycle of the command that this answers; empty if unknown. An extension (key `cl`), which other programs ignore:
+    /// without it the seed's `rsp` does not say what it answers.
     pub cycle: String,
 }
 
-/// The keys; others are ignored, one of these twice is an error.
+/// The keys; others are ignored, a repeated one is an error.
 #[derive(Deserialize)]
 struct Raw {
     id: String,
@@ -37,8 +39,8 @@ struct Raw {
 }
 
 impl MinionMessage {
-    /// A message with code 0 and without session and cycle.
-    pub fn new(id: &MachineId, kind: Kind, data: impl Into<Value>) -> MinionMessage {
+    /// A message with code 0, without session and cycle.
+    pub fn new(id: &MachineId, kind: MessageKind, data: impl Into<Value>) -> MinionMessage {
         MinionMessage {
             id: id.clone(),
             session: String::new(),
@@ -49,15 +51,15 @@ impl MinionMessage {
         }
     }
 
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
-    /// If it is no such message in this dialect. `id`, `r`, `d` and `c` are required, `sid` too
-    /// where the dialect has it.
+    /// The body is not such a message in this dialect. `id`, `r`, `d` and `c` are required, and `sid` if the dialect
+    /// has it.
     pub fn decode(body: &[u8], dialect: Dialect) -> Result<MinionMessage, DecodeError> {
         let raw: Raw = json::parse(body)?;
         let id = raw.id.parse()?;
-        let kind = Kind::parse(&raw.r).ok_or(DecodeError::UnknownType(raw.r))?;
+        let kind = MessageKind::parse(&raw.r).ok_or(DecodeError::UnknownType(raw.r))?;
         if dialect == Dialect::Modern && raw.sid.is_none() {
             return Err(DecodeError::Malformed("missing field `sid`".to_owned()));
         }
@@ -74,7 +76,7 @@ impl MinionMessage {
         })
     }
 
-    /// Writes the body.
+    /// Encodes the body.
     pub fn encode(&self, dialect: Dialect) -> Vec<u8> {
         let mut out = map! {"id" => &self.id};
         if dialect == Dialect::Modern {
@@ -89,10 +91,10 @@ impl MinionMessage {
         json::body(&out)
     }
 
-    /// Writes the frame.
+    /// Encodes the frame.
     ///
     /// # Errors
-    /// If it is longer than [`MAX_FRAME`].
+    /// The frame is longer than [`MAX_FRAME`].
     pub fn to_frame(&self, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
         frame::wrap(&self.encode(dialect), MAX_FRAME).map_err(EncodeError::Frame)
     }

@@ -1,15 +1,15 @@
 //! The master/minion protocol of sysinspect: frames of JSON over TCP.
 //!
-//! Bytes in, values out. [`frame`] cuts the stream, [`First`] tells the dialect of a connection
-//! from its first frame, [`MinionMessage`] and [`MasterMessage`] read and write the frames.
+//! Bytes in, values out. [`frame`] splits the stream, [`First`] determines the dialect of a connection from its first
+//! frame, [`MinionMessage`] and [`MasterMessage`] decode and encode the frames.
 //!
-//! Three dialects are spoken ([`Dialect`]): the one of the protocol description, the one of the
-//! programs of its time (E1), and the one of the programs up to the secure transport (E2, E3).
-//! Frames of the secure transport (E4) are recognised, so that they can be answered.
+//! Three dialects are supported ([`Dialect`]): the one of the protocol description, the one of the programs of its
+//! time (E1), and the one of the programs up to the secure transport (E2, E3). Frames of the secure transport (E4) are
+//! recognised, so that they can be answered.
 //!
-//! Limits: a frame has at most [`frame::MAX_FRAME`] bytes, which is checked before anything is
-//! kept; JSON nests at most 128 deep (`serde_json`'s own limit); of a key that comes twice inside
-//! a payload the last one counts, a message or target with such a key is refused.
+//! Limits: a frame has at most [`frame::MAX_FRAME`] bytes, which is checked before anything is stored; JSON may nest
+//! 128 levels deep (`serde_json`'s own limit). If a key is repeated inside a payload the last one counts; a message or
+//! target with a repeated key is refused.
 
 mod dialect;
 pub mod frame;
@@ -31,26 +31,26 @@ use std::fmt;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $text:literal)*) => {
-        /// What a message is: its key `r`. The list is closed.
+        /// The type of a message: its key `r`. The list is closed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Kind {
+        pub enum MessageKind {
             $($(#[$doc])* $name,)*
         }
 
-        impl Kind {
+        impl MessageKind {
             /// All types.
-            pub const ALL: &[Kind] = &[$(Kind::$name),*];
+            pub const ALL: &[MessageKind] = &[$(MessageKind::$name),*];
 
-            /// The word on the wire.
+            /// Its name on the wire.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Kind::$name => $text,)*
+                    $(MessageKind::$name => $text,)*
                 }
             }
 
-            fn parse(text: &str) -> Option<Kind> {
+            fn parse(text: &str) -> Option<MessageKind> {
                 match text {
-                    $($text => Some(Kind::$name),)*
+                    $($text => Some(MessageKind::$name),)*
                     _ => None,
                 }
             }
@@ -67,7 +67,7 @@ kinds! {
     Rsp "rsp"
     /// Command.
     Cmd "cmd"
-    /// Traits: asked for, pushed, or answered.
+    /// Traits: a request, new values, or the answer.
     Tr "tr"
     /// First message of a minion that believes it is registered.
     Ehlo "ehlo"
@@ -81,19 +81,19 @@ kinds! {
     Undef "undef"
     /// A minion leaves (from 2024-12).
     Bye "b"
-    /// The master has seen it leave.
+    /// The master confirms that a minion leaves.
     ByeAck "ba"
     /// Result of one action (from 2025-02).
     Evt "evt"
-    /// A model has been finished (from 2025-04).
+    /// A model has finished (from 2025-04).
     Mvt "mvt"
-    /// Sensor files asked for (from 2026-02).
+    /// Request for sensor files (from 2026-02).
     Ssr "ssr"
-    /// Sensor files listed.
+    /// List of sensor files.
     Ssp "ssp"
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MessageKind {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -104,9 +104,9 @@ impl fmt::Display for Kind {
 pub enum Code {
     /// 0: none, or to be ignored.
     Undef,
-    /// 1: done.
+    /// 1: success.
     Success,
-    /// 2: failed.
+    /// 2: failure.
     GeneralFailure,
     /// 3: the minion has to register first.
     NotRegistered,
@@ -114,7 +114,7 @@ pub enum Code {
     AlreadyRegistered,
     /// 5: another connection of this minion is alive.
     AlreadyConnected,
-    /// Any other number, kept as it came.
+    /// Any other number.
     Unknown(u64),
 }
 
@@ -147,20 +147,20 @@ impl From<u64> for Code {
     }
 }
 
-/// Why a frame is no message. Real programs drop such a frame and keep the connection.
+/// Why a frame cannot be decoded. Real programs drop such a frame and keep the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// No JSON object of the expected shape; the text says where.
+    /// Not a JSON object of the expected shape; the text says where.
     Malformed(String),
     /// The type is not in the list.
     UnknownType(String),
     /// The minion's id is not 1 to 64 of `0-9 A-Z a-z _ -`.
     BadId,
-    /// The payload is not of the form that the dialect has.
+    /// The payload does not have the form of the dialect.
     BadPayload(&'static str),
-    /// A target has a part of a wrong form.
+    /// A part of a target has a wrong form.
     BadTarget(&'static str),
-    /// A first frame from which no dialect can be told.
+    /// The first frame fits no dialect.
     NoDialect,
 }
 
@@ -169,15 +169,15 @@ impl fmt::Display for DecodeError {
         match self {
             DecodeError::Malformed(why) => write!(f, "not a sysinspect message: {why}"),
             DecodeError::UnknownType(name) => {
-                let types: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+                let types: Vec<&str> = MessageKind::ALL.iter().map(|k| k.name()).collect();
                 let shown: String = name.chars().take(32).collect();
                 write!(f, "unknown type {shown:?}; one of {}", types.join(", "))
             }
             DecodeError::BadId => f.write_str(
-                "the machine id is not acceptable: 1 to 64 letters, digits, hyphens and underlines",
+                "the machine id is invalid: it must be 1 to 64 letters, digits, hyphens and underscores",
             ),
-            DecodeError::BadPayload(why) => write!(f, "the payload (key d) is not right: {why}"),
-            DecodeError::BadTarget(why) => write!(f, "a target (key t) is not right: {why}"),
+            DecodeError::BadPayload(why) => write!(f, "invalid payload (key d): {why}"),
+            DecodeError::BadTarget(why) => write!(f, "invalid target (key t): {why}"),
             DecodeError::NoDialect => f.write_str(
                 "no dialect has such a first message: without the key sid the payload is a text",
             ),
@@ -187,12 +187,12 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Why a message cannot be written.
+/// Why a message cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// The dialect has room for one target with at most one id, and none for traits by glob.
+    /// The dialect allows one target with at most one id, and no globs for traits.
     Target,
-    /// The frame would exceed the limit.
+    /// The frame is over the limit.
     Frame(FrameError),
 }
 

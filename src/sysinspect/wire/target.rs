@@ -1,17 +1,17 @@
-//! Whom a message is for (reference 3.3). How it is matched: `target::sysinspect`.
+//! Targets: whom a message is for (reference 3.3). The module `target` of this crate matches them.
 
 use super::{DecodeError, Dialect, EncodeError, MachineId};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
-/// One target structure. Empty parts are no criteria.
+/// One target structure. Empty parts are not criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// Machine ids (`id`), exact, any of them.
     pub ids: Vec<String>,
     /// Globs over host names (`h`), any of them.
     pub hosts: Vec<String>,
-    /// Glob over the name of a trait to glob over its value (`t`), all of them.
+    /// Globs for the name and the value of traits (`t`), all of them.
     pub traits: Vec<(String, String)>,
     /// Session of the addressed minion (`sid`).
     pub session: String,
@@ -19,7 +19,7 @@ pub struct Target {
     pub scheme: String,
     /// Traits query (`qt`).
     pub query: String,
-    /// Context (`cq`): `key:value` with commas between.
+    /// Context (`cq`): `key:value`, separated by commas.
     pub context: String,
 }
 
@@ -40,8 +40,8 @@ impl Target {
         }
     }
 
-    /// Reads what stands under `t`: a list of targets or one target, each part a text or a list
-    /// of texts, or absent. An empty text is no criterion.
+    /// Parses the value of `t`: a list of targets or one target. Each part is a string, a list of strings, or absent.
+    /// An empty string is not a criterion.
     pub(super) fn list(value: Value) -> Result<Vec<Target>, DecodeError> {
         match value {
             Value::Array(items) => items.into_iter().map(Target::one).collect(),
@@ -64,7 +64,7 @@ impl Target {
                 continue;
             };
             if seen.contains(key) {
-                return Err(DecodeError::BadTarget("it has a key twice"));
+                return Err(DecodeError::BadTarget("it has a repeated key"));
             }
             seen.push(key);
             match *key {
@@ -121,7 +121,7 @@ impl Target {
 fn text(value: Value) -> Result<String, DecodeError> {
     match value {
         Value::Str(text) => Ok(text),
-        _ => Err(DecodeError::BadTarget("a part that is a text is none")),
+        _ => Err(DecodeError::BadTarget("a part is not a string")),
     }
 }
 
@@ -131,14 +131,14 @@ fn texts(value: Value) -> Result<Vec<String>, DecodeError> {
         Value::Str(text) if text.is_empty() => Ok(Vec::new()),
         Value::Str(text) => Ok(vec![text]),
         _ => Err(DecodeError::BadTarget(
-            "id or h is neither a text nor a list",
+            "id or h is neither a string nor a list",
         )),
     }
 }
 
 fn pairs(value: Value) -> Result<Vec<(String, String)>, DecodeError> {
     let Value::Map(map) = value else {
-        return Err(DecodeError::BadTarget("t inside is not an object"));
+        return Err(DecodeError::BadTarget("its t is not an object"));
     };
     let pair = |(key, value): (Value, Value)| {
         let glob = match value {
@@ -146,7 +146,11 @@ fn pairs(value: Value) -> Result<Vec<(String, String)>, DecodeError> {
             Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_) => {
                 serde_json::to_string(&value).unwrap_or_default()
             }
-            _ => return Err(DecodeError::BadTarget("the value of a trait is no scalar")),
+            _ => {
+                return Err(DecodeError::BadTarget(
+                    "the value of a trait is not a scalar",
+                ));
+            }
         };
         Ok((text(key)?, glob))
     };

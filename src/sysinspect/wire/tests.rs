@@ -12,7 +12,7 @@ fn transcripts() -> Vec<serde_json::Value> {
     serde_json::from_str(text).unwrap()
 }
 
-/// Every whole captured body: transcript, era, sender, body.
+/// Every complete captured body: transcript, era, sender, body.
 fn captured(f: impl Fn(&str, &str, &str, &str)) {
     for t in transcripts() {
         for frame in t["frames"].as_array().unwrap() {
@@ -68,8 +68,8 @@ fn captured_frames_decode_and_are_written_again() {
         if from == "minion" {
             let message = minion(body, dialect).unwrap_or_else(|e| panic!("{name}: {e}\n{body}"));
             let again = String::from_utf8(message.encode(dialect)).unwrap();
-            // The extra key of one frame is dropped, and the last digit of a load can differ (the
-            // reader of JSON rounds); all others come back byte by byte.
+            // One frame's extra key is dropped, and the last digit of a load can differ (the JSON parser rounds); all
+            // others are reproduced byte for byte.
             if !body.contains("\"zz\"") && !body.contains("\"ld\":12") {
                 assert_eq!(again, body, "{name}");
             }
@@ -137,7 +137,7 @@ fn first_frames() {
     assert_eq!(refusal["failure"]["retryable"], false);
 }
 
-/// The structures and target examples of the description, as they stand there.
+/// The structures and target examples of the description, verbatim.
 #[test]
 fn examples_of_the_description() {
     let with = |target: &str| {
@@ -148,7 +148,10 @@ fn examples_of_the_description() {
     };
     let message = with(r#"[{"t":{},"id":[],"h":[]}]"#).unwrap();
     assert_eq!(message.targets, [Target::default()]);
-    assert_eq!((message.kind, message.code), (Kind::Cmd, Code::Undef));
+    assert_eq!(
+        (message.kind, message.code),
+        (MessageKind::Cmd, Code::Undef)
+    );
     assert_eq!(message.data, "hello".into());
     assert_eq!(with("[]").unwrap().targets, []);
     let by_trait = Target {
@@ -187,8 +190,8 @@ fn examples_of_the_description() {
         Dialect::Seed,
     )
     .unwrap();
-    assert_eq!((hello.kind, hello.data), (Kind::Ehlo, "".into()));
-    // Bytes that are no text stay bytes.
+    assert_eq!((hello.kind, hello.data), (MessageKind::Ehlo, "".into()));
+    // Bytes that are not UTF-8 stay bytes.
     let cipher = minion(r#"{"id":"a","r":"ehlo","d":"/w==","c":0}"#, Dialect::Seed).unwrap();
     assert_eq!(cipher.data, Value::Bytes(vec![0xff]));
 }
@@ -264,7 +267,7 @@ fn wrong_forms_are_refused() {
 fn payloads_by_dialect() {
     let id: MachineId = "a".parse().unwrap();
     let facts = map! {"a.b" => 1};
-    let message = MinionMessage::new(&id, Kind::Tr, facts.clone());
+    let message = MinionMessage::new(&id, MessageKind::Tr, facts.clone());
     for dialect in [Dialect::Seed, Dialect::E1, Dialect::Modern] {
         let back = MinionMessage::decode(&message.encode(dialect), dialect).unwrap();
         assert_eq!(
@@ -273,7 +276,7 @@ fn payloads_by_dialect() {
             "{dialect:?}"
         );
     }
-    let none = MinionMessage::new(&id, Kind::Add, Value::Nil);
+    let none = MinionMessage::new(&id, MessageKind::Add, Value::Nil);
     assert_eq!(
         none.encode(Dialect::Seed),
         br#"{"id":"a","r":"add","d":"","c":0}"#
@@ -299,7 +302,7 @@ fn payloads_by_dialect() {
 #[test]
 fn modern_targets_have_room_for_one() {
     let id: MachineId = ID.parse().unwrap();
-    let mut message = MasterMessage::new(Target::id(&id), Kind::Pi, "pt:g", Code::Undef);
+    let mut message = MasterMessage::new(Target::id(&id), MessageKind::Pi, "pt:g", Code::Undef);
     assert!(message.encode(Dialect::Modern).is_ok());
     message.targets.push(Target::everyone());
     assert_eq!(message.encode(Dialect::Modern), Err(EncodeError::Target));
@@ -313,8 +316,8 @@ fn modern_targets_have_room_for_one() {
 
 #[test]
 fn words_and_numbers() {
-    for kind in Kind::ALL {
-        assert_eq!(Kind::parse(kind.name()), Some(*kind));
+    for kind in MessageKind::ALL {
+        assert_eq!(MessageKind::parse(kind.name()), Some(*kind));
     }
     for number in 0..9 {
         assert_eq!(Code::from(number).number(), number);
@@ -327,7 +330,7 @@ proptest! {
     #[test]
     fn seed_payloads_come_back(data in proptest::collection::vec(any::<u8>(), 0..64)) {
         let id: MachineId = "a".parse().unwrap();
-        let body = MinionMessage::new(&id, Kind::Rsp, Value::Bytes(data.clone())).encode(Dialect::Seed);
+        let body = MinionMessage::new(&id, MessageKind::Rsp, Value::Bytes(data.clone())).encode(Dialect::Seed);
         let back = MinionMessage::decode(&body, Dialect::Seed).unwrap();
         prop_assert_eq!(back.data.as_bytes().unwrap(), data);
     }

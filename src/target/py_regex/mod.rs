@@ -1,8 +1,8 @@
-//! Regular expressions of Python's `re` on Rust's engines.
+//! Python's `re` patterns on Rust's regex engines.
 //!
-//! A pattern is rewritten token by token: what the two languages write differently gets the other
-//! spelling, what Python refuses is refused. The result runs on `regex`, in linear time, or, when it
-//! needs a look-around or a back reference, on `fancy-regex` with a limit on its backtracking.
+//! A pattern is rewritten token by token: different syntax is translated, and what Python refuses is refused. The
+//! result runs on `regex`, in linear time, or, if it needs look-around or back references, on `fancy-regex` with a
+//! limit on backtracking.
 
 mod replace;
 mod translate;
@@ -14,13 +14,13 @@ use regex::RegexBuilder;
 use std::collections::HashMap;
 use translate::Translated;
 
-/// Longest pattern in bytes.
+/// Maximum length of a pattern in bytes.
 pub const MAX_REGEX: usize = 64 * 1024;
-/// Largest compiled program in bytes.
+/// Maximum size of a compiled program in bytes.
 const SIZE_LIMIT: usize = 1024 * 1024;
-/// Largest cache of the lazy automaton in bytes; beyond it the search goes on without.
+/// Maximum cache size of the lazy automaton in bytes; beyond it the search continues without one.
 const DFA_LIMIT: usize = 2 * 1024 * 1024;
-/// Steps back that one match may take before it counts as failed.
+/// Maximum number of backtracking steps per match; beyond it the match fails.
 const BACKTRACK_LIMIT: usize = 100_000;
 
 /// A compiled pattern.
@@ -48,7 +48,7 @@ impl PyRegex {
     /// Compiles a pattern with flags.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     pub fn with_flags(pattern: &str, mode: RegexFlags) -> Result<PyRegex, String> {
         if pattern.len() > MAX_REGEX {
             return Err(format!("the pattern is longer than {MAX_REGEX} bytes"));
@@ -75,7 +75,7 @@ impl PyRegex {
 }
 
 impl PyRegex {
-    /// The spans of the first match from an offset on, the whole and then its groups, in bytes.
+    /// The byte ranges of the first match from `from` on: the whole match, then its groups.
     pub fn captures(&self, text: &str, from: usize) -> Option<Vec<Option<(usize, usize)>>> {
         match &self.0 {
             Engine::Linear(regex) => {
@@ -99,7 +99,7 @@ impl PyRegex {
         }
     }
 
-    /// The number of groups, the whole match included.
+    /// The number of groups, including the whole match.
     pub fn groups(&self) -> usize {
         match &self.0 {
             Engine::Linear(regex) => regex.captures_len(),
@@ -123,7 +123,7 @@ fn backtracking(translated: Translated) -> Result<PyRegex, String> {
         .map_err(|error| last_line(&error.to_string()))
 }
 
-/// The reason alone: the engines draw the pattern in the lines before it.
+/// The last line, which has the reason: the engines draw the pattern above it.
 fn last_line(message: &str) -> String {
     message.lines().last().unwrap_or_default().trim().to_owned()
 }
@@ -164,7 +164,7 @@ mod tests {
         assert!(PyRegex::new(&"a".repeat(MAX_REGEX + 1)).is_err());
         assert!(PyRegex::new("((((a{1000}){1000}){1000}){1000})").is_err());
         assert!(PyRegex::new(&("(".repeat(5000) + &")".repeat(5000))).is_err());
-        // Exponential in Python; here it gives up.
+        // Exponential in Python; here the match gives up.
         let slow = "(?=a)(a+)+\\1b";
         assert_eq!(check(slow, &"a".repeat(200)), Some(false));
     }

@@ -1,30 +1,30 @@
-//! `re.sub`, `re.escape` and the searches that need places.
+//! `re.sub`, `re.escape` and searches that return positions.
 
 use super::PyRegex;
 
-/// One piece of a replacement.
-enum Piece {
+/// One part of a template.
+enum TemplatePart {
     Text(String),
     Group(usize),
 }
 
-/// The template of a replacement: `\1`, `\g<name>`, and the escapes of control characters.
-pub struct RegexTemplate(Vec<Piece>);
+/// A replacement template: `\1`, `\g<name>`, and escapes for control characters.
+pub struct RegexTemplate(Vec<TemplatePart>);
 
-/// What a replacement came to.
+/// Result of a replacement.
 pub struct RegexReplaced {
     /// The new text.
     pub text: String,
-    /// How many places were replaced.
+    /// Number of matches replaced.
     pub count: usize,
 }
 
 impl PyRegex {
-    /// `re.subn`: replaces the first `limit` matches, with 0 all. `watch` hears of each match, with the
-    /// length that the new text has so far, and may end it.
+    /// `re.subn`: replaces the first `limit` matches; 0 means all. `watch` is called for each match with the length of
+    /// the new text so far, and may stop the replacement.
     ///
     /// # Errors
-    /// Those of `watch`.
+    /// Any error of `watch`.
     pub fn replace<E>(
         &self,
         text: &str,
@@ -47,7 +47,7 @@ impl PyRegex {
             at = if end > start {
                 end
             } else {
-                // Behind an empty match one character is passed over.
+                // After an empty match, skip one character.
                 let step = text[end..].chars().next().map_or(1, char::len_utf8);
                 if let Some(passed) = text.get(end..end + step) {
                     out.push_str(passed);
@@ -82,8 +82,8 @@ impl RegexTemplate {
     fn expand(&self, text: &str, found: &[Option<(usize, usize)>], out: &mut String) {
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Group(n) => {
+                TemplatePart::Text(text) => out.push_str(text),
+                TemplatePart::Group(n) => {
                     if let Some(Some((start, end))) = found.get(*n) {
                         out.push_str(&text[*start..*end]);
                     }
@@ -92,13 +92,13 @@ impl RegexTemplate {
         }
     }
 
-    /// Reads a template for a pattern.
+    /// Parses a template for a pattern.
     ///
     /// # Errors
-    /// Why Python refuses it.
+    /// The reason why Python refuses it.
     pub fn new(template: &str, regex: &PyRegex) -> Result<RegexTemplate, String> {
         let fail = |why: String| Err(why);
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         let mut text = String::new();
         let chars: Vec<char> = template.chars().collect();
         let mut at = 0;
@@ -150,7 +150,7 @@ impl RegexTemplate {
                         digits.push(*next);
                         at += 1;
                     }
-                    // Three octal digits are a character.
+                    // Three octal digits are a character code.
                     let third = chars.get(at).filter(|c| c.is_digit(8));
                     if let Some(third) = third
                         && digits.len() == 2
@@ -196,11 +196,11 @@ impl RegexTemplate {
                     at.saturating_sub(1)
                 ));
             }
-            pieces.push(Piece::Text(std::mem::take(&mut text)));
-            pieces.push(Piece::Group(group));
+            parts.push(TemplatePart::Text(std::mem::take(&mut text)));
+            parts.push(TemplatePart::Group(group));
         }
-        pieces.push(Piece::Text(text));
-        Ok(RegexTemplate(pieces))
+        parts.push(TemplatePart::Text(text));
+        Ok(RegexTemplate(parts))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a bus has done so far.
+//! Counters of a bus.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,27 +7,27 @@ use std::sync::{Arc, Mutex};
 /// A snapshot of the counters of a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusCounters {
-    /// Events taken in.
+    /// Events received.
     pub events_in: u64,
     /// Whole frames handed to the kernel, notices included.
     pub frames_out: u64,
-    /// Frames that slow listeners lost.
+    /// Frames dropped for slow listeners.
     pub dropped: u64,
     /// Listeners connected.
     pub subscribers: u64,
     /// Senders connected.
     pub publishers: u64,
-    /// Senders cut off because their stream was no stream of frames, or ended inside one.
+    /// Senders disconnected because their stream had an invalid frame or ended inside one.
     pub bad_frames: u64,
-    /// Frames that held no event; only the event was lost.
+    /// Frames without a valid event; only that event was dropped.
     pub bad_events: u64,
     /// Events over `max_event_size`.
     pub oversized: u64,
-    /// Connections turned away at the limit.
+    /// Connections refused at the limit.
     pub refused: u64,
 }
 
-/// The counters themselves. Written by the bus alone, read by anyone.
+/// The live counters. Written by the bus only, read by any thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub events_in: AtomicU64,
@@ -43,7 +43,7 @@ pub(super) struct Counters {
     pub listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
 }
 
-/// What is counted of one listener.
+/// Counters of one listener.
 #[derive(Debug, Default)]
 pub(super) struct Listener {
     pub pid: i32,
@@ -51,7 +51,7 @@ pub(super) struct Listener {
 }
 
 impl Counters {
-    /// Adds a listener; the result is for its sink.
+    /// Adds a listener and returns its counters.
     pub fn add_listener(&self, token: u64, pid: i32) -> Arc<Listener> {
         let listener = Arc::new(Listener {
             pid,
@@ -65,7 +65,7 @@ impl Counters {
         self.lock().remove(&token);
     }
 
-    /// Process and lost events of each listener.
+    /// Process id and number of lost events of each listener.
     pub fn listeners(&self) -> Vec<(i32, u64)> {
         let listeners = self.lock();
         listeners

@@ -1,4 +1,4 @@
-//! The way into a bus for the process that runs it.
+//! Access to a bus from within its process.
 
 use super::counters::{BusCounters, Counters};
 use super::source::{Defect, check};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long a fire may wait for a busy bus.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Fires events into a bus of the same process, reads its counters and stops it.
+/// Fires events into a bus of this process, reads its counters and stops it.
 #[derive(Clone, Debug)]
 pub struct BusHandle {
     pub(super) inbox: Sender<Vec<u8>>,
@@ -27,7 +27,7 @@ pub struct BusHandle {
 #[derive(Debug)]
 pub(super) struct Signals {
     pub wake: EventFd,
-    /// A wake-up is under way; further ones are not needed.
+    /// A wake-up is pending; no other is needed.
     pub woken: AtomicBool,
     pub stop: AtomicBool,
 }
@@ -35,13 +35,13 @@ pub(super) struct Signals {
 /// Why an event could not be handed to the bus.
 #[derive(Debug)]
 pub enum FireError {
-    /// The bus has ended.
+    /// The bus has stopped.
     Stopped,
-    /// The bus took nothing for some seconds.
+    /// The bus accepted nothing for some seconds.
     Busy,
-    /// The data is over `max_event_size`, which is given in bytes.
+    /// The data is larger than `max_event_size`, which it holds, in bytes.
     TooLarge(usize),
-    /// The tag or the data is not fit for an event.
+    /// The tag or the data is not valid in an event.
     Event(EventError),
 }
 
@@ -63,9 +63,9 @@ impl fmt::Display for FireError {
 impl std::error::Error for FireError {}
 
 impl BusHandle {
-    /// Hands one event to the bus; `_stamp` is added where there is none.
+    /// Fires one event; adds `_stamp` if it has none.
     ///
-    /// Waits when the bus is busy, so it must not be called from the bus's own thread.
+    /// Blocks while the bus is busy, so it must not be called from the bus's own thread.
     pub fn fire(&self, event: &Event) -> Result<(), FireError> {
         let mut event = event.clone();
         event.stamp(self.stamp).map_err(FireError::Event)?;
@@ -86,17 +86,17 @@ impl BusHandle {
         Ok(())
     }
 
-    /// What the bus has done so far.
+    /// A snapshot of the counters.
     pub fn counters(&self) -> BusCounters {
         self.counters.snapshot()
     }
 
-    /// Process and lost events of each listener that is connected.
+    /// Process id and number of lost events of each connected listener.
     pub fn listeners(&self) -> Vec<(i32, u64)> {
         self.counters.listeners()
     }
 
-    /// Makes [`BusServer::run`](super::BusServer::run) return after what is queued was offered once more.
+    /// Makes [`BusServer::run`](super::BusServer::run) return after it has tried to deliver what is queued.
     pub fn stop(&self) {
         self.signals.stop.store(true, Ordering::SeqCst);
         self.signals.wake();
@@ -111,7 +111,7 @@ impl Signals {
         }
     }
 
-    /// To be called by the loop before it looks at the inbox and at `stop`.
+    /// The loop must call this before it checks the inbox and `stop`.
     pub fn acknowledge(&self) {
         let _ = self.wake.read();
         self.woken.store(false, Ordering::SeqCst);

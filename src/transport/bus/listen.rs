@@ -1,4 +1,4 @@
-//! Socket files: made with the mode asked for, never taken from a living owner.
+//! Socket files: created with an exact mode, never taken over from a running owner.
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -12,18 +12,18 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Why a socket could not be offered.
+/// Why a socket could not be bound.
 #[derive(Debug)]
 pub enum BindError {
-    /// Another process answers at that path.
+    /// Another process listens at that path.
     InUse(PathBuf),
-    /// Something that is not a socket stands at that path.
+    /// The file at that path is not a socket.
     NotASocket(PathBuf),
-    /// The system refused.
+    /// The system call failed.
     Io {
         /// The socket file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -42,7 +42,7 @@ impl fmt::Display for BindError {
                 path.display()
             ),
             BindError::Io { path, source } => {
-                write!(f, "cannot offer the socket {}: {source}", path.display())?;
+                write!(f, "cannot create the socket {}: {source}", path.display())?;
                 match source.raw_os_error() {
                     Some(e) if e == Errno::ENAMETOOLONG as i32 => {
                         f.write_str(" (at most 107 bytes; set a shorter sock_dir)")
@@ -63,10 +63,10 @@ impl std::error::Error for BindError {
     }
 }
 
-/// Offers a non-blocking listening socket at `path` with exactly `mode`.
+/// Binds a non-blocking listening socket at `path` with exactly `mode`.
 ///
-/// A file that nobody answers at is replaced. The directory is locked meanwhile, so that
-/// two starting at once cannot both find the file stale.
+/// A stale socket file is replaced. The directory is locked meanwhile, so that two processes
+/// starting at once cannot both find the file stale.
 pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> Result<UnixListener, BindError> {
     let wrap = |source: io::Error| BindError::Io {
         path: path.to_owned(),
@@ -108,7 +108,7 @@ fn clear(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// Connects without waiting: an owner that is stopped or overrun must not hold us up.
+/// Connects without blocking: an owner that is suspended or overloaded must not delay us.
 fn probe(path: &Path) -> Result<(), Errno> {
     let fd = stream_socket()?;
     socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?)
@@ -121,10 +121,10 @@ fn stream_socket() -> Result<OwnedFd, Errno> {
 
 fn open(path: &Path, mode: u32, backlog: i32) -> io::Result<UnixListener> {
     let fd = stream_socket()?;
-    // The file is made with the socket's own mode, less the umask: never wider than asked for.
+    // The file is created with the socket's own mode minus the umask: never wider than requested.
     fchmod(&fd, Mode::from_bits_truncate(mode))?;
     socket::bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
-    // Nobody can connect before `listen`.
+    // No client can connect before `listen`.
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     socket::listen(&fd, Backlog::new(backlog)?)?;
     Ok(UnixListener::from(fd))
@@ -167,7 +167,7 @@ mod tests {
         drop(living);
     }
 
-    /// An owner that is stopped answers nobody once its backlog is full.
+    /// A suspended owner accepts no connection once its backlog is full.
     #[test]
     fn an_owner_that_does_not_accept_is_living() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! The server side of the event bus: two Unix stream sockets, one to fire events into,
-//! one to hear them all from (reference `salt-local.md` 1; Salt's `EventPublisher`).
+//! The server side of the event bus: two Unix stream sockets, one for senders to fire events,
+//! one for listeners, which receive all of them (reference `salt-local.md` 1; Salt's `EventPublisher`).
 //!
 //! One thread and one epoll set. Events are read from any number of senders in either
-//! framing, checked, put into one shared frame each and queued for every listener. A
-//! listener that does not keep up loses its own events only; nobody ever waits for it.
+//! framing, checked, encoded once as a shared frame and queued for every listener. A slow
+//! listener loses only its own events and never delays others.
 
 mod counters;
 mod handle;
@@ -19,17 +19,17 @@ pub use server::{BusServer, Tap};
 
 use halite_ipc::{Framing, StampStyle};
 
-/// How a bus behaves.
+/// Options of a bus.
 #[derive(Clone, Debug)]
 pub struct BusOptions {
-    /// What listeners get. Senders may use either. Prefixed suits clients of 3006.26 and
-    /// later 3006, bare those of every 3007 and 3008; nothing can tell them apart.
+    /// Framing sent to listeners. Senders may use either. Prefixed is for clients of 3006.26 and
+    /// later 3006, bare for those of every 3007 and 3008; the bus cannot detect which they are.
     pub framing: Framing,
     /// How `_stamp` is written in events of the bus itself and of [`BusHandle::fire`].
     pub stamp: StampStyle,
-    /// Events that may wait for one listener.
+    /// Most events queued for one listener.
     pub queue_frames: usize,
-    /// Bytes that may wait for one listener. The frames are shared between listeners.
+    /// Most bytes queued for one listener. The frames are shared between listeners.
     pub queue_bytes: usize,
     /// Largest event, in bytes of packed data (`max_event_size`); larger ones are dropped.
     pub max_event_size: usize,
@@ -39,9 +39,9 @@ pub struct BusOptions {
     pub pub_mode: u32,
     /// Mode of the socket that senders connect to.
     pub pull_mode: u32,
-    /// Connections that may wait to be accepted, per socket.
+    /// Backlog of connections not yet accepted, per socket.
     pub backlog: i32,
-    /// Senders and listeners together; whoever comes on top is turned away.
+    /// Limit on senders and listeners together; more are refused.
     pub max_connections: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The loop.
+//! The event loop of a bus.
 
 use super::BusOptions;
 use super::counters::{BusCounters, Counters, add};
@@ -30,17 +30,17 @@ const STOP: u64 = 3;
 const FIRST: u64 = 16;
 
 const CHUNK: usize = 64 << 10;
-/// Events of the own process per turn.
+/// Events of this process handled per turn.
 const INBOX: usize = 1024;
 /// Connections accepted per turn and socket.
 const ACCEPTS: usize = 64;
-/// How long an ending bus still hands on what has been fired already.
+/// How long a stopping bus keeps delivering events fired before.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Sees the bodies of events.
+/// Callback that receives the bodies of events.
 pub type Tap = Box<dyn FnMut(&[u8]) + Send>;
 
-/// A bus: both sockets, their connections and the queues between them.
+/// A bus: both sockets, their connections and queues.
 pub struct BusServer {
     cx: Context,
     pull: Acceptor<UnixListener>,
@@ -53,7 +53,7 @@ pub struct BusServer {
     signals: Arc<Signals>,
     tap: Option<Tap>,
     chunk: Box<[u8]>,
-    /// Drops that are in the log, when it was written, and when to write again.
+    /// Dropped events already logged, when, and when to log again.
     reported: u64,
     last_report: Option<Instant>,
     report_at: Option<Instant>,
@@ -63,7 +63,7 @@ pub struct BusServer {
 }
 
 impl BusServer {
-    /// Offers both sockets; events are taken and handed on once [`run`](BusServer::run) is called.
+    /// Binds both sockets; events are processed once [`run`](BusServer::run) is called.
     pub fn bind(pull: &Path, publ: &Path, options: BusOptions) -> Result<BusServer, BindError> {
         let pull_at = listen::bind(pull, options.pull_mode, options.backlog)?;
         let publ_at = listen::bind(publ, options.pub_mode, options.backlog)?;
@@ -111,7 +111,7 @@ impl BusServer {
         })
     }
 
-    /// A way in for other threads of this process.
+    /// A handle for other threads of this process.
     pub fn handle(&self) -> BusHandle {
         BusHandle {
             inbox: self.sender.clone(),
@@ -122,19 +122,19 @@ impl BusServer {
         }
     }
 
-    /// Shows every event that another process fires to `tap`, by its body, before it is handed on; those
-    /// of [`BusHandle::fire`] are left out. It runs in the thread of the bus and must not wait.
+    /// Calls `tap` with the body of every event that another process fires, before it is delivered, but not for
+    /// events of [`BusHandle::fire`]. `tap` runs in the thread of the bus and must not block.
     pub fn tap(&mut self, tap: Tap) {
         self.tap = Some(tap);
     }
 
-    /// What has been done so far.
+    /// A snapshot of the counters.
     pub fn counters(&self) -> BusCounters {
         self.cx.counters.snapshot()
     }
 
     /// Serves until [`BusHandle::stop`] is called or `stop` becomes readable (it is not read).
-    /// What has been fired by then is still handed on, for half a second at the most.
+    /// Events fired by then are still delivered, for up to half a second.
     ///
     /// Errors are those of epoll itself; no peer can cause one.
     pub fn run(&mut self, stop: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -159,7 +159,7 @@ impl BusServer {
         }
     }
 
-    /// Goes on until senders are silent and listeners have everything, or time is up.
+    /// Continues until senders are silent and listeners have everything, or time is up.
     fn finish(&mut self) -> io::Result<()> {
         let end = Instant::now() + GRACE;
         loop {
@@ -176,7 +176,7 @@ impl BusServer {
         }
     }
 
-    /// Waits once and serves whoever is ready: how many were, and whether one was the stop signal.
+    /// Waits once and serves the ready descriptors. Returns how many there were, and whether the stop signal was among them.
     fn turn(&mut self, wait: EpollTimeout) -> io::Result<(usize, bool)> {
         let mut ready = [EpollEvent::empty(); 256];
         let n = match self.cx.epoll.wait(&mut ready, wait) {
@@ -199,7 +199,7 @@ impl BusServer {
         Ok((n, stop))
     }
 
-    /// How long nothing has to happen.
+    /// How long the loop may wait.
     fn patience(&self) -> EpollTimeout {
         if !self.inbox.is_empty() {
             return EpollTimeout::ZERO;
@@ -219,12 +219,12 @@ impl BusServer {
     fn accept(&mut self, token: u64) {
         let mut tries = ACCEPTS;
         loop {
-            let door = if token == PULL {
+            let acceptor = if token == PULL {
                 &self.pull
             } else {
                 &self.publ
             };
-            match door.next(&mut tries, UnixListener::accept) {
+            match acceptor.next(&mut tries, UnixListener::accept) {
                 Ok(Some((stream, _))) => self.admit(token, stream),
                 Ok(None) => return,
                 Err(e) => return self.suspend(token, &e),
@@ -232,28 +232,28 @@ impl BusServer {
         }
     }
 
-    /// The door stays shut for a while.
+    /// Suspends accepting for a while.
     fn suspend(&mut self, token: u64, why: &io::Error) {
         if let Some(n) = self.refused.tick(Instant::now()) {
             log::error!(
                 "event bus: cannot accept connections: {why} ({n} times); raise the limit of open files"
             );
         }
-        let door = if token == PULL {
+        let acceptor = if token == PULL {
             &mut self.pull
         } else {
             &mut self.publ
         };
-        door.set(false, &self.cx.epoll);
+        acceptor.set_open(false, &self.cx.epoll);
     }
 
-    fn admit(&mut self, door: u64, stream: UnixStream) {
+    fn admit(&mut self, acceptor: u64, stream: UnixStream) {
         let counters = &self.cx.counters;
         if self.sources.len() + self.sinks.len() >= self.cx.options.max_connections {
             add(&counters.refused, 1);
             if let Some(n) = self.refused.tick(Instant::now()) {
                 let limit = self.cx.options.max_connections;
-                log::warn!("event bus: turned {n} connections away, the limit is {limit}");
+                log::warn!("event bus: refused {n} connections, the limit is {limit}");
             }
             return;
         }
@@ -268,7 +268,7 @@ impl BusServer {
             return;
         }
         let pid = getsockopt(&stream, PeerCredentials).map_or(0, |c| c.pid());
-        if door == PULL {
+        if acceptor == PULL {
             let max = MAX_FRAME.max(self.cx.options.max_event_size.saturating_add(MAX_TAG + 64));
             self.sources.insert(token, Source::new(stream, pid, max));
         } else {
@@ -282,7 +282,7 @@ impl BusServer {
         if self.sources.contains_key(&token) {
             return self.read(token);
         }
-        // Whoever was closed earlier in this turn is not there any more.
+        // A connection closed earlier in this turn is gone.
         let Some(sink) = self.sinks.get_mut(&token) else {
             return;
         };
@@ -301,17 +301,17 @@ impl BusServer {
         };
         let mut turn = source.fill(&mut self.chunk);
         if matches!(turn, Turn::Open) {
-            // Whoever connected before an event was fired is to hear it, so look at the
-            // door between reading and handing on.
+            // A listener that connected before an event was fired must receive it, so accept
+            // between reading and delivering.
             self.accept(PUBL);
-            turn = self.hand_on(token);
+            turn = self.deliver(token);
         }
         self.close_source(token, turn);
     }
 
-    fn hand_on(&mut self, token: u64) -> Turn {
+    fn deliver(&mut self, token: u64) -> Turn {
         let Some(source) = self.sources.get_mut(&token) else {
-            return Turn::Done;
+            return Turn::Closed;
         };
         let cx = &self.cx;
         let sinks = &mut self.sinks;
@@ -343,7 +343,7 @@ impl BusServer {
         turn
     }
 
-    /// Lets go of a sender that is done, broken or no sender at all.
+    /// Closes a sender that hung up, failed or sent an invalid frame.
     fn close_source(&mut self, token: u64, turn: Turn) {
         let Some(source) = self.sources.get(&token) else {
             return;
@@ -352,7 +352,7 @@ impl BusServer {
         let counters = &self.cx.counters;
         match turn {
             Turn::Open => return,
-            Turn::Done => add(&counters.bad_frames, u64::from(source.torn())),
+            Turn::Closed => add(&counters.bad_frames, u64::from(source.torn())),
             Turn::Bad(why) => {
                 add(&counters.bad_frames, 1);
                 if let Some(n) = self.bad.tick(Instant::now()) {
@@ -408,12 +408,12 @@ impl BusServer {
 
     fn housekeeping(&mut self) {
         let now = Instant::now();
-        for door in [&mut self.pull, &mut self.publ] {
-            if door.closed_until.is_some_and(|t| t <= now) {
-                door.set(true, &self.cx.epoll);
+        for acceptor in [&mut self.pull, &mut self.publ] {
+            if acceptor.closed_until.is_some_and(|t| t <= now) {
+                acceptor.set_open(true, &self.cx.epoll);
             }
         }
-        // Lost events are logged a second after the first, and then once a minute.
+        // Lost events are logged one second after the first, then once a minute.
         if self.cx.counters.dropped.load(Ordering::Relaxed) == self.reported {
             self.report_at = None;
             return;
@@ -443,7 +443,7 @@ fn report(sink: &Sink) {
     }
 }
 
-/// Queues one event for every listener; those found gone are named in `gone`.
+/// Queues one event for every listener; adds the tokens of closed ones to `gone`.
 fn broadcast(sinks: &mut HashMap<u64, Sink>, body: &[u8], cx: &Context, gone: &mut Vec<u64>) {
     add(&cx.counters.events_in, 1);
     if sinks.is_empty() {
@@ -457,7 +457,7 @@ fn broadcast(sinks: &mut HashMap<u64, Sink>, body: &[u8], cx: &Context, gone: &m
     }
 }
 
-/// What a listener gets in place of `count` events that it lost.
+/// The frame that a listener gets in place of `count` lost events.
 pub(super) fn dropped_notice(count: u64, options: &BusOptions) -> Option<Arc<[u8]>> {
     let data = halite_wire::map! { "count" => count };
     let mut event = Event::new("halite/bus/dropped", &data).ok()?;

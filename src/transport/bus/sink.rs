@@ -1,4 +1,4 @@
-//! One listener and what waits for it.
+//! One listener and its queue.
 
 use super::BusOptions;
 use super::counters::{Counters, Listener, add};
@@ -9,26 +9,26 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Bytes one listener may be sent before the others have their turn.
+/// Most bytes sent to one listener before the others get their turn.
 const TURN: usize = 1 << 20;
 
-/// What every listener needs from the bus.
+/// State of the bus that every listener needs.
 pub(super) struct Context {
     pub options: BusOptions,
     pub counters: Arc<Counters>,
     pub epoll: Epoll,
 }
 
-/// A connection to the publishing socket.
+/// A connection to the pub socket.
 #[derive(Debug)]
 pub(super) struct Sink {
     stream: UnixStream,
     token: u64,
     pub pid: i32,
     queue: Outbox<()>,
-    /// Events lost since the listener fell behind; while this is not zero all are.
+    /// Events lost since the listener fell behind; while this is not zero, all events are dropped.
     gap: u64,
-    /// Events lost in all, and those of them in the log already.
+    /// Events lost in total, and how many of them were logged.
     pub dropped: u64,
     pub reported: u64,
     interest: EpollFlags,
@@ -36,7 +36,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Takes over a connection that is registered for `EPOLLIN` under `token`.
+    /// A sink for a connection that is registered for `EPOLLIN` under `token`.
     pub fn new(stream: UnixStream, token: u64, counted: Arc<Listener>) -> Sink {
         Sink {
             stream,
@@ -55,12 +55,12 @@ impl Sink {
         self.queue.len()
     }
 
-    /// Whether it waits for the kernel to have room again.
+    /// Whether it waits until the kernel has room again.
     fn blocked(&self) -> bool {
         self.interest.contains(EpollFlags::EPOLLOUT)
     }
 
-    /// Queues one frame, or counts it as lost. An error means that the listener is gone.
+    /// Queues one frame, or counts it as lost. An error means that the listener hung up.
     pub fn offer(&mut self, frame: &Arc<[u8]>, cx: &Context) -> io::Result<()> {
         if self.gap == 0 && !self.fits(frame.len(), cx) && !self.blocked() {
             self.flush(cx)?;
@@ -83,7 +83,7 @@ impl Sink {
                 && self.queue.byte_len() + len <= options.queue_bytes)
     }
 
-    /// Sends when there is something and the kernel is not known to be full.
+    /// Sends if there is something queued and the socket is not known to be full.
     pub fn send(&mut self, cx: &Context) -> io::Result<()> {
         if self.queue.is_empty() || self.blocked() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Sink {
         self.flush(cx)
     }
 
-    /// Sends as much as the kernel takes, up to a fair share.
+    /// Sends as much as the kernel accepts, up to `TURN` bytes.
     pub fn flush(&mut self, cx: &Context) -> io::Result<()> {
         let mut share = TURN;
         while !self.queue.is_empty() {
@@ -113,7 +113,7 @@ impl Sink {
         self.want_write(false, cx)
     }
 
-    /// Ends a gap once half of the queue is free, so that gaps are few and whole.
+    /// Ends a gap once half of the queue is free, so that there are few, contiguous gaps.
     fn catch_up(&mut self, cx: &Context) {
         let half = self.queue.len() <= cx.options.queue_frames / 2
             && self.queue.byte_len() <= cx.options.queue_bytes / 2;
@@ -128,11 +128,10 @@ impl Sink {
         self.gap = 0;
     }
 
-    /// Listeners have nothing to say; whatever they send is thrown away.
-    /// An error means that the listener is gone.
+    /// Discards what the listener sends. An error means that it hung up.
     pub fn ignore_input(&mut self, chunk: &mut [u8], cx: &Context) -> io::Result<()> {
         match (&self.stream).read(chunk) {
-            // Only its sending half is closed; the end of the rest is reported as a hang-up.
+            // Only its sending half is closed; epoll reports the end of the other half as a hang-up.
             Ok(0) => self.set_interest(self.interest - EpollFlags::EPOLLIN, cx),
             Ok(_) => Ok(()),
             Err(e) => match e.kind() {

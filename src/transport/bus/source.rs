@@ -1,4 +1,4 @@
-//! One sender.
+//! One sender of events.
 
 use halite_ipc::{Decoder, FrameError, split_body};
 use halite_wire::msgpack::Reader;
@@ -14,14 +14,14 @@ pub(super) struct Source {
     decoder: Decoder,
 }
 
-/// How a turn of reading ended.
+/// The result of reading once.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// There may be more later.
     Open,
     /// The sender has hung up.
-    Done,
-    /// The stream is no stream of frames.
+    Closed,
+    /// The stream has an invalid frame.
     Bad(FrameError),
     /// The connection failed.
     Failed(io::Error),
@@ -36,28 +36,28 @@ impl Source {
         }
     }
 
-    /// Whether the sender hung up in the middle of a frame.
+    /// Whether the stream ended in the middle of a frame.
     pub fn torn(&self) -> bool {
         self.decoder.in_frame()
     }
 
-    /// Reads one buffer full at the most, so that every sender has its turn.
+    /// Reads at most one buffer, so that every sender gets its turn.
     pub fn fill(&mut self, chunk: &mut [u8]) -> Turn {
         match (&self.stream).read(chunk) {
-            Ok(0) => Turn::Done,
+            Ok(0) => Turn::Closed,
             Ok(n) => {
                 self.decoder.push(&chunk[..n]);
                 Turn::Open
             }
             Err(e) => match e.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Turn::Open,
-                io::ErrorKind::ConnectionReset => Turn::Done,
+                io::ErrorKind::ConnectionReset => Turn::Closed,
                 _ => Turn::Failed(e),
             },
         }
     }
 
-    /// Hands each whole event body that has been read to `take`.
+    /// Passes each complete event body to `take`.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) -> Turn {
         loop {
             match self.decoder.next_body() {
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// Why an event is not handed on.
+/// Why an event is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     TooLarge,
@@ -80,12 +80,12 @@ impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
             Defect::TooLarge => "an event over max_event_size",
-            Defect::Malformed => "something that is no event (a tag, an empty line and a map)",
+            Defect::Malformed => "something that is not an event (a tag, an empty line and a map)",
         })
     }
 }
 
-/// Whether listeners can be expected to read this body: a stock one ends on anything else.
+/// Checks that listeners can read this body: a stock listener stops at anything else.
 pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<(), Defect> {
     let (_, data) = split_body(body).map_err(|_| Defect::Malformed)?;
     if data.len() > max_event_size {

@@ -1,6 +1,6 @@
-//! The master's request port: where requests come in and answers go out.
+//! The master's request port.
 //!
-//! The request server knows [`RequestFront`] alone. Another transport is another file here that implements it.
+//! The request server uses only [`RequestFront`]. To add a transport, add a file here that implements it.
 
 mod zeromq;
 
@@ -10,45 +10,45 @@ use crate::poll::Source;
 use crate::sockets::Message;
 use std::io;
 
-/// A request as it came in.
+/// A request as received.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Where the answer goes: what [`RequestFront::answer`] takes. Only the front knows what it means.
+    /// Address for the reply, to pass to [`RequestFront::answer`]; opaque to the caller.
     pub from: Vec<u8>,
-    /// Network address of the peer, for limits and for the log; empty if it is not known.
+    /// Network address of the peer, for limits and for the log; empty if unknown.
     pub peer: String,
-    /// What was asked.
+    /// The message.
     pub body: Message,
 }
 
-/// What [`RequestFront::receive`] found.
+/// The result of [`RequestFront::receive`].
 #[derive(Debug)]
 pub enum Received {
     /// A request.
     Request(Incoming),
-    /// Something that is no request; it was dropped.
+    /// An invalid message; it was dropped.
     Malformed,
-    /// Nothing waits.
+    /// No message is waiting.
     Nothing,
 }
 
-/// The side of a request port that the request server uses. Nothing here waits: the server polls [`source`], takes what
-/// there is, a bounded number at a time, and comes back.
+/// A request port as the request server uses it. No method blocks: the server polls [`source`], receives a bounded number
+/// of messages, and polls again.
 ///
 /// [`source`]: RequestFront::source
 pub trait RequestFront {
-    /// For [`Poller`](crate::poll::Poller): readable for as long as [`receive`](RequestFront::receive) would find something.
+    /// For [`Poller`](crate::poll::Poller): readable as long as [`receive`](RequestFront::receive) would find something.
     fn source(&self) -> Source<'_>;
 
     /// The next message.
     ///
     /// # Errors
-    /// The port is broken for good, which ends the role. What a single peer does is no error.
+    /// The port has failed permanently, and the role must end. Faults of a single peer are not errors.
     fn receive(&mut self) -> io::Result<Received>;
 
-    /// Answers the request that came `from` there.
+    /// Replies to the request that came from `from`.
     ///
     /// # Errors
-    /// The peer is gone, or does not take it. The answer is lost; the peer asks again.
+    /// The peer is gone or does not accept it. The reply is lost; the peer will ask again.
     fn answer(&mut self, from: &[u8], body: Message) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Requests over ZeroMQ: a ROUTER for peers with REQ sockets, as Salt's minions and clients have.
+//! Requests over ZeroMQ: a ROUTER socket for peers with REQ sockets, such as Salt's minions and clients.
 
 use super::{Incoming, Received, RequestFront};
 use crate::poll::Source;
@@ -13,9 +13,9 @@ const PARTS: usize = 3;
 /// Options of a [`ZeroMqFront`].
 #[derive(Clone, Copy, Debug)]
 pub struct ZeroMqOptions {
-    /// Connections that the system holds until they are taken.
+    /// Backlog of connections not yet accepted.
     pub backlog: i32,
-    /// Larger messages end the connection that they come on.
+    /// Largest message; a larger one closes its connection.
     pub max_message: i64,
     /// Whether IPv6 addresses may be used.
     pub ipv6: bool,
@@ -27,19 +27,19 @@ pub struct ZeroMqOptions {
 pub struct ZeroMqFront(zmq::Socket);
 
 impl ZeroMqFront {
-    /// A socket that is not bound yet.
+    /// Creates a socket that is not bound yet.
     ///
     /// # Errors
-    /// No sockets are left, or an option is none.
+    /// No sockets are left, or an option is invalid.
     pub fn new(context: &Context, options: &ZeroMqOptions) -> Result<ZeroMqFront> {
         let socket = context.socket(zmq::ROUTER)?;
         socket.set_linger(1000)?;
         socket.set_router_handover(true)?;
-        // Without this, what cannot be delivered is lost without a word.
+        // Without this, undeliverable messages are dropped silently.
         socket.set_router_mandatory(true)?;
         socket.set_backlog(options.backlog)?;
         socket.set_maxmsgsize(options.max_message)?;
-        // One request is in flight per client; a few more are tolerated, thousands are an attack.
+        // A client has one request in flight; a few more are tolerated, thousands are an attack.
         socket.set_rcvhwm(16)?;
         socket.set_ipv6(options.ipv6)?;
         options.keepalive.apply(&socket)?;
@@ -49,7 +49,7 @@ impl ZeroMqFront {
     /// Binds.
     ///
     /// # Errors
-    /// Why the address cannot be bound, with a remedy.
+    /// The address cannot be bound; the message has the reason and a remedy.
     pub fn bind(&self, url: &str) -> io::Result<()> {
         bind(&self.0, url)
     }

@@ -1,72 +1,72 @@
-//! What the publish port and its subscribers say to each other, byte by byte. [`PublishServer`](super::PublishServer) knows
-//! [`SubscriberCodec`] alone; another transport is another type that implements it.
+//! The protocol between the publish port and its subscribers. [`PublishServer`](super::PublishServer) uses only
+//! [`SubscriberCodec`]; to add a transport, implement it.
 
-use halite_wire::zmtp::{self, Word};
+use halite_wire::zmtp::{self, Command};
 use std::fmt;
 
-/// What a subscriber says.
+/// A message from a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubscriberMessage {
-    /// It wants what begins with this.
+    /// Subscribes to publications with this prefix.
     Subscribe(Vec<u8>),
-    /// It wants that no longer.
+    /// Cancels the subscription to this prefix.
     Cancel(Vec<u8>),
-    /// It wants a [`pong`](SubscriberCodec::pong) with these bytes.
+    /// Requests a [`pong`](SubscriberCodec::pong) with these bytes.
     Ping(Vec<u8>),
-    /// It is alive.
+    /// Anything else; only shows that the subscriber is alive.
     Other,
 }
 
-/// The protocol of one connection to a publish port. No IO. The functions without `self` make frames, each shared by all
-/// the subscribers that get it.
+/// The protocol of one connection to a publish port. No IO. The functions without `self` encode frames, which are shared
+/// by all subscribers that get them.
 pub trait SubscriberCodec: Default {
-    /// Why a connection is not a subscriber's.
-    type Fault: fmt::Display;
+    /// Why the peer is not a valid subscriber.
+    type Error: fmt::Display;
 
-    /// Takes in what was read, any number of bytes, and hands each message that they complete to `take`.
+    /// Decodes any number of bytes and passes each message that they complete to `take`.
     ///
     /// # Errors
-    /// The peer is not a subscriber; nothing after that may be read.
-    fn hear(
+    /// The peer is not a subscriber; no more may be decoded.
+    fn decode(
         &mut self,
         bytes: &[u8],
         take: impl FnMut(SubscriberMessage),
-    ) -> Result<(), Self::Fault>;
+    ) -> Result<(), Self::Error>;
 
-    /// Whether the handshake is over.
+    /// Whether the handshake is complete.
     fn is_open(&self) -> bool;
 
-    /// What the server says first; may be empty.
+    /// What the server sends first; may be empty.
     fn hello() -> Vec<u8>;
 
-    /// A publication, or a part of it that `more` follow. It ends with `body`.
+    /// The frame of a publication, or of a part of it if `more` parts follow. It ends with `body`.
     fn frame(body: &[u8], more: bool) -> Vec<u8>;
 
-    /// Asks a subscriber whether it lives.
+    /// A heartbeat.
     fn ping() -> Vec<u8>;
 
-    /// The answer to [`SubscriberMessage::Ping`].
+    /// The reply to [`SubscriberMessage::Ping`].
     fn pong(context: &[u8]) -> Vec<u8>;
 }
 
-/// ZMTP 3, which SUB sockets of ZeroMQ speak ([`halite_wire::zmtp`]).
+/// ZMTP 3, the protocol of ZeroMQ's SUB sockets ([`halite_wire::zmtp`]).
 #[derive(Debug, Default)]
-pub struct Zmtp(zmtp::Listener);
+pub struct Zmtp(zmtp::SubscriberDecoder);
 
 impl SubscriberCodec for Zmtp {
-    type Fault = zmtp::Fault;
+    type Error = zmtp::ZmtpError;
 
-    fn hear(
+    fn decode(
         &mut self,
         bytes: &[u8],
         mut take: impl FnMut(SubscriberMessage),
-    ) -> Result<(), zmtp::Fault> {
-        self.0.hear(bytes, |word| {
-            take(match word {
-                Word::Subscribe(topic) => SubscriberMessage::Subscribe(topic),
-                Word::Cancel(topic) => SubscriberMessage::Cancel(topic),
-                Word::Ping(context) => SubscriberMessage::Ping(context),
-                Word::Ready | Word::Other => SubscriberMessage::Other,
+    ) -> Result<(), zmtp::ZmtpError> {
+        self.0.decode(bytes, |command| {
+            take(match command {
+                Command::Subscribe(topic) => SubscriberMessage::Subscribe(topic),
+                Command::Cancel(topic) => SubscriberMessage::Cancel(topic),
+                Command::Ping(context) => SubscriberMessage::Ping(context),
+                Command::Ready | Command::Other => SubscriberMessage::Other,
             });
         })
     }

@@ -1,4 +1,4 @@
-//! The listening socket of publications.
+//! The listening socket of the publish port.
 
 use crate::sockets::{KeepAlive, cannot_bind, tcp_url};
 use nix::errno::Errno;
@@ -9,11 +9,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Offers `port` on `interface`: an address, `*`, or the name of an interface, as with ZeroMQ. What
-/// is set on the socket holds for the connections that come in by it.
+/// Binds `port` on `interface`: an address, `*`, or the name of an interface, as in ZeroMQ. Accepted
+/// connections inherit the options set on the socket.
 ///
 /// # Errors
-/// The address cannot be had: which and why.
+/// The address cannot be bound: which and why.
 pub(super) fn bind(
     interface: &str,
     port: u16,
@@ -39,7 +39,7 @@ fn open(at: SocketAddr, backlog: i32, keepalive: KeepAlive) -> nix::Result<TcpLi
     }
     setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
     setsockopt(&fd, sockopt::KeepAlive, &keepalive.on)?;
-    // What is negative is left to the system.
+    // Negative values are left to the system.
     let set = |n: i32| u32::try_from(n).ok().filter(|n| *n > 0);
     if let Some(seconds) = set(keepalive.idle) {
         setsockopt(&fd, sockopt::TcpKeepIdle, &seconds)?;

@@ -1,11 +1,11 @@
-//! The port that minions subscribe to (reference `salt-protocol.md` 1.2). It speaks ZeroMQ ([`Zmtp`]), or what another
-//! [`SubscriberCodec`] speaks.
+//! The port that minions subscribe to (reference `salt-protocol.md` 1.2). It speaks ZeroMQ ([`Zmtp`]) or the protocol of
+//! another [`SubscriberCodec`].
 //!
-//! Our own code rather than libzmq's PUB socket, which drops messages to a slow subscriber silently and does not say
-//! who it is. One thread and one epoll set; a publication is framed once and its bytes are shared by all
-//! queues. A subscriber that does not keep up loses its own publications only; each loss is counted, and logged once a
-//! minute with the address. Nobody ever waits for it. Who is connected already gets publications that its subscription,
-//! still under way, asks for.
+//! Our own code rather than libzmq's PUB socket, which silently drops messages to a slow subscriber and does not report
+//! which one. One thread and one epoll set; a publication is framed once and its bytes are shared by all
+//! queues. A slow subscriber loses only its own publications and never delays others; each loss is counted, and logged
+//! once a minute with the address. A subscriber that is connected but whose subscription is still in transit gets the
+//! publications sent meanwhile that match it.
 
 mod codec;
 mod listen;
@@ -26,7 +26,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use subscriber::{Heard, Subscriber};
+use subscriber::{ReadResult, Subscriber};
 use topics::Topics;
 
 pub use codec::{SubscriberCodec, SubscriberMessage, Zmtp};
@@ -36,31 +36,31 @@ const LISTENER: u64 = 0;
 const CHUNK: usize = 16 << 10;
 /// Connections accepted per turn.
 const ACCEPTS: usize = 256;
-/// Subscribers that are looked at per turn.
+/// Ready subscribers served per turn.
 const READY: usize = 256;
-/// Time between looks at all subscribers.
+/// Time between checks of all subscribers.
 const ROUND: Duration = Duration::from_secs(1);
-/// Slow subscribers that are named in the log, per minute.
+/// Slow subscribers named in the log, per minute.
 const NAMED: usize = 10;
 
-/// How publications are handed out.
+/// Options of a publish port.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishOptions {
-    /// Publications that may wait for one subscriber (`pub_hwm`).
+    /// Most publications queued for one subscriber (`pub_hwm`).
     pub queue: usize,
-    /// Bytes that may wait for one subscriber. They are shared between subscribers.
-    pub queue_octets: usize,
-    /// Connections that may wait to be accepted.
+    /// Most bytes queued for one subscriber. They are shared between subscribers.
+    pub queue_bytes: usize,
+    /// Backlog of connections not yet accepted.
     pub backlog: i32,
-    /// Probes of the kernel for idle connections.
+    /// TCP keepalive.
     pub keepalive: KeepAlive,
-    /// Listen to IPv6 as well.
+    /// Whether to listen on IPv6 as well.
     pub ipv6: bool,
-    /// Silence after which a subscriber is asked whether it lives, and how long it may take to answer.
+    /// Silence after which a subscriber is sent a heartbeat, and how long it may take to reply.
     pub heartbeat: Option<(Duration, Duration)>,
-    /// How long a subscriber that has lost publications may take nothing at all before it is let go.
+    /// How long a subscriber that has lost publications may read nothing before it is disconnected.
     pub stalled: Duration,
-    /// How long a connection may take to say that it is a subscriber.
+    /// How long a connection may take for the handshake.
     pub handshake: Duration,
 }
 
@@ -68,7 +68,7 @@ impl Default for PublishOptions {
     fn default() -> Self {
         PublishOptions {
             queue: 1000,
-            queue_octets: 64 << 20,
+            queue_bytes: 64 << 20,
             backlog: 1000,
             keepalive: KeepAlive {
                 on: true,
@@ -84,24 +84,24 @@ impl Default for PublishOptions {
     }
 }
 
-/// What has happened so far.
+/// Counters of a publish port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishCounters {
-    /// Publications handed to the kernel, once for each subscriber.
+    /// Publications handed to the kernel, counted once per subscriber.
     pub copies: u64,
-    /// Publications that found the queue of a subscriber full, once for each.
+    /// Publications dropped because a subscriber's queue was full, counted once per subscriber.
     pub slow: u64,
-    /// Publications that waited for a connection when it ended.
+    /// Publications that were queued for a connection when it ended.
     pub gone: u64,
-    /// Subscribers let go because they took or answered nothing.
+    /// Subscribers disconnected because they read nothing or did not reply to heartbeats.
     pub ended: u64,
-    /// Connections that were no subscribers'.
+    /// Connections of peers that were not subscribers.
     pub refused: u64,
-    /// Times that no connection could be accepted.
+    /// Failures to accept a connection.
     pub starved: u64,
 }
 
-/// What all subscribers need.
+/// State that all subscribers need.
 struct Context {
     options: PublishOptions,
     counters: PublishCounters,
@@ -110,19 +110,19 @@ struct Context {
     now: Instant,
 }
 
-/// Who was connected to a publish port at some moment.
+/// A point in time that separates earlier from later connections to a publish port.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark(u64);
 
 /// The publish port with its subscribers.
 pub struct PublishServer<C = Zmtp> {
     cx: Context,
-    door: Acceptor<TcpListener>,
+    acceptor: Acceptor<TcpListener>,
     subscribers: HashMap<u64, Subscriber<C>>,
     topics: Topics,
     newcomers: Newcomers,
     next_token: u64,
-    /// Those who have something to be sent.
+    /// Tokens of subscribers with something to send.
     due: Vec<u64>,
     chunk: Box<[u8]>,
     looked: Instant,
@@ -134,10 +134,10 @@ pub struct PublishServer<C = Zmtp> {
 }
 
 impl<C: SubscriberCodec> PublishServer<C> {
-    /// Offers `port` (0: any that is free) on `interface`.
+    /// Binds `port` (0: any free port) on `interface`.
     ///
     /// # Errors
-    /// The address cannot be had: which and why.
+    /// The address cannot be bound: which and why.
     pub fn bind(
         interface: &str,
         port: u16,
@@ -160,10 +160,10 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 epoll,
                 now,
             },
-            door: Acceptor::new(LISTENER, listener),
+            acceptor: Acceptor::new(LISTENER, listener),
             subscribers: HashMap::new(),
             topics: Topics::default(),
-            newcomers: Newcomers::new(options.queue, options.queue_octets),
+            newcomers: Newcomers::new(options.queue, options.queue_bytes),
             next_token: LISTENER + 1,
             due: Vec::new(),
             chunk: vec![0; CHUNK].into_boxed_slice(),
@@ -176,12 +176,12 @@ impl<C: SubscriberCodec> PublishServer<C> {
         })
     }
 
-    /// Where it listens.
+    /// The local address.
     ///
     /// # Errors
-    /// The system does not say.
+    /// That of `getsockname`.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.door.listener.local_addr()
+        self.acceptor.listener.local_addr()
     }
 
     /// A descriptor that is readable when [`turn`](PublishServer::turn) has something to do.
@@ -189,18 +189,18 @@ impl<C: SubscriberCodec> PublishServer<C> {
         self.cx.epoll.0.as_raw_fd()
     }
 
-    /// What has happened so far.
+    /// Counters of a publish port.
     pub fn counters(&self) -> PublishCounters {
         self.cx.counters
     }
 
-    /// Connections, and publications that wait for them.
+    /// Number of connections, and of publications queued for them.
     pub fn waiting(&self) -> (usize, usize) {
         let waiting = self.subscribers.values().map(|s| s.waiting).sum();
         (self.subscribers.len(), waiting)
     }
 
-    /// Addresses of connected subscribers that have lost publications, and how many; those that lost most first.
+    /// Connected subscribers that have lost publications, with the number lost; the largest number first.
     pub fn lossy(&self) -> Vec<(SocketAddr, u64)> {
         let lossy = self.subscribers.values().filter(|s| s.lost > 0);
         let mut lossy: Vec<_> = lossy.map(|s| (s.peer, s.lost)).collect();
@@ -208,7 +208,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         lossy
     }
 
-    /// Serves whoever is ready, without waiting. To be called at least once a second, with the time.
+    /// Serves ready connections without blocking. Must be called at least once a second, with the current time.
     ///
     /// # Errors
     /// Those of epoll itself; no peer can cause one.
@@ -229,35 +229,35 @@ impl<C: SubscriberCodec> PublishServer<C> {
         self.flush();
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
-            self.look();
+            self.check_all();
         }
         Ok(())
     }
 
-    /// Queues a message for all who want it: with `topics`, once for each of them and under its name, else for those
-    /// whose subscription it begins with. [`turn`](PublishServer::turn) sends it.
+    /// Queues a message for its subscribers: with `topics`, once for each topic and under its name, else for subscriptions
+    /// that are a prefix of the message. [`turn`](PublishServer::turn) sends it.
     pub fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
         self.publish_until(None, topics, message);
     }
 
-    /// A mark of those who are connected now, for [`publish_to_earlier`](PublishServer::publish_to_earlier).
+    /// Marks the present connections, for [`publish_to_earlier`](PublishServer::publish_to_earlier).
     pub fn mark(&self) -> Mark {
         Mark(self.next_token)
     }
 
-    /// As [`publish`](PublishServer::publish), for those who were connected when the mark was made.
+    /// As [`publish`](PublishServer::publish), but only to connections older than the mark.
     pub fn publish_to_earlier(&mut self, mark: Mark, topics: &[Vec<u8>], message: &[u8]) {
         self.publish_until(Some(mark), topics, message);
     }
 
     fn publish_until(&mut self, mark: Option<Mark>, topics: &[Vec<u8>], message: &[u8]) {
         let body: Arc<[u8]> = C::frame(message, false).into();
-        // What is only for those who came earlier is not for them.
+        // A message limited to earlier connections is not for newcomers.
         if mark.is_none() && !self.newcomers.is_empty() {
-            self.newcomers.keep(topics, message.len(), &body);
+            self.newcomers.store(topics, message.len(), &body);
         }
         let mut wanting = Vec::new();
-        // Tokens are counted up.
+        // Tokens increase.
         let earlier = |token: &u64| mark.is_none_or(|Mark(next)| *token < next);
         if topics.is_empty() {
             self.topics.matching(message, &mut wanting);
@@ -312,7 +312,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
     }
 
-    /// Sends what waits, for as long as anybody takes something and `limit` has not passed.
+    /// Sends what is queued, as long as some subscriber reads and `limit` has not passed.
     ///
     /// # Errors
     /// Those of epoll itself.
@@ -337,7 +337,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
     fn accept(&mut self) {
         let mut tries = ACCEPTS;
         loop {
-            match self.door.next(&mut tries, TcpListener::accept) {
+            match self.acceptor.next(&mut tries, TcpListener::accept) {
                 Ok(Some((stream, peer))) => self.admit(stream, peer),
                 Ok(None) => return,
                 Err(e) => return self.suspend(&e),
@@ -345,7 +345,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
     }
 
-    /// Nobody is let in for a while.
+    /// Suspends accepting for a while.
     fn suspend(&mut self, why: &io::Error) {
         self.cx.counters.starved += 1;
         if let Some(times) = self.starving.tick(self.cx.now) {
@@ -354,7 +354,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 self.subscribers.len()
             );
         }
-        self.door.set(false, &self.cx.epoll);
+        self.acceptor.set_open(false, &self.cx.epoll);
     }
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
@@ -370,12 +370,12 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
         let new = Subscriber::new(stream, peer, token, self.cx.now);
         self.subscribers.insert(token, new);
-        self.newcomers.came(token, self.cx.now);
+        self.newcomers.add(token, self.cx.now);
         self.enlist(token);
     }
 
     fn peer(&mut self, token: u64, flags: EpollFlags) {
-        // Whoever was let go earlier in this turn is not there any more.
+        // A connection closed earlier in this turn is gone.
         let Some(subscriber) = self.subscribers.get_mut(&token) else {
             return;
         };
@@ -385,8 +385,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
         if !flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
             return;
         }
-        match subscriber.hear(&mut self.chunk, self.cx.now) {
-            Heard::Topics(changes) => {
+        match subscriber.read(&mut self.chunk, self.cx.now) {
+            ReadResult::Topics(changes) => {
                 for (topic, wanted) in &changes {
                     match wanted {
                         true => self.topics.add(topic, token),
@@ -394,26 +394,26 @@ impl<C: SubscriberCodec> PublishServer<C> {
                     }
                 }
                 if !changes.is_empty() {
-                    self.settle(token, &changes);
+                    self.send_missed(token, &changes);
                 }
                 self.enlist(token);
             }
-            Heard::Gone => self.remove(token),
-            Heard::Fault(fault) => {
+            ReadResult::Closed => self.remove(token),
+            ReadResult::Invalid(error) => {
                 let peer = subscriber.peer;
                 self.cx.counters.refused += 1;
                 if let Some(n) = self.refusals.tick(self.cx.now) {
-                    log::warn!("publisher: {peer} was cut off: {fault} ({n} such connections)");
+                    log::warn!("publisher: {peer} was cut off: {error} ({n} such connections)");
                 }
                 self.remove(token);
             }
         }
     }
 
-    /// Somebody says for the first time what it wants, and gets what has been published since it came.
-    fn settle(&mut self, token: u64, changes: &[(Vec<u8>, bool)]) {
+    /// After its first subscription, a subscriber gets the matching publications since it connected.
+    fn send_missed(&mut self, token: u64, changes: &[(Vec<u8>, bool)]) {
         let wants = |text: &[u8]| changes.iter().any(|(t, on)| *on && text.starts_with(t));
-        for recent in self.newcomers.settled(token) {
+        for recent in self.newcomers.take_missed(token) {
             if recent.topics.is_empty() && wants(recent.message()) {
                 self.queue(&[token], None, &recent.body);
             }
@@ -425,7 +425,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
     }
 
     fn remove(&mut self, token: u64) {
-        self.newcomers.gone(token);
+        self.newcomers.remove(token);
         let Some(mut subscriber) = self.subscribers.remove(&token) else {
             return;
         };
@@ -445,22 +445,22 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
     }
 
-    /// The look at all subscribers.
-    fn look(&mut self) {
+    /// Checks all subscribers.
+    fn check_all(&mut self) {
         let now = self.cx.now;
-        if self.door.closed_until.is_some_and(|until| until <= now) {
-            self.door.set(true, &self.cx.epoll);
+        if self.acceptor.closed_until.is_some_and(|until| until <= now) {
+            self.acceptor.set_open(true, &self.cx.epoll);
         }
-        self.newcomers.look(now, self.cx.options.handshake);
-        let (mut over, mut asked) = (Vec::new(), Vec::new());
+        self.newcomers.expire(now, self.cx.options.handshake);
+        let (mut over, mut due) = (Vec::new(), Vec::new());
         for (token, subscriber) in &mut self.subscribers {
             if let Some(why) = subscriber.check(&self.cx.options, now) {
                 over.push((*token, subscriber.peer, why));
             } else if subscriber.is_due() {
-                asked.push(*token);
+                due.push(*token);
             }
         }
-        asked.into_iter().for_each(|token| self.enlist(token));
+        due.into_iter().for_each(|token| self.enlist(token));
         self.flush();
         for (token, peer, why) in over {
             self.cx.counters.ended += 1;
@@ -470,11 +470,11 @@ impl<C: SubscriberCodec> PublishServer<C> {
             self.remove(token);
         }
         if self.losses.due(now).is_some() {
-            self.tell_losses();
+            self.log_losses();
         }
     }
 
-    fn tell_losses(&mut self) {
+    fn log_losses(&mut self) {
         let mut slow: Vec<_> = self
             .subscribers
             .values_mut()

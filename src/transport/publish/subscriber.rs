@@ -1,4 +1,4 @@
-//! One subscriber and what waits for it.
+//! One subscriber and its queue.
 
 use super::{Context, PublishOptions, SubscriberCodec, SubscriberMessage};
 use crate::outbox::Outbox;
@@ -9,64 +9,64 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes one subscriber may be sent before the others have their turn.
+/// Most bytes sent to one subscriber before the others get their turn.
 const TURN: usize = 1 << 20;
-/// Answers to heartbeats that may wait; whoever asks more often without listening gets none.
-const ANSWERS: usize = 4;
-/// Subscriptions of one subscriber; a minion has three at the most.
+/// Most heartbeats and replies to heartbeats queued; more are dropped.
+const MAX_CONTROL: usize = 4;
+/// Most subscriptions of one subscriber; a minion has at most three.
 const TOPICS: usize = 64;
 
-/// What a frame on its way is.
+/// What a queued frame is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrameKind {
     /// Greeting or heartbeat.
-    Word,
-    /// Part of a publication that goes on.
+    Control,
+    /// Part of a publication, but not its last.
     Part,
-    /// The end of a publication.
+    /// The last part of a publication.
     End,
 }
 
-/// What came of reading.
-pub(super) enum Heard {
-    /// It wants more from now on, or less.
+/// The result of reading.
+pub(super) enum ReadResult {
+    /// Topics subscribed to (`true`) and cancelled.
     Topics(Vec<(Vec<u8>, bool)>),
-    /// It has hung up.
-    Gone,
-    /// It is not a subscriber, and why.
-    Fault(String),
+    /// It hung up.
+    Closed,
+    /// It is not a valid subscriber: why.
+    Invalid(String),
 }
 
 /// A connection to the publish port.
 pub(super) struct Subscriber<C> {
-    /// The connection; it does not wait.
+    /// The connection, non-blocking.
     pub stream: TcpStream,
     token: u64,
     pub peer: SocketAddr,
     codec: C,
-    queue: Outbox<Kind>,
-    /// Publications and answers to heartbeats in `queue`.
+    queue: Outbox<FrameKind>,
+    /// Publications in `queue`; then the heartbeats and replies to heartbeats in it.
     pub waiting: usize,
-    answers: usize,
-    /// Publications that found no room, and those of them in the log already.
+    control: usize,
+    /// Publications dropped, and how many of them were logged.
     pub lost: u64,
     pub reported: u64,
-    /// Whether any was lost since the kernel last took something.
+    /// Whether any was lost since the kernel last accepted bytes.
     overflowed: bool,
     topics: Vec<Box<[u8]>>,
-    /// When the kernel last took something, or the connection began.
+    /// When the kernel last accepted bytes, or the connection was accepted.
     moved: Instant,
-    /// When it last said something, and when it was asked whether it lives since.
-    heard: Instant,
-    asked: Option<Instant>,
-    /// Waits for the kernel to have room again.
+    /// When it last sent something, and when it was sent a heartbeat since.
+    last_read: Instant,
+    pinged: Option<Instant>,
+    /// Whether it waits until the kernel has room again.
     blocked: bool,
-    /// Stands in the list of those to be sent to.
+    /// Whether it is in the server's list of subscribers to send to.
     pub listed: bool,
 }
 
 impl<C: SubscriberCodec> Subscriber<C> {
-    /// Takes over a connection that is registered for `EPOLLIN` under `token`, and greets.
+    /// A subscriber on a connection that is registered for `EPOLLIN` under `token`; queues the greeting.
     pub fn new(stream: TcpStream, peer: SocketAddr, token: u64, now: Instant) -> Subscriber<C> {
         let mut new = Subscriber {
             stream,
@@ -75,25 +75,25 @@ impl<C: SubscriberCodec> Subscriber<C> {
             codec: C::default(),
             queue: Outbox::default(),
             waiting: 0,
-            answers: 0,
+            control: 0,
             lost: 0,
             reported: 0,
             overflowed: false,
             topics: Vec::new(),
             moved: now,
-            heard: now,
-            asked: None,
+            last_read: now,
+            pinged: None,
             blocked: false,
             listed: false,
         };
         let hello = C::hello();
         if !hello.is_empty() {
-            new.push(hello.into(), Kind::Word, now);
+            new.push(hello.into(), FrameKind::Control, now);
         }
         new
     }
 
-    /// Whether there is something to send and the kernel is not known to be full.
+    /// Whether something is queued and the socket is not known to be full.
     pub fn is_due(&self) -> bool {
         !self.queue.is_empty() && !self.blocked
     }
@@ -103,75 +103,75 @@ impl<C: SubscriberCodec> Subscriber<C> {
         self.topics.iter().map(|topic| &**topic)
     }
 
-    fn push(&mut self, frame: Arc<[u8]>, kind: Kind, now: Instant) {
+    fn push(&mut self, frame: Arc<[u8]>, kind: FrameKind, now: Instant) {
         if self.queue.is_empty() {
             self.moved = now;
         }
-        self.waiting += usize::from(kind == Kind::End);
+        self.waiting += usize::from(kind == FrameKind::End);
         self.queue.push(frame, kind);
     }
 
-    /// Answers a heartbeat.
-    pub fn answer(&mut self, context: &[u8], now: Instant) {
-        self.word(C::pong(context), now);
+    /// Replies to a heartbeat.
+    pub fn pong(&mut self, context: &[u8], now: Instant) {
+        self.push_control(C::pong(context), now);
     }
 
-    fn word(&mut self, frame: Vec<u8>, now: Instant) {
-        if self.answers < ANSWERS {
-            self.answers += 1;
-            self.push(frame.into(), Kind::Word, now);
+    fn push_control(&mut self, frame: Vec<u8>, now: Instant) {
+        if self.control < MAX_CONTROL {
+            self.control += 1;
+            self.push(frame.into(), FrameKind::Control, now);
         }
     }
 
-    fn fits(&self, octets: usize, options: &PublishOptions) -> bool {
+    fn fits(&self, bytes: usize, options: &PublishOptions) -> bool {
         self.waiting == 0
             || (self.waiting < options.queue
-                && self.queue.byte_len() + octets <= options.queue_octets)
+                && self.queue.byte_len() + bytes <= options.queue_bytes)
     }
 
-    /// Queues a publication, with its topic as a part of its own if it has one, or counts it as lost.
+    /// Queues a publication, with its topic as a separate part if it has one, or counts it as lost.
     ///
     /// # Errors
-    /// The subscriber is gone.
+    /// The subscriber hung up.
     pub fn offer(
         &mut self,
         topic: Option<&Arc<[u8]>>,
         body: &Arc<[u8]>,
         cx: &mut Context,
     ) -> io::Result<()> {
-        let octets = body.len() + topic.map_or(0, |topic| topic.len());
-        if !self.fits(octets, &cx.options) && !self.blocked {
+        let bytes = body.len() + topic.map_or(0, |topic| topic.len());
+        if !self.fits(bytes, &cx.options) && !self.blocked {
             self.flush(cx)?;
         }
-        if !self.fits(octets, &cx.options) {
+        if !self.fits(bytes, &cx.options) {
             self.lost += 1;
             self.overflowed = true;
             cx.counters.slow += 1;
             return Ok(());
         }
         if let Some(topic) = topic {
-            self.push(topic.clone(), Kind::Part, cx.now);
+            self.push(topic.clone(), FrameKind::Part, cx.now);
         }
-        self.push(body.clone(), Kind::End, cx.now);
+        self.push(body.clone(), FrameKind::End, cx.now);
         Ok(())
     }
 
-    /// Sends as much as the kernel takes, up to a fair share.
+    /// Sends as much as the kernel accepts, up to `TURN` bytes.
     ///
     /// # Errors
-    /// The subscriber is gone.
+    /// The subscriber hung up.
     pub fn flush(&mut self, cx: &mut Context) -> io::Result<()> {
         let mut share = TURN;
         while !self.queue.is_empty() {
             if share == 0 {
                 return self.want_write(true, cx);
             }
-            let (waiting, answers) = (&mut self.waiting, &mut self.answers);
+            let (waiting, control) = (&mut self.waiting, &mut self.control);
             let copies = &mut cx.counters.copies;
             let sent = self.queue.send(&self.stream, |kind| match kind {
-                Kind::Word => *answers = answers.saturating_sub(1),
-                Kind::Part => {}
-                Kind::End => {
+                FrameKind::Control => *control = control.saturating_sub(1),
+                FrameKind::Part => {}
+                FrameKind::End => {
                     *waiting -= 1;
                     *copies += 1;
                 }
@@ -186,35 +186,35 @@ impl<C: SubscriberCodec> Subscriber<C> {
             self.moved = cx.now;
             self.overflowed = false;
         }
-        // Memory is for those who wait.
+        // An idle subscriber needs no memory.
         self.queue.shrink(true);
         self.want_write(false, cx)
     }
 
-    /// Reads what it says, once.
-    pub fn hear(&mut self, chunk: &mut [u8], now: Instant) -> Heard {
+    /// Reads once and handles the messages.
+    pub fn read(&mut self, chunk: &mut [u8], now: Instant) -> ReadResult {
         let n = match self.stream.read(chunk) {
-            Ok(0) => return Heard::Gone,
+            Ok(0) => return ReadResult::Closed,
             Ok(n) => n,
             Err(e) => match e.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
-                    return Heard::Topics(Vec::new());
+                    return ReadResult::Topics(Vec::new());
                 }
-                _ => return Heard::Gone,
+                _ => return ReadResult::Closed,
             },
         };
-        self.heard = now;
-        self.asked = None;
+        self.last_read = now;
+        self.pinged = None;
         let mut messages = Vec::new();
-        let octets = chunk.get(..n).unwrap_or_default();
-        if let Err(fault) = self.codec.hear(octets, |message| messages.push(message)) {
-            return Heard::Fault(fault.to_string());
+        let bytes = chunk.get(..n).unwrap_or_default();
+        if let Err(error) = self.codec.decode(bytes, |message| messages.push(message)) {
+            return ReadResult::Invalid(error.to_string());
         }
         let mut changes = Vec::new();
         for message in messages {
             match message {
                 SubscriberMessage::Subscribe(_) if self.topics.len() >= TOPICS => {
-                    return Heard::Fault(format!("it has more than {TOPICS} subscriptions"));
+                    return ReadResult::Invalid(format!("it has more than {TOPICS} subscriptions"));
                 }
                 SubscriberMessage::Subscribe(topic) => {
                     self.topics.push(topic.as_slice().into());
@@ -228,31 +228,31 @@ impl<C: SubscriberCodec> Subscriber<C> {
                         changes.push((topic, false));
                     }
                 }
-                SubscriberMessage::Ping(context) => self.answer(&context, now),
+                SubscriberMessage::Ping(context) => self.pong(&context, now),
                 SubscriberMessage::Other => {}
             }
         }
-        Heard::Topics(changes)
+        ReadResult::Topics(changes)
     }
 
-    /// Asks whether it lives, if it is time to; the reason if it is to be let go.
+    /// Sends a heartbeat if one is due. Returns a reason if the subscriber must be disconnected.
     pub fn check(&mut self, options: &PublishOptions, now: Instant) -> Option<&'static str> {
         if !self.codec.is_open() {
             let late = now.duration_since(self.moved) >= options.handshake;
-            return late.then_some("it did not say who it is");
+            return late.then_some("it did not complete the handshake");
         }
         if self.overflowed && now.duration_since(self.moved) >= options.stalled {
-            return Some("its queue is full and it takes nothing");
+            return Some("its queue is full and it reads nothing");
         }
         let (every, patience) = options.heartbeat?;
-        match self.asked {
-            Some(asked) if now.duration_since(asked) >= patience => {
-                return Some("it does not answer heartbeats");
+        match self.pinged {
+            Some(pinged) if now.duration_since(pinged) >= patience => {
+                return Some("it does not reply to heartbeats");
             }
             Some(_) => {}
-            None if now.duration_since(self.heard) >= every => {
-                self.asked = Some(now);
-                self.word(C::ping(), now);
+            None if now.duration_since(self.last_read) >= every => {
+                self.pinged = Some(now);
+                self.push_control(C::ping(), now);
             }
             None => {}
         }
@@ -274,8 +274,8 @@ impl<C: SubscriberCodec> Subscriber<C> {
 
 #[cfg(test)]
 impl<C> Subscriber<C> {
-    /// Whether it was asked if it lives, and has said nothing since.
-    pub fn is_asked(&self) -> bool {
-        self.asked.is_some()
+    /// Whether it was sent a heartbeat and has sent nothing since.
+    pub fn is_pinged(&self) -> bool {
+        self.pinged.is_some()
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use halite_wire::zmtp::{self, Word};
+use halite_wire::zmtp::{self, Command};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ fn zmq_subscriber(
     (told, thread)
 }
 
-/// A subscriber that is made by hand: it reads when it is told to.
+/// A handmade subscriber, which reads only when the test does.
 fn raw_subscriber(server: &mut PublishServer) -> TcpStream {
     let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
     setsockopt(&stream, sockopt::RcvBuf, &4096).unwrap();
@@ -78,7 +78,7 @@ fn raw_subscriber(server: &mut PublishServer) -> TcpStream {
     stream
 }
 
-/// Says all that a subscriber says, which wants what begins with `topic`.
+/// Sends everything that a subscriber to `topic` sends.
 fn subscribe(stream: &mut TcpStream, topic: &[u8]) {
     let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
     greeting.extend_from_slice(b"NULL");
@@ -290,7 +290,7 @@ fn heartbeats_tell_the_living_from_the_dead() {
     let mut silent = raw_subscriber(&mut server);
     let (told, living) = zmq_subscriber(&server, &[""], 50, 1);
     drive(&mut server, "two subscribers", |s| subscriptions(s) == 2);
-    let asked = |s: &PublishServer| s.subscribers.values().filter(|s| s.is_asked()).count();
+    let asked = |s: &PublishServer| s.subscribers.values().filter(|s| s.is_pinged()).count();
     let later = Instant::now() + seconds(11);
     server.turn(later).unwrap();
     assert_eq!(asked(&server), 2);
@@ -348,18 +348,20 @@ fn words_wait_only_so_long_as_they_are_few() {
     let (token, subscriber) = server.subscribers.iter_mut().next().unwrap();
     let (token, now) = (*token, Instant::now());
     let mut heard = Vec::new();
-    let mut listener = zmtp::Listener::default();
+    let mut listener = zmtp::SubscriberDecoder::default();
     for _ in 0..100 {
-        subscriber.answer(b"x", now);
+        subscriber.pong(b"x", now);
     }
     server.enlist(token);
     server.turn(now).unwrap();
     drop(server);
     stream.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, zmtp::pong(b"x").repeat(4));
-    // What a publisher says is no subscriber's word.
-    let fault = listener.hear(&zmtp::hello(), |word| assert_ne!(word, Word::Ready));
-    assert_eq!(fault, Err(zmtp::Fault::Socket));
+    // A publisher's handshake is not a subscriber's.
+    let fault = listener.decode(&zmtp::hello(), |command| {
+        assert_ne!(command, Command::Ready)
+    });
+    assert_eq!(fault, Err(zmtp::ZmtpError::Socket));
 }
 
 /// An address to listen at: of IPv6, where this host has it.
@@ -414,9 +416,9 @@ struct Lines {
 }
 
 impl SubscriberCodec for Lines {
-    type Fault = &'static str;
+    type Error = &'static str;
 
-    fn hear(
+    fn decode(
         &mut self,
         bytes: &[u8],
         mut take: impl FnMut(SubscriberMessage),

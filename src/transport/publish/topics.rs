@@ -1,18 +1,18 @@
-//! Who wants what: subscriptions of all subscribers by their text.
+//! The subscriptions of all subscribers, by topic.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Subscriptions. A message goes to whoever has subscribed to a beginning of it; the empty one
-/// begins everything.
+/// Subscriptions. A message goes to those who have subscribed to a prefix of it; the empty
+/// prefix matches everything.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     wanted: HashMap<Box<[u8]>, BTreeSet<u64>>,
-    /// How many texts of `wanted` have a length.
+    /// For each length, how many topics of `wanted` have it.
     lengths: BTreeMap<usize, usize>,
 }
 
 impl Topics {
-    /// Adds a subscription; twice is as good as once.
+    /// Adds a subscription; adding it twice has no effect.
     pub fn add(&mut self, topic: &[u8], token: u64) {
         if let Some(tokens) = self.wanted.get_mut(topic) {
             tokens.insert(token);
@@ -22,7 +22,7 @@ impl Topics {
         *self.lengths.entry(topic.len()).or_default() += 1;
     }
 
-    /// Takes a subscription out.
+    /// Removes a subscription.
     pub fn remove(&mut self, topic: &[u8], token: u64) {
         let Some(tokens) = self.wanted.get_mut(topic) else {
             return;
@@ -40,7 +40,7 @@ impl Topics {
         }
     }
 
-    /// Adds to `out` who wants a message that begins like this, each of them once.
+    /// Adds to `out` the subscribers whose topics match the start of a message, each once.
     pub fn matching(&self, message: &[u8], out: &mut Vec<u64>) {
         let from = out.len();
         let mut sets = 0;
@@ -62,7 +62,7 @@ impl Topics {
 
 #[cfg(test)]
 impl Topics {
-    /// Whether there is no subscription.
+    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty() && self.lengths.is_empty()
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// What libzmq says went wrong.
+/// An error code of libzmq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(zmq::Error);
 

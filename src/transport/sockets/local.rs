@@ -1,4 +1,4 @@
-//! Sockets between the processes of a master, on files below `sock_dir`.
+//! Sockets between the processes of a master, on socket files in `sock_dir`.
 
 use super::{
     Context, Message, Result, bind_ipc, ipc_url, millis, next_messages, next_parts, send_moved,
@@ -9,11 +9,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// ROUTER: takes messages from any number of [`Dealer`]s and answers each by its name.
+/// ROUTER: receives messages from any number of [`Dealer`]s and replies to each by its name.
 pub struct Router(zmq::Socket);
 
 impl Router {
-    /// A socket that is not bound yet. Its queues have no limit, and a name belongs to the peer that used it last.
+    /// Creates a socket that is not bound yet. Its queues have no limit, and a name belongs to the peer that used it last.
     ///
     /// # Errors
     /// No sockets are left.
@@ -26,10 +26,10 @@ impl Router {
         Ok(Router(socket))
     }
 
-    /// Binds a socket file that only the account of this process may connect to.
+    /// Binds a socket file that only the user of this process may connect to.
     ///
     /// # Errors
-    /// Why the address cannot be bound, with a remedy.
+    /// The address cannot be bound; the message has the reason and a remedy.
     pub fn bind_ipc(&self, path: &Path) -> io::Result<()> {
         bind_ipc(&self.0, path)
     }
@@ -39,19 +39,19 @@ impl Router {
         Source::socket(&self.0)
     }
 
-    /// The next message, if there is one: the name of its sender, then its parts. Of these, one more than `most` at most:
-    /// the rest is read and dropped.
+    /// The next message, if there is one: the name of its sender, then its parts. At most `most` + 1 of them are returned;
+    /// the rest are dropped.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn receive(&self, most: usize) -> Result<Option<Vec<Message>>> {
         next_messages(&self.0, most)
     }
 
-    /// Sends the parts behind the first to the peer that the first names, without waiting.
+    /// Sends the parts after the first to the peer that the first names, without blocking.
     ///
     /// # Errors
-    /// There is no such peer, or it takes nothing.
+    /// There is no such peer, or it accepts nothing.
     pub fn send<P: AsRef<[u8]>>(&self, parts: &[P]) -> Result<()> {
         Ok(send_parts(&self.0, parts, zmq::DONTWAIT)?)
     }
@@ -61,10 +61,10 @@ impl Router {
 pub struct Dealer(zmq::Socket);
 
 impl Dealer {
-    /// Connects to a socket file as `name`, now or whenever it appears.
+    /// Connects to a socket file as `name`, now or when it appears.
     ///
     /// # Errors
-    /// No sockets are left, or the name is none.
+    /// No sockets are left, or the name is invalid.
     pub fn connect(context: &Context, path: &Path, name: &str) -> Result<Dealer> {
         let socket = context.socket(zmq::DEALER)?;
         socket.set_identity(name.as_bytes())?;
@@ -83,23 +83,23 @@ impl Dealer {
     /// The next message, if there is one.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>> {
         next_parts(&self.0)
     }
 
-    /// Sends a message without waiting.
+    /// Sends a message without blocking.
     ///
     /// # Errors
-    /// The queue is full: the router is away.
+    /// The queue is full, because the router is not running.
     pub fn try_send<P: AsRef<[u8]>>(&self, parts: &[P]) -> Result<()> {
         Ok(send_parts(&self.0, parts, zmq::DONTWAIT)?)
     }
 
-    /// Sends a message of `head` and then `bodies`, which are moved and not copied. It waits while the queue is full.
+    /// Sends a message of `head` and then `bodies`, which are moved, not copied. Blocks while the queue is full.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn send_moved<P: AsRef<[u8]>>(
         &self,
         head: &[P],
@@ -117,20 +117,20 @@ impl Dealer {
     }
 }
 
-/// How a [`Push`] behaves while nobody pulls.
+/// How a [`Push`] behaves while there is no [`Pull`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PushOptions {
-    /// Time between two tries to connect: the first, and the longest; libzmq's own without.
+    /// First and longest time between attempts to connect; `None` for libzmq's defaults.
     pub reconnect: Option<(Duration, Duration)>,
-    /// For how long a full queue is waited for; for ever without.
+    /// How long to wait while the queue is full; `None` for no limit.
     pub send_timeout: Option<Duration>,
 }
 
-/// PUSH: gives messages to a [`Pull`].
+/// PUSH: sends messages to a [`Pull`].
 pub struct Push(zmq::Socket);
 
 impl Push {
-    /// Connects to a socket file, now or whenever it appears.
+    /// Connects to a socket file, now or when it appears.
     ///
     /// # Errors
     /// No sockets are left.
@@ -151,17 +151,17 @@ impl Push {
     /// Sends a message.
     ///
     /// # Errors
-    /// Nobody has taken it in time.
+    /// The queue stayed full for the timeout.
     pub fn send<P: AsRef<[u8]>>(&self, parts: &[P]) -> Result<()> {
         Ok(send_parts(&self.0, parts, 0)?)
     }
 }
 
-/// PULL: takes messages from any number of [`Push`]es.
+/// PULL: receives messages from any number of [`Push`]es.
 pub struct Pull(zmq::Socket);
 
 impl Pull {
-    /// A socket that is not bound yet.
+    /// Creates a socket that is not bound yet.
     ///
     /// # Errors
     /// No sockets are left.
@@ -169,10 +169,10 @@ impl Pull {
         Ok(Pull(context.socket(zmq::PULL)?))
     }
 
-    /// Binds a socket file that only the account of this process may connect to.
+    /// Binds a socket file that only the user of this process may connect to.
     ///
     /// # Errors
-    /// Why the address cannot be bound, with a remedy.
+    /// The address cannot be bound; the message has the reason and a remedy.
     pub fn bind_ipc(&self, path: &Path) -> io::Result<()> {
         bind_ipc(&self.0, path)
     }
@@ -185,7 +185,7 @@ impl Pull {
     /// The next message, if there is one.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>> {
         next_parts(&self.0)
     }

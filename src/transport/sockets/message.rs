@@ -1,10 +1,10 @@
-//! Bytes that are not copied on their way through a process.
+//! Message parts that move between sockets without copying.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// One part of a message. It is what libzmq received or will send, so that moving it from one socket to another copies
-/// nothing; made from a vector, it takes the vector over.
+/// One part of a message: what libzmq received or will send. Moving it from one socket to another copies nothing, nor does
+/// creating it from a vector.
 pub struct Message(zmq::Message);
 
 impl Message {
@@ -12,7 +12,7 @@ impl Message {
         self.0
     }
 
-    /// The address of the peer that it came from, as libzmq knows it; empty if it does not.
+    /// The address of the peer that sent it, according to libzmq; empty if unknown.
     pub(crate) fn peer_address(&mut self) -> &str {
         self.0.gets("Peer-Address").unwrap_or_default()
     }
@@ -33,8 +33,8 @@ impl AsRef<[u8]> for Message {
 }
 
 impl From<Vec<u8>> for Message {
-    fn from(octets: Vec<u8>) -> Message {
-        Message(octets.into())
+    fn from(bytes: Vec<u8>) -> Message {
+        Message(bytes.into())
     }
 }
 
@@ -46,6 +46,6 @@ impl From<zmq::Message> for Message {
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Message({} octets)", self.len())
+        write!(f, "Message({} bytes)", self.len())
     }
 }

@@ -1,7 +1,7 @@
-//! libzmq: its context, sockets with the options that Salt's peers expect (reference `salt-protocol.md` 1.2), errors.
+//! libzmq: its context, errors, and sockets with the options that Salt's peers expect (reference `salt-protocol.md` 1.2).
 //!
-//! No other crate names `zmq`: what they need of it has a type here. A context never crosses an `exec`; a socket stays in
-//! its thread.
+//! No other crate uses `zmq`: this module wraps all they need. A context does not survive `exec`; a socket stays in its
+//! thread.
 
 mod error;
 mod local;
@@ -28,12 +28,12 @@ pub fn version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// A context of libzmq: its threads, shared by all sockets that are made with it. A clone is the same context.
+/// A context of libzmq: its threads, shared by all sockets created with it. A clone is the same context.
 #[derive(Clone, Default)]
 pub struct Context(zmq::Context);
 
 impl Context {
-    /// A new one. It starts no thread before its first socket.
+    /// Creates a context. It starts no thread before its first socket.
     pub fn new() -> Context {
         Context::default()
     }
@@ -65,7 +65,7 @@ impl KeepAlive {
         interval: 15,
     };
 
-    /// Applies them.
+    /// Sets the options on a socket.
     pub(crate) fn apply(&self, socket: &zmq::Socket) -> zmq::Result<()> {
         socket.set_tcp_keepalive(i32::from(self.on))?;
         socket.set_tcp_keepalive_idle(self.idle)?;
@@ -79,7 +79,7 @@ pub fn ipc_url(path: &Path) -> String {
     format!("ipc://{}", path.display())
 }
 
-/// `tcp://` address; IPv6 addresses get their brackets.
+/// `tcp://` address; IPv6 addresses get brackets.
 pub fn tcp_url(host: &str, port: u16) -> String {
     if host.contains(':') && !host.starts_with('[') {
         format!("tcp://[{host}]:{port}")
@@ -88,19 +88,19 @@ pub fn tcp_url(host: &str, port: u16) -> String {
     }
 }
 
-/// Binds with an error that names address and remedy.
+/// Binds; an error names the address and a remedy.
 pub(crate) fn bind(socket: &zmq::Socket, url: &str) -> io::Result<()> {
     socket.bind(url).map_err(|e| cannot_bind(url, e))
 }
 
-/// Why an address cannot be bound, with a remedy.
+/// The error for an address that cannot be bound, with a remedy.
 pub(crate) fn cannot_bind(url: &str, why: zmq::Error) -> io::Error {
     let remedy = match why {
         zmq::Error::EADDRINUSE => "another process uses it: stop that one or choose another port",
         zmq::Error::EADDRNOTAVAIL | zmq::Error::ENODEV => {
             "this host has no such address: check the option `interface`"
         }
-        zmq::Error::EACCES => "this account may not use it",
+        zmq::Error::EACCES => "this user may not use it",
         _ => "check address and permissions",
     };
     io::Error::new(
@@ -109,18 +109,18 @@ pub(crate) fn cannot_bind(url: &str, why: zmq::Error) -> io::Error {
     )
 }
 
-/// Binds a socket file that only the account of this process may connect to.
+/// Binds a socket file that only the user of this process may connect to.
 pub(crate) fn bind_ipc(socket: &zmq::Socket, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     bind(socket, &ipc_url(path))?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))
 }
 
-/// Repeats a call that a signal has interrupted. libzmq gives up with `EINTR` whenever one arrives while it looks for
-/// commands of its own threads, so that any call may end like that in a process that hears of its children.
+/// Repeats a call interrupted by a signal. libzmq fails with `EINTR` if a signal arrives while it checks for commands of
+/// its own threads, so any call may do so in a process that handles SIGCHLD.
 ///
 /// # Errors
-/// Those of the call, but for that one.
+/// Those of the call, except `EINTR`.
 pub(crate) fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<T> {
     loop {
         match call() {
@@ -130,11 +130,11 @@ pub(crate) fn again<T>(mut call: impl FnMut() -> zmq::Result<T>) -> zmq::Result<
     }
 }
 
-/// Sends a message of several parts; signals do not divide it. With `SNDMORE` among the flags the last part is not the
-/// last of the message.
+/// Sends a message of several parts; signals do not split it. With `SNDMORE` among the flags, more parts may follow the
+/// last one.
 ///
 /// # Errors
-/// The socket takes nothing, now (`DONTWAIT`) or ever.
+/// The socket accepts nothing, now (`DONTWAIT`) or ever.
 pub(crate) fn send_parts<P: AsRef<[u8]>>(
     socket: &zmq::Socket,
     parts: &[P],
@@ -148,9 +148,9 @@ pub(crate) fn send_parts<P: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Sends the last or, with `SNDMORE`, another part of a message whose parts before it are sent. It is moved, not copied:
-/// it may be a piece of a file. What a signal takes away cannot be repeated, but the message must go on or end; the part is
-/// empty then.
+/// Sends the last part, or with `SNDMORE` another part, of a message whose earlier parts are sent. It is moved, not copied,
+/// as it may be a large chunk of a file. If a signal interrupts the call the part is lost; since the message must continue
+/// or end, an empty part is sent instead.
 ///
 /// # Errors
 /// As for [`send_parts`].
@@ -165,10 +165,10 @@ pub(crate) fn send_moved(
     }
 }
 
-/// Receives all parts of a message; signals do not divide it.
+/// Receives all parts of a message; signals do not split it.
 ///
 /// # Errors
-/// There is none (`EAGAIN` with `DONTWAIT`), or the socket is broken.
+/// There is none (`EAGAIN` with `DONTWAIT`), or the socket failed.
 pub(crate) fn recv_parts(socket: &zmq::Socket, flags: i32) -> zmq::Result<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
     loop {
@@ -180,10 +180,10 @@ pub(crate) fn recv_parts(socket: &zmq::Socket, flags: i32) -> zmq::Result<Vec<Ve
     }
 }
 
-/// The same, as far as parts are there: `None` if there is no message.
+/// Receives all parts of a message without blocking; `None` if there is none.
 ///
 /// # Errors
-/// The socket is broken.
+/// The socket failed.
 pub(crate) fn next_parts(socket: &zmq::Socket) -> Result<Option<Vec<Vec<u8>>>> {
     match recv_parts(socket, zmq::DONTWAIT) {
         Ok(parts) => Ok(Some(parts)),
@@ -192,11 +192,11 @@ pub(crate) fn next_parts(socket: &zmq::Socket) -> Result<Option<Vec<Vec<u8>>>> {
     }
 }
 
-/// The next message with its parts as libzmq has them, if there is one. Of its parts, one more than `most` at most: the
-/// rest is read and dropped.
+/// The next message, if there is one, with its parts uncopied. At most `most` + 1 parts are returned; the rest are
+/// dropped.
 ///
 /// # Errors
-/// The socket is broken.
+/// The socket failed.
 pub(crate) fn next_messages(socket: &zmq::Socket, most: usize) -> Result<Option<Vec<Message>>> {
     let mut parts = Vec::with_capacity(5);
     loop {
@@ -217,7 +217,7 @@ pub(crate) fn next_messages(socket: &zmq::Socket, most: usize) -> Result<Option<
     }
 }
 
-/// Milliseconds for a socket option; what is too long is as long as can be.
+/// Milliseconds for a socket option; saturates.
 fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

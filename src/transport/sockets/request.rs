@@ -12,39 +12,39 @@ pub struct ReqOptions {
     pub keepalive: KeepAlive,
     /// Whether IPv6 addresses may be used.
     pub ipv6: bool,
-    /// Larger answers end the connection; any size without.
+    /// Largest reply; a larger one closes the connection. `None` for no limit.
     pub max_answer: Option<i64>,
 }
 
-/// A REQ socket. While it waits for an answer it can do nothing else: whoever gives up waiting drops it.
+/// A REQ socket. It cannot be used for anything else while a reply is due; to stop waiting, drop it.
 pub struct ReqSocket(zmq::Socket);
 
 impl ReqSocket {
-    /// Connects to `url`, now or whenever somebody listens there.
+    /// Connects to `url`, now or when a server listens there.
     ///
     /// # Errors
-    /// The address is none, or no sockets are left.
+    /// The address is invalid, or no sockets are left.
     pub fn connect(context: &Context, url: &str, options: &ReqOptions) -> Result<ReqSocket> {
         Ok(ReqSocket(again(|| open(context, url, options))?))
     }
 
-    /// Asks.
+    /// Sends a request.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn send(&self, body: &[u8]) -> Result<()> {
         Ok(again(|| self.0.send(body, 0))?)
     }
 
-    /// For [`Poller`]: readable when the answer is there.
+    /// For [`Poller`]: readable when the reply has arrived.
     pub fn source(&self) -> Source<'_> {
         Source::socket(&self.0)
     }
 
-    /// The answer; waits for it if it is not there.
+    /// Receives the reply; blocks until it arrives.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn receive(&self) -> Result<Vec<u8>> {
         Ok(again(|| self.0.recv_bytes(0))?)
     }
@@ -63,7 +63,7 @@ fn open(context: &Context, url: &str, options: &ReqOptions) -> zmq::Result<zmq::
     Ok(socket)
 }
 
-/// A request client that nothing interrupts: one question, one answer, a fresh connection after each failure.
+/// A request client that cannot be interrupted: one request, one reply, a new connection after each failure.
 pub struct Requester {
     context: Context,
     url: String,
@@ -86,9 +86,9 @@ impl Requester {
         }
     }
 
-    /// Sends `body` and waits for the answer; `Ok(None)` when `timeout` passes first.
+    /// Sends `body` and waits for the reply; `Ok(None)` if `timeout` passes first.
     pub fn ask(&mut self, body: &[u8], timeout: Duration) -> io::Result<Option<Vec<u8>>> {
-        // Kept only if it gets its answer.
+        // The socket is kept only if the reply arrives.
         let socket = match self.socket.take() {
             Some(socket) => socket,
             None => ReqSocket::connect(&self.context, &self.url, &self.options)

@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 /// Options of a [`SubSocket`].
 #[derive(Clone, Debug)]
 pub struct SubOptions {
-    /// The name that the publisher sees.
+    /// The identity that the publisher sees.
     pub identity: Vec<u8>,
-    /// Larger publications end the connection.
+    /// Largest publication; a larger one closes the connection.
     pub max_message: i64,
-    /// Time before the first try to connect again.
+    /// Time before the first attempt to reconnect.
     pub reconnect: Duration,
-    /// Longest time between two tries.
+    /// Longest time between attempts.
     pub reconnect_max: Duration,
     /// Whether IPv6 addresses may be used.
     pub ipv6: bool,
-    /// Milliseconds between two heartbeats, and until a connection without an answer is over.
+    /// Milliseconds between two heartbeats, and until a connection without a reply is closed.
     pub heartbeat: Option<(i32, i32)>,
     /// TCP keepalive.
     pub keepalive: KeepAlive,
-    /// What publications begin with that are wanted; an empty one means all.
+    /// Prefixes of the publications to receive; an empty prefix matches all.
     pub topics: Vec<Vec<u8>>,
 }
 
@@ -30,27 +30,27 @@ pub struct SubOptions {
 pub struct SubSocket(zmq::Socket);
 
 impl SubSocket {
-    /// A socket that is not connected yet.
+    /// Creates a socket that is not connected yet.
     ///
     /// # Errors
-    /// No sockets are left, or an option is none.
+    /// No sockets are left, or an option is invalid.
     pub fn new(context: &Context, options: &SubOptions) -> Result<SubSocket> {
         Ok(SubSocket(again(|| open(context, options))?))
     }
 
-    /// Connects, now or whenever somebody listens there.
+    /// Connects, now or when a server listens there.
     ///
     /// # Errors
-    /// The address is none.
+    /// The address is invalid.
     pub fn connect(&self, url: &str) -> Result<()> {
         Ok(again(|| self.0.connect(url))?)
     }
 
-    /// Connects and waits until the publisher has taken the connection, for `patience`, or until `stopped`, for which
-    /// `stop` wakes; whether it has.
+    /// Connects and waits until the handshake is complete, at most for `patience` or until `stopped`, which is checked when
+    /// `stop` becomes readable. Returns whether the handshake is complete.
     ///
     /// # Errors
-    /// The address is none, or no sockets are left.
+    /// The address is invalid, or no sockets are left.
     pub fn connect_and_wait(
         &self,
         context: &Context,
@@ -59,7 +59,7 @@ impl SubSocket {
         stop: Source<'_>,
         stopped: impl Fn() -> bool,
     ) -> Result<bool> {
-        // Names of one context.
+        // Names must be unique within a context.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = || {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -72,21 +72,21 @@ impl SubSocket {
         again(|| events.connect(&place))?;
         again(|| socket.connect(url))?;
         let end = Instant::now() + patience;
-        let mut greeted = false;
-        while !greeted && !stopped() {
+        let mut connected = false;
+        while !connected && !stopped() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             let mut poller = Poller::new();
-            let told = poller.add(Source::socket(&events));
+            let monitor = poller.add(Source::socket(&events));
             poller.add(stop);
             poller.wait(Some(left + Duration::from_millis(1)))?;
-            greeted = poller.is_readable(told);
+            connected = poller.is_readable(monitor);
         }
-        // One who listens to nothing takes the place of the first: events that nobody takes would stop ZeroMQ's thread.
+        // Replaces the monitor by one for no events: unread events would block ZeroMQ's thread.
         again(|| socket.monitor(&name(), 0))?;
-        Ok(greeted)
+        Ok(connected)
     }
 
     /// For [`Poller`].
@@ -97,7 +97,7 @@ impl SubSocket {
     /// The next publication, if there is one.
     ///
     /// # Errors
-    /// The socket is broken.
+    /// The socket failed.
     pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>> {
         next_parts(&self.0)
     }

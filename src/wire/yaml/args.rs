@@ -1,17 +1,17 @@
-//! Arguments of the command line as values (`salt/utils/args.py`).
+//! Command line arguments as values (`salt/utils/args.py`).
 
 use super::parse;
 use crate::{Map, Value};
 
-/// What an argument of the command line means (`salt/utils/args.py yamlify_arg`).
+/// The value of a command line argument (`salt/utils/args.py yamlify_arg`).
 ///
-/// Numbers, booleans, `{...}` and `[...]` become values; whatever would lose text, or is not YAML, stays the text
-/// it is. Never fails.
+/// Numbers, booleans, `{...}` and `[...]` become values; anything that would lose text, or is not YAML, stays
+/// text. Never fails.
 pub fn yamlify_arg(arg: &str) -> Value {
     converted(arg).unwrap_or_else(|| Value::Str(arg.to_owned()))
 }
 
-/// The value, or `None` where the text is to be kept.
+/// The value, or `None` to keep the text.
 fn converted(arg: &str) -> Option<Value> {
     let trimmed = arg.trim();
     if matches!(trimmed, "" | "---" | "...") || arg.contains(['\t', '\r', '\n']) {
@@ -24,13 +24,13 @@ fn converted(arg: &str) -> Option<Value> {
     if arg == "None" {
         return Some(Value::Nil);
     }
-    // libyaml refuses a map without its first key.
+    // libyaml rejects a map without its first key.
     if trimmed == ":" || trimmed.starts_with(": ") {
         return None;
     }
     let value = parse(arg).ok()?;
     if arg.contains('#') {
-        // The part behind '#' would be lost as a comment.
+        // The part after '#' would be lost as a comment.
         return (!matches!(value, Value::Str(_) | Value::Nil)).then_some(value);
     }
     match value {
@@ -71,9 +71,9 @@ pub fn parse_input(args: &[String], verbatim: &[&str]) -> (Vec<Value>, Map) {
     (positional, keyword)
 }
 
-/// Arguments of a load as a publisher sends them on: texts are read as on the command line, keywords
-/// come in one map at the end (`salt/utils/args.py parse_input`, `condition_input`). The values of
-/// keywords in `no_parse` stay text.
+/// Arguments of a load in the form in which they are published: texts are parsed as on the command line,
+/// keywords go into one map at the end (`salt/utils/args.py parse_input`, `condition_input`). The values
+/// of keywords in `no_parse` stay text.
 pub fn wire_input(args: &[Value], no_parse: &[String]) -> Vec<Value> {
     let mut positional = Vec::new();
     let mut keyword = Map::new();

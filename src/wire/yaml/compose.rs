@@ -5,10 +5,10 @@ use super::{MAX_DEPTH, YamlError, scalar};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag as RawTag};
 use std::collections::HashMap;
 
-/// Index of a node in the graph; an alias is the same index again.
+/// Index of a node in the graph; an alias repeats the index of its node.
 pub(super) type Id = usize;
 
-/// What a node's tag makes of it.
+/// The resolved tag of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     Null,
@@ -18,7 +18,7 @@ pub(super) enum Tag {
     Str,
     Binary,
     Merge,
-    /// The `=` of YAML 1.1: plain text as a key, nothing Salt can construct elsewhere.
+    /// The `=` of YAML 1.1: plain text as a key; Salt cannot construct it elsewhere.
     Default,
     Seq,
     Map,
@@ -28,7 +28,7 @@ pub(super) enum Tag {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Scalar(String),
     Seq(Vec<Id>),
     Map(Vec<(Id, Id)>),
@@ -36,13 +36,13 @@ pub(super) enum Kind {
 
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub kind: Kind,
+    pub kind: NodeKind,
     pub tag: Tag,
     pub at: (usize, usize),
 }
 
 impl Node {
-    /// An error placed at this node.
+    /// An error with the position of this node.
     pub fn error(&self, message: impl Into<String>) -> YamlError {
         error_at(self.at, message)
     }
@@ -56,7 +56,7 @@ pub(super) fn error_at((line, column): (usize, usize), message: impl Into<String
     }
 }
 
-/// An open container, and for a map the key that waits for its value.
+/// An open container, and for a map the key that has no value yet.
 struct Open {
     id: Id,
     key: Option<Id>,
@@ -71,17 +71,17 @@ struct Composer {
     root: Option<Id>,
 }
 
-/// Nodes, and which of them is the root (none if there is no document).
+/// Nodes, and which of them is the root (`None` if there is no document).
 type Graph = (Vec<Node>, Option<Id>);
 
 /// Bytes that may be read again because of [`Stop::fix`].
 const FIX_BUDGET: usize = 64 << 20;
 
-/// Reads the one document of `text`.
+/// Composes the only document of `text`.
 ///
-/// libyaml takes a tab behind the colon of a key, a comment right behind a quote or bracket, and lines of a quoted
-/// text that stand further left than its key. The scanner used here stops at all three; there the blanks that it
-/// wants are put in, and the text is read again.
+/// libyaml accepts a tab after the colon of a key, a comment directly after a quote or bracket, and lines of a quoted
+/// text that are indented less than its key. The scanner used here rejects all three; we insert the blanks that it
+/// requires and read the text again.
 pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
     check_characters(text)?;
     let mut text = std::borrow::Cow::Borrowed(text);
@@ -102,7 +102,7 @@ pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
     }
 }
 
-/// Why reading stopped, and what may help.
+/// Why reading stopped, and a change of the text that may fix it.
 struct Stop {
     error: YamlError,
     fix: Option<Fix>,
@@ -154,19 +154,19 @@ fn read(text: &str) -> Result<Graph, Stop> {
                 if block && source.ends_open(&span) && scalar.ends_with('\n') {
                     scalar.pop();
                 }
-                let id = c.node(Kind::Scalar(scalar), tag, at, anchor);
+                let id = c.node(NodeKind::Scalar(scalar), tag, at, anchor);
                 c.add(id);
             }
             Event::SequenceStart(anchor, tag) => {
                 source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Seq);
-                let id = c.node(Kind::Seq(Vec::new()), tag, at, anchor);
+                let id = c.node(NodeKind::Seq(Vec::new()), tag, at, anchor);
                 c.open(id, source.is_bracket(&span))?;
             }
             Event::MappingStart(anchor, tag) => {
                 source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Map);
-                let id = c.node(Kind::Map(Vec::new()), tag, at, anchor);
+                let id = c.node(NodeKind::Map(Vec::new()), tag, at, anchor);
                 c.open(id, source.is_bracket(&span))?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -179,7 +179,7 @@ fn read(text: &str) -> Result<Graph, Stop> {
 }
 
 impl Composer {
-    fn node(&mut self, kind: Kind, tag: Tag, at: (usize, usize), anchor: usize) -> Id {
+    fn node(&mut self, kind: NodeKind, tag: Tag, at: (usize, usize), anchor: usize) -> Id {
         let id = self.nodes.len();
         self.nodes.push(Node { kind, tag, at });
         if anchor != 0 {
@@ -188,23 +188,23 @@ impl Composer {
         id
     }
 
-    /// Puts a node into the container that is open, or makes it the root.
+    /// Adds a node to the innermost open container, or makes it the root.
     fn add(&mut self, id: Id) {
         let Some(open) = self.open.last_mut() else {
             self.root.get_or_insert(id);
             return;
         };
         match &mut self.nodes[open.id].kind {
-            Kind::Scalar(_) => {}
-            Kind::Seq(items) => items.push(id),
-            Kind::Map(pairs) => match open.key.take() {
+            NodeKind::Scalar(_) => {}
+            NodeKind::Seq(items) => items.push(id),
+            NodeKind::Map(pairs) => match open.key.take() {
                 Some(key) => pairs.push((key, id)),
                 None => open.key = Some(id),
             },
         }
     }
 
-    /// Whether the innermost container stands in brackets.
+    /// Whether the innermost container is in brackets.
     fn in_flow(&self) -> bool {
         self.open.last().is_some_and(|o| o.flow)
     }
@@ -228,14 +228,14 @@ impl Composer {
         if self.open.iter().any(|o| o.id == id) {
             return Err(error_at(
                 at,
-                "the alias stands inside the list or map that it names",
+                "the alias is inside the list or map that it names",
             ));
         }
         Ok(id)
     }
 }
 
-/// The lone `!` has libyaml read text as if it stood there without quotes, but nothing at all is text.
+/// After a lone `!`, libyaml resolves text as if it had no quotes, except that an empty plain scalar is text.
 fn scalar_tag(raw: Option<&RawTag>, text: &str, style: ScalarStyle) -> Tag {
     let plain = style == ScalarStyle::Plain;
     match (raw, explicit(raw)) {
@@ -247,7 +247,7 @@ fn scalar_tag(raw: Option<&RawTag>, text: &str, style: ScalarStyle) -> Tag {
     }
 }
 
-/// The tag as written; `None` if there is none or it is the lone `!`.
+/// The explicit tag; `None` if there is none or it is a lone `!`.
 fn explicit(raw: Option<&RawTag>) -> Option<Tag> {
     let raw = raw?;
     let full = format!("{}{}", raw.handle, raw.suffix);

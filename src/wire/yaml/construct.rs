@@ -1,20 +1,20 @@
-//! From the graph of nodes to values: merge keys, key clashes, tags, and the limit on what aliases may expand to.
+//! From the graph of nodes to values: merge keys, duplicate keys, tags, and the limit on alias expansion.
 
-use super::compose::{Id, Kind, Node, Tag};
+use super::compose::{Id, Node, NodeKind, Tag};
 use super::{MAX_DEPTH, YamlError, scalar};
 use crate::{Map, Value};
 use std::collections::HashSet;
 
-/// Cost of one value beside the length of its text: about what it takes in memory.
+/// Cost of one value in addition to the length of its text: about its size in memory.
 const NODE_COST: usize = 64;
-/// Cost that any document may reach, however short its text.
+/// Cost that any document may reach, even if its text is short.
 const FREE_COST: usize = 16 << 20;
 /// Cost allowed per byte of text beyond that.
 const COST_PER_BYTE: usize = 128;
 
 struct Constructor {
     nodes: Vec<Node>,
-    /// Maps whose merge keys are already worked in.
+    /// Maps whose merge keys are already resolved.
     flat: HashSet<Id>,
     budget: usize,
 }
@@ -69,7 +69,7 @@ impl Constructor {
     }
 
     fn scalar(&mut self, id: Id, tag: Tag) -> Result<Value, YamlError> {
-        let Kind::Scalar(text) = &self.nodes[id].kind else {
+        let NodeKind::Scalar(text) = &self.nodes[id].kind else {
             return Err(self.error(
                 id,
                 "the tag asks for a plain value, but a list or map follows",
@@ -90,7 +90,7 @@ impl Constructor {
 
     fn items(&self, id: Id) -> Result<Vec<Id>, YamlError> {
         match &self.nodes[id].kind {
-            Kind::Seq(items) => Ok(items.clone()),
+            NodeKind::Seq(items) => Ok(items.clone()),
             _ => Err(self.error(id, "the tag asks for a list, but something else follows")),
         }
     }
@@ -109,7 +109,7 @@ impl Constructor {
     fn pairs(&mut self, id: Id, depth: usize) -> Result<Value, YamlError> {
         let mut out = Vec::new();
         for item in self.items(id)? {
-            let Kind::Map(pairs) = &self.nodes[item].kind else {
+            let NodeKind::Map(pairs) = &self.nodes[item].kind else {
                 return Err(self.error(item, "a map with one key is expected here"));
             };
             let &[(key, value)] = pairs.as_slice() else {
@@ -124,7 +124,7 @@ impl Constructor {
 
     fn map(&mut self, id: Id, depth: usize) -> Result<Map, YamlError> {
         self.flatten(id, depth)?;
-        let Kind::Map(pairs) = &self.nodes[id].kind else {
+        let NodeKind::Map(pairs) = &self.nodes[id].kind else {
             return Err(self.error(id, "the tag asks for a map, but something else follows"));
         };
         let pairs = pairs.clone();
@@ -149,13 +149,13 @@ impl Constructor {
         Ok(Map(out))
     }
 
-    /// Works `<<` into the pairs of a map: what is merged stands first, explicit keys win
+    /// Merges `<<` into the pairs of a map: merged pairs come first, explicit keys win
     /// (`salt/utils/yamlloader.py flatten_mapping`).
     fn flatten(&mut self, id: Id, depth: usize) -> Result<(), YamlError> {
         if depth > MAX_DEPTH {
             return Err(self.error(id, "too many merge keys inside one another"));
         }
-        let Kind::Map(pairs) = &self.nodes[id].kind else {
+        let NodeKind::Map(pairs) = &self.nodes[id].kind else {
             return Ok(());
         };
         if !self.flat.insert(id) {
@@ -174,30 +174,30 @@ impl Constructor {
             own.push((key, value));
         }
         if merged.is_empty() {
-            self.nodes[id].kind = Kind::Map(own);
+            self.nodes[id].kind = NodeKind::Map(own);
             return Ok(());
         }
         let texts: HashSet<&str> = own.iter().filter_map(|(k, _)| self.text(*k)).collect();
         merged.retain(|(k, _)| self.text(*k).is_none_or(|t| !texts.contains(t)));
         merged.extend(own);
-        self.nodes[id].kind = Kind::Map(merged);
+        self.nodes[id].kind = NodeKind::Map(merged);
         Ok(())
     }
 
     fn text(&self, id: Id) -> Option<&str> {
         match &self.nodes[id].kind {
-            Kind::Scalar(text) => Some(text),
+            NodeKind::Scalar(text) => Some(text),
             _ => None,
         }
     }
 
-    /// The pairs that the value of a `<<` stands for.
+    /// The pairs that a `<<` with this value merges.
     fn merge(&mut self, id: Id, depth: usize) -> Result<Vec<(Id, Id)>, YamlError> {
         let sources = match &self.nodes[id].kind {
-            Kind::Map(_) => vec![id],
+            NodeKind::Map(_) => vec![id],
             // Later maps of the list come first.
-            Kind::Seq(items) => items.iter().rev().copied().collect(),
-            Kind::Scalar(_) => {
+            NodeKind::Seq(items) => items.iter().rev().copied().collect(),
+            NodeKind::Scalar(_) => {
                 return Err(
                     self.error(id, "'<<' merges a map or a list of maps, not a plain value")
                 );
@@ -206,7 +206,7 @@ impl Constructor {
         let mut out = Vec::new();
         for source in sources {
             self.flatten(source, depth + 1)?;
-            let Kind::Map(pairs) = &self.nodes[source].kind else {
+            let NodeKind::Map(pairs) = &self.nodes[source].kind else {
                 return Err(self.error(source, "'<<' merges only maps"));
             };
             let pairs = pairs.clone();
@@ -217,7 +217,7 @@ impl Constructor {
     }
 }
 
-/// Keys are the same where Python's dict says so: `1`, `1.0` and `true` clash.
+/// Keys that are equal in a Python dict are the same: `1`, `1.0` and `true` clash.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Nil,

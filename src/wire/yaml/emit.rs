@@ -2,18 +2,18 @@
 //! a width of 80, an indent of 2 and unicode allowed (`salt/utils/yamldumper.py safe_dump`).
 
 use super::lines::{Lines, SIMPLE_KEY};
-use super::represent::{Kind, Scalar, entries, represent};
+use super::represent::{Scalar, ScalarKind, entries, represent};
 use super::scalar::{self, Plain};
 use super::style::{Analysis, is_break};
 use crate::Value;
 
 /// Block style, with a final line end (`safe_dump(value, default_flow_style=False)`). With `sort`,
-/// maps are written in the order of their keys where these can be compared, as Salt does.
+/// maps are sorted by key if their keys can be compared, as in Salt.
 pub fn emit(value: &Value, sort: bool) -> String {
     emit_with(value, sort, 0, false)
 }
 
-/// As [`emit`], with so many columns a level (2 to 9, else 2); with `flow` all of it in flow style.
+/// As [`emit`], with `indent` columns per level (2 to 9, else 2); with `flow` all of it in flow style.
 pub fn emit_with(value: &Value, sort: bool, indent: i64, flow: bool) -> String {
     let mut e = Emitter::new(sort);
     if (2..10).contains(&indent) {
@@ -28,7 +28,7 @@ pub fn emit_with(value: &Value, sort: bool, indent: i64, flow: bool) -> String {
     e.lines.out
 }
 
-/// Block style, but lists and maps that hold scalars only in brackets, without a final line end
+/// Block style, but lists and maps of only scalars in brackets; without a final line end
 /// (`yaml.dump(value, default_flow_style=None)`).
 pub fn emit_leaves(value: &Value) -> String {
     let mut e = Emitter::new(true);
@@ -45,7 +45,7 @@ pub fn emit_flow(value: &Value) -> String {
     e.lines.out
 }
 
-/// Flow style, folded at 80 columns, maps in the order of their keys where these can be compared
+/// Flow style, folded at 80 columns, maps sorted by key if their keys can be compared
 /// (`safe_dump(value, default_flow_style=True)`).
 pub fn emit_flow_lines(value: &Value) -> String {
     let mut e = Emitter::new(true);
@@ -53,7 +53,7 @@ pub fn emit_flow_lines(value: &Value) -> String {
     e.lines.out
 }
 
-/// A value that is no list or map as it stands in a file; text without quotes.
+/// A value that is not a list or map, as written in a file; text without quotes.
 pub fn emit_scalar(value: &Value) -> String {
     match value {
         Value::Array(_) | Value::Map(_) => emit_flow(value),
@@ -61,7 +61,7 @@ pub fn emit_scalar(value: &Value) -> String {
     }
 }
 
-/// A list or map without lists and maps in it.
+/// Whether this is a list or map that contains no lists or maps.
 fn is_leaf(value: &Value) -> bool {
     let nested = |v: &Value| matches!(v, Value::Array(_) | Value::Map(_));
     match value {
@@ -82,7 +82,7 @@ enum Context {
 struct Emitter {
     lines: Lines,
     sort: bool,
-    /// Lists and maps that hold scalars only are written in flow style.
+    /// Write lists and maps of only scalars in flow style.
     leaves: bool,
 }
 
@@ -109,7 +109,7 @@ impl Emitter {
         }
     }
 
-    /// Runs `inner` one level deeper; `first` is the indent of a level that has none outside.
+    /// Runs `inner` one level deeper; `first` is the indent of the outermost level.
     fn deeper(&mut self, first: isize, indentless: bool, inner: impl FnOnce(&mut Self)) {
         let outer = self.indent;
         if outer < 0 {
@@ -192,7 +192,7 @@ impl Emitter {
         }
     }
 
-    /// A value in flow style, broken behind a comma where the line is full
+    /// A value in flow style, broken after a comma when the line is full
     /// (libyaml `yaml_emitter_emit_flow_sequence_item`).
     fn flow_node(&mut self, value: &Value, simple_key: bool) {
         let within = self.indent >= 0;
@@ -236,7 +236,7 @@ impl Emitter {
         }
     }
 
-    /// Writes a key that fits in front of a colon; says whether it does.
+    /// Writes a key if it can be a simple key before a colon; whether it was written.
     fn flow_key(&mut self, key: &Value) -> bool {
         let simple = simple_key(key);
         if simple {
@@ -264,12 +264,12 @@ impl Emitter {
         let text = scalar.text.as_ref();
         let analysis = Analysis::of(text);
         let style = match scalar.kind {
-            Kind::Binary => {
+            ScalarKind::Binary => {
                 self.indicator("!!binary", true, false);
                 analysis.block_style(simple_key || flow)
             }
-            Kind::Plain => analysis.plain_style(simple_key, flow),
-            Kind::Text => match scalar::plain_meaning(text) {
+            ScalarKind::Plain => analysis.plain_style(simple_key, flow),
+            ScalarKind::Text => match scalar::plain_meaning(text) {
                 Plain::Text => analysis.plain_style(simple_key, flow),
                 Plain::Other => analysis.quoted_style(simple_key),
             },
@@ -284,7 +284,7 @@ fn simple_key(key: &Value) -> bool {
         Value::Map(map) => map.is_empty(),
         scalar => {
             let Scalar { text, kind } = represent(scalar);
-            let tag = if kind == Kind::Binary {
+            let tag = if kind == ScalarKind::Binary {
                 "!!binary".len()
             } else {
                 0

@@ -1,31 +1,31 @@
-//! Text on lines as libyaml's emitter puts it there, with a width of 80 and unicode allowed.
+//! Lays text out on lines like libyaml's emitter, with a width of 80 and unicode allowed.
 
 use super::style::{Style, escape, is_break, is_printable};
 
-/// Columns behind which a line is broken.
+/// Columns after which a line is broken.
 pub(crate) const WIDTH: usize = 80;
-/// Columns of one level, unless others are asked for.
+/// Default columns of one level.
 pub const INDENT: isize = 2;
-/// Bytes up to which a key may stand on the line of its value.
+/// Longest key, in bytes, that may be on the same line as its value.
 pub const SIMPLE_KEY: usize = 128;
 
-/// The state of libyaml's emitter that decides on spaces and line ends.
+/// The part of libyaml's emitter state that decides on spaces and line ends.
 pub struct Lines {
-    /// What has been written.
+    /// The output so far.
     pub out: String,
-    /// Columns behind which this one breaks lines.
+    /// Columns after which lines are broken.
     pub(crate) width: usize,
     /// Columns of one level.
     pub(crate) step: isize,
     /// Characters on the last line.
     pub(crate) column: usize,
-    /// Columns in which lines begin; -1 outside of everything.
+    /// Current indentation in columns; -1 outside of everything.
     pub indent: isize,
     /// The last character was a space or a line end.
     pub(crate) whitespace: bool,
-    /// Only indentation and indicators stand on this line so far.
+    /// This line has only indentation and indicators so far.
     pub indention: bool,
-    /// The last thing is a block whose blank lines at the end belong to it.
+    /// The last scalar is a block that keeps its trailing blank lines.
     pub open_ended: bool,
 }
 
@@ -50,7 +50,7 @@ impl Lines {
         }
     }
 
-    /// Writes a scalar, one level deeper than what is around it.
+    /// Writes a scalar, one level deeper than its surroundings.
     pub fn styled(&mut self, text: &str, style: Style, simple_key: bool) {
         let outer = self.indent;
         self.indent = outer.max(0) + self.step;
@@ -69,7 +69,7 @@ impl Lines {
         self.column = if is_break(c) { 0 } else { self.column + 1 };
     }
 
-    /// Begins a line, unless one has just begun.
+    /// Starts a new indented line, unless already at the start of one.
     pub fn write_indent(&mut self) {
         let indent = self.indent.max(0) as usize;
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
@@ -82,7 +82,7 @@ impl Lines {
         self.indention = true;
     }
 
-    /// Writes a sign of YAML.
+    /// Writes a YAML indicator.
     pub fn indicator(&mut self, text: &str, space_before: bool, is_indention: bool) {
         if space_before && !self.whitespace {
             self.put(' ');
@@ -112,7 +112,7 @@ impl Lines {
         self.indention = false;
     }
 
-    /// The text of a plain or single-quoted scalar, folded at spaces behind the width. Gives
+    /// Writes the text of a plain or single-quoted scalar, folded at spaces past the width. Returns
     /// whether it ended in a line end.
     fn folded_text(&mut self, text: &str, breaks_allowed: bool, quoted: bool) -> bool {
         let chars: Vec<char> = text.chars().collect();

@@ -22,17 +22,17 @@ mod tests;
 
 pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar, emit_with};
-pub use places::{Spot, parse_with_places};
+pub use places::{KeyPosition, parse_with_places};
 pub use source::check_characters;
 pub use style::escape;
 
 use crate::Value;
 use std::fmt;
 
-/// Containers within containers that a document may hold, aliases followed.
+/// Deepest nesting of containers, with aliases followed.
 pub const MAX_DEPTH: usize = 100;
 
-/// Why a text is not YAML that Salt would accept, and where.
+/// Why Salt would not accept a text as YAML, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct YamlError {
     /// Line, from 1.
@@ -56,14 +56,14 @@ impl fmt::Display for YamlError {
 
 impl std::error::Error for YamlError {}
 
-/// Parses the one document of `text`; an empty text is [`Value::Nil`].
+/// Parses the only document of `text`; an empty text is [`Value::Nil`].
 ///
 /// Integers beyond 64 bits become their decimal text, as they do when Salt sends them
 /// (`salt/payload.py dumps`). `!!binary` gives [`Value::Bytes`], `!!set` a list of its keys.
 ///
 /// # Errors
-/// Bad syntax, a second document, a key given twice, an unknown tag, an alias inside what it names,
-/// nesting deeper than [`MAX_DEPTH`], or aliases that blow a small text up beyond reason.
+/// Bad syntax, a second document, a duplicate key, an unknown tag, an alias inside its own anchor,
+/// nesting deeper than [`MAX_DEPTH`], or aliases that expand a small text excessively.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
     let (nodes, root) = compose::compose(text)?;
     match root {

@@ -1,27 +1,27 @@
-//! Where in a text its keys stand, for reports that name a line.
+//! Line numbers of the keys in a text, for reports.
 
-use super::compose::{Id, Kind, Node, compose};
+use super::compose::{Id, Node, NodeKind, compose};
 use super::{YamlError, construct};
 use crate::Value;
 
-/// Levels that are looked at: an option, a name within it, a name within that.
+/// Levels that are recorded: an option, a name within it, a name within that.
 const LEVELS: usize = 3;
 
-/// A key, or a text in a list, by the way to it from the top. Lists themselves are no step of the way.
+/// A key, or a text in a list, with its path from the top. Lists themselves do not count in the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
-    /// Keys from the top, and the last one itself.
-    pub way: Vec<String>,
+pub struct KeyPosition {
+    /// Keys from the top down to and including this one.
+    pub path: Vec<String>,
     /// Line, from 1.
     pub line: usize,
 }
 
-/// As [`super::parse`], with the lines of the keys and listed texts of the first three levels, in their order.
-/// What stands behind an alias has its line once, where it was written.
+/// As [`super::parse`], with the lines of the keys and listed texts of the first three levels, in order.
+/// What an alias refers to is listed once, at its anchor.
 ///
 /// # Errors
 /// As [`super::parse`].
-pub fn parse_with_places(text: &str) -> Result<(Value, Vec<Spot>), YamlError> {
+pub fn parse_with_places(text: &str) -> Result<(Value, Vec<KeyPosition>), YamlError> {
     let (nodes, root) = compose(text)?;
     let Some(root) = root else {
         return Ok((Value::Nil, Vec::new()));
@@ -29,65 +29,65 @@ pub fn parse_with_places(text: &str) -> Result<(Value, Vec<Spot>), YamlError> {
     let mut finder = Finder {
         seen: vec![false; nodes.len()],
         nodes: &nodes,
-        way: Vec::new(),
-        spots: Vec::new(),
+        path: Vec::new(),
+        positions: Vec::new(),
     };
-    finder.look(root);
-    let spots = finder.spots;
+    finder.visit(root);
+    let positions = finder.positions;
     let value = construct::construct(nodes, root, text.len())?;
-    Ok((value, spots))
+    Ok((value, positions))
 }
 
 struct Finder<'a> {
     nodes: &'a [Node],
     seen: Vec<bool>,
-    way: Vec<String>,
-    spots: Vec<Spot>,
+    path: Vec<String>,
+    positions: Vec<KeyPosition>,
 }
 
 impl Finder<'_> {
-    fn look(&mut self, id: Id) {
+    fn visit(&mut self, id: Id) {
         let Some(node) = self.nodes.get(id) else {
             return;
         };
-        if self.way.len() >= LEVELS || std::mem::replace(&mut self.seen[id], true) {
+        if self.path.len() >= LEVELS || std::mem::replace(&mut self.seen[id], true) {
             return;
         }
         match &node.kind {
-            Kind::Scalar(_) => {}
-            Kind::Map(pairs) => {
+            NodeKind::Scalar(_) => {}
+            NodeKind::Map(pairs) => {
                 for (key, value) in pairs {
-                    if self.note(*key) {
-                        self.look(*value);
-                        self.way.pop();
+                    if self.record(*key) {
+                        self.visit(*value);
+                        self.path.pop();
                     }
                 }
             }
-            Kind::Seq(items) => {
+            NodeKind::Seq(items) => {
                 for item in items {
-                    if self.note(*item) {
-                        self.way.pop();
+                    if self.record(*item) {
+                        self.path.pop();
                     } else {
-                        self.look(*item);
+                        self.visit(*item);
                     }
                 }
             }
         }
     }
 
-    /// Writes a text down as the end of the way; `false` if it is none.
-    fn note(&mut self, id: Id) -> bool {
+    /// Records a text as the end of the path; `false` if the node is not text.
+    fn record(&mut self, id: Id) -> bool {
         let Some(Node {
-            kind: Kind::Scalar(text),
+            kind: NodeKind::Scalar(text),
             at,
             ..
         }) = self.nodes.get(id)
         else {
             return false;
         };
-        self.way.push(text.clone());
-        self.spots.push(Spot {
-            way: self.way.clone(),
+        self.path.push(text.clone());
+        self.positions.push(KeyPosition {
+            path: self.path.clone(),
             line: at.0,
         });
         true
@@ -98,11 +98,11 @@ impl Finder<'_> {
 mod tests {
     use super::*;
 
-    fn spots(text: &str) -> Vec<(String, usize)> {
-        let (_, spots) = parse_with_places(text).unwrap();
-        spots
+    fn positions(text: &str) -> Vec<(String, usize)> {
+        let (_, positions) = parse_with_places(text).unwrap();
+        positions
             .into_iter()
-            .map(|s| (s.way.join("/"), s.line))
+            .map(|s| (s.path.join("/"), s.line))
             .collect()
     }
 
@@ -119,15 +119,15 @@ mod tests {
             ("back/roots", 8),
             ("back/s3fs", 8),
         ];
-        assert_eq!(spots(text), expected.map(|(w, l)| (w.to_owned(), l)));
+        assert_eq!(positions(text), expected.map(|(w, l)| (w.to_owned(), l)));
     }
 
     #[test]
     fn aliases_and_empty_texts_end() {
-        assert_eq!(spots(""), []);
+        assert_eq!(positions(""), []);
         let text = "a: &x\n  b: 1\nc: *x\n";
         assert_eq!(
-            spots(text),
+            positions(text),
             [("a".into(), 1), ("a/b".into(), 2), ("c".into(), 3)]
         );
         let (value, _) = parse_with_places(text).unwrap();

@@ -5,14 +5,14 @@ use crate::{Map, Value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// A scalar as text, and whether it is text, binary, or something that reads back from plain text.
+/// A scalar as text, and whether it is text, binary, or something that plain text is resolved to.
 pub(super) struct Scalar<'a> {
     pub text: Cow<'a, str>,
-    pub kind: Kind,
+    pub kind: ScalarKind,
 }
 
 #[derive(PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ScalarKind {
     Plain,
     Text,
     Binary,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 pub(super) fn represent(value: &Value) -> Scalar<'_> {
     let plain = |text: String| Scalar {
         text: text.into(),
-        kind: Kind::Plain,
+        kind: ScalarKind::Plain,
     };
     match value {
         Value::Bool(b) => plain(b.to_string()),
@@ -30,11 +30,11 @@ pub(super) fn represent(value: &Value) -> Scalar<'_> {
         Value::Float(f) => plain(float_text(*f)),
         Value::Str(s) => Scalar {
             text: s.into(),
-            kind: Kind::Text,
+            kind: ScalarKind::Text,
         },
         Value::Bytes(b) => Scalar {
             text: base64_lines(b).into(),
-            kind: Kind::Binary,
+            kind: ScalarKind::Binary,
         },
         Value::Nil | Value::Array(_) | Value::Map(_) => plain("null".into()),
     }
@@ -55,7 +55,7 @@ fn float_text(f: f64) -> String {
     }
 }
 
-/// Lines of 76 characters, as `base64.encodebytes` makes them.
+/// Lines of 76 characters, as `base64.encodebytes` writes them.
 fn base64_lines(bytes: &[u8]) -> String {
     use base64::Engine;
     let mut out = String::new();
@@ -66,7 +66,7 @@ fn base64_lines(bytes: &[u8]) -> String {
     out
 }
 
-/// Entries in the order in which they are written: keys of one kind are sorted, mixed ones stay.
+/// Entries in output order: keys of one type are sorted, mixed ones are not.
 pub(super) fn entries(map: &Map, sort: bool) -> Vec<&(Value, Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     let comparable = entries

@@ -1,4 +1,4 @@
-//! What plain text means under YAML 1.1 (`yaml/resolver.py`) and its value (`yaml/constructor.py`,
+//! The tag of plain text in YAML 1.1 (`yaml/resolver.py`) and its value (`yaml/constructor.py`,
 //! `salt/utils/yamlloader.py construct_scalar`).
 
 use super::compose::Tag;
@@ -17,14 +17,14 @@ pub(super) fn implicit_tag(text: &str) -> Tag {
     }
 }
 
-/// What plain text would be read as by a loader that knows dates.
+/// How a loader that supports dates would resolve plain text.
 #[derive(PartialEq, Eq)]
 pub(super) enum Plain {
     Text,
     Other,
 }
 
-/// Whether a text stays text when it is written without quotes.
+/// How a text is resolved when it is written without quotes.
 pub(super) fn plain_meaning(text: &str) -> Plain {
     match implicit_tag(text) {
         Tag::Str if !is_timestamp(text) => Plain::Text,
@@ -147,7 +147,7 @@ fn is_timestamp(text: &str) -> bool {
     digits(day, 1, 2) && is_time(time)
 }
 
-/// `h:mm:ss`, a fraction, a zone.
+/// `h:mm:ss`, an optional fraction and zone.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
@@ -172,7 +172,7 @@ fn is_time(text: &str) -> bool {
     matches!(hours.len(), 1 | 2) && minutes.len() == 2 && number(hours) && number(minutes)
 }
 
-/// The boolean a text means, in any case of letters.
+/// The boolean a text means, in any letter case.
 pub(super) fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "true" | "on" => Some(true),
@@ -181,7 +181,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The integer a text means, or `None` if Python's `int()` would refuse it.
+/// The integer a text means, or `None` if Python's `int()` would reject it.
 pub(super) fn integer(text: &str) -> Option<Value> {
     let text = without_leading_zeros(text).replace('_', "");
     let negative = text.starts_with('-');
@@ -238,7 +238,7 @@ fn narrow(n: i128) -> Value {
     }
 }
 
-/// The float a text means, or `None` if Python's `float()` would refuse it.
+/// The float a text means, or `None` if Python's `float()` would reject it.
 pub(super) fn float(text: &str) -> Option<f64> {
     let text = text.replace('_', "").to_ascii_lowercase();
     let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
@@ -257,8 +257,8 @@ pub(super) fn float(text: &str) -> Option<f64> {
     body.parse::<f64>().ok().map(|f| sign * f)
 }
 
-/// Base64 the way Salt 3008 and Python's forgiving decoder read it: padding is added where it is
-/// missing, characters outside the alphabet are skipped (`binascii.a2b_base64`).
+/// Base64 as Salt 3008 and Python's lenient decoder read it: missing padding is added,
+/// characters outside the alphabet are skipped (`binascii.a2b_base64`).
 pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     if !text.is_ascii() {
         return None;

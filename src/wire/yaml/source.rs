@@ -1,4 +1,4 @@
-//! The text behind the events of the parser: where YAML 1.1 and libyaml read it differently.
+//! Checks and fixes on the source text, where YAML 1.1 and libyaml differ from the parser used here.
 
 use super::YamlError;
 use super::compose::error_at;
@@ -8,13 +8,13 @@ pub(super) fn place(mark: &Marker) -> (usize, usize) {
     (mark.line(), mark.col() + 1)
 }
 
-/// PyYAML refuses control characters wherever they stand (`yaml/reader.py NON_PRINTABLE`).
+/// Rejects control characters anywhere, as PyYAML does (`yaml/reader.py NON_PRINTABLE`).
 pub fn check_characters(text: &str) -> Result<(), YamlError> {
     let (mut line, mut column) = (1, 1);
     for c in text.chars() {
         let printable = matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{7e}' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
         if !printable {
-            let message = format!("the character U+{:04X} may not stand in YAML", c as u32);
+            let message = format!("the character U+{:04X} is not allowed in YAML", c as u32);
             return Err(error_at((line, column), message));
         }
         match c {
@@ -25,19 +25,19 @@ pub fn check_characters(text: &str) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// A place where blanks are to be put; the index counts characters.
+/// Where to insert blanks; indexes count characters.
 #[derive(Clone, Copy)]
 pub(super) enum Fix {
-    /// For the blanks before this, if there is a tab among them.
+    /// In place of the blanks before this index, if there is a tab among them.
     TabsBefore(usize),
-    /// Before the '#' here.
+    /// Before the '#' at this index.
     Comment(usize),
-    /// Before a line of the quoted text that begins here, in this column.
+    /// Before a line of the quoted text that starts at this index, up to this column.
     Quoted(usize, usize),
 }
 
 impl Fix {
-    /// What may help against an error of the scanner.
+    /// A fix that may avoid this error of the scanner.
     pub fn of(e: &ScanError) -> Option<Fix> {
         let (what, at) = (e.info(), e.marker().index());
         if what.starts_with("':' must be followed by a valid") {
@@ -50,7 +50,7 @@ impl Fix {
         comment.then_some(Fix::Comment(at))
     }
 
-    /// The range in bytes to replace, and by how many blanks.
+    /// The byte range to replace, and the number of blanks to replace it with.
     pub fn edit(self, text: &str) -> Option<(usize, usize, usize)> {
         let byte = |at| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
         match self {
@@ -73,8 +73,8 @@ impl Fix {
     }
 }
 
-/// Where the first line of a quoted text begins that has fewer blanks before it than `column`;
-/// such blanks are no part of the text.
+/// Where the first line of a quoted text with fewer leading blanks than `column` starts;
+/// leading blanks are not part of the text.
 fn outdented(text: &str, column: usize) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut chars = text.char_indices().skip(1).peekable();
@@ -82,7 +82,7 @@ fn outdented(text: &str, column: usize) -> Option<usize> {
         match c {
             '\\' if quote == '"' => drop(chars.next().filter(|(_, c)| *c != '\n')),
             c if c == quote => {
-                // Two single quotes are one of the text.
+                // Two single quotes stand for one.
                 let doubled = quote == '\'' && chars.peek().is_some_and(|(_, c)| *c == quote);
                 if !doubled {
                     return None;
@@ -105,12 +105,12 @@ fn outdented(text: &str, column: usize) -> Option<usize> {
     None
 }
 
-/// The text by characters, for what events do not tell.
+/// The source by characters, for details that parser events do not have.
 pub(super) struct Source<'a> {
     text: &'a str,
-    /// Empty where no bracket or anchor makes them necessary.
+    /// Empty if the text has no bracket or anchor, since it is not needed then.
     chars: Vec<char>,
-    /// Number of characters of a text whose last line has no end.
+    /// Number of characters, if the text does not end in a line end.
     unended: Option<usize>,
 }
 
@@ -129,14 +129,14 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether a container stands in brackets. The span of its start reaches from its tag or anchor to behind the
-    /// bracket; without bracket it ends before the first item.
+    /// Whether a container is in brackets. The span of its start reaches from its tag or anchor past the
+    /// bracket; without a bracket it ends before the first item.
     pub fn is_bracket(&self, span: &Span) -> bool {
         let (start, end) = (span.start.index(), span.end.index());
         start < end && matches!(self.chars.get(end - 1), Some('[' | '{'))
     }
 
-    /// Refuses anchors that would swallow text, such as the password `&secret!`. The span of a
+    /// Rejects anchors that would swallow text, such as the password `&secret!`. The span of a
     /// node starts at its anchor or tag.
     pub fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), YamlError> {
         let rest = self.chars.get(span.start.index()..).unwrap_or_default();
@@ -155,8 +155,8 @@ impl<'a> Source<'a> {
         Err(error_at(place(&span.start), what))
     }
 
-    /// Whether a block scalar runs to the end of a text without final line end. Then it gets
-    /// none, unlike in YAML 1.2, unless the last line is blank and too short to belong to it.
+    /// Whether a block scalar runs to the end of a text without final line end. Then it gets no
+    /// line end, unlike in YAML 1.2, unless the last line is blank and too short to belong to it.
     pub fn ends_open(&self, span: &Span) -> bool {
         let last = self.text.rsplit('\n').next().unwrap_or_default();
         let blanks = last.len() - last.trim_end_matches(' ').len();
@@ -166,11 +166,11 @@ impl<'a> Source<'a> {
         {
             return false;
         }
-        // The span starts behind the indentation of the first line.
+        // The span starts after the indentation of the first line.
         !last.trim_matches(' ').is_empty() || last.len() >= span.start.col()
     }
 
-    /// Refuses plain text that YAML 1.1 does not have.
+    /// Rejects plain text that YAML 1.1 does not allow.
     pub fn check_plain(&self, text: &str, span: &Span, flow: bool) -> Result<(), YamlError> {
         let Some(first) = text.chars().next() else {
             return Ok(());
@@ -184,8 +184,7 @@ impl<'a> Source<'a> {
         let shown = self.chars.get(start..self.chars.len().min(end + 2));
         let colon = |pair: &[char]| pair[0] == ':' && ",?[]{}".contains(pair[1]);
         if flow && shown.is_some_and(|s| s.windows(2).any(colon)) {
-            let message =
-                "a ':' inside brackets needs a space behind it; or put the text in quotes";
+            let message = "a ':' inside brackets needs a space after it; or put the text in quotes";
             return Err(error_at(place(&span.start), message));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! In which style a scalar can be written (libyaml `yaml_emitter_analyze_scalar`,
+//! The styles a scalar can be written in (libyaml `yaml_emitter_analyze_scalar`,
 //! `yaml_emitter_select_scalar_style`).
 
 /// How a scalar is written.
@@ -14,7 +14,7 @@ pub enum Style {
     Literal,
 }
 
-/// What the characters of a scalar allow.
+/// The styles that the characters of a scalar allow.
 #[derive(Debug, Default)]
 pub struct Analysis {
     empty: bool,
@@ -30,13 +30,13 @@ pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Characters that libyaml writes as they are; those beyond the basic plane are not among them.
+/// Characters that libyaml writes unescaped; those beyond the basic plane are not among them.
 pub(crate) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && c != '\u{feff}'
 }
 
-/// What has been seen on the way through the text.
+/// What a scan of the text found.
 #[derive(Default)]
 struct Seen {
     block_indicators: bool,
@@ -74,7 +74,7 @@ impl Seen {
 }
 
 impl Analysis {
-    /// Looks at a scalar.
+    /// Analyzes a scalar.
     pub fn of(text: &str) -> Analysis {
         if text.is_empty() {
             return Analysis {
@@ -151,7 +151,7 @@ impl Analysis {
         Style::Single
     }
 
-    /// A literal block if text and place allow it, else double quotes.
+    /// A literal block if the text and its context allow it, else double quotes.
     pub fn block_style(&self, inline: bool) -> Style {
         if !self.block || inline {
             return Style::Double;

@@ -1,10 +1,10 @@
-//! Checked against what stock Salt answers (`tests/data/yaml_cases.json`).
+//! Compares with results of stock Salt (`tests/data/yaml_cases.json`).
 
 use super::*;
 use crate::Map;
 use serde_json::Value as Json;
 
-/// Reads back the encoding of `tests/data/make_yaml_cases.py`.
+/// Decodes values as encoded by `tests/data/make_yaml_cases.py`.
 fn decode(json: &Json) -> Value {
     match json {
         Json::Null => Value::Nil,
@@ -37,7 +37,7 @@ fn cases(name: &str) -> Vec<Json> {
     serde_json::from_value(all[name].take()).unwrap_or_default()
 }
 
-/// NaN equals NaN here; everything else as `==` on the debug form, which tells types apart.
+/// Compares the debug forms, in which types differ and NaN equals NaN.
 fn same(a: &Value, b: &Value) -> bool {
     format!("{a:?}") == format!("{b:?}")
 }
@@ -51,8 +51,8 @@ fn report(failures: Vec<String>) {
     );
 }
 
-/// Known differences, none of which a sane file has: a lone document end, key mark or colon; a tab before the
-/// first key, and line ends of other alphabets, which the scanner takes for blanks and text.
+/// Known differences, which do not occur in sane files: a lone document end, key mark or colon; a tab before the
+/// first key, and Unicode line ends, which the scanner reads as blanks and text.
 const KNOWN: [&str; 5] = ["...", "?", ":", "\ta: b", "a: \u{85}b"];
 
 #[test]
@@ -195,7 +195,7 @@ fn many_tabs_are_read_in_reasonable_time() {
     assert_eq!(parse(&text).unwrap().as_map().unwrap().len(), 300);
 }
 
-/// CVE-2025-62348: a tag makes no object and calls nothing.
+/// CVE-2025-62348: a tag does not create objects and calls nothing.
 #[test]
 fn tags_construct_nothing() {
     for text in [

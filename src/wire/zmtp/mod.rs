@@ -1,5 +1,5 @@
-//! The protocol of ZeroMQ on TCP as a publisher speaks it: greeting, the mechanism NULL, what subscribers say, frames
-//! for them (ZMTP 3.0 and 3.1, RFCs 23 and 37 of rfc.zeromq.org; reference `salt-protocol.md` 1.2). No IO.
+//! ZMTP, the protocol of ZeroMQ on TCP, from the publisher's side: greeting, NULL mechanism, commands of subscribers,
+//! frames to them (ZMTP 3.0 and 3.1, RFCs 23 and 37 of rfc.zeromq.org; reference `salt-protocol.md` 1.2). No IO.
 
 #[cfg(test)]
 mod tests;
@@ -8,14 +8,14 @@ use std::fmt;
 
 /// Bytes of a greeting.
 pub const GREETING: usize = 64;
-/// The beginning of every greeting of version 3, up to the major version; the eight octets between are padding.
+/// Bytes 1 and 10 of a version 3 greeting, with eight bytes of padding between them; byte 11 is the major version.
 const FIRST: u8 = 0xff;
 const TENTH: u8 = 0x7f;
 const MAJOR: u8 = 3;
 const MECHANISM: &[u8] = b"NULL";
-/// Bytes of the largest frame that a subscriber may send; it only ever sends subscriptions and heartbeats.
+/// Largest frame, in bytes, that a subscriber may send; it sends only subscriptions and heartbeats.
 const LARGEST: usize = 4096;
-/// Bytes of a heartbeat's context that are sent back (RFC 37).
+/// Longest heartbeat context, in bytes, that is echoed (RFC 37).
 const CONTEXT: usize = 16;
 
 /// Frame flag: another part of the message follows.
@@ -25,45 +25,45 @@ const LONG: u8 = 2;
 /// Frame flag: a command, not part of a message.
 pub const COMMAND: u8 = 4;
 
-/// Why a connection is no subscriber's.
+/// Why a peer is not a ZMTP subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It does not begin as ZeroMQ of version 3 does.
+pub enum ZmtpError {
+    /// It does not start with a ZMTP 3 greeting.
     Greeting,
-    /// It asks for another mechanism than NULL.
+    /// It requests another mechanism than NULL.
     Mechanism,
-    /// The first word is not READY.
+    /// Its first command is not READY.
     Unready,
-    /// It is another kind of socket than SUB or XSUB.
+    /// Its socket type is not SUB or XSUB.
     Socket,
-    /// A frame is larger than subscribers' frames are, or broken.
+    /// A frame is malformed, or larger than a subscriber's frames.
     Frame,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ZmtpError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Fault::Greeting => "it does not speak ZMTP 3",
-            Fault::Mechanism => "it asks for encryption, which this port has not",
-            Fault::Unready => "it does not say READY",
-            Fault::Socket => "it is no subscriber",
-            Fault::Frame => "a frame is too large or broken",
+            ZmtpError::Greeting => "it does not speak ZMTP 3",
+            ZmtpError::Mechanism => "it asks for encryption, which this port does not support",
+            ZmtpError::Unready => "it did not send READY",
+            ZmtpError::Socket => "it is not a subscriber",
+            ZmtpError::Frame => "a frame is too large or malformed",
         })
     }
 }
 
-/// What a subscriber says.
+/// A command or subscription message from a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// It is ready to subscribe.
+pub enum Command {
+    /// READY: the handshake is complete.
     Ready,
-    /// It wants what begins with this.
+    /// Subscribes to publications with this prefix.
     Subscribe(Vec<u8>),
-    /// It wants that no longer.
+    /// Cancels the subscription to this prefix.
     Cancel(Vec<u8>),
-    /// It wants to hear that we live, with these bytes (16 at most).
+    /// Heartbeat: requests a PONG with these bytes (16 at most).
     Ping(Vec<u8>),
-    /// It lives, or says what means nothing here.
+    /// PONG, or something that has no meaning here.
     Other,
 }
 
@@ -75,35 +75,35 @@ enum Stage {
     Open,
 }
 
-/// Reads what one subscriber says. Holds at most one unfinished frame, and no memory between frames.
+/// Decodes the input of one subscriber. Buffers at most one incomplete frame, and nothing between frames.
 #[derive(Debug, Default)]
-pub struct Listener {
+pub struct SubscriberDecoder {
     rest: Vec<u8>,
     stage: Stage,
 }
 
-impl Listener {
-    /// Whether greeting and handshake are over.
+impl SubscriberDecoder {
+    /// Whether greeting and handshake are complete.
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
     }
 
-    /// Takes in bytes and hands each word that they complete to `take`.
+    /// Decodes bytes and passes each command that they complete to `take`.
     ///
     /// # Errors
-    /// The peer is no subscriber; nothing after that may be read.
-    pub fn hear(&mut self, octets: &[u8], mut take: impl FnMut(Word)) -> Result<(), Fault> {
+    /// The peer is not a subscriber; no more may be decoded.
+    pub fn decode(&mut self, bytes: &[u8], mut take: impl FnMut(Command)) -> Result<(), ZmtpError> {
         let held = std::mem::take(&mut self.rest);
         let joined;
         let mut left = if held.is_empty() {
-            octets
+            bytes
         } else {
-            joined = [held.as_slice(), octets].concat();
+            joined = [held.as_slice(), bytes].concat();
             &joined
         };
-        while let Some((word, used)) = self.next(left)? {
-            if let Some(word) = word {
-                take(word);
+        while let Some((command, used)) = self.next(left)? {
+            if let Some(command) = command {
+                take(command);
             }
             left = left.get(used..).unwrap_or_default();
         }
@@ -111,10 +111,10 @@ impl Listener {
         Ok(())
     }
 
-    /// The next word, if it is a whole one and not the greeting, and the bytes it takes.
-    fn next(&mut self, left: &[u8]) -> Result<Option<(Option<Word>, usize)>, Fault> {
+    /// The next command and its length, once complete; for the greeting, `None` and its length.
+    fn next(&mut self, left: &[u8]) -> Result<Option<(Option<Command>, usize)>, ZmtpError> {
         if self.stage == Stage::Greeting {
-            let whole = greeted(left)?;
+            let whole = is_greeting_complete(left)?;
             if whole {
                 self.stage = Stage::Handshake;
             }
@@ -123,56 +123,56 @@ impl Listener {
         let Some((flags, body, used)) = frame(left, LARGEST)? else {
             return Ok(None);
         };
-        let word = match flags & COMMAND {
+        let command = match flags & COMMAND {
             0 => message(flags, body),
             _ => command(body)?,
         };
-        match (self.stage, &word) {
+        match (self.stage, &command) {
             (Stage::Open, _) => {}
-            (_, Word::Ready) => self.stage = Stage::Open,
-            _ => return Err(Fault::Unready),
+            (_, Command::Ready) => self.stage = Stage::Open,
+            _ => return Err(ZmtpError::Unready),
         }
-        Ok(Some((Some(word), used)))
+        Ok(Some((Some(command), used)))
     }
 }
 
-/// Whether a greeting is complete.
+/// Whether `bytes` hold a complete greeting.
 ///
 /// # Errors
-/// It is not the greeting of a ZMTP 3 peer with the mechanism NULL; this is found with the first wrong byte.
-pub fn greeted(octets: &[u8]) -> Result<bool, Fault> {
-    let is = |at: usize, right: &dyn Fn(u8) -> bool| octets.get(at).is_none_or(|b| right(*b));
+/// It is not the greeting of a ZMTP 3 peer with the mechanism NULL; fails at the first wrong byte.
+pub fn is_greeting_complete(bytes: &[u8]) -> Result<bool, ZmtpError> {
+    let is = |at: usize, right: &dyn Fn(u8) -> bool| bytes.get(at).is_none_or(|b| right(*b));
     if !is(0, &|b| b == FIRST) || !is(9, &|b| b == TENTH) || !is(10, &|b| b >= MAJOR) {
-        return Err(Fault::Greeting);
+        return Err(ZmtpError::Greeting);
     }
-    let Some(mechanism) = octets.get(12..32) else {
+    let Some(mechanism) = bytes.get(12..32) else {
         return Ok(false);
     };
     let padded = mechanism.strip_prefix(MECHANISM);
     if !padded.is_some_and(|rest| rest.iter().all(|b| *b == 0)) {
-        return Err(Fault::Mechanism);
+        return Err(ZmtpError::Mechanism);
     }
-    Ok(octets.len() >= GREETING)
+    Ok(bytes.len() >= GREETING)
 }
 
-/// Flags, body, and the octets of both with the length between.
+/// Flags, body, and the length of the whole frame in bytes.
 pub type Frame<'a> = (u8, &'a [u8], usize);
 
-/// The first frame, of at most `largest` bytes; `None` if it is not complete.
+/// Decodes the first frame, of at most `largest` bytes; `None` if it is not complete.
 ///
 /// # Errors
 /// The frame is larger, or has unknown flags.
-pub fn frame(octets: &[u8], largest: usize) -> Result<Option<Frame<'_>>, Fault> {
-    let Some(flags) = octets.first() else {
+pub fn frame(bytes: &[u8], largest: usize) -> Result<Option<Frame<'_>>, ZmtpError> {
+    let Some(flags) = bytes.first() else {
         return Ok(None);
     };
     if flags & !(MORE | LONG | COMMAND) != 0 {
-        return Err(Fault::Frame);
+        return Err(ZmtpError::Frame);
     }
     let (length, head) = match flags & LONG {
-        0 => (octets.get(1).map(|n| u64::from(*n)), 2),
+        0 => (bytes.get(1).map(|n| u64::from(*n)), 2),
         _ => {
-            let length = octets.get(1..9).and_then(|n| n.try_into().ok());
+            let length = bytes.get(1..9).and_then(|n| n.try_into().ok());
             (length.map(u64::from_be_bytes), 9)
         }
     };
@@ -181,52 +181,52 @@ pub fn frame(octets: &[u8], largest: usize) -> Result<Option<Frame<'_>>, Fault> 
     };
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if length > largest {
-        return Err(Fault::Frame);
+        return Err(ZmtpError::Frame);
     }
-    let whole = octets.get(head..head + length);
+    let whole = bytes.get(head..head + length);
     Ok(whole.map(|body| (*flags, body, head + length)))
 }
 
-/// Subscriptions of ZMTP 3.0 are messages.
-fn message(flags: u8, body: &[u8]) -> Word {
+/// In ZMTP 3.0, subscriptions are messages.
+fn message(flags: u8, body: &[u8]) -> Command {
     match body.split_first() {
-        Some((1, topic)) if flags & MORE == 0 => Word::Subscribe(topic.to_vec()),
-        Some((0, topic)) if flags & MORE == 0 => Word::Cancel(topic.to_vec()),
-        _ => Word::Other,
+        Some((1, topic)) if flags & MORE == 0 => Command::Subscribe(topic.to_vec()),
+        Some((0, topic)) if flags & MORE == 0 => Command::Cancel(topic.to_vec()),
+        _ => Command::Other,
     }
 }
 
-fn command(body: &[u8]) -> Result<Word, Fault> {
-    let (length, rest) = body.split_first().ok_or(Fault::Frame)?;
+fn command(body: &[u8]) -> Result<Command, ZmtpError> {
+    let (length, rest) = body.split_first().ok_or(ZmtpError::Frame)?;
     let (name, data) = rest
         .split_at_checked(usize::from(*length))
-        .ok_or(Fault::Frame)?;
+        .ok_or(ZmtpError::Frame)?;
     Ok(match name {
         b"READY" => match property(data, b"Socket-Type")? {
-            Some(b"SUB" | b"XSUB") => Word::Ready,
-            _ => return Err(Fault::Socket),
+            Some(b"SUB" | b"XSUB") => Command::Ready,
+            _ => return Err(ZmtpError::Socket),
         },
-        b"SUBSCRIBE" => Word::Subscribe(data.to_vec()),
-        b"CANCEL" => Word::Cancel(data.to_vec()),
-        // Two bytes say how long the peer will wait for a sign of life.
+        b"SUBSCRIBE" => Command::Subscribe(data.to_vec()),
+        b"CANCEL" => Command::Cancel(data.to_vec()),
+        // The first two bytes are how long the peer will wait for a sign of life.
         b"PING" => {
-            let context = data.get(2..).ok_or(Fault::Frame)?;
-            Word::Ping(context.iter().copied().take(CONTEXT).collect())
+            let context = data.get(2..).ok_or(ZmtpError::Frame)?;
+            Command::Ping(context.iter().copied().take(CONTEXT).collect())
         }
-        _ => Word::Other,
+        _ => Command::Other,
     })
 }
 
-/// A property of READY; names do not tell case.
-fn property<'a>(mut data: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
+/// A property of READY; names are case-insensitive.
+fn property<'a>(mut data: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, ZmtpError> {
     let mut found = None;
     while let Some((length, rest)) = data.split_first() {
         let (name, rest) = rest
             .split_at_checked(usize::from(*length))
-            .ok_or(Fault::Frame)?;
-        let (length, rest) = rest.split_at_checked(4).ok_or(Fault::Frame)?;
+            .ok_or(ZmtpError::Frame)?;
+        let (length, rest) = rest.split_at_checked(4).ok_or(ZmtpError::Frame)?;
         let length = length.try_into().map_or(0, u32::from_be_bytes) as usize;
-        let (value, rest) = rest.split_at_checked(length).ok_or(Fault::Frame)?;
+        let (value, rest) = rest.split_at_checked(length).ok_or(ZmtpError::Frame)?;
         if name.eq_ignore_ascii_case(wanted) {
             found = Some(value);
         }
@@ -235,7 +235,7 @@ fn property<'a>(mut data: &'a [u8], wanted: &[u8]) -> Result<Option<&'a [u8]>, F
     Ok(found)
 }
 
-/// What a publisher says first: its greeting, and that it is ready.
+/// What a publisher sends first: greeting and READY.
 pub fn hello() -> Vec<u8> {
     handshake("PUB")
 }
@@ -252,33 +252,33 @@ pub fn handshake(socket_type: &str) -> Vec<u8> {
         properties.extend_from_slice(&(value.len() as u32).to_be_bytes());
         properties.extend_from_slice(value.as_bytes());
     }
-    out.extend(said(b"READY", &properties));
+    out.extend(command_frame(b"READY", &properties));
     out
 }
 
-/// Asks a peer of version 3.1 whether it lives.
+/// A heartbeat for a peer of version 3.1.
 pub fn ping() -> Vec<u8> {
-    said(b"PING", &[0, 0])
+    command_frame(b"PING", &[0, 0])
 }
 
-/// Subscribes to what begins with `topic` (ZMTP 3.1).
+/// Subscribes to publications that start with `topic` (ZMTP 3.1).
 pub fn subscribe(topic: &[u8]) -> Vec<u8> {
-    said(b"SUBSCRIBE", topic)
+    command_frame(b"SUBSCRIBE", topic)
 }
 
-/// The answer to [`Word::Ping`].
+/// The reply to [`Command::Ping`].
 pub fn pong(context: &[u8]) -> Vec<u8> {
-    said(b"PONG", context)
+    command_frame(b"PONG", context)
 }
 
-fn said(name: &[u8], data: &[u8]) -> Vec<u8> {
+fn command_frame(name: &[u8], data: &[u8]) -> Vec<u8> {
     let mut body = vec![name.len() as u8];
     body.extend_from_slice(name);
     body.extend_from_slice(data);
     framed(COMMAND, &body)
 }
 
-/// One part of a message as a frame; `more` if another part follows.
+/// The frame of one message part; `more` if another part follows.
 pub fn part(body: &[u8], more: bool) -> Vec<u8> {
     framed(if more { MORE } else { 0 }, body)
 }

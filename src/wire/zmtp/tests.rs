@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a subscriber of libzmq says first.
+/// The greeting of a libzmq subscriber.
 fn greeting(minor: u8) -> Vec<u8> {
     let mut out = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, minor];
     out.extend_from_slice(b"NULL");
@@ -15,13 +15,13 @@ fn ready(kind: &str) -> Vec<u8> {
     framed(COMMAND, &body)
 }
 
-fn heard(octets: &[u8], size: usize) -> Result<Vec<Word>, Fault> {
-    let mut listener = Listener::default();
-    let mut words = Vec::new();
-    for chunk in octets.chunks(size) {
-        listener.hear(chunk, |word| words.push(word))?;
+fn decode(bytes: &[u8], size: usize) -> Result<Vec<Command>, ZmtpError> {
+    let mut decoder = SubscriberDecoder::default();
+    let mut commands = Vec::new();
+    for chunk in bytes.chunks(size) {
+        decoder.decode(chunk, |command| commands.push(command))?;
     }
-    Ok(words)
+    Ok(commands)
 }
 
 #[test]
@@ -42,47 +42,47 @@ fn a_subscriber_is_understood_however_its_words_arrive() {
     .concat();
     let topic = topic.into_bytes();
     let expected = [
-        Word::Ready,
-        Word::Subscribe(Vec::new()),
-        Word::Subscribe(topic),
-        Word::Subscribe(b"broadcast".to_vec()),
-        Word::Cancel(b"broadcast".to_vec()),
-        Word::Cancel(b"away".to_vec()),
-        Word::Ping(b"hello".to_vec()),
-        Word::Other,
-        Word::Other,
+        Command::Ready,
+        Command::Subscribe(Vec::new()),
+        Command::Subscribe(topic),
+        Command::Subscribe(b"broadcast".to_vec()),
+        Command::Cancel(b"broadcast".to_vec()),
+        Command::Cancel(b"away".to_vec()),
+        Command::Ping(b"hello".to_vec()),
+        Command::Other,
+        Command::Other,
     ];
     for size in [1, 7, 63, 64, 65, 10_000] {
-        assert_eq!(heard(&said, size).unwrap(), expected, "{size}");
+        assert_eq!(decode(&said, size).unwrap(), expected, "{size}");
     }
 }
 
 #[test]
 fn whoever_is_no_subscriber_is_refused_at_once() {
-    assert_eq!(heard(b"GET / HTTP/1.0", 1), Err(Fault::Greeting));
+    assert_eq!(decode(b"GET / HTTP/1.0", 1), Err(ZmtpError::Greeting));
     let mut old = greeting(0);
     old[10] = 1;
-    assert_eq!(heard(&old[..11], 11), Err(Fault::Greeting));
+    assert_eq!(decode(&old[..11], 11), Err(ZmtpError::Greeting));
     let mut curve = greeting(0);
     curve[12..17].copy_from_slice(b"CURVE");
-    assert_eq!(heard(&curve, 64), Err(Fault::Mechanism));
-    let after = |rest: Vec<u8>| heard(&[greeting(1), rest].concat(), 1000);
-    assert_eq!(after(b"\x00\x01\x01".to_vec()), Err(Fault::Unready));
-    assert_eq!(after(ready("DEALER")), Err(Fault::Socket));
-    assert_eq!(after(framed(COMMAND, b"\x05READY")), Err(Fault::Socket));
+    assert_eq!(decode(&curve, 64), Err(ZmtpError::Mechanism));
+    let after = |rest: Vec<u8>| decode(&[greeting(1), rest].concat(), 1000);
+    assert_eq!(after(b"\x00\x01\x01".to_vec()), Err(ZmtpError::Unready));
+    assert_eq!(after(ready("DEALER")), Err(ZmtpError::Socket));
+    assert_eq!(after(framed(COMMAND, b"\x05READY")), Err(ZmtpError::Socket));
     let broken = framed(COMMAND, b"\x05READY\x0bSocket-Type\x00\x00\x00\x09SUB");
-    assert_eq!(after(broken), Err(Fault::Frame));
-    // A length is refused before anything of that length is held.
+    assert_eq!(after(broken), Err(ZmtpError::Frame));
+    // A length is refused before that much is buffered.
     assert_eq!(
         after(b"\x02\x00\x00\x00\x00\x00\x00\x10\x01".to_vec()),
-        Err(Fault::Frame)
+        Err(ZmtpError::Frame)
     );
     assert_eq!(
         after(b"\x02\xff\xff\xff\xff\xff\xff\xff\xff".to_vec()),
-        Err(Fault::Frame)
+        Err(ZmtpError::Frame)
     );
-    assert_eq!(after(b"\x80\x00".to_vec()), Err(Fault::Frame));
-    assert_eq!(after(framed(COMMAND, b"\x09PING")), Err(Fault::Frame));
+    assert_eq!(after(b"\x80\x00".to_vec()), Err(ZmtpError::Frame));
+    assert_eq!(after(framed(COMMAND, b"\x09PING")), Err(ZmtpError::Frame));
 }
 
 #[test]

@@ -34,11 +34,11 @@ fn wrong_entries_of_schedule_and_reactor_are_named() {
     let ran = check(dir.path(), wrong);
     assert_eq!(ran.status, Some(0), "{}{}", ran.out, ran.err);
     for line in [
-        "schedule: time: it says not when: give seconds, ",
-        "schedule: often: `seconds` is a whole number, not \"often\"; the job is left out",
+        "schedule: time: no time given: add seconds, ",
+        "schedule: often: `seconds` must be a whole number, not \"often\"; the job is left out",
         "schedule: none: there is no function no.such; `halite-run -d` lists ",
         "schedule: wheel: there is no function wheel.no.such; ",
-        "schedule: text: it is no map; write ",
+        "schedule: text: it is not a map; write ",
         "reactor: my/none: it names no files; write ",
         "reactor: my/gone: there is no file /no/such.sls; write ",
         "reactor: entry 3: it is not `tag: [files]`; ",

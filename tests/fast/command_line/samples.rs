@@ -74,7 +74,7 @@ fn samples_are_accepted_as_they_are_and_with_every_option_written_out() {
                 assert_eq!(ran.status, Some(0), "{program}: {}{}", ran.out, ran.err);
                 assert_eq!(complaints(&ran), [""; 0], "{program}");
                 assert!(
-                    ran.out.ends_with("the configuration can serve\n"),
+                    ran.out.ends_with("the configuration is usable\n"),
                     "{program}: {}",
                     ran.out
                 );

@@ -391,7 +391,11 @@ fn users_ask_over_mqtt_and_modules_wait() {
         ran.describe()
     );
     let docs = cli.runner(&["-d", "arena.schedule"]);
-    assert!(docs.out.contains("Where a module"), "{}", docs.describe());
+    assert!(
+        docs.out.contains("Shows where a module"),
+        "{}",
+        docs.describe()
+    );
 }
 
 /// A gateway that is killed, a broker that is away, a runtime that falls silent.

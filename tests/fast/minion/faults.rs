@@ -62,7 +62,7 @@ fn the_network_is_cut() {
 fn the_way_to_publications_is_closed_at_first() {
     let (mut pair, network) = apart_by(|network| network[0].cut());
     let log = std::fs::read_to_string(pair.minion.path("log")).unwrap();
-    assert!(log.contains("no job can come"), "{log}");
+    assert!(log.contains("no jobs can be received"), "{log}");
     network[0].mend();
     pair.ping_until_answered();
 }

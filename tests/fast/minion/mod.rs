@@ -300,7 +300,7 @@ fn the_next_key_is_fetched_before_it_counts() {
     eventually("the next key", || {
         pair.run("test.ping", &[]);
         let log = std::fs::read_to_string(pair.minion.path("log")).unwrap();
-        log.contains("the next key of publications is here")
+        log.contains("received the next publication key")
     });
     wait(&mut pair.bus, |e, data| {
         e.tag == "key" && data.contains("rotate_aes_key")
@@ -423,7 +423,7 @@ fn a_master_that_is_late_is_waited_for() {
     eventually("a sign-in without an answer", || {
         std::fs::read_to_string(&silent)
             .unwrap_or_default()
-            .contains("no answer from the master")
+            .contains("no reply from the master")
     });
     send(minion.pid(), Signal::SIGTERM);
     assert_eq!(

@@ -40,7 +40,7 @@ fn what_is_not_allowed_is_told_and_all_else_goes_on() {
     one.mqtt.subscribe("a/#/b", false);
     assert_eq!(
         one.denied(),
-        ("a/#/b".to_owned(), "this is no filter of MQTT".to_owned())
+        ("a/#/b".to_owned(), "invalid MQTT filter".to_owned())
     );
 }
 
@@ -63,7 +63,7 @@ fn only_who_knows_the_password_gets_in() {
     ] {
         let why = Peer::open(&with(user, password), &[]).down();
         assert!(
-            why.contains("lets nobody in: it refuses user or password"),
+            why.contains("cannot be used: it refuses user or password"),
             "{why}"
         );
         assert!(why.contains(&broker.address()), "{why}");
@@ -140,19 +140,19 @@ fn tls_trusts_the_own_ca_only() {
     // Whether the alert or the end of the connection comes first is a matter of luck.
     let none = why(&to(&broker, &authority, None));
     assert!(
-        none.contains("certificate required") || none.contains("it wants a certificate"),
+        none.contains("certificate required") || none.contains("it requires a client certificate"),
         "{none}"
     );
     let unknown = why(&to(&broker, &authority, Some(&foreign)));
     assert!(
-        unknown.contains("unknown ca") || unknown.contains("it does not take our certificate"),
+        unknown.contains("unknown ca") || unknown.contains("it rejects our certificate"),
         "{unknown}"
     );
     let clear = why(&settings(&[broker.address()], "gate"));
-    assert!(clear.contains("perhaps it speaks TLS only"), "{clear}");
+    assert!(clear.contains("perhaps it only accepts TLS"), "{clear}");
     let not_tls = Mosquitto::start().unwrap();
     let tls = why(&to(&not_tls, &authority, None));
-    assert!(tls.contains("lets nobody in"), "{tls}");
+    assert!(tls.contains("cannot be used"), "{tls}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn settings_that_can_never_work_are_told_at_once() {
         &tls(&one.key, &one.certificate, &one.key),
         &["one.key cannot be used"],
     );
-    refused(&settings(&[], "one"), &["no server is named"]);
+    refused(&settings(&[], "one"), &["no server is configured"]);
     refused(&settings(&["a:b".into()], "one"), &["\"a:b\" has no port"]);
     let with_will = |topic: &str, size: usize| MqttSettings {
         will: Some(publication(topic, vec![0; size])),
@@ -310,6 +310,6 @@ fn a_broker_that_takes_no_answers_is_not_heard_for_ever() {
     let one = Peer::open(&settings, &[]);
     one.up();
     let why = one.down();
-    assert!(why.contains("it took no answers"), "{why}");
+    assert!(why.contains("it read no answers"), "{why}");
     assert!(server.join().unwrap(), "it took all without an end");
 }

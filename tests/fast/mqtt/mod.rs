@@ -2,7 +2,7 @@
 
 mod entry;
 
-use halite::arena::mqtt::{Heard, MqttSettings, Publication, Qos, Unsent};
+use halite::arena::mqtt::{MqttEvent, MqttSettings, Publication, Qos, Unsent};
 use std::time::Duration;
 use testing::mosquitto::{Peer, Rules, publication, settings};
 use testing::proxy::Proxy;
@@ -515,7 +515,7 @@ fn a_silent_broker_is_left() {
     one.up();
     broker.freeze(true);
     let why = one.down();
-    assert!(why.contains("nothing was heard"), "{why}");
+    assert!(why.contains("nothing was received"), "{why}");
     broker.freeze(false);
     one.up();
     one.publish("t", "x");
@@ -538,6 +538,6 @@ fn the_last_word_about_the_connection_waits_for_room() {
     broker.restart();
     wait_until("it is there again", || one.mqtt.settled());
     // Down had no room and is old; Up comes.
-    assert!(matches!(one.next(), Heard::Message(_)));
-    assert!(matches!(one.next(), Heard::Up(_)));
+    assert!(matches!(one.next(), MqttEvent::Message(_)));
+    assert!(matches!(one.next(), MqttEvent::Up(_)));
 }

@@ -4,7 +4,7 @@
 use super::LONG;
 use super::mosquitto::publication;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use halite::arena::mqtt::{Heard, Incoming, Mqtt, MqttSettings};
+use halite::arena::mqtt::{Incoming, Mqtt, MqttEvent, MqttSettings};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ struct Manager {
     uuid: String,
     offer: Offer,
     mqtt: Mqtt,
-    heard: Receiver<Heard>,
+    heard: Receiver<MqttEvent>,
     up: bool,
     runtimes: Vec<Runtime>,
     by_uuid: HashMap<String, usize>,
@@ -190,16 +190,16 @@ impl Manager {
         self.mqtt.close(LONG);
     }
 
-    fn hear(&mut self, heard: Heard) {
+    fn hear(&mut self, heard: MqttEvent) {
         match heard {
-            Heard::Up(_) => {
+            MqttEvent::Up(_) => {
                 self.up = true;
                 self.tally.connected.fetch_add(1, Ordering::Relaxed);
                 let data = json!({"type": "manager", "uuid": self.uuid, "name": self.uuid});
                 let topic = format!("reg/{}", self.uuid);
                 self.request(&topic, "create", data);
             }
-            Heard::Down(_) => {
+            MqttEvent::Down(_) => {
                 if std::mem::take(&mut self.up) {
                     self.tally.connected.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -211,12 +211,12 @@ impl Manager {
                     runtime.due = Instant::now();
                 }
             }
-            Heard::Message(message) => {
+            MqttEvent::Message(message) => {
                 if self.message(&message).is_none() {
                     self.tally.broken.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Heard::Denied(..) => {
+            MqttEvent::Denied(..) => {
                 self.tally.broken.fetch_add(1, Ordering::Relaxed);
             }
         }

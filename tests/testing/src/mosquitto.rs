@@ -5,7 +5,7 @@ use super::ports::{Ports, listens};
 use super::process::Process;
 use super::{LONG, short_dir, wait_until};
 use crossbeam_channel::Receiver;
-use halite::arena::mqtt::{Heard, Incoming, Mqtt, MqttSettings, Publication, Qos, Unsent};
+use halite::arena::mqtt::{Incoming, Mqtt, MqttEvent, MqttSettings, Publication, Qos, Unsent};
 use nix::sys::signal::Signal;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -248,7 +248,7 @@ pub fn publication(topic: &str, payload: impl Into<Vec<u8>>) -> Publication {
 pub struct Peer {
     /// Its connection.
     pub mqtt: Mqtt,
-    heard: Receiver<Heard>,
+    heard: Receiver<MqttEvent>,
     /// Messages that nobody has asked for yet.
     early: RefCell<VecDeque<Incoming>>,
 }
@@ -272,18 +272,18 @@ impl Peer {
     }
 
     /// The next word; messages that came early stay where they are.
-    pub fn next(&self) -> Heard {
+    pub fn next(&self) -> MqttEvent {
         self.heard.recv_timeout(LONG).expect("something is heard")
     }
 
-    fn told<T>(&self, what: &str, fits: impl Fn(&Heard) -> Option<T>) -> T {
+    fn told<T>(&self, what: &str, fits: impl Fn(&MqttEvent) -> Option<T>) -> T {
         let end = Instant::now() + LONG;
         while Instant::now() < end {
             let word = self.next();
             if let Some(found) = fits(&word) {
                 return found;
             }
-            if let Heard::Message(message) = word {
+            if let MqttEvent::Message(message) = word {
                 self.early.borrow_mut().push_back(message);
             }
         }
@@ -293,7 +293,7 @@ impl Peer {
     /// The server that there is a connection to, once there is one.
     pub fn up(&self) -> String {
         self.told("a connection", |word| match word {
-            Heard::Up(server) => Some(server.clone()),
+            MqttEvent::Up(server) => Some(server.clone()),
             _ => None,
         })
     }
@@ -301,7 +301,7 @@ impl Peer {
     /// Why there is no connection, once there is none.
     pub fn down(&self) -> String {
         self.told("no connection", |word| match word {
-            Heard::Down(why) => Some(why.clone()),
+            MqttEvent::Down(why) => Some(why.clone()),
             _ => None,
         })
     }
@@ -309,7 +309,7 @@ impl Peer {
     /// A filter that the broker refuses, and why.
     pub fn denied(&self) -> (String, String) {
         self.told("a refusal", |word| match word {
-            Heard::Denied(filter, why) => Some((filter.clone(), why.clone())),
+            MqttEvent::Denied(filter, why) => Some((filter.clone(), why.clone())),
             _ => None,
         })
     }
@@ -347,8 +347,8 @@ impl Peer {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.heard.recv_timeout(left).ok()? {
-                Heard::Message(message) if fits(&message) => return Some(message),
-                Heard::Message(message) => early.push_back(message),
+                MqttEvent::Message(message) if fits(&message) => return Some(message),
+                MqttEvent::Message(message) => early.push_back(message),
                 _ => {}
             }
         }

@@ -1,14 +1,14 @@
 //! Keys and ids of runtimes: the key store that all minions share, seen from this gateway.
 //!
-//! A runtime of ARENA has no key that it could show: all that it has is a uuid, and whoever may publish at the broker may name
-//! any. What is stored for a runtime is the master's own key, so that nobody but the master could use its id at the ports
-//! of Salt. Which uuid an id belongs to stands below `cachedir/gateways/arena/uuids`, for as long as there is a key.
+//! A runtime of ARENA has no key that it could present: it only has a uuid, and anybody who may publish at the broker
+//! can claim any. The master's own key is stored for a runtime, so that nobody but the master can use its id at Salt's
+//! ports. `cachedir/gateways/arena/uuids` records which uuid owns which id, for as long as there is a key.
 
 use super::fleet::{Admission, Admitted};
 use crate::wire::Uuid;
 use halite_config::{ArenaGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_store::Stores;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -17,12 +17,12 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Characters of the longest name that becomes an id as it is.
+/// The longest name, in characters, that is used as an id without change.
 const LONGEST: usize = 128;
-/// Why a runtime is not let in where too many wait already.
+/// Why a runtime is rejected if too many are pending.
 const NO_ROOM: &str = "too many keys wait for the operator";
 
-/// Who may be a runtime.
+/// Decides which runtimes are admitted.
 pub(super) struct KeyAdmission {
     keys: AgentKeys,
     names: Names,
@@ -31,18 +31,18 @@ pub(super) struct KeyAdmission {
     auto_accept: bool,
     max_pending: usize,
     max_runtimes: usize,
-    /// The runtime whose key was deleted just now: it may register again, but not by that.
+    /// The runtime whose key has just been deleted: it may register again, but not in the course of the deletion.
     barred: Option<Uuid>,
-    /// Times that somebody was not let in for want of room.
+    /// How often a registration was turned away because there was no room.
     pub full: u64,
 }
 
 impl KeyAdmission {
-    /// The key store that a configuration names; `key` is the master's own. Records whose keys went away while nobody
-    /// listened are forgotten.
+    /// Opens the key store that `config` names; `key` is the master's own. Removes records whose keys were deleted
+    /// while no gateway ran.
     ///
     /// # Errors
-    /// Records cannot be listed or made.
+    /// Records cannot be listed or created.
     pub fn new(
         config: &MasterConfig,
         stores: &Stores,
@@ -72,17 +72,18 @@ impl KeyAdmission {
         })
     }
 
-    /// Whether a runtime that was let in under this id still may be: its key is there and accepted, or cannot be read now.
-    pub fn keeps(&mut self, uuid: &Uuid, id: &str) -> bool {
+    /// Whether an admitted runtime may stay under this id: its key exists and is accepted, or cannot be read right
+    /// now.
+    pub fn may_stay(&mut self, uuid: &Uuid, id: &str) -> bool {
         let known = self.names.of(uuid).filter(|known| known.as_str() == id);
         known.cloned().is_some_and(|id| {
-            let standing = self.keys.look(&id);
-            // What cannot be read now may well be as it was.
+            let standing = self.keys.try_standing(&id);
+            // If the key cannot be read now, assume that nothing has changed.
             standing.map_or(true, |standing| standing == Standing::Accepted)
         })
     }
 
-    /// If there is no key any more, its id is anybody's again. Until [`KeyAdmission::unbar`], who had it is not let in.
+    /// Frees the id if its key no longer exists. Its owner is rejected until [`KeyAdmission::unbar`].
     pub fn forget(&mut self, id: &MinionId) {
         self.keys.forget(id);
         if self.keys.standing(id) == Standing::Unknown {
@@ -91,35 +92,35 @@ impl KeyAdmission {
         }
     }
 
-    /// Whoever lost its key may register again.
+    /// Lets the runtime whose key was deleted register again.
     pub fn unbar(&mut self) {
         self.barred = None;
     }
 
-    /// The id that a runtime is to have: the one that it had, else the first that it may have. With it, its standing.
+    /// The id for a runtime, and its standing: the id that it has, or else the first candidate that is free.
     fn id(&mut self, uuid: &Uuid, name: &str) -> Result<(MinionId, Standing), Admitted> {
         let unclear = |id: &MinionId, e: io::Error| {
             log::error!("the key of {id} cannot be read: {e}");
             Admitted::Unclear("its key cannot be read".to_owned())
         };
         if let Some(id) = self.names.of(uuid).cloned() {
-            let standing = self.keys.look(&id).map_err(|e| unclear(&id, e))?;
+            let standing = self.keys.try_standing(&id).map_err(|e| unclear(&id, e))?;
             if standing != Standing::Foreign {
                 return Ok((id, standing));
             }
-            // Somebody else has come by that id in the meantime, such as a Salt minion.
+            // The id has been taken by another agent in the meantime, such as a Salt minion.
             self.names.forget(&id);
         }
         for id in candidates(uuid, name) {
             if self.names.owner(&id).is_some() {
                 continue;
             }
-            // An id that anybody has, even one whose owner is not noted, is not given away.
-            if self.keys.look(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
+            // An id that is in use is not given away, even if its owner is not recorded.
+            if self.keys.try_standing(&id).map_err(|e| unclear(&id, e))? == Standing::Unknown {
                 return Ok((id, Standing::Unknown));
             }
         }
-        let why = "neither its name nor its uuid makes a minion id that is free";
+        let why = "neither its name nor its uuid gives a free minion id";
         Err(Admitted::No(why.to_owned()))
     }
 }
@@ -145,7 +146,7 @@ impl Admission for KeyAdmission {
             vouched: self.auto_accept,
             max_pending: self.max_pending,
         };
-        // Whether there is room is asked before anything is written: a flood is to cost as little as can be.
+        // Check for room before writing anything: a flood should cost as little as possible.
         let room = standing != Standing::Unknown
             || self.keys.has_room(&newcomer).unwrap_or_else(|e| {
                 log::error!("{id} cannot be registered: {e}");
@@ -161,19 +162,19 @@ impl Admission for KeyAdmission {
         // The name first: an accepted key without one could become another runtime's.
         if !known && let Err(e) = self.names.put(uuid, &id) {
             log::error!("{id} cannot be registered: {e}");
-            return Admitted::No("its id cannot be kept".to_owned());
+            return Admitted::No("its id cannot be stored".to_owned());
         }
         let standing = match standing {
             Standing::Unknown => {
-                let entered = self.keys.enter(&newcomer).unwrap_or_else(|e| {
+                let entered = self.keys.register(&newcomer).unwrap_or_else(|e| {
                     log::error!("{id} cannot be registered: {e}");
-                    Entered::Full
+                    RegisterOutcome::Full
                 });
                 match entered {
-                    Entered::Accepted => Standing::Accepted,
-                    Entered::Waiting => Standing::Waiting,
-                    Entered::Rejected => Standing::Rejected,
-                    Entered::Full => Standing::Unknown,
+                    RegisterOutcome::Accepted => Standing::Accepted,
+                    RegisterOutcome::Waiting => Standing::Waiting,
+                    RegisterOutcome::Rejected => Standing::Rejected,
+                    RegisterOutcome::Full => Standing::Unknown,
                 }
             }
             known => known,
@@ -191,7 +192,7 @@ impl Admission for KeyAdmission {
     }
 }
 
-/// Ids that a runtime may have, the best first: its name; its name and the beginning of its uuid; its uuid.
+/// Candidates for a runtime's id, in order of preference: its name; its name and the start of its uuid; its uuid.
 fn candidates(uuid: &Uuid, name: &str) -> Vec<MinionId> {
     let mut texts = Vec::new();
     if is_plain(name) {
@@ -207,7 +208,7 @@ fn candidates(uuid: &Uuid, name: &str) -> Vec<MinionId> {
     texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
-/// Whether a text reads as an id: what targets, tags and command lines take as it is.
+/// Whether a text can be used as an id without quoting in targets, tags and command lines.
 fn is_plain(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let first = text.bytes().next();
@@ -216,7 +217,7 @@ fn is_plain(text: &str) -> bool {
         && text.bytes().all(fits)
 }
 
-/// A text with `-` for what an id cannot have.
+/// Replaces the characters that an id cannot have with `-`.
 fn made_plain(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let plain = |c: char| if fits(c) { c } else { '-' };
@@ -224,7 +225,7 @@ fn made_plain(text: &str) -> String {
     all.trim_matches(['.', '_', '-']).to_owned()
 }
 
-/// Which uuid has which id: a file for each id, with the uuid in it.
+/// Which uuid has which id: one file per id, which contains the uuid.
 struct Names {
     dir: PathBuf,
     ids: HashMap<Uuid, MinionId>,

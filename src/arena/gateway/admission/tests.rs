@@ -90,13 +90,17 @@ fn the_operator_decides_and_ids_stay() {
     assert_eq!(admission.admit(&a, "rt"), waiting("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
     assert_eq!(admission.admit(&a, "rt"), waiting("rt"));
-    assert!(!admission.keeps(&a, "rt"));
+    assert!(!admission.may_stay(&a, "rt"));
     place.accept("rt");
-    assert!(admission.keeps(&a, "rt") && !admission.keeps(&b, "rt") && !admission.keeps(&a, "rt2"));
+    assert!(
+        admission.may_stay(&a, "rt")
+            && !admission.may_stay(&b, "rt")
+            && !admission.may_stay(&a, "rt2")
+    );
     admission.forget(&"rt".parse().unwrap());
     assert_eq!(admission.admit(&a, "renamed"), yes("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
-    // So it is after a restart.
+    // The same after a restart.
     let mut admission = place.admission();
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     assert_eq!(admission.admit(&b, "rt"), waiting("rt.bbbbbbbb"));
@@ -119,7 +123,7 @@ fn a_salt_minion_keeps_its_id() {
     );
     assert_eq!(
         admission.admit(&uuid("web1"), ""),
-        Admitted::No("neither its name nor its uuid makes a minion id that is free".to_owned(),)
+        Admitted::No("neither its name nor its uuid gives a free minion id".to_owned(),)
     );
 }
 
@@ -133,14 +137,14 @@ fn who_lost_its_key_may_come_again_but_not_at_once() {
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     let id = "rt".parse().unwrap();
     assert!(place.stores.keys.delete(KeyState::Accepted, &id).unwrap());
-    assert!(!admission.keeps(&a, "rt"));
+    assert!(!admission.may_stay(&a, "rt"));
     admission.forget(&id);
     assert_eq!(
         admission.admit(&a, "rt"),
         Admitted::No("its key was deleted".to_owned())
     );
     admission.unbar();
-    // Its name is free, for itself or for another.
+    // Its name is free, for itself or for another runtime.
     assert_eq!(admission.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
     assert_eq!(admission.admit(&a, "rt"), waiting("rt.aaaaaaaa"));
 }
@@ -176,19 +180,19 @@ fn what_cannot_be_read_is_not_given_away() {
     let mut admission = place.admission();
     let (a, b) = (uuid("aaaaaaaa-1"), uuid("bbbbbbbb-1"));
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
-    // A folder in the place of the record: it cannot be read, by root neither.
+    // A directory in place of the record cannot be read, not even by root.
     let record = place.config.gateway("arena").join("minions/rt");
     let aside = record.with_extension("aside");
     std::fs::rename(&record, &aside).unwrap();
     std::fs::create_dir(&record).unwrap();
     let unclear = Admitted::Unclear("its key cannot be read".to_owned());
     assert_eq!(admission.admit(&a, "rt"), unclear);
-    assert!(admission.keeps(&a, "rt"));
+    assert!(admission.may_stay(&a, "rt"));
     assert_eq!(admission.admit(&b, "rt"), yes("rt.bbbbbbbb"));
     std::fs::remove_dir(&record).unwrap();
     std::fs::rename(&aside, &record).unwrap();
     assert_eq!(admission.admit(&a, "rt"), yes("rt"));
-    // One whose owner nobody has noted is not given away either.
+    // An id whose owner is not recorded is not given away either.
     std::fs::remove_file(place.config.cachedir.join("gateways/arena/uuids/rt")).unwrap();
     let mut admission = place.admission();
     assert_eq!(admission.admit(&b, "rt"), yes("rt.bbbbbbbb"));

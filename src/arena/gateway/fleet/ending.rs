@@ -1,6 +1,7 @@
-//! The end of modules: deletion, notices of exits, answers of runtimes, and runtimes that are gone (reference, sections 4.5 and 5).
+//! The end of modules: deletion, exit notices, answers of runtimes, and disconnected runtimes (reference, sections 4.5
+//! and 5).
 
-use super::hear::Ask;
+use super::hear::RequestContext;
 use super::keepalives::STRAY;
 use super::out::Out;
 use super::{Fleet, FleetEvent, Gone, Lost};
@@ -13,12 +14,12 @@ use halite_gateway::clock::Clock;
 use std::time::Instant;
 
 impl Fleet {
-    /// Somebody wants a module to end.
-    pub(super) fn asked_delete(
+    /// Handles a request to end a module.
+    pub(super) fn handle_delete(
         &mut self,
         name: &str,
         parent: Option<&Parent>,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
@@ -27,10 +28,10 @@ impl Fleet {
             .ok()
             .filter(|uuid| self.modules.get(uuid).is_some());
         if let (Some(uuid), Some(from)) = (&known, &ask.from) {
-            let module = self.modules.get(uuid).map(|piece| &piece.kept.module);
+            let module = self.modules.get(uuid).map(|entry| &entry.kept.module);
             if module.is_some_and(|module| module.runtime.as_ref() == Some(from)) {
-                // Its own runtime says so: it has ended by itself (reference, T12).
-                return self.exited(by_itself(uuid), ask, now, out);
+                // The request comes from its own runtime: the module has ended by itself (reference, T12).
+                return self.handle_exit(by_itself(uuid), ask, now, out);
             }
         }
         let runtime = match &ask.runtime {
@@ -42,8 +43,8 @@ impl Fleet {
         };
         let uuid = self.module_for(name, runtime.as_ref())?;
         if ask.direct && self.runs(&uuid) {
-            // Its runtime has received that as well.
-            self.stopping(&uuid, now, out);
+            // Its runtime has received the request as well.
+            self.mark_exiting(&uuid, now, out);
             return Ok(());
         }
         let module = self.stop(&uuid, now, out);
@@ -53,19 +54,19 @@ impl Fleet {
         Ok(())
     }
 
-    /// A module that has not ended: by uuid, or by a name that no other has; of this runtime if one is given.
+    /// Finds a module that has not ended, by uuid or unique name; on `runtime` if one is given.
     pub(super) fn module_for(&self, name: &str, runtime: Option<&Uuid>) -> Result<Uuid, Fault> {
         let unknown = || Fault::new(Trouble::UnknownModule, name);
         let of_it = |of: &Option<Uuid>| runtime.is_none() || of.as_ref() == runtime;
-        if let Some(piece) = name.parse().ok().and_then(|uuid| self.modules.get(&uuid)) {
-            let module = &piece.kept.module;
+        if let Some(entry) = name.parse().ok().and_then(|uuid| self.modules.get(&uuid)) {
+            let module = &entry.kept.module;
             return if module.state != State::Dead && of_it(&module.runtime) {
                 Ok(module.uuid.clone())
             } else {
                 Err(unknown())
             };
         }
-        let mut named = self.modules.named(name).map(|piece| &piece.kept.module);
+        let mut named = self.modules.named(name).map(|entry| &entry.kept.module);
         let mut named = named.by_ref().filter(|module| of_it(&module.runtime));
         match (named.next(), named.next()) {
             (None, _) => Err(unknown()),
@@ -75,11 +76,11 @@ impl Fleet {
     }
 
     fn runs(&self, uuid: &Uuid) -> bool {
-        let piece = self.modules.get(uuid);
-        piece.is_some_and(|p| matches!(p.kept.module.state, State::Alive | State::Exiting))
+        let entry = self.modules.get(uuid);
+        entry.is_some_and(|p| matches!(p.kept.module.state, State::Alive | State::Exiting))
     }
 
-    /// Ends a module: its runtime is told to, if it runs; else it is dead at once. Its record afterwards.
+    /// Ends a module: tells its runtime if it runs, else marks it as dead at once. Returns its record afterwards.
     pub(super) fn stop(
         &mut self,
         uuid: &Uuid,
@@ -88,43 +89,45 @@ impl Fleet {
     ) -> Option<Box<crate::registry::KeptModule>> {
         if self.runs(uuid) {
             let runtime = self.modules.get(uuid)?.kept.module.runtime.clone()?;
-            self.stopping(uuid, now, out);
+            self.mark_exiting(uuid, now, out);
             self.tell_to_end(&runtime, uuid, out);
         } else {
             self.end_deleted(uuid, None, now, out);
         }
         self.modules
             .get(uuid)
-            .map(|piece| Box::new(piece.kept.clone()))
+            .map(|entry| Box::new(entry.kept.clone()))
     }
 
-    /// A module was told to end.
-    fn stopping(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        let exiting = self.modules.get(uuid).map(|piece| piece.kept.module.state);
+    /// Marks a module as told to end.
+    fn mark_exiting(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let exiting = self.modules.get(uuid).map(|entry| entry.kept.module.state);
         if exiting == Some(State::Exiting) {
             return;
         }
-        self.modules.touch(uuid, |piece| {
-            piece.missed = 0;
-            piece.told = Some(now.at);
+        self.modules.touch(uuid, |entry| {
+            entry.missed = 0;
+            entry.told = Some(now.at);
         });
-        if let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Exiting) {
-            out.tell(FleetEvent::Stopping(kept));
+        if let Some(kept) =
+            self.change_module(uuid, now, out, |module| module.state = State::Exiting)
+        {
+            out.report(FleetEvent::Stopping(kept));
         }
     }
 
-    /// A notice that a module has ended.
-    pub(super) fn exited(
+    /// Handles the notice that a module has ended.
+    pub(super) fn handle_exit(
         &mut self,
         exit: ModuleExit,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
         let uuid = exit.uuid.clone();
-        let piece = self.modules.get(&uuid);
-        let piece = piece.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
-        let module = &piece.kept.module;
+        let entry = self.modules.get(&uuid);
+        let entry = entry.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
+        let module = &entry.kept.module;
         let from = ask.from.clone();
         let from = from.filter(|from| self.runtimes.get(from).is_some());
         let speaker = ask.runtime.clone().filter(|_| ask.direct).or(from);
@@ -134,13 +137,13 @@ impl Fleet {
             .filter(|(_, at)| !now.is_past(*at, STRAY));
         let stray = stray.map(|(runtime, _)| runtime.clone());
         if let Some(stray) = stray.filter(|stray| speaker.as_ref().is_none_or(|s| s == stray)) {
-            // It is the one that was not to run there any more.
+            // It is the copy that was not supposed to run there any more.
             self.end_strays(|module, on, _| *module == uuid && *on == stray, now, out);
             return Ok(());
         }
         let elsewhere = speaker.is_some_and(|speaker| module.runtime.as_ref() != Some(&speaker));
         if elsewhere || matches!(module.state, State::Dead | State::Queued) {
-            // Said twice, or of a life before.
+            // A repeated notice, or one about an earlier run.
             self.stats.ignored += 1;
             return Ok(());
         }
@@ -148,22 +151,23 @@ impl Fleet {
         Ok(())
     }
 
-    /// A module has ended: its place is free.
+    /// Records that a module has ended, and frees its place.
     pub(super) fn end(&mut self, uuid: &Uuid, exit: ModuleExit, now: Clock, out: &mut Out) {
-        self.forget_question(uuid);
-        let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
+        self.forget_request(uuid);
+        let Some(kept) = self.change_module(uuid, now, out, |module| module.state = State::Dead)
+        else {
             return;
         };
         self.stats.ended += 1;
         let runtime = kept.module.runtime.clone();
-        self.notice(runtime.as_ref(), &exit, out);
-        out.tell(FleetEvent::Ended(kept, exit));
+        self.send_exit_notice(runtime.as_ref(), &exit, out);
+        out.report(FleetEvent::Ended(kept, exit));
         if let Some(runtime) = runtime {
             self.fill(&runtime, now, out);
         }
     }
 
-    /// A module that was told to end has done so, as far as anybody knows.
+    /// Records that a module that was told to end has ended, as far as we know.
     pub(super) fn end_deleted(
         &mut self,
         uuid: &Uuid,
@@ -179,7 +183,7 @@ impl Fleet {
         self.end(uuid, exit, now, out);
     }
 
-    /// A module cannot be started.
+    /// Records that a module cannot be started.
     pub(super) fn fail(&mut self, uuid: &Uuid, why: &str, now: Clock, out: &mut Out) {
         let exit = ModuleExit {
             status: ExitStatus::Crashed,
@@ -189,32 +193,34 @@ impl Fleet {
         self.end(uuid, exit, now, out);
     }
 
-    /// A module is lost for good. Of one that nobody asked for here nothing is left.
+    /// Records that a module is lost for good. A foreign module is forgotten altogether.
     pub(super) fn lose(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
         self.stats.lost += 1;
-        self.forget_question(uuid);
-        let Some(kept) = self.alter(uuid, now, out, |module| module.state = State::Dead) else {
+        self.forget_request(uuid);
+        let Some(kept) = self.change_module(uuid, now, out, |module| module.state = State::Dead)
+        else {
             return;
         };
         self.modules
-            .touch(uuid, |piece| piece.missing = why == Lost::Missing);
-        self.notice(kept.module.runtime.as_ref(), &by_itself(uuid), out);
+            .touch(uuid, |entry| entry.missing = why == Lost::Missing);
+        self.send_exit_notice(kept.module.runtime.as_ref(), &by_itself(uuid), out);
         let foreign = kept.foreign;
-        out.tell(FleetEvent::Lost(kept, why));
+        out.report(FleetEvent::Lost(kept, why));
         if foreign {
             self.forget_module(uuid, now, out);
         }
     }
 
-    /// A module is forgotten.
+    /// Forgets a module.
     pub(super) fn forget_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        self.forget_question(uuid);
+        self.forget_request(uuid);
         self.modules.remove(uuid);
-        out.keep(Change::NoModule(uuid.clone()));
+        out.save(Change::NoModule(uuid.clone()));
         self.end_strays(|module, _, _| module == uuid, now, out);
     }
 
-    /// Modules that were to end where they are not to run have done so, or are not waited for any longer: their places are free.
+    /// Frees the places of strays (modules told to end on a runtime where they must not run) that have ended or are no
+    /// longer waited for.
     pub(super) fn end_strays(
         &mut self,
         ended: impl Fn(&Uuid, &Uuid, Instant) -> bool,
@@ -238,7 +244,7 @@ impl Fleet {
         }
     }
 
-    /// A module is still to end on a runtime where it is not to run, and takes a place until it does.
+    /// Notes a stray: a module that must end on a runtime where it must not run, and takes a place until it does.
     pub(super) fn note_stray(&mut self, module: &Uuid, on: &Uuid, now: Clock, out: &mut Out) {
         let before = self.strays.insert(module.clone(), (on.clone(), now.at));
         if let Some((before, _)) = before.filter(|(before, _)| before != on) {
@@ -246,18 +252,24 @@ impl Fleet {
         }
     }
 
-    /// The notice of the older dialect that a module has ended (reference, T16).
-    fn notice(&mut self, runtime: Option<&Uuid>, exit: &ModuleExit, out: &mut Out) {
-        let unit = runtime.and_then(|runtime| self.runtimes.get(runtime));
-        if unit.is_some_and(|unit| unit.kept.dialect == Dialect::Older) {
+    /// Sends the older dialect's notice that a module has ended (reference, T16).
+    fn send_exit_notice(&mut self, runtime: Option<&Uuid>, exit: &ModuleExit, out: &mut Out) {
+        let entry = runtime.and_then(|runtime| self.runtimes.get(runtime));
+        if entry.is_some_and(|entry| entry.kept.dialect == Dialect::Older) {
             let body = Body::Exited(exit.clone());
             let message = Message::new(self.ids.next(), Dialect::Older, body);
             out.publish(self.rules.topics.topic(&Place::Notif).as_str(), &message);
         }
     }
 
-    /// A runtime answers to something that it was sent; answers of others are nobody's business here.
-    pub(super) fn answered(&mut self, answer: &Answer, ask: &Ask, now: Clock, out: &mut Out) {
+    /// Handles the answer of a runtime to our request; answers to others are ignored.
+    pub(super) fn handle_answer(
+        &mut self,
+        answer: &Answer,
+        ask: &RequestContext,
+        now: Clock,
+        out: &mut Out,
+    ) {
         let Some(speaker) = ask.runtime.clone().or_else(|| ask.from.clone()) else {
             self.stats.ignored += 1;
             return;
@@ -265,7 +277,7 @@ impl Fleet {
         let told = answer.uuid().and_then(|uuid| uuid.parse::<Uuid>().ok());
         let uuid = self.asks.get(&ask.object_id).cloned().or(told);
         let module = uuid.and_then(|uuid| self.modules.get(&uuid));
-        let module = module.map(|piece| (&piece.kept.module, piece.asked.as_ref()));
+        let module = module.map(|entry| (&entry.kept.module, entry.asked.as_ref()));
         let Some((module, asked)) = module.filter(|(m, _)| m.runtime.as_ref() == Some(&speaker))
         else {
             self.stats.ignored += 1;
@@ -276,11 +288,11 @@ impl Fleet {
         let deleted = answer.action.as_deref() == Some("delete") && answer.verdict == Verdict::Ok;
         match (module.state, answer.verdict) {
             (State::Alive, Verdict::Ok) if create => {
-                self.forget_question(&uuid);
+                self.forget_request(&uuid);
                 self.started(&uuid, out);
             }
             (State::Alive, Verdict::Error) if create => {
-                self.refused(&uuid, &speaker, answer.why(), now, out);
+                self.handle_refusal(&uuid, &speaker, answer.why(), now, out);
             }
             (State::Exiting, _) if deleted => {
                 self.end_deleted(&uuid, None, now, out);
@@ -289,17 +301,17 @@ impl Fleet {
         }
     }
 
-    /// A runtime does not take a module: if it was not asked for on that one, another is tried.
-    fn refused(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
-        self.forget_question(uuid);
+    /// A runtime refuses a module. If the request did not name that runtime, another is tried.
+    fn handle_refusal(&mut self, uuid: &Uuid, by: &Uuid, why: String, now: Clock, out: &mut Out) {
+        self.forget_request(uuid);
         let arrival = self.runtimes.arrival(by);
-        let told = self.modules.touch(uuid, |piece| {
-            piece.refused_by.push((by.clone(), arrival));
-            let module = &piece.kept.module;
+        let told = self.modules.touch(uuid, |entry| {
+            entry.refused_by.push((by.clone(), arrival));
+            let module = &entry.kept.module;
             (
                 module.scheduled,
                 module.apis.clone(),
-                piece.refused_by.clone(),
+                entry.refused_by.clone(),
             )
         });
         let Some((scheduled, apis, refused_by)) = told else {
@@ -310,7 +322,7 @@ impl Fleet {
             let (runtime, choice) = self.choice(&apis, &refused_by);
             (chosen, later) = (runtime, choice.later);
         }
-        let kept = self.alter(uuid, now, out, |module| match (&chosen, later) {
+        let kept = self.change_module(uuid, now, out, |module| match (&chosen, later) {
             (Some(runtime), _) => module.runtime = Some(runtime.clone()),
             (None, true) => {
                 module.runtime = None;
@@ -321,30 +333,30 @@ impl Fleet {
         let Some(kept) = kept else {
             return;
         };
-        out.tell(FleetEvent::Refused(kept.clone(), why));
+        out.report(FleetEvent::Refused(kept.clone(), why));
         match (&chosen, later) {
             (Some(runtime), _) => self.start(uuid, runtime, now, out),
-            (None, true) => out.tell(FleetEvent::Queued(kept)),
+            (None, true) => out.report(FleetEvent::Queued(kept)),
             (None, false) => {
                 self.stats.ended += 1;
-                self.notice(Some(by), &by_itself(uuid), out);
+                self.send_exit_notice(Some(by), &by_itself(uuid), out);
             }
         }
         self.fill(by, now, out);
     }
 
-    /// Runtimes are gone, all at once: none of them takes a module of another.
-    pub(super) fn gone(&mut self, runtimes: &[Uuid], why: Gone, now: Clock, out: &mut Out) {
+    /// Handles runtimes that disconnected at the same time, so that none of them takes a module of another.
+    pub(super) fn disconnect(&mut self, runtimes: &[Uuid], why: Gone, now: Clock, out: &mut Out) {
         for uuid in runtimes {
-            let Some(unit) = self.runtimes.get(uuid).filter(|unit| unit.alive()) else {
+            let Some(entry) = self.runtimes.get(uuid).filter(|entry| entry.alive()) else {
                 continue;
             };
-            let mut kept = unit.kept.clone();
+            let mut kept = entry.kept.clone();
             kept.runtime.state = RuntimeState::Dead;
             kept.memory = 0;
-            out.keep(Change::Runtime(Box::new(kept.clone())));
+            out.save(Change::Runtime(Box::new(kept.clone())));
             self.runtimes.put(kept.clone(), now);
-            out.tell(FleetEvent::Left(Box::new(kept), why));
+            out.report(FleetEvent::Left(Box::new(kept), why));
         }
         self.end_strays(|_, on, _| runtimes.contains(on), now, out);
         for runtime in runtimes {
@@ -354,28 +366,29 @@ impl Fleet {
         }
     }
 
-    /// The runtime of a module is gone.
+    /// Handles a module whose runtime has disconnected.
     pub(super) fn orphaned(&mut self, uuid: &Uuid, gone: Gone, now: Clock, out: &mut Out) {
-        let Some(piece) = self.modules.get(uuid) else {
+        let Some(entry) = self.modules.get(uuid) else {
             return;
         };
         let why = Lost::Runtime(gone);
-        let (foreign, module) = (piece.kept.foreign, &piece.kept.module);
+        let (foreign, module) = (entry.kept.foreign, &entry.kept.module);
         match (module.state, module.policy) {
             (State::Exiting, _) => {
                 self.end_deleted(uuid, Some("its runtime is gone"), now, out);
             }
             (State::Alive, _) if foreign => self.lose(uuid, why, now, out),
-            // It may come again, as another.
+            // Its runtime may come back, but under another identity.
             (State::Alive | State::Killed, Policy::Wait) if gone == Gone::Refused => {
                 self.lose(uuid, why, now, out);
             }
             (State::Alive, Policy::Wait) => {
                 self.stats.lost += 1;
-                self.forget_question(uuid);
-                let kept = self.alter(uuid, now, out, |module| module.state = State::Killed);
+                self.forget_request(uuid);
+                let kept =
+                    self.change_module(uuid, now, out, |module| module.state = State::Killed);
                 if let Some(kept) = kept {
-                    out.tell(FleetEvent::Lost(kept, why));
+                    out.report(FleetEvent::Lost(kept, why));
                 }
             }
             (State::Alive, Policy::Move) => self.relocate(uuid, why, now, out),
@@ -389,7 +402,7 @@ impl Fleet {
     }
 }
 
-/// The notice of a module that says nothing else.
+/// The exit notice of a module without details.
 fn by_itself(uuid: &Uuid) -> ModuleExit {
     ModuleExit {
         uuid: uuid.clone(),

@@ -1,4 +1,4 @@
-//! Messages: which part of the fleet each concerns, and what is said about those that cannot be followed.
+//! Incoming messages: dispatch to the parts of the fleet, and errors about messages that cannot be processed.
 
 use super::out::Out;
 use super::{Admission, Fleet, FleetEvent};
@@ -6,28 +6,28 @@ use crate::mqtt::Incoming;
 use crate::wire::{Answer, Body, Dialect, Fault, Json, Message, Place, Stream, Trouble, Uuid};
 use halite_gateway::clock::Clock;
 
-/// Bytes of what a module wrote that are told at most; the rest of a message is cut off.
+/// Output of a module per message, in bytes; the rest is cut off.
 const MAX_OUTPUT: usize = 64 << 10;
 
-/// A request, as far as it is needed to answer it.
+/// The parts of a request needed to answer it.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
-    /// The topic on which it came, and is answered.
+pub(super) struct RequestContext {
+    /// The topic that it came in on and is answered on.
     pub topic: String,
     /// The runtime that the topic names.
     pub runtime: Option<Uuid>,
-    /// Whether that runtime has received it as well: it came on its control topic.
+    /// Whether that runtime has received it as well: it was sent to its control topic.
     pub direct: bool,
     /// Its id.
     pub object_id: String,
-    /// Its words.
+    /// Its dialect.
     pub dialect: Dialect,
-    /// Who says to have sent it.
+    /// The sender that it claims to have.
     pub from: Option<Uuid>,
 }
 
 impl Fleet {
-    /// A message, by its topic.
+    /// Handles a message, depending on its topic.
     pub(super) fn receive(
         &mut self,
         incoming: &Incoming,
@@ -35,7 +35,8 @@ impl Fleet {
         now: Clock,
         out: &mut Out,
     ) {
-        // Nothing here is ever retained (reference, section 1); what is comes again with each connection, however old.
+        // Nothing here is ever retained (reference, section 1); a retained message is delivered again on each
+        // connection, however old it is.
         let place = if incoming.retained {
             None
         } else {
@@ -55,7 +56,7 @@ impl Fleet {
             self.stats.ignored += 1;
             return;
         }
-        // Runtimes of halite say which stream it is where one topic is for both.
+        // Runtimes of halite name the stream if one topic is used for both.
         let said = incoming.properties.iter().find(|(key, _)| key == "stream");
         let said = said.and_then(|(_, word)| word.parse().ok());
         let stream = match (stream, said) {
@@ -65,7 +66,7 @@ impl Fleet {
         let data = incoming
             .payload
             .slice(..incoming.payload.len().min(MAX_OUTPUT));
-        out.tell(FleetEvent::Output(module, stream, data));
+        out.report(FleetEvent::Output(module, stream, data));
     }
 
     fn message(
@@ -81,7 +82,7 @@ impl Fleet {
             Err(fault) => return self.unreadable(*fault, incoming, now, out),
         };
         let says = matches!(message.body, Body::Answer(_) | Body::Error(_));
-        if !says && self.ids.own(&message.object_id) {
+        if !says && self.ids.is_own(&message.object_id) {
             self.stats.ignored += 1;
             return;
         }
@@ -92,7 +93,7 @@ impl Fleet {
         };
         let other = runtime.is_some()
             && speaker(&message.body).is_some_and(|of| runtime.as_ref() != Some(of));
-        let ask = Ask {
+        let ask = RequestContext {
             topic: incoming.topic.clone(),
             runtime,
             direct,
@@ -102,26 +103,26 @@ impl Fleet {
         };
         let silent = matches!(message.body, Body::Keepalive(_));
         let done = match message.body {
-            // Brokers check topics, not what is in a message: whoever may write to `reg/X` is X, and nobody else.
+            // Brokers check topics, not the content of messages: whoever may write to `reg/X` is X, and nobody else.
             _ if other => Err(Fault::new(Trouble::BadField, "data/uuid")),
             Body::Register(runtime) => self.register(*runtime, &ask, admission, now, out),
             Body::Unregister(uuid, _) => self.unregister(&uuid, &ask, now, out),
             Body::RegisterManager(manager) => self.register_manager(manager, &ask, now, out),
             Body::UnregisterManager(uuid, _) => self.unregister_manager(&uuid, now, out),
             Body::Keepalive(keepalive) => self.keepalive(*keepalive, &ask, admission, now, out),
-            Body::Create(request) => self.asked_create(*request, &ask, now, out),
+            Body::Create(request) => self.handle_create(*request, &ask, now, out),
             Body::CreateBatch(parent, requests) => {
-                self.asked_batch(&parent, requests, &ask, now, out)
+                self.handle_batch(&parent, requests, &ask, now, out)
             }
             Body::Delete(module, parent) => {
-                self.asked_delete(&module, parent.as_ref(), &ask, now, out)
+                self.handle_delete(&module, parent.as_ref(), &ask, now, out)
             }
-            Body::Exited(exit) => self.exited(exit, &ask, now, out),
+            Body::Exited(exit) => self.handle_exit(exit, &ask, now, out),
             Body::Answer(answer) => {
-                self.answered(&answer, &ask, now, out);
+                self.handle_answer(&answer, &ask, now, out);
                 Ok(())
             }
-            // Somebody else's, or about something that was said here: nothing follows from it.
+            // An error about another peer's message, or about one of ours: nothing follows from it.
             Body::Error(_) => Ok(()),
         };
         if let Err(fault) = done {
@@ -134,18 +135,18 @@ impl Fleet {
         }
     }
 
-    /// A message that is none. Answers and errors of others are not spoken of at all: two programs would go on for ever.
+    /// Reports a message that cannot be parsed. Answers and errors are not reported: two peers would loop.
     fn unreadable(&mut self, fault: Fault, incoming: &Incoming, now: Clock, out: &mut Out) {
-        let sort = Sort::of(&incoming.payload);
-        if fault.request.is_some() && sort == Sort::Answer {
+        let sort = MessageKind::of(&incoming.payload);
+        if fault.request.is_some() && sort == MessageKind::Answer {
             self.stats.faults += 1;
             return;
         }
-        let place = (sort == Sort::Request).then_some(incoming.topic.as_str());
+        let place = (sort == MessageKind::Request).then_some(incoming.topic.as_str());
         self.fault(fault, place, now, out);
     }
 
-    /// A message that cannot be followed: one error on the topic for errors, and an answer where it came from.
+    /// Reports a message that cannot be processed: an error on the error topic, and an answer to the request.
     pub(super) fn fault(
         &mut self,
         fault: Fault,
@@ -165,17 +166,17 @@ impl Fleet {
             let body = Body::Answer(fault.answer());
             out.publish(topic, &Message::new(request.clone(), fault.dialect, body));
         }
-        out.tell(FleetEvent::Fault(fault));
+        out.report(FleetEvent::Fault(fault));
     }
 
-    /// An answer where the request came from, in its words.
-    pub(super) fn reply(&mut self, ask: &Ask, answer: Answer, out: &mut Out) {
+    /// Answers a request on its topic and in its dialect.
+    pub(super) fn reply(&mut self, ask: &RequestContext, answer: Answer, out: &mut Out) {
         let message = Message::new(ask.object_id.clone(), ask.dialect, Body::Answer(answer));
         out.publish(&ask.topic, &message);
     }
 }
 
-/// Of whom a message tells that only its sender can tell of: a runtime or manager.
+/// The runtime or manager that sent the message, for messages that only their subject may send.
 fn speaker(body: &Body) -> Option<&Uuid> {
     match body {
         Body::Register(runtime) => Some(&runtime.uuid),
@@ -187,16 +188,16 @@ fn speaker(body: &Body) -> Option<&Uuid> {
     }
 }
 
-/// What a message that cannot be read was meant to be.
+/// What an unparseable message was meant to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum MessageKind {
     Request,
     Keepalive,
     Answer,
 }
 
-impl Sort {
-    fn of(payload: &[u8]) -> Sort {
+impl MessageKind {
+    fn of(payload: &[u8]) -> MessageKind {
         let json: Json = if payload.len() <= crate::wire::MAX_MESSAGE {
             serde_json::from_slice(payload).unwrap_or_default()
         } else {
@@ -204,10 +205,10 @@ impl Sort {
         };
         let word = |key| json.get(key).and_then(Json::as_str).unwrap_or_default();
         match (word("type"), word("action")) {
-            (kind, _) if kind.ends_with("resp") => Sort::Answer,
-            (_, "error") => Sort::Answer,
-            (_, "update") => Sort::Keepalive,
-            _ => Sort::Request,
+            (kind, _) if kind.ends_with("resp") => MessageKind::Answer,
+            (_, "error") => MessageKind::Answer,
+            (_, "update") => MessageKind::Keepalive,
+            _ => MessageKind::Request,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The orchestrator: managers, runtimes and modules, and what happens with them. Decides without IO: messages come in with the
-//! time, what is to be done goes out as acts.
+//! The orchestrator: managers, runtimes and modules, and what happens to them. Does no IO: messages and the time are
+//! passed in, and it returns acts to carry out.
 //!
-//! Who may be a runtime is asked for through [`Admission`]. What happened is told as [`FleetEvent`]s, from which the gateway makes
-//! events, grains, presence and returns of jobs.
+//! It asks [`Admission`] whether a runtime is admitted. Changes are reported as [`FleetEvent`]s, which the gateway
+//! turns into events, grains, presence and returns of jobs.
 
 mod ending;
 mod hear;
@@ -35,60 +35,61 @@ use waiting_room::WaitingRoom;
 pub(super) struct Rules {
     /// The topics.
     pub topics: Topics,
-    /// `ka_interval_sec` that runtimes are told; 0 is none, and then none is missed.
+    /// `ka_interval_sec` sent to runtimes. 0 turns keepalives off, and none is ever missed.
     pub keepalive: Duration,
-    /// What becomes of modules whose request does not say it.
+    /// The policy for modules whose request names none.
     pub policy: Policy,
-    /// Managers that are known at most.
+    /// How many managers are remembered.
     pub max_managers: usize,
-    /// Runtimes that are known at most.
+    /// How many runtimes are remembered.
     pub max_runtimes: usize,
-    /// Runtimes that wait for the operator, at most.
+    /// How many runtimes may wait for the operator.
     pub max_waiting: usize,
-    /// Modules that have not ended, at most.
+    /// How many modules may be running or queued.
     pub max_modules: usize,
-    /// Bytes that records of modules take at most, those that have ended included.
-    pub max_octets: usize,
-    /// How long the record of a module that has ended is kept, and that of a runtime that is gone with nothing to come back for.
+    /// Size limit of all records of modules, dead ones included, in bytes.
+    pub max_bytes: usize,
+    /// How long to keep the record of a dead module, and of a disconnected runtime that no module
+    /// names.
     pub forget_after: Duration,
 }
 
-/// Whether a runtime may take part.
+/// Whether a runtime is admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Admitted {
-    /// It may: its minion id.
+    /// Yes; its minion id.
     Yes(String),
-    /// The operator has not decided yet: its minion id.
+    /// The operator has not decided yet; its minion id.
     Waiting(String),
-    /// It may not: why.
+    /// No, with the reason.
     No(String),
-    /// That cannot be told now: why. Who is in stays, who is not is not let in.
+    /// Unknown for now, with the reason. An admitted runtime stays; another one is not admitted.
     Unclear(String),
 }
 
-/// Who may be a runtime.
+/// Decides which runtimes are admitted.
 pub(super) trait Admission: Send {
-    /// Whether this runtime, with this name, may take part. Registers it if nobody knows it.
+    /// Whether this runtime, with this name, is admitted. Registers it if it is unknown.
     fn admit(&mut self, uuid: &Uuid, name: &str) -> Admitted;
 }
 
-/// Something to be done, in the order in which it was decided.
+/// Something to carry out, in the order in which it was decided.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Act {
     /// Publish a message.
     Publish(Publication),
-    /// Keep a change over restarts.
-    Keep(Change),
-    /// Tell whom it concerns.
-    Tell(FleetEvent),
+    /// Save a change, so that it survives a restart.
+    Save(Change),
+    /// Report an event.
+    Report(FleetEvent),
 }
 
-/// Why a runtime is gone.
+/// Why a runtime has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// It said so itself, or the broker did for it (its last will).
+    /// It said so itself, or the broker sent its last will.
     Deleted,
-    /// Its manager is gone.
+    /// Its manager has disconnected.
     Manager,
     /// It has sent no keepalive for three intervals.
     Silent,
@@ -99,18 +100,18 @@ pub(super) enum Gone {
 /// Why a module is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// Its runtime is gone.
+    /// Its runtime has disconnected.
     Runtime(Gone),
     /// Two keepalives of its runtime did not name it.
     Missing,
 }
 
-/// Something that happened. Records are those after it.
+/// Something that happened. Records are as of after the event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FleetEvent {
-    /// A runtime is there that was not: registered, returned, or found again by its keepalive.
+    /// A runtime has connected: registered, returned, or was found by its keepalive.
     Arrived(Box<KeptRuntime>),
-    /// A runtime that is there told other facts of itself.
+    /// A connected runtime has changed facts about itself.
     Changed(Box<KeptRuntime>),
     /// A runtime waits for the operator.
     Waiting(Box<KeptRuntime>),
@@ -118,46 +119,46 @@ pub(super) enum FleetEvent {
     Late(Uuid),
     /// A runtime has sent its keepalive.
     Alive(Uuid),
-    /// A runtime is gone.
+    /// A runtime has disconnected.
     Left(Box<KeptRuntime>, Gone),
     /// A module waits for a free place.
     Queued(Box<KeptModule>),
     /// A module was sent to its runtime.
     Sent(Box<KeptModule>),
-    /// Its runtime says that it runs: an answer, or a keepalive that names it for the first time.
+    /// Its runtime confirmed that it runs: by an answer, or by the first keepalive that lists it.
     Started(Box<KeptModule>),
-    /// Its runtime does not take it: why. It is dead, unless it was moved on.
+    /// Its runtime refused it, with the reason. It is dead unless it was moved to another.
     Refused(Box<KeptModule>, String),
     /// A module was told to end.
     Stopping(Box<KeptModule>),
     /// A module has ended.
     Ended(Box<KeptModule>, ModuleExit),
-    /// A module is lost. What becomes of it says its state: killed (comes back), queued or alive (moved), dead.
+    /// A module is lost. Its state tells what happens to it: killed (comes back), queued or alive (moved), dead.
     Lost(Box<KeptModule>, Lost),
-    /// A module is on another runtime than before, which was this.
+    /// A module was moved; the uuid is that of its previous runtime.
     Moved(Box<KeptModule>, Uuid),
-    /// A runtime runs a module that nobody asked for here.
+    /// A runtime runs a module that was not requested here.
     Foreign(Box<KeptModule>),
-    /// A module wrote something.
+    /// A module wrote output.
     Output(Uuid, Stream, bytes::Bytes),
-    /// A message could not be followed.
+    /// A message could not be processed.
     Fault(Fault),
 }
 
-/// What is counted; names are those of metrics.
+/// Counters; the names are those of metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
-    /// Messages that were read.
+    /// Messages parsed.
     pub messages: u64,
-    /// Messages that could not be followed.
+    /// Messages that could not be processed.
     pub faults: u64,
-    /// Those of them that nobody was told of, since there were too many.
+    /// Those of them that were not reported, because there were too many.
     pub muted: u64,
-    /// Messages that concern nobody here, or that came twice.
+    /// Messages that concern nobody here, or were repeated.
     pub ignored: u64,
     /// Keepalives.
     pub keepalives: u64,
-    /// Modules that were sent to runtimes.
+    /// Modules sent to runtimes.
     pub sent: u64,
     /// Modules that ended.
     pub ended: u64,
@@ -175,20 +176,20 @@ pub(super) struct Fleet {
     up: bool,
     ids: OwnIds,
     bucket: Bucket,
-    /// Managers, and since when each is there or gone.
+    /// Managers, each with the time since when it is connected or disconnected.
     managers: HashMap<Uuid, (Manager, Instant)>,
     runtimes: Runtimes,
     modules: Modules,
     waiting_room: WaitingRoom,
-    /// Modules by the `object_id` that their runtimes may answer.
+    /// Modules by the `object_id` of the request that their runtimes may answer.
     asks: HashMap<String, Uuid>,
-    /// Modules that a runtime was told to end although they are to run elsewhere, or are to run there again.
+    /// Strays: modules that a runtime was told to end because they belong elsewhere, or must start there anew.
     strays: HashMap<Uuid, (Uuid, Instant)>,
     next_index: u64,
 }
 
 impl Fleet {
-    /// The fleet as it was kept. Runtimes that were there have three intervals to be heard.
+    /// Restores the saved fleet. Runtimes that were connected have three intervals to send a keepalive.
     pub fn new(rules: Rules, kept: Snapshot, now: Clock) -> Fleet {
         let mut fleet = Fleet {
             rules,
@@ -216,14 +217,14 @@ impl Fleet {
             fleet.next_index = fleet.next_index.max(module.module.index.saturating_add(1));
             let uuid = module.module.uuid.clone();
             fleet.modules.insert(module, now);
-            // That it runs was told before.
-            fleet.modules.touch(&uuid, |piece| piece.started = true);
+            // It has already been reported as started.
+            fleet.modules.touch(&uuid, |entry| entry.started = true);
         }
         fleet
     }
 
-    /// A message came in.
-    pub fn hear(
+    /// Handles an incoming message.
+    pub fn handle_message(
         &mut self,
         message: &Incoming,
         admission: &mut dyn Admission,
@@ -235,18 +236,19 @@ impl Fleet {
         out.done()
     }
 
-    /// The broker is connected, or no longer. Nobody is late while it is not, and then all have three intervals again.
+    /// The broker is connected, or no longer. While it is not, no runtime is late; afterwards each has three intervals
+    /// again.
     pub fn connected(&mut self, up: bool, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
         if up && !self.up {
-            self.runtimes.excuse(now);
-            self.mend(now, &mut out);
+            self.runtimes.restart_wait(now);
+            self.repair(now, &mut out);
         }
         self.up = up;
         out.done()
     }
 
-    /// A message can never be sent: why. A module that was asked for with it is dead.
+    /// A message can never be sent, with the reason. If it requested a module, that module is dead.
     pub fn unsendable(&mut self, payload: &[u8], why: &str, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
         let message = Message::parse(payload).ok();
@@ -258,30 +260,31 @@ impl Fleet {
         out.done()
     }
 
-    /// Messages were lost on their way here: silence since then means nothing.
-    pub fn deaf(&mut self, now: Clock) {
-        self.runtimes.excuse(now);
-        self.modules.excuse();
+    /// Incoming messages were lost, so silence until now means nothing.
+    pub fn messages_lost(&mut self, now: Clock) {
+        self.runtimes.restart_wait(now);
+        self.modules.reset_missed();
     }
 
-    /// Time has passed: silence, queues, what is to be forgotten.
+    /// Handles everything due by the clock: silence, queues, records to forget.
     pub fn tick(&mut self, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
-        self.pass(admission, now, &mut out);
+        self.handle_timeouts(admission, now, &mut out);
         out.done()
     }
 
-    /// The operator has decided about a key: whoever waited with this id is let in and gets its confirmation, whoever was let in is gone.
-    pub fn decided(&mut self, id: &str, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
+    /// The operator has decided about a key. A runtime that waits under this id is admitted and its registration
+    /// confirmed; an admitted one may be disconnected.
+    pub fn key_decided(&mut self, id: &str, admission: &mut dyn Admission, now: Clock) -> Vec<Act> {
         let mut out = Out::default();
-        self.judge(id, admission, now, &mut out);
+        self.apply_decision(id, admission, now, &mut out);
         out.done()
     }
 
-    /// Somebody at the master asks for a module: its record, placed or queued.
+    /// Creates a module for a job of the master: its record, placed or queued.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed.
+    /// What is wrong with the request; nothing was changed.
     pub fn create(
         &mut self,
         request: ModuleRequest,
@@ -289,15 +292,15 @@ impl Fleet {
     ) -> Result<(KeptModule, Vec<Act>), Fault> {
         let mut out = Out::default();
         let uuid = self.place(request, now, &mut out)?;
-        let piece = self.modules.get(&uuid);
-        let piece = piece.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
-        Ok((piece.kept.clone(), out.done()))
+        let entry = self.modules.get(&uuid);
+        let entry = entry.ok_or_else(|| Fault::new(Trouble::UnknownModule, uuid.as_str()))?;
+        Ok((entry.kept.clone(), out.done()))
     }
 
-    /// Somebody at the master wants a module to end: by uuid or unique name, of this runtime if one is given.
+    /// Ends a module for a job of the master: by uuid or unique name, on `runtime` if one is given.
     ///
     /// # Errors
-    /// There is none, or several.
+    /// There is no such module, or there are several.
     pub fn delete(
         &mut self,
         module: &str,
@@ -313,63 +316,63 @@ impl Fleet {
 
     /// The runtime with this minion id.
     pub fn by_id(&self, id: &str) -> Option<&KeptRuntime> {
-        self.runtimes.by_id(id).map(|unit| &unit.kept)
+        self.runtimes.by_id(id).map(|entry| &entry.kept)
     }
 
     /// A runtime.
     pub fn runtime(&self, uuid: &Uuid) -> Option<&KeptRuntime> {
-        self.runtimes.get(uuid).map(|unit| &unit.kept)
+        self.runtimes.get(uuid).map(|entry| &entry.kept)
     }
 
-    /// The runtime that a module is on.
+    /// The runtime that a module is placed on.
     pub fn place_of(&self, kept: &KeptModule) -> Option<&KeptRuntime> {
         self.runtime(kept.module.runtime.as_ref()?)
     }
 
     /// A module.
     pub fn module(&self, uuid: &Uuid) -> Option<&KeptModule> {
-        self.modules.get(uuid).map(|piece| &piece.kept)
+        self.modules.get(uuid).map(|entry| &entry.kept)
     }
 
     /// Of the modules of a runtime with this name, the one that ended last.
     pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&KeptModule> {
-        let piece = self.modules.last_ended(runtime, name);
-        piece.map(|piece| &piece.kept)
+        let entry = self.modules.last_ended(runtime, name);
+        entry.map(|entry| &entry.kept)
     }
 
     /// Modules of a runtime that have not ended, oldest first.
     pub fn modules_of(&self, runtime: &Uuid) -> Vec<&KeptModule> {
         let uuids = self.modules.of(runtime);
         let pieces = uuids.iter().filter_map(|uuid| self.modules.get(uuid));
-        pieces.map(|piece| &piece.kept).collect()
+        pieces.map(|entry| &entry.kept).collect()
     }
 
     /// All runtimes, in the order of their uuids.
     #[cfg(test)]
     pub fn runtimes(&self) -> Vec<&KeptRuntime> {
-        let mut all: Vec<_> = self.runtimes.iter().map(|unit| &unit.kept).collect();
+        let mut all: Vec<_> = self.runtimes.iter().map(|entry| &entry.kept).collect();
         all.sort_by(|a, b| a.runtime.uuid.cmp(&b.runtime.uuid));
         all
     }
 
-    /// What a module uses, as the last keepalive of its runtime told.
+    /// The resources used by a module, as of the last keepalive of its runtime.
     pub fn usage(&self, uuid: &Uuid) -> Option<&Child> {
         self.modules.get(uuid)?.usage.as_ref()
     }
 
-    /// Runtimes that are there.
+    /// The connected runtimes.
     pub fn alive(&self) -> Vec<&KeptRuntime> {
-        let alive = self.runtimes.iter().filter(|unit| unit.alive());
-        alive.map(|unit| &unit.kept).collect()
+        let alive = self.runtimes.iter().filter(|entry| entry.alive());
+        alive.map(|entry| &entry.kept).collect()
     }
 
-    /// What metrics tell: [`Stats`], and how many runtimes and modules there are in each state.
+    /// Counters for metrics: [`Stats`], and how many runtimes and modules are in each state.
     pub fn counters(&self) -> Map {
         let stats = self.stats;
         let (runtimes, alive) = self.runtimes.counts();
         let mut states = [0u64; 5];
-        for piece in self.modules.iter() {
-            let state = match piece.kept.module.state {
+        for entry in self.modules.iter() {
+            let state = match entry.kept.module.state {
                 State::Alive => 0,
                 State::Exiting => 1,
                 State::Killed => 2,

@@ -1,4 +1,4 @@
-//! The modules that are known, and which runtime has which: in the order in which they were asked for.
+//! The known modules, by runtime, in the order in which they were requested.
 
 use crate::registry::KeptModule;
 use crate::wire::{Child, Module, State, Uuid};
@@ -6,114 +6,115 @@ use halite_gateway::clock::Clock;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-/// A module with what is forgotten when the gateway ends.
+/// A module with state that is not saved over restarts.
 #[derive(Debug)]
-pub(super) struct Piece {
-    /// What is kept.
+pub(super) struct ModuleEntry {
+    /// The part that is saved.
     pub kept: KeptModule,
-    /// Whether its runtime has said that it runs.
+    /// Whether its runtime has confirmed that it runs.
     pub started: bool,
-    /// Keepalives in a row that did not name it.
+    /// Consecutive keepalives that did not list it.
     pub missed: u8,
     /// When it was sent to its runtime.
     pub sent: Option<Instant>,
-    /// Whether it was sent again because it was missed, and not named since.
+    /// Whether it was sent again because it was missing, and has not been listed since.
     pub again: bool,
     /// `object_id` of the request that its runtime may answer.
     pub asked: Option<String>,
-    /// Runtimes that did not take it, or lost it, each with its last arrival by then: one that came anew since may be tried again.
+    /// Runtimes that refused or lost it, each with its last arrival at that time: one that has arrived anew since may
+    /// be tried again.
     pub refused_by: Vec<(Uuid, u64)>,
-    /// The runtime that it was moved away from, until it is on another.
+    /// The runtime that it was moved away from, until it is placed on another.
     pub before: Option<Uuid>,
-    /// What it uses, as its runtime told last.
+    /// The resources it uses, as last reported by its runtime.
     pub usage: Option<Child>,
-    /// Whether it is dead because it was missed, not because it ended.
+    /// Whether it is dead because it was missing, not because it ended.
     pub missing: bool,
     /// When its runtime was told to end it.
     pub told: Option<Instant>,
     ended: Option<Instant>,
-    /// What its record takes.
-    octets: usize,
+    /// Size of its record, in bytes.
+    bytes: usize,
 }
 
-/// Modules in the order of their running numbers.
-pub(super) type Line = BTreeSet<(u64, Uuid)>;
+/// Modules ordered by their running numbers.
+pub(super) type ModuleSet = BTreeSet<(u64, Uuid)>;
 
 /// The modules of a runtime.
 #[derive(Debug, Default)]
 pub(super) struct Load {
-    /// Those that have not ended.
-    living: Line,
+    /// Modules that have not ended.
+    living: ModuleSet,
     /// Those of them that wait for a place.
-    queued: Line,
-    /// Places that are taken: by modules that run, or are told to end.
+    queued: ModuleSet,
+    /// Places taken: by modules that run or were told to end.
     taken: usize,
-    /// Records of those that have ended.
+    /// Records of modules that have ended.
     dead: usize,
-    /// Those that have not ended, and that nobody asked for here.
+    /// Foreign modules that have not ended.
     foreign: usize,
 }
 
 /// All modules.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
-    all: HashMap<Uuid, Piece>,
+    all: HashMap<Uuid, ModuleEntry>,
     loads: HashMap<Uuid, Load>,
-    unplaced: Line,
+    unplaced: ModuleSet,
     by_name: HashMap<String, BTreeSet<Uuid>>,
     ended: VecDeque<(Instant, Uuid)>,
     dead: usize,
     foreign: usize,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Modules {
-    /// One of them.
-    pub fn get(&self, uuid: &Uuid) -> Option<&Piece> {
+    /// Finds a module.
+    pub fn get(&self, uuid: &Uuid) -> Option<&ModuleEntry> {
         self.all.get(uuid)
     }
 
-    /// Those that have not ended and have this name.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = &Piece> {
+    /// Modules with this name that have not ended.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &ModuleEntry> {
         let uuids = self.by_name.get(name).into_iter().flatten();
         uuids.filter_map(|uuid| self.all.get(uuid))
     }
 
-    /// All of them, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Piece> {
+    /// All modules, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &ModuleEntry> {
         self.all.values()
     }
 
-    /// How many have not ended, without those that nobody asked for here.
+    /// How many modules have not ended, not counting foreign ones.
     pub fn living(&self) -> usize {
         self.all.len() - self.dead - self.foreign
     }
 
-    /// How many have not ended that nobody asked for here: of all runtimes, and of this.
+    /// How many foreign modules have not ended: in total, and on this runtime.
     pub fn foreign(&self, runtime: &Uuid) -> (usize, usize) {
         let of_it = self.loads.get(runtime).map_or(0, |load| load.foreign);
         (self.foreign, of_it)
     }
 
-    /// Bytes that all records take.
+    /// Size of all records, in bytes.
     pub fn byte_len(&self) -> usize {
-        self.octets
+        self.bytes
     }
 
-    /// Keepalives may have been lost: no module is missed yet.
-    pub fn excuse(&mut self) {
-        for piece in self.all.values_mut() {
-            piece.missed = 0;
+    /// Keepalives may have been lost: resets the counts of missed ones.
+    pub fn reset_missed(&mut self) {
+        for entry in self.all.values_mut() {
+            entry.missed = 0;
         }
     }
 
-    /// Those of a runtime that have not ended, oldest first.
+    /// Modules of a runtime that have not ended, oldest first.
     pub fn of(&self, runtime: &Uuid) -> Vec<Uuid> {
         let load = self.loads.get(runtime);
         load.map(|load| uuids(&load.living)).unwrap_or_default()
     }
 
-    /// How many of a runtime have not ended.
+    /// How many modules of a runtime have not ended.
     pub fn count(&self, runtime: &Uuid) -> usize {
         self.loads.get(runtime).map_or(0, |load| load.living.len())
     }
@@ -123,36 +124,36 @@ impl Modules {
         self.loads.get(runtime).map_or(0, |load| load.taken)
     }
 
-    /// Whether there is any record that names this runtime.
+    /// Whether any record names this runtime.
     pub fn name_runtime(&self, runtime: &Uuid) -> bool {
         self.loads.contains_key(runtime)
     }
 
-    /// The oldest one that waits for a place of this runtime.
+    /// The oldest module that waits for a place on this runtime.
     pub fn first_queued(&self, runtime: &Uuid) -> Option<Uuid> {
         let load = self.loads.get(runtime)?;
         let (_, uuid) = load.queued.first()?;
         Some(uuid.clone())
     }
 
-    /// Those that wait for any runtime, oldest first.
+    /// Modules that wait for any runtime, oldest first.
     pub fn unplaced(&self) -> Vec<Uuid> {
         uuids(&self.unplaced)
     }
 
-    /// Whether any waits for any runtime.
+    /// Whether a module waits for any runtime.
     pub fn any_unplaced(&self) -> bool {
         !self.unplaced.is_empty()
     }
 
-    /// Puts a new one in, in place of one with the same uuid.
+    /// Inserts a module; replaces one with the same uuid.
     pub fn insert(&mut self, kept: KeptModule, now: Clock) {
         let uuid = kept.module.uuid.clone();
         self.remove(&uuid);
-        let octets = kept.module.byte_len();
-        self.octets += octets;
-        let piece = Piece {
-            octets,
+        let bytes = kept.module.byte_len();
+        self.bytes += bytes;
+        let entry = ModuleEntry {
+            bytes,
             told: None,
             kept,
             started: false,
@@ -166,54 +167,58 @@ impl Modules {
             missing: false,
             ended: None,
         };
-        self.all.insert(uuid.clone(), piece);
-        self.enter(&uuid, now);
+        self.all.insert(uuid.clone(), entry);
+        self.add_to_lists(&uuid, now);
     }
 
-    /// Changes one: the record afterwards.
+    /// Changes a module's record; returns the record afterwards.
     pub fn change(
         &mut self,
         uuid: &Uuid,
         now: Clock,
         change: impl FnOnce(&mut Module),
     ) -> Option<KeptModule> {
-        self.leave(uuid);
+        self.remove_from_lists(uuid);
         change(&mut self.all.get_mut(uuid)?.kept.module);
-        self.enter(uuid, now);
-        self.all.get(uuid).map(|piece| piece.kept.clone())
+        self.add_to_lists(uuid, now);
+        self.all.get(uuid).map(|entry| entry.kept.clone())
     }
 
-    /// Changes what is not kept.
-    pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Piece) -> T) -> Option<T> {
+    /// Changes the part of a module that is not saved.
+    pub fn touch<T>(
+        &mut self,
+        uuid: &Uuid,
+        change: impl FnOnce(&mut ModuleEntry) -> T,
+    ) -> Option<T> {
         self.all.get_mut(uuid).map(change)
     }
 
-    /// Forgets one.
-    pub fn remove(&mut self, uuid: &Uuid) -> Option<Piece> {
-        self.leave(uuid);
-        let piece = self.all.remove(uuid)?;
-        self.octets -= piece.octets;
-        Some(piece)
+    /// Removes a module.
+    pub fn remove(&mut self, uuid: &Uuid) -> Option<ModuleEntry> {
+        self.remove_from_lists(uuid);
+        let entry = self.all.remove(uuid)?;
+        self.bytes -= entry.bytes;
+        Some(entry)
     }
 
-    /// Of those of a runtime with a name, the one that ended last.
-    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&Piece> {
+    /// Of the modules of a runtime with this name, the one that ended last.
+    pub fn last_ended(&self, runtime: &Uuid, name: &str) -> Option<&ModuleEntry> {
         let ended = self.ended.iter().rev();
         let known = ended.filter_map(|(at, uuid)| Some((at, self.all.get(uuid)?)));
-        let mut its = known.filter(|(at, piece)| {
-            let module = &piece.kept.module;
+        let mut its = known.filter(|(at, entry)| {
+            let module = &entry.kept.module;
             let same = module.name == name && module.runtime.as_ref() == Some(runtime);
-            same && piece.ended == Some(**at)
+            same && entry.ended == Some(**at)
         });
-        its.next().map(|(_, piece)| piece)
+        its.next().map(|(_, entry)| entry)
     }
 
-    /// The one that ended before all others, if it did so before then, or if there are more than that many.
+    /// The module that ended first, if it ended before `before` or if more than `most` have ended.
     pub fn oldest_ended(&mut self, before: Option<Instant>, most: usize) -> Option<Uuid> {
         while let Some((at, uuid)) = self.ended.front() {
-            let piece = self.all.get(uuid);
-            if piece.and_then(|piece| piece.ended) != Some(*at) {
-                // It was replaced, or lives again.
+            let entry = self.all.get(uuid);
+            if entry.and_then(|entry| entry.ended) != Some(*at) {
+                // It was replaced, or runs again.
                 self.ended.pop_front();
                 continue;
             }
@@ -225,15 +230,15 @@ impl Modules {
         None
     }
 
-    /// Takes one out of all lists.
-    fn leave(&mut self, uuid: &Uuid) {
-        let Some(piece) = self.all.get(uuid) else {
+    /// Removes a module from all lists.
+    fn remove_from_lists(&mut self, uuid: &Uuid) {
+        let Some(entry) = self.all.get(uuid) else {
             return;
         };
-        let module = &piece.kept.module;
+        let module = &entry.kept.module;
         let key = (module.index, uuid.clone());
         let state = module.state;
-        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        let foreign = usize::from(entry.kept.foreign && state != State::Dead);
         self.foreign -= foreign;
         match &module.runtime {
             Some(runtime) => {
@@ -261,15 +266,15 @@ impl Modules {
         }
     }
 
-    /// Puts one into the lists that it belongs to.
-    fn enter(&mut self, uuid: &Uuid, now: Clock) {
-        let Some(piece) = self.all.get_mut(uuid) else {
+    /// Adds a module to the lists that it belongs to.
+    fn add_to_lists(&mut self, uuid: &Uuid, now: Clock) {
+        let Some(entry) = self.all.get_mut(uuid) else {
             return;
         };
-        let module = &piece.kept.module;
+        let module = &entry.kept.module;
         let key = (module.index, uuid.clone());
         let state = module.state;
-        let foreign = usize::from(piece.kept.foreign && state != State::Dead);
+        let foreign = usize::from(entry.kept.foreign && state != State::Dead);
         self.foreign += foreign;
         if let Some(runtime) = &module.runtime {
             let load = self.loads.entry(runtime.clone()).or_default();
@@ -287,23 +292,23 @@ impl Modules {
         }
         if state == State::Dead {
             self.dead += 1;
-            if piece.ended.is_none() {
-                piece.ended = Some(now.at);
+            if entry.ended.is_none() {
+                entry.ended = Some(now.at);
                 self.ended.push_back((now.at, uuid.clone()));
             }
         } else {
-            piece.ended = None;
+            entry.ended = None;
             let named = self.by_name.entry(module.name.clone()).or_default();
             named.insert(uuid.clone());
         }
     }
 }
 
-/// Whether a module in this state takes a place of its runtime.
+/// Whether a module in this state takes a place on its runtime.
 fn takes(state: State) -> bool {
     matches!(state, State::Alive | State::Exiting)
 }
 
-fn uuids(line: &Line) -> Vec<Uuid> {
+fn uuids(line: &ModuleSet) -> Vec<Uuid> {
     line.iter().map(|(_, uuid)| uuid.clone()).collect()
 }

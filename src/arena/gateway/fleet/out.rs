@@ -1,4 +1,4 @@
-//! What goes out: acts in their order, ids of own requests, and how many errors may be told.
+//! Output of the fleet: acts in their order, ids of our requests, and a limit on errors reported.
 
 use super::{Act, FleetEvent};
 use crate::mqtt::{Publication, Qos};
@@ -14,7 +14,7 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// A message is published; at QoS 2, never retained (reference, section 1).
+    /// Publishes a message, at QoS 2 and never retained (reference, section 1).
     pub fn publish(&mut self, topic: &str, message: &Message) {
         self.acts.push(Act::Publish(Publication {
             topic: topic.to_owned(),
@@ -24,24 +24,24 @@ impl Out {
         }));
     }
 
-    /// A change is kept.
-    pub fn keep(&mut self, change: Change) {
-        self.acts.push(Act::Keep(change));
+    /// Saves a change.
+    pub fn save(&mut self, change: Change) {
+        self.acts.push(Act::Save(change));
     }
 
-    /// Something is told.
-    pub fn tell(&mut self, what: FleetEvent) {
-        self.acts.push(Act::Tell(what));
+    /// Reports an event.
+    pub fn report(&mut self, what: FleetEvent) {
+        self.acts.push(Act::Report(what));
     }
 
-    /// All of it.
+    /// All acts.
     pub fn done(self) -> Vec<Act> {
         self.acts
     }
 }
 
-/// Ids of own requests: a beginning that no other process has, and a number. So an own request that comes back is
-/// recognised without remembering any.
+/// Ids of our requests: a prefix that no other process has, and a number. So we recognise our own requests when they
+/// come back, without remembering any.
 #[derive(Debug)]
 pub(super) struct OwnIds {
     beginning: String,
@@ -49,7 +49,7 @@ pub(super) struct OwnIds {
 }
 
 impl OwnIds {
-    /// With this UUID, whose last part makes room for the number.
+    /// Derives the prefix from this UUID; its last part makes room for the number.
     pub fn new(uuid: &str) -> OwnIds {
         let head = uuid.rsplit_once('-').map_or(uuid, |(head, _)| head);
         OwnIds {
@@ -64,18 +64,18 @@ impl OwnIds {
         format!("{}{:012x}", self.beginning, self.next)
     }
 
-    /// Whether an id is one of these.
-    pub fn own(&self, id: &str) -> bool {
+    /// Whether an id is one of ours.
+    pub fn is_own(&self, id: &str) -> bool {
         id.starts_with(&self.beginning)
     }
 }
 
-/// Errors that may be told at once.
+/// Errors that may be reported at once.
 const BURST: u32 = 50;
-/// Time after which one more may be.
+/// Time after which one more may be reported.
 const EACH: Duration = Duration::from_millis(100);
 
-/// How many errors may still be told, so that a flood of garbage does not become two.
+/// How many errors may still be reported, so that a flood of garbage does not become two.
 #[derive(Debug)]
 pub(super) struct Bucket {
     left: u32,
@@ -83,7 +83,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub fn new(now: Clock) -> Bucket {
         Bucket {
             left: BURST,
@@ -91,7 +91,7 @@ impl Bucket {
         }
     }
 
-    /// Whether one more may be told now.
+    /// Whether one more error may be reported now.
     pub fn take(&mut self, now: Clock) -> bool {
         let passed = now.at.duration_since(self.filled);
         let more = passed.as_millis() / EACH.as_millis();
@@ -117,9 +117,9 @@ mod tests {
     fn own_ids_are_known_again() {
         let mut ids = OwnIds::new("01234567-89ab-4cde-8f01-23456789abcd");
         assert_eq!(ids.next(), "01234567-89ab-4cde-8f01-000000000001");
-        assert!(ids.own("01234567-89ab-4cde-8f01-000000000001"));
-        assert!(!ids.own("01234567-89ab-4cde-8f02-000000000001"));
-        assert!(!ids.own(""));
+        assert!(ids.is_own("01234567-89ab-4cde-8f01-000000000001"));
+        assert!(!ids.is_own("01234567-89ab-4cde-8f02-000000000001"));
+        assert!(!ids.is_own(""));
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(told, BURST as usize);
         let later = start.after(EACH * 3 + EACH / 2);
         assert_eq!((0..10).filter(|_| bucket.take(later)).count(), 3);
-        // The half that was left over counts.
+        // The unused half of an interval counts.
         let later = later.after(EACH / 2);
         assert_eq!((0..10).filter(|_| bucket.take(later)).count(), 1);
         let much = later.after(Duration::from_secs(86_400));

@@ -1,6 +1,6 @@
-//! Modules on their way to runtimes: requests, the choice of a runtime, queues (reference, sections 4.4 and 5).
+//! Placing modules on runtimes: requests, the choice of a runtime, queues (reference, sections 4.4 and 5).
 
-use super::hear::Ask;
+use super::hear::RequestContext;
 use super::out::Out;
 use super::{Fleet, FleetEvent, Lost};
 use crate::choice::{Candidate, Choice, choose, lacks};
@@ -12,15 +12,15 @@ use crate::wire::{
 use halite_gateway::clock::Clock;
 use std::collections::{HashMap, HashSet};
 
-/// Runtimes of which it is said why they do not take a module, at most.
+/// For how many runtimes an error says why they cannot take a module.
 const REASONS: usize = 20;
 
 impl Fleet {
-    /// Somebody asks for a module.
-    pub(super) fn asked_create(
+    /// Handles a request for a module.
+    pub(super) fn handle_create(
         &mut self,
         request: ModuleRequest,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
@@ -28,26 +28,27 @@ impl Fleet {
             return self.sent_by_others(request, runtime, ask, now, out);
         }
         let uuid = self.place(request, now, out)?;
-        if let Some(piece) = self.modules.get(&uuid) {
-            let answer = Answer::module(&piece.kept.module);
+        if let Some(entry) = self.modules.get(&uuid) {
+            let answer = Answer::module(&entry.kept.module);
             self.reply(ask, answer, out);
         }
         Ok(())
     }
 
-    /// A request that its runtime has received as well: it is recorded, and neither forwarded nor answered, since that is for the runtime
-    /// to do. One without a uuid gets it from the runtime, whose keepalives will tell of it.
+    /// Handles a request that its runtime has received as well. It is recorded, but neither forwarded nor answered,
+    /// since that is up to the runtime. A module without a uuid gets one from the runtime, whose keepalives will
+    /// report it.
     fn sent_by_others(
         &mut self,
         request: ModuleRequest,
         runtime: &Uuid,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
-        let unit = self.runtimes.get(runtime);
-        let unit = unit.ok_or_else(|| Fault::new(Trouble::UnknownRuntime, runtime.as_str()))?;
-        if !unit.alive() {
+        let entry = self.runtimes.get(runtime);
+        let entry = entry.ok_or_else(|| Fault::new(Trouble::UnknownRuntime, runtime.as_str()))?;
+        if !entry.alive() {
             return Err(Fault::new(Trouble::DeadRuntime, runtime.as_str()));
         }
         let Some(uuid) = request.uuid.clone() else {
@@ -55,28 +56,28 @@ impl Fleet {
         };
         self.free_uuid(&uuid)?;
         self.room_for_modules(1, request.byte_len(), now, out)?;
-        let mut module = request.into_module(uuid.clone(), self.number(), self.rules.policy);
+        let mut module = request.into_module(uuid.clone(), self.next_number(), self.rules.policy);
         module.runtime = Some(runtime.clone());
         module.scheduled = false;
         module.state = State::Alive;
         let kept = self.replace(module, now, out);
-        self.ask_for(&uuid, ask.object_id.clone(), now);
-        out.tell(FleetEvent::Sent(Box::new(kept)));
+        self.note_request(&uuid, ask.object_id.clone(), now);
+        out.report(FleetEvent::Sent(Box::new(kept)));
         Ok(())
     }
 
-    /// Somebody asks for several modules on one runtime. All or none.
-    pub(super) fn asked_batch(
+    /// Handles a request for several modules on one runtime: all or none.
+    pub(super) fn handle_batch(
         &mut self,
         parent: &Parent,
         requests: Vec<ModuleRequest>,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
         let runtime = self.runtime_for(parent)?;
-        let octets = requests.iter().map(ModuleRequest::byte_len).sum();
-        self.room_for_modules(requests.len(), octets, now, out)?;
+        let bytes = requests.iter().map(ModuleRequest::byte_len).sum();
+        self.room_for_modules(requests.len(), bytes, now, out)?;
         let mut seen = HashSet::new();
         for uuid in requests.iter().filter_map(|request| request.uuid.as_ref()) {
             self.free_uuid(uuid)?;
@@ -91,8 +92,8 @@ impl Fleet {
                 ..request
             };
             let uuid = self.put_on(request, Some(&runtime), now, out)?;
-            let piece = self.modules.get(&uuid);
-            records.extend(piece.map(|piece| piece.kept.module.to_json()));
+            let entry = self.modules.get(&uuid);
+            records.extend(entry.map(|entry| entry.kept.module.to_json()));
         }
         let mut details = Object::new();
         details.insert("parent".into(), runtime.as_str().into());
@@ -109,7 +110,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Places a module, or lets it wait: its uuid. Nothing has changed where it is refused.
+    /// Places or queues a module; returns its uuid. Nothing is changed if it is refused.
     pub(super) fn place(
         &mut self,
         request: ModuleRequest,
@@ -127,17 +128,17 @@ impl Fleet {
         self.put_on(request, runtime.as_ref(), now, out)
     }
 
-    /// The runtime for a module that names none; none if it has to wait for one.
+    /// Chooses the runtime for a module that names none; `None` if it must wait for one.
     fn scheduled(&self, apis: &[String]) -> Result<Option<Uuid>, Fault> {
         let (chosen, choice) = self.choice(apis, &[]);
         if chosen.is_some() || choice.later {
             return Ok(chosen);
         }
         let mut judged: Vec<_> = self.runtimes.iter().zip(&choice.fits).collect();
-        judged.sort_by_key(|(unit, _)| &unit.kept.runtime.uuid);
+        judged.sort_by_key(|(entry, _)| &entry.kept.runtime.uuid);
         let reasons = judged
             .iter()
-            .map(|(unit, fit)| Json::from(format!("{} {fit}", unit.kept.runtime.name)));
+            .map(|(entry, fit)| Json::from(format!("{} {fit}", entry.kept.runtime.name)));
         let mut reasons: Vec<Json> = reasons.take(REASONS).collect();
         if reasons.is_empty() {
             reasons.push("there are no runtimes".into());
@@ -145,7 +146,8 @@ impl Fleet {
         Err(Fault::new(Trouble::NoRuntime, reasons))
     }
 
-    /// Puts a module on a runtime if it has a free place, else into its queue; with no runtime, among those that wait for any.
+    /// Starts a module on a runtime if it has a free place, else queues it there; without a runtime, queues it for
+    /// any.
     fn put_on(
         &mut self,
         request: ModuleRequest,
@@ -160,22 +162,22 @@ impl Fleet {
                 random.map_err(|_| Fault::new(Trouble::MissingField, "data/uuid"))?
             }
         };
-        let mut module = request.into_module(uuid.clone(), self.number(), self.rules.policy);
+        let mut module = request.into_module(uuid.clone(), self.next_number(), self.rules.policy);
         module.runtime = runtime.cloned();
         let kept = self.replace(module, now, out);
         match runtime {
             Some(runtime) if self.free_place(runtime) => self.start(&uuid, runtime, now, out),
-            _ => out.tell(FleetEvent::Queued(Box::new(kept))),
+            _ => out.report(FleetEvent::Queued(Box::new(kept))),
         }
         Ok(uuid)
     }
 
-    /// Puts a module in, in place of one that is no longer wanted.
+    /// Inserts a module, in place of one that is no longer wanted.
     fn replace(&mut self, module: Module, now: Clock, out: &mut Out) -> KeptModule {
         let uuid = module.uuid.clone();
         if let Some(before) = self.modules.get(&uuid) {
             let module = &before.kept.module;
-            // Its end will be told still, and is not that of the new one.
+            // The old one's exit is still to come, and must not be taken for that of the new one.
             if let (State::Exiting, Some(runtime)) = (module.state, module.runtime.clone()) {
                 self.note_stray(&uuid, &runtime, now, out);
             }
@@ -185,68 +187,68 @@ impl Fleet {
             created: u64::try_from(now.unix).unwrap_or(0),
             foreign: false,
         };
-        self.forget_question(&uuid);
-        self.enter(kept.clone(), now, out);
+        self.forget_request(&uuid);
+        self.add_module(kept.clone(), now, out);
         kept
     }
 
     /// Starts a module on a runtime.
     pub(super) fn start(&mut self, uuid: &Uuid, runtime: &Uuid, now: Clock, out: &mut Out) {
-        self.alter(uuid, now, out, |module| {
+        self.change_module(uuid, now, out, |module| {
             module.runtime = Some(runtime.clone());
             module.state = State::Alive;
         });
-        let before = self.modules.touch(uuid, |piece| {
-            piece.again = false;
-            let kept = piece.kept.clone();
-            piece.before.take().map(|before| (kept, before))
+        let before = self.modules.touch(uuid, |entry| {
+            entry.again = false;
+            let kept = entry.kept.clone();
+            entry.before.take().map(|before| (kept, before))
         });
         if let Some((kept, before)) = before.flatten()
             && before != *runtime
         {
             self.stats.moved += 1;
-            out.tell(FleetEvent::Moved(Box::new(kept), before));
+            out.report(FleetEvent::Moved(Box::new(kept), before));
         }
         self.send(uuid, now, out);
     }
 
-    /// Sends a module to the runtime that it is placed on: a request of our own (reference, section 4.4).
+    /// Sends a module to its runtime, in a request of our own (reference, section 4.4).
     pub(super) fn send(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        let Some(piece) = self.modules.get(uuid) else {
+        let Some(entry) = self.modules.get(uuid) else {
             return;
         };
-        let kept = piece.kept.clone();
+        let kept = entry.kept.clone();
         let runtime = kept.module.runtime.as_ref();
-        let Some(unit) = runtime.and_then(|runtime| self.runtimes.get(runtime)) else {
+        let Some(host) = runtime.and_then(|runtime| self.runtimes.get(runtime)) else {
             return;
         };
         let place = Place::Control(kept.module.runtime.clone());
         let topic = self.rules.topics.topic(&place);
-        let dialect = unit.kept.dialect;
+        let dialect = host.kept.dialect;
         let id = self.ids.next();
         let body = Body::Create(Box::new(kept.module.request()));
         out.publish(topic.as_str(), &Message::new(id.clone(), dialect, body));
-        self.ask_for(uuid, id, now);
+        self.note_request(uuid, id, now);
         self.stats.sent += 1;
-        out.tell(FleetEvent::Sent(Box::new(kept)));
+        out.report(FleetEvent::Sent(Box::new(kept)));
     }
 
-    /// A module is sent: its runtime may answer to this id.
-    fn ask_for(&mut self, uuid: &Uuid, id: String, now: Clock) {
-        self.forget_question(uuid);
+    /// Remembers the id of the request for a module, which its runtime may answer.
+    fn note_request(&mut self, uuid: &Uuid, id: String, now: Clock) {
+        self.forget_request(uuid);
         self.asks.insert(id.clone(), uuid.clone());
-        self.modules.touch(uuid, |piece| {
-            piece.asked = Some(id);
-            piece.sent = Some(now.at);
-            piece.started = false;
-            piece.missed = 0;
-            piece.usage = None;
+        self.modules.touch(uuid, |entry| {
+            entry.asked = Some(id);
+            entry.sent = Some(now.at);
+            entry.started = false;
+            entry.missed = 0;
+            entry.usage = None;
         });
     }
 
-    /// No answer is waited for any longer.
-    pub(super) fn forget_question(&mut self, uuid: &Uuid) {
-        let asked = self.modules.touch(uuid, |piece| piece.asked.take());
+    /// No longer expects an answer.
+    pub(super) fn forget_request(&mut self, uuid: &Uuid) {
+        let asked = self.modules.touch(uuid, |entry| entry.asked.take());
         if let Some(id) = asked.flatten()
             && self.asks.get(&id) == Some(uuid)
         {
@@ -254,26 +256,26 @@ impl Fleet {
         }
     }
 
-    /// A module leaves its runtime, which is gone or has lost it: it is started on another, or waits for one.
+    /// Moves a module off a runtime that has disconnected or lost it: starts it on another, or queues it for one.
     pub(super) fn relocate(&mut self, uuid: &Uuid, why: Lost, now: Clock, out: &mut Out) {
         self.stats.lost += 1;
-        self.forget_question(uuid);
-        let left = self.modules.touch(uuid, |piece| {
-            let from = piece.kept.module.runtime.clone();
-            if piece.kept.module.state == State::Alive {
-                piece.before = from.clone();
+        self.forget_request(uuid);
+        let left = self.modules.touch(uuid, |entry| {
+            let from = entry.kept.module.runtime.clone();
+            if entry.kept.module.state == State::Alive {
+                entry.before = from.clone();
             }
             if why == Lost::Missing {
                 let arrival = from.as_ref().map_or(0, |from| self.runtimes.arrival(from));
-                piece.refused_by.extend(from.map(|from| (from, arrival)));
+                entry.refused_by.extend(from.map(|from| (from, arrival)));
             }
-            (piece.kept.module.apis.clone(), piece.refused_by.clone())
+            (entry.kept.module.apis.clone(), entry.refused_by.clone())
         });
         let Some((apis, refused_by)) = left else {
             return;
         };
         let (chosen, _) = self.choice(&apis, &refused_by);
-        let kept = self.alter(uuid, now, out, |module| {
+        let kept = self.change_module(uuid, now, out, |module| {
             module.runtime = chosen.clone();
             module.state = match chosen {
                 Some(_) => State::Alive,
@@ -283,14 +285,15 @@ impl Fleet {
         let Some(kept) = kept else {
             return;
         };
-        out.tell(FleetEvent::Lost(kept.clone(), why));
+        out.report(FleetEvent::Lost(kept.clone(), why));
         match &chosen {
             Some(runtime) => self.start(uuid, runtime, now, out),
-            None => out.tell(FleetEvent::Queued(kept)),
+            None => out.report(FleetEvent::Queued(kept)),
         }
     }
 
-    /// The runtime for a module with these apis, without those; and what is said of each, in the order in which they are iterated.
+    /// Chooses a runtime for a module with these apis, except those given; also returns the verdict on each, in
+    /// iteration order.
     pub(super) fn choice(
         &self,
         apis: &[String],
@@ -303,8 +306,8 @@ impl Fleet {
         let candidates: Vec<Candidate> = self
             .runtimes
             .iter()
-            .map(|unit| {
-                let kept = &unit.kept;
+            .map(|entry| {
+                let kept = &entry.kept;
                 let uuid = &kept.runtime.uuid;
                 let strays = strays.get(uuid).copied().unwrap_or_default();
                 Candidate {
@@ -325,7 +328,7 @@ impl Fleet {
         (chosen.map(|candidate| candidate.uuid.clone()), choice)
     }
 
-    /// Whether a runtime is among those, and has not come anew since.
+    /// Whether a runtime is in this list and has not arrived anew since.
     pub(super) fn has_refused(&self, refused_by: &[(Uuid, u64)], runtime: &Uuid) -> bool {
         let arrival = self.runtimes.arrival(runtime);
         let same = |(uuid, at): &(Uuid, u64)| uuid == runtime && *at == arrival;
@@ -334,21 +337,22 @@ impl Fleet {
 
     /// Whether a runtime has a free place.
     pub(super) fn free_place(&self, runtime: &Uuid) -> bool {
-        let Some(unit) = self.runtimes.get(runtime).filter(|unit| unit.alive()) else {
+        let Some(entry) = self.runtimes.get(runtime).filter(|entry| entry.alive()) else {
             return false;
         };
-        let most = unit.kept.runtime.max_modules;
-        let runs = !unit.kept.runtime.apis.is_empty();
+        let most = entry.kept.runtime.max_modules;
+        let runs = !entry.kept.runtime.apis.is_empty();
         let taken = self.modules.taken(runtime) + self.strays_on(runtime);
         runs && (most == 0 || taken < most as usize)
     }
 
-    /// How many modules are still to end on a runtime where they are not to run.
+    /// How many strays have not ended on a runtime yet.
     fn strays_on(&self, runtime: &Uuid) -> usize {
         self.strays.values().filter(|(on, _)| on == runtime).count()
     }
 
-    /// Starts what waits for places of a runtime: its own queue, then, in their order, those that any runtime may take.
+    /// Starts modules that wait for places on a runtime: first its own queue, then those that any runtime may take, in
+    /// their order.
     pub(super) fn fill(&mut self, runtime: &Uuid, now: Clock, out: &mut Out) {
         while self.free_place(runtime)
             && let Some(uuid) = self.modules.first_queued(runtime)
@@ -365,11 +369,11 @@ impl Fleet {
             let offered = self
                 .runtimes
                 .get(runtime)
-                .map(|unit| &unit.kept.runtime.apis);
-            let fits = self.modules.get(&uuid).is_some_and(|piece| {
-                let apis = &piece.kept.module.apis;
+                .map(|entry| &entry.kept.runtime.apis);
+            let fits = self.modules.get(&uuid).is_some_and(|entry| {
+                let apis = &entry.kept.module.apis;
                 offered.is_some_and(|offered| lacks(apis, offered).is_empty())
-                    && !self.has_refused(&piece.refused_by, runtime)
+                    && !self.has_refused(&entry.refused_by, runtime)
             });
             if fits {
                 self.start(&uuid, runtime, now, out);
@@ -377,16 +381,16 @@ impl Fleet {
         }
     }
 
-    /// The runtime that a request names, if it can take modules: by its uuid, or by its name. Of several with one name those that are
-    /// there come first.
+    /// The runtime that a request names, by uuid or name, if it can take modules. If several have the name, connected
+    /// ones come first.
     fn runtime_for(&self, parent: &Parent) -> Result<Uuid, Fault> {
         let Parent(text) = parent;
         let by_uuid = text.parse().ok().and_then(|uuid| self.runtimes.get(&uuid));
-        let unit = match by_uuid {
-            Some(unit) => unit,
+        let entry = match by_uuid {
+            Some(entry) => entry,
             None => {
                 let (alive, dead): (Vec<_>, Vec<_>) =
-                    self.runtimes.named(text).partition(|unit| unit.alive());
+                    self.runtimes.named(text).partition(|entry| entry.alive());
                 let named = if alive.is_empty() { dead } else { alive };
                 match named.as_slice() {
                     [] => return Err(Fault::new(Trouble::UnknownRuntime, text.as_str())),
@@ -395,42 +399,43 @@ impl Fleet {
                 }
             }
         };
-        if !unit.alive() {
+        if !entry.alive() {
             return Err(Fault::new(Trouble::DeadRuntime, text.as_str()));
         }
-        if unit.kept.runtime.apis.is_empty() {
-            let why = format!("{} runs no modules", unit.kept.runtime.name);
+        if entry.kept.runtime.apis.is_empty() {
+            let why = format!("{} runs no modules", entry.kept.runtime.name);
             return Err(Fault::new(Trouble::NoRuntime, vec![Json::from(why)]));
         }
-        Ok(unit.kept.runtime.uuid.clone())
+        Ok(entry.kept.runtime.uuid.clone())
     }
 
-    /// Whether a module may have this uuid: none that runs has it.
+    /// Checks that no running module has this uuid.
     fn free_uuid(&self, uuid: &Uuid) -> Result<(), Fault> {
         match self.modules.get(uuid) {
-            Some(piece) if piece.kept.module.state == State::Alive => {
+            Some(entry) if entry.kept.module.state == State::Alive => {
                 Err(Fault::new(Trouble::DuplicateModule, uuid.as_str()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether there is room for so many more modules, with records of so many bytes. Those that have ended make room.
+    /// Checks that there is room for `more` modules with records of this size. Removes records of ended modules if
+    /// needed.
     fn room_for_modules(
         &mut self,
         more: usize,
-        octets: usize,
+        bytes: usize,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
         let too_many = |what| Err(Fault::new(Trouble::TooMany, what));
-        let (most, most_octets) = (self.rules.max_modules, self.rules.max_octets);
+        let (most, max_bytes) = (self.rules.max_modules, self.rules.max_bytes);
         if self.modules.living() + more > most {
             return too_many(format!("modules: {most} at most"));
         }
-        while self.modules.byte_len() + octets > most_octets {
+        while self.modules.byte_len() + bytes > max_bytes {
             let Some(oldest) = self.modules.oldest_ended(None, 0) else {
-                return too_many(format!("modules: {most_octets} octets of records at most"));
+                return too_many(format!("modules: {max_bytes} bytes of records at most"));
             };
             self.forget_module(&oldest, now, out);
         }
@@ -438,19 +443,19 @@ impl Fleet {
     }
 
     /// The next running number.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.next_index += 1;
         self.next_index - 1
     }
 
-    /// A module is new.
-    pub(super) fn enter(&mut self, kept: KeptModule, now: Clock, out: &mut Out) {
-        out.keep(Change::Module(Box::new(kept.clone())));
+    /// Adds a new module.
+    pub(super) fn add_module(&mut self, kept: KeptModule, now: Clock, out: &mut Out) {
+        out.save(Change::Module(Box::new(kept.clone())));
         self.modules.insert(kept, now);
     }
 
-    /// Changes a module, and keeps that: its record afterwards.
-    pub(super) fn alter(
+    /// Changes a module and saves the change; returns its record afterwards.
+    pub(super) fn change_module(
         &mut self,
         uuid: &Uuid,
         now: Clock,
@@ -458,7 +463,7 @@ impl Fleet {
         change: impl FnOnce(&mut Module),
     ) -> Option<Box<KeptModule>> {
         let kept = Box::new(self.modules.change(uuid, now, change)?);
-        out.keep(Change::Module(kept.clone()));
+        out.save(Change::Module(kept.clone()));
         Some(kept)
     }
 }

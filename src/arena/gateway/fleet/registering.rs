@@ -1,6 +1,6 @@
 //! Runtimes and managers: registration, return, confirmation, deletion, and the decisions of the operator.
 
-use super::hear::Ask;
+use super::hear::RequestContext;
 use super::out::Out;
 use super::{Admission, Admitted, Fleet, FleetEvent, Gone};
 use crate::registry::{Change, KeptRuntime};
@@ -9,11 +9,11 @@ use halite_gateway::clock::Clock;
 use std::collections::HashSet;
 
 impl Fleet {
-    /// A runtime registers, or comes back.
+    /// Handles the registration or return of a runtime.
     pub(super) fn register(
         &mut self,
         runtime: Runtime,
-        ask: &Ask,
+        ask: &RequestContext,
         admission: &mut dyn Admission,
         now: Clock,
         out: &mut Out,
@@ -22,9 +22,9 @@ impl Fleet {
             Admitted::Yes(id) => {
                 self.room_for(&runtime.uuid)?;
                 let uuid = runtime.uuid.clone();
-                let was_alive = self.join(runtime, id, ask.dialect, now, out);
+                let was_alive = self.mark_connected(runtime, id, ask.dialect, now, out);
                 self.confirm(&uuid, ask, out);
-                self.settle(&uuid, was_alive, &HashSet::new(), now, out);
+                self.start_modules(&uuid, was_alive, &HashSet::new(), now, out);
                 Ok(())
             }
             Admitted::Waiting(id) => {
@@ -37,7 +37,7 @@ impl Fleet {
                 if self.wait(runtime, id, ask.dialect, Some(ask), now, out) {
                     return Err(fault);
                 }
-                // It asks again and again until somebody decides: the log has been told.
+                // It repeats its request until the operator decides: report it within the limit on errors only.
                 if self.bucket.take(now) {
                     self.reply(ask, fault.answer(), out);
                 }
@@ -52,7 +52,7 @@ impl Fleet {
         }
     }
 
-    /// Whether one more runtime may be known. Those that wait take no room from those that were let in.
+    /// Checks that one more runtime may be remembered. Waiting runtimes take no room from admitted ones.
     pub(super) fn room_for(&self, uuid: &Uuid) -> Result<(), Fault> {
         let (known, _) = self.runtimes.counts();
         let most = self.rules.max_runtimes;
@@ -66,44 +66,44 @@ impl Fleet {
         }
     }
 
-    /// A runtime is to wait for the operator: whether it did not before.
+    /// Lets a runtime wait for the operator; returns whether that is new.
     pub(super) fn wait(
         &mut self,
         runtime: Runtime,
         id: String,
         dialect: Dialect,
-        ask: Option<&Ask>,
+        ask: Option<&RequestContext>,
         now: Clock,
         out: &mut Out,
     ) -> bool {
         self.expel(&runtime.uuid, now, out);
-        let kept = self.kept(runtime, id, dialect, now);
+        let kept = self.new_record(runtime, id, dialect, now);
         let new = self.let_wait(kept.clone(), ask, true, now);
         if new {
-            out.tell(FleetEvent::Waiting(Box::new(kept)));
+            out.report(FleetEvent::Waiting(Box::new(kept)));
         }
         new
     }
 
-    /// A runtime may not come in. It is remembered, without being told of, so that it is not asked about with each of its keepalives,
-    /// and for the case that the operator changes his mind.
+    /// Remembers a runtime that is not admitted, without reporting it, so that admission is not checked for each of
+    /// its keepalives, and in case the operator decides otherwise.
     pub(super) fn wait_unseen(
         &mut self,
         runtime: Runtime,
         dialect: Dialect,
-        ask: Option<&Ask>,
+        ask: Option<&RequestContext>,
         now: Clock,
     ) {
         let known = self.runtimes.get(&runtime.uuid);
-        let id = known.map(|unit| unit.kept.id.clone()).unwrap_or_default();
-        let kept = self.kept(runtime, id, dialect, now);
+        let id = known.map(|entry| entry.kept.id.clone()).unwrap_or_default();
+        let kept = self.new_record(runtime, id, dialect, now);
         self.let_wait(kept, ask, false, now);
     }
 
     fn let_wait(
         &mut self,
         kept: KeptRuntime,
-        ask: Option<&Ask>,
+        ask: Option<&RequestContext>,
         pending: bool,
         now: Clock,
     ) -> bool {
@@ -112,19 +112,25 @@ impl Fleet {
             .wait(kept, ask.cloned(), pending, most, now)
     }
 
-    /// One that was let in and no longer is.
+    /// Disconnects a runtime that is no longer admitted.
     fn expel(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        if self.runtimes.get(uuid).is_some_and(|unit| unit.alive()) {
-            self.gone(std::slice::from_ref(uuid), Gone::Refused, now, out);
+        if self.runtimes.get(uuid).is_some_and(|entry| entry.alive()) {
+            self.disconnect(std::slice::from_ref(uuid), Gone::Refused, now, out);
         }
     }
 
-    /// The record of a runtime that was just heard.
-    fn kept(&self, mut runtime: Runtime, id: String, dialect: Dialect, now: Clock) -> KeptRuntime {
+    /// The record of a runtime just heard.
+    fn new_record(
+        &self,
+        mut runtime: Runtime,
+        id: String,
+        dialect: Dialect,
+        now: Clock,
+    ) -> KeptRuntime {
         runtime.state = RuntimeState::Alive;
         runtime.keepalive = self.rules.keepalive.as_secs();
         KeptRuntime {
-            // Of others it may be another program by now, which sends no keepalives; those of halite always do.
+            // Other runtimes may be a different program by now, which sends no keepalives; those of halite always do.
             speaks: runtime.metadata.get("halite").is_some(),
             runtime,
             id,
@@ -134,8 +140,8 @@ impl Fleet {
         }
     }
 
-    /// A runtime is there: whether it was before.
-    pub(super) fn join(
+    /// Marks a runtime as connected; returns whether it was before.
+    pub(super) fn mark_connected(
         &mut self,
         runtime: Runtime,
         id: String,
@@ -145,20 +151,20 @@ impl Fleet {
     ) -> bool {
         let uuid = runtime.uuid.clone();
         self.waiting_room.take(&uuid);
-        let mut kept = self.kept(runtime, id, dialect, now);
-        let before = self.runtimes.get(&uuid).filter(|unit| unit.alive());
-        let before = before.map(|unit| unit.kept.clone());
+        let mut kept = self.new_record(runtime, id, dialect, now);
+        let before = self.runtimes.get(&uuid).filter(|entry| entry.alive());
+        let before = before.map(|entry| entry.kept.clone());
         if let Some(before) = &before {
             kept.memory = before.memory;
         }
         self.runtimes.put(kept.clone(), now);
         self.runtimes.arrive(&uuid, now);
-        out.keep(Change::Runtime(Box::new(kept.clone())));
+        out.save(Change::Runtime(Box::new(kept.clone())));
         let was_alive = before.is_some();
         match before {
-            None => out.tell(FleetEvent::Arrived(Box::new(kept))),
+            None => out.report(FleetEvent::Arrived(Box::new(kept))),
             Some(before) if (&before.runtime, &before.id) != (&kept.runtime, &kept.id) => {
-                out.tell(FleetEvent::Changed(Box::new(kept)));
+                out.report(FleetEvent::Changed(Box::new(kept)));
             }
             Some(_) => {}
         }
@@ -166,16 +172,16 @@ impl Fleet {
     }
 
     /// Confirms a registration (reference, section 4.1).
-    fn confirm(&mut self, uuid: &Uuid, ask: &Ask, out: &mut Out) {
-        if let Some(unit) = self.runtimes.get(uuid) {
-            let answer = Answer::registered(&unit.kept.runtime);
+    fn confirm(&mut self, uuid: &Uuid, ask: &RequestContext, out: &mut Out) {
+        if let Some(entry) = self.runtimes.get(uuid) {
+            let answer = Answer::registered(&entry.kept.runtime);
             self.reply(ask, answer, out);
         }
     }
 
-    /// Modules of a runtime that is there now: those that were killed come back, as far as there is room, and then those that wait.
-    /// `running`: those that it named as running, which need not be sent.
-    pub(super) fn settle(
+    /// Starts the modules of a runtime that has connected: killed ones first, as far as there is room, then waiting
+    /// ones. `running` are those that it listed as running, which are not sent.
+    pub(super) fn start_modules(
         &mut self,
         uuid: &Uuid,
         was_alive: bool,
@@ -184,48 +190,48 @@ impl Fleet {
         out: &mut Out,
     ) {
         let killed = |fleet: &Fleet, module: &Uuid| {
-            let piece = fleet.modules.get(module);
-            piece.is_some_and(|piece| piece.kept.module.state == State::Killed)
+            let entry = fleet.modules.get(module);
+            entry.is_some_and(|entry| entry.kept.module.state == State::Killed)
         };
         if !was_alive {
             for module in self.modules.of(uuid) {
                 if running.contains(&module) || !killed(self, &module) {
                     continue;
                 }
-                // In the line of those that wait, from which they are started in their order.
-                self.alter(&module, now, out, |module| module.state = State::Queued);
+                // Into the queue, from which they are started in their order.
+                self.change_module(&module, now, out, |module| module.state = State::Queued);
             }
         }
         self.fill(uuid, now, out);
         if !was_alive {
             for module in self.modules.of(uuid) {
-                let piece = self.modules.get(&module);
-                if let Some(piece) = piece.filter(|p| p.kept.module.state == State::Queued) {
-                    out.tell(FleetEvent::Queued(Box::new(piece.kept.clone())));
+                let entry = self.modules.get(&module);
+                if let Some(entry) = entry.filter(|p| p.kept.module.state == State::Queued) {
+                    out.report(FleetEvent::Queued(Box::new(entry.kept.clone())));
                 }
             }
         }
     }
 
-    /// A runtime says that it is gone, or the broker does for it.
+    /// Handles the message that a runtime disconnects, sent by itself or by the broker.
     pub(super) fn unregister(
         &mut self,
         uuid: &Uuid,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
         if ask.direct && ask.dialect == Dialect::Older {
-            // It tells that runtime to end, which says so itself then (reference, section 4.1).
+            // It tells that runtime to end, which will say so itself (reference, section 4.1).
             return Ok(());
         }
         if self.waiting_room.take(uuid).is_some() {
             return Ok(());
         }
-        let unit = self.runtimes.get(uuid);
-        let unit = unit.ok_or_else(|| Fault::new(Trouble::UnknownRuntime, uuid.as_str()))?;
-        if unit.alive() {
-            self.gone(std::slice::from_ref(uuid), Gone::Deleted, now, out);
+        let entry = self.runtimes.get(uuid);
+        let entry = entry.ok_or_else(|| Fault::new(Trouble::UnknownRuntime, uuid.as_str()))?;
+        if entry.alive() {
+            self.disconnect(std::slice::from_ref(uuid), Gone::Deleted, now, out);
         }
         if ask.dialect == Dialect::Older {
             self.confirm(uuid, ask, out);
@@ -233,11 +239,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// A manager registers, or comes back.
+    /// Handles the registration or return of a manager.
     pub(super) fn register_manager(
         &mut self,
         manager: Manager,
-        ask: &Ask,
+        ask: &RequestContext,
         now: Clock,
         out: &mut Out,
     ) -> Result<(), Fault> {
@@ -259,30 +265,31 @@ impl Fleet {
             .managers
             .insert(manager.uuid.clone(), (manager.clone(), now.at));
         if before.is_none_or(|(before, _)| before != manager) {
-            out.keep(Change::Manager(manager.clone()));
+            out.save(Change::Manager(manager.clone()));
         }
         self.reply(ask, Answer::manager(&manager), out);
         Ok(())
     }
 
-    /// Forgets managers of which no runtime is known. They lose nothing by it: what they tell later is followed all the same.
+    /// Forgets managers without known runtimes. They lose nothing by that: their later messages are handled all the
+    /// same.
     fn forget_idle_managers(&mut self, out: &mut Out) {
         let busy: HashSet<&Uuid> = self
             .runtimes
             .iter()
-            .filter_map(|unit| unit.kept.runtime.manager.as_ref())
+            .filter_map(|entry| entry.kept.runtime.manager.as_ref())
             .collect();
         self.managers.retain(|uuid, _| {
             let keeps = busy.contains(uuid);
             if !keeps {
-                out.keep(Change::NoManager(uuid.clone()));
+                out.save(Change::NoManager(uuid.clone()));
             }
             keeps
         });
     }
 
-    /// A manager is gone, and with it all its runtimes. One that is not known may still have some: it registers once only, perhaps
-    /// with an orchestrator before this one.
+    /// Handles the message that a manager and all its runtimes disconnect. An unknown manager may still have some: it
+    /// registers only once, perhaps with an earlier orchestrator.
     pub(super) fn unregister_manager(
         &mut self,
         uuid: &Uuid,
@@ -293,32 +300,32 @@ impl Fleet {
         let units = self
             .runtimes
             .iter()
-            .filter(|unit| own(&unit.kept.runtime.manager));
+            .filter(|entry| own(&entry.kept.runtime.manager));
         let mut known = false;
         let mut alive = Vec::new();
-        for unit in units {
+        for entry in units {
             known = true;
-            if unit.alive() {
-                alive.push(unit.kept.runtime.uuid.clone());
+            if entry.alive() {
+                alive.push(entry.kept.runtime.uuid.clone());
             }
         }
         match self.managers.get_mut(uuid) {
             Some((manager, left)) if manager.state == RuntimeState::Alive => {
                 manager.state = RuntimeState::Dead;
                 *left = now.at;
-                out.keep(Change::Manager(manager.clone()));
+                out.save(Change::Manager(manager.clone()));
             }
             Some(_) => {}
             None if known => {}
             None => return Err(Fault::new(Trouble::UnknownRuntime, uuid.as_str())),
         }
         alive.sort();
-        self.gone(&alive, Gone::Manager, now, out);
+        self.disconnect(&alive, Gone::Manager, now, out);
         Ok(())
     }
 
-    /// The operator has decided about an id.
-    pub(super) fn judge(
+    /// Handles the operator's decision about an id.
+    pub(super) fn apply_decision(
         &mut self,
         id: &str,
         admission: &mut dyn Admission,
@@ -326,19 +333,19 @@ impl Fleet {
         out: &mut Out,
     ) {
         for uuid in self.waiting_room.with_id(id) {
-            self.ask_again(&uuid, admission, now, out);
+            self.recheck_waiting(&uuid, admission, now, out);
         }
-        let Some(unit) = self.runtimes.by_id(id) else {
+        let Some(entry) = self.runtimes.by_id(id) else {
             return;
         };
-        let alive = unit.alive();
+        let alive = entry.alive();
         let KeptRuntime {
             runtime, dialect, ..
-        } = unit.kept.clone();
-        // It still sends keepalives, or believes to be registered: it is let in again if the operator says so.
+        } = entry.kept.clone();
+        // It still sends keepalives, or believes it is registered: it is admitted again if the operator agrees.
         match admission.admit(&runtime.uuid, &runtime.name) {
             Admitted::Yes(_) | Admitted::Unclear(_) => {}
-            // It was gone before, and its modules waited for it.
+            // It had disconnected before, and its modules waited for it.
             Admitted::Waiting(_) | Admitted::No(_) if !alive => {
                 for module in self.modules.of(&runtime.uuid) {
                     self.orphaned(&module, Gone::Refused, now, out);
@@ -354,8 +361,8 @@ impl Fleet {
         }
     }
 
-    /// Whether one that waits may come in now.
-    pub(super) fn ask_again(
+    /// Checks whether a waiting runtime is admitted now.
+    pub(super) fn recheck_waiting(
         &mut self,
         uuid: &Uuid,
         admission: &mut dyn Admission,
@@ -372,15 +379,15 @@ impl Fleet {
             Admitted::Yes(_) if self.room_for(uuid).is_err() => {}
             Admitted::Yes(id) => {
                 let ask = self.waiting_room.take(uuid).and_then(|waiter| waiter.ask);
-                let was_alive = self.join(runtime, id, dialect, now, out);
+                let was_alive = self.mark_connected(runtime, id, dialect, now, out);
                 if let Some(ask) = &ask {
                     self.confirm(uuid, ask, out);
                 }
-                self.settle(uuid, was_alive, &HashSet::new(), now, out);
+                self.start_modules(uuid, was_alive, &HashSet::new(), now, out);
             }
             Admitted::Waiting(id) => {
-                if let Some(kept) = self.waiting_room.pend(uuid, id) {
-                    out.tell(FleetEvent::Waiting(Box::new(kept)));
+                if let Some(kept) = self.waiting_room.mark_pending(uuid, id) {
+                    out.report(FleetEvent::Waiting(Box::new(kept)));
                 }
             }
             Admitted::No(_) | Admitted::Unclear(_) => {}

@@ -1,4 +1,4 @@
-//! The runtimes that are known: who they are, whether they are there, when they were heard.
+//! The known runtimes: their identities, whether they are connected, when they were last heard.
 
 use crate::registry::KeptRuntime;
 use crate::wire::{RuntimeState, Uuid};
@@ -6,34 +6,34 @@ use halite_gateway::clock::Clock;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// Intervals that a runtime may take for one, at most.
+/// The longest interval accepted from a runtime, as a multiple of the configured one.
 const SLOWEST: u32 = 10;
 
-/// A runtime with what is forgotten when the gateway ends.
+/// A runtime with state that is not saved over restarts.
 #[derive(Debug)]
-pub(super) struct Unit {
-    /// What is kept.
+pub(super) struct RuntimeEntry {
+    /// The part that is saved.
     pub kept: KeptRuntime,
-    /// When it was heard last, or when waiting for it began.
+    /// When it was last heard, or when waiting for it started.
     pub heard: Instant,
-    /// Whether `heard` is when it was heard, so that the time to the next message is its own.
+    /// Whether `heard` is the time of a message, so that the time until the next one is the runtime's own interval.
     pub timed: bool,
-    /// The time between its last two signs of life.
+    /// The time between its last two messages.
     pub gap: Duration,
-    /// Whether it has been told that it is late.
+    /// Whether it has been reported as late.
     pub late: bool,
-    /// When its record was kept last.
+    /// When its record was last saved.
     pub saved: Instant,
-    /// When it went away.
+    /// When it disconnected.
     pub left: Option<Instant>,
-    /// Which arrival of any runtime was its last one; 0 is none since the gateway began.
+    /// The number of its last arrival, counted over all runtimes; 0 if it has not arrived since the gateway started.
     pub arrival: u64,
 }
 
-impl Unit {
-    fn new(kept: KeptRuntime, now: Clock) -> Unit {
+impl RuntimeEntry {
+    fn new(kept: KeptRuntime, now: Clock) -> RuntimeEntry {
         let left = (kept.runtime.state == RuntimeState::Dead).then_some(now.at);
-        Unit {
+        RuntimeEntry {
             kept,
             heard: now.at,
             timed: false,
@@ -45,14 +45,14 @@ impl Unit {
         }
     }
 
-    /// Whether it is there.
+    /// Whether it is connected.
     pub fn alive(&self) -> bool {
         self.kept.runtime.state == RuntimeState::Alive
     }
 
-    /// It was heard.
-    pub fn hear(&mut self, now: Clock) {
-        // One message may be a return and a sign of life.
+    /// Records a message from it.
+    pub fn record_message(&mut self, now: Clock) {
+        // One message may be both a return and a sign of life.
         if !self.timed || self.heard != now.at {
             self.gap = if self.timed {
                 now.at.duration_since(self.heard)
@@ -66,25 +66,25 @@ impl Unit {
         self.kept.heard = u64::try_from(now.unix).unwrap_or(0);
     }
 
-    /// Waiting for it begins anew: nobody could have been heard until now.
-    pub fn excuse(&mut self, now: Clock) {
+    /// Restarts the wait for it: nothing could be heard until now.
+    pub fn restart_wait(&mut self, now: Clock) {
         self.heard = now.at;
         self.timed = false;
         self.late = false;
     }
 
-    /// Time within which its next keepalive is waited for; `None` where none is: it was told to send none, or has
-    /// sent none since it registered, as the minimal runtimes never do (reference, section 4.3).
+    /// Time within which its next keepalive is expected; `None` if none is: it was told to send none, or has sent none
+    /// since it registered, like the minimal runtimes (reference, section 4.3).
     ///
-    /// No peer but ours reads the interval that it is told (reference, section 4.1). One that was late and then
-    /// sent is taken to be one of those, and waited for as long as that took, until it is quicker again.
+    /// No other runtime than ours uses the interval that it is told (reference, section 4.1). If one is late and then
+    /// sends a keepalive, that time becomes its interval until it is quicker again.
     pub fn pace(&self) -> Option<Duration> {
         let told = Duration::from_secs(self.kept.runtime.keepalive);
         if told.is_zero() || !self.kept.speaks || !self.alive() {
             return None;
         }
         Some(if self.gap >= late(told) {
-            // Who was silent for a day once is not waited for that long again.
+            // A runtime that was once silent for a day is not waited for that long again.
             self.gap.min(told.saturating_mul(SLOWEST))
         } else {
             told
@@ -102,10 +102,10 @@ pub(super) fn gone(pace: Duration) -> Duration {
     pace.saturating_mul(3)
 }
 
-/// All runtimes, by their uuids, ids and names.
+/// All runtimes, by uuid, id and name.
 #[derive(Debug, Default)]
 pub(super) struct Runtimes {
-    all: HashMap<Uuid, Unit>,
+    all: HashMap<Uuid, RuntimeEntry>,
     by_id: HashMap<String, BTreeSet<Uuid>>,
     by_name: HashMap<String, BTreeSet<Uuid>>,
     alive: usize,
@@ -113,95 +113,99 @@ pub(super) struct Runtimes {
 }
 
 impl Runtimes {
-    /// One of them.
-    pub fn get(&self, uuid: &Uuid) -> Option<&Unit> {
+    /// Finds a runtime.
+    pub fn get(&self, uuid: &Uuid) -> Option<&RuntimeEntry> {
         self.all.get(uuid)
     }
 
-    /// The one with this minion id. A device that was installed anew may have left another record with it: who is there counts, else
-    /// who was heard last.
-    pub fn by_id(&self, id: &str) -> Option<&Unit> {
+    /// The runtime with this minion id. A device that was reinstalled may have left another record with the same id:
+    /// the connected one is returned, else the one heard last.
+    pub fn by_id(&self, id: &str) -> Option<&RuntimeEntry> {
         let uuids = self.by_id.get(id)?.iter();
         let units = uuids.filter_map(|uuid| self.all.get(uuid));
-        units.max_by_key(|unit| (unit.alive(), unit.kept.heard, unit.arrival))
+        units.max_by_key(|entry| (entry.alive(), entry.kept.heard, entry.arrival))
     }
 
-    /// Those with this name.
-    pub fn named(&self, name: &str) -> impl Iterator<Item = &Unit> {
+    /// Runtimes with this name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &RuntimeEntry> {
         let uuids = self.by_name.get(name).into_iter().flatten();
         uuids.filter_map(|uuid| self.all.get(uuid))
     }
 
-    /// All of them, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Unit> {
+    /// All runtimes, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &RuntimeEntry> {
         self.all.values()
     }
 
-    /// How many are known, and how many of them are there.
+    /// How many are known, and how many of them are connected.
     pub fn counts(&self) -> (usize, usize) {
         (self.all.len(), self.alive)
     }
 
-    /// Keeps a runtime under its uuid, id and name; what was known of its silence stays.
+    /// Stores a runtime under its uuid, id and name; keeps what is known about its silence.
     pub fn put(&mut self, kept: KeptRuntime, now: Clock) {
         let uuid = kept.runtime.uuid.clone();
-        let unit = match self.take(&uuid) {
-            Some(mut unit) => {
-                unit.left = match kept.runtime.state {
+        let entry = match self.take(&uuid) {
+            Some(mut entry) => {
+                entry.left = match kept.runtime.state {
                     RuntimeState::Alive => None,
-                    RuntimeState::Dead => unit.left.or(Some(now.at)),
+                    RuntimeState::Dead => entry.left.or(Some(now.at)),
                 };
-                unit.kept = kept;
-                unit.saved = now.at;
-                unit
+                entry.kept = kept;
+                entry.saved = now.at;
+                entry
             }
-            None => Unit::new(kept, now),
+            None => RuntimeEntry::new(kept, now),
         };
-        let name = unit.kept.runtime.name.clone();
+        let name = entry.kept.runtime.name.clone();
         self.by_name.entry(name).or_default().insert(uuid.clone());
-        let id = unit.kept.id.clone();
+        let id = entry.kept.id.clone();
         self.by_id.entry(id).or_default().insert(uuid.clone());
-        self.alive += usize::from(unit.alive());
-        self.all.insert(uuid, unit);
+        self.alive += usize::from(entry.alive());
+        self.all.insert(uuid, entry);
     }
 
-    /// Changes what does not concern its id, name and state.
-    pub fn touch<T>(&mut self, uuid: &Uuid, change: impl FnOnce(&mut Unit) -> T) -> Option<T> {
+    /// Changes anything but its id, name and state.
+    pub fn touch<T>(
+        &mut self,
+        uuid: &Uuid,
+        change: impl FnOnce(&mut RuntimeEntry) -> T,
+    ) -> Option<T> {
         self.all.get_mut(uuid).map(change)
     }
 
-    /// One has come, or come anew: it was heard.
+    /// Records that a runtime has connected, or connected anew.
     pub fn arrive(&mut self, uuid: &Uuid, now: Clock) {
         self.arrivals += 1;
-        if let Some(unit) = self.all.get_mut(uuid) {
-            unit.arrival = self.arrivals;
-            unit.hear(now);
+        if let Some(entry) = self.all.get_mut(uuid) {
+            entry.arrival = self.arrivals;
+            entry.record_message(now);
         }
     }
 
-    /// Which arrival of any runtime was the last one of this.
+    /// The number of its last arrival, counted over all runtimes.
     pub fn arrival(&self, uuid: &Uuid) -> u64 {
-        self.all.get(uuid).map_or(0, |unit| unit.arrival)
+        self.all.get(uuid).map_or(0, |entry| entry.arrival)
     }
 
-    /// Forgets one.
-    pub fn take(&mut self, uuid: &Uuid) -> Option<Unit> {
-        let unit = self.all.remove(uuid)?;
-        forget(&mut self.by_id, &unit.kept.id, uuid);
-        forget(&mut self.by_name, &unit.kept.runtime.name, uuid);
-        self.alive -= usize::from(unit.alive());
-        Some(unit)
+    /// Removes a runtime.
+    pub fn take(&mut self, uuid: &Uuid) -> Option<RuntimeEntry> {
+        let entry = self.all.remove(uuid)?;
+        forget(&mut self.by_id, &entry.kept.id, uuid);
+        forget(&mut self.by_name, &entry.kept.runtime.name, uuid);
+        self.alive -= usize::from(entry.alive());
+        Some(entry)
     }
 
-    /// Nobody could be heard until now.
-    pub fn excuse(&mut self, now: Clock) {
-        for unit in self.all.values_mut() {
-            unit.excuse(now);
+    /// Nothing could be heard until now.
+    pub fn restart_wait(&mut self, now: Clock) {
+        for entry in self.all.values_mut() {
+            entry.restart_wait(now);
         }
     }
 }
 
-/// Takes a runtime out of a list of those with the same id or name.
+/// Removes a runtime from a list of those with the same id or name.
 fn forget(lists: &mut HashMap<String, BTreeSet<Uuid>>, key: &str, uuid: &Uuid) {
     if let Some(list) = lists.get_mut(key) {
         list.remove(uuid);

@@ -1,4 +1,4 @@
-//! Time: who is silent, and what is forgotten (reference, section 5).
+//! Timeouts: silent runtimes, and records to forget (reference, section 5).
 
 use super::keepalives::STRAY;
 use super::out::Out;
@@ -9,51 +9,57 @@ use crate::wire::{RuntimeState, State, Uuid};
 use halite_gateway::clock::Clock;
 
 impl Fleet {
-    /// Time has passed.
-    pub(super) fn pass(&mut self, admission: &mut dyn Admission, now: Clock, out: &mut Out) {
+    /// Handles everything due by the clock.
+    pub(super) fn handle_timeouts(
+        &mut self,
+        admission: &mut dyn Admission,
+        now: Clock,
+        out: &mut Out,
+    ) {
         if self.up {
-            self.silence(now, out);
+            self.check_silence(now, out);
         }
         for uuid in self.waiting_room.due(self.rules.forget_after, now) {
-            self.ask_again(&uuid, admission, now, out);
+            self.recheck_waiting(&uuid, admission, now, out);
         }
-        self.forget(now, out);
+        self.forget_old(now, out);
     }
 
-    /// The broker is there. What was kept may end in the midst of a change, since the gateway can be killed at any time: modules of
-    /// runtimes that are not there are treated as if these had gone just now. What waits may find a place.
-    pub(super) fn mend(&mut self, now: Clock, out: &mut Out) {
+    /// Called when the broker is connected. The saved fleet may end in the middle of a change, since the gateway can
+    /// be killed at any time: modules of disconnected runtimes are treated as if these had just disconnected. Waiting
+    /// modules may find a place.
+    pub(super) fn repair(&mut self, now: Clock, out: &mut Out) {
         let mut modules: Vec<(u64, Uuid)> = self
             .modules
             .iter()
-            .map(|piece| (piece.kept.module.index, piece.kept.module.uuid.clone()))
+            .map(|entry| (entry.kept.module.index, entry.kept.module.uuid.clone()))
             .collect();
         modules.sort();
         for (_, uuid) in modules {
-            self.mend_module(&uuid, now, out);
+            self.repair_module(&uuid, now, out);
         }
-        let alive = self.runtimes.iter().filter(|unit| unit.alive());
-        let mut alive: Vec<Uuid> = alive.map(|unit| unit.kept.runtime.uuid.clone()).collect();
+        let alive = self.runtimes.iter().filter(|entry| entry.alive());
+        let mut alive: Vec<Uuid> = alive.map(|entry| entry.kept.runtime.uuid.clone()).collect();
         alive.sort();
         for uuid in alive {
             self.fill(&uuid, now, out);
         }
     }
 
-    fn mend_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
-        let Some(piece) = self.modules.get(uuid) else {
+    fn repair_module(&mut self, uuid: &Uuid, now: Clock, out: &mut Out) {
+        let Some(entry) = self.modules.get(uuid) else {
             return;
         };
-        let module = &piece.kept.module;
-        let unit = module
+        let module = &entry.kept.module;
+        let host = module
             .runtime
             .as_ref()
             .map(|runtime| self.runtimes.get(runtime));
-        let alive = unit.map(|unit| unit.map(|unit| unit.alive()));
+        let alive = host.map(|host| host.map(|host| host.alive()));
         match (module.state, alive) {
             (State::Dead, _) | (State::Queued, None) => {}
             (State::Killed, Some(Some(true))) | (_, None) => {
-                self.alter(uuid, now, out, |module| module.state = State::Queued);
+                self.change_module(uuid, now, out, |module| module.state = State::Queued);
             }
             (_, Some(Some(true))) | (State::Killed, Some(Some(false))) => {}
             (_, Some(Some(false))) => self.orphaned(uuid, Gone::Deleted, now, out),
@@ -61,57 +67,57 @@ impl Fleet {
         }
     }
 
-    /// Runtimes whose keepalives are late after one and a half intervals, and gone after three.
-    fn silence(&mut self, now: Clock, out: &mut Out) {
+    /// Runtimes are late after one and a half intervals without a keepalive, and disconnected after three.
+    fn check_silence(&mut self, now: Clock, out: &mut Out) {
         let mut gone: Vec<Uuid> = Vec::new();
         let mut late: Vec<Uuid> = Vec::new();
-        for unit in self.runtimes.iter() {
-            let Some(pace) = unit.pace() else {
+        for entry in self.runtimes.iter() {
+            let Some(pace) = entry.pace() else {
                 continue;
             };
-            let uuid = &unit.kept.runtime.uuid;
-            if now.is_past(unit.heard, gone_after(pace)) {
+            let uuid = &entry.kept.runtime.uuid;
+            if now.is_past(entry.heard, gone_after(pace)) {
                 gone.push(uuid.clone());
-            } else if !unit.late && now.is_past(unit.heard, late_after(pace)) {
+            } else if !entry.late && now.is_past(entry.heard, late_after(pace)) {
                 late.push(uuid.clone());
             }
         }
         late.sort();
         for uuid in late {
-            self.runtimes.touch(&uuid, |unit| unit.late = true);
-            out.tell(FleetEvent::Late(uuid));
+            self.runtimes.touch(&uuid, |entry| entry.late = true);
+            out.report(FleetEvent::Late(uuid));
         }
         gone.sort();
-        self.gone(&gone, Gone::Silent, now, out);
+        self.disconnect(&gone, Gone::Silent, now, out);
     }
 
-    /// Records of modules that have ended, and of runtimes and managers that are gone with nothing to come back for.
-    fn forget(&mut self, now: Clock, out: &mut Out) {
+    /// Forgets dead modules, disconnected runtimes that no module names, and disconnected managers.
+    fn forget_old(&mut self, now: Clock, out: &mut Out) {
         let before = now.at.checked_sub(self.rules.forget_after);
         while let Some(uuid) = self.modules.oldest_ended(before, self.rules.max_modules) {
             self.forget_module(&uuid, now, out);
         }
         let after = self.rules.forget_after;
-        let forgotten = self.runtimes.iter().filter(|unit| {
-            let left = unit.left.is_some_and(|left| now.is_past(left, after));
-            left && !self.modules.name_runtime(&unit.kept.runtime.uuid)
+        let forgotten = self.runtimes.iter().filter(|entry| {
+            let left = entry.left.is_some_and(|left| now.is_past(left, after));
+            left && !self.modules.name_runtime(&entry.kept.runtime.uuid)
         });
         let mut forgotten: Vec<Uuid> = forgotten
-            .map(|unit| unit.kept.runtime.uuid.clone())
+            .map(|entry| entry.kept.runtime.uuid.clone())
             .collect();
         forgotten.sort();
         for uuid in forgotten {
             self.runtimes.take(&uuid);
-            out.keep(Change::NoRuntime(uuid));
+            out.save(Change::NoRuntime(uuid));
         }
         self.managers.retain(|uuid, (manager, since)| {
             let keeps = manager.state == RuntimeState::Alive || !now.is_past(*since, after);
             if !keeps {
-                out.keep(Change::NoManager(uuid.clone()));
+                out.save(Change::NoManager(uuid.clone()));
             }
             keeps
         });
-        // Whoever was to end and did not say so is not waited for any longer: neither is its place.
+        // Strays that have not reported their end in time are no longer waited for and free their places.
         self.end_strays(|_, _, at| now.is_past(at, STRAY), now, out);
     }
 }

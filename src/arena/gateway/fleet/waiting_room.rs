@@ -1,36 +1,36 @@
 //! Runtimes that wait for the operator.
 
-use super::hear::Ask;
+use super::hear::RequestContext;
 use crate::registry::KeptRuntime;
 use crate::wire::Uuid;
 use halite_gateway::clock::Clock;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Bytes that are held of those that wait.
-const MAX_OCTETS: usize = 64 << 20;
-/// Time after which it is asked again whether one that waits may come in.
+/// Size limit of all waiting runtimes, in bytes.
+const MAX_BYTES: usize = 64 << 20;
+/// Time between two admission checks of a waiting runtime.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// A runtime that waits.
+/// A waiting runtime.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    /// As it told, with the minion id under which it waits.
+    /// Its record, with the minion id under which it waits.
     pub kept: KeptRuntime,
-    /// Its registration, to be confirmed; none if only a keepalive was heard of it.
-    pub ask: Option<Ask>,
+    /// Its registration, to be confirmed; `None` if only a keepalive was received.
+    pub ask: Option<RequestContext>,
     /// Whether the operator was told that it waits.
     pending: bool,
     asked: Instant,
     heard: Instant,
-    octets: usize,
+    bytes: usize,
 }
 
-/// All that wait.
+/// All waiting runtimes.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: HashMap<Uuid, Waiter>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl WaitingRoom {
@@ -39,27 +39,27 @@ impl WaitingRoom {
         self.waiting.len()
     }
 
-    /// Bytes that all of them take.
+    /// Size of all of them, in bytes.
     #[cfg(test)]
     pub fn byte_len(&self) -> usize {
-        self.octets
+        self.bytes
     }
 
-    /// Lets one wait; `pending`: the operator can let it in. Whether that is new. A registration that came earlier is still to be
-    /// confirmed. Of more than `most`, or too many bytes, those that were not heard for longest are forgotten: they come again when
-    /// they are heard.
+    /// Lets a runtime wait; `pending`: the operator can accept it. Returns whether that is new. An earlier
+    /// registration is still to be confirmed. If there are more than `most`, or too many bytes, those not heard for
+    /// longest are dropped; they come back when they are heard again.
     pub fn wait(
         &mut self,
         kept: KeptRuntime,
-        ask: Option<Ask>,
+        ask: Option<RequestContext>,
         pending: bool,
         most: usize,
         now: Clock,
     ) -> bool {
         let uuid = kept.runtime.uuid.clone();
         let before = self.take(&uuid);
-        let octets = kept.runtime.byte_len();
-        while self.waiting.len() >= most.max(1) || self.octets + octets > MAX_OCTETS {
+        let bytes = kept.runtime.byte_len();
+        while self.waiting.len() >= most.max(1) || self.bytes + bytes > MAX_BYTES {
             let oldest = self.waiting.iter().min_by_key(|(_, one)| one.heard);
             let Some(oldest) = oldest.map(|(uuid, _)| uuid.clone()) else {
                 break;
@@ -74,15 +74,15 @@ impl WaitingRoom {
             pending,
             asked: now.at,
             heard: now.at,
-            octets,
+            bytes,
         };
-        self.octets += octets;
+        self.bytes += bytes;
         self.waiting.insert(uuid, waiter);
         new
     }
 
-    /// One that waits can be let in under this id: its record if that is new.
-    pub fn pend(&mut self, uuid: &Uuid, id: String) -> Option<KeptRuntime> {
+    /// Marks a waiting runtime as one that can be accepted under this id; returns its record if that is new.
+    pub fn mark_pending(&mut self, uuid: &Uuid, id: String) -> Option<KeptRuntime> {
         let waiter = self.waiting.get_mut(uuid)?;
         let new = !waiter.pending || waiter.kept.id != id;
         waiter.pending = true;
@@ -90,25 +90,25 @@ impl WaitingRoom {
         new.then(|| waiter.kept.clone())
     }
 
-    /// A keepalive of one that waits: whether it does. It need not be asked about then.
-    pub fn hear(&mut self, uuid: &Uuid, now: Clock) -> bool {
+    /// Records a keepalive; returns whether the runtime waits, so that admission need not be checked.
+    pub fn record_message(&mut self, uuid: &Uuid, now: Clock) -> bool {
         let waiter = self.waiting.get_mut(uuid);
         waiter.map(|waiter| waiter.heard = now.at).is_some()
     }
 
-    /// One of them.
+    /// Finds a waiting runtime.
     pub fn get(&self, uuid: &Uuid) -> Option<&Waiter> {
         self.waiting.get(uuid)
     }
 
-    /// It waits no longer.
+    /// Removes a waiting runtime.
     pub fn take(&mut self, uuid: &Uuid) -> Option<Waiter> {
         let waiter = self.waiting.remove(uuid)?;
-        self.octets -= waiter.octets;
+        self.bytes -= waiter.bytes;
         Some(waiter)
     }
 
-    /// Those that wait under a minion id.
+    /// Runtimes that wait under a minion id.
     pub fn with_id(&self, id: &str) -> Vec<Uuid> {
         let waiting = self.waiting.iter();
         waiting
@@ -117,12 +117,12 @@ impl WaitingRoom {
             .collect()
     }
 
-    /// Those about whom it is to be asked again. Who has not been heard for so long is forgotten.
+    /// Runtimes due for another admission check; silent ones are dropped.
     pub fn due(&mut self, forget_after: Duration, now: Clock) -> Vec<Uuid> {
-        let octets = &mut self.octets;
+        let bytes = &mut self.bytes;
         self.waiting.retain(|_, waiter| {
             let keeps = !now.is_past(waiter.heard, forget_after);
-            *octets -= if keeps { 0 } else { waiter.octets };
+            *bytes -= if keeps { 0 } else { waiter.bytes };
             keeps
         });
         let waiting = self.waiting.iter_mut();

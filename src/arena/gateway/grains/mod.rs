@@ -1,11 +1,11 @@
-//! What a runtime tells of itself as grains: all of it below `arena`, and beside it the few grains that mixed fleets are
-//! targeted by, under Salt's names.
+//! Facts about a runtime as grains: all of them below `arena`, and at the top level the few grains that mixed fleets
+//! are targeted by, under Salt's names.
 
 use crate::registry::{KeptRuntime, json_value};
 use crate::wire::Json;
 use halite_wire::{Map, Value};
 
-/// Grains that a platform tells, with their path in it.
+/// Grains taken from `platform`, each with its path there.
 const PLATFORM: &[(&str, &[&str])] = &[
     ("kernel", &["kernel"]),
     ("kernelrelease", &["kernelrelease"]),
@@ -16,7 +16,7 @@ const PLATFORM: &[(&str, &[&str])] = &[
     ("num_cpus", &["cpu", "cores"]),
 ];
 
-/// Grains of a runtime of this realm.
+/// The grains of a runtime of this realm.
 pub(super) fn grains(kept: &KeptRuntime, realm: &str) -> Map {
     let runtime = &kept.runtime;
     let mut out = halite_wire::map! {
@@ -37,10 +37,10 @@ pub(super) fn grains(kept: &KeptRuntime, realm: &str) -> Map {
             out.set(*name, json_value(found));
         }
     }
-    // Salt counts in MiB.
+    // Salt's unit is MiB.
     let memory = runtime.platform.get("mem").and_then(|mem| mem.get("total"));
-    if let Some(octets) = memory.and_then(Json::as_u64).filter(|n| *n >= 1 << 20) {
-        out.set("mem_total", octets >> 20);
+    if let Some(bytes) = memory.and_then(Json::as_u64).filter(|n| *n >= 1 << 20) {
+        out.set("mem_total", bytes >> 20);
     }
     if let Some(host) = runtime.metadata.get("host").and_then(Json::as_str) {
         out.set("host", host);

@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::{Dialect, Object, Runtime, RuntimeState};
 use serde_json::json;
 
-/// A runtime that is there.
+/// A connected runtime.
 pub fn runtime(uuid: &str, name: &str) -> KeptRuntime {
     KeptRuntime {
         runtime: Runtime {

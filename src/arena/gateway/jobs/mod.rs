@@ -1,12 +1,12 @@
-//! Jobs of the master on runtimes: what a function asks of the fleet, and what ends it. Decides without IO.
+//! Jobs of the master on runtimes: what a function does with the fleet, and what completes it. Does no IO.
 //!
-//! Most is answered at once from what is known. `arena.create` waits for the word of a runtime that gives one, `arena.delete`
-//! for the end of the module; both learn of it as the gateway itself does, from what happens in the fleet.
+//! Most functions are answered at once from what is known. `arena.create` waits for the runtime's confirmation if it
+//! sends one, `arena.delete` for the end of the module; both watch the events of the fleet.
 
 mod call;
 mod wait;
 
-pub(super) use wait::{gone_words, lost_words};
+pub(super) use wait::{gone_reason, lost_reason};
 
 use super::fleet::{Act, Fleet, FleetEvent};
 use super::grains::grains;
@@ -19,7 +19,7 @@ use crate::wire::{
 };
 use call::{Call, FUNCTIONS};
 use halite_config::ArenaGateway;
-use halite_gateway::answer::{self, Outcome};
+use halite_gateway::answer::{self, FunctionResult};
 use halite_gateway::clock::Clock;
 use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, MinionId};
@@ -27,52 +27,52 @@ use halite_wire::{Map, Value};
 use std::time::Duration;
 use wait::{Goal, Waits};
 
-/// What is to be done for a job.
+/// A step to take for a job.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// What the fleet has decided.
+pub(super) enum JobStep {
+    /// Carry out what the fleet has decided.
     Act(Act),
-    /// Hand in a return.
+    /// Store a return.
     Return(MinionId, Jid, Map),
-    /// Keep the grains of a runtime.
+    /// Store the grains of a runtime.
     Grains(MinionId, Map),
-    /// Publish what a module is to read, and hand in whether that could be sent.
+    /// Publish input for a module, and return whether it could be sent.
     Input(Box<Input>),
 }
 
-/// What a module is to read, for a job.
+/// Input for a module, sent by a job.
 #[derive(Debug)]
 pub(super) struct Input {
     id: MinionId,
     order: Order,
-    /// What is to be published.
+    /// The messages to publish.
     pub publications: Vec<Publication>,
 }
 
 impl Input {
-    /// The return, if all of it was sent, or why it was not.
-    pub fn returned(self, unsent: Option<String>) -> Step {
+    /// The return: success if everything was sent, else the reason.
+    pub fn returned(self, unsent: Option<String>) -> JobStep {
         let outcome = match unsent {
-            None => Outcome::good(true),
-            Some(why) => Outcome::bad(format!("arena.send: it cannot be sent: {why}"), 1),
+            None => FunctionResult::success(true),
+            Some(why) => FunctionResult::failure(format!("arena.send: cannot be sent: {why}"), 1),
         };
         returned(&self.id, &self.order.jid, &self.order.load, outcome)
     }
 }
 
-/// What jobs look at and change.
-pub(super) struct Desk<'a> {
+/// What jobs read and change.
+pub(super) struct JobContext<'a> {
     /// Runtimes and modules.
     pub fleet: &'a mut Fleet,
-    /// What modules have written.
+    /// Output of modules.
     pub output: &'a Output,
     /// Whether the broker is connected.
     pub up: bool,
-    /// What time it is.
+    /// The current time.
     pub now: Clock,
 }
 
-/// Jobs.
+/// The jobs that wait.
 pub(super) struct Jobs {
     realm: String,
     topics: Topics,
@@ -93,14 +93,14 @@ impl Jobs {
         }
     }
 
-    /// How many are waited for.
+    /// How many jobs wait.
     pub fn count(&self) -> usize {
         self.waits.count()
     }
 
-    /// A job was published. Whoever is no runtime of this gateway is not meant here; a runtime that is away, or that cannot be
-    /// reached, answers to what concerns its record only.
-    pub fn order(&mut self, order: &Order, desk: &mut Desk) -> Vec<Step> {
+    /// Runs a published job. Ids that are no runtimes of this gateway are skipped. A disconnected or unreachable
+    /// runtime only runs functions about its record.
+    pub fn run_job(&mut self, order: &Order, desk: &mut JobContext) -> Vec<JobStep> {
         let mut steps = Vec::new();
         let mine: Vec<KeptRuntime> = order
             .ids
@@ -123,7 +123,7 @@ impl Jobs {
             if away && !kept {
                 continue;
             }
-            // A job that is published again under its jid is the same job.
+            // A job published again under the same jid is the same job.
             if self.waits.has(&id, &order.jid) {
                 continue;
             }
@@ -138,32 +138,38 @@ impl Jobs {
         steps
     }
 
-    /// Runs a function on one runtime; `None` where it is waited for.
+    /// Runs a function on one runtime; `None` if the result is still to come.
     fn run(
         &mut self,
         call: &Call,
         order: &Order,
         id: &MinionId,
         runtime: &KeptRuntime,
-        desk: &mut Desk,
-        steps: &mut Vec<Step>,
-    ) -> Option<Outcome> {
+        desk: &mut JobContext,
+        steps: &mut Vec<JobStep>,
+    ) -> Option<FunctionResult> {
         let uuid = &runtime.runtime.uuid;
         Some(match call {
             Call::Create { .. } | Call::Delete(_) | Call::Send(..) if !desk.up => {
-                Outcome::bad("the broker of ARENA cannot be reached; nothing was sent", 1)
+                FunctionResult::failure(
+                    "the broker of ARENA cannot be reached; nothing was sent",
+                    1,
+                )
             }
-            Call::Ping => Outcome::good(true),
-            Call::Grains => Outcome::good(answer::told(&order.load, grains(runtime, &self.realm))),
+            Call::Ping => FunctionResult::success(true),
+            Call::Grains => FunctionResult::success(answer::grains_result(
+                &order.load,
+                grains(runtime, &self.realm),
+            )),
             Call::Refresh => {
-                steps.push(Step::Grains(id.clone(), grains(runtime, &self.realm)));
-                Outcome::good(true)
+                steps.push(JobStep::Grains(id.clone(), grains(runtime, &self.realm)));
+                FunctionResult::success(true)
             }
-            Call::FindJob(jid) => Outcome::good(self.waits.find(id, jid)),
-            Call::Running => Outcome::good(self.waits.of(id)),
+            Call::FindJob(jid) => FunctionResult::success(self.waits.find(id, jid)),
+            Call::Running => FunctionResult::success(self.waits.of(id)),
             Call::Functions => {
                 let names: Vec<Value> = FUNCTIONS.iter().map(|name| Value::from(*name)).collect();
-                Outcome::good(names)
+                FunctionResult::success(names)
             }
             Call::Create { request, scheduled } => {
                 let mut request = request.clone();
@@ -176,22 +182,22 @@ impl Jobs {
                 let all: Vec<Value> = modules
                     .map(|module| {
                         let mut out = module.brief(Some(runtime));
-                        used(&mut out, desk, &module.module.uuid);
+                        add_usage(&mut out, desk, &module.module.uuid);
                         out.into()
                     })
                     .collect();
-                Outcome::good(all)
+                FunctionResult::success(all)
             }
             Call::Module(module) => match find_any(desk.fleet, uuid, module) {
                 Ok(found) => {
                     let mut out = found.full(Some(runtime));
-                    used(&mut out, desk, &found.module.uuid);
-                    Outcome::good(out)
+                    add_usage(&mut out, desk, &found.module.uuid);
+                    FunctionResult::success(out)
                 }
                 Err(outcome) => outcome,
             },
             Call::Logs(module, lines) => match find_any(desk.fleet, uuid, module) {
-                Ok(found) => Outcome::good(desk.output.tail(&found.module.uuid, *lines)),
+                Ok(found) => FunctionResult::success(desk.output.tail(&found.module.uuid, *lines)),
                 Err(outcome) => outcome,
             },
             Call::Send(module, data) => match find(desk.fleet, uuid, module) {
@@ -202,7 +208,7 @@ impl Jobs {
                             order: order.clone(),
                             publications,
                         };
-                        steps.push(Step::Input(Box::new(input)));
+                        steps.push(JobStep::Input(Box::new(input)));
                         return None;
                     }
                     Err(outcome) => outcome,
@@ -210,9 +216,9 @@ impl Jobs {
                 Err(outcome) => outcome,
             },
             Call::Runtime => {
-                let mut out = runtime.told();
+                let mut out = runtime.summary();
                 out.set("modules", desk.fleet.modules_of(uuid).len());
-                Outcome::good(out)
+                FunctionResult::success(out)
             }
         })
     }
@@ -222,17 +228,17 @@ impl Jobs {
         request: ModuleRequest,
         order: &Order,
         id: &MinionId,
-        desk: &mut Desk,
-        steps: &mut Vec<Step>,
-    ) -> Option<Outcome> {
+        desk: &mut JobContext,
+        steps: &mut Vec<JobStep>,
+    ) -> Option<FunctionResult> {
         let (kept, acts) = match desk.fleet.create(request, desk.now) {
             Ok(created) => created,
             Err(fault) => return Some(refused("arena.create", &fault)),
         };
         let place = desk.fleet.place_of(&kept);
-        let answers = kept.module.state == State::Alive && place.is_some_and(tells);
-        let told = Outcome::good(kept.started(place));
-        // What follows from these acts may be the answer already.
+        let answers = kept.module.state == State::Alive && place.is_some_and(confirms);
+        let told = FunctionResult::success(kept.started(place));
+        // The acts that follow may already contain the answer.
         let waits = answers
             && self.waits.add(
                 Goal::Start,
@@ -241,7 +247,7 @@ impl Jobs {
                 order,
                 desk.now.at + self.create_timeout,
             );
-        steps.extend(acts.into_iter().map(Step::Act));
+        steps.extend(acts.into_iter().map(JobStep::Act));
         (!waits).then_some(told)
     }
 
@@ -251,10 +257,11 @@ impl Jobs {
         order: &Order,
         id: &MinionId,
         runtime: &Uuid,
-        desk: &mut Desk,
-        steps: &mut Vec<Step>,
-    ) -> Option<Outcome> {
-        // A module that waits for any runtime is nobody's yet; who is gone cannot be asked about its own.
+        desk: &mut JobContext,
+        steps: &mut Vec<JobStep>,
+    ) -> Option<FunctionResult> {
+        // A module that waits for any runtime belongs to none yet; a disconnected runtime cannot be asked about its
+        // own.
         let named = module.parse::<Uuid>().ok();
         let named = named.and_then(|uuid| desk.fleet.module(&uuid));
         let nobodys = |kept: &KeptModule| {
@@ -278,32 +285,32 @@ impl Jobs {
                 order,
                 desk.now.at + self.delete_timeout,
             );
-        steps.extend(acts.into_iter().map(Step::Act));
+        steps.extend(acts.into_iter().map(JobStep::Act));
         let place = desk.fleet.runtime(runtime);
-        (!waits).then(|| Outcome::good(kept.brief(place)))
+        (!waits).then(|| FunctionResult::success(kept.brief(place)))
     }
 
-    /// The messages that a module reads as its input. Where a runtime listens for it depends on who made it, and one that is
-    /// not ours has one of two topics (reference, section 3).
+    /// The messages that a module reads as its input. The topic where its runtime listens depends on the
+    /// implementation, and one that is not ours uses one of two (reference, section 3).
     fn input(
         &self,
         runtime: &KeptRuntime,
         kept: &KeptModule,
         data: &[u8],
-    ) -> Result<Vec<Publication>, Outcome> {
+    ) -> Result<Vec<Publication>, FunctionResult> {
         let module = &kept.module;
-        let bad = |text: String| Outcome::bad(format!("arena.send: {text}"), 1);
+        let bad = |text: String| FunctionResult::failure(format!("arena.send: {text}"), 1);
         if module.state != State::Alive {
             let state = state_word(module.state);
             return Err(bad(format!("{} is {state}", module.uuid)));
         }
-        if tells(runtime) && !module.apis.iter().any(|api| api == "stdio:in") {
+        if confirms(runtime) && !module.apis.iter().any(|api| api == "stdio:in") {
             return Err(bad(format!(
                 "{} does not read its input: \"stdio:in\" is not among its apis",
                 module.uuid
             )));
         }
-        let streams: &[Stream] = if tells(runtime) {
+        let streams: &[Stream] = if confirms(runtime) {
             &[Stream::Stdin]
         } else {
             &[Stream::Stdin, Stream::Both]
@@ -320,13 +327,13 @@ impl Jobs {
         Ok(streams.iter().map(publication).collect())
     }
 
-    /// Something has happened in the fleet: what is answered by that.
-    pub fn happened(&mut self, happening: &FleetEvent, fleet: &Fleet) -> Vec<Step> {
+    /// Handles an event of the fleet: returns the results that it completes.
+    pub fn happened(&mut self, happening: &FleetEvent, fleet: &Fleet) -> Vec<JobStep> {
         let (uuid, outcome) = match happening {
             FleetEvent::Started(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
             FleetEvent::Queued(kept) => (&kept.module.uuid, wait::started(kept, fleet)),
-            // It was moved on to one that says nothing.
-            FleetEvent::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !tells(to)) => {
+            // It was moved to a runtime that sends no confirmation.
+            FleetEvent::Sent(kept) if fleet.place_of(kept).is_some_and(|to| !confirms(to)) => {
                 (&kept.module.uuid, wait::started(kept, fleet))
             }
             FleetEvent::Refused(kept, why) => (&kept.module.uuid, wait::refused(kept, why, fleet)),
@@ -343,8 +350,8 @@ impl Jobs {
             .collect()
     }
 
-    /// Jobs that have taken too long.
-    pub fn tick(&mut self, fleet: &Fleet, now: Clock) -> Vec<Step> {
+    /// Returns the results of jobs that have timed out.
+    pub fn tick(&mut self, fleet: &Fleet, now: Clock) -> Vec<JobStep> {
         let late = self.waits.late(now.at);
         let step = |wait: wait::Wait| {
             let time = match wait.goal {
@@ -358,13 +365,17 @@ impl Jobs {
     }
 }
 
-/// Whether a runtime confirms what it is asked: those of halite do, and say in their metadata that they are such.
-fn tells(runtime: &KeptRuntime) -> bool {
+/// Whether a runtime confirms requests: those of halite do, and are recognised by their metadata.
+fn confirms(runtime: &KeptRuntime) -> bool {
     runtime.runtime.metadata.get("halite").is_some()
 }
 
-/// A module of this runtime, by its uuid or by a name that only one has.
-fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+/// Finds a module of this runtime, by uuid or unique name.
+fn find<'a>(
+    fleet: &'a Fleet,
+    runtime: &Uuid,
+    module: &str,
+) -> Result<&'a KeptModule, FunctionResult> {
     let found = module.parse::<Uuid>().ok();
     let found = found.and_then(|uuid| fleet.module(&uuid));
     if let Some(found) = found.filter(|found| found.module.runtime.as_ref() == Some(runtime)) {
@@ -376,24 +387,28 @@ fn find<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptMo
         .filter(|kept| kept.module.name == module);
     match (named.next(), named.next()) {
         (Some(found), None) => Ok(found),
-        (Some(_), Some(_)) => Err(Outcome::bad(
+        (Some(_), Some(_)) => Err(FunctionResult::failure(
             format!("several modules of this runtime have the name {module:?}; use a uuid"),
             1,
         )),
-        (None, _) => Err(Outcome::bad(
+        (None, _) => Err(FunctionResult::failure(
             format!("this runtime has no module {module:?}"),
             1,
         )),
     }
 }
 
-/// The same; where none with that name runs, the one that ended last.
-fn find_any<'a>(fleet: &'a Fleet, runtime: &Uuid, module: &str) -> Result<&'a KeptModule, Outcome> {
+/// Like [`find`]; if no module with that name runs, the one that ended last.
+fn find_any<'a>(
+    fleet: &'a Fleet,
+    runtime: &Uuid,
+    module: &str,
+) -> Result<&'a KeptModule, FunctionResult> {
     find(fleet, runtime, module).or_else(|problem| fleet.last_ended(runtime, module).ok_or(problem))
 }
 
-/// Adds what a module uses, as its runtime told last, and how often it was started again.
-fn used(out: &mut Map, desk: &Desk, uuid: &Uuid) {
+/// Adds the resources that a module uses, as last reported by its runtime, and how often it was restarted.
+fn add_usage(out: &mut Map, desk: &JobContext, uuid: &Uuid) {
     if let Some(child) = desk.fleet.usage(uuid) {
         out.set("cpu_percent", Value::Float(child.cpu_percent));
         out.set("memory", child.memory);
@@ -404,7 +419,7 @@ fn used(out: &mut Map, desk: &Desk, uuid: &Uuid) {
 }
 
 /// A fault in one line.
-pub(super) fn described_fault(fault: &Fault) -> String {
+pub(super) fn describe_fault(fault: &Fault) -> String {
     let desc = fault.trouble.desc();
     match &fault.data {
         Json::Null => desc.to_owned(),
@@ -414,7 +429,7 @@ pub(super) fn described_fault(fault: &Fault) -> String {
 }
 
 /// How a module ended.
-pub(super) fn described_exit(exit: &ModuleExit) -> Map {
+pub(super) fn describe_exit(exit: &ModuleExit) -> Map {
     let mut out = halite_wire::map! {"status" => exit.status.word()};
     if let Some(code) = exit.code {
         out.set("exit_code", code);
@@ -425,13 +440,13 @@ pub(super) fn described_exit(exit: &ModuleExit) -> Map {
     out
 }
 
-fn refused(fun: &str, fault: &Fault) -> Outcome {
-    Outcome::bad(format!("{fun}: {}", described_fault(fault)), 1)
+fn refused(fun: &str, fault: &Fault) -> FunctionResult {
+    FunctionResult::failure(format!("{fun}: {}", describe_fault(fault)), 1)
 }
 
-fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
-    let load = answer::load(id.as_str(), jid, order, outcome);
-    Step::Return(id.clone(), jid.clone(), load)
+fn returned(id: &MinionId, jid: &Jid, order: &Map, outcome: FunctionResult) -> JobStep {
+    let load = answer::return_load(id.as_str(), jid, order, outcome);
+    JobStep::Return(id.clone(), jid.clone(), load)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::wire::{Policy, Scheme};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Everybody is let in, under its name.
+/// Admits everybody, under its own name.
 struct Open;
 
 impl Admission for Open {
@@ -37,7 +37,7 @@ impl Place {
             max_runtimes: 10,
             max_waiting: 10,
             max_modules: 10,
-            max_octets: 1 << 20,
+            max_bytes: 1 << 20,
             forget_after: Duration::from_secs(3600),
         };
         let now = Clock::now();
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// A message comes in: what is returned by that.
+    /// Handles a message; returns the results that it completes.
     fn hear(
         &mut self,
         topic: &str,
@@ -67,14 +67,14 @@ impl Place {
             retained: false,
             properties: Vec::new(),
         };
-        let acts = self.fleet.hear(&message, &mut Open, self.now);
+        let acts = self.fleet.handle_message(&message, &mut Open, self.now);
         self.perform(acts)
     }
 
     fn perform(&mut self, acts: Vec<Act>) -> Vec<(String, Value, i64)> {
         let mut out = Vec::new();
         for act in acts {
-            if let Act::Tell(happening) = act {
+            if let Act::Report(happening) = act {
                 out.extend(self.jobs.happened(&happening, &self.fleet));
             }
         }
@@ -89,7 +89,7 @@ impl Place {
         self.hear(&format!("reg/{uuid}"), "create", "req", data);
     }
 
-    /// A job for these ids: what is returned at once, and what is published.
+    /// Runs a job for these ids: what is returned at once, and what is published.
     fn job(&mut self, ids: &[&str], fun: &str, words: &[&str], named: Map) -> Told {
         let mut arg: Vec<Value> = words.iter().map(|word| Value::from(*word)).collect();
         let mut named = named;
@@ -100,30 +100,30 @@ impl Place {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
             load: Arc::new(halite_wire::map! {"fun" => fun, "arg" => arg}),
         };
-        let mut desk = Desk {
+        let mut desk = JobContext {
             fleet: &mut self.fleet,
             output: &self.output,
             up: self.up,
             now: self.now,
         };
-        let steps = self.jobs.order(&order, &mut desk);
+        let steps = self.jobs.run_job(&order, &mut desk);
         let (mut published, mut requests) = (Vec::new(), Vec::new());
         let sent = steps.into_iter().map(|step| match step {
-            Step::Input(mut input) => {
+            JobStep::Input(mut input) => {
                 let all = std::mem::take(&mut input.publications);
                 published.extend(all.into_iter().map(|one| one.topic));
                 input.returned(None)
             }
             other => other,
         });
-        let steps: Vec<Step> = sent.collect();
-        let (acts, rest): (Vec<Step>, Vec<Step>) = steps
+        let steps: Vec<JobStep> = sent.collect();
+        let (acts, rest): (Vec<JobStep>, Vec<JobStep>) = steps
             .into_iter()
-            .partition(|step| matches!(step, Step::Act(_)));
+            .partition(|step| matches!(step, JobStep::Act(_)));
         let acts: Vec<Act> = acts
             .into_iter()
             .filter_map(|step| match step {
-                Step::Act(act) => Some(act),
+                JobStep::Act(act) => Some(act),
                 _ => None,
             })
             .collect();
@@ -159,9 +159,9 @@ impl Told {
     }
 }
 
-fn returns(steps: Vec<Step>) -> Vec<(String, Value, i64)> {
+fn returns(steps: Vec<JobStep>) -> Vec<(String, Value, i64)> {
     let each = steps.into_iter().filter_map(|step| match step {
-        Step::Return(id, _, load) => Some((
+        JobStep::Return(id, _, load) => Some((
             id.to_string(),
             load.get("return").cloned().unwrap_or_default(),
             load.int("retcode").unwrap_or(-1),
@@ -184,7 +184,7 @@ fn who_confirms_is_waited_for() {
     assert!(told.returned.is_empty(), "{told:?}");
     assert_eq!(told.published, ["realm/proc/control/r1"]);
     assert_eq!(place.jobs.count(), 1);
-    // A job that is published again under its jid is the same job.
+    // A job published again under the same jid is the same job.
     let again = place.job(&["r1"], "arena.create", &["a.wasm"], named);
     assert!(
         again.returned.is_empty() && again.published.is_empty(),
@@ -207,7 +207,7 @@ fn who_does_not_confirm_is_not_waited_for() {
     let told = place.job(&["r1"], "arena.create", &["a.wasm"], Map::new());
     let (value, retcode) = told.only();
     assert_eq!((text(value, "state"), retcode), (Some("alive"), 0));
-    // There is one place: the next one waits, which is known at once.
+    // There is one place: the next module waits, which is known at once.
     let told = place.job(&["r1"], "arena.create", &["b.wasm"], Map::new());
     assert_eq!(text(told.only().0, "state"), Some("queued"));
 }
@@ -228,7 +228,7 @@ fn silence_has_an_end() {
         &["20261121092637195592"],
         Map::new(),
     );
-    // The same jid: as a job of its own it would be told.
+    // The same jid: a job of its own would be returned.
     assert!(running.returned.is_empty());
     let soon = place.now.after(Duration::from_secs(9));
     assert!(returns(place.jobs.tick(&place.fleet, soon)).is_empty());
@@ -279,7 +279,7 @@ fn a_runtime_that_goes_ends_what_waits() {
         text(&returned[0].1, "error"),
         Some("the module is lost: deleted")
     );
-    // It is away: only what concerns its record is answered.
+    // It is disconnected: only functions about its record are answered.
     assert!(
         place
             .job(&["r1"], "test.ping", &[], Map::new())
@@ -323,7 +323,7 @@ fn modules_are_those_of_the_runtime_that_is_asked() {
     }
     let told = place.job(&["r1"], "arena.module", &["m"], Map::new());
     assert_eq!(text(told.only().0, "uuid"), Some("m1"));
-    // Whoever made the runtime, one of these topics is where it listens.
+    // Depending on the implementation, the runtime listens on one of these topics.
     let told = place.job(&["r1"], "arena.send", &["m", "x"], Map::new());
     assert_eq!(
         told.published,
@@ -349,13 +349,13 @@ fn input_is_for_modules_that_read_it() {
             ids: vec!["r1".to_owned()],
             load: Arc::new(order),
         };
-        let mut desk = Desk {
+        let mut desk = JobContext {
             fleet: &mut place.fleet,
             output: &place.output,
             up: place.up,
             now: place.now,
         };
-        returns(place.jobs.order(&order, &mut desk))
+        returns(place.jobs.run_job(&order, &mut desk))
     };
     let returned = other(&mut place);
     let said = answer::text(&returned[0].1);
@@ -405,7 +405,7 @@ fn a_refusal_ends_the_wait_unless_another_takes_it() {
             retained: false,
             properties: Vec::new(),
         };
-        let acts = place.fleet.hear(&message, &mut Open, place.now);
+        let acts = place.fleet.handle_message(&message, &mut Open, place.now);
         place.perform(acts)
     };
     for (scheduled, expected) in [(false, 1), (true, 0)] {
@@ -414,7 +414,7 @@ fn a_refusal_ends_the_wait_unless_another_takes_it() {
         let named = halite_wire::map! {"uuid" => "m1", "scheduled" => scheduled};
         let told = place.job(&["r1"], "arena.create", &["a.wasm"], named);
         assert!(told.returned.is_empty(), "{told:?}");
-        // This one says nothing, so that what is sent to it counts as started.
+        // This one sends no confirmation, so what is sent to it counts as started.
         place.runtime("r2", json!({}));
         let object_id = told.requests[0]["object_id"].as_str().unwrap().to_owned();
         let returned = refuse(&mut place, &object_id);
@@ -443,22 +443,22 @@ fn input_that_cannot_be_sent_is_no_success() {
             halite_wire::map! {"fun" => "arena.send", "arg" => vec![Value::from("m1"), Value::from("x")]},
         ),
     };
-    let mut desk = Desk {
+    let mut desk = JobContext {
         fleet: &mut place.fleet,
         output: &place.output,
         up: place.up,
         now: place.now,
     };
-    let steps = place.jobs.order(&order, &mut desk);
-    let [Step::Input(_)] = steps.as_slice() else {
+    let steps = place.jobs.run_job(&order, &mut desk);
+    let [JobStep::Input(_)] = steps.as_slice() else {
         panic!("{steps:?}");
     };
     let answers = steps.into_iter().filter_map(|step| match step {
-        Step::Input(input) => Some(input.returned(Some("Full".into()))),
+        JobStep::Input(input) => Some(input.returned(Some("Full".into()))),
         _ => None,
     });
     let returned = returns(answers.collect());
-    let expected = Value::from("arena.send: it cannot be sent: Full");
+    let expected = Value::from("arena.send: cannot be sent: Full");
     assert_eq!(returned, [("r1".to_owned(), expected, 1)]);
 }
 

@@ -1,10 +1,10 @@
 //! Jobs that wait for something to happen to a module.
 
 use super::super::fleet::{Fleet, Gone, Lost};
-use super::described_exit;
+use super::describe_exit;
 use crate::registry::KeptModule;
 use crate::wire::{ExitStatus, ModuleExit, State, Trouble, Uuid};
-use halite_gateway::answer::Outcome;
+use halite_gateway::answer::FunctionResult;
 use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
@@ -12,28 +12,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Jobs that may wait; further ones are answered with what is known.
+/// Jobs that may wait; more are answered with what is known.
 const MOST: usize = 10_000;
-/// `retcode` of what took too long, as of timeout(1).
+/// `retcode` of a job that timed out, as in timeout(1).
 const TIMED_OUT: i64 = 124;
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// That the module runs.
+    /// The module runs.
     Start,
-    /// That it has ended.
+    /// The module has ended.
     End,
 }
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Debug)]
 pub(super) struct Wait {
-    /// For what.
+    /// What it waits for.
     pub goal: Goal,
-    /// Of which module.
+    /// The module.
     pub module: Uuid,
-    /// As which minion it is answered.
+    /// The minion that it runs on.
     pub id: MinionId,
     /// Its jid.
     pub jid: Jid,
@@ -42,7 +42,7 @@ pub(super) struct Wait {
     due: Instant,
 }
 
-/// All jobs that wait, by module.
+/// All waiting jobs, by module.
 #[derive(Default)]
 pub(super) struct Waits {
     all: HashMap<Uuid, Vec<Wait>>,
@@ -50,12 +50,12 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// How many wait.
+    /// How many jobs wait.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// A job waits from now on; `false` if too many do.
+    /// Adds a job; `false` if too many wait.
     pub fn add(
         &mut self,
         goal: Goal,
@@ -80,28 +80,28 @@ impl Waits {
         true
     }
 
-    /// Whether a job waits.
+    /// Whether this job waits on this minion.
     pub fn has(&self, id: &MinionId, jid: &Jid) -> bool {
         self.each().any(|wait| wait.id == *id && wait.jid == *jid)
     }
 
-    /// The job of that jid on a runtime, as `saltutil.find_job` tells it; empty if there is none.
+    /// The job with this jid on a runtime, as returned by `saltutil.find_job`; empty if there is none.
     pub fn find(&self, id: &MinionId, jid: &str) -> Value {
         let found = self.each().find(|w| w.id == *id && w.jid.as_str() == jid);
-        found.map(described).unwrap_or_default().into()
+        found.map(describe).unwrap_or_default().into()
     }
 
     /// All jobs of a runtime.
     pub fn of(&self, id: &MinionId) -> Vec<Value> {
         let mine = self.each().filter(|wait| wait.id == *id);
-        mine.map(|wait| described(wait).into()).collect()
+        mine.map(|wait| describe(wait).into()).collect()
     }
 
     fn each(&self) -> impl Iterator<Item = &Wait> {
         self.all.values().flatten()
     }
 
-    /// Takes out those that wait for something of this module.
+    /// Removes and returns the jobs that wait for `which` of this module.
     pub fn take(&mut self, module: &Uuid, which: impl Fn(Goal) -> bool) -> Vec<Wait> {
         let Some(waits) = self.all.get_mut(module) else {
             return Vec::new();
@@ -114,7 +114,7 @@ impl Waits {
         done
     }
 
-    /// Takes out those whose time is over.
+    /// Removes and returns the jobs that have timed out.
     pub fn late(&mut self, now: Instant) -> Vec<Wait> {
         let mut late = Vec::new();
         for waits in self.all.values_mut() {
@@ -126,8 +126,8 @@ impl Waits {
     }
 }
 
-/// A job as `saltutil.find_job` of a minion describes it.
-fn described(wait: &Wait) -> Map {
+/// A job as describe by a minion's `saltutil.find_job`.
+fn describe(wait: &Wait) -> Map {
     let mut out = halite_wire::map! {
         "jid" => wait.jid.as_str(), "module" => wait.module.as_str(), "pid" => std::process::id(),
     };
@@ -135,16 +135,17 @@ fn described(wait: &Wait) -> Map {
     out
 }
 
-/// What is answered to who waits for the start of a module, and to who waits for its end; nobody where they wait on.
+/// The results for jobs that wait for the start of a module, and for those that wait for its end; `None` if they wait
+/// on.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    start: Option<Outcome>,
-    end: Option<Outcome>,
+pub(super) struct GoalResults {
+    start: Option<FunctionResult>,
+    end: Option<FunctionResult>,
 }
 
-impl Told {
-    /// To whom waits for this.
-    pub fn of(&self, goal: Goal) -> Option<&Outcome> {
+impl GoalResults {
+    /// The result for jobs with this goal.
+    pub fn of(&self, goal: Goal) -> Option<&FunctionResult> {
         match goal {
             Goal::Start => self.start.as_ref(),
             Goal::End => self.end.as_ref(),
@@ -152,64 +153,64 @@ impl Told {
     }
 }
 
-/// It runs, or waits for a free place elsewhere.
-pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> Told {
-    let start = Outcome::good(kept.started(fleet.place_of(kept)));
-    Told {
+/// The module runs, or waits for a free place on another runtime.
+pub(super) fn started(kept: &KeptModule, fleet: &Fleet) -> GoalResults {
+    let start = FunctionResult::success(kept.started(fleet.place_of(kept)));
+    GoalResults {
         start: Some(start),
         end: None,
     }
 }
 
-/// Its runtime does not take it.
-pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> Told {
-    // It was moved on, and another runtime has the word.
+/// Its runtime refused it.
+pub(super) fn refused(kept: &KeptModule, why: &str, fleet: &Fleet) -> GoalResults {
+    // It was moved, and the next runtime decides.
     if kept.module.state != State::Dead {
-        return Told::default();
+        return GoalResults::default();
     }
-    // Runtimes of halite begin like that themselves.
+    // Runtimes of halite already start the text with this.
     let own = format!("{}: ", Trouble::Refused.desc());
     let why = why.strip_prefix(&own).unwrap_or(why);
     let failed = failed(kept, fleet, &format!("refused by the runtime: {why}"), 1);
-    Told {
+    GoalResults {
         start: Some(failed),
-        end: Some(Outcome::good(kept.brief(fleet.place_of(kept)))),
+        end: Some(FunctionResult::success(kept.brief(fleet.place_of(kept)))),
     }
 }
 
-/// It has ended.
-pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> Told {
+/// The module has ended.
+pub(super) fn ended(kept: &KeptModule, exit: &ModuleExit, fleet: &Fleet) -> GoalResults {
     let broken = matches!(exit.status, ExitStatus::Crashed | ExitStatus::Killed);
     let place = fleet.place_of(kept);
-    let told = described_exit(exit);
+    let told = describe_exit(exit);
     let mut start = kept.started(place);
     start.set("exit", told.clone());
     let mut end = kept.brief(place);
     end.set("exit", told);
-    Told {
-        start: Some(Outcome {
+    GoalResults {
+        start: Some(FunctionResult {
             value: start.into(),
             retcode: i64::from(broken),
         }),
-        end: Some(Outcome::good(end)),
+        end: Some(FunctionResult::success(end)),
     }
 }
 
-/// It is lost.
-pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> Told {
-    let why = lost_words(why);
+/// The module is lost.
+pub(super) fn lost(kept: &KeptModule, why: Lost, fleet: &Fleet) -> GoalResults {
+    let why = lost_reason(why);
     let mut end = kept.brief(fleet.place_of(kept));
     end.set("lost", why);
     let lives = matches!(kept.module.state, State::Alive | State::Queued);
-    Told {
-        // It was moved on.
+    GoalResults {
+        // It was moved.
         start: (!lives).then(|| failed(kept, fleet, &format!("the module is lost: {why}"), 1)),
-        end: (kept.module.state == State::Dead).then(|| Outcome::good(end)),
+        end: (kept.module.state == State::Dead).then(|| FunctionResult::success(end)),
     }
 }
 
 /// Nothing has happened for too long.
-pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> Outcome {
+pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> FunctionResult {
     let what = match wait.goal {
         Goal::Start => "the runtime has not confirmed it",
         Goal::End => "the module has not ended",
@@ -217,29 +218,29 @@ pub(super) fn timed_out(wait: &Wait, time: Duration, fleet: &Fleet) -> Outcome {
     let text = format!("{what} within {} s", time.as_secs());
     match fleet.module(&wait.module) {
         Some(kept) => failed(kept, fleet, &text, TIMED_OUT),
-        None => Outcome::bad(text, TIMED_OUT),
+        None => FunctionResult::failure(text, TIMED_OUT),
     }
 }
 
-fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> Outcome {
+fn failed(kept: &KeptModule, fleet: &Fleet, why: &str, retcode: i64) -> FunctionResult {
     let mut value = kept.brief(fleet.place_of(kept));
     value.set("error", why);
-    Outcome {
+    FunctionResult {
         value: value.into(),
         retcode,
     }
 }
 
-/// Why a module is lost, in words.
-pub(in crate::gateway) fn lost_words(why: Lost) -> &'static str {
+/// Describes why a module is lost.
+pub(in crate::gateway) fn lost_reason(why: Lost) -> &'static str {
     match why {
-        Lost::Runtime(why) => gone_words(why),
-        Lost::Missing => "its runtime does not name it any more",
+        Lost::Runtime(why) => gone_reason(why),
+        Lost::Missing => "its runtime no longer reports it",
     }
 }
 
-/// Why a runtime is gone, in words.
-pub(in crate::gateway) fn gone_words(why: Gone) -> &'static str {
+/// Describes why a runtime has disconnected.
+pub(in crate::gateway) fn gone_reason(why: Gone) -> &'static str {
     match why {
         Gone::Deleted => "deleted",
         Gone::Manager => "its manager is gone",

@@ -1,74 +1,74 @@
-//! What modules write: the last lines of each for `arena.logs`, and batches of lines for events. Decides without IO.
+//! Output of modules: the last lines of each for `arena.logs`, and batches of lines for events. Does no IO.
 //!
-//! Lines, not bytes, since whoever reacts to them reads lines. Everything is bounded: the length of a line, lines and bytes that
-//! are kept of one module and of all, lines that become events in a second. What is left out is counted.
+//! Output is split into lines, because reactors work on lines. Everything is bounded: the length of a line, the lines
+//! and bytes stored per module and in total, and the lines that become events per second. What is dropped is counted.
 
 use crate::wire::{Stream, Uuid};
 use halite_config::ArenaGateway;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Bytes of the longest line; the rest is a line of its own.
+/// Longest line in bytes; the rest becomes a line of its own.
 const LINE: usize = 4096;
-/// Bytes of lines that are kept of one module, and of all together.
+/// Bytes of lines stored per module, and in total.
 const KEPT: usize = 256 << 10;
 const KEPT_OF_ALL: usize = 64 << 20;
 /// Bytes of lines in one event.
 const EVENT: usize = 128 << 10;
-/// A line without an end counts as one when nothing has followed for so long.
+/// An incomplete line counts as complete if nothing has followed for this long.
 const REST: Duration = Duration::from_millis(500);
-/// Time for which lines that become events are counted.
+/// The window in which lines that become events are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Lines that become an event.
+/// Lines of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Of which module.
+    /// The module that wrote them.
     pub uuid: Uuid,
-    /// Whether it complained with them.
+    /// Whether they were written to standard error.
     pub stderr: bool,
-    /// The lines, without their ends.
+    /// The lines, without newlines.
     pub lines: Vec<String>,
-    /// Lines that were left out since the last batch.
+    /// Lines dropped since the last batch.
     pub dropped: u64,
 }
 
-/// What all modules have written.
+/// The output of all modules.
 pub(super) struct Output {
     log_lines: usize,
     event_lines: usize,
     all: HashMap<Uuid, Written>,
-    /// Those that have something for events.
+    /// Modules with new output for events.
     fresh: HashSet<Uuid>,
-    /// Lines that became no events.
+    /// Lines that did not become events.
     pub dropped: u64,
 }
 
 #[derive(Default)]
 struct Written {
     kept: VecDeque<String>,
-    octets: usize,
-    streams: [Part; 2],
-    /// Lines that became events since then.
+    bytes: usize,
+    streams: [StreamState; 2],
+    /// Start of the current window, and lines that became events since.
     window: Option<(Instant, usize)>,
-    /// Times that it was sent to a runtime.
+    /// How often the module was sent to a runtime.
     sent: u32,
 }
 
 /// One stream.
 #[derive(Default)]
-struct Part {
-    /// The beginning of a line, and when it came.
+struct StreamState {
+    /// The incomplete line, and when it arrived.
     open: Vec<u8>,
     since: Option<Instant>,
     /// Lines for the next event.
     batch: Vec<String>,
-    octets: usize,
+    bytes: usize,
     dropped: u64,
 }
 
 impl Output {
-    /// Nothing was written yet.
+    /// No output yet.
     pub fn new(settings: &ArenaGateway) -> Output {
         Output {
             log_lines: settings.log_lines,
@@ -79,7 +79,7 @@ impl Output {
         }
     }
 
-    /// A module was sent to a runtime.
+    /// Records that a module was sent to a runtime.
     pub fn sent(&mut self, uuid: &Uuid) {
         let written = self.all.entry(uuid.clone()).or_default();
         written.sent = written.sent.saturating_add(1);
@@ -90,14 +90,14 @@ impl Output {
         self.all.get(uuid).map_or(0, |w| w.sent.saturating_sub(1))
     }
 
-    /// A module has written something.
-    pub fn heard(&mut self, uuid: &Uuid, stream: Stream, octets: &[u8], now: Instant) {
+    /// Adds output of a module.
+    pub fn heard(&mut self, uuid: &Uuid, stream: Stream, bytes: &[u8], now: Instant) {
         let room = self.room();
         let written = self.all.entry(uuid.clone()).or_default();
         let at = usize::from(stream == Stream::Stderr);
         let mut lines = Vec::new();
         if let Some(part) = written.streams.get_mut(at) {
-            for piece in octets.split_inclusive(|b| *b == b'\n') {
+            for piece in bytes.split_inclusive(|b| *b == b'\n') {
                 part.take(piece, &mut lines);
             }
             part.since = (!part.open.is_empty()).then_some(now);
@@ -108,12 +108,12 @@ impl Output {
         self.fresh.insert(uuid.clone());
     }
 
-    /// A module has ended: whatever it was writing is a line.
+    /// Handles the end of a module: completes its incomplete lines.
     pub fn ended(&mut self, uuid: &Uuid, now: Instant) {
         self.close(uuid, now, |_| true);
     }
 
-    /// What has become of it since the last time, for events.
+    /// Takes the batches for events that have accumulated since the last call.
     pub fn take(&mut self, now: Instant) -> Vec<Batch> {
         let mut out = Vec::new();
         for uuid in std::mem::take(&mut self.fresh) {
@@ -126,7 +126,7 @@ impl Output {
                 open |= part.since.is_some();
                 let lines = std::mem::take(&mut part.batch);
                 let dropped = std::mem::take(&mut part.dropped);
-                part.octets = 0;
+                part.bytes = 0;
                 if !lines.is_empty() || dropped > 0 {
                     out.push(Batch {
                         uuid: uuid.clone(),
@@ -143,7 +143,7 @@ impl Output {
         out
     }
 
-    /// The last lines of a module, with their ends.
+    /// The last lines of a module, with newlines.
     pub fn tail(&self, uuid: &Uuid, lines: usize) -> String {
         let Some(written) = self.all.get(uuid) else {
             return String::new();
@@ -153,7 +153,7 @@ impl Output {
         shown.flat_map(|line| [line.as_str(), "\n"]).collect()
     }
 
-    /// Forgets modules that are not known any more, and what is too much now that there are more of them.
+    /// Forgets modules that are no longer known, and trims the output of the others to what each may have now.
     pub fn prune(&mut self, known: impl Fn(&Uuid) -> bool) {
         self.all.retain(|uuid, _| known(uuid));
         let room = self.room();
@@ -162,7 +162,7 @@ impl Output {
         }
     }
 
-    /// Bytes that may be kept of one module: less where there are many.
+    /// Bytes that may be stored per module: less if there are many.
     fn room(&self) -> usize {
         KEPT.min(KEPT_OF_ALL / self.all.len().max(1))
     }
@@ -186,14 +186,14 @@ impl Output {
     }
 }
 
-impl Part {
-    /// Takes a piece that holds at most one line end.
+impl StreamState {
+    /// Adds a piece that contains at most one newline.
     fn take(&mut self, mut piece: &[u8], lines: &mut Vec<String>) {
         while self.open.len() + piece.len() > LINE {
             let (head, rest) = piece.split_at((LINE - self.open.len()).min(piece.len()));
             self.open.extend_from_slice(head);
             piece = rest;
-            // Nothing but its end is left of the line.
+            // Only the newline is left of the line.
             if piece == b"\n" {
                 piece = b"";
             }
@@ -207,7 +207,7 @@ impl Part {
 }
 
 impl Written {
-    /// Keeps a line, and puts it into the next event if there is room; how many were left out by that.
+    /// Stores a line, and adds it to the next event if there is room; returns how many lines were dropped.
     fn line(
         &mut self,
         at: usize,
@@ -224,8 +224,8 @@ impl Written {
         };
         let mut left = 1;
         if let Some(part) = self.streams.get_mut(at) {
-            if count < event && part.octets + line.len() <= EVENT {
-                part.octets += line.len();
+            if count < event && part.bytes + line.len() <= EVENT {
+                part.bytes += line.len();
                 part.batch.push(line.clone());
                 left = 0;
             } else {
@@ -237,23 +237,23 @@ impl Written {
         {
             *count += 1;
         }
-        self.octets += line.len();
+        self.bytes += line.len();
         self.kept.push_back(line);
         self.trim(kept, room);
         left
     }
 
-    fn trim(&mut self, lines: usize, octets: usize) {
-        while self.kept.len() > lines || self.octets > octets {
+    fn trim(&mut self, lines: usize, bytes: usize) {
+        while self.kept.len() > lines || self.bytes > bytes {
             let Some(line) = self.kept.pop_front() else {
                 break;
             };
-            self.octets -= line.len();
+            self.bytes -= line.len();
         }
     }
 }
 
-/// A line as text, without its end.
+/// A line as text, without its newline.
 fn text(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -39,7 +39,7 @@ fn lines_are_put_together() {
         [(false, vec!["one", "two"], 0), (true, vec!["bad"], 0)]
     );
     assert!(output.take(now).is_empty());
-    // What has no end is a line after a while.
+    // An incomplete line counts as complete after a while.
     let found = output.take(now + REST);
     assert_eq!(lines(&found), [(false, vec!["\u{fffd}"], 0)]);
     assert!(output.take(now + 2 * REST).is_empty());
@@ -71,7 +71,7 @@ fn a_flood_is_counted() {
 }
 
 #[test]
-fn long_lines_are_cut_and_octets_are_bounded() {
+fn long_lines_are_cut_and_bytes_are_bounded() {
     let (mut output, now) = (
         output("log_lines: 100000, output_lines: 10000"),
         Instant::now(),

@@ -1,11 +1,11 @@
 use super::*;
 use proptest::prelude::*;
 
-fn frames(largest: usize, octets: &[u8]) -> Result<Vec<Frame>, String> {
+fn frames(largest: usize, bytes: &[u8]) -> Result<Vec<Frame>, String> {
     let mut decoder = Decoder::new(largest);
     let mut frames = Vec::new();
-    for octet in octets {
-        decoder.push(&[*octet]);
+    for byte in bytes {
+        decoder.push(&[*byte]);
         while let Some(frame) = decoder.next_frame()? {
             frames.push(frame);
         }
@@ -16,8 +16,8 @@ fn frames(largest: usize, octets: &[u8]) -> Result<Vec<Frame>, String> {
 #[test]
 fn frames_are_cut_where_they_end() {
     // PINGRESP, PUBLISH of QoS 0 and of QoS 2.
-    let octets = b"\xd0\x00\x30\x05\x00\x01a\x00x\x34\x06\x00\x01a\x00\x07\x00";
-    let frames = frames(100, octets).unwrap();
+    let bytes = b"\xd0\x00\x30\x05\x00\x01a\x00x\x34\x06\x00\x01a\x00\x07\x00";
+    let frames = frames(100, bytes).unwrap();
     let packet = |at: usize| match &frames[at] {
         Frame::Packet(packet) => packet.as_ref(),
         other => panic!("{other:?}"),
@@ -39,28 +39,28 @@ fn frames_are_cut_where_they_end() {
 
 #[test]
 fn acknowledgements_are_read_with_any_reason() {
-    let read = |octets: &[u8]| match frames(100, octets).unwrap().pop() {
+    let read = |bytes: &[u8]| match frames(100, bytes).unwrap().pop() {
         Some(Frame::Ack(step, id, refused)) => (step, id, refused),
         other => panic!("{other:?}"),
     };
-    assert_eq!(read(b"\x40\x02\x00\x05"), (Step::There, 5, None));
-    assert_eq!(read(b"\x40\x03\x01\x05\x10"), (Step::There, 261, None));
+    assert_eq!(read(b"\x40\x02\x00\x05"), (AckKind::There, 5, None));
+    assert_eq!(read(b"\x40\x03\x01\x05\x10"), (AckKind::There, 261, None));
     assert_eq!(
         read(b"\x50\x04\x00\x05\x87\x00"),
-        (Step::Received, 5, Some(0x87))
+        (AckKind::Received, 5, Some(0x87))
     );
-    // No reason that PUBREC may have.
+    // Not a valid reason code for PUBREC.
     assert_eq!(
         read(b"\x50\x03\x00\x05\x95"),
-        (Step::Received, 5, Some(0x95))
+        (AckKind::Received, 5, Some(0x95))
     );
-    assert_eq!(read(b"\x70\x02\x00\x05"), (Step::Complete, 5, None));
+    assert_eq!(read(b"\x70\x02\x00\x05"), (AckKind::Complete, 5, None));
     assert!(frames(100, b"\x50\x01\x00").is_err());
 }
 
 #[test]
 fn refusals_and_goodbyes_say_why() {
-    let read = |octets: &[u8]| match frames(100, octets).unwrap().pop() {
+    let read = |bytes: &[u8]| match frames(100, bytes).unwrap().pop() {
         Some(Frame::Refused(why) | Frame::Goodbye(why)) => why,
         other => panic!("{other:?}"),
     };
@@ -70,20 +70,20 @@ fn refusals_and_goodbyes_say_why() {
         read(b"\x20\x09\x00\x85\x06\x1f\x00\x03bad"),
         "it refuses the client id (bad)"
     );
-    assert_eq!(read(b"\xe0\x00"), "it says goodbye: an orderly end");
-    assert_eq!(read(b"\xe0\x01\x8b"), "it says goodbye: it shuts down");
+    assert_eq!(read(b"\xe0\x00"), "it disconnected: normal disconnection");
+    assert_eq!(read(b"\xe0\x01\x8b"), "it disconnected: it shuts down");
     assert_eq!(
         read(b"\xe0\x02\x8e\x00"),
-        "it says goodbye: another client has connected with the same client id"
+        "it disconnected: another client has connected with the same client id"
     );
 }
 
 #[test]
 fn what_is_too_large_or_no_packet_is_refused() {
-    let why = |octets: &[u8]| frames(10, octets).unwrap_err();
+    let why = |bytes: &[u8]| frames(10, bytes).unwrap_err();
     // Known from the length alone.
     assert!(
-        why(b"\x30\x09").contains("11 octets"),
+        why(b"\x30\x09").contains("11 bytes"),
         "{}",
         why(b"\x30\x09")
     );
@@ -103,17 +103,17 @@ fn what_is_too_large_or_no_packet_is_refused() {
 #[test]
 fn codes_have_words() {
     assert_eq!(
-        unheard(SubscribeReasonCode::NotAuthorized),
+        subscribe_error(SubscribeReasonCode::NotAuthorized),
         Some("not authorized")
     );
     let fine = SubscribeReasonCode::Success(rumqttc::v5::mqttbytes::QoS::AtMostOnce);
-    assert_eq!(unheard(fine), None);
+    assert_eq!(subscribe_error(fine), None);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No bytes end the thread, also not those behind a correct header.
+    /// No input makes the thread panic, not even garbage after a correct header.
     #[test]
     fn nothing_breaks_the_decoder(first in any::<u8>(), mut content in prop::collection::vec(any::<u8>(), 0..60)) {
         let _ = frames(50, &content);

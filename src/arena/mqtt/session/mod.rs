@@ -1,11 +1,12 @@
-//! One connection's side of MQTT 5, without sockets and clocks: who may send what, and what an answer settles.
+//! The client's side of MQTT 5 on one connection, without sockets and clocks: what may be sent, and what an
+//! acknowledgement completes.
 //!
-//! A publication is kept until the last of its acknowledgements. The broker forgets all of it when the connection breaks
-//! (clean start), and some hand on what has QoS 2 only then; so whatever is kept at the end is sent again over the next
-//! connection. Across a broken connection a message can thus come twice, but none is lost.
+//! A publication is kept until its last acknowledgement. The broker forgets it all when the connection breaks (clean
+//! start), and some brokers forward QoS 2 messages only at the end; so unacknowledged publications are sent again on
+//! the next connection. Thus a broken connection can duplicate a message, but never loses one.
 
 use super::lanes::{Lane, Waiting};
-use super::packets::{Frame, Step, meaning, text, unheard};
+use super::packets::{AckKind, Frame, reason_text, subscribe_error, text};
 use super::{Incoming, Qos};
 use rumqttc::v5::mqttbytes::QoS;
 use rumqttc::v5::mqttbytes::v5::{
@@ -13,45 +14,45 @@ use rumqttc::v5::mqttbytes::v5::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Publications that may be on their way at once, where the broker takes more.
+/// Publications in flight at once, if the broker allows more.
 const WINDOW: u16 = 1000;
-/// Bytes of them; twice as many with what comes first.
-const WINDOW_OCTETS: usize = 16 << 20;
-/// Of so many places in the window, one is only for what comes first.
+/// Their size in bytes; twice as many including urgent ones.
+const WINDOW_BYTES: usize = 16 << 20;
+/// One in this many places of the window is reserved for urgent publications.
 const RESERVED: usize = 8;
-/// Filters in one packet.
+/// Filters per packet.
 const FILTERS: usize = 100;
-/// Bytes of them.
-const FILTERS_OCTETS: usize = 8 << 10;
-/// Packets with filters that may be on their way.
+/// Their size in bytes.
+const FILTERS_BYTES: usize = 8 << 10;
+/// Packets with filters that may be in flight.
 pub(super) const ASKED: usize = 64;
 
-/// What the broker takes.
+/// What the broker supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Publications without their last acknowledgement.
+    /// Publications without their last acknowledgement (receive maximum).
     pub(super) flying: u16,
-    /// How surely it delivers, at most.
+    /// The highest quality of service.
     pub(super) qos: Qos,
 }
 
-/// What comes of a frame.
+/// What follows from a frame.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// What to answer.
+pub(super) struct FrameResult {
+    /// The packet to answer with.
     pub(super) answer: Option<Packet>,
     /// A message for the listener.
     pub(super) message: Option<Incoming>,
-    /// Filters that the broker does not let us hear: why.
+    /// Filters that the broker rejected, with the reason.
     pub(super) denied: Vec<(String, &'static str)>,
-    /// A publication that the broker did not take: why.
+    /// A publication that the broker rejected, with the reason.
     pub(super) refused: Option<(Publish, &'static str)>,
 }
 
 struct Flight {
     number: u64,
     waiting: Waiting,
-    /// Whether the broker has received it, for QoS 2.
+    /// Whether the broker has received it (QoS 2).
     received: bool,
 }
 
@@ -61,13 +62,13 @@ pub(super) struct Session {
     last_id: u16,
     last_number: u64,
     flying: HashMap<u16, Flight>,
-    /// Bytes of what flies.
-    octets: usize,
-    /// Filters that the broker was asked to change, by packet.
+    /// Bytes in flight.
+    bytes: usize,
+    /// Filters that the broker was asked to change, by packet id.
     asked: HashMap<u16, Vec<String>>,
-    /// What the broker knows of, and whether without our own messages.
+    /// Subscriptions that the broker has, and whether without our own messages.
     known: HashMap<String, bool>,
-    /// Ids of messages of QoS 2 that the broker has not released yet.
+    /// Ids of QoS 2 messages that the broker has not released yet.
     taken: HashSet<u16>,
 }
 
@@ -78,21 +79,21 @@ impl Session {
             last_id: 0,
             last_number: 0,
             flying: HashMap::new(),
-            octets: 0,
+            bytes: 0,
             asked: HashMap::new(),
             known: HashMap::new(),
             taken: HashSet::new(),
         }
     }
 
-    /// Whether another publication of that lane may be sent now.
+    /// Whether another publication of this lane may be sent now.
     pub(super) fn has_room(&self, lane: Lane) -> bool {
         let most = usize::from(self.limits.flying.min(WINDOW));
-        let (most, octets) = match lane {
-            Lane::First => (most, 2 * WINDOW_OCTETS),
-            Lane::Rest => (most - most / RESERVED, WINDOW_OCTETS),
+        let (most, bytes) = match lane {
+            Lane::First => (most, 2 * WINDOW_BYTES),
+            Lane::Rest => (most - most / RESERVED, WINDOW_BYTES),
         };
-        self.flying.len() < most && self.octets < octets
+        self.flying.len() < most && self.bytes < bytes
     }
 
     /// Whether another packet with filters may be sent now.
@@ -100,17 +101,17 @@ impl Session {
         self.asked.len() < ASKED
     }
 
-    /// Publications that are on their way.
+    /// Publications in flight.
     pub(super) fn flying(&self) -> usize {
         self.flying.len()
     }
 
-    /// Packets with filters that are on their way.
+    /// Packets with filters in flight.
     pub(super) fn asked(&self) -> usize {
         self.asked.len()
     }
 
-    /// An id that nothing on its way has. There are far more than may be on their way.
+    /// An unused packet id. There are far more than may be in flight.
     fn id(&mut self) -> u16 {
         loop {
             self.last_id = self.last_id.checked_add(1).unwrap_or(1);
@@ -121,10 +122,10 @@ impl Session {
         }
     }
 
-    /// Sends a publication, as surely as the broker can.
+    /// Sends a publication, with its quality of service or the broker's highest.
     pub(super) fn publish(&mut self, mut waiting: Waiting) -> Packet {
         let publish = &mut waiting.publish;
-        let most = quality(self.limits.qos);
+        let most = to_client_qos(self.limits.qos);
         if publish.qos > most {
             publish.qos = most;
         }
@@ -133,7 +134,7 @@ impl Session {
         }
         publish.pkid = self.id();
         self.last_number += 1;
-        self.octets += publish.payload.len();
+        self.bytes += publish.payload.len();
         let (id, packet) = (publish.pkid, Packet::Publish(publish.clone()));
         let flight = Flight {
             number: self.last_number,
@@ -144,15 +145,15 @@ impl Session {
         packet
     }
 
-    /// What has not been acknowledged to the end, in the order in which it was sent.
-    pub(super) fn unsettled(self) -> Vec<Waiting> {
+    /// Publications that were not fully acknowledged, in the order in which they were sent.
+    pub(super) fn unacknowledged(self) -> Vec<Waiting> {
         let by_number = self.flying.into_values().map(|f| (f.number, f.waiting));
         let ordered: BTreeMap<u64, Waiting> = by_number.collect();
         ordered.into_values().collect()
     }
 
-    /// Asks the broker for what is wanted of these filters: whether without our own messages, or `None` for nothing any more.
-    pub(super) fn follow(&mut self, changes: Vec<(String, Option<bool>)>) -> Vec<Packet> {
+    /// Asks the broker to change these filters: whether without our own messages, or `None` to unsubscribe.
+    pub(super) fn change_filters(&mut self, changes: Vec<(String, Option<bool>)>) -> Vec<Packet> {
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for (filter, want) in changes {
             match want {
@@ -160,7 +161,7 @@ impl Session {
                     Some(before) if before == no_local => {}
                     before => {
                         if before.is_some() {
-                            // Mosquitto leaves a subscription that it knows as it is.
+                            // Mosquitto does not change the options of an existing subscription.
                             unwanted.push((filter.clone(), false));
                         }
                         wanted.push((filter, no_local));
@@ -174,7 +175,7 @@ impl Session {
             }
         }
         let mut packets = Vec::new();
-        for part in parts(unwanted) {
+        for part in split_filters(unwanted) {
             let filters: Vec<String> = part.into_iter().map(|(filter, _)| filter).collect();
             let pkid = self.id();
             self.asked.insert(pkid, Vec::new());
@@ -184,7 +185,7 @@ impl Session {
                 properties: None,
             }));
         }
-        for part in parts(wanted) {
+        for part in split_filters(wanted) {
             let pkid = self.id();
             let names = part.iter().map(|(filter, _)| filter.clone());
             self.asked.insert(pkid, names.collect());
@@ -203,11 +204,11 @@ impl Session {
         packets
     }
 
-    /// Takes in what the broker says.
+    /// Handles a packet from the broker.
     ///
     /// # Errors
-    /// It ends the connection, or does not keep to the protocol.
-    pub(super) fn heard(&mut self, frame: Frame) -> Result<Outcome, String> {
+    /// The broker closes the connection, or violates the protocol.
+    pub(super) fn handle_frame(&mut self, frame: Frame) -> Result<FrameResult, String> {
         match frame {
             Frame::Ack(step, id, refused) => self.acknowledged(step, id, refused),
             Frame::Refused(why) | Frame::Goodbye(why) => Err(why),
@@ -215,76 +216,76 @@ impl Session {
         }
     }
 
-    fn packet(&mut self, packet: Packet) -> Result<Outcome, String> {
+    fn packet(&mut self, packet: Packet) -> Result<FrameResult, String> {
         match packet {
             Packet::Publish(publish) => self.incoming(publish),
             Packet::PubRel(release) => {
                 self.taken.remove(&release.pkid);
-                Ok(Outcome {
+                Ok(FrameResult {
                     answer: Some(Packet::PubComp(PubComp::new(release.pkid, None))),
-                    ..Outcome::default()
+                    ..FrameResult::default()
                 })
             }
             Packet::SubAck(ack) => {
                 let Some(filters) = self.asked.remove(&ack.pkid) else {
-                    return Err(unasked("SUBACK", ack.pkid));
+                    return Err(unexpected_ack("SUBACK", ack.pkid));
                 };
                 let answers = filters.into_iter().zip(ack.return_codes);
                 let denied = answers
-                    .filter_map(|(filter, code)| Some((filter, unheard(code)?)))
+                    .filter_map(|(filter, code)| Some((filter, subscribe_error(code)?)))
                     .collect();
-                Ok(Outcome {
+                Ok(FrameResult {
                     denied,
-                    ..Outcome::default()
+                    ..FrameResult::default()
                 })
             }
             Packet::UnsubAck(ack) => match self.asked.remove(&ack.pkid) {
-                Some(_) => Ok(Outcome::default()),
-                None => Err(unasked("UNSUBACK", ack.pkid)),
+                Some(_) => Ok(FrameResult::default()),
+                None => Err(unexpected_ack("UNSUBACK", ack.pkid)),
             },
-            Packet::PingResp(_) => Ok(Outcome::default()),
-            _ => Err("it sends a packet that is not for clients".to_owned()),
+            Packet::PingResp(_) => Ok(FrameResult::default()),
+            _ => Err("it sent a packet that clients never get".to_owned()),
         }
     }
 
     fn acknowledged(
         &mut self,
-        step: Step,
+        step: AckKind,
         id: u16,
         refused: Option<u8>,
-    ) -> Result<Outcome, String> {
+    ) -> Result<FrameResult, String> {
         let Some(flight) = self.flying.get_mut(&id) else {
-            return Err(unasked("acknowledgement", id));
+            return Err(unexpected_ack("acknowledgement", id));
         };
         let fits = match step {
-            Step::There => flight.waiting.publish.qos == QoS::AtLeastOnce,
-            Step::Received => flight.waiting.publish.qos == QoS::ExactlyOnce,
-            Step::Complete => flight.received,
+            AckKind::There => flight.waiting.publish.qos == QoS::AtLeastOnce,
+            AckKind::Received => flight.waiting.publish.qos == QoS::ExactlyOnce,
+            AckKind::Complete => flight.received,
         };
         if !fits {
-            return Err(unasked("acknowledgement", id));
+            return Err(unexpected_ack("acknowledgement", id));
         }
-        if step == Step::Received && refused.is_none() {
+        if step == AckKind::Received && refused.is_none() {
             flight.received = true;
-            return Ok(Outcome {
+            return Ok(FrameResult {
                 answer: Some(Packet::PubRel(PubRel::new(id, None))),
-                ..Outcome::default()
+                ..FrameResult::default()
             });
         }
         let flight = self.flying.remove(&id);
         if let Some(flight) = &flight {
-            self.octets -= flight.waiting.publish.payload.len();
+            self.bytes -= flight.waiting.publish.payload.len();
         }
-        // That it knows nothing of a publication that it has received is no refusal of it.
-        let refused = refused.filter(|_| step != Step::Complete);
+        // A PUBCOMP that says the id is unknown is no rejection: the broker has received the publication.
+        let refused = refused.filter(|_| step != AckKind::Complete);
         let refused = flight.zip(refused);
-        Ok(Outcome {
-            refused: refused.map(|(flight, code)| (flight.waiting.publish, meaning(code))),
-            ..Outcome::default()
+        Ok(FrameResult {
+            refused: refused.map(|(flight, code)| (flight.waiting.publish, reason_text(code))),
+            ..FrameResult::default()
         })
     }
 
-    fn incoming(&mut self, publish: Publish) -> Result<Outcome, String> {
+    fn incoming(&mut self, publish: Publish) -> Result<FrameResult, String> {
         let id = publish.pkid;
         let (new, answer) = match publish.qos {
             QoS::AtMostOnce => (true, None),
@@ -302,16 +303,16 @@ impl Session {
                 .properties
                 .map_or_else(Vec::new, |p| p.user_properties),
         };
-        Ok(Outcome {
+        Ok(FrameResult {
             answer,
             message: new.then_some(message),
-            ..Outcome::default()
+            ..FrameResult::default()
         })
     }
 }
 
-/// The word of the client library.
-pub(super) fn quality(qos: Qos) -> QoS {
+/// The quality of service in the client library's type.
+pub(super) fn to_client_qos(qos: Qos) -> QoS {
     match qos {
         Qos::Zero => QoS::AtMostOnce,
         Qos::One => QoS::AtLeastOnce,
@@ -319,23 +320,23 @@ pub(super) fn quality(qos: Qos) -> QoS {
     }
 }
 
-fn unasked(what: &str, id: u16) -> String {
-    format!("it does not keep to MQTT 5: {what} {id}, which nobody has asked for")
+fn unexpected_ack(what: &str, id: u16) -> String {
+    format!("it violates MQTT 5: {what} {id}, which was never requested")
 }
 
-/// Filters in parts that fit into a packet.
-fn parts(filters: Vec<(String, bool)>) -> Vec<Vec<(String, bool)>> {
+/// Splits filters into lists that fit into one packet.
+fn split_filters(filters: Vec<(String, bool)>) -> Vec<Vec<(String, bool)>> {
     let mut parts: Vec<Vec<(String, bool)>> = Vec::new();
-    let mut octets = 0;
+    let mut bytes = 0;
     for one in filters {
         let size = one.0.len() + 3;
         match parts.last_mut() {
-            Some(part) if part.len() < FILTERS && octets + size <= FILTERS_OCTETS => {
-                octets += size;
+            Some(part) if part.len() < FILTERS && bytes + size <= FILTERS_BYTES => {
+                bytes += size;
                 part.push(one);
             }
             _ => {
-                octets = size;
+                bytes = size;
                 parts.push(vec![one]);
             }
         }

@@ -34,7 +34,7 @@ fn said(packet: Packet) -> Frame {
     Frame::Packet(Box::new(packet))
 }
 
-fn ack(step: Step, id: u16) -> Frame {
+fn ack(step: AckKind, id: u16) -> Frame {
     Frame::Ack(step, id, None)
 }
 
@@ -58,13 +58,13 @@ fn a_publication_flies_until_its_last_acknowledgement() {
     assert_ne!(one, two);
     assert!(!session.has_room(Lane::Rest));
     assert_eq!(id(&session.publish(message("0", QoS::AtMostOnce))), 0);
-    session.heard(ack(Step::There, one)).unwrap();
+    session.handle_frame(ack(AckKind::There, one)).unwrap();
     assert!(session.has_room(Lane::Rest));
-    let outcome = session.heard(ack(Step::Received, two)).unwrap();
+    let outcome = session.handle_frame(ack(AckKind::Received, two)).unwrap();
     assert!(matches!(outcome.answer, Some(Packet::PubRel(release)) if release.pkid == two));
     assert_eq!(session.flying(), 1);
-    session.heard(ack(Step::Complete, two)).unwrap();
-    assert_eq!((session.flying(), session.octets), (0, 0));
+    session.handle_frame(ack(AckKind::Complete, two)).unwrap();
+    assert_eq!((session.flying(), session.bytes), (0, 0));
 }
 
 #[test]
@@ -74,12 +74,21 @@ fn what_flies_comes_back_in_order() {
         .map(|number| id(&session.publish(message(&number.to_string(), QoS::ExactlyOnce))))
         .collect();
     for gone in [3, 17] {
-        session.heard(ack(Step::Received, ids[gone])).unwrap();
-        session.heard(ack(Step::Complete, ids[gone])).unwrap();
+        session
+            .handle_frame(ack(AckKind::Received, ids[gone]))
+            .unwrap();
+        session
+            .handle_frame(ack(AckKind::Complete, ids[gone]))
+            .unwrap();
     }
-    // Received, but perhaps not handed on.
-    session.heard(ack(Step::Received, ids[5])).unwrap();
-    let topics = session.unsettled().into_iter().map(|p| p.publish.topic);
+    // Received, but perhaps not forwarded.
+    session
+        .handle_frame(ack(AckKind::Received, ids[5]))
+        .unwrap();
+    let topics = session
+        .unacknowledged()
+        .into_iter()
+        .map(|p| p.publish.topic);
     let left = (0..50).filter(|number| ![3, 17].contains(number));
     assert!(topics.eq(left.map(|number: i32| number.to_string())));
 }
@@ -101,13 +110,15 @@ fn places_are_kept_for_what_comes_first() {
 fn a_refused_publication_makes_room() {
     let mut session = session(1);
     for (qos, step) in [
-        (QoS::AtLeastOnce, Step::There),
-        (QoS::ExactlyOnce, Step::Received),
+        (QoS::AtLeastOnce, AckKind::There),
+        (QoS::ExactlyOnce, AckKind::Received),
     ] {
         for _ in 0..3 {
             assert!(session.has_room(Lane::Rest));
             let number = id(&session.publish(message("t", qos)));
-            let outcome = session.heard(Frame::Ack(step, number, Some(0x87))).unwrap();
+            let outcome = session
+                .handle_frame(Frame::Ack(step, number, Some(0x87)))
+                .unwrap();
             let (publish, why) = outcome.refused.unwrap();
             assert_eq!((&publish.topic[..], why), (&b"t"[..], "not authorized"));
         }
@@ -119,22 +130,22 @@ fn a_refused_publication_makes_room() {
 fn ids_of_what_is_on_its_way_are_not_given_again() {
     let mut session = session(u16::MAX);
     let kept = id(&session.publish(message("kept", QoS::ExactlyOnce)));
-    let asked = id(&session.follow(vec![want("a", false)])[0]);
+    let asked = id(&session.change_filters(vec![want("a", false)])[0]);
     for _ in 0..70_000 {
         let number = id(&session.publish(message("t", QoS::AtLeastOnce)));
         assert!(number != kept && number != asked && number != 0);
-        session.heard(ack(Step::There, number)).unwrap();
+        session.handle_frame(ack(AckKind::There, number)).unwrap();
     }
 }
 
 #[test]
 fn what_is_large_waits_for_room_too() {
     let mut session = session(u16::MAX);
-    let large = Publish::new("t", QoS::AtLeastOnce, vec![0; WINDOW_OCTETS], None);
+    let large = Publish::new("t", QoS::AtLeastOnce, vec![0; WINDOW_BYTES], None);
     let number = id(&session.publish(waiting(large)));
     assert!(!session.has_room(Lane::Rest));
     assert!(session.has_room(Lane::First));
-    session.heard(ack(Step::There, number)).unwrap();
+    session.handle_frame(ack(AckKind::There, number)).unwrap();
     assert!(session.has_room(Lane::Rest));
 }
 
@@ -148,7 +159,9 @@ fn a_broker_that_knows_less_gets_less() {
         panic!("a publication");
     };
     assert_eq!(sent.qos, QoS::AtLeastOnce);
-    session.heard(ack(Step::There, sent.pkid)).unwrap();
+    session
+        .handle_frame(ack(AckKind::There, sent.pkid))
+        .unwrap();
     assert_eq!(session.flying(), 0);
 }
 
@@ -159,22 +172,26 @@ fn acknowledgements_that_do_not_fit_end_the_connection() {
         let number = id(&session.publish(message("t", QoS::ExactlyOnce)));
         (session, number)
     };
-    for step in [Step::There, Step::Complete] {
+    for step in [AckKind::There, AckKind::Complete] {
         let (mut session, number) = with_flight();
-        session.heard(ack(step, number)).unwrap_err();
+        session.handle_frame(ack(step, number)).unwrap_err();
     }
     let (mut session, number) = with_flight();
-    session.heard(ack(Step::Received, number + 1)).unwrap_err();
-    session.heard(answered(number, &[])).unwrap_err();
+    session
+        .handle_frame(ack(AckKind::Received, number + 1))
+        .unwrap_err();
+    session.handle_frame(answered(number, &[])).unwrap_err();
     let unsubscribed = UnsubAck {
         pkid: 9,
         reasons: vec![UnsubAckReason::Success],
         properties: None,
     };
     session
-        .heard(said(Packet::UnsubAck(unsubscribed)))
+        .handle_frame(said(Packet::UnsubAck(unsubscribed)))
         .unwrap_err();
-    session.heard(Frame::Goodbye("bye".into())).unwrap_err();
+    session
+        .handle_frame(Frame::Goodbye("bye".into()))
+        .unwrap_err();
 }
 
 #[test]
@@ -186,17 +203,19 @@ fn the_same_message_is_told_once() {
         said(Packet::Publish(publish))
     };
     let release = |pkid| said(Packet::PubRel(PubRel::new(pkid, None)));
-    let outcome = session.heard(incoming(5)).unwrap();
+    let outcome = session.handle_frame(incoming(5)).unwrap();
     assert!(outcome.message.is_some());
     assert!(matches!(outcome.answer, Some(Packet::PubRec(ack)) if ack.pkid == 5));
-    let again = session.heard(incoming(5)).unwrap();
+    let again = session.handle_frame(incoming(5)).unwrap();
     assert!(again.message.is_none() && again.answer.is_some());
-    let outcome = session.heard(release(5)).unwrap();
+    let outcome = session.handle_frame(release(5)).unwrap();
     assert!(matches!(outcome.answer, Some(Packet::PubComp(ack)) if ack.pkid == 5));
-    assert!(session.heard(incoming(5)).unwrap().message.is_some());
+    assert!(session.handle_frame(incoming(5)).unwrap().message.is_some());
     let mut nameless = message("", QoS::AtMostOnce).publish;
     nameless.topic = Bytes::new();
-    session.heard(said(Packet::Publish(nameless))).unwrap_err();
+    session
+        .handle_frame(said(Packet::Publish(nameless)))
+        .unwrap_err();
 }
 
 #[test]
@@ -205,7 +224,7 @@ fn filters_are_asked_for_in_parts() {
     let many: Vec<_> = (0..250)
         .map(|number| want(&number.to_string(), true))
         .collect();
-    let packets = session.follow(many.clone());
+    let packets = session.change_filters(many.clone());
     let sizes: Vec<usize> = packets
         .iter()
         .map(|packet| match packet {
@@ -216,15 +235,15 @@ fn filters_are_asked_for_in_parts() {
     assert_eq!(sizes, [100, 100, 50]);
     assert_eq!(session.asked(), 3);
     // Nothing new.
-    assert!(session.follow(many).is_empty());
-    let long = vec![want(&"x".repeat(FILTERS_OCTETS), false), want("y", false)];
-    assert_eq!(session.follow(long).len(), 2);
+    assert!(session.change_filters(many).is_empty());
+    let long = vec![want(&"x".repeat(FILTERS_BYTES), false), want("y", false)];
+    assert_eq!(session.change_filters(long).len(), 2);
 }
 
 #[test]
 fn changes_of_a_filter_are_told_and_refusals_heard() {
     let mut session = session(10);
-    let first = session.follow(vec![want("a", false), want("b", true)]);
+    let first = session.change_filters(vec![want("a", false), want("b", true)]);
     let Packet::Subscribe(subscribe) = &first[0] else {
         panic!("{first:?}");
     };
@@ -244,11 +263,13 @@ fn changes_of_a_filter_are_told_and_refusals_heard() {
         SubscribeReasonCode::Success(QoS::AtMostOnce),
         SubscribeReasonCode::NotAuthorized,
     ];
-    let outcome = session.heard(answered(subscribe.pkid, &codes)).unwrap();
+    let outcome = session
+        .handle_frame(answered(subscribe.pkid, &codes))
+        .unwrap();
     assert_eq!(outcome.denied, [("b".to_owned(), "not authorized")]);
     assert_eq!(session.asked(), 0);
-    // The other way round: first no longer, then anew.
-    let again = session.follow(vec![
+    // The other way round: first unsubscribed, then subscribed again.
+    let again = session.change_filters(vec![
         want("a", true),
         ("b".to_owned(), None),
         ("c".to_owned(), None),

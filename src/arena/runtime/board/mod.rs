@@ -1,8 +1,8 @@
-//! What modules of this process hear and say: channels, standard streams, and the loopback between modules (seed 003; reference,
-//! section 6).
+//! Messages of this process's modules: channels, standard streams, and the loopback between modules (seed 003;
+//! reference, section 6).
 //!
-//! Each topic is subscribed to once, however many modules read it, and never hears what this process publishes itself; a message
-//! of a module goes to the other modules here directly.
+//! Each topic is subscribed to once, however many modules read it, without messages published by this process; a
+//! message of a module is delivered to the other modules here directly.
 
 use super::engine::{End, Figures, Host, Running};
 use crate::mqtt::{Publication, Qos, Unsent};
@@ -17,42 +17,43 @@ use std::sync::{Arc, Mutex};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of output that are published at once.
+/// Bytes of output per message.
 const PIECE: usize = 64 << 10;
 
-/// The broker, as far as modules need it. None of this waits.
+/// The part of the broker's connection that modules need. Nothing here blocks.
 pub(super) trait Broker: Send + Sync {
-    /// Whether a module may publish so many bytes now. Less has room for modules than for all else.
-    fn has_room(&self, octets: usize) -> bool;
-    /// Publishes, or says why not.
+    /// Whether a module may publish this many bytes now. Modules get less room than other messages.
+    fn has_room(&self, bytes: usize) -> bool;
+    /// Publishes a message; returns why not if it cannot.
     fn publish(&self, what: Publication) -> Result<(), Unsent>;
-    /// Hears a topic, but not what is published from here.
+    /// Subscribes to a topic, without messages published by this process.
     fn subscribe(&self, topic: &str);
-    /// Hears it no longer.
+    /// Unsubscribes from a topic.
     fn unsubscribe(&self, topic: &str);
 }
 
 /// Topics of standard streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streams {
-    /// `stdio/{module}` for all; a user property `stream` tells them apart. Input may come on `io/{module}/stdin` as well.
+    /// `stdio/{module}` for all; the user property `stream` names the stream. Input may also arrive on
+    /// `io/{module}/stdin`.
     One,
     /// `io/{module}/stdin`, `stdout` and `stderr`.
     Each,
 }
 
-/// News of modules, for the loop.
+/// ModuleEvent of modules, for the loop.
 #[derive(Debug)]
-pub(super) enum News {
-    /// A launch has come to its end.
+pub(super) enum ModuleEvent {
+    /// Result of a launch.
     Launched(Uuid, u64, Result<(), String>),
     /// A module has ended.
     Ended(Uuid, End),
 }
 
-/// What a module does with a topic.
+/// How a module uses a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Use {
+enum TopicUse {
     Channel,
     Stdin,
 }
@@ -63,8 +64,8 @@ struct Table {
     modules: HashMap<Uuid, (u64, Option<Arc<dyn Running>>)>,
     /// The number of the latest one.
     latest: u64,
-    /// Who hears a topic, and how often it has opened it.
-    topics: BTreeMap<String, BTreeMap<(Uuid, Use), u32>>,
+    /// Which modules read a topic, and how often each has opened it.
+    topics: BTreeMap<String, BTreeMap<(Uuid, TopicUse), u32>>,
 }
 
 /// Connects modules with the broker and with each other.
@@ -72,7 +73,7 @@ pub(super) struct Board {
     topics: Topics,
     streams: Streams,
     broker: Arc<dyn Broker>,
-    news: Sender<News>,
+    events: Sender<ModuleEvent>,
     table: Mutex<Table>,
     dropped: AtomicU64,
 }
@@ -83,19 +84,20 @@ impl Board {
         topics: Topics,
         streams: Streams,
         broker: Arc<dyn Broker>,
-        news: Sender<News>,
+        events: Sender<ModuleEvent>,
     ) -> Board {
         Board {
             topics,
             streams,
             broker,
-            news,
+            events,
             table: Mutex::default(),
             dropped: AtomicU64::new(0),
         }
     }
 
-    /// A module is about to be started: the number by which it is told from others of the same uuid.
+    /// Registers a module that is about to start; returns a number that distinguishes it from others with the same
+    /// uuid.
     pub fn expect(&self, module: &Uuid) -> u64 {
         let mut table = lock(&self.table);
         table.latest += 1;
@@ -104,24 +106,25 @@ impl Board {
         number
     }
 
-    /// It runs; with `stdin` it hears its standard input. Nothing if it has ended already, even if another one has taken its place.
+    /// Registers a running module; with `stdin` it reads its standard input. Does nothing if it has ended already,
+    /// even if another one has taken its place.
     pub fn attach(&self, module: &Uuid, number: u64, running: Arc<dyn Running>, stdin: bool) {
         let mut table = lock(&self.table);
         let Some((_, slot)) = table.modules.get_mut(module).filter(|(n, _)| *n == number) else {
             return;
         };
         *slot = Some(running);
-        // Whoever writes to it may know either topic.
+        // Peers that write to it may know either topic.
         for stream in [Stream::Stdin, Stream::Both] {
             if stdin && (stream == Stream::Stdin || self.streams == Streams::One) {
                 let place = Place::Stdio(module.clone(), stream);
                 let topic = self.topics.topic(&place).to_string();
-                self.open(&mut table, module, &topic, Use::Stdin);
+                self.open(&mut table, module, &topic, TopicUse::Stdin);
             }
         }
     }
 
-    /// It has ended, or could not be started.
+    /// Removes a module that has ended or could not be started.
     pub fn detach(&self, module: &Uuid) {
         let mut table = lock(&self.table);
         table.modules.remove(module);
@@ -134,13 +137,13 @@ impl Board {
             }
             !uses.is_empty()
         });
-        // Under the lock, so that the broker is told in the order in which it happened.
+        // Under the lock, so that subscriptions reach the broker in the right order.
         for topic in silent {
             self.broker.unsubscribe(&topic);
         }
     }
 
-    /// A module that runs.
+    /// Finds a running module.
     pub fn running(&self, module: &Uuid) -> Option<Arc<dyn Running>> {
         let table = lock(&self.table);
         table
@@ -149,49 +152,49 @@ impl Board {
             .and_then(|(_, running)| running.clone())
     }
 
-    /// What a module has used so far.
+    /// The resources used by a module so far.
     pub fn figures(&self, module: &Uuid) -> Option<Figures> {
         self.running(module).map(|running| running.figures())
     }
 
-    /// A message came in from the broker.
-    pub fn heard(&self, topic: &str, payload: &Bytes) {
-        self.spread(topic, payload, None);
+    /// Delivers a message from the broker.
+    pub fn deliver(&self, topic: &str, payload: &Bytes) {
+        self.deliver_to_readers(topic, payload, None);
     }
 
-    /// Gives a message to all modules that hear its topic, but one.
-    fn spread(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
-        // Without the lock: whoever hears may speak.
-        for (running, what) in self.hearers(topic, except) {
+    /// Delivers a message to all modules that read its topic, except one.
+    fn deliver_to_readers(&self, topic: &str, payload: &Bytes, except: Option<&Uuid>) {
+        // Not under the lock: a module that receives may publish.
+        for (running, what) in self.readers(topic, except) {
             match what {
-                Use::Channel => running.deliver(topic, payload),
-                Use::Stdin => running.input(payload),
+                TopicUse::Channel => running.deliver(topic, payload),
+                TopicUse::Stdin => running.input(payload),
             }
         }
     }
 
-    /// The modules that hear a topic, but for one.
-    fn hearers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, Use)> {
+    /// The modules that read a topic, except one.
+    fn readers(&self, topic: &str, except: Option<&Uuid>) -> Vec<(Arc<dyn Running>, TopicUse)> {
         let table = lock(&self.table);
         let Some(uses) = table.topics.get(topic) else {
             return Vec::new();
         };
         let others = uses.keys().filter(|(user, _)| Some(user) != except);
-        let running = |(user, what): &(Uuid, Use)| {
+        let running = |(user, what): &(Uuid, TopicUse)| {
             let running = table.modules.get(user)?.1.clone()?;
             Some((running, *what))
         };
         others.filter_map(running).collect()
     }
 
-    /// Gives what a module said to the others here that hear it; mostly there are none, and nothing is copied.
-    fn spread_own(&self, module: &Uuid, topic: &str, payload: &[u8]) {
-        if !self.hearers(topic, Some(module)).is_empty() {
-            self.spread(topic, &Bytes::copy_from_slice(payload), Some(module));
+    /// Delivers a module's message to others here that read the topic; usually there are none, and nothing is copied.
+    fn deliver_local(&self, module: &Uuid, topic: &str, payload: &[u8]) {
+        if !self.readers(topic, Some(module)).is_empty() {
+            self.deliver_to_readers(topic, &Bytes::copy_from_slice(payload), Some(module));
         }
     }
 
-    fn open(&self, table: &mut Table, module: &Uuid, topic: &str, what: Use) {
+    fn open(&self, table: &mut Table, module: &Uuid, topic: &str, what: TopicUse) {
         let uses = table.topics.entry(topic.to_owned()).or_default();
         let fresh = uses.is_empty();
         *uses.entry((module.clone(), what)).or_default() += 1;
@@ -204,7 +207,7 @@ impl Board {
         let Some(uses) = table.topics.get_mut(topic) else {
             return;
         };
-        let key = (module.clone(), Use::Channel);
+        let key = (module.clone(), TopicUse::Channel);
         match uses.get_mut(&key) {
             Some(count) if *count > 1 => *count -= 1,
             Some(_) => {
@@ -218,7 +221,7 @@ impl Board {
         }
     }
 
-    /// The topic of a stream of a module.
+    /// The topic of a module's stream.
     fn stream(&self, module: &Uuid, stream: Stream) -> String {
         let stream = match self.streams {
             Streams::One => Stream::Both,
@@ -228,12 +231,12 @@ impl Board {
         self.topics.topic(&place).to_string()
     }
 
-    /// Something was lost; a flood is told a few times, not a million.
-    fn lost(&self, module: &Uuid, what: &str) {
+    /// Logs a loss; a flood is logged a few times, not a million.
+    fn log_loss(&self, module: &Uuid, what: &str) {
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
         if (before + 1).is_power_of_two() {
             log::warn!(
-                "{what} of the module {module} is lost ({} so far)",
+                "{what} of the module {module} was dropped ({} so far)",
                 before + 1
             );
         }
@@ -241,17 +244,17 @@ impl Board {
 }
 
 impl Host for Board {
-    /// It is one, and none of the orchestrator's.
+    /// It is a valid topic, and not one of the orchestrator's.
     fn allows(&self, topic: &str) -> bool {
         topic.parse::<Topic>().is_ok() && !self.topics.is_reserved(topic)
     }
 
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool {
         if !self.allows(topic) {
-            self.lost(module, "a message to a topic that is not for modules");
+            self.log_loss(module, "a message to a topic that modules may not use");
             return true;
         }
-        // Asked before anything is copied: a module that has to wait asks again and again.
+        // Check before copying anything: a module that has to wait tries again and again.
         if !self.broker.has_room(payload.len()) {
             return false;
         }
@@ -263,12 +266,12 @@ impl Host for Board {
         };
         match self.broker.publish(publication) {
             Ok(()) => {
-                self.spread_own(module, topic, payload);
+                self.deliver_local(module, topic, payload);
                 true
             }
             Err(Unsent::Full) => false,
             Err(Unsent::TooLarge(_) | Unsent::BadTopic) => {
-                self.lost(module, "a message that the broker does not take");
+                self.log_loss(module, "a message that the broker rejects");
                 true
             }
         }
@@ -276,11 +279,11 @@ impl Host for Board {
 
     fn subscribe(&self, module: &Uuid, topic: &str) {
         if !self.allows(topic) {
-            return self.lost(module, "a subscription to a topic that is not for modules");
+            return self.log_loss(module, "a subscription to a topic that modules may not use");
         }
         let mut table = lock(&self.table);
         if table.modules.contains_key(module) {
-            self.open(&mut table, module, topic, Use::Channel);
+            self.open(&mut table, module, topic, TopicUse::Channel);
         }
     }
 
@@ -302,18 +305,22 @@ impl Host for Board {
             };
             let topic = publication.topic.clone();
             if self.broker.publish(publication).is_err() {
-                self.lost(module, "output");
+                self.log_loss(module, "output");
                 continue;
             }
             // Another module may have it as a channel.
-            self.spread_own(module, &topic, piece);
+            self.deliver_local(module, &topic, piece);
         }
     }
 
     fn ended(&self, module: &Uuid, end: End) {
         self.detach(module);
-        if self.news.send(News::Ended(module.clone(), end)).is_err() {
-            log::debug!("the end of the module {module} comes after that of the runtime");
+        if self
+            .events
+            .send(ModuleEvent::Ended(module.clone(), end))
+            .is_err()
+        {
+            log::debug!("the module {module} ended after the runtime");
         }
     }
 }

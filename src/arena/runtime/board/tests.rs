@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::{ExitStatus, Scheme};
 use crossbeam_channel::Receiver;
 
-/// A broker that notes what it is told, and takes as many publications as it is allowed.
+/// A broker that records calls, and accepts a limited number of publications.
 #[derive(Default)]
 struct Notes {
     log: Mutex<Vec<String>>,
@@ -39,7 +39,7 @@ impl Broker for Notes {
     }
 }
 
-/// A module that notes what it gets.
+/// A module that records what it receives.
 #[derive(Default)]
 struct Ear(Mutex<Vec<String>>);
 
@@ -64,7 +64,7 @@ impl Running for Ear {
 struct Rig {
     board: Board,
     broker: Arc<Notes>,
-    news: Receiver<News>,
+    news: Receiver<ModuleEvent>,
 }
 
 fn rig(streams: Streams) -> Rig {
@@ -101,9 +101,9 @@ fn a_topic_is_subscribed_to_once_however_many_hear_it() {
     rig.board.subscribe(&b, "home/light");
     rig.board.subscribe(&b, "home/light");
     assert_eq!(rig.broker.told(), ["+home/light"]);
-    rig.board.heard("home/light", &Bytes::from_static(b"on"));
-    rig.board.heard("home/other", &Bytes::from_static(b"on"));
-    // Opened twice is still one message.
+    rig.board.deliver("home/light", &Bytes::from_static(b"on"));
+    rig.board.deliver("home/other", &Bytes::from_static(b"on"));
+    // A topic opened twice still delivers each message once.
     assert_eq!(
         (got(&ear_a), got(&ear_b)),
         (
@@ -116,7 +116,7 @@ fn a_topic_is_subscribed_to_once_however_many_hear_it() {
     assert_eq!(rig.broker.told(), [""; 0]);
     rig.board.unsubscribe(&b, "home/light");
     assert_eq!(rig.broker.told(), ["-home/light"]);
-    // One too many changes nothing.
+    // Closing once too often changes nothing.
     rig.board.unsubscribe(&b, "home/light");
     assert_eq!(rig.broker.told(), [""; 0]);
 }
@@ -132,11 +132,11 @@ fn messages_of_a_module_go_to_the_others_here_and_not_to_itself() {
     assert_eq!(got(&ear_b), ["home/light=on"]);
     assert_eq!(got(&ear_a), [""; 0]);
     assert_eq!(lock(&rig.broker.sent).len(), 1);
-    // What the broker has no room for goes nowhere, and is tried again.
+    // A message that does not fit is delivered to nobody, and retried.
     rig.broker.full.store(true, Ordering::Relaxed);
     assert!(!rig.board.publish(&a, "home/light", b"off"));
     assert_eq!(got(&ear_b), [""; 0]);
-    // What it never takes is lost.
+    // A message that can never be sent is lost.
     rig.broker.full.store(false, Ordering::Relaxed);
     assert!(rig.board.publish(&a, "home/light", &[0; 100_001]));
     assert_eq!(got(&ear_b), [""; 0]);
@@ -171,7 +171,7 @@ fn modules_keep_off_the_topics_of_the_orchestrator() {
     }
     assert!(lock(&rig.broker.sent).is_empty());
     assert_eq!(rig.broker.told(), [""; 0]);
-    // Names that only begin alike, and streams, are free.
+    // Names that only start alike, and streams, are allowed.
     for topic in [
         "realm/proc/register",
         "realm/proc/stdio/b",
@@ -213,12 +213,12 @@ fn streams_have_one_topic_or_one_each() {
         sent[0].properties,
         [("stream".to_owned(), "stderr".to_owned())]
     );
-    // Its own output is no input.
+    // A module's own output is not its input.
     assert_eq!(got(&ear), [""; 0]);
     one.board
-        .heard("realm/proc/stdio/a", &Bytes::from_static(b"hi"));
+        .deliver("realm/proc/stdio/a", &Bytes::from_static(b"hi"));
     one.board
-        .heard("realm/proc/io/a/stdin", &Bytes::from_static(b"ho"));
+        .deliver("realm/proc/io/a/stdin", &Bytes::from_static(b"ho"));
     assert_eq!(got(&ear), ["<hi", "<ho"]);
     one.board.output(&a, Stream::Stdout, &[b'x'; PIECE + 1]);
     let lengths: Vec<usize> = lock(&one.broker.sent)
@@ -265,12 +265,12 @@ fn the_end_of_a_module_is_told_once_and_leaves_nothing() {
             "-realm/proc/stdio/a"
         ]
     );
-    assert!(matches!(rig.news.try_recv(), Ok(News::Ended(uuid, _)) if uuid == a));
+    assert!(matches!(rig.news.try_recv(), Ok(ModuleEvent::Ended(uuid, _)) if uuid == a));
     assert!(rig.board.running(&a).is_none());
-    // Told that it runs after it has ended.
+    // Attached after it has ended.
     rig.board.attach(&a, 1, Arc::new(Ear::default()), true);
     assert!(rig.board.running(&a).is_none());
-    // Nor when the next one of the same uuid is about to run.
+    // Nor when the next one with the same uuid is about to run.
     let next = rig.board.expect(&a);
     rig.board.attach(&a, 1, Arc::new(Ear::default()), true);
     assert!(rig.board.running(&a).is_none());

@@ -1,11 +1,11 @@
-//! Paths that a module opens: which channel they mean, and what looks like a folder. There is nothing else to open.
+//! Paths that a module opens: the channels they refer to, and the directories above these. Nothing else can be opened.
 
 use crate::wire::{Channel, Mode};
 use std::sync::Arc;
 
-/// What is at a path.
+/// What a path refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PathTarget {
     /// A channel.
     Channel {
         /// The topic behind it.
@@ -13,13 +13,14 @@ pub(super) enum Place {
         /// What the module may do with it.
         mode: Mode,
     },
-    /// `/`, `/ch`, or the beginning of the path of a channel.
+    /// A directory: `/`, `/ch`, or a parent of a channel's path.
     Folder,
     /// Nothing.
     Nothing,
 }
 
-/// A path below a folder, without empty parts, `.` and `..`; empty is the root. `None`: it leads above the root, or is none.
+/// A path relative to a directory, without empty parts, `.` and `..`; the root is empty. `None` if it leads above the
+/// root or is not valid.
 pub(super) fn join(base: &str, path: &str) -> Option<String> {
     if path.starts_with('/') || path.contains('\0') {
         return None;
@@ -35,10 +36,10 @@ pub(super) fn join(base: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// What is at a path as [`join`] returns it.
-pub(super) fn find(channels: &[Channel], path: &str) -> Place {
+/// What a path returned by [`join`] refers to.
+pub(super) fn find(channels: &[Channel], path: &str) -> PathTarget {
     if let Some((channel, topic)) = Channel::resolve(channels, path) {
-        return Place::Channel {
+        return PathTarget::Channel {
             topic: topic.as_str().into(),
             mode: channel.mode,
         };
@@ -55,9 +56,9 @@ pub(super) fn find(channels: &[Channel], path: &str) -> Place {
         path => path.strip_prefix("ch/"),
     };
     if below(path) || short.is_some_and(below) {
-        Place::Folder
+        PathTarget::Folder
     } else {
-        Place::Nothing
+        PathTarget::Nothing
     }
 }
 
@@ -79,7 +80,7 @@ mod tests {
 
     fn topic(path: &str) -> Option<String> {
         match find(&channels(), path) {
-            Place::Channel { topic, .. } => Some(topic.to_string()),
+            PathTarget::Channel { topic, .. } => Some(topic.to_string()),
             _ => None,
         }
     }
@@ -108,10 +109,10 @@ mod tests {
     #[test]
     fn folders_are_what_channels_are_below() {
         for path in ["", "ch", "sensors", "ch/sensors"] {
-            assert_eq!(find(&channels(), path), Place::Folder, "{path:?}");
+            assert_eq!(find(&channels(), path), PathTarget::Folder, "{path:?}");
         }
         for path in ["s", "sensor", "ch/x", "etc/passwd"] {
-            assert_eq!(find(&channels(), path), Place::Nothing, "{path:?}");
+            assert_eq!(find(&channels(), path), PathTarget::Nothing, "{path:?}");
         }
     }
 

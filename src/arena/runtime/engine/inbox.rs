@@ -1,4 +1,5 @@
-//! What the outside world and the thread of a module share: messages that wait to be read, the wish to end, and figures.
+//! State shared by the thread of a module and the rest of the program: unread messages, the request to end, and usage
+//! figures.
 
 use super::{Figures, Limits};
 use bytes::Bytes;
@@ -8,26 +9,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Something that is read: an open channel, or standard input.
+/// A reader: an open channel, or standard input.
 pub(super) type ReaderId = u32;
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Waited<T> {
-    /// What was waited for is there.
+pub(super) enum WaitResult<T> {
+    /// The thing waited for.
     Ready(T),
-    /// The time is over.
+    /// Timed out.
     Late,
-    /// The module is to end.
+    /// The module must end.
     Stopped,
 }
 
-/// What a reader finds.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A message, or as much of it as was asked for.
+pub(super) enum ReadResult {
+    /// A message, or as much of it as was requested.
     Data(Bytes),
-    /// Nothing more will come.
+    /// End of file.
     End,
 }
 
@@ -35,7 +36,7 @@ pub(super) enum Found {
 pub(super) struct Inbox {
     inner: Mutex<Inner>,
     woken: Condvar,
-    /// Something has been read.
+    /// Signalled when something has been read.
     read: Condvar,
     busy: AtomicU64,
     memory: AtomicU64,
@@ -49,22 +50,22 @@ struct Inner {
     next_reader: ReaderId,
     next_message: u64,
     messages: usize,
-    octets: u64,
+    bytes: u64,
     most_messages: usize,
-    most_octets: u64,
+    max_bytes: u64,
     largest: usize,
 }
 
-/// Messages for one reader, each with its number among all.
+/// Unread messages of one reader, each with its sequence number across all readers.
 struct Reader {
-    /// The topic; none is standard input.
+    /// The topic; `None` for standard input.
     topic: Option<Arc<str>>,
     queue: VecDeque<(u64, Bytes)>,
     ended: bool,
 }
 
 impl Inbox {
-    /// An inbox with these limits. Messages that wait may hold as many bytes together as the module has memory.
+    /// An inbox with these limits. Unread messages may take as many bytes in total as the module has memory.
     pub(super) fn new(limits: &Limits) -> Inbox {
         let inner = Inner {
             stop: false,
@@ -72,9 +73,9 @@ impl Inbox {
             next_reader: 0,
             next_message: 0,
             messages: 0,
-            octets: 0,
+            bytes: 0,
             most_messages: limits.waiting_messages,
-            most_octets: limits.memory,
+            max_bytes: limits.memory,
             largest: limits.message,
         };
         Inbox {
@@ -92,7 +93,7 @@ impl Inbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new reader of a topic; without a topic, of standard input.
+    /// Opens a reader of a topic, or of standard input if there is no topic.
     pub(super) fn open(&self, topic: Option<Arc<str>>) -> ReaderId {
         let mut inner = self.lock();
         let id = inner.next_reader;
@@ -106,19 +107,20 @@ impl Inbox {
         id
     }
 
-    /// Ends a reader and forgets what waits for it.
+    /// Closes a reader and drops its unread messages.
     pub(super) fn close(&self, id: ReaderId) {
         let mut inner = self.lock();
         if let Some(reader) = inner.readers.remove(&id) {
             inner.messages = inner.messages.saturating_sub(reader.queue.len());
-            let octets: u64 = reader.queue.iter().map(|(_, b)| b.len() as u64).sum();
-            inner.octets = inner.octets.saturating_sub(octets);
+            let bytes: u64 = reader.queue.iter().map(|(_, b)| b.len() as u64).sum();
+            inner.bytes = inner.bytes.saturating_sub(bytes);
         }
         drop(inner);
         self.read.notify_all();
     }
 
-    /// A message for all readers of a topic. Empty ones are passed over: read as nothing they would look like the end of a file.
+    /// Delivers a message to all readers of a topic. Empty messages are ignored: reading one would look like the end
+    /// of a file.
     pub(super) fn deliver(&self, topic: &str, payload: &Bytes) {
         let mut inner = self.lock();
         let same = |reader: &Reader| reader.topic.as_deref() == Some(topic);
@@ -130,7 +132,7 @@ impl Inbox {
         self.after(lost);
     }
 
-    /// Something for standard input; an empty message ends it.
+    /// Appends to standard input; an empty message ends it.
     pub(super) fn input(&self, data: &Bytes) {
         let mut inner = self.lock();
         let mut lost = 0;
@@ -145,10 +147,10 @@ impl Inbox {
         self.after(lost);
     }
 
-    /// Waits until standard input of so many bytes has room beside what waits already, or nobody reads it.
-    pub(super) fn wait_for_room(&self, octets: usize) {
+    /// Waits until this many bytes of standard input fit beside the unread messages, or nobody reads it.
+    pub(super) fn wait_for_room(&self, bytes: usize) {
         let mut inner = self.lock();
-        while !inner.stop && inner.reads_input() && !inner.has_room(octets) {
+        while !inner.stop && inner.reads_input() && !inner.has_room(bytes) {
             let woken = self.read.wait(inner);
             inner = woken.unwrap_or_else(PoisonError::into_inner);
         }
@@ -161,44 +163,45 @@ impl Inbox {
         self.woken.notify_all();
     }
 
-    /// Makes a reader's end of file known, once what waits has been read.
+    /// Marks a reader as ended: end of file once its unread messages were read.
     pub(super) fn end(&self, id: ReaderId) {
         self.lock().end(id);
         self.woken.notify_all();
         self.read.notify_all();
     }
 
-    /// The module is to end; whoever waits is woken.
+    /// Tells the module to end, and wakes it if it waits.
     pub(super) fn stop(&self) {
         self.lock().stop = true;
         self.woken.notify_all();
         self.read.notify_all();
     }
 
-    /// Whether the module is to end.
+    /// Whether the module must end.
     pub(super) fn stopped(&self) -> bool {
         self.lock().stop
     }
 
-    /// Takes up to `most` bytes of the oldest message of a reader; `None` if there is none yet. The end once the module is to end.
-    pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<Found> {
+    /// Takes up to `most` bytes of a reader's oldest message; `None` if there is none yet. End of file once the module
+    /// must end.
+    pub(super) fn take(&self, id: ReaderId, most: usize) -> Option<ReadResult> {
         let found = self.lock().take(id, most);
         self.read.notify_all();
         found
     }
 
-    /// Waits until there is something for a reader, and takes it as [`Inbox::take`] does.
-    pub(super) fn wait_take(&self, id: ReaderId, most: usize) -> Found {
+    /// Waits until a reader has data, and takes it like [`Inbox::take`].
+    pub(super) fn wait_take(&self, id: ReaderId, most: usize) -> ReadResult {
         let found = self.wait(None, |inner| inner.take(id, most));
         self.read.notify_all();
         match found {
-            Waited::Ready(found) => found,
-            Waited::Late | Waited::Stopped => Found::End,
+            WaitResult::Ready(found) => found,
+            WaitResult::Late | WaitResult::Stopped => ReadResult::End,
         }
     }
 
-    /// Waits until one of some readers has something, or has ended, or until a moment.
-    pub(super) fn wait_any(&self, ids: &[ReaderId], until: Option<Instant>) -> Waited<()> {
+    /// Waits until one of several readers has data or has ended, or until a point in time.
+    pub(super) fn wait_any(&self, ids: &[ReaderId], until: Option<Instant>) -> WaitResult<()> {
         self.wait(until, |inner| {
             ids.iter()
                 .any(|id| inner.waiting(*id).is_some())
@@ -206,7 +209,7 @@ impl Inbox {
         })
     }
 
-    /// Bytes that a read would find: of the oldest message, 0 at the end; `None` if it would wait.
+    /// Bytes available to a read: the rest of the oldest message, 0 at the end of file; `None` if it would block.
     pub(super) fn waiting(&self, id: ReaderId) -> Option<usize> {
         self.lock().waiting(id)
     }
@@ -215,18 +218,18 @@ impl Inbox {
         &self,
         until: Option<Instant>,
         mut ready: impl FnMut(&mut Inner) -> Option<T>,
-    ) -> Waited<T> {
+    ) -> WaitResult<T> {
         let mut inner = self.lock();
         loop {
             if inner.stop {
-                return Waited::Stopped;
+                return WaitResult::Stopped;
             }
             if let Some(found) = ready(&mut inner) {
-                return Waited::Ready(found);
+                return WaitResult::Ready(found);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             inner = match left {
-                Some(Duration::ZERO) => return Waited::Late,
+                Some(Duration::ZERO) => return WaitResult::Late,
                 Some(left) => {
                     let woken = self.woken.wait_timeout(inner, left);
                     woken.unwrap_or_else(PoisonError::into_inner).0
@@ -239,25 +242,25 @@ impl Inbox {
         }
     }
 
-    /// Adds to the time that the interpreter has worked.
+    /// Adds to the time that the interpreter has run.
     pub(super) fn worked(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.busy.fetch_add(nanos, Relaxed);
     }
 
-    /// Sets the size of the linear memory.
-    pub(super) fn set_memory(&self, octets: u64) {
-        self.memory.store(octets, Relaxed);
+    /// Sets the size of the linear memory in bytes.
+    pub(super) fn set_memory(&self, bytes: u64) {
+        self.memory.store(bytes, Relaxed);
     }
 
-    /// A channel has been read or written now.
+    /// Records that a channel was read or written now.
     pub(super) fn touch(&self) {
         let millis = since_epoch().as_millis();
         self.active
             .store(u64::try_from(millis).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// What has been used so far.
+    /// The resources used so far.
     pub(super) fn figures(&self) -> Figures {
         let active = match self.active.load(Relaxed) {
             0 => None,
@@ -278,19 +281,19 @@ impl Inner {
         fitting.map(|(id, _)| *id).collect()
     }
 
-    /// Whether anybody reads standard input.
+    /// Whether standard input has a reader.
     fn reads_input(&self) -> bool {
         let reads = |reader: &Reader| reader.topic.is_none() && !reader.ended;
         self.readers.values().any(reads)
     }
 
-    /// Whether a message has room beside what waits.
-    fn has_room(&self, octets: usize) -> bool {
-        let octets = self.octets.saturating_add(octets as u64);
-        self.messages < self.most_messages && octets <= self.most_octets
+    /// Whether a message fits beside the unread ones.
+    fn has_room(&self, bytes: usize) -> bool {
+        let bytes = self.bytes.saturating_add(bytes as u64);
+        self.messages < self.most_messages && bytes <= self.max_bytes
     }
 
-    /// Appends a message; how many were lost for it.
+    /// Appends a message; returns how many messages were dropped for it.
     fn push(&mut self, id: ReaderId, payload: &Bytes) -> u64 {
         if payload.is_empty() {
             return 0;
@@ -305,9 +308,9 @@ impl Inner {
         }
         self.next_message += 1;
         self.messages += 1;
-        self.octets += payload.len() as u64;
+        self.bytes += payload.len() as u64;
         let mut lost = 0;
-        while self.messages > self.most_messages || self.octets > self.most_octets {
+        while self.messages > self.most_messages || self.bytes > self.max_bytes {
             if !self.drop_oldest() {
                 break;
             }
@@ -327,7 +330,7 @@ impl Inner {
         };
         if let Some((_, message)) = oldest.queue.pop_front() {
             self.messages -= 1;
-            self.octets = self.octets.saturating_sub(message.len() as u64);
+            self.bytes = self.bytes.saturating_sub(message.len() as u64);
         }
         true
     }
@@ -338,23 +341,23 @@ impl Inner {
         }
     }
 
-    fn take(&mut self, id: ReaderId, most: usize) -> Option<Found> {
+    fn take(&mut self, id: ReaderId, most: usize) -> Option<ReadResult> {
         if self.stop {
-            return Some(Found::End);
+            return Some(ReadResult::End);
         }
         let Some(reader) = self.readers.get_mut(&id) else {
-            return Some(Found::End);
+            return Some(ReadResult::End);
         };
         let Some((_, message)) = reader.queue.front_mut() else {
-            return reader.ended.then_some(Found::End);
+            return reader.ended.then_some(ReadResult::End);
         };
         let data = message.split_to(most.min(message.len()));
-        self.octets = self.octets.saturating_sub(data.len() as u64);
+        self.bytes = self.bytes.saturating_sub(data.len() as u64);
         if message.is_empty() {
             reader.queue.pop_front();
             self.messages = self.messages.saturating_sub(1);
         }
-        Some(Found::Data(data))
+        Some(ReadResult::Data(data))
     }
 
     fn waiting(&self, id: ReaderId) -> Option<usize> {

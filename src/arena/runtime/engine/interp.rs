@@ -1,8 +1,8 @@
 //! The interpreter: wasmi, one thread for each module, in slices of fuel.
 //!
-//! A call that has run out of fuel can be resumed; a module that is to end is not. What a slice costs in time is kept within
-//! bounds by prices: calls are dear, because a call may have to clear as much of the stack as there is for locals, and so is
-//! everything that copies.
+//! A call that has run out of fuel can be resumed; if the module must end it is not. Prices bound the time that a
+//! slice takes: calls are expensive, because a call may have to clear as much of the stack as there are locals, and so
+//! is everything that copies.
 
 use super::inbox::Inbox;
 use super::scan::{self, MOST_LOCALS};
@@ -18,7 +18,7 @@ use wasmi::{
     TypedResumableCall,
 };
 
-/// What the interpreter offers.
+/// The apis that the interpreter offers.
 const APIS: [&str; 7] = [
     "wasm",
     "wasi",
@@ -29,31 +29,31 @@ const APIS: [&str; 7] = [
     "stdio:out",
 ];
 
-/// Fuel of one slice: about as many simple steps.
+/// Fuel of one slice: about as many simple instructions.
 const SLICE: u64 = 200_000;
-/// Price of a call, in simple steps.
+/// Price of a call, in simple instructions.
 const CALL: u8 = 64;
-/// Bytes that are copied for the price of a simple step. It also lets a table grow by some elements for nothing, see
-/// [`super::limits::Room`].
+/// Bytes copied for the price of a simple instruction. It also makes growing a table by a few elements free, see
+/// [`super::limits::MemoryLimiter`].
 const COPIED_PER_FUEL: u32 = 256;
-/// Bytes of the interpreter's stack of values.
+/// Size of the interpreter's value stack, in bytes.
 const STACK: usize = 2 << 20;
-/// Calls within calls.
+/// Depth of nested calls.
 const DEPTH: usize = 10_000;
-/// Bytes of the stack of a module's thread. Calls of a module do not nest on it.
+/// Size of the stack of a module's thread, in bytes. Calls of a module do not nest on it.
 const THREAD_STACK: usize = 1 << 20;
-/// What is added to the nice value of modules: the connection and the loop come first.
+/// Added to the nice value of modules: the connection and the loop come first.
 const NICE: i32 = 5;
-/// Letters of an error that are told.
+/// Characters of an error that are reported.
 const WORDS: usize = 300;
 
-/// The engine that is built in.
+/// The built-in engine.
 pub(super) struct Interpreter {
     config: Config,
 }
 
 impl Interpreter {
-    /// The engine.
+    /// Creates the engine.
     pub(super) fn new() -> Interpreter {
         let costs = OperatorCost {
             call: CALL,
@@ -69,18 +69,19 @@ impl Interpreter {
             .operator_cost(costs)
             .fuel_cost(CustomFuelCosts {
                 bytes_copied_per_fuel: COPIED_PER_FUEL,
-                // A call that runs out of fuel while its function is translated cannot be resumed.
+                // A call that runs out of fuel while its function is compiled cannot be resumed.
                 fuel_per_bytes_translated: 0,
                 fuel_per_bytes_validated: 0,
             })
-            // All of it before it starts: a large function that is translated within a slice would make that slice long.
+            // Compile everything before the start: compiling a large function within a slice would make that slice
+            // long.
             .compilation_mode(CompilationMode::Eager)
             // It would run before there is anything to resume.
             .allow_start_fn(false)
             .ignore_custom_sections(true)
             .wasm_multi_memory(false)
-            // A branch of two bytes with a thousand results becomes thousands of bytes of translated code: a module of 200 KiB took
-            // 1.5 GiB. Compilers for C and Rust do not make use of several results.
+            // A branch of two bytes with a thousand results becomes thousands of bytes of compiled code: a module of
+            // 200 KiB took 1.5 GiB. Compilers for C and Rust do not use multiple results.
             .wasm_multi_value(false)
             .set_max_recursion_depth(DEPTH)
             .set_max_stack_height(STACK)
@@ -88,26 +89,28 @@ impl Interpreter {
         Interpreter { config }
     }
 
-    /// A module that is ready to run. It has an engine of its own, so that its code goes when it does.
+    /// Prepares a module. It gets an engine of its own, so that its code is freed with it.
     fn prepare(&self, spec: &Spec, host: Arc<dyn Host>, inbox: Arc<Inbox>) -> Result<Job, String> {
         let (has, may) = (spec.code.len(), spec.limits.code);
         if has > may {
-            return Err(format!("the module has {has} octets, allowed are {may}"));
+            return Err(format!(
+                "the module has {has} bytes, but only {may} are allowed"
+            ));
         }
         let engine = wasmi::Engine::new(&self.config);
         match scan::locals(&spec.code) {
             Some(locals) if locals <= MOST_LOCALS => {}
             Some(locals) => {
                 return Err(format!(
-                    "the module has {locals} local variables, allowed are {MOST_LOCALS}"
+                    "the module has {locals} local variables, but only {MOST_LOCALS} are allowed"
                 ));
             }
             None => {
-                Module::validate(&engine, &spec.code).map_err(|e| words(&e))?;
-                return Err("the functions of the module cannot be read".into());
+                Module::validate(&engine, &spec.code).map_err(|e| short_text(&e))?;
+                return Err("the functions of the module cannot be parsed".into());
             }
         }
-        let module = Module::new(&engine, &spec.code).map_err(|e| words(&e))?;
+        let module = Module::new(&engine, &spec.code).map_err(|e| short_text(&e))?;
         let linker = wasi::linker(&module)?;
         let mut store = Store::new(&engine, State::new(spec, host, inbox)?);
         store.limiter(|state| &mut state.room);
@@ -116,7 +119,7 @@ impl Interpreter {
                 .instantiate_and_start(&mut store, &module)
                 .map_err(|e| match store.data().room.over() {
                     Some(limit) => over(limit),
-                    None => words(&e),
+                    None => short_text(&e),
                 })?;
         let start = instance
             .get_typed_func(&store, "_start")
@@ -128,8 +131,8 @@ impl Interpreter {
     }
 }
 
-/// An error in words, not too many.
-fn words(error: &Error) -> String {
+/// An error as text of limited length.
+fn short_text(error: &Error) -> String {
     error.to_string().chars().take(WORDS).collect()
 }
 
@@ -144,11 +147,11 @@ struct Job {
 }
 
 impl Job {
-    /// Notes what has been used so far.
+    /// Records the resources used so far.
     fn note(&mut self) {
         if let Some(memory) = self.store.data().memory {
-            let octets = memory.data_size(&self.store) as u64;
-            self.store.data().inbox.set_memory(octets);
+            let bytes = memory.data_size(&self.store) as u64;
+            self.store.data().inbox.set_memory(bytes);
         }
     }
 
@@ -190,11 +193,11 @@ impl Job {
         } else if let Some(limit) = over_limit {
             self.end(ExitStatus::Killed, None, over(limit))
         } else {
-            self.end(ExitStatus::Crashed, None, words(error))
+            self.end(ExitStatus::Crashed, None, short_text(error))
         }
     }
 
-    /// The end; whatever it was, a module that was told to end has been deleted.
+    /// The end; whatever happened, a module that was told to end counts as deleted.
     fn end(&self, mut status: ExitStatus, code: Option<i32>, mut reason: String) -> End {
         if self.store.data().inbox.stopped() {
             (status, reason) = (ExitStatus::Deleted, String::new());
@@ -207,11 +210,11 @@ impl Job {
     }
 }
 
-/// Runs a module on this thread, told to end from its beginning so that it waits for nothing, with this much fuel at most. For tests
-/// with modules that mean harm; [`Host::ended`] is not told.
+/// Runs a module on this thread with at most this much fuel. It is told to end from the start, so that it never waits.
+/// For tests with hostile modules; [`Host::ended`] is not called.
 ///
 /// # Errors
-/// It cannot be started: why, for people.
+/// It cannot be started; the reason is readable text.
 pub fn attempt(spec: &Spec, host: Arc<dyn Host>, fuel: u64) -> Result<End, String> {
     let inbox = Arc::new(Inbox::new(&spec.limits));
     inbox.stop();
@@ -221,10 +224,10 @@ pub fn attempt(spec: &Spec, host: Arc<dyn Host>, fuel: u64) -> Result<End, Strin
     Ok(end)
 }
 
-/// The thread of a module, from its beginning to its end, which is told whatever happens.
+/// The thread of a module, from its start to its end, which is reported whatever happens.
 fn work(mut job: Job, host: &dyn Host, slice: u64) {
     if let Err(e) = add_nice(NICE) {
-        log::debug!("a module keeps the priority of the runtime: {e}");
+        log::debug!("cannot lower the priority of a module: {e}");
     }
     let uuid = job.store.data().uuid.clone();
     let end = catch_unwind(AssertUnwindSafe(|| job.run(slice)));
@@ -250,19 +253,19 @@ impl Engine for Interpreter {
         let prepare = || self.prepare(&spec, host.clone(), inbox.clone());
         let job = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|_| Err("the interpreter failed".into()))
-            // wasmi lists bytes, a line each.
+            // wasmi dumps bytes, one line each.
             .map_err(|why| why.split_whitespace().collect::<Vec<_>>().join(" "))?;
         let name = format!("wasm-{}", spec.uuid);
         std::thread::Builder::new()
             .name(name)
             .stack_size(THREAD_STACK)
             .spawn(move || work(job, &*host, SLICE))
-            .map_err(|e| format!("no thread for the module: {e}"))?;
+            .map_err(|e| format!("cannot create a thread for the module: {e}"))?;
         Ok(Box::new(Handle(inbox)))
     }
 }
 
-/// What is kept of a module that runs.
+/// The handle of a running module.
 struct Handle(Arc<Inbox>);
 
 impl Running for Handle {
@@ -278,8 +281,8 @@ impl Running for Handle {
         self.0.input(data);
     }
 
-    fn wait_for_room(&self, octets: usize) {
-        self.0.wait_for_room(octets);
+    fn wait_for_room(&self, bytes: usize) {
+        self.0.wait_for_room(bytes);
     }
 
     fn figures(&self) -> Figures {

@@ -1,21 +1,21 @@
-//! What a module may take of memory, and how fast it may publish and write.
+//! Limits on a module's memory, and on how fast it may publish and write.
 
 use std::time::{Duration, Instant};
 use wasmi::errors::{MemoryError, TableError};
 use wasmi_core::{LimiterError, ResourceLimiter};
 
-/// How much may be used at once after a time of rest, as time of the rate.
+/// The burst allowed after a pause, as time at the rate.
 const BURST: Duration = Duration::from_secs(1);
-/// How long one waits for room at first.
+/// The first wait for room.
 const SOON: Duration = Duration::from_millis(5);
-/// And at last.
+/// The longest wait for room.
 const RARELY: Duration = Duration::from_millis(250);
-/// Tables of a module; compilers make one.
+/// Tables per module; compilers create one.
 const TABLES: usize = 16;
 
-/// Keeps memory and tables within their limits. A growth over a limit is a trap, so that the module ends with a clear reason.
+/// Limits memory and tables. Growing beyond a limit is a trap, so that the module ends with a clear reason.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct MemoryLimiter {
     memory: usize,
     elements: usize,
     used_elements: usize,
@@ -23,11 +23,11 @@ pub(super) struct Room {
     over: Option<&'static str>,
 }
 
-impl Room {
-    /// Bytes of linear memory, and elements of all tables together.
-    pub(super) fn new(memory: u64, elements: u64) -> Room {
+impl MemoryLimiter {
+    /// Limits: bytes of linear memory, and elements of all tables together.
+    pub(super) fn new(memory: u64, elements: u64) -> MemoryLimiter {
         let size = |n| usize::try_from(n).unwrap_or(usize::MAX);
-        Room {
+        MemoryLimiter {
             memory: size(memory),
             elements: size(elements),
             used_elements: 0,
@@ -36,7 +36,7 @@ impl Room {
         }
     }
 
-    /// The limit that the module went over.
+    /// The limit that the module exceeded.
     pub(super) fn over(&self) -> Option<&'static str> {
         self.over
     }
@@ -47,7 +47,7 @@ impl Room {
     }
 }
 
-impl ResourceLimiter for Room {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
         &mut self,
         _current: usize,
@@ -62,7 +62,7 @@ impl ResourceLimiter for Room {
 
     fn memory_grow_failed(&mut self, error: &MemoryError) -> Result<(), LimiterError> {
         match error {
-            // The call goes on with more fuel, and asks again.
+            // The call is resumed with more fuel, and tries again.
             MemoryError::OutOfFuel { .. } => Ok(()),
             _ => Err(self.refuse("memory of this machine")),
         }
@@ -88,9 +88,9 @@ impl ResourceLimiter for Room {
     }
 
     fn table_grow_failed(&mut self, _error: &TableError) -> Result<(), LimiterError> {
-        // Not even where only the fuel of this slice was too little: wasmi 2.0.0 does not note where the call stands when a
-        // growing table runs out of fuel, and to resume such a call would go on somewhere else. Growth by a few
-        // elements costs none (see `interp`), so that this meets large growths only, and rarely.
+        // Also if only the fuel of this slice was too little: wasmi 2.0.0 does not save the position of the call when
+        // a growing table runs out of fuel, and a resumed call would go on elsewhere. Growing by a few elements is
+        // free (see `interp`), so this affects large growths only, and rarely.
         self.used_elements = self.used_elements.saturating_sub(self.asked_elements);
         Err(self.refuse("growth of a table at once"))
     }
@@ -108,17 +108,17 @@ impl ResourceLimiter for Room {
     }
 }
 
-/// A rate: so many units a second, and as many at once after a second of rest. What is taken at once may go beyond, and is waited
-/// for before the next.
+/// A rate limit: so many units per second, and as many at once after a second of rest. A single request may exceed
+/// that, and delays the next one.
 #[derive(Debug)]
 pub(super) struct Rate {
     per_second: u32,
-    /// When all that has been taken is paid for.
+    /// When the units taken so far are paid for.
     paid: Option<Instant>,
 }
 
 impl Rate {
-    /// Units a second; 0 is no limit.
+    /// Units per second; 0 is no limit.
     pub(super) fn new(per_second: u32) -> Rate {
         Rate {
             per_second,
@@ -126,13 +126,13 @@ impl Rate {
         }
     }
 
-    /// When the next may be taken; `None` is now.
+    /// When the next units may be taken; `None` is now.
     pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
         let ready = self.paid?.checked_sub(BURST)?;
         (ready > now).then_some(ready)
     }
 
-    /// Takes some.
+    /// Takes units.
     pub(super) fn take(&mut self, units: u32, now: Instant) {
         if self.per_second == 0 {
             return;
@@ -147,15 +147,15 @@ impl Rate {
     }
 }
 
-/// When somebody who had no room is asked again: soon at first, then more and more rarely.
+/// When to retry if there was no room: soon at first, then less and less often.
 #[derive(Debug, Default)]
 pub(super) struct Retry {
-    /// When, and how long it is until then from the time before.
+    /// The next attempt, and its distance from the previous one.
     next: Option<(Instant, Duration)>,
 }
 
 impl Retry {
-    /// There was no room; the moment of the next attempt.
+    /// Records that there was no room; returns the time of the next attempt.
     pub(super) fn refused(&mut self, now: Instant) -> Instant {
         let wait = self
             .next
@@ -165,7 +165,7 @@ impl Retry {
         at
     }
 
-    /// The moment of the next attempt; `None` is now.
+    /// The time of the next attempt; `None` is now.
     pub(super) fn ready_at(&self, now: Instant) -> Option<Instant> {
         self.next.map(|(at, _)| at).filter(|at| *at > now)
     }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn tables_share_their_limit() {
-        let mut room = Room::new(1 << 20, 100);
+        let mut room = MemoryLimiter::new(1 << 20, 100);
         assert!(matches!(room.table_growing(0, 60, None), Ok(true)));
         assert!(matches!(room.table_growing(0, 30, Some(20)), Ok(false)));
         assert!(room.table_growing(0, 41, None).is_err());
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn memory_over_its_limit_is_refused_and_a_lack_of_fuel_is_not() {
-        let mut room = Room::new(1 << 20, 100);
+        let mut room = MemoryLimiter::new(1 << 20, 100);
         assert!(matches!(room.memory_growing(0, 1 << 20, None), Ok(true)));
         let fuel = MemoryError::OutOfFuel { required_fuel: 1 };
         assert!(room.memory_grow_failed(&fuel).is_ok());

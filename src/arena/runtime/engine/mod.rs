@@ -1,8 +1,8 @@
-//! Execution of one WASM module: an interpreter, WASI preview 1, and channels as files. Knows no MQTT: what a module publishes, writes
-//! and asks for goes through [`Host`].
+//! Execution of one WASM module: an interpreter, WASI preview 1, and channels as files. Independent of MQTT:
+//! everything that a module publishes, writes or requests goes through [`Host`].
 //!
-//! Each module has a thread of its own. It runs in slices of fuel, so that [`Running::stop`] ends a busy loop within some
-//! milliseconds; a read that blocks waits on a condition and is woken.
+//! Each module has its own thread. It runs in slices of fuel, so that [`Running::stop`] ends a busy loop within a few
+//! milliseconds; a blocking read waits on a condition variable and is woken.
 
 mod channels;
 mod inbox;
@@ -19,23 +19,24 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What a module may use.
+/// Resource limits of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of linear memory.
     pub memory: u64,
     /// Elements of all tables.
     pub table_elements: u64,
-    /// Files and channels that are open at once.
+    /// Files and channels open at once.
     pub open_files: usize,
-    /// Messages that may wait to be read by it, on all channels and standard input; the oldest is dropped and counted. Together they
-    /// have as many bytes as `memory` allows.
+    /// Unread messages, on all channels and standard input; beyond that the oldest is dropped and counted. Their total
+    /// size is limited by `memory`.
     pub waiting_messages: usize,
     /// Bytes of the largest message, in either direction.
     pub message: usize,
-    /// Messages that it may publish in a second, subscriptions included; more wait. 0 is no limit.
+    /// Messages published per second, subscriptions included; more wait. 0 is no limit.
     pub messages_per_second: u32,
-    /// Bytes of standard output and error in a second; more wait. Each piece that is handed on counts 128 more. 0 is no limit.
+    /// Bytes of standard output and error per second; more wait. Each piece passed on counts 128 bytes more. 0 is no
+    /// limit.
     pub output_per_second: u32,
     /// Bytes of the module itself.
     pub code: usize,
@@ -50,87 +51,89 @@ pub struct Spec {
     pub code: Vec<u8>,
     /// `argv`, without the name of the program itself.
     pub argv: Vec<String>,
-    /// Name of the program: `argv[0]`.
+    /// Name of the program, `argv[0]`.
     pub program: String,
     /// `NAME=value` each.
     pub env: Vec<String>,
     /// Its channels.
     pub channels: Vec<Channel>,
-    /// Whether it has standard input (`stdio:in`); else it ends at once.
+    /// Whether it has standard input (`stdio:in`); otherwise reads return end of file.
     pub stdin: bool,
-    /// What it may use.
+    /// Its resource limits.
     pub limits: Limits,
 }
 
-/// What modules need of whoever runs them. Called from the threads of modules; must not block for long.
+/// Services for modules, implemented by the program that runs them. Called from the threads of modules; must not block
+/// for long.
 pub trait Host: Send + Sync {
-    /// Whether modules may use a topic; opening a channel of another one fails.
+    /// Whether modules may use a topic; opening a channel with another one fails.
     fn allows(&self, topic: &str) -> bool;
-    /// A module publishes on a channel: the full topic. `false`: there is no room now; it is asked again a little later.
+    /// A module publishes on a channel: the full topic. `false` if there is no room now; the call is repeated a little
+    /// later.
     fn publish(&self, module: &Uuid, topic: &str, payload: &[u8]) -> bool;
     /// A module has opened a channel for reading: the full topic.
     fn subscribe(&self, module: &Uuid, topic: &str);
-    /// It has closed it, or has ended.
+    /// A module has closed it, or has ended.
     fn unsubscribe(&self, module: &Uuid, topic: &str);
-    /// It wrote to a standard stream: whole lines, or what came within a short time.
+    /// A module wrote to a standard stream: whole lines, or the output of a short time.
     fn output(&self, module: &Uuid, stream: Stream, data: &[u8]);
-    /// It has ended. Told exactly once, as the last of all.
+    /// A module has ended. Called exactly once, after all other calls.
     fn ended(&self, module: &Uuid, end: End);
 }
 
 /// How a module ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// By itself, told to, crashed, or over a limit.
+    /// By itself, deleted, crashed, or over a limit.
     pub status: ExitStatus,
-    /// Its exit code, where it has one.
+    /// Its exit code, if it has one.
     pub code: Option<i32>,
-    /// Why, for people; empty for a normal end.
+    /// The reason as readable text; empty for a normal end.
     pub reason: String,
 }
 
-/// What a module has used.
+/// Resources used by a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Time that the interpreter worked for it.
+    /// Time that the interpreter ran it.
     pub cpu: Duration,
     /// Bytes of linear memory.
     pub memory: u64,
     /// When it last read or wrote a channel.
     pub active: Option<SystemTime>,
-    /// Messages that had no room.
+    /// Messages dropped because there was no room.
     pub dropped: u64,
 }
 
-/// A module that runs. Dropping it tells the module to end.
+/// A running module. Dropping it tells the module to end.
 pub trait Running: Send + Sync {
-    /// Tells it to end; it does, within 100 ms, whatever it does.
+    /// Tells it to end, which it does within 100 ms in any case.
     fn stop(&self);
-    /// A message came in on a topic that it has subscribed to. Empty ones are passed over: read, they would look like the end of a
-    /// file.
+    /// Delivers a message on a topic that it has subscribed to. Empty messages are ignored: reading one would look
+    /// like the end of a file.
     fn deliver(&self, topic: &str, payload: &Bytes);
-    /// Something for its standard input; nothing is the end of it.
+    /// Appends to its standard input; an empty message ends it.
     fn input(&self, data: &Bytes);
-    /// Waits until so much input has room without anything else being dropped for it, or is of no use to the module any more. More than
-    /// its limits of a message and of memory allow never has room.
-    fn wait_for_room(&self, octets: usize);
-    /// What it has used so far.
+    /// Waits until this much input fits without dropping anything else, or the module no longer reads it. Input beyond
+    /// the limits of a message and of memory never fits.
+    fn wait_for_room(&self, bytes: usize);
+    /// The resources used so far.
     fn figures(&self) -> Figures;
 }
 
-/// Something that executes modules.
+/// An engine that executes modules.
 pub trait Engine: Send + Sync {
-    /// What it offers, as registrations tell: `wasm`, `wasi`, `wasi:snapshot_preview1`, `channels`, ...
+    /// The apis that it offers, as sent in registrations: `wasm`, `wasi`, `wasi:snapshot_preview1`, `channels`, ...
     fn apis(&self) -> &[&'static str];
 
     /// Checks a module and starts it.
     ///
     /// # Errors
-    /// It is no module, needs what there is not, or has no start function: which, for people.
+    /// It is not a module, imports something unknown, or has no start function; the reason is readable text.
     fn start(&self, spec: Spec, host: Arc<dyn Host>) -> Result<Box<dyn Running>, String>;
 }
 
-/// The interpreter that is built in.
+/// The built-in interpreter.
 pub fn interpreter() -> Arc<dyn Engine> {
     Arc::new(interp::Interpreter::new())
 }

@@ -1,24 +1,24 @@
-//! What a module writes to a standard stream, collected into whole lines, or what comes within a short time.
+//! Output of a module to a standard stream, collected into whole lines or the output of a short time.
 
 use std::time::{Duration, Instant};
 
-/// Bytes that are handed on at once, at most.
+/// Bytes passed on at once.
 pub(super) const PIECE: usize = 4 << 10;
-/// How long the beginning of a line waits for its end.
+/// How long an incomplete line waits for its end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Output that has not been handed on yet; never more than [`PIECE`].
+/// Output not passed on yet; at most [`PIECE`] bytes.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     held: Vec<u8>,
     /// Length up to the last newline.
     whole: usize,
-    /// When the oldest byte came.
+    /// When the oldest byte was written.
     since: Option<Instant>,
 }
 
 impl Lines {
-    /// Takes as much of it as has room; how much that was.
+    /// Appends as much data as fits; returns how much that was.
     pub(super) fn push(&mut self, data: &[u8], now: Instant) -> usize {
         let room = PIECE.saturating_sub(self.held.len());
         let data = data.get(..room.min(data.len())).unwrap_or(data);
@@ -32,7 +32,7 @@ impl Lines {
         data.len()
     }
 
-    /// How much is to be handed on now: whole lines, or all once it is full or has waited long enough.
+    /// How much to pass on now: whole lines, or everything once the buffer is full or has waited long enough.
     pub(super) fn due(&self, now: Instant) -> usize {
         let late = |since: Instant| now.saturating_duration_since(since) >= PATIENCE;
         if self.held.len() >= PIECE || self.since.is_some_and(late) {
@@ -42,15 +42,15 @@ impl Lines {
         }
     }
 
-    /// Removes so many bytes from the front.
-    pub(super) fn take(&mut self, octets: usize, now: Instant) -> Vec<u8> {
-        let taken: Vec<u8> = self.held.drain(..octets.min(self.held.len())).collect();
+    /// Removes this many bytes from the front.
+    pub(super) fn take(&mut self, bytes: usize, now: Instant) -> Vec<u8> {
+        let taken: Vec<u8> = self.held.drain(..bytes.min(self.held.len())).collect();
         self.whole = self.whole.saturating_sub(taken.len());
         self.since = (!self.held.is_empty()).then_some(now);
         taken
     }
 
-    /// Bytes that are held.
+    /// Bytes in the buffer.
     pub(super) fn len(&self) -> usize {
         self.held.len()
     }

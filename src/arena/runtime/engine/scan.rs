@@ -1,54 +1,54 @@
-//! A look at the code of a module before it is translated: how many local variables its functions declare.
+//! Checks the code of a module before it is compiled: how many local variables its functions declare.
 //!
-//! A few bytes may declare thousands of them, and the interpreter takes time for each: a module of 800 KB with 100 000 functions
-//! of 29 000 locals took a minute. What is malformed otherwise is left to the interpreter to find.
+//! A few bytes may declare thousands of them, and the interpreter takes time for each: a module of 800 KB with 100 000
+//! functions of 29 000 locals took a minute. Other malformed code is left for the interpreter to find.
 
-/// Local variables of all functions of a module together. Large programs have some hundred thousand.
+/// Limit of local variables of all functions of a module together. Large programs have a few hundred thousand.
 pub(super) const MOST_LOCALS: u64 = 2_000_000;
 
-/// Bytes before the first section: a mark and a version.
+/// Bytes before the first section: magic and version.
 const PREAMBLE: usize = 8;
-/// The section that holds the functions.
+/// The section with the functions.
 const CODE: u8 = 10;
 
-/// Bytes that have not been read yet.
-struct Rest<'a>(&'a [u8]);
+/// The bytes not read yet.
+struct Cursor<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
-    fn octet(&mut self) -> Option<u8> {
+impl<'a> Cursor<'a> {
+    fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// A number of 32 bits in LEB128: five bytes at most.
+    /// A 32-bit number in LEB128: five bytes at most.
     fn number(&mut self) -> Option<u32> {
         let mut value: u64 = 0;
         for shift in [0, 7, 14, 21, 28] {
-            let octet = self.octet()?;
-            value |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
                 return u32::try_from(value).ok();
             }
         }
         None
     }
 
-    /// A part that is preceded by its length.
-    fn part(&mut self) -> Option<Rest<'a>> {
+    /// A part with a length prefix.
+    fn part(&mut self) -> Option<Cursor<'a>> {
         let len = self.number()? as usize;
         let (part, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
-        Some(Rest(part))
+        Some(Cursor(part))
     }
 }
 
-/// Local variables of all functions of a module together; `None` if they cannot be counted.
+/// Number of local variables of all functions of a module together; `None` if they cannot be counted.
 pub(super) fn locals(module: &[u8]) -> Option<u64> {
-    let mut rest = Rest(module.get(PREAMBLE..)?);
+    let mut rest = Cursor(module.get(PREAMBLE..)?);
     let mut total: u64 = 0;
     while !rest.0.is_empty() {
-        let id = rest.octet()?;
+        let id = rest.byte()?;
         let mut section = rest.part()?;
         if id != CODE {
             continue;
@@ -57,7 +57,7 @@ pub(super) fn locals(module: &[u8]) -> Option<u64> {
             let mut body = section.part()?;
             for _ in 0..body.number()? {
                 total = total.saturating_add(u64::from(body.number()?));
-                body.octet()?;
+                body.byte()?;
             }
         }
     }

@@ -1,40 +1,40 @@
-//! Where the file of a module is.
+//! The addresses of modules' files.
 
 use crate::wire::ModulePath;
 
-/// Digits of a digest.
+/// Digits of a SHA-256 digest.
 const DIGITS: usize = 64;
 
-/// Where files of modules may come from.
+/// Allowed sources of modules' files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtime) struct Sources {
-    /// Whether there is a master to ask for `salt://`.
+    /// Whether a master is configured for `salt://`.
     pub salt: bool,
-    /// Hosts, in lower case, each with its port if it is another than usual.
+    /// Allowed hosts, in lower case, with a port unless it is the default one.
     pub hosts: Vec<String>,
 }
 
-/// An address that may be fetched from.
+/// An address that may be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Address {
-    /// `salt://...`, on the file server of the master.
+    /// `salt://...`, on the master's file server.
     Salt(String),
-    /// `http://...` or `https://...` without fragment, and the SHA-256 of the file in hexadecimal digits.
+    /// `http://...` or `https://...` without fragment, and the SHA-256 of the file as hexadecimal digits.
     Web(String, String),
     /// A file below the directory of modules.
     Local(ModulePath),
 }
 
 impl Sources {
-    /// Reads `file` of a request.
+    /// Parses `file` of a request.
     ///
     /// # Errors
-    /// It is nothing that may be fetched: why.
+    /// The reason why it may not be fetched.
     pub fn read(&self, file: &str) -> Result<Address, String> {
         if let Some(path) = file.strip_prefix("salt://") {
             if !self.salt {
                 return Err(
-                    "files of the master are not configured here (minion_config_dir)".to_owned(),
+                    "files from the master are not configured here (minion_config_dir)".to_owned(),
                 );
             }
             let path = path.split('?').next().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Sources {
         }
         match file.split_once("://") {
             Some(("http" | "https", rest)) => self.web(file, rest),
-            Some((scheme, _)) => Err(format!("files cannot be fetched by {scheme:?}")),
+            Some((scheme, _)) => Err(format!("the scheme {scheme:?} is not supported for files")),
             None => file.parse().map(Address::Local).map_err(|e| e.to_string()),
         }
     }
@@ -53,8 +53,7 @@ impl Sources {
     fn web(&self, file: &str, rest: &str) -> Result<Address, String> {
         let Some((address, digest)) = file.split_once("#sha256=") else {
             return Err(
-                "an address of the web must end with #sha256= and the digest of the file"
-                    .to_owned(),
+                "a web address must end with #sha256= and the digest of the file".to_owned(),
             );
         };
         if digest.len() != DIGITS || !digest.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -63,13 +62,13 @@ impl Sources {
             ));
         }
         if address.contains('#') || !address.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err("the address is none of the web".to_owned());
+            return Err("the web address is invalid".to_owned());
         }
-        // Up to the path, the query or the fragment; a user and a password have no business here.
+        // Up to the path, the query or the fragment; a user name or password is not allowed.
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let host = host.to_ascii_lowercase();
         if !self.hosts.contains(&host) {
-            return Err(format!("files may not come from {host:?} (file_hosts)"));
+            return Err(format!("files from {host:?} are not allowed (file_hosts)"));
         }
         Ok(Address::Web(
             address.to_owned(),
@@ -79,7 +78,7 @@ impl Sources {
 }
 
 impl Address {
-    /// The last part of the path, which modules see as their name.
+    /// The last part of the path, which the module gets as its `argv[0]`.
     pub fn program(&self) -> &str {
         let path = match self {
             Address::Salt(url) | Address::Web(url, _) => url.split('?').next().unwrap_or(url),
@@ -141,7 +140,10 @@ mod tests {
             (with("https://files.example.net@other/x"), "file_hosts"),
             (with("https://user:pass@files.example.net/x"), "file_hosts"),
             (with("https://other?files.example.net/x"), "file_hosts"),
-            (with("https://files.example.net/a b"), "none of the web"),
+            (
+                with("https://files.example.net/a b"),
+                "the web address is invalid",
+            ),
         ] {
             let error = sources().read(&file).unwrap_err();
             assert!(error.contains(why), "{file}: {error}");

@@ -1,4 +1,4 @@
-//! Fetching the file of a module.
+//! Fetches the file of a module.
 
 use super::salt::Salt;
 use super::{Address, web};
@@ -12,17 +12,17 @@ use std::time::Duration;
 pub(in crate::runtime) struct Fetcher {
     /// The directory of modules.
     pub module_dir: PathBuf,
-    /// The master's files, where there is a master.
+    /// The master's files, if a master is configured.
     pub salt: Option<Salt>,
-    /// How long a file may take.
+    /// How long fetching a file may take.
     pub patience: Duration,
 }
 
 impl Fetcher {
-    /// The content of a file of at most `most` bytes; `wanted` says whether it still is.
+    /// Returns the content of a file of at most `most` bytes; stops if `wanted` returns false.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// The reason why it cannot be fetched, as readable text.
     pub fn fetch(
         &self,
         address: &Address,
@@ -34,7 +34,7 @@ impl Fetcher {
             Address::Web(url, digest) => web::fetch(url, digest, most, self.patience, wanted),
             Address::Salt(url) => match &self.salt {
                 Some(salt) => salt.fetch(url, most),
-                None => Err("there is no master to ask".to_owned()),
+                None => Err("no master is configured".to_owned()),
             },
         }
     }
@@ -43,7 +43,7 @@ impl Fetcher {
         let place = ConfinedPath {
             root: self.module_dir.clone(),
             rel: path.to_string(),
-            // The operator may have links there, but not to what lies elsewhere.
+            // The operator may use symbolic links there, but not to files elsewhere.
             links: Links::Within,
         };
         let file = place
@@ -53,10 +53,10 @@ impl Fetcher {
     }
 }
 
-/// Reads to the end, unless that is too far.
+/// Reads to the end, up to a limit.
 ///
 /// # Errors
-/// It is larger than `most` bytes, or cannot be read.
+/// There are more than `most` bytes, or reading fails.
 pub(super) fn read(source: impl Read, most: usize) -> Result<Vec<u8>, String> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     let mut content = Vec::new();
@@ -68,9 +68,9 @@ pub(super) fn read(source: impl Read, most: usize) -> Result<Vec<u8>, String> {
     Ok(content)
 }
 
-/// What is said of a file that is too large.
+/// The error for a file that is too large.
 pub(super) fn too_large(most: usize) -> String {
-    format!("it is larger than {most} octets (module_size)")
+    format!("it is larger than {most} bytes (module_size)")
 }
 
 #[cfg(test)]

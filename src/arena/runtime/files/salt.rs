@@ -1,4 +1,4 @@
-//! Files of the master, with the identity of a minion on the same host.
+//! Files of the master, fetched with the identity of a minion on the same host.
 
 use super::fetch::{read, too_large};
 use halite_channel::channel::Channel;
@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The place of the size among the numbers of Python's `os.stat`.
+/// The index of the size in Python's `os.stat` result.
 const SIZE: usize = 6;
 
-/// The file server of the master. It is signed in to when the first file is asked for; one file after the other.
+/// The master's file server. It signs in when the first file is requested; files are fetched one after the other.
 pub(in crate::runtime) struct Salt {
     config_dir: PathBuf,
     cachedir: PathBuf,
@@ -31,8 +31,8 @@ pub(in crate::runtime) struct Salt {
 }
 
 impl Salt {
-    /// Asks as the minion whose configuration directory this is; copies are kept in `cachedir`. `stop` ends waits, and a master that is
-    /// silent for `patience` ends a fetch.
+    /// Uses the identity of the minion with this configuration directory; copies are stored in `cachedir`. `stop` ends
+    /// waits, and a fetch fails if the master is silent for `patience`.
     pub fn new(
         config_dir: PathBuf,
         cachedir: PathBuf,
@@ -50,10 +50,10 @@ impl Salt {
         }
     }
 
-    /// The content of a file of at most `most` bytes.
+    /// Returns the content of a file of at most `most` bytes.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// The reason why it cannot be fetched, as readable text.
     pub(super) fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, String> {
         let mut client = lock(&self.client);
         let open = match client.take() {
@@ -61,7 +61,7 @@ impl Salt {
             None => self.sign_in()?,
         };
         let got = self.get(&open, url, most);
-        // After trouble of any sort it signs in anew.
+        // After any error it signs in again.
         if got.is_ok() {
             *client = Some(open);
         }
@@ -70,7 +70,7 @@ impl Salt {
 
     fn get(&self, client: &FileClient, url: &str, most: usize) -> Result<Vec<u8>, String> {
         let failed = |e: &dyn std::fmt::Display| format!("{url}: {e}");
-        // Asked before, so that nothing large comes here at all.
+        // Ask for the size first, so that nothing large is transferred at all.
         let (hash, stat) = client
             .hash_and_stat(url, &self.saltenv)
             .map_err(|e| failed(&e))?;
@@ -120,15 +120,15 @@ impl Salt {
         let session = Arc::new(session.map_err(|e| e.to_string())?);
         let known = session.renew(0, &self.stop).map_err(|e| e.to_string())?;
         if known.is_none() {
-            return Err("the runtime ends".to_owned());
+            return Err("the runtime is shutting down".to_owned());
         }
         let channel = Channel::new(&session, self.stop.clone()).map_err(|e| e.to_string())?;
         Ok(Link::over(channel))
     }
 }
 
-/// Makes waits of a minion such that a silent master is given up within `patience`: half of it for the sign-in, half for a question. A
-/// minion waits for minutes.
+/// Shortens a minion's timeouts so that a silent master is given up within `patience`: half of it for the sign-in,
+/// half for a request. A minion waits for minutes.
 fn hasten(config: &mut MinionConfig, patience: Duration) {
     let half = (patience.as_secs() / 2).max(1);
     config.auth_timeout = config.auth_timeout.min(half);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_silent_master_is_given_up_in_time() {
-        // It takes connections and never says a word.
+        // It accepts connections but never answers.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = silent.local_addr().unwrap().port();
         let dir = tempfile::tempdir().unwrap();

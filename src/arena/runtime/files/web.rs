@@ -1,4 +1,4 @@
-//! Files from the web: from hosts that the operator has named, and only with the digest that the request tells.
+//! Files from the web: only from hosts that the operator allows, and only with the digest given in the request.
 
 use super::fetch::too_large;
 use halite_crypto::HashType;
@@ -6,14 +6,14 @@ use std::io::Read;
 use std::time::Duration;
 use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
 
-/// Fetches a file of at most `most` bytes whose SHA-256 is `digest`, in hexadecimal digits, within `patience`. No redirection is
-/// followed: it could lead to a host that nobody has named.
+/// Fetches a file of at most `most` bytes whose SHA-256 is `digest`, in hexadecimal digits, within `patience`.
+/// Redirects are not followed: they could lead to hosts that are not allowed.
 ///
 /// # Errors
-/// Why there is none, for people.
+/// The reason why it cannot be fetched, as readable text.
 pub(super) fn fetch(
     url: &str,
     digest: &str,
@@ -34,7 +34,7 @@ pub(super) fn fetch(
         .user_agent("halite-runtime")
         .build()
         .into();
-    // What comes after it may be a key of the one who asked; reasons are published and logged.
+    // The query may contain a secret of the requester; errors are published and logged.
     let shown = url.split('?').next().unwrap_or(url);
     let failed = |e: &dyn std::fmt::Display| format!("{shown}: {e}");
     let answer = agent.get(url).call().map_err(|e| failed(&e))?;
@@ -46,7 +46,7 @@ pub(super) fn fetch(
     let (mut content, mut piece) = (Vec::new(), vec![0; PIECE]);
     loop {
         if !wanted() {
-            return Err("it is not wanted any more".to_owned());
+            return Err("it is no longer wanted".to_owned());
         }
         let count = reader.read(&mut piece).map_err(|e| failed(&e))?;
         let Some(part) = piece.get(..count).filter(|part| !part.is_empty()) else {
@@ -62,6 +62,8 @@ pub(super) fn fetch(
     if found == digest {
         Ok(content)
     } else {
-        Err(failed(&format!("its sha256 is {found}, not as asked for")))
+        Err(failed(&format!(
+            "its sha256 is {found}, not the one requested"
+        )))
     }
 }

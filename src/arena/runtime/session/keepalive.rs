@@ -1,12 +1,12 @@
 //! Keepalives (reference, section 4.3).
 
-use super::{Act, Figures, Session, Standing};
+use super::{Act, Figures, Registration, Session};
 use crate::wire::{Body, Child, Keepalive, Object, Place, Uuid};
 use std::time::{Duration, Instant, SystemTime};
 
 impl Session {
     /// Sends the keepalives that are due.
-    pub(super) fn beats(
+    pub(super) fn send_keepalives(
         &mut self,
         now: Instant,
         figures: &dyn Fn(&Uuid) -> Option<Figures>,
@@ -20,10 +20,10 @@ impl Session {
                 continue;
             };
             let due = runtime.beat.is_some_and(|beat| beat <= now);
-            if !due || runtime.standing != Standing::Confirmed || runtime.leaving {
+            if !due || runtime.registration != Registration::Confirmed || runtime.leaving {
                 continue;
             }
-            // From now and not from when it was due: after a long pause one is enough.
+            // From now, not from when it was due: after a long pause one keepalive is enough.
             runtime.beat = Some(now + runtime.interval);
             let (who, apis) = (runtime.offer.who.clone(), runtime.offer.apis.clone());
             let body = Body::Keepalive(Box::new(Keepalive {
@@ -39,8 +39,8 @@ impl Session {
         acts
     }
 
-    /// The modules of a runtime. One whose file is still being fetched is told of when that takes longer than the time between keepalives,
-    /// or it would be taken for lost.
+    /// The modules of a runtime. A module whose file is still being fetched is included if that takes longer than the
+    /// interval between keepalives; otherwise it would be taken for lost.
     fn children(
         &mut self,
         at: usize,
@@ -57,7 +57,7 @@ impl Session {
             (module.cpu, module.since) = (used.cpu, now);
             Child {
                 uuid: uuid.clone(),
-                active: used.active.and_then(stamp),
+                active: used.active.and_then(timestamp),
                 cpu_percent: if passed > 0.0 {
                     100.0 * spent / passed
                 } else {
@@ -71,8 +71,8 @@ impl Session {
     }
 }
 
-/// A time as messages tell it: RFC 3339 in UTC, to the millisecond.
-pub(super) fn stamp(time: SystemTime) -> Option<String> {
-    let stamp = jiff::Timestamp::try_from(time).ok()?;
-    Some(format!("{stamp:.3}"))
+/// A time in the format of messages: RFC 3339 in UTC, with milliseconds.
+pub(super) fn timestamp(time: SystemTime) -> Option<String> {
+    let timestamp = jiff::Timestamp::try_from(time).ok()?;
+    Some(format!("{timestamp:.3}"))
 }

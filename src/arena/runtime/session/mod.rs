@@ -1,8 +1,8 @@
-//! What a runtime says to an orchestrator and what it does when it is told something: registration, keepalives, creation and deletion of
-//! modules, exits (seed 003; reference, section 4). Decides without IO: messages and news of modules come in with the time, what is to
-//! be done goes out as acts.
+//! A runtime's side of the protocol with an orchestrator: registration, keepalives, creation and deletion of modules,
+//! exits (seed 003; reference, section 4). Does no IO: messages, news of modules and the time are passed in, and it
+//! returns acts to carry out.
 //!
-//! A session is one connection: of one runtime, or of a manager with several.
+//! A session is one connection: of one runtime, or of a manager with several runtimes.
 
 mod keepalive;
 mod modules;
@@ -16,44 +16,44 @@ use super::files::{Address, Sources};
 use crate::mqtt::{Incoming, Publication, Qos};
 use crate::wire::{Body, Dialect, Json, Message, Place, Topics, Uuid};
 use modules::Module;
-use register::Standing;
+use register::Registration;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Somebody who registers: the manager, or a runtime.
+/// The manager, or a runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Who {
+pub(super) struct Registrant {
     /// Its id.
     pub uuid: Uuid,
     /// Its name.
     pub name: String,
 }
 
-/// A runtime that is offered.
+/// A runtime offered by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
-    /// Which.
-    pub who: Who,
-    /// Modules that it takes; 0 is no limit.
+    /// The runtime.
+    pub who: Registrant,
+    /// How many modules it accepts; 0 is no limit.
     pub max_modules: u32,
-    /// What it offers them.
+    /// The apis that it offers.
     pub apis: Vec<String>,
-    /// What each of them may use.
+    /// Resource limits of each module.
     pub limits: Limits,
 }
 
-/// What a session is about.
+/// The settings of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct SessionConfig {
     /// The topics.
     pub topics: Topics,
-    /// Whether an orchestrator answers registrations; with the topics of scenes none does.
+    /// Whether an orchestrator answers registrations; with the topics of scenes it never does.
     pub confirmed: bool,
     /// The manager, if there are several runtimes.
-    pub manager: Option<Who>,
+    pub manager: Option<Registrant>,
     /// The runtimes.
     pub offers: Vec<Offer>,
-    /// Time between keepalives, whatever the orchestrator says.
+    /// Interval between keepalives, if it overrides the orchestrator's.
     pub keepalive: Option<Duration>,
     /// `runtime_type`.
     pub kind: String,
@@ -63,63 +63,63 @@ pub(super) struct Terms {
     pub metadata: Json,
     /// Where files of modules may come from.
     pub sources: Sources,
-    /// Bytes of memory that modules may have together; 0 is no limit.
+    /// Memory for all modules together, in bytes; 0 is no limit.
     pub memory: u64,
-    /// How long modules may take to end, at the end of the program.
+    /// How long modules may take to end when the program stops.
     pub patience: Duration,
 }
 
-/// A module to be fetched and started.
+/// A module to fetch and start.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
-    /// Tells launches of one uuid apart.
+    /// Distinguishes launches with the same uuid.
     pub serial: u64,
-    /// Where its file is.
+    /// The address of its file.
     pub address: Address,
-    /// What is started, without its code.
+    /// The module, without its code.
     pub spec: Spec,
 }
 
-/// Something to be done, in the order in which it was decided.
+/// Something to carry out, in the order in which it was decided.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Publish a message. It must not be lost.
     Publish(Publication),
-    /// Fetch a module and start it, then tell by [`Session::launched`].
+    /// Fetch a module and start it, then call [`Session::launched`].
     Launch(Box<Launch>),
-    /// A launch is not wanted any more. If it has not come to a start yet, [`Session::launched`] is told so at once.
+    /// Cancel a launch. If it has not started yet, [`Session::launched`] is called at once with an error.
     Cancel(Uuid, u64),
-    /// End a module, which is told by [`Session::ended`].
+    /// End a module; [`Session::ended`] is called when it has.
     Stop(Uuid),
-    /// Nothing more is to be done: send what waits, and end.
+    /// Nothing is left to do: send what is queued, and exit.
     End,
 }
 
-/// A runtime and how it stands.
+/// A runtime and its state.
 #[derive(Debug)]
 struct Runtime {
     offer: Offer,
-    standing: Standing,
+    registration: Registration,
     /// When the next keepalive is due.
     beat: Option<Instant>,
-    /// Its time between keepalives; zero is none.
+    /// Its interval between keepalives; zero turns them off.
     interval: Duration,
-    /// Since when it is to end.
+    /// Whether it is shutting down.
     leaving: bool,
 }
 
-/// One connection to a broker, as seen from this side.
+/// The state of one connection to a broker.
 pub(super) struct Session {
-    terms: Terms,
+    config: SessionConfig,
     ids: Box<dyn FnMut() -> String + Send>,
-    manager: Option<(Who, Standing)>,
+    manager: Option<(Registrant, Registration)>,
     runtimes: Vec<Runtime>,
     modules: BTreeMap<Uuid, Module>,
     serial: u64,
     up: bool,
-    /// When patience with modules ends.
+    /// When waiting for modules to end stops.
     ending: Option<Instant>,
-    /// Whether all of it is to end, not only some runtimes.
+    /// Whether everything shuts down, not only some runtimes.
     closing: bool,
     over: bool,
     faults: u64,
@@ -128,18 +128,18 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session that has no connection yet. `ids` gives ids of messages and modules, another one each time.
-    pub fn new(mut terms: Terms, ids: Box<dyn FnMut() -> String + Send>) -> Session {
-        let offers = std::mem::take(&mut terms.offers);
+    /// A session without a connection. `ids` returns unique ids for messages and modules.
+    pub fn new(mut config: SessionConfig, ids: Box<dyn FnMut() -> String + Send>) -> Session {
+        let offers = std::mem::take(&mut config.offers);
         let runtime = |offer| Runtime {
             offer,
-            standing: Standing::Away,
+            registration: Registration::Away,
             beat: None,
             interval: Duration::ZERO,
             leaving: false,
         };
         Session {
-            manager: terms.manager.clone().map(|who| (who, Standing::Away)),
+            manager: config.manager.clone().map(|who| (who, Registration::Away)),
             runtimes: offers.into_iter().map(runtime).collect(),
             modules: BTreeMap::new(),
             serial: 0,
@@ -149,14 +149,14 @@ impl Session {
             over: false,
             faults: 0,
             failures: 0,
-            terms,
+            config,
             ids,
         }
     }
 
-    /// Filters that are to be subscribed to before anything else.
+    /// The filters to subscribe to first.
     pub fn filters(&self) -> Vec<String> {
-        let topics = &self.terms.topics;
+        let topics = &self.config.topics;
         let mut filters = Vec::new();
         if let Some((who, _)) = &self.manager {
             filters.push(
@@ -171,7 +171,7 @@ impl Session {
         filters
     }
 
-    /// What the broker is to say when the connection breaks: that the manager, or the only runtime, is gone.
+    /// The last will: that the manager, or the only runtime, is gone.
     pub fn will(&mut self) -> Option<Publication> {
         match (&self.manager, self.runtimes.first()) {
             (Some((who, _)), _) => {
@@ -186,17 +186,17 @@ impl Session {
         }
     }
 
-    /// A message came in.
-    pub fn hear(&mut self, incoming: &Incoming, now: Instant) -> Vec<Act> {
-        let Some(place) = self.terms.topics.place(&incoming.topic) else {
+    /// Handles an incoming message.
+    pub fn handle_message(&mut self, incoming: &Incoming, now: Instant) -> Vec<Act> {
+        let Some(place) = self.config.topics.place(&incoming.topic) else {
             return Vec::new();
         };
         let (Place::Control(Some(uuid)) | Place::Reg(Some(uuid))) = &place else {
             return Vec::new();
         };
         if incoming.retained {
-            // What was kept by the broker was said to somebody else, or long ago.
-            log::debug!("a retained message on {} is passed over", incoming.topic);
+            // A retained message was meant for somebody else, or is old.
+            log::debug!("ignored a retained message on {}", incoming.topic);
             return Vec::new();
         }
         let message = match Message::parse(&incoming.payload) {
@@ -205,7 +205,7 @@ impl Session {
                 self.faults += 1;
                 if self.faults.is_power_of_two() {
                     log::warn!(
-                        "a message on {} cannot be followed: {fault} (message {} of this sort)",
+                        "cannot process a message on {}: {fault} (message {} of this kind)",
                         incoming.topic,
                         self.faults
                     );
@@ -225,13 +225,13 @@ impl Session {
             return self.answered(uuid, &message.object_id, answer, now);
         }
         match (&place, self.place_of(uuid)) {
-            (Place::Control(_), Some(at)) => self.told(at, message, now),
+            (Place::Control(_), Some(at)) => self.handle_request(at, message, now),
             _ => Vec::new(),
         }
     }
 
-    /// A request on the control topic of a runtime.
-    fn told(&mut self, at: usize, message: Message, now: Instant) -> Vec<Act> {
+    /// Handles a request on the control topic of a runtime.
+    fn handle_request(&mut self, at: usize, message: Message, now: Instant) -> Vec<Act> {
         let asked = (message.object_id, message.dialect);
         match message.body {
             Body::Create(request) => self.create(at, *request, asked, now),
@@ -241,7 +241,7 @@ impl Session {
                 .collect(),
             Body::Delete(module, _) => self.delete(at, &module, &asked),
             Body::Unregister(uuid, _) => match self.runtimes.get(at) {
-                // In the older dialect it tells a runtime to end (reference, section 4.1).
+                // In the older dialect this tells a runtime to shut down (reference, section 4.1).
                 Some(runtime) if asked.1 == Dialect::Older && runtime.offer.who.uuid == uuid => {
                     log::info!("{} was told to end", runtime.offer.who.name);
                     let mut acts = self.leave(at, now);
@@ -250,29 +250,29 @@ impl Session {
                 }
                 _ => Vec::new(),
             },
-            // Others use the topic too: exits of programs that announce them there, for example.
+            // Others use the topic too: for example, programs that announce exits there.
             _ => Vec::new(),
         }
     }
 
-    /// Time has passed; `figures` tells what a module has used so far.
+    /// Handles everything due by the clock; `figures` returns the resources that a module has used so far.
     pub fn tick(&mut self, now: Instant, figures: &dyn Fn(&Uuid) -> Option<Figures>) -> Vec<Act> {
         if self.over {
             return Vec::new();
         }
         let mut acts = self.ask_again(now);
-        acts.extend(self.beats(now, figures));
+        acts.extend(self.send_keepalives(now, figures));
         acts.extend(self.finish(now));
         acts
     }
 
-    /// When [`Session::tick`] has something to do next.
+    /// When [`Session::tick`] must be called next.
     pub fn due(&self) -> Option<Instant> {
-        let manager = self.manager.iter().map(|(_, standing)| standing);
-        // One that is to end asks for nothing any more.
+        let manager = self.manager.iter().map(|(_, registration)| registration);
+        // A runtime that shuts down needs no timers.
         let staying = || self.runtimes.iter().filter(|runtime| !runtime.leaving);
-        let runtimes = staying().map(|runtime| &runtime.standing);
-        let asking = manager.chain(runtimes).filter_map(Standing::due);
+        let runtimes = staying().map(|runtime| &runtime.registration);
+        let asking = manager.chain(runtimes).filter_map(Registration::due);
         let beats = staying().filter_map(|runtime| runtime.beat);
         let both = asking.chain(beats).filter(|_| self.up);
         both.chain(self.ending).min()
@@ -280,8 +280,8 @@ impl Session {
 
     /// Ends all modules, then all runtimes; the last act is [`Act::End`].
     ///
-    /// Modules that end because of this are not announced one by one: with the runtime gone they wait for its return, or move,
-    /// as their requests say; an exit would be the end of them for good.
+    /// Modules that end because of this are not announced one by one: when their runtime is gone they wait for its
+    /// return, or move, as their requests say; an exit would end them for good.
     pub fn end(&mut self, now: Instant) -> Vec<Act> {
         if std::mem::replace(&mut self.closing, true) {
             return Vec::new();
@@ -294,14 +294,14 @@ impl Session {
         acts
     }
 
-    /// A runtime is to end: first its modules.
+    /// Shuts down a runtime: first ends its modules.
     fn leave(&mut self, at: usize, now: Instant) -> Vec<Act> {
         let Some(runtime) = self.runtimes.get_mut(at).filter(|runtime| !runtime.leaving) else {
             return Vec::new();
         };
         runtime.leaving = true;
         runtime.beat = None;
-        let until = now + self.terms.patience;
+        let until = now + self.config.patience;
         self.ending = Some(self.ending.map_or(until, |before| before.max(until)));
         let mut acts = Vec::new();
         for (uuid, module) in &mut self.modules {
@@ -312,31 +312,31 @@ impl Session {
         acts
     }
 
-    /// Says goodbye for runtimes that are to end and have no modules left, or have run out of time.
+    /// Unregisters runtimes that shut down and have no modules left, or have run out of time.
     fn finish(&mut self, now: Instant) -> Vec<Act> {
         let Some(until) = self.ending.filter(|_| !self.over) else {
             return Vec::new();
         };
         let waits = |at: usize| now < until && self.modules.values().any(|m| m.runtime == at);
         let leaves = |(at, runtime): &(usize, &Runtime)| {
-            runtime.leaving && runtime.standing != Standing::Gone && !waits(*at)
+            runtime.leaving && runtime.registration != Registration::Gone && !waits(*at)
         };
         let runtimes = self.runtimes.iter().enumerate();
         let ready: Vec<usize> = runtimes.filter(leaves).map(|(at, _)| at).collect();
         let mut gone = Vec::new();
         for at in ready {
             if let Some(runtime) = self.runtimes.get_mut(at) {
-                runtime.standing = Standing::Gone;
+                runtime.registration = Registration::Gone;
                 runtime.beat = None;
                 gone.push(runtime.offer.who.clone());
             }
         }
-        let is_gone = |runtime: &Runtime| runtime.standing == Standing::Gone;
+        let is_gone = |runtime: &Runtime| runtime.registration == Registration::Gone;
         let over = self.runtimes.iter().all(is_gone);
         if over || self.runtimes.iter().all(|r| !r.leaving || is_gone(r)) {
             self.ending = None;
         }
-        // A manager says it for all at once, as others do (reference, section 4.2).
+        // A manager does it for all at once, like others do (reference, section 4.2).
         let all_at_once = over && self.manager.is_some();
         let mut acts = Vec::new();
         for who in gone.into_iter().filter(|_| !all_at_once) {
@@ -352,16 +352,16 @@ impl Session {
         acts
     }
 
-    /// The place of a runtime among ours, unless it is gone.
+    /// The index of a runtime, unless it is gone.
     fn place_of(&self, uuid: &Uuid) -> Option<usize> {
         let ours = |runtime: &Runtime| {
-            runtime.offer.who.uuid == *uuid && runtime.standing != Standing::Gone
+            runtime.offer.who.uuid == *uuid && runtime.registration != Registration::Gone
         };
         self.runtimes.iter().position(ours)
     }
 
-    /// The message that somebody is gone.
-    fn goodbye(&mut self, who: &Who, manager: bool) -> Publication {
+    /// The message that a runtime or manager is gone.
+    fn goodbye(&mut self, who: &Registrant, manager: bool) -> Publication {
         let (uuid, name) = (who.uuid.clone(), Some(who.name.clone()));
         let body = if manager {
             Body::UnregisterManager(uuid, name)
@@ -371,7 +371,7 @@ impl Session {
         self.publication(Place::Reg(Some(who.uuid.clone())), body, None)
     }
 
-    /// A message of our own.
+    /// A message with an id of our own.
     fn publication(&mut self, place: Place, body: Body, from: Option<&Uuid>) -> Publication {
         let mut message = Message::new((self.ids)(), Dialect::Draft, body);
         message.from = from.map(Uuid::to_string);
@@ -380,7 +380,7 @@ impl Session {
 
     fn post(&self, place: &Place, message: &Message) -> Publication {
         Publication {
-            topic: self.terms.topics.topic(place).to_string(),
+            topic: self.config.topics.topic(place).to_string(),
             payload: message.to_json(),
             qos: Qos::Two,
             properties: Vec::new(),

@@ -1,4 +1,4 @@
-//! Modules: asked for, running, ended (reference, sections 4.4 and 4.5).
+//! Modules: requested, running, ended (reference, sections 4.4 and 4.5).
 
 use super::{Act, Launch, Session};
 use crate::choice::offers;
@@ -10,16 +10,16 @@ use crate::wire::{
 };
 use std::time::{Duration, Instant};
 
-/// Id and words of a request, for its answer.
+/// Id and dialect of a request, for the answer.
 pub(super) type Asked = (String, Dialect);
 
-/// Requests for one module that are answered when it runs.
+/// Requests for one module that are remembered and answered when it runs.
 const REQUESTS: usize = 4;
-/// Characters of the longest reason that is told.
+/// Longest reason reported, in characters.
 const MAX_REASON: usize = 1000;
 
-/// Why a module has ended that had not begun.
-const UNBORN: &str = "deleted before it ran";
+/// Why a module ended that had not started.
+const NEVER_STARTED: &str = "deleted before it ran";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -32,15 +32,15 @@ enum Phase {
 /// A module that has not ended.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// The place of its runtime.
+    /// The index of its runtime.
     pub runtime: usize,
     name: String,
     serial: u64,
     phase: Phase,
     asked: Vec<Asked>,
-    /// Whether it is stopped because its runtime ends, which is not announced.
+    /// Whether it is stopped because its runtime shuts down, which is not announced.
     silent: bool,
-    /// Time that it had used at the last keepalive.
+    /// CPU time used at the last keepalive.
     pub cpu: Duration,
     /// When that was.
     pub since: Instant,
@@ -52,7 +52,7 @@ impl Module {
         self.phase != Phase::Launching
     }
 
-    /// Ends it with its runtime.
+    /// Stops it because its runtime shuts down.
     pub fn stop(&mut self, uuid: &Uuid) -> Option<Act> {
         self.silent = true;
         self.halt(uuid)
@@ -69,7 +69,7 @@ impl Module {
 }
 
 impl Session {
-    /// Somebody asks for a module.
+    /// Handles a request for a module.
     pub(super) fn create(
         &mut self,
         at: usize,
@@ -85,7 +85,8 @@ impl Session {
             },
         };
         if let Some(module) = self.modules.get_mut(&uuid) {
-            // An orchestrator may repeat what has reached us directly, or does not know that it still runs (reference, section 4.4).
+            // An orchestrator may repeat a request that we received directly, or not know that the module still runs
+            // (reference, section 4.4).
             let why = match module.phase {
                 _ if module.runtime != at => "it runs on another runtime of this manager",
                 Phase::Stopping => "it is still ending",
@@ -122,7 +123,7 @@ impl Session {
         }
     }
 
-    /// What is to be started, if the runtime takes the module.
+    /// Prepares a launch, if the runtime accepts the module.
     fn plan(
         &mut self,
         at: usize,
@@ -131,11 +132,11 @@ impl Session {
         asked: &Asked,
     ) -> Result<(String, Launch), String> {
         let Some(runtime) = self.runtimes.get(at) else {
-            return Err("there is no such runtime".to_owned());
+            return Err("unknown runtime".to_owned());
         };
         let offer = &runtime.offer;
         if runtime.leaving {
-            return Err("the runtime ends".to_owned());
+            return Err("the runtime is shutting down".to_owned());
         }
         match request.filetype.as_deref() {
             None | Some("WA") => {}
@@ -155,31 +156,33 @@ impl Session {
             return Err("channels are not offered".to_owned());
         }
         for channel in &request.channels {
-            if self.terms.topics.is_reserved(channel.topic.as_str()) {
+            if self.config.topics.is_reserved(channel.topic.as_str()) {
                 let topic = &channel.topic;
                 return Err(format!(
                     "the topic {topic} of a channel belongs to the orchestrator"
                 ));
             }
         }
-        let address = self.terms.sources.read(&request.file)?;
+        let address = self.config.sources.read(&request.file)?;
         let most = usize::try_from(offer.max_modules).unwrap_or(usize::MAX);
         let own = self.modules.values().filter(|m| m.runtime == at).count();
         if most > 0 && own >= most {
-            return Err(format!("{own} modules run already, which is max_nmodules"));
+            return Err(format!(
+                "{own} modules are already running, which is the limit (max_nmodules)"
+            ));
         }
         let homes = self.modules.values();
         let homes = homes.filter_map(|module| self.runtimes.get(module.runtime));
         let taken = homes.map(|runtime| runtime.offer.limits.memory);
         let taken = taken.fold(offer.limits.memory, u64::saturating_add);
-        let all = self.terms.memory;
+        let all = self.config.memory;
         if all > 0 && taken > all {
             return Err(format!(
-                "with it, modules could take {taken} octets of memory, allowed are {all} (modules_memory)"
+                "with it, modules could take {taken} bytes of memory, but only {all} are allowed (modules_memory)"
             ));
         }
         let mut argv = request.argv;
-        // In the older dialect the list begins with the name of the program (reference, T16).
+        // In the older dialect the list starts with the program's name (reference, T16).
         if asked.1 == Dialect::Older && argv.first() == Some(&request.file) {
             argv.remove(0);
         }
@@ -202,7 +205,7 @@ impl Session {
         Ok((request.name, launch))
     }
 
-    /// Somebody wants a module to end: its uuid, or a name that only one of this runtime has.
+    /// Handles a request to end a module: its uuid, or a name that only one module of this runtime has.
     pub(super) fn delete(&mut self, at: usize, module: &str, asked: &Asked) -> Vec<Act> {
         let own = self.modules.iter_mut().filter(|(_, m)| m.runtime == at);
         let mut fitting: Vec<_> = own
@@ -221,7 +224,7 @@ impl Session {
         vec![self.refusal(at, asked, "delete", uuid.as_ref(), &Fault::new(why, module))]
     }
 
-    /// A launch has come to its end: the module runs, or why it does not.
+    /// Handles the result of a launch: the module runs, or why it does not.
     pub fn launched(
         &mut self,
         uuid: &Uuid,
@@ -231,7 +234,7 @@ impl Session {
     ) -> Vec<Act> {
         let fits = |module: &&mut Module| module.serial == serial;
         let Some(module) = self.modules.get_mut(uuid).filter(fits) else {
-            // It has ended before this was told.
+            // It ended before this was reported.
             return Vec::new();
         };
         match (how, module.phase) {
@@ -246,7 +249,7 @@ impl Session {
                 let end = End {
                     status: ExitStatus::Deleted,
                     code: None,
-                    reason: UNBORN.to_owned(),
+                    reason: NEVER_STARTED.to_owned(),
                 };
                 self.ended(uuid, &end, now)
             }
@@ -259,16 +262,16 @@ impl Session {
         }
     }
 
-    /// A module has ended.
+    /// Handles the end of a module.
     pub fn ended(&mut self, uuid: &Uuid, end: &End, now: Instant) -> Vec<Act> {
         let Some(mut module) = self.modules.remove(uuid) else {
             return Vec::new();
         };
         let asked = std::mem::take(&mut module.asked);
         let mut acts = match module.phase {
-            // It was faster than the news that it runs.
+            // It ended before we were told that it runs.
             Phase::Launching | Phase::Running => self.accept_all(module.runtime, uuid, &asked),
-            Phase::Stopping => self.refuse_all(module.runtime, uuid, &asked, UNBORN),
+            Phase::Stopping => self.refuse_all(module.runtime, uuid, &asked, NEVER_STARTED),
         };
         let code = end.code.map(|code| format!(", status {code}"));
         let reason = Some(&end.reason).filter(|reason| !reason.is_empty());
@@ -285,13 +288,13 @@ impl Session {
         acts
     }
 
-    /// A module that does not run; a flood of them is told a few times, not a million.
+    /// Logs that a module does not run; a flood is logged a few times, not a million.
     fn note_failure(&mut self, uuid: &Uuid, what: &str, why: &str) {
         self.failures += 1;
         let count = self.failures;
         if count.is_power_of_two() {
             let why = short(why);
-            log::warn!("the module {uuid} {what}: {why} (failure {count} of this sort)");
+            log::warn!("the module {uuid} {what}: {why} (failure {count} of this kind)");
         } else {
             log::debug!("the module {uuid} {what}: {}", short(why));
         }
@@ -313,8 +316,9 @@ impl Session {
             .collect()
     }
 
-    /// A module that was asked for does not run. The answers come first: whoever may choose another runtime does so then, and does not
-    /// take the exit for that of the module there. Whoever does not read answers has its place back by the exit.
+    /// Reports that a requested module does not run. The answers come first: an orchestrator that may choose another
+    /// runtime does so then, and must not take the exit for that of the module there. One that ignores answers frees
+    /// the place by the exit.
     fn failed(&mut self, at: usize, uuid: &Uuid, asked: &[Asked], why: &str) -> Vec<Act> {
         let mut acts = self.refuse_all(at, uuid, asked, why);
         let end = End {
@@ -353,7 +357,7 @@ impl Session {
         Act::Publish(self.answer(at, asked, Answer::taken("create", uuid)))
     }
 
-    /// The answer that a request is not followed, and why.
+    /// The answer that refuses a request, with the reason.
     pub(super) fn refusal(
         &self,
         at: usize,
@@ -378,7 +382,8 @@ impl Session {
     }
 }
 
-/// Words that ask for something to be recorded and need nothing to run, such as `profile:deployed` (reference, section 6).
+/// Apis that only ask for something to be recorded and are not needed to run, such as `profile:deployed` (reference,
+/// section 6).
 fn is_wish(api: &str) -> bool {
     api.starts_with("profile:")
 }

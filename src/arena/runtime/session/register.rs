@@ -1,6 +1,6 @@
-//! Registration: asked for until it is confirmed, anew with every connection (reference, sections 4.1 and 4.2).
+//! Registration: repeated until it is confirmed, and again with each connection (reference, sections 4.1 and 4.2).
 
-use super::{Act, Runtime, Session, Who};
+use super::{Act, Registrant, Runtime, Session};
 use crate::mqtt::Publication;
 use crate::wire::{
     Answer, Body, Dialect, KEEPALIVE, Manager, Message, Object, Place, Runtime as Record,
@@ -8,54 +8,54 @@ use crate::wire::{
 };
 use std::time::{Duration, Instant};
 
-/// How long the first answer is waited for; each further one twice as long.
+/// The first wait for an answer; each further one is twice as long.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest wait for an answer, and the wait after a refusal.
+/// Longest wait for an answer; also the wait after a refusal.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Longest time between keepalives that an orchestrator may ask for.
+/// Longest interval between keepalives that an orchestrator may set, in seconds.
 const SLOWEST: u64 = 86_400;
-/// Requests whose answers still count.
+/// Requests whose answers are still accepted.
 const REQUESTS: usize = 4;
 
-/// How somebody stands with the orchestrator.
+/// State of a registration.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Standing {
-    /// There is no connection.
+pub(super) enum Registration {
+    /// Not connected.
     Away,
-    /// It has asked and waits.
+    /// A request was sent.
     Asking {
-        /// Ids of its latest requests.
+        /// Ids of the latest requests.
         ids: Vec<String>,
-        /// When it asks again.
+        /// When to send the next one.
         next: Instant,
-        /// How long it waits then.
+        /// The wait after that.
         wait: Duration,
-        /// Whether it was refused; that is told once.
+        /// Whether it was refused; that is logged once.
         refused: bool,
     },
-    /// It is registered.
+    /// Registered.
     Confirmed,
-    /// It has said goodbye.
+    /// Unregistered.
     Gone,
 }
 
-impl Standing {
-    /// When it asks again.
+impl Registration {
+    /// When to send the next request.
     pub fn due(&self) -> Option<Instant> {
         match self {
-            Standing::Asking { next, .. } => Some(*next),
+            Registration::Asking { next, .. } => Some(*next),
             _ => None,
         }
     }
 
-    /// After a request with this id.
+    /// Records a request with this id.
     fn asked(&mut self, id: String, now: Instant, confirmed: bool) {
         if !confirmed {
-            *self = Standing::Confirmed;
+            *self = Registration::Confirmed;
             return;
         }
-        let (mut ids, wait, refused) = match std::mem::replace(self, Standing::Away) {
-            Standing::Asking {
+        let (mut ids, wait, refused) = match std::mem::replace(self, Registration::Away) {
+            Registration::Asking {
                 ids, wait, refused, ..
             } => (ids, wait, refused),
             _ => (Vec::new(), PATIENCE, false),
@@ -64,7 +64,7 @@ impl Standing {
             ids.remove(0);
         }
         ids.push(id);
-        *self = Standing::Asking {
+        *self = Registration::Asking {
             ids,
             next: now + wait,
             wait: (wait * 2).min(LONGEST),
@@ -74,12 +74,12 @@ impl Standing {
 
     /// Whether an answer is to one of its requests.
     fn waits_for(&self, id: &str) -> bool {
-        matches!(self, Standing::Asking { ids, .. } if ids.iter().any(|own| own == id))
+        matches!(self, Registration::Asking { ids, .. } if ids.iter().any(|own| own == id))
     }
 }
 
 impl Session {
-    /// There is a connection, and the filters are subscribed to.
+    /// The connection is up, and the filters are subscribed to.
     pub fn up(&mut self, now: Instant) -> Vec<Act> {
         self.up = true;
         let mut acts = Vec::new();
@@ -92,40 +92,44 @@ impl Session {
         acts
     }
 
-    /// There is no connection any more.
+    /// The connection is lost.
     pub fn down(&mut self) {
         self.up = false;
         let runtimes = self
             .runtimes
             .iter_mut()
-            .map(|r| (&mut r.standing, &mut r.beat));
-        for (standing, beat) in runtimes {
+            .map(|r| (&mut r.registration, &mut r.beat));
+        for (registration, beat) in runtimes {
             *beat = None;
-            if *standing != Standing::Gone {
-                *standing = Standing::Away;
+            if *registration != Registration::Gone {
+                *registration = Registration::Away;
             }
         }
-        if let Some((_, standing)) = &mut self.manager {
-            *standing = Standing::Away;
+        if let Some((_, registration)) = &mut self.manager {
+            *registration = Registration::Away;
         }
     }
 
-    /// Repeats what was not answered.
+    /// Repeats unanswered requests.
     pub(super) fn ask_again(&mut self, now: Instant) -> Vec<Act> {
         if !self.up {
             return Vec::new();
         }
-        let is_due = |standing: &Standing| standing.due().is_some_and(|due| due <= now);
+        let is_due = |registration: &Registration| registration.due().is_some_and(|due| due <= now);
         let mut acts = Vec::new();
         if self
             .manager
             .as_ref()
-            .is_some_and(|(_, standing)| is_due(standing))
+            .is_some_and(|(_, registration)| is_due(registration))
         {
             acts.extend(self.register_manager(now));
         }
         for at in 0..self.runtimes.len() {
-            if self.runtimes.get(at).is_some_and(|r| is_due(&r.standing)) {
+            if self
+                .runtimes
+                .get(at)
+                .is_some_and(|r| is_due(&r.registration))
+            {
                 acts.extend(self.register(at, now));
             }
         }
@@ -140,9 +144,9 @@ impl Session {
             state: RuntimeState::Alive,
         });
         let (id, publication) = self.request(&who, body);
-        let confirmed = self.terms.confirmed;
-        if let Some((_, standing)) = &mut self.manager {
-            standing.asked(id, now, confirmed);
+        let confirmed = self.config.confirmed;
+        if let Some((_, registration)) = &mut self.manager {
+            registration.asked(id, now, confirmed);
         }
         Some(Act::Publish(publication))
     }
@@ -153,27 +157,27 @@ impl Session {
         };
         let (who, body) = (runtime.offer.who.clone(), self.record(runtime));
         let (id, publication) = self.request(&who, Body::Register(Box::new(body)));
-        let confirmed = self.terms.confirmed;
+        let confirmed = self.config.confirmed;
         if let Some(runtime) = self.runtimes.get_mut(at) {
-            runtime.standing.asked(id, now, confirmed);
+            runtime.registration.asked(id, now, confirmed);
             if !confirmed {
-                self.settle(at, Duration::from_secs(KEEPALIVE), now);
+                self.mark_registered(at, Duration::from_secs(KEEPALIVE), now);
             }
         }
         vec![Act::Publish(publication)]
     }
 
-    /// What a runtime tells of itself.
+    /// The record with which a runtime registers.
     pub(super) fn record(&self, runtime: &Runtime) -> Record {
         let offer = &runtime.offer;
         Record {
             uuid: offer.who.uuid.clone(),
             name: offer.who.name.clone(),
-            kind: self.terms.kind.clone(),
+            kind: self.config.kind.clone(),
             max_modules: offer.max_modules,
             apis: offer.apis.clone(),
-            platform: self.terms.platform.clone(),
-            metadata: self.terms.metadata.clone(),
+            platform: self.config.platform.clone(),
+            metadata: self.config.metadata.clone(),
             keepalive: 0,
             manager: self.manager.as_ref().map(|(who, _)| who.uuid.clone()),
             state: RuntimeState::Alive,
@@ -181,7 +185,7 @@ impl Session {
         }
     }
 
-    fn request(&mut self, who: &Who, body: Body) -> (String, Publication) {
+    fn request(&mut self, who: &Registrant, body: Body) -> (String, Publication) {
         let place = Place::Reg(Some(who.uuid.clone()));
         let mut message = Message::new((self.ids)(), Dialect::Draft, body);
         message.from = Some(who.uuid.to_string());
@@ -189,7 +193,7 @@ impl Session {
         (message.object_id, publication)
     }
 
-    /// An answer on a topic of `uuid`. Only those to registrations matter here.
+    /// Handles an answer on a topic of `uuid`. Only answers to registrations matter here.
     pub(super) fn answered(
         &mut self,
         uuid: &Uuid,
@@ -197,11 +201,11 @@ impl Session {
         answer: &Answer,
         now: Instant,
     ) -> Vec<Act> {
-        if let Some((who, standing)) = &mut self.manager
+        if let Some((who, registration)) = &mut self.manager
             && who.uuid == *uuid
         {
-            if standing.waits_for(id) || confirms(answer, uuid) {
-                judge(standing, &who.name, answer, now);
+            if registration.waits_for(id) || confirms(answer, uuid) {
+                handle_confirmation(registration, &who.name, answer, now);
             }
             return Vec::new();
         }
@@ -211,20 +215,25 @@ impl Session {
         let Some(runtime) = self.runtimes.get_mut(at).filter(|_| self.up) else {
             return Vec::new();
         };
-        let meant = runtime.standing.waits_for(id) || confirms(answer, uuid);
+        let meant = runtime.registration.waits_for(id) || confirms(answer, uuid);
         if !meant || runtime.leaving {
             return Vec::new();
         }
-        if judge(&mut runtime.standing, &runtime.offer.who.name, answer, now) {
+        if handle_confirmation(
+            &mut runtime.registration,
+            &runtime.offer.who.name,
+            answer,
+            now,
+        ) {
             let said = Duration::from_secs(answer.keepalive().min(SLOWEST));
-            self.settle(at, said, now);
+            self.mark_registered(at, said, now);
         }
         Vec::new()
     }
 
-    /// A runtime is registered: keepalives begin, the first at once, since it tells which modules run.
-    fn settle(&mut self, at: usize, said: Duration, now: Instant) {
-        let interval = self.terms.keepalive.unwrap_or(said);
+    /// Marks a runtime as registered: starts its keepalives, the first at once, since it lists the running modules.
+    fn mark_registered(&mut self, at: usize, said: Duration, now: Instant) {
+        let interval = self.config.keepalive.unwrap_or(said);
         if let Some(runtime) = self.runtimes.get_mut(at) {
             runtime.interval = interval;
             runtime.beat = (!interval.is_zero()).then_some(now);
@@ -232,21 +241,26 @@ impl Session {
     }
 }
 
-/// Takes an answer to a registration; whether it is a confirmation.
-fn judge(standing: &mut Standing, name: &str, answer: &Answer, now: Instant) -> bool {
+/// Handles the answer to a registration; returns whether it is a confirmation.
+fn handle_confirmation(
+    registration: &mut Registration,
+    name: &str,
+    answer: &Answer,
+    now: Instant,
+) -> bool {
     if answer.verdict == Verdict::Ok {
-        if *standing != Standing::Confirmed {
+        if *registration != Registration::Confirmed {
             log::info!("{name} is registered");
         }
-        *standing = Standing::Confirmed;
+        *registration = Registration::Confirmed;
         return true;
     }
-    if let Standing::Asking {
+    if let Registration::Asking {
         next,
         wait,
         refused,
         ..
-    } = standing
+    } = registration
     {
         if !*refused {
             log::warn!(
@@ -260,8 +274,9 @@ fn judge(standing: &mut Standing, name: &str, answer: &Answer, now: Instant) -> 
     false
 }
 
-/// Whether an answer that nobody asked for confirms the registration of `uuid`: its record says that it is there. Some confirm later
-/// than they answered, so with an id of their own; others answer the goodbye of an earlier connection (reference, T16).
+/// Whether an unrequested answer confirms the registration of `uuid`: its record says that it is alive. Some
+/// orchestrators confirm later than they answer, with an id of their own; others answer the goodbye of an earlier
+/// connection (reference, T16).
 fn confirms(answer: &Answer, uuid: &Uuid) -> bool {
     let status = answer.data.get("details").and_then(|d| d.get("status"));
     let alive = status.is_none_or(|status| status == RuntimeState::Alive.word());

@@ -43,7 +43,7 @@ fn captured() -> Vec<Captured> {
     all
 }
 
-/// The topics that a capture is from.
+/// The topics that a capture uses.
 fn topics(topic: &str) -> Topics {
     let (realm, scheme) = match topic.split('/').collect::<Vec<_>>()[..] {
         [realm, "proc", ..] => (realm, Scheme::Draft),
@@ -60,7 +60,7 @@ fn is_message(place: &Place) -> bool {
     !matches!(place, Place::Stdio(..) | Place::Profile(..))
 }
 
-/// Where two values differ, and how; nothing if they are the same to the last byte.
+/// Where two values differ, and how; nothing if they are identical.
 fn differences(was: &Json, is: &Json, path: &str, found: &mut Vec<String>) {
     let (from, to) = match (was, is) {
         (Json::Object(from), Json::Object(to)) => (from, to),
@@ -123,9 +123,10 @@ fn messages_are_read_or_refused_for_what_is_wrong_with_them() {
     );
 }
 
-/// What is different in captured messages once we have written them: lists and defaults that are left out are written, arguments are an
-/// object, and where peers repeat the whole record in a deletion, only its uuid and name are kept. Whatever is not named here comes out
-/// as it was, byte by byte: all that runtimes, managers and orchestrators of 2023 write, but for `args` that are a list.
+/// How captured messages differ once we have written them: omitted lists and defaults are written out, arguments are
+/// an object, and where peers repeat the whole record in a deletion, only its uuid and name are kept. Messages not
+/// listed here are reproduced byte for byte: everything that runtimes, managers and orchestrators of 2023 write,
+/// except an `args` that is a list.
 const REWRITTEN: &[(&str, &[&str])] = &[
     (
         "+/data/apis, +/data/args, +/data/channels",

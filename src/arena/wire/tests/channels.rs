@@ -1,4 +1,4 @@
-//! Which channel a module means, and how channels are read.
+//! Which channel a path refers to, and how channels are parsed.
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn channels_of_browsers_are_the_same_as_those_of_the_draft() {
         (&theirs.path, &theirs.topic, theirs.mode),
         (&ours.path, &ours.topic, ours.mode)
     );
-    // Their own fields go with it, for runtimes that know only these.
+    // Their own fields are passed on, for runtimes that know only these.
     assert_eq!(theirs.extra["params"]["topic"], "realm/s/default");
     let slashes = first(json!([{"path": "/light/", "mode": "r", "topic": "t"}]));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The examples of the draft (seed 003), produced and consumed. Its commas are repaired: several examples have one too many at the
-//! end, the keepalive lacks one. `{...}` is filled with something.
+//! The examples of the draft (seed 003), produced and consumed. Their commas are corrected: several examples have a
+//! trailing one, the keepalive lacks one. `{...}` is filled in.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn message(object_id: &str, body: Body) -> Message {
     Message::new(object_id, Dialect::Draft, body)
 }
 
-/// The example is read as `message`, and `message` is written as the example, in its order, byte by byte.
+/// The example parses as `message`, and `message` is written as the example, in its order, byte for byte.
 fn same(example: &str, message: &Message) {
     assert_eq!(&Message::parse(example.as_bytes()).unwrap(), message);
     let example: Json = serde_json::from_str(example).unwrap();
@@ -131,7 +131,7 @@ fn keepalive() {
     let child = Child {
         uuid: id(RUNTIME),
         active: Some("2020-08-25T15:46:20.545Z".into()),
-        // Of its 17 digits the reader of JSON keeps 16.
+        // The JSON parser keeps 16 of its 17 digits.
         cpu_percent: serde_json::from_str("0.0065224038671030556").unwrap(),
         memory: 1185840,
         extra: Object::new(),
@@ -340,7 +340,7 @@ fn deletion_and_exit_of_a_module() {
     }"#;
     let object = "fcb2780b-abdd-43b6-bc13-895baa2075b4";
     same(example, &message(object, Body::Delete(MODULE.into(), None)));
-    // What we write says how it ended as well.
+    // We also write how it ended.
     let exit = ModuleExit {
         uuid: id(MODULE),
         status: ExitStatus::Exited,

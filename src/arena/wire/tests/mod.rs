@@ -1,4 +1,4 @@
-//! Messages of real peers and of the draft, what is refused, and what must hold for any message.
+//! Messages of real peers and of the draft, invalid messages, and properties of all messages.
 
 mod captures;
 mod channels;
@@ -15,7 +15,7 @@ fn read(value: Json) -> Message {
     Message::parse(value.to_string().as_bytes()).expect("a message")
 }
 
-/// What is wrong with a message in JSON.
+/// The fault of a message in JSON.
 fn refused(value: Json) -> Fault {
     *Message::parse(value.to_string().as_bytes()).expect_err("no message")
 }

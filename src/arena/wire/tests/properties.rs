@@ -1,4 +1,4 @@
-//! What holds for any message.
+//! Properties of all messages.
 
 use super::*;
 use proptest::collection::vec;
@@ -9,7 +9,7 @@ fn uuid() -> impl Strategy<Value = Uuid> {
     "[!-~&&[^/+#]]{1,64}".prop_map(|text| text.parse().unwrap())
 }
 
-/// A text that is not empty, which would be none.
+/// A non-empty text; an empty one counts as missing.
 fn text() -> impl Strategy<Value = String> {
     any::<String>().prop_map(|text| format!("x{}", text.chars().take(200).collect::<String>()))
 }
@@ -36,12 +36,12 @@ fn value() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Fields that nobody knows.
+/// Unknown fields.
 fn extra() -> impl Strategy<Value = Object> {
     vec(("x_[a-z]{1,8}", value()), 0..3).prop_map(|map| map.into_iter().collect())
 }
 
-/// What is there and not empty.
+/// Present and not empty.
 fn platform() -> impl Strategy<Value = Json> {
     value().prop_filter("nothing", |value| *value != json!(""))
 }
@@ -123,7 +123,7 @@ prop_compose! {
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    // A registration says nothing of its own state.
+    // A registration does not contain its own state.
     let fresh = runtime().prop_map(|runtime| Runtime {
         keepalive: KEEPALIVE,
         state: RuntimeState::Alive,
@@ -184,7 +184,7 @@ proptest! {
         let text = message.to_json();
         let again = Message::parse(&text);
         prop_assert_eq!(again.as_ref(), Ok(&message), "{}", String::from_utf8_lossy(&text));
-        // Byte by byte, so that the order of fields is kept too.
+        // Byte for byte, so that the order of fields is checked too.
         prop_assert_eq!(again.map(|again| again.to_json()), Ok(text));
     }
 
@@ -205,8 +205,8 @@ proptest! {
     }
 
     #[test]
-    fn nothing_brings_it_down(octets in vec(any::<u8>(), 0..300)) {
-        let _ = Message::parse(&octets);
+    fn nothing_brings_it_down(bytes in vec(any::<u8>(), 0..300)) {
+        let _ = Message::parse(&bytes);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is refused, and what is read although it is odd.
+//! Invalid messages, and odd ones that are accepted.
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn sizes_are_bounded() {
         Trouble::NotJson
     );
     assert!(Message::parse("[".repeat(MAX_MESSAGE).as_bytes()).is_err());
-    // Brackets in texts are none, and quotes after a backslash end no text.
+    // Brackets in strings do not count, and quotes after a backslash do not end a string.
     let text = json!({"object_id": "\"[[[[\\".repeat(20), "type": "resp", "data": {}});
     read(text);
 
@@ -388,7 +388,7 @@ fn arguments_and_environment_are_read_in_every_form() {
     }
     let both = create(json!({"type": "module", "file": "new", "filename": "old"}));
     assert_eq!((both.file.as_str(), both.extra.len()), ("new", 0));
-    // What only the orchestrator says is no unknown field either.
+    // Fields that only the orchestrator sets are not kept as unknown fields either.
     let record = create(
         json!({"type": "module", "file": "f", "index": 7.0, "status": "D", "scheduled": true, "location": "here"}),
     );
@@ -556,7 +556,7 @@ fn a_record_has_an_end_however_it_is_filled() {
     let vars = |name: &str, count: usize| -> Vec<String> {
         (0..count).map(|n| format!("{name}{n}=")).collect()
     };
-    // Either list is short enough, and both are one in the record.
+    // Each list is short enough by itself, but they are one in the record.
     let both = |own: usize| json!({"args": {"env": vars("A", own)}, "env": vars("B", 1024 - 24)});
     let Body::Create(fits) = read(module(both(24))).body else {
         panic!();
@@ -578,7 +578,7 @@ fn a_record_has_an_end_however_it_is_filled() {
         let fault = refused(module(more));
         assert_eq!(fault.trouble, Trouble::TooMany);
         let said = fault.data.as_str().unwrap();
-        assert!(said.starts_with("data: 65536 octets of "), "{said}");
+        assert!(said.starts_with("data: 65536 bytes of "), "{said}");
     }
     let runtime = |key: &str, value: Json| {
         let mut data = json!({"type": "runtime", "uuid": "r"});
@@ -592,5 +592,5 @@ fn a_record_has_an_end_however_it_is_filled() {
         read(runtime(key, json!({"a": [&long[1000..]]})));
     }
     let fault = refused(runtime("apis", json!([long])));
-    assert_eq!(fault.data, "data/apis: 8192 octets at most");
+    assert_eq!(fault.data, "data/apis: 8192 bytes at most");
 }

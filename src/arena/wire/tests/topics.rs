@@ -139,7 +139,7 @@ fn a_topic_of_ours_is_its_place_again() {
     ] {
         assert_eq!(draft().place(draft().topic(&place).as_str()), Some(place));
     }
-    // In scenes a runtime has one topic for all.
+    // In scenes a runtime has one topic for everything.
     let own = scene().topic(&Place::Control(Some(id("u1"))));
     assert_eq!(scene().topic(&Place::Reg(Some(id("u1")))), own);
     assert_eq!(scene().topic(&Place::Keepalive(Some(id("u1")))), own);
@@ -155,7 +155,7 @@ fn a_topic_of_ours_is_its_place_again() {
     );
 }
 
-/// Whether a filter of MQTT matches a topic.
+/// Whether an MQTT filter matches a topic.
 fn matches(filter: &str, topic: &str) -> bool {
     let mut topic = topic.split('/');
     for level in filter.split('/') {
@@ -211,7 +211,7 @@ fn the_orchestrator_hears_every_place_where_it_is_spoken_to() {
         }
         let own = topics.topic(&Place::Log);
         let hears = filters.iter().any(|filter| matches(filter, own.as_str()));
-        // In scenes the log is below what runtimes use; `no local` keeps it away.
+        // In scenes the log is below the topics of runtimes; `no local` keeps our own messages away.
         assert_eq!(hears, topics == scene());
     }
 }

@@ -1,4 +1,4 @@
-//! Publications: opened once for all minions of a shard, answered by those that are meant.
+//! Publications: decrypted once for all minions of a shard, answered by those that match.
 
 use super::super::answer::{Facts, answer, is_common, target};
 use super::super::minion::{Minion, ReplyCheck, Request};
@@ -9,10 +9,10 @@ use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Publications that a shard keeps open: minions hear those of a flood at different times.
+/// Number of decrypted publications that a shard caches: in a flood, minions receive them at different times.
 const KEPT: usize = 8;
 
-/// A publication with all that the minions of one master would each compute.
+/// A publication with everything that is the same for all minions of one master.
 struct Opened {
     bytes: Vec<u8>,
     key: String,
@@ -20,16 +20,16 @@ struct Opened {
     target: Option<Target>,
     job: Arc<Map>,
     jid: Option<Arc<str>>,
-    /// The answer, where it is the same of all.
+    /// The answer, if it is the same for all.
     answer: Option<Arc<Load>>,
 }
 
-/// The publications opened last.
+/// The most recent decrypted publications.
 #[derive(Default)]
 pub(super) struct PublicationCache(VecDeque<Opened>);
 
 impl PublicationCache {
-    /// The opened publication, from here or afresh.
+    /// The decrypted publication, cached if possible.
     fn open(&mut self, minion: &Minion, body: &[u8]) -> Result<&Opened, SessionError> {
         let session = minion.session.as_ref().ok_or(SessionError::SignInAgain)?;
         let known = self
@@ -67,7 +67,7 @@ impl Opened {
 }
 
 impl Shard {
-    /// Takes a publication that minion `n` has heard.
+    /// Handles a publication received by minion `n`.
     pub(super) fn publication(&mut self, n: usize, body: Vec<u8>) {
         if !self.open(n, &body) {
             self.stats.note("publications under a new key");
@@ -77,7 +77,7 @@ impl Shard {
         self.next_task(n);
     }
 
-    /// Opens and answers a publication; `false` if it needs another key.
+    /// Decrypts and answers a publication; returns `false` if it needs another key.
     pub(super) fn open(&mut self, n: usize, body: &[u8]) -> bool {
         let minion = &mut self.minions[n];
         let opened = match self.opened.open(minion, body) {

@@ -22,11 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often time-outs are looked for.
+/// How often to check for time-outs.
 const TICK: Duration = Duration::from_millis(50);
 /// Pause after a lost connection or a refused sign-in; spread by the minion's number.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Connections refused in a row double the pause so often at most.
+/// The pause is doubled at most this often for consecutive refused connections.
 const DOUBLINGS: u32 = 4;
 
 pub(super) struct Shard {
@@ -40,13 +40,13 @@ pub(super) struct Shard {
     opened: PublicationCache,
     grains: Map,
     jids: JidClock,
-    /// Jid and load of the round of returns that has begun.
+    /// Jid and load of the current round of returns.
     round: Option<(Arc<str>, Arc<Load>)>,
-    /// The minion that begins the next work of its own.
+    /// The minion that starts the next piece of own work.
     cursor: usize,
-    /// Work of their own that minions have under way.
+    /// Pieces of own work in progress.
     working: usize,
-    /// What a minion asks whose master has been away.
+    /// The request of a minion after an outage of the master.
     question: Arc<Load>,
 }
 
@@ -79,7 +79,7 @@ impl Shard {
         })
     }
 
-    /// Runs until the swarm is told to stop.
+    /// Runs until the swarm is stopped.
     pub fn run(&mut self) -> io::Result<Stats> {
         for n in 0..self.minions.len() {
             self.want_sign_in(n);
@@ -136,7 +136,7 @@ impl Shard {
                 self.ping(n);
             }
             (SocketType::Sub, Event::Pong) => {
-                // The first answer may overtake the subscription within the master, the second cannot.
+                // The first answer may overtake the subscription inside the master, the second cannot.
                 self.minions[n].pongs += 1;
                 if self.minions[n].pongs == 1 {
                     self.ping(n);
@@ -168,7 +168,7 @@ impl Shard {
         }
     }
 
-    /// A connection is over: what was under way on it is done again on the next.
+    /// A connection was closed: what was in progress is repeated on the next one.
     fn connection_lost(&mut self, n: usize, socket: SocketType, _why: &io::Error) {
         self.stats.note("connections lost or refused");
         self.minions[n].refused += 1;
@@ -182,7 +182,7 @@ impl Shard {
         }
         self.minions[n].req = None;
         match self.minions[n].task.take() {
-            // A master that is away has not turned it down: this is no attempt.
+            // The request was not refused: this does not count as an attempt.
             Some(InFlight::Request(item, _)) => {
                 self.pause(n);
                 self.shared.repeated.fetch_add(1, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Minions whose master goes away and comes back: each is back when it is subscribed and the master knows it.
+//! Minions after an outage of the master: each is back when it is subscribed and the master knows it.
 
 use super::super::minion::{Outage, ReplyCheck, Request};
 use super::super::session::Load;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// The event that a minion fires to find out whether the master knows it. It is sealed, so that a master with other
-/// keys than before asks for a new sign-in.
+/// The event that a minion fires to find out whether the master knows it. It is encrypted, so that a master
+/// with new keys asks for a new sign-in.
 pub(super) fn question() -> Arc<Load> {
     Arc::new(Load::new(&halite_wire::map! {
         "cmd" => "_minion_event", "tag" => "swarm/back", "pretag" => Value::Nil, "data" => Map::new(),
@@ -18,7 +18,7 @@ pub(super) fn question() -> Arc<Load> {
 }
 
 impl Shard {
-    /// Minion `n` loses its connection for publications.
+    /// Minion `n` has lost its publish connection.
     pub(super) fn publisher_lost(&mut self, n: usize) {
         let minion = &mut self.minions[n];
         if self.options.come_back && minion.subscribed && minion.absence == Outage::Never {
@@ -27,7 +27,7 @@ impl Shard {
         }
     }
 
-    /// The connection for publications of minion `n` stands.
+    /// The publish connection of minion `n` is open.
     pub(super) fn publisher_connected(&mut self, n: usize) {
         let minion = &mut self.minions[n];
         minion.refused = 0;
@@ -50,7 +50,7 @@ impl Shard {
         }
     }
 
-    /// The master has answered minion `n`, which is back unless it was lost again meanwhile.
+    /// The master has answered minion `n`, which is back unless the connection was lost again meanwhile.
     pub(super) fn reconnected(&mut self, n: usize, now: Instant) {
         let minion = &mut self.minions[n];
         if !minion.subscribed {

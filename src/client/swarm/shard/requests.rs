@@ -1,4 +1,4 @@
-//! Sealed requests: sent one after another by each minion, repeated when nothing comes, judged by what came.
+//! Encrypted requests: each minion sends one at a time, repeats it without a reply, and checks the reply.
 
 use super::super::minion::{InFlight, ReplyCheck, Request};
 use super::super::session::{Load, SessionError};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What follows from a right answer.
+/// What follows a correct answer.
 enum NextStep {
     /// The work is done.
     Done,
@@ -20,7 +20,7 @@ enum NextStep {
 }
 
 impl Shard {
-    /// Has minions in turn begin work of their own as long as there is some and not too much is under way.
+    /// Lets minions in turn start own work as long as there is some and not too much is in progress.
     pub(super) fn start_work(&mut self) {
         let concurrency = self.shared.concurrency.load(Ordering::Acquire);
         while self.working < concurrency {
@@ -54,7 +54,7 @@ impl Shard {
         }
     }
 
-    /// A return to no job of the master; all of one round have one jid and one load.
+    /// A return for a job that the master has not published; all of one round have the same jid and load.
     fn next_return(&mut self, n: usize) -> Request {
         if n == 0 || self.round.is_none() {
             let jid = if self.options.master_jids {
@@ -75,7 +75,7 @@ impl Shard {
         Request::new(load, ReplyCheck::Return(jid))
     }
 
-    /// Sends the next request, if the minion is free to.
+    /// Sends the next request, if the minion is idle.
     pub(super) fn next_task(&mut self, n: usize) {
         let minion = &mut self.minions[n];
         if minion.task.is_some() || minion.wants_sign_in || minion.pause.is_some() {
@@ -97,7 +97,7 @@ impl Shard {
         self.send(n, &request);
     }
 
-    /// Puts the task at hand back.
+    /// Puts the current task back.
     pub(super) fn repeat(&mut self, n: usize) {
         self.pause(n);
         match self.minions[n].task.take() {
@@ -138,7 +138,7 @@ impl Shard {
         }
     }
 
-    /// Takes the reply to a request.
+    /// Handles the reply to a request.
     pub(super) fn answered(&mut self, n: usize, mut item: Request, nonce: &str, body: &[u8]) {
         match self.check_reply(n, &mut item, nonce, body) {
             Ok(NextStep::Done) => self.done(n, &item),
@@ -177,7 +177,7 @@ impl Shard {
             },
             ReplyCheck::Pillar(pillars) => {
                 let pillar = session.open_pillar(&minion.keys, nonce, body)?;
-                pillars.judge(&pillar, &mut minion.pillar)?;
+                pillars.check(&pillar, &mut minion.pillar)?;
                 Ok(NextStep::Done)
             }
             ReplyCheck::File(fetch, _) => {
@@ -222,7 +222,7 @@ impl Shard {
         self.finish_work(op);
     }
 
-    /// A request has got its right answer.
+    /// Records the latency of a correctly answered request.
     fn record_latency(&mut self, item: &Request, now: Instant) {
         let reference = matches!(&item.check, ReplyCheck::File(fetch, _) if fetch.portion() == FetchMode::Reference);
         if !reference {

@@ -1,4 +1,4 @@
-//! Signing in: who is to, how many at the same time, what follows from the reply.
+//! Signing in: which minions, how many at a time, and handling of the reply.
 
 use super::super::minion::InFlight;
 use super::super::session::{SessionError, SignIn};
@@ -25,7 +25,7 @@ impl Shard {
             let Some(n) = self.sign_in_queue.pop_front() else {
                 return;
             };
-            // While another task is at hand or a pause runs, the minion comes back to it later.
+            // During another task or a pause, the minion comes back to it later.
             if self.minions[n].wants_sign_in
                 && self.minions[n].task.is_none()
                 && self.minions[n].pause.is_none()

@@ -1,4 +1,4 @@
-//! Events with a running number, and what each listener must have heard of them.
+//! Events with a sequence number, and what each listener must have heard of them.
 
 use crate::swarm::session::Load;
 use halite_wire::Map;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Text that every event carries beside its number: a start event has about as much.
+/// Text in every event besides its number: about as much as in a start event.
 const TEXT: &str =
     "event of a simulated minion: the quick brown fox jumps over the lazy dog, twice and again";
-/// Bit of an entry of `sent` for an event that was sent more than once.
+/// Bit in an entry of `sent` for an event that was sent more than once.
 const AGAIN: u64 = 1 << 63;
 
 /// Events of one run.
@@ -18,13 +18,13 @@ const AGAIN: u64 = 1 << 63;
 pub struct Events {
     prefix: String,
     origin: Instant,
-    /// Nanoseconds from `origin` to the sending, plus one; 0 for what is not sent yet.
+    /// Nanoseconds from `origin` to the sending, plus one; 0 if not sent yet.
     sent: Vec<AtomicU64>,
     next: AtomicU64,
 }
 
 impl Events {
-    /// A run of up to `count` events. `run` tells it from others on the same bus.
+    /// A run of up to `count` events. `run` distinguishes it from others on the same bus.
     pub fn new(run: &str, count: u64) -> Arc<Events> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         Arc::new(Events {
@@ -37,12 +37,13 @@ impl Events {
         })
     }
 
-    /// Beginning of the tags of all events of this run.
+    /// Common prefix of the tags of this run.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The next event: its number and the request (reference 8; a single event, fired with the whole load as data).
+    /// The next event: its number and the request (reference 8; a single event, fired with the whole load as
+    /// data).
     pub fn next(&self) -> (u64, Arc<Load>) {
         let number = self.next.fetch_add(1, Ordering::AcqRel);
         let load = halite_wire::map! {
@@ -53,7 +54,7 @@ impl Events {
         (number, Arc::new(Load::new(&load)))
     }
 
-    /// Notes that an event is being sent.
+    /// Records that an event is being sent.
     pub fn sending(&self, number: u64, now: Instant) {
         let nanos = now.saturating_duration_since(self.origin).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(AGAIN) % AGAIN + 1;
@@ -76,7 +77,7 @@ pub struct EventTally {
 }
 
 impl EventTally {
-    /// Nothing yet.
+    /// An empty tally.
     pub fn new(events: &Arc<Events>) -> EventTally {
         EventTally {
             heard: vec![false; events.sent.len()],
@@ -85,13 +86,13 @@ impl EventTally {
         }
     }
 
-    /// Number of different events that were heard unharmed, for whoever waits for them.
+    /// Number of different events heard correctly, for waiting.
     pub fn count(&self) -> Arc<AtomicU64> {
         self.count.clone()
     }
 
-    /// Takes an event of this run. Gives the time since it was sent; none for one that was sent more than once, and
-    /// so may rightly come twice.
+    /// Checks an event of this run. Returns the time since it was sent; `None` if it was sent more than once,
+    /// so that duplicates are legitimate.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -137,7 +138,7 @@ impl EventTally {
         Ok(Some(now.saturating_duration_since(at)))
     }
 
-    /// What is wrong at the end, with how often: events that were sent and never heard.
+    /// All errors at the end, with their number: events that were sent and never heard.
     pub fn close(&self) -> BTreeMap<String, u64> {
         let sent = self.events.sent.iter().map(|s| s.load(Ordering::Acquire));
         let lost = sent

@@ -1,4 +1,4 @@
-//! Files of the file server: whole ones as minions fetch them, and pieces of one that is known.
+//! Files of the file server: whole files as fetched by minions, and chunks of a known file.
 
 use crate::swarm::session::{Load, SessionError};
 use halite_crypto::{HashType, Hasher};
@@ -6,40 +6,40 @@ use halite_wire::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// Largest file of which pieces are asked for: it is kept in memory.
+/// Largest file of which chunks are requested: it is kept in memory.
 const LARGEST: usize = 256 << 20;
 
-/// What is asked for.
+/// What to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchMode {
-    /// The whole file once, kept to hold pieces against it. It is not timed.
+    /// The whole file once, to compare chunks with it. It is not timed.
     Reference,
-    /// The whole file, held against its hash.
+    /// The whole file, checked against its hash.
     Whole,
-    /// One piece of the file after the other, each by itself.
+    /// Single chunks of the file, one after the other.
     Piece,
 }
 
-/// A file that minions ask for.
+/// A file that minions request.
 #[derive(Debug)]
 pub struct Files {
     path: String,
     saltenv: String,
-    /// What is asked for.
+    /// What is requested.
     pub portion: FetchMode,
     reference: Arc<Mutex<Reference>>,
 }
 
-/// The file as it was fetched first.
+/// The file as it was first fetched.
 #[derive(Debug, Default)]
 struct Reference {
     content: Vec<u8>,
-    /// Where pieces begin, as the master parted them.
+    /// Offsets of the chunks, as divided by the master.
     begins: Vec<usize>,
     next: usize,
 }
 
-/// A file on its way to one minion.
+/// A transfer of a file to one minion.
 pub struct Fetch {
     files: Arc<Files>,
     step: Step,
@@ -65,7 +65,7 @@ impl fmt::Debug for Fetch {
 }
 
 impl Files {
-    /// The file at `path`, as `salt://path` or without that, in an environment.
+    /// The file at `path`, as `salt://path` or without the scheme, in an environment.
     pub fn new(path: &str, saltenv: &str, portion: FetchMode) -> Files {
         Files {
             path: path.strip_prefix("salt://").unwrap_or(path).to_owned(),
@@ -75,7 +75,7 @@ impl Files {
         }
     }
 
-    /// The same file in other portions; the reference stays.
+    /// The same file in another mode; the reference is kept.
     pub fn portions(&self, portion: FetchMode) -> Files {
         Files {
             path: self.path.clone(),
@@ -85,7 +85,7 @@ impl Files {
         }
     }
 
-    /// Bytes of the reference and number of its pieces.
+    /// Size of the reference in bytes, and its number of chunks.
     pub fn size(&self) -> (usize, usize) {
         let reference = self.reference.lock();
         reference
@@ -102,7 +102,7 @@ impl Files {
 }
 
 impl Fetch {
-    /// Begins with the first request.
+    /// Starts with the first request.
     pub fn begin(files: &Arc<Files>) -> (Fetch, Arc<Load>) {
         let (step, load) = match (files.portion, files.reference.lock()) {
             (FetchMode::Piece, Ok(mut reference)) => {
@@ -124,12 +124,12 @@ impl Fetch {
         (Fetch { files, step }, load)
     }
 
-    /// What is asked for.
+    /// What is requested.
     pub fn portion(&self) -> FetchMode {
         self.files.portion
     }
 
-    /// Takes an answer; gives the next request, or none at the end.
+    /// Handles an answer; returns the next request, or `None` at the end.
     ///
     /// # Errors
     /// The answer is wrong.
@@ -184,7 +184,7 @@ impl Fetch {
 impl Files {
     fn store_reference(&self, loc: usize, data: &[u8]) -> Result<(), SessionError> {
         let Ok(mut reference) = self.reference.lock() else {
-            return SessionError::wrong("the file cannot be kept");
+            return SessionError::wrong("the file cannot be stored");
         };
         if loc + data.len() > LARGEST {
             return SessionError::wrong("a file of which pieces are asked for has at most 256 MiB");
@@ -195,7 +195,7 @@ impl Files {
     }
 }
 
-/// The answer to `_file_hash` (reference 8).
+/// Parses the answer to `_file_hash` (reference 8).
 fn hash(answer: &Value) -> Result<(HashType, String), SessionError> {
     let Some(map) = answer.as_map().filter(|map| !map.is_empty()) else {
         return SessionError::wrong("the master does not have the file");
@@ -209,7 +209,8 @@ fn hash(answer: &Value) -> Result<(HashType, String), SessionError> {
     }
 }
 
-/// The data of an answer to `_serve_file` (reference 8.3). `dest` is empty if the master does not have the file.
+/// The data in an answer to `_serve_file` (reference 8.3). `dest` is empty if the master does not have the
+/// file.
 fn data<'a>(answer: &'a Value, path: &str) -> Result<&'a [u8], SessionError> {
     let none = Map::new();
     let map = answer.as_map().unwrap_or(&none);

@@ -1,4 +1,4 @@
-//! What minions ask for by themselves, and whether what they get is right: no IO, no sockets.
+//! What minions request on their own, and whether the answers are correct: no IO, no sockets.
 
 pub mod events;
 pub mod files;
@@ -17,7 +17,7 @@ pub enum Work {
     Returns,
     /// Pillars.
     Pillars(Arc<Pillars>),
-    /// Files, or pieces of one.
+    /// Files, or chunks of one.
     Files(Arc<Files>),
     /// Events.
     Events(Arc<Events>),

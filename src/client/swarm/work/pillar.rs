@@ -1,4 +1,4 @@
-//! Pillars: the request, and whether the pillar is the right one.
+//! Pillars: the request, and checks of the reply.
 
 use crate::swarm::session::{Load, SessionError};
 use halite_crypto::HashType;
@@ -14,7 +14,7 @@ pub struct Pillars {
 }
 
 impl Pillars {
-    /// Requests with these grains; with `expected`, every pillar must equal it. The order of keys does not count.
+    /// Requests with these grains; with `expected`, every pillar must equal it, ignoring the order of keys.
     pub fn new(grains: &Map, expected: Option<Map>) -> Pillars {
         // Reference 9.1.
         let load = halite_wire::map! {
@@ -32,12 +32,12 @@ impl Pillars {
         self.load.clone()
     }
 
-    /// Judges a pillar against what was expected and what the same minion got before, of which `before` holds the
-    /// digest. Pillars may be secret, so that errors name keys and no values.
+    /// Checks a pillar against the expected one and the previous one of the same minion, whose digest is in
+    /// `before`. Pillars may be secret, so errors name keys but no values.
     ///
     /// # Errors
-    /// It is another one, or rendering has failed.
-    pub fn judge(&self, pillar: &Map, before: &mut Option<String>) -> Result<(), SessionError> {
+    /// The pillar differs, or rendering has failed.
+    pub fn check(&self, pillar: &Map, before: &mut Option<String>) -> Result<(), SessionError> {
         let expects_errors = self
             .expected
             .as_ref()
@@ -93,7 +93,7 @@ fn digest(pillar: &Map) -> String {
     HashType::Sha256.hex(&canonical(&Value::Map(pillar.clone())))
 }
 
-/// The same bytes for the same data, whatever the order of keys in maps.
+/// The same bytes for the same data, regardless of the order of keys in maps.
 fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn why(pillars: &Pillars, pillar: &Map, before: &mut Option<String>) -> String {
-        pillars.judge(pillar, before).unwrap_err().to_string()
+        pillars.check(pillar, before).unwrap_err().to_string()
     }
 
     #[test]
@@ -136,15 +136,15 @@ mod tests {
             halite_wire::map! {"b" => halite_wire::map! {"y" => true, "x" => "1"}, "a" => 1};
         let pillars = Pillars::new(&Map::new(), Some(pillar()));
         let mut before = None;
-        pillars.judge(&pillar(), &mut before).unwrap();
-        pillars.judge(&turned, &mut before).unwrap();
+        pillars.check(&pillar(), &mut before).unwrap();
+        pillars.check(&turned, &mut before).unwrap();
     }
 
     #[test]
     fn another_pillar_than_before_is_wrong() {
         let pillars = Pillars::new(&Map::new(), None);
         let mut before = None;
-        pillars.judge(&pillar(), &mut before).unwrap();
+        pillars.check(&pillar(), &mut before).unwrap();
         let mut other = pillar();
         other.set("a", 2);
         assert!(why(&pillars, &other, &mut before).contains("changed"));
@@ -170,6 +170,6 @@ mod tests {
         let pillars = Pillars::new(&Map::new(), None);
         assert!(why(&pillars, &failed, &mut None).contains("errors"));
         let wanted = Pillars::new(&Map::new(), Some(failed.clone()));
-        wanted.judge(&failed, &mut None).unwrap();
+        wanted.check(&failed, &mut None).unwrap();
     }
 }

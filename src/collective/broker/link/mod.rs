@@ -1,8 +1,8 @@
-//! A connection to NATS that never gives up: raw subjects and payloads.
+//! A connection to NATS that always reconnects; raw subjects and payloads.
 //!
-//! One thread per connection, with a runtime of its own for as long as that connection lasts; whatever the client library
-//! keeps about a lost connection goes with the runtime. Messages to be sent wait in a bounded queue, over a
-//! reconnection too, until nobody would listen to them any more.
+//! One thread per link, with a new runtime for each connection, so that all state of the client library for a lost
+//! connection is dropped with its runtime. Outgoing messages wait in a bounded queue, also across a
+//! reconnection, until they expire.
 
 mod session;
 
@@ -18,23 +18,23 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-/// Messages that may wait to be sent.
+/// Most messages queued for sending.
 const WAITING: usize = 16_384;
-/// Bytes of them.
-const WAITING_OCTETS: usize = 64 << 20;
-/// What brokers take before they have said how much: the default of `nats-server`.
+/// Most bytes queued for sending.
+const WAITING_BYTES: usize = 64 << 20;
+/// Largest payload until the broker has reported its limit: the default of `nats-server`.
 const USUAL_PAYLOAD: usize = 1 << 20;
 
-/// How a connection to NATS is made.
+/// Options of a connection to NATS.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LinkOptions {
-    /// `host:port` each, or `nats://host:port`; tried in turn.
+    /// `host:port` or `nats://host:port`; tried in turn.
     pub servers: Vec<String>,
     /// User.
     pub user: Option<String>,
     /// Password.
     pub password: Option<String>,
-    /// Whether TLS must be spoken.
+    /// Whether to require TLS.
     pub tls: bool,
     /// File with the CA of the servers; empty for the system's.
     pub ca: PathBuf,
@@ -42,7 +42,7 @@ pub struct LinkOptions {
     pub certificate: PathBuf,
     /// File with its key.
     pub key: PathBuf,
-    /// Name of the connection, which the servers show.
+    /// Name of the connection, shown by the servers.
     pub name: String,
 }
 
@@ -76,45 +76,45 @@ impl From<&CollectiveGateway> for LinkOptions {
     }
 }
 
-/// What a link tells.
+/// An event of a link.
 #[derive(Debug)]
-pub enum Told<'a> {
-    /// A message: the subject that it came in on, and what it is.
+pub enum LinkEvent<'a> {
+    /// A message: its subject and payload.
     Message(&'a str, &'a [u8]),
-    /// There is a connection, with all subscriptions: to this server.
+    /// Connected to this server, with all subscriptions.
     Up(&'a str),
-    /// There is none: why.
+    /// Not connected: why.
     Down(&'a str),
-    /// Nothing; comes about once a second while there is a connection.
+    /// Sent about once a second while connected.
     Tick,
 }
 
-/// Who is told. It is called in the link's thread and must not wait.
-pub type Listener = Arc<dyn Fn(Told) + Send + Sync>;
+/// Callback for events. It is called in the link's thread and must not block.
+pub type Listener = Arc<dyn Fn(LinkEvent) + Send + Sync>;
 
-/// Figures of a link since its start.
+/// Counters of a link since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Messages heard that had no room.
+    /// Received messages that were dropped for lack of room.
     pub dropped: u64,
-    /// Messages that waited so long to be sent that nobody would have listened.
+    /// Outgoing messages that expired in the queue.
     pub expired: u64,
-    /// Connections made.
+    /// Connections established.
     pub connections: u64,
-    /// Payloads that wait to be sent now.
+    /// Payloads queued now.
     pub waiting: u64,
 }
 
-/// One payload for one or several subjects.
+/// One payload for one or more subjects.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Where it goes.
+    /// The subjects.
     pub subjects: Vec<String>,
-    /// The reply subject of the protocol, which is not the header of the packet.
+    /// The reply subject of NATS, not the header of the packet.
     pub reply: Option<String>,
-    /// What goes there.
+    /// The payload.
     pub payload: Vec<u8>,
-    /// How long it may wait for a connection.
+    /// How long it may wait for a connection before it expires.
     pub keep: Duration,
 }
 
@@ -132,7 +132,7 @@ struct Shared {
     changed: Notify,
     closing: AtomicBool,
     listening: AtomicUsize,
-    waiting_octets: AtomicUsize,
+    waiting_bytes: AtomicUsize,
     largest: AtomicUsize,
     server: Mutex<String>,
     dropped: AtomicU64,
@@ -140,7 +140,7 @@ struct Shared {
     connections: AtomicU64,
 }
 
-/// A connection that lasts until it is dropped.
+/// A link, which stays connected until it is dropped.
 pub struct Link {
     shared: Arc<Shared>,
     out: mpsc::Sender<Waiting>,
@@ -150,13 +150,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// Begins to connect; whether that works is told later.
+    /// Starts connecting; the listener is told the result.
     ///
     /// # Errors
-    /// No server is named, or no thread can be had.
+    /// No server is configured, or no thread can be started.
     pub fn open(options: LinkOptions, listener: Listener) -> io::Result<Link> {
         if options.servers.is_empty() {
-            let words = "no server is named; give at least one host:port";
+            let words = "no server is configured; set at least one host:port";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
         }
         let (out, waiting) = mpsc::channel(WAITING);
@@ -168,7 +168,7 @@ impl Link {
             changed: Notify::new(),
             closing: AtomicBool::new(false),
             listening: AtomicUsize::new(0),
-            waiting_octets: AtomicUsize::new(0),
+            waiting_bytes: AtomicUsize::new(0),
             largest: AtomicUsize::new(USUAL_PAYLOAD),
             server: Mutex::default(),
             dropped: AtomicU64::new(0),
@@ -187,41 +187,41 @@ impl Link {
         })
     }
 
-    /// Hears a subject, alone or as one of a group of which one member hears each message.
+    /// Subscribes to a subject, alone or in a queue group, where each message goes to one member.
     pub fn subscribe(&self, subject: &str, group: Option<&str>) {
         held(&self.shared.wanted).insert(subject.to_owned(), group.map(str::to_owned));
         self.shared.changed.notify_one();
     }
 
-    /// Hears it no longer; what is on its way still comes.
+    /// Unsubscribes; messages in transit still arrive.
     pub fn unsubscribe(&self, subject: &str) {
         held(&self.shared.wanted).remove(subject);
         self.shared.changed.notify_one();
     }
 
-    /// Sends all of them, or none.
+    /// Queues all of them, or none.
     ///
     /// # Errors
-    /// One is larger than the broker takes, or too much waits already.
+    /// One is larger than the broker accepts, or the queue is full.
     pub fn publish(&self, items: Vec<Outgoing>) -> Result<(), Unsent> {
         let largest = self.shared.largest.load(Ordering::Relaxed);
         if items.iter().any(|item| item.payload.len() > largest) {
             return Err(Unsent::TooLarge(largest));
         }
-        let octets: usize = items.iter().map(|item| item.payload.len()).sum();
+        let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
         let before = self
             .shared
-            .waiting_octets
-            .fetch_add(octets, Ordering::Relaxed);
-        let permits = if before + octets <= WAITING_OCTETS {
+            .waiting_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        let permits = if before + bytes <= WAITING_BYTES {
             self.out.try_reserve_many(items.len()).ok()
         } else {
             None
         };
         let Some(permits) = permits else {
             self.shared
-                .waiting_octets
-                .fetch_sub(octets, Ordering::Relaxed);
+                .waiting_bytes
+                .fetch_sub(bytes, Ordering::Relaxed);
             return Err(Unsent::Full);
         };
         let now = Instant::now();
@@ -232,12 +232,12 @@ impl Link {
         Ok(())
     }
 
-    /// The server that there is a connection to, as `nats://host:port`; empty without.
+    /// The connected server, as `nats://host:port`; empty if not connected.
     pub fn server(&self) -> String {
         held(&self.shared.server).clone()
     }
 
-    /// Figures up to now.
+    /// The current counters.
     pub fn figures(&self) -> Figures {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Figures {
@@ -248,8 +248,9 @@ impl Link {
         }
     }
 
-    /// Ends all subscriptions, and waits until what was on its way has been told. Says whether that came about in time.
-    pub fn quiet(&self, within: Duration) -> bool {
+    /// Ends all subscriptions and waits until messages in transit were passed to the listener. Returns whether that
+    /// happened in time.
+    pub fn drain(&self, within: Duration) -> bool {
         held(&self.shared.wanted).clear();
         self.shared.changed.notify_one();
         let end = Instant::now() + within;
@@ -264,7 +265,7 @@ impl Link {
         }
     }
 
-    /// Sends what waits, if there is a connection, and ends.
+    /// Sends what is queued, if connected, and stops.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         *held(&self.alive) = None;
@@ -273,7 +274,7 @@ impl Link {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic in there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }

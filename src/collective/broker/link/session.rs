@@ -1,6 +1,6 @@
-//! The thread of a link: one connection after the other.
+//! The thread of a link, which establishes one connection after the other.
 
-use super::{Shared, Told, Waiting, held};
+use super::{LinkEvent, Shared, Waiting, held};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-/// How long a server may take to let us in.
+/// Timeout for connecting and logging in.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// A server that says nothing for two of these is gone.
+/// Interval of pings; a server that misses two is considered lost.
 const PING: Duration = Duration::from_secs(20);
-/// What has been handed to the client library goes with a lost connection, so it is little.
+/// Most messages handed to the client library at once; they are lost with the connection.
 const HANDED: usize = 128;
-/// Messages of one subscription that may wait for their task.
+/// Most unread messages of one subscription.
 const UNREAD: usize = 8192;
-/// How long the last messages may take to go out.
-const LAST_WORDS: Duration = Duration::from_secs(3);
-/// The library is not to reconnect by itself.
+/// How long sending the last messages may take.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Reconnect delay that keeps the library from reconnecting by itself.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Connects until the link is dropped, which `ended` shows.
+/// Connects until the link is dropped, which `ended` signals.
 pub(super) fn run(
     shared: &Arc<Shared>,
     mut waiting: mpsc::Receiver<Waiting>,
@@ -43,7 +43,7 @@ pub(super) fn run(
         let end = match runtime {
             Ok(runtime) => {
                 let end = runtime.block_on(session(shared, &server, &mut waiting));
-                // A name that is still being looked up must not hold up anything.
+                // Does not wait for a pending name lookup.
                 runtime.shutdown_background();
                 end
             }
@@ -55,7 +55,7 @@ pub(super) fn run(
             return;
         }
         if let Some(words) = attempts.ended(&server, end) {
-            (shared.listener)(Told::Down(&words));
+            (shared.listener)(LinkEvent::Down(&words));
         }
         let pause = attempts.pause(servers.len());
         if let Err(RecvTimeoutError::Disconnected) = ended.recv_timeout(pause) {
@@ -72,8 +72,8 @@ fn address(server: &str) -> String {
     }
 }
 
-/// An error with what caused it.
-fn words(error: &dyn Error) -> String {
+/// The text of an error with its causes.
+fn error_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -86,8 +86,8 @@ fn words(error: &dyn Error) -> String {
     text
 }
 
-/// What the client library says about the connection.
-struct News {
+/// Events of the connection from the client library.
+struct ConnectionEvents {
     gone: Notify,
     errors: mpsc::Sender<String>,
 }
@@ -98,15 +98,15 @@ async fn session(
     waiting: &mut mpsc::Receiver<Waiting>,
 ) -> Ended {
     let (errors, mut told) = mpsc::channel(16);
-    let news = Arc::new(News {
+    let events = Arc::new(ConnectionEvents {
         gone: Notify::new(),
         errors,
     });
-    let connecting = options(shared, &news).connect(server);
+    let connecting = options(shared, &events).connect(server);
     let client = tokio::select! {
         made = connecting => match made {
             Ok(client) => client,
-            Err(e) => return Ended::Refused(words(&e)),
+            Err(e) => return Ended::Refused(error_text(&e)),
         },
         () = closing(shared) => return Ended::Closed,
     };
@@ -124,7 +124,7 @@ async fn session(
     };
     tokio::select! {
         biased;
-        () = news.gone.notified() => {
+        () = events.gone.notified() => {
             while let Ok(error) = told.try_recv() {
                 last_error = error;
             }
@@ -138,17 +138,17 @@ async fn session(
     }
 }
 
-/// Returns when the link is dropped.
+/// Returns when the link is being dropped.
 async fn closing(shared: &Shared) {
     while !shared.closing.load(Ordering::Acquire) {
         shared.changed.notified().await;
     }
 }
 
-fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
+fn options(shared: &Arc<Shared>, events: &Arc<ConnectionEvents>) -> ConnectOptions {
     let given = &shared.options;
     let connected = AtomicBool::new(false);
-    let (listener, counted) = (news.clone(), shared.clone());
+    let (listener, counted) = (events.clone(), shared.clone());
     let mut options = ConnectOptions::new()
         .name(&given.name)
         .connection_timeout(CONNECTING)
@@ -173,7 +173,7 @@ fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
                 Event::ServerError(error) => {
                     let error = error.to_string();
                     log::warn!("the broker complains: {error}");
-                    // Only the first few matter.
+                    // Only the first few are kept.
                     let _ = listener.errors.try_send(error);
                 }
                 Event::ClientError(error) => {
@@ -202,7 +202,7 @@ fn options(shared: &Arc<Shared>, news: &Arc<News>) -> ConnectOptions {
 struct Work<'a> {
     shared: &'a Arc<Shared>,
     client: Client,
-    /// What each subscription's task listens to.
+    /// The stop signal of each subscription's task.
     listening: HashMap<String, Arc<Notify>>,
 }
 
@@ -211,24 +211,24 @@ impl Work<'_> {
         if let Err(e) = self.follow().await {
             return Ended::Lost(e);
         }
-        // The subscriptions have gone out before anybody says that they are there.
+        // All subscriptions are sent before the link is reported as up.
         if let Err(e) = self.client.flush().await {
-            return Ended::Lost(words(&e));
+            return Ended::Lost(error_text(&e));
         }
-        (self.shared.listener)(Told::Up(server));
+        (self.shared.listener)(LinkEvent::Up(server));
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         loop {
             let done = tokio::select! {
                 biased;
                 () = self.shared.changed.notified() => {
                     if self.shared.closing.load(Ordering::Acquire) {
-                        self.last_words(waiting).await;
+                        self.flush_remaining(waiting).await;
                         return Ended::Closed;
                     }
                     self.follow().await
                 }
                 _ = tick.tick() => {
-                    (self.shared.listener)(Told::Tick);
+                    (self.shared.listener)(LinkEvent::Tick);
                     match self.client.connection_state() {
                         State::Disconnected => Err("the server closed it".to_owned()),
                         _ => Ok(()),
@@ -242,7 +242,7 @@ impl Work<'_> {
         }
     }
 
-    /// Makes the subscriptions what they are to be.
+    /// Updates the subscriptions to the wanted ones.
     async fn follow(&mut self) -> Result<(), String> {
         let wanted = held(&self.shared.wanted).clone();
         self.listening.retain(|subject, stop| {
@@ -260,7 +260,7 @@ impl Work<'_> {
                 Some(group) => self.client.queue_subscribe(subject.clone(), group).await,
                 None => self.client.subscribe(subject.clone()).await,
             };
-            let subscriber = made.map_err(|e| format!("{subject}: {}", words(&e)))?;
+            let subscriber = made.map_err(|e| format!("{subject}: {}", error_text(&e)))?;
             let stop = Arc::new(Notify::new());
             self.shared.listening.fetch_add(1, Ordering::AcqRel);
             tokio::spawn(listen(self.shared.clone(), subscriber, stop.clone()));
@@ -270,10 +270,8 @@ impl Work<'_> {
     }
 
     async fn send(&self, Waiting { item, until }: Waiting) -> Result<(), String> {
-        let octets = item.payload.len();
-        self.shared
-            .waiting_octets
-            .fetch_sub(octets, Ordering::Relaxed);
+        let size = item.payload.len();
+        self.shared.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
         if Instant::now() > until {
             self.shared.expired.fetch_add(1, Ordering::Relaxed);
             return Ok(());
@@ -291,17 +289,21 @@ impl Work<'_> {
             };
             match sent {
                 Ok(()) => {}
-                // A smaller limit than that of the server before, or a subject that is none: not the connection's fault.
+                // The limit is smaller than that of the previous server, or the subject is invalid: not a fault of
+                // the connection.
                 Err(e) => {
-                    log::warn!("a message of {octets} octets cannot be sent: {}", words(&e));
+                    log::warn!(
+                        "a message of {size} bytes cannot be sent: {}",
+                        error_text(&e)
+                    );
                 }
             }
         }
         Ok(())
     }
 
-    /// Sends what waits before the end.
-    async fn last_words(&self, waiting: &mut mpsc::Receiver<Waiting>) {
+    /// Sends the queued messages before stopping.
+    async fn flush_remaining(&self, waiting: &mut mpsc::Receiver<Waiting>) {
         let work = async {
             while let Ok(next) = waiting.try_recv() {
                 if self.send(next).await.is_err() {
@@ -312,22 +314,22 @@ impl Work<'_> {
                 log::debug!("the last messages may be lost: {e}");
             }
         };
-        if tokio::time::timeout(LAST_WORDS, work).await.is_err() {
-            log::warn!("the broker did not take the last messages in time");
+        if tokio::time::timeout(FLUSH_TIMEOUT, work).await.is_err() {
+            log::warn!("the broker did not accept the last messages in time");
         }
     }
 }
 
-/// Tells all messages of one subscription.
+/// Passes all messages of one subscription to the listener.
 async fn listen(shared: Arc<Shared>, mut subscriber: Subscriber, stop: Arc<Notify>) {
     let mut stopping = false;
     loop {
         tokio::select! {
             biased;
             message = subscriber.next() => match message {
-                // The broker says that nobody hears where a request went: no message of anybody's.
+                // A status of the broker, such as "no responders", is not a message.
                 Some(message) if message.status.is_some() => {}
-                Some(message) => (shared.listener)(Told::Message(&message.subject, &message.payload)),
+                Some(message) => (shared.listener)(LinkEvent::Message(&message.subject, &message.payload)),
                 None => break,
             },
             () = stop.notified(), if !stopping => {

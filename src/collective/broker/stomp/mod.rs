@@ -1,6 +1,6 @@
-//! The connector for RabbitMQ and ActiveMQ over STOMP, as of MCollective (reference, section 13).
+//! The connector for RabbitMQ and ActiveMQ over STOMP, as used by MCollective (reference, section 13).
 //!
-//! One thread has the socket; it is woken by a pair of sockets when there is something to send.
+//! One thread owns the socket; a socket pair wakes it when there is something to send.
 
 mod session;
 
@@ -20,18 +20,18 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Messages that may wait to be sent.
+/// Most messages queued for sending.
 const WAITING: usize = 16_384;
-/// Bytes of them.
-const WAITING_OCTETS: usize = 64 << 20;
-/// How much longer than its time to live a message may lie at the broker, in seconds.
+/// Most bytes queued for sending.
+const WAITING_BYTES: usize = 64 << 20;
+/// How much longer than its time to live a message may stay at the broker, in seconds.
 const GRACE: u64 = 10;
 
-/// One message for one or several destinations, of which some have a header of their own.
+/// One message for one or more destinations, some with their own header.
 struct Waiting {
     /// Destination, and the node that a header selects.
     to: Vec<(String, Option<Identity>)>,
-    /// All else.
+    /// The rest of the message.
     frame: Frame,
     until: Instant,
 }
@@ -39,10 +39,10 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Waiting>,
-    octets: usize,
+    bytes: usize,
 }
 
-/// A subscription as the broker knows it.
+/// A subscription at the broker.
 #[derive(Clone)]
 struct Subscription {
     id: u64,
@@ -57,14 +57,14 @@ struct Shared {
     names: Names,
     sink: BoundedTx<Heard>,
     wanted: Mutex<HashMap<Place, u64>>,
-    /// Grows with each change of what is wanted.
+    /// Incremented with each change of the wanted subscriptions.
     version: AtomicU64,
     queue: Mutex<Queue>,
     closing: AtomicBool,
 }
 
 impl Shared {
-    /// How to subscribe there. RabbitMQ makes the queue for replies by itself, at the first request that names it.
+    /// The subscription for a place. RabbitMQ creates the reply queue by itself, at the first request that names it.
     fn subscription(&self, place: &Place, id: u64) -> Option<Subscription> {
         let selector = match (self.bus, place) {
             (Bus::RabbitMq, Place::Replies(_)) => return None,
@@ -100,7 +100,7 @@ impl Stomp {
             Broker::RabbitMq | Broker::Nats => Bus::RabbitMq,
         };
         if settings.servers.is_empty() {
-            let words = "no server is named; give at least one host:port";
+            let words = "no server is configured; set at least one host:port";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
         }
         let names = Names::new(
@@ -139,7 +139,7 @@ impl Stomp {
     }
 }
 
-/// Milliseconds since 1970, as ActiveMQ wants them: now, and so much later.
+/// Milliseconds since 1970, as needed by ActiveMQ: now, and `later` after that.
 fn stamps(later: u64) -> (String, String) {
     let now = unix_now();
     let of = |seconds: u64| (seconds * 1000).to_string();
@@ -200,12 +200,12 @@ impl Connector for Stomp {
         }
         frame = frame.with("content-length", packet.data.len().to_string());
         frame.body = packet.data;
-        let octets = frame.body.len();
+        let bytes = frame.body.len();
         let mut queue = held(&self.shared.queue);
-        if queue.items.len() >= WAITING || queue.octets + octets > WAITING_OCTETS {
+        if queue.items.len() >= WAITING || queue.bytes + bytes > WAITING_BYTES {
             return Err(Unsent::Full);
         }
-        queue.octets += octets;
+        queue.bytes += bytes;
         queue.items.push_back(Waiting {
             to,
             frame,
@@ -222,12 +222,12 @@ impl Connector for Stomp {
 }
 
 impl Drop for Stomp {
-    /// Sends what waits, if there is a connection, and ends.
+    /// Sends what is queued, if connected, and stops.
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Release);
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic in there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The thread of the connector: one connection after the other.
+//! The thread of the connector, which establishes one connection after the other.
 
 use super::{Heard, Place, Shared, Subscription, Waiting, held};
 use crate::stomp::{Decoder, Frame};
@@ -13,17 +13,17 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What is read at once.
+/// Bytes per read.
 const PIECE: usize = 64 << 10;
-/// What may wait in the socket's own buffer; more stays in the queue.
+/// Most bytes in the output buffer; more stays in the queue.
 const UNWRITTEN: usize = 1 << 20;
-/// Heart-beats of 1.1, in both directions.
+/// Interval of heartbeats (STOMP 1.1), in both directions.
 const BEAT: Duration = Duration::from_secs(30);
-/// How long the last messages may take to go out.
-const LAST_WORDS: Duration = Duration::from_secs(3);
-/// Receipt for the subscriptions that a connection begins with.
+/// How long sending the last messages may take.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Receipt for the initial subscriptions of a connection.
 const READY: &str = "ready";
-/// The port of STOMP.
+/// The default port of STOMP.
 const PORT: u16 = 61613;
 
 /// Connects until the connector is dropped.
@@ -40,7 +40,7 @@ pub(super) fn run(shared: &Shared, woken: &Woken) {
             shared.sink.state(Heard::Down(words));
         }
         let pause = attempts.pause(servers.len());
-        woken.rest(pause, &|| shared.closing.load(Ordering::Acquire), &|| {
+        woken.pause(pause, &|| shared.closing.load(Ordering::Acquire), &|| {
             shared.sink.tick()
         });
     }
@@ -94,7 +94,7 @@ fn session(shared: &Shared, server: &str, woken: &Woken) -> Ended {
     }
 }
 
-/// Opens the connection by name and password.
+/// Logs in with user and password.
 fn greet(
     stream: &mut Stream,
     decoder: &mut Decoder,
@@ -113,14 +113,16 @@ fn greet(
     }
     let mut out = Vec::new();
     connect.encode(false, &mut out).map_err(|_| {
-        "vhost, user or password have an octet that STOMP cannot carry (a line end)".to_owned()
+        "vhost, user or password contain a line end, which STOMP cannot transmit".to_owned()
     })?;
     stream.write_all(&out).map_err(|e| e.to_string())?;
     let end = Instant::now() + CONNECTING;
     let mut piece = [0; 4096];
     while Instant::now() < end {
         let read = stream.read(&mut piece).map_err(|e| match e.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => "it does not greet".to_owned(),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                "it does not reply to CONNECT".to_owned()
+            }
             _ => e.to_string(),
         })?;
         if read == 0 {
@@ -131,14 +133,14 @@ fn greet(
             return match frame.command.as_str() {
                 "CONNECTED" => Ok(frame),
                 "ERROR" => Err(complaint(&frame)),
-                other => Err(format!("it greets with {other:?}")),
+                other => Err(format!("it replies to CONNECT with {other:?}")),
             };
         }
     }
-    Err("it does not greet".to_owned())
+    Err("it does not reply to CONNECT".to_owned())
 }
 
-/// How often we are to send something, and how long the server may be silent. None without heart-beats.
+/// How often we must send something, and how long the server may be silent. `None` without heartbeats.
 fn beats(greeting: &Frame) -> (Option<Duration>, Option<Duration>) {
     let header = greeting.header("heart-beat").unwrap_or("0,0");
     let mut numbers = header
@@ -160,7 +162,7 @@ fn subscribe(subscription: &Subscription) -> Frame {
     }
 }
 
-/// What an ERROR frame says, with what can be done about it.
+/// The text of an ERROR frame, with a remedy.
 fn complaint(frame: &Frame) -> String {
     let body = String::from_utf8_lossy(&frame.body);
     let detail: String = body.trim().chars().take(300).collect();
@@ -184,11 +186,11 @@ struct Work<'a> {
     decoder: Decoder,
     escapes: bool,
     unwritten: Vec<u8>,
-    /// How much of that has been written.
+    /// How much of it has been written.
     written: usize,
-    /// What the broker knows of, by id.
+    /// Current subscriptions at the broker, by id.
     subscribed: HashMap<u64, Subscription>,
-    /// The version of what is wanted that they follow.
+    /// The version of the wanted subscriptions that they correspond to.
     followed: u64,
     up: bool,
     sends: Option<Duration>,
@@ -200,15 +202,15 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(&mut self, woken: &Woken) -> Result<(), String> {
         self.follow()?;
-        // Something may have come with the greeting.
+        // Frames may have arrived together with the greeting.
         self.frames()?;
-        // Where there are subscriptions, the receipt of the last one says so.
+        // With subscriptions, it is up once the receipt of the last one arrives.
         if self.subscribed.is_empty() {
             self.is_up();
         }
         loop {
             if self.shared.closing.load(Ordering::Acquire) {
-                return self.last_words(woken);
+                return self.flush_remaining(woken);
             }
             self.fill()?;
             self.write()?;
@@ -232,7 +234,7 @@ impl Work<'_> {
         put.map_err(|e| e.to_string())
     }
 
-    /// Makes the subscriptions what they are to be.
+    /// Updates the subscriptions to the wanted ones.
     fn follow(&mut self) -> Result<(), String> {
         let version = self.shared.version.load(Ordering::Acquire);
         if version == self.followed {
@@ -270,13 +272,13 @@ impl Work<'_> {
         }
     }
 
-    /// Takes out of the queue what the socket's buffer has room for.
+    /// Moves messages from the queue to the output buffer while it has room.
     fn fill(&mut self) -> Result<(), String> {
         while self.up && self.unwritten.len() - self.written < UNWRITTEN {
             let next = {
                 let mut queue = held(&self.shared.queue);
                 let next = queue.items.pop_front();
-                queue.octets -= next.as_ref().map_or(0, |item| item.frame.body.len());
+                queue.bytes -= next.as_ref().map_or(0, |item| item.frame.body.len());
                 next
             };
             let Some(Waiting { to, frame, until }) = next else {
@@ -303,7 +305,7 @@ impl Work<'_> {
     fn write(&mut self) -> Result<(), String> {
         while self.written < self.unwritten.len() {
             match self.stream.write(&self.unwritten[self.written..]) {
-                Ok(0) => return Err("it takes no more".to_owned()),
+                Ok(0) => return Err("it accepts no more data".to_owned()),
                 Ok(count) => {
                     self.written += count;
                     self.last_sent = Instant::now();
@@ -326,7 +328,7 @@ impl Work<'_> {
 
     fn read(&mut self) -> Result<(), String> {
         let mut piece = [0; PIECE];
-        // Whoever sends without end does not keep us from sending.
+        // An endless stream must not keep us from sending.
         for _ in 0..16 {
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err("the server closed it".to_owned()),
@@ -343,7 +345,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes in all frames that are whole.
+    /// Handles all complete frames.
     fn frames(&mut self) -> Result<(), String> {
         while let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
             self.heard(frame)?;
@@ -351,7 +353,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Where a message came in: by the id of the subscription, or by the name of a temporary queue.
+    /// The place of a message, from the id of the subscription or the name of a temporary queue.
     fn place(&self, frame: &Frame) -> Option<Place> {
         let subscription = frame.header("subscription")?;
         let id = subscription.parse::<u64>().ok();
@@ -394,7 +396,7 @@ impl Work<'_> {
         if let Some(limit) = self.hears
             && self.last_heard.elapsed() > limit
         {
-            return Err(format!("nothing was heard for {} s", limit.as_secs()));
+            return Err(format!("nothing was received for {} s", limit.as_secs()));
         }
         if let Some(every) = self.sends
             && self.last_sent.elapsed() > every / 2
@@ -406,9 +408,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Sends what waits before the end.
-    fn last_words(&mut self, woken: &Woken) -> Result<(), String> {
-        let end = Instant::now() + LAST_WORDS;
+    /// Sends the queued messages before stopping.
+    fn flush_remaining(&mut self, woken: &Woken) -> Result<(), String> {
+        let end = Instant::now() + FLUSH_TIMEOUT;
         let mut said = false;
         while Instant::now() < end {
             self.fill()?;
@@ -424,7 +426,7 @@ impl Work<'_> {
             let pause = Duration::from_millis(50);
             woken.wait(Some((&self.stream, PollFlags::POLLOUT)), pause)?;
         }
-        log::warn!("the broker did not take the last messages in time");
+        log::warn!("the broker did not accept the last messages in time");
         Ok(())
     }
 }

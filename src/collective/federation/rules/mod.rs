@@ -1,71 +1,71 @@
-//! What a federation broker makes of a message (reference, sections 16 and 17). No IO, no state.
+//! Decides what a federation broker does with a message (reference, sections 16 and 17). No IO, no state.
 
 use crate::wire::subjects::{Side, federation_of, is_reply_subject, is_target_subject};
 use crate::wire::{Federation, MOST_HOPS, Packet, Refused};
 use std::collections::HashSet;
 use std::fmt;
 
-/// How subjects are called.
+/// The naming scheme of subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// `choria.federation.NAME.federation` and `.collective`.
     Deployed,
-    /// `federation.network.NAME` on both sides, as first described.
+    /// `federation.network.NAME` on both sides, as in the first description.
     Seed,
 }
 
-/// Who this broker is.
+/// The identity and settings of this broker.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Name of the federation, which all its brokers share.
     pub cluster: String,
     /// Name of this broker.
     pub instance: String,
-    /// How subjects are called.
+    /// The naming scheme of subjects.
     pub naming: Naming,
-    /// Whether ways are recorded without being asked for.
+    /// Whether to record routes even if not requested.
     pub record_route: bool,
 }
 
-/// The servers on the way of a message, as recorded routes name them.
+/// The servers that a message passes through, as named in routes.
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
-    /// Where it came from.
+    /// The server it came from.
     pub from: &'a str,
-    /// Where it goes.
+    /// The server it goes to.
     pub to: &'a str,
 }
 
-/// A message that goes on.
+/// A message to forward.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Onward {
-    /// To each of these subjects on the other side.
+    /// The subjects on the other side.
     pub subjects: Vec<String>,
-    /// With these headers.
+    /// The packet with its new headers.
     pub packet: Packet,
 }
 
-/// Why a message does not go on.
+/// Why a message is not forwarded.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turned {
-    /// It is no packet.
+pub enum Rejection {
+    /// It is not a packet.
     Unreadable(Refused),
     /// It has no header `federation`, or no id in it.
     NoFederation,
-    /// It does not say where the reply goes.
+    /// It has no reply address.
     NoReplyTo,
-    /// The reply would go to what is no subject for replies: which.
+    /// Its reply address is not a subject for replies; the address.
     ForgedReplyTo(String),
-    /// It says nobody that it is for.
+    /// It has no target.
     NoTarget,
-    /// One that it is for is no subject that nodes hear: which.
+    /// One of its targets is not a subject of nodes; the target.
     BadTarget(String),
-    /// It would come back to a federation broker, or has been here before.
+    /// It would go to a federation broker, or has been here before.
     Loop(String),
 }
 
-impl Turned {
-    /// All reasons, as counters name them.
+impl Rejection {
+    /// All reasons, as named in counters.
     pub const REASONS: [&'static str; 7] = [
         "unreadable",
         "no_federation",
@@ -76,43 +76,43 @@ impl Turned {
         "loop",
     ];
 
-    /// Place of this one in [`Turned::REASONS`].
+    /// The index of this reason in [`Rejection::REASONS`].
     pub fn index(&self) -> usize {
         match self {
-            Turned::Unreadable(_) => 0,
-            Turned::NoFederation => 1,
-            Turned::NoReplyTo => 2,
-            Turned::ForgedReplyTo(_) => 3,
-            Turned::NoTarget => 4,
-            Turned::BadTarget(_) => 5,
-            Turned::Loop(_) => 6,
+            Rejection::Unreadable(_) => 0,
+            Rejection::NoFederation => 1,
+            Rejection::NoReplyTo => 2,
+            Rejection::ForgedReplyTo(_) => 3,
+            Rejection::NoTarget => 4,
+            Rejection::BadTarget(_) => 5,
+            Rejection::Loop(_) => 6,
         }
     }
 }
 
-impl fmt::Display for Turned {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Turned::Unreadable(why) => write!(f, "{why}"),
-            Turned::NoFederation => write!(f, "it has no header federation with an id"),
-            Turned::NoReplyTo => write!(f, "it does not say where the reply goes"),
-            Turned::ForgedReplyTo(subject) => {
+            Rejection::Unreadable(why) => write!(f, "{why}"),
+            Rejection::NoFederation => write!(f, "it has no header federation with an id"),
+            Rejection::NoReplyTo => write!(f, "it has no reply address"),
+            Rejection::ForgedReplyTo(subject) => {
                 write!(
                     f,
                     "its reply would go to {subject:?}, which is not for replies"
                 )
             }
-            Turned::NoTarget => write!(f, "it has no target"),
-            Turned::BadTarget(subject) => {
-                write!(f, "its target {subject:?} is no subject that nodes hear")
+            Rejection::NoTarget => write!(f, "it has no target"),
+            Rejection::BadTarget(subject) => {
+                write!(f, "its target {subject:?} is not a subject of nodes")
             }
-            Turned::Loop(what) => write!(f, "it goes in a circle: {what}"),
+            Rejection::Loop(what) => write!(f, "it goes in a circle: {what}"),
         }
     }
 }
 
 impl Rules {
-    /// What this broker hears on a side.
+    /// The subject of this broker on a side.
     pub fn subject(&self, side: Side) -> String {
         let cluster = &self.cluster;
         match (self.naming, side) {
@@ -126,7 +126,7 @@ impl Rules {
         }
     }
 
-    /// The group of which one broker hears each message.
+    /// The queue group, in which each message goes to one broker.
     pub fn group(&self, side: Side) -> String {
         match side {
             Side::Federation => format!("{}_federation", self.cluster),
@@ -134,17 +134,17 @@ impl Rules {
         }
     }
 
-    /// Where statistics go.
+    /// The subject of statistics.
     pub fn stats_subject(&self) -> String {
         format!("choria.federation.{}.stats", self.cluster)
     }
 
-    /// What becomes of what was heard on a side: a request from the federation, a reply from the collective.
+    /// Processes a message received on a side: a request from the federation, a reply from the collective.
     ///
     /// # Errors
-    /// Why it does not go on.
-    pub fn pass(&self, side: Side, payload: &[u8], via: Via) -> Result<Onward, Turned> {
-        let packet = Packet::from_json(payload).map_err(Turned::Unreadable)?;
+    /// Why it is not forwarded.
+    pub fn pass(&self, side: Side, payload: &[u8], via: Via) -> Result<Onward, Rejection> {
+        let packet = Packet::from_json(payload).map_err(Rejection::Unreadable)?;
         let mut onward = match side {
             Side::Federation => self.request(packet)?,
             Side::Collective => reply(packet)?,
@@ -153,14 +153,14 @@ impl Rules {
         Ok(onward)
     }
 
-    fn request(&self, mut packet: Packet) -> Result<Onward, Turned> {
-        let federation = packet.federation.take().ok_or(Turned::NoFederation)?;
+    fn request(&self, mut packet: Packet) -> Result<Onward, Rejection> {
+        let federation = packet.federation.take().ok_or(Rejection::NoFederation)?;
         if federation.request.is_empty() {
-            return Err(Turned::NoFederation);
+            return Err(Rejection::NoFederation);
         }
         let reply_to = for_replies(packet.reply_to.take())?;
         if federation.targets.is_empty() {
-            return Err(Turned::NoTarget);
+            return Err(Rejection::NoTarget);
         }
         let mut known = HashSet::new();
         for target in &federation.targets {
@@ -168,14 +168,16 @@ impl Rules {
                 .iter()
                 .any(|side| federation_of(target, *side).is_some());
             if leads_back {
-                return Err(Turned::Loop(format!("{target:?} is a federation broker's")));
+                return Err(Rejection::Loop(format!(
+                    "{target:?} is a federation broker's"
+                )));
             }
             if !is_target_subject(target) {
-                return Err(Turned::BadTarget(target.clone()));
+                return Err(Rejection::BadTarget(target.clone()));
             }
             known.insert(target.as_str());
         }
-        // Whoever is named twice is still asked once.
+        // A target that is named twice is asked once.
         let once = federation
             .targets
             .iter()
@@ -190,8 +192,8 @@ impl Rules {
         Ok(Onward { subjects, packet })
     }
 
-    /// Notes this broker in the route, where there is one or one is to be begun.
-    fn record(&self, side: Side, packet: &mut Packet, via: Via) -> Result<(), Turned> {
+    /// Adds this broker to the route, if there is one or routes are recorded.
+    fn record(&self, side: Side, packet: &mut Packet, via: Via) -> Result<(), Rejection> {
         let ours = format!("{}:", self.cluster);
         let route = match &mut packet.seen_by {
             Some(route) => route,
@@ -201,16 +203,19 @@ impl Rules {
         let hop =
             |hop: &&Vec<String>| matches!(hop.as_slice(), [_, here, _] if here.starts_with(&ours));
         let been = route.iter().filter(hop).count();
-        // A reply has come by once, as its request.
+        // A reply has passed here once before, as its request.
         let before = match side {
             Side::Federation => 0,
             Side::Collective => 1,
         };
         if been > before {
-            return Err(Turned::Loop(format!("{} has seen it before", self.cluster)));
+            return Err(Rejection::Loop(format!(
+                "{} has seen it before",
+                self.cluster
+            )));
         }
         if route.len() >= MOST_HOPS {
-            return Err(Turned::Loop(format!("its route has {MOST_HOPS} hops")));
+            return Err(Rejection::Loop(format!("its route has {MOST_HOPS} hops")));
         }
         let here = format!("{ours}{}", self.instance);
         route.push(vec![via.from.to_owned(), here, via.to.to_owned()]);
@@ -218,10 +223,10 @@ impl Rules {
     }
 }
 
-fn reply(mut packet: Packet) -> Result<Onward, Turned> {
-    let federation = packet.federation.take().ok_or(Turned::NoFederation)?;
+fn reply(mut packet: Packet) -> Result<Onward, Rejection> {
+    let federation = packet.federation.take().ok_or(Rejection::NoFederation)?;
     if federation.request.is_empty() {
-        return Err(Turned::NoFederation);
+        return Err(Rejection::NoFederation);
     }
     let subject = for_replies(federation.reply_to)?;
     packet.reply_to = None;
@@ -231,12 +236,12 @@ fn reply(mut packet: Packet) -> Result<Onward, Turned> {
     })
 }
 
-fn for_replies(subject: Option<String>) -> Result<String, Turned> {
-    let subject = subject.ok_or(Turned::NoReplyTo)?;
+fn for_replies(subject: Option<String>) -> Result<String, Rejection> {
+    let subject = subject.ok_or(Rejection::NoReplyTo)?;
     if is_reply_subject(&subject) {
         Ok(subject)
     } else {
-        Err(Turned::ForgedReplyTo(subject))
+        Err(Rejection::ForgedReplyTo(subject))
     }
 }
 

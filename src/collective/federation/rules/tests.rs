@@ -32,7 +32,7 @@ fn messages(network: &str) -> Vec<Json> {
         .collect()
 }
 
-/// What the Ruby broker made of each message is what ours makes of it.
+/// Our broker treats each message as the Ruby broker did.
 #[test]
 fn captured_messages_become_what_they_became() {
     let (federation, collective) = (messages("federation"), messages("collective"));
@@ -112,11 +112,11 @@ fn answer(reply_to: &str) -> Packet {
 
 const REPLY: &str = "mcollective.reply.rip.mcollective.1.1";
 
-fn asked(packet: &Packet) -> Result<Onward, Turned> {
+fn asked(packet: &Packet) -> Result<Onward, Rejection> {
     rules().pass(Side::Federation, &packet.to_json(), INWARDS)
 }
 
-fn answered(packet: &Packet) -> Result<Onward, Turned> {
+fn answered(packet: &Packet) -> Result<Onward, Rejection> {
     rules().pass(Side::Collective, &packet.to_json(), OUTWARDS)
 }
 
@@ -133,7 +133,7 @@ fn forged_subjects_go_nowhere() {
         "reply.x",
         "",
     ] {
-        let expected = Err(Turned::ForgedReplyTo(forged.to_owned()));
+        let expected = Err(Rejection::ForgedReplyTo(forged.to_owned()));
         assert_eq!(asked(&request(&[node], forged)), expected);
         assert_eq!(answered(&answer(forged)), expected);
     }
@@ -144,23 +144,23 @@ fn forged_subjects_go_nowhere() {
         "$SYS.REQ.node.a",
         "a b.node.c",
     ] {
-        // One bad target spoils the message.
+        // One bad target makes the message invalid.
         let turned = asked(&request(&[node, bad], REPLY));
-        assert_eq!(turned, Err(Turned::BadTarget(bad.to_owned())));
+        assert_eq!(turned, Err(Rejection::BadTarget(bad.to_owned())));
     }
-    assert_eq!(asked(&request(&[], REPLY)), Err(Turned::NoTarget));
+    assert_eq!(asked(&request(&[], REPLY)), Err(Rejection::NoTarget));
     let mut nowhere = request(&[node], REPLY);
     nowhere.reply_to = None;
-    assert_eq!(asked(&nowhere), Err(Turned::NoReplyTo));
+    assert_eq!(asked(&nowhere), Err(Rejection::NoReplyTo));
     let mut plain = request(&[node], REPLY);
     plain.federation = None;
-    assert_eq!(asked(&plain), Err(Turned::NoFederation));
-    assert_eq!(answered(&plain), Err(Turned::NoFederation));
+    assert_eq!(asked(&plain), Err(Rejection::NoFederation));
+    assert_eq!(answered(&plain), Err(Rejection::NoFederation));
     let mut nameless = answer(REPLY);
     nameless.federation.as_mut().unwrap().request.clear();
-    assert_eq!(answered(&nameless), Err(Turned::NoFederation));
+    assert_eq!(answered(&nameless), Err(Rejection::NoFederation));
     let turned = rules().pass(Side::Federation, b"{", INWARDS).unwrap_err();
-    assert_eq!(Turned::REASONS[turned.index()], "unreadable");
+    assert_eq!(Rejection::REASONS[turned.index()], "unreadable");
 }
 
 #[test]
@@ -172,16 +172,16 @@ fn nothing_goes_in_circles() {
         "federation.network.other",
     ] {
         assert!(
-            matches!(asked(&request(&[target], REPLY)), Err(Turned::Loop(_))),
+            matches!(asked(&request(&[target], REPLY)), Err(Rejection::Loop(_))),
             "{target}"
         );
     }
-    // What has been passed on is taken by neither side again.
+    // A forwarded message is accepted by neither side again.
     let once = asked(&request(&["mcollective.node.a"], REPLY)).unwrap();
     assert!(asked(&once.packet).is_err());
     let back = answered(&answer(REPLY)).unwrap();
     assert!(answered(&back.packet).is_err());
-    // Another broker of the same name may have been it.
+    // It may have been forwarded by another broker of the same name.
     let hop = |here: &str| {
         vec![
             FEDERATION.to_owned(),
@@ -193,14 +193,14 @@ fn nothing_goes_in_circles() {
     been.seen_by = Some(vec![hop("other:a1")]);
     assert!(asked(&been).is_ok());
     been.seen_by = Some(vec![hop("colla:a2")]);
-    assert!(matches!(asked(&been), Err(Turned::Loop(_))));
+    assert!(matches!(asked(&been), Err(Rejection::Loop(_))));
     let mut reply = answer(REPLY);
     reply.seen_by = Some(vec![hop("colla:a2")]);
     assert!(answered(&reply).is_ok());
     reply.seen_by = Some(vec![hop("colla:a2"), hop("colla:a1")]);
-    assert!(matches!(answered(&reply), Err(Turned::Loop(_))));
+    assert!(matches!(answered(&reply), Err(Rejection::Loop(_))));
     been.seen_by = Some(vec![hop("x"); MOST_HOPS]);
-    assert!(matches!(asked(&been), Err(Turned::Loop(_))));
+    assert!(matches!(asked(&been), Err(Rejection::Loop(_))));
 }
 
 #[test]

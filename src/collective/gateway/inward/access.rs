@@ -1,4 +1,4 @@
-//! Who may run functions from the collective: `publisher_acl` with caller ids as users.
+//! Which callers may run functions from the collective: `publisher_acl`, with caller ids as users.
 
 use super::nodes::{Node, Nodes};
 use crate::wire::CallerId;
@@ -11,10 +11,10 @@ use halite_wire::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What is refused tells no more than this.
+/// The only message for refused requests.
 pub(super) const REFUSED: &str = "not authorised";
 
-/// Callers whose permissions are remembered.
+/// Number of callers whose permissions are cached.
 const REMEMBERED: usize = 1_000;
 
 /// The permissions of callers.
@@ -27,7 +27,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// As configured.
+    /// The permissions of the configuration.
     pub fn new(config: &MasterConfig) -> Access {
         Access {
             acl: config.publisher_acl.clone(),
@@ -37,10 +37,10 @@ impl Access {
         }
     }
 
-    /// The permissions of a caller; `None` if he has none.
+    /// The permissions of a caller; `None` if there are none.
     ///
-    /// His user is the whole caller id. Only keys that begin with the kind of the caller and an equals sign speak of him:
-    /// `'*'` or `'.*'` were written for accounts of this host, and nobody far away shall gain by them.
+    /// The user is the whole caller id. Only keys that start with the kind of the caller and an equals sign apply:
+    /// `'*'` or `'.*'` were meant for users of this host and must not grant anything to remote callers.
     fn listed(&mut self, caller: &CallerId) -> Option<AuthList> {
         if let Some(list) = self.lists.get(caller) {
             return list.clone();
@@ -57,8 +57,8 @@ impl Access {
         list
     }
 
-    /// Parts nodes into those on which a caller may run a function, and the others.
-    pub fn part(
+    /// Splits nodes into those on which a caller may run a function, and the others.
+    pub fn split_allowed(
         &mut self,
         caller: &CallerId,
         fun: &str,
@@ -114,7 +114,7 @@ mod tests {
         nodes.replace(found.map(node).into(), Tally::default());
         let asked = nodes.all().to_vec();
         let caller = caller.parse().unwrap();
-        let (yes, no) = access.part(&caller, fun, &[], asked, &nodes);
+        let (yes, no) = access.split_allowed(&caller, fun, &[], asked, &nodes);
         assert_eq!(yes.len() + no.len(), 3);
         yes.iter().map(|node| node.minion.to_string()).collect()
     }

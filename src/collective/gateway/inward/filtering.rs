@@ -1,4 +1,4 @@
-//! Nodes as filters see them.
+//! Evaluates filters on nodes.
 
 use super::agents::data::about;
 use super::nodes::Node;
@@ -9,7 +9,7 @@ use crate::wire::{Form, Request};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 
-/// What all nodes have alike.
+/// What all nodes have in common.
 pub(super) struct Common {
     agents: Vec<String>,
     collectives: Vec<String>,
@@ -24,7 +24,7 @@ impl Common {
     }
 }
 
-/// What is known of an agent.
+/// Metadata of an agent.
 fn agent(name: &str) -> Option<Map> {
     let known = about(name)?.into_iter();
     let pairs = known.map(|(key, value)| (Value::from(key), Datum::to_value(&value)));
@@ -32,7 +32,7 @@ fn agent(name: &str) -> Option<Map> {
 }
 
 impl Inward {
-    /// The nodes that a filter lets through, and how many it does not. A filter that cannot be evaluated lets nobody through.
+    /// The nodes that match a filter, and the number of others. A filter that cannot be evaluated matches none.
     pub(super) fn filter(
         &mut self,
         request: &Request,

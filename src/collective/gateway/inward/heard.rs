@@ -1,6 +1,6 @@
-//! A request on its way: through the doors, past the filter of each node, to the agent.
+//! Processes a request: replay guard, filter of each node, agent.
 
-use super::agents::ddl::Wrong;
+use super::agents::ddl::RpcError;
 use super::agents::{self, Prepared, halite};
 use super::jobs::Begin;
 use super::nodes::Node;
@@ -12,12 +12,12 @@ use crate::wire::{Form, Identity, Packet, Refused, Request};
 use std::sync::Arc;
 
 impl Inward {
-    /// Takes a genuine request that came in at a place, in a form, within a packet. Answers come out of
+    /// Processes a genuine request with its place, form and packet. Replies come out of
     /// [`Inward::answer`].
     ///
     /// # Errors
-    /// Why nobody answers it.
-    pub fn heard(
+    /// Why no node replies.
+    pub fn handle_request(
         &mut self,
         place: Option<&Place>,
         request: &Request,
@@ -47,7 +47,7 @@ impl Inward {
         };
         let Some(question) = Question::new(request, form, packet, prepared) else {
             return if wanted {
-                malformed("it does not say where replies are heard")
+                malformed("it has no reply address")
             } else {
                 Ok(Vec::new())
             };
@@ -64,7 +64,7 @@ impl Inward {
             }
             return Ok(Vec::new());
         };
-        let refuse = |nodes: Vec<Arc<Node>>, wrong: Wrong| -> Vec<Due> {
+        let refuse = |nodes: Vec<Arc<Node>>, wrong: RpcError| -> Vec<Due> {
             let due = |node| Due {
                 question: question.clone(),
                 node,
@@ -79,7 +79,7 @@ impl Inward {
         let mut acts = Vec::new();
         let access = &mut self.access;
         let (allowed, denied) =
-            access.part(&question.caller, &run.fun, &run.arg, asked, &self.nodes);
+            access.split_allowed(&question.caller, &run.fun, &run.arg, asked, &self.nodes);
         if !denied.is_empty() {
             self.stats.denied += denied.len() as u64;
             acts.push(Act::Do(Task::Refusal {
@@ -88,7 +88,7 @@ impl Inward {
                 fun: run.fun.clone(),
                 minions: denied.iter().map(|node| node.minion.to_string()).collect(),
             }));
-            let due = refuse(denied, Wrong(1, access::REFUSED.to_owned()));
+            let due = refuse(denied, RpcError(1, access::REFUSED.to_owned()));
             self.owe(due);
         }
         if allowed.is_empty() {
@@ -96,7 +96,7 @@ impl Inward {
         }
         if !self.jobs.room(allowed.len()) {
             let text = "too many jobs of the collective run already; try again later";
-            let due = refuse(allowed, Wrong(5, text.to_owned()));
+            let due = refuse(allowed, RpcError(5, text.to_owned()));
             self.owe(due);
             return Ok(acts);
         }
@@ -115,7 +115,7 @@ impl Inward {
         Ok(acts)
     }
 
-    /// The nodes that hear a request, which count it.
+    /// The nodes that receive a request; each counts it.
     fn addressed(&mut self, to: Option<&Identity>) -> Vec<Arc<Node>> {
         let count = |tally: &mut stats::Tally| {
             tally.total = tally.total.wrapping_add(1);
@@ -135,7 +135,7 @@ impl Inward {
     }
 }
 
-/// A genuine request that makes no sense.
+/// The error for a genuine request that makes no sense.
 fn malformed(what: &str) -> Result<Vec<Act>, Refused> {
     Err(Refused::Malformed(what.to_owned()))
 }

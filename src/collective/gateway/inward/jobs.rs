@@ -1,6 +1,6 @@
-//! Jobs that run for the collective: which nodes still owe an answer, and until when.
+//! Running jobs of the collective: which nodes have not replied yet, and until when.
 
-use super::agents::ddl::Wrong;
+use super::agents::ddl::RpcError;
 use super::agents::{Body, Prepared, halite};
 use super::nodes::Node;
 use super::question::Question;
@@ -12,25 +12,25 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Jobs that may run at once.
+/// Most jobs running at once.
 const MOST_JOBS: usize = 1_000;
-/// Nodes that may owe an answer at once.
+/// Most nodes with a reply due at once.
 const MOST_NODES: usize = 100_000;
-/// How long the job cache may take to be looked into.
+/// How long a look-up in the job cache may take.
 const LOOK: Duration = Duration::from_secs(3);
 
-/// How long single messages of one request are gathered: to a few nodes, clients send one each, which shall be one job.
+/// How long single messages of one request are collected: clients send one each to a few nodes, which become one job.
 const GATHER: Duration = Duration::from_millis(50);
 
 struct Running {
     waiting: BTreeMap<MinionId, (Arc<Question>, Arc<Node>)>,
     until: Instant,
-    /// Whether the job cache was asked already.
+    /// Whether the job cache was already queried.
     looked: bool,
     patience: Duration,
 }
 
-/// A job that is published in a moment, since more nodes may be meant.
+/// A job to be published shortly, since more of its nodes may follow.
 struct Gathering {
     request: RequestId,
     wanted: bool,
@@ -38,7 +38,7 @@ struct Gathering {
     due: Instant,
 }
 
-/// All jobs that run.
+/// All running jobs.
 #[derive(Default)]
 pub(super) struct Jobs {
     running: HashMap<Jid, Running>,
@@ -47,32 +47,32 @@ pub(super) struct Jobs {
     over: Vec<Jid>,
 }
 
-/// What is to run.
+/// A job to start.
 pub(super) struct Begin<'a> {
     pub question: &'a Arc<Question>,
     pub run: &'a halite::Run,
     pub nodes: &'a [Arc<Node>],
-    /// Whether answers are awaited.
+    /// Whether replies are wanted.
     pub wanted: bool,
-    /// Whether the message went to one node, so that others of its kind may follow.
+    /// Whether the message went to a single node, so that messages to other nodes may follow.
     pub single: bool,
 }
 
 impl Jobs {
-    /// How many there are.
+    /// Number of jobs.
     pub fn count(&self) -> usize {
         self.running.len()
     }
 
-    /// Whether there is room for a job of so many nodes.
+    /// Whether there is room for a job of that many nodes.
     pub fn room(&self, nodes: usize) -> bool {
         self.running.len() < MOST_JOBS
             && self.gathering.len() < MOST_JOBS
             && self.nodes.saturating_add(nodes) <= MOST_NODES
     }
 
-    /// Begins a job, or adds to one that is not published yet. `None` if nothing is to be done before the
-    /// next look at the clock; the flag tells whether it is a job of its own.
+    /// Starts a job, or adds to one that is not published yet. `None` if there is nothing to do before the
+    /// next tick; the flag is whether this is a new job.
     pub fn begin(&mut self, begin: &Begin, jid: Jid, now: Instant) -> (bool, Option<Act>) {
         let Begin {
             question,
@@ -143,7 +143,7 @@ impl Jobs {
         Act::Do(Task::Publish(order))
     }
 
-    /// A return; the answer if one is owed.
+    /// Handles a return; returns the reply if one is due.
     pub fn returned(&mut self, jid: &Jid, minion: &MinionId, load: &Map) -> Option<Due> {
         let running = self.running.get_mut(jid)?;
         let (question, node) = running.waiting.remove(minion)?;
@@ -159,21 +159,21 @@ impl Jobs {
         Some(due(question, node, body))
     }
 
-    /// The job runs, but not on these.
+    /// The job was published, but not to these minions.
     pub fn missing(&mut self, jid: &Jid, minions: &[String]) -> Vec<Due> {
         let ids = minions.iter().filter_map(|id| id.parse().ok());
         let ids: Vec<MinionId> = ids.collect();
-        let why = "its key is not accepted any more".to_owned();
+        let why = "its key is no longer accepted".to_owned();
         self.give_up(jid, Some(&ids), &why)
     }
 
-    /// The job does not run.
+    /// The job could not be published.
     pub fn failed(&mut self, jid: &Jid, why: &str) -> Vec<Due> {
         let why = format!("the job could not be published: {why}");
         self.give_up(jid, None, &why)
     }
 
-    /// The job cache was looked into, and what it had was handed in: whoever is left has not returned.
+    /// The job cache was queried and its returns handled: the remaining nodes have not returned.
     pub fn looked(&mut self, jid: &Jid) -> Vec<Due> {
         let Some(running) = self.running.get(jid) else {
             return Vec::new();
@@ -183,13 +183,13 @@ impl Jobs {
         self.give_up(jid, None, &why)
     }
 
-    /// Jobs whose returns nobody waits for any more, since this was last asked.
+    /// Jobs that have finished since the last call.
     pub fn over(&mut self) -> impl Iterator<Item = Act> {
         let over = std::mem::take(&mut self.over).into_iter();
         over.map(|jid| Act::Do(Task::Forget(jid)))
     }
 
-    /// Ends some or all of a job with words.
+    /// Ends a job on some or all nodes, with this reason.
     fn give_up(&mut self, jid: &Jid, only: Option<&[MinionId]>, why: &str) -> Vec<Due> {
         let Some(running) = self.running.get_mut(jid) else {
             return Vec::new();
@@ -209,7 +209,7 @@ impl Jobs {
         let left = left.into_iter();
         let answer = |(question, node): (Arc<Question>, Arc<Node>)| match &question.prepared {
             Prepared::Run(action, _) => {
-                let body = halite::nothing(action, Some(jid), Wrong(5, why.to_owned()));
+                let body = halite::nothing(action, Some(jid), RpcError(5, why.to_owned()));
                 Some(due(question, node, body))
             }
             _ => None,
@@ -217,7 +217,7 @@ impl Jobs {
         left.filter_map(answer).collect()
     }
 
-    /// Looks at the clock: what was gathered is published; jobs whose time is over are looked up once, then given up.
+    /// Handles timeouts: publishes collected jobs; for overdue jobs queries the job cache once, then gives up.
     pub fn tick(&mut self, now: Instant) -> (Vec<Act>, Vec<Due>) {
         let mut acts = Vec::new();
         let (ready, rest) = std::mem::take(&mut self.gathering)

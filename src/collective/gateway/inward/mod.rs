@@ -1,12 +1,12 @@
-//! The inward half of the gateway: minions of this master answer on the collective as nodes.
+//! The inward half of the gateway: minions of this master appear on the collective as nodes.
 //!
-//! A minion that is connected is a node under its id, with its grains as facts, the nodegroups that hold it as classes,
-//! and the agents `discovery`, `rpcutil` and `halite`. What is answered is decided here without IO: the loop of
-//! the gateway hands over requests that are genuine and does what comes back. Whatever asks disks, the bus or the master
-//! stands in [`workers`].
+//! A connected minion is a node under its id, with its grains as facts, its nodegroups as classes,
+//! and the agents `discovery`, `rpcutil` and `halite`. This module decides without IO: the loop of
+//! the gateway passes in genuine requests and carries out the resulting actions. All access to disks, bus and master
+//! is in [`workers`].
 //!
-//! Order of checks (reference, section 10): genuine (by the loop), age, replay, filter, agent. Whoever fails one hears
-//! nothing, as from Ruby's servers; each reason is counted.
+//! Order of checks (reference, section 10): genuine (by the loop), age, replay, filter, agent. If one fails there is no
+//! reply, as from Ruby's servers; each reason is counted.
 
 mod access;
 mod agents;
@@ -27,7 +27,7 @@ use super::act::Clock;
 use crate::broker::Place;
 use crate::wire::{AgentName, CallerId, Collective, Form, Packet, Refused, Reply};
 use agents::Body;
-use agents::ddl::Wrong;
+use agents::ddl::RpcError;
 use halite_config::{Broker, CollectiveGateway, MasterConfig, Plugin};
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use halite_wire::{Map, Value};
@@ -38,38 +38,38 @@ use stats::Stats;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Answers that may wait to be sent; what goes beyond is dropped and counted.
+/// Most replies queued; more are dropped and counted.
 const WAITING: usize = 200_000;
 
-/// What the loop is to do.
+/// An action for the loop.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Act {
-    /// Hear what comes in there.
+    /// Subscribe to a place.
     Subscribe(Place),
-    /// Hear it no longer.
+    /// Unsubscribe from it.
     Unsubscribe(Place),
-    /// Give this to [`workers::Hands::take`].
+    /// Pass this to [`workers::Workers::take`].
     Do(Task),
 }
 
-/// What [`workers`] do.
+/// A task for [`workers`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Task {
     /// Publish a job.
     Publish(Order),
-    /// Look into the job cache for returns of a job that the bus did not bring.
+    /// Query the job cache for returns of a job that did not come over the bus.
     Look(Jid),
-    /// Nobody waits for returns of this job any more.
+    /// This job has finished.
     Forget(Jid),
-    /// Write down that somebody was refused.
+    /// Write a refusal to the audit log.
     Refusal {
-        /// His caller id.
+        /// The caller id.
         caller: String,
-        /// The identity that he gave.
+        /// The identity that the caller gave.
         from: String,
         /// The function.
         fun: String,
-        /// For which minions.
+        /// The minions.
         minions: Vec<String>,
     },
 }
@@ -79,58 +79,58 @@ pub(super) enum Task {
 pub(super) struct Order {
     /// Its id.
     pub jid: Jid,
-    /// The caller id, which stands in the job cache as the user.
+    /// The caller id, which is the user in the job cache.
     pub user: String,
     /// The function.
     pub fun: String,
-    /// Its arguments, as jobs carry them.
+    /// Its arguments, as in jobs.
     pub arg: Vec<Value>,
-    /// For whom.
+    /// The minions.
     pub minions: Vec<String>,
 }
 
-/// What [`workers`] tell.
+/// A result from [`workers`].
 #[derive(Clone, Debug)]
 pub(super) enum News {
-    /// All nodes there are now.
+    /// The current nodes.
     Nodes(Vec<Node>),
-    /// A job was published; these ids hold no accepted key any more.
+    /// A job was published; the keys of these ids are no longer accepted.
     Published(Jid, Vec<String>),
     /// A job could not be published: why.
     Unpublished(Jid, String),
     /// A return.
     Returned(Jid, MinionId, Map),
-    /// All that the job cache has of a job.
+    /// All returns of a job in the job cache.
     Looked(Jid, Vec<(MinionId, Map)>),
 }
 
-/// An answer on its way.
+/// A reply to send.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    /// Where the client hears replies, as its request says. The connector refuses what is no such place.
+pub(super) struct OutgoingReply {
+    /// The client's reply address from its request. The connector refuses other places.
     pub to: String,
-    /// What is to be sealed.
+    /// The reply to seal.
     pub reply: Reply,
-    /// In which form.
+    /// Its form.
     pub form: Form,
-    /// For whom.
+    /// The caller to whom it goes.
     pub caller: CallerId,
-    /// What stands around it; its `data` is still empty.
+    /// Its packet; `data` is still empty.
     pub packet: Packet,
-    /// Seconds that it is good for.
+    /// Time to live, in seconds.
     pub ttl: u32,
 }
 
-/// An answer that waits: made only when it can be sent, so that a question to ten thousand nodes takes no memory for as
-/// many inventories.
+/// A queued reply. It is built only when it can be sent, so that a request to ten thousand nodes does not take memory for
+/// as many inventories.
 struct Due {
     question: Arc<Question>,
     node: Arc<Node>,
-    /// What is answered; of the question's own kind if not given.
+    /// The body; if `None`, it is built from the request.
     body: Option<Body>,
 }
 
-/// All nodes, their agents and the jobs that run for them.
+/// All nodes, their agents and running jobs.
 pub(super) struct Inward {
     settings: Settings,
     access: access::Access,
@@ -143,7 +143,7 @@ pub(super) struct Inward {
     clock: JidClock,
 }
 
-/// What answers tell of the gateway.
+/// Data about the gateway for replies.
 struct Settings {
     collectives: Vec<Collective>,
     master: String,
@@ -179,7 +179,7 @@ impl Settings {
 }
 
 impl Inward {
-    /// Nobody is a node before [`workers`] have told who is there.
+    /// There are no nodes until [`workers`] report them.
     pub fn new(config: &MasterConfig, settings: &CollectiveGateway, now: Clock) -> Inward {
         let access = access::Access::new(config);
         let settings = Settings::new(config, settings, now);
@@ -198,13 +198,13 @@ impl Inward {
         }
     }
 
-    /// Where requests come in: those to all that have an agent, and those to each node.
+    /// The places of requests: those to all nodes with an agent, and those to each node.
     pub fn places(&self) -> Vec<Place> {
         self.nodes.places()
     }
 
-    /// A message that came in at a place, and was no genuine request. The loop counts the reason; the nodes
-    /// that would have heard it count it as well.
+    /// Counts a message to a place that was not a genuine request. The loop counts the reason; the nodes
+    /// that would have received it count it here.
     pub fn refused(&mut self, place: Option<&Place>, why: &Refused) {
         let tally = |tally: &mut stats::Tally| {
             tally.total = tally.total.wrapping_add(1);
@@ -227,8 +227,8 @@ impl Inward {
         }
     }
 
-    /// Takes what [`workers`] tell.
-    pub fn news(&mut self, news: News) -> Vec<Act> {
+    /// Handles a result from [`workers`].
+    pub fn handle_news(&mut self, news: News) -> Vec<Act> {
         let mut acts = Vec::new();
         match news {
             News::Nodes(found) => acts = self.nodes.replace(found, self.stats.fresh()),
@@ -258,7 +258,7 @@ impl Inward {
         acts
     }
 
-    /// Looks at the clock.
+    /// Handles timeouts.
     pub fn tick(&mut self, now: Clock) -> Vec<Act> {
         let (mut acts, silent) = self.jobs.tick(now.at);
         self.stats.silent += silent.len() as u64;
@@ -277,8 +277,8 @@ impl Inward {
         }
     }
 
-    /// The next answer to be sent; it is made now. To be asked for as long as the connector takes answers.
-    pub fn answer(&mut self, now: Clock) -> Option<Answer> {
+    /// Builds the next reply to send. Call it as long as the connector accepts replies.
+    pub fn answer(&mut self, now: Clock) -> Option<OutgoingReply> {
         loop {
             let Due {
                 question,
@@ -298,7 +298,7 @@ impl Inward {
             if let Some(body) = body {
                 self.stats.replies += 1;
                 node.tally().replies += 1;
-                return Some(Answer {
+                return Some(OutgoingReply {
                     to: question.reply_to.clone(),
                     reply: question.reply(&node.identity, body.into_datum(), now.unix),
                     form: question.form,
@@ -310,8 +310,8 @@ impl Inward {
         }
     }
 
-    /// What is sent instead of an answer that is larger than the broker takes.
-    pub fn too_large(&self, mut answer: Answer, octets: usize) -> Answer {
+    /// The replacement for a reply that is larger than the broker accepts.
+    pub fn too_large(&self, mut answer: OutgoingReply, bytes: usize) -> OutgoingReply {
         let jid = answer.reply.body.get("data");
         let jid = jid.and_then(|data| data.get("jid")?.as_str());
         let place = match jid {
@@ -319,12 +319,12 @@ impl Inward {
             None => String::new(),
         };
         let text =
-            format!("the answer is larger than the broker takes, which is {octets} octets{place}");
-        answer.reply.body = Body::failed(None, Wrong(5, text)).into_datum();
+            format!("the answer is larger than the broker accepts, which is {bytes} bytes{place}");
+        answer.reply.body = Body::failed(None, RpcError(5, text)).into_datum();
         answer
     }
 
-    /// Answers that wait.
+    /// Number of queued replies.
     #[cfg(test)]
     fn waiting(&self) -> usize {
         self.due.len()

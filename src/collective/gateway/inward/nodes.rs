@@ -1,4 +1,4 @@
-//! The nodes there are: a table sorted by minion id, replaced as a whole when a survey finds a change.
+//! The current nodes: a table sorted by minion id, replaced as a whole when a survey finds a change.
 
 use super::Act;
 use super::stats::Tally;
@@ -13,15 +13,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A minion as the collective sees it.
 #[derive(Debug)]
 pub struct Node {
-    /// Its name there.
+    /// Its identity in the collective.
     pub identity: Identity,
-    /// Its id here, which reads the same.
+    /// Its minion id, which is the same text.
     pub minion: MinionId,
     /// Its facts.
     pub grains: Arc<Map>,
-    /// Its classes, sorted: nodegroups that hold it, and what its grain `classes` lists.
+    /// Its classes, sorted: its nodegroups, and those in its grain `classes`.
     pub classes: Vec<String>,
-    /// What came and went for it.
+    /// Its message counters.
     pub(super) tally: Mutex<Tally>,
 }
 
@@ -38,7 +38,7 @@ impl Clone for Node {
 }
 
 impl Node {
-    /// A minion as a node; `groups` are the nodegroups that hold it. `None` if its id is no name of a node.
+    /// A minion as a node; `groups` are its nodegroups. `None` if its id is not a valid identity.
     pub fn new(minion: &MinionId, grains: Arc<Map>, groups: &[String]) -> Option<Node> {
         let mut classes = groups.to_vec();
         if let Some(Value::Array(own)) = grains.get("classes") {
@@ -80,7 +80,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Nobody yet.
+    /// An empty table.
     pub fn new(collectives: Vec<Collective>, agents: Vec<AgentName>) -> Nodes {
         Nodes {
             collectives,
@@ -91,35 +91,35 @@ impl Nodes {
         }
     }
 
-    /// All of them.
+    /// All nodes.
     pub fn all(&self) -> &[Arc<Node>] {
         &self.nodes
     }
 
-    /// One of them.
+    /// The node with that identity.
     pub fn get(&self, identity: &Identity) -> Option<&Arc<Node>> {
         self.nodes.get(*self.by_identity.get(identity)?)
     }
 
-    /// Where messages for them come in.
+    /// The places of messages for them.
     pub fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
         for collective in &self.collectives {
             let broadcast = |agent: &AgentName| Place::Broadcast(collective.clone(), agent.clone());
             places.extend(self.agents.iter().map(broadcast));
         }
-        places.extend(self.nodes.iter().flat_map(|node| self.own(node)));
+        places.extend(self.nodes.iter().flat_map(|node| self.places_of(node)));
         places
     }
 
-    fn own(&self, node: &Node) -> Vec<Place> {
+    fn places_of(&self, node: &Node) -> Vec<Place> {
         let collectives = self.collectives.iter();
         collectives
             .map(|collective| Place::Node(collective.clone(), node.identity.clone()))
             .collect()
     }
 
-    /// Takes over what a survey found. Nodes that stay keep their counters; `fresh` is what new ones begin with.
+    /// Replaces the nodes by those a survey found. Nodes that stay keep their counters; new ones start with `fresh`.
     pub fn replace(&mut self, mut found: Vec<Node>, fresh: Tally) -> Vec<Act> {
         found.sort_by(|a, b| a.minion.cmp(&b.minion));
         found.dedup_by(|a, b| a.minion == b.minion);
@@ -134,7 +134,7 @@ impl Nodes {
                 }
                 None => {
                     *node.tally() = fresh;
-                    acts.extend(self.own(&node).into_iter().map(Act::Subscribe));
+                    acts.extend(self.places_of(&node).into_iter().map(Act::Subscribe));
                     Arc::new(node)
                 }
             });
@@ -146,7 +146,10 @@ impl Nodes {
             .collect();
         let gone = self.nodes.iter();
         let gone = gone.filter(|node| !by_identity.contains_key(&node.identity));
-        acts.extend(gone.flat_map(|node| self.own(node)).map(Act::Unsubscribe));
+        acts.extend(
+            gone.flat_map(|node| self.places_of(node))
+                .map(Act::Unsubscribe),
+        );
         self.ids = nodes.iter().map(|node| node.minion.clone()).collect();
         self.nodes = nodes;
         self.by_identity = by_identity;
@@ -159,7 +162,7 @@ impl Nodes {
     }
 }
 
-/// For permissions that hold for some minions only. What asks for the pillar grants nothing here: it is not kept.
+/// For permissions that apply to some minions only. Pillar targets grant nothing: the pillar is not kept here.
 impl Inventory for Nodes {
     fn ids(&self) -> &[MinionId] {
         &self.ids

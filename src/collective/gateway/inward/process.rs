@@ -1,11 +1,11 @@
-//! What this process is, for `daemon_stats`.
+//! Information about this process, for `daemon_stats`.
 
 use halite_sys::process::stat_fields;
 use std::fs;
 
-/// What is told of a process.
+/// Threads and processor time of a process.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct ProcessInfo {
     pub pid: u32,
     /// Names of its threads.
     pub threads: Vec<String>,
@@ -13,8 +13,8 @@ pub(super) struct Own {
     pub times: Vec<(&'static str, f64)>,
 }
 
-/// Looks at the own process; what the kernel does not tell is left out.
-pub(super) fn read() -> Own {
+/// Reads it for this process; what cannot be read is left out.
+pub(super) fn read() -> ProcessInfo {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let mut threads: Vec<String> = fs::read_dir("/proc/self/task")
         .into_iter()
@@ -24,14 +24,14 @@ pub(super) fn read() -> Own {
         .map(|name| name.trim().to_owned())
         .collect();
     threads.sort_unstable();
-    Own {
+    ProcessInfo {
         pid: std::process::id(),
         threads,
         times: times(&stat),
     }
 }
 
-/// Ticks of the clock per second, as Linux tells times to programs.
+/// Clock ticks per second in times from Linux.
 const TICKS: f64 = 100.0;
 
 /// The fields 14 to 17 of `/proc/<pid>/stat`.

@@ -1,4 +1,4 @@
-//! A request that was let in, as long as answers to it are due.
+//! An admitted request, kept while replies to it are due.
 
 use super::agents::Prepared;
 use crate::ruby::Datum;
@@ -7,7 +7,7 @@ use crate::wire::{
     Route,
 };
 
-/// What answers need to know of their question.
+/// What replies need from their request.
 #[derive(Debug)]
 pub(super) struct Question {
     pub id: RequestId,
@@ -25,7 +25,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Takes what is needed from a request and the packet around it. `None` if nobody is to be answered.
+    /// From a request and its packet. `None` if there is no reply address.
     pub fn new(
         request: &Request,
         form: Form,
@@ -58,8 +58,8 @@ impl Question {
         }
     }
 
-    /// The packet of a node's reply, its data still empty: form, `federation` and hops as they came. The connector notes
-    /// the hop through here.
+    /// The packet of a node's reply, its data still empty: form, `federation` and hops as received. The connector adds
+    /// the hop through this host.
     pub fn packet(&self, node: &Identity) -> Packet {
         Packet {
             form: self.packet_form,

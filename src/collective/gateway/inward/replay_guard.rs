@@ -1,30 +1,30 @@
-//! What a genuine request has to pass before any node looks at it: place, age, replay.
+//! Checks of a genuine request before any node processes it: place, age, replay.
 
 use crate::broker::Place;
 use crate::gateway::act::Clock;
 use crate::security::{Replay, check_age};
 use crate::wire::{Identity, Refused, Request};
 
-/// Requests that are remembered: at most this many times 200 bytes.
+/// Number of requests remembered, at most 200 bytes each.
 const REMEMBERED: usize = 200_000;
 
-/// The doors.
+/// The checks, with the requests remembered.
 pub(super) struct ReplayGuard {
     replay: Replay,
 }
 
 impl ReplayGuard {
-    /// Nothing has been seen yet.
+    /// A guard that remembers no requests.
     pub fn new() -> ReplayGuard {
         ReplayGuard {
             replay: Replay::new(REMEMBERED),
         }
     }
 
-    /// Whom a request is for: everybody (`None`) or one node.
+    /// Checks a request. Returns which node it is for, or `None` for all nodes.
     ///
     /// # Errors
-    /// Why nobody looks at it.
+    /// Why it is refused.
     pub fn pass<'a>(
         &mut self,
         place: Option<&'a Place>,
@@ -45,9 +45,9 @@ impl ReplayGuard {
                 return wrong("collective");
             }
             Some(Place::Node(_, node)) => Some(node),
-            // Everybody would take it for its own.
+            // Otherwise each node would consider itself addressed.
             Some(Place::Replies(_)) | None => {
-                let text = "the broker does not tell to whom it was sent".to_owned();
+                let text = "the broker does not report where it was sent to".to_owned();
                 return Err(Refused::Malformed(text));
             }
         };
@@ -56,7 +56,7 @@ impl ReplayGuard {
         Ok(node)
     }
 
-    /// Requests that had to be forgotten too early: they could run again.
+    /// Number of requests forgotten too early, which could run again.
     pub fn evicted(&self) -> u64 {
         self.replay.evicted()
     }

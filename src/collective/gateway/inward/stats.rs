@@ -1,24 +1,24 @@
-//! What is counted, for the whole gateway and for each node (`daemon_stats`).
+//! Counters of the whole gateway and of each node (`daemon_stats`).
 
 use halite_wire::Map;
 
-/// Counters of a node, as `mcollectived` has them (`runnerstats.rb`).
+/// Counters of a node, as in `mcollectived` (`runnerstats.rb`).
 ///
-/// A message to all counts for every node, but is counted once: a node's figure is its own plus what all have had since
-/// it came (see [`Stats::of`]), so that a broadcast costs no pass over thousands of counters.
+/// A message to all nodes is counted once: a node's figure is its own count plus that of messages to all since
+/// it appeared (see [`Stats::of`]), so that a broadcast does not update thousands of counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// Messages received.
     pub total: u64,
-    /// Of these, genuine ones.
+    /// Genuine ones.
     pub validated: u64,
-    /// Of these, others.
+    /// Others.
     pub unvalidated: u64,
-    /// Too old.
+    /// Expired ones.
     pub ttlexpired: u64,
-    /// That passed the filter.
+    /// Those that matched the filter.
     pub passed: u64,
-    /// That did not.
+    /// Those that did not.
     pub filtered: u64,
     /// Replies.
     pub replies: u64,
@@ -27,19 +27,19 @@ pub(super) struct Tally {
 /// Counters of the gateway.
 #[derive(Debug, Default)]
 pub(super) struct Stats {
-    /// Messages to all, as each node counts them. Wraps, since what counts is the difference.
+    /// Messages to all nodes, as each node counts them. Wraps, since only differences are used.
     pub all: Tally,
-    /// Requests heard.
+    /// Requests received.
     pub requests: u64,
-    /// Nodes that passed a filter, over all requests.
+    /// Nodes that matched a filter, over all requests.
     pub passed: u64,
     /// Nodes that did not.
     pub filtered: u64,
-    /// Answers handed out.
+    /// Replies sent.
     pub replies: u64,
-    /// Answers for which there was no room.
+    /// Replies dropped because the queue was full.
     pub dropped: u64,
-    /// Jobs asked for.
+    /// Jobs requested.
     pub jobs: u64,
     /// Nodes for which a job was refused by `publisher_acl`.
     pub denied: u64,
@@ -48,7 +48,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    /// What a node that comes now begins with: less what all have had so far.
+    /// Initial counters of a new node: minus the messages to all so far.
     pub fn fresh(&self) -> Tally {
         let less = |count: u64| 0u64.wrapping_sub(count);
         Tally {

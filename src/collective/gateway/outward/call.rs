@@ -1,11 +1,11 @@
-//! What a function of a job asks of a node.
+//! Maps the function of a job to a request to a node.
 
 use crate::ruby::Datum;
 use crate::wire::AgentName;
-use halite_gateway::answer::{Args, Outcome};
+use halite_gateway::answer::{Args, FunctionResult};
 use halite_wire::{Map, Value};
 
-/// Functions that are the gateway's own, sorted; all others are `AGENT.ACTION`.
+/// Functions of the gateway itself, sorted; all others are `AGENT.ACTION`.
 pub(super) const FUNCTIONS: &[&str] = &[
     "collective.rpc",
     "grains.get",
@@ -20,27 +20,27 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "test.ping",
 ];
 
-/// What a function asks for.
+/// A parsed function call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
-    /// Something of the node itself.
-    Ask(What),
-    /// Whether the job of this jid runs.
+    /// A request to the node.
+    Ask(NodeRequest),
+    /// Whether the job with this jid is running.
     FindJob(String),
-    /// Which jobs run.
+    /// Which jobs are running.
     Running,
-    /// Which functions there are.
+    /// Which functions are available.
     Functions,
 }
 
-/// What a node is asked.
+/// A request to a node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum What {
-    /// Whether it is there: the agent `discovery`.
+pub(super) enum NodeRequest {
+    /// Ping, by the agent `discovery`.
     Ping,
-    /// Its inventory, of which grains are told.
+    /// Its inventory, to return grains.
     Grains,
-    /// Its inventory, which is kept.
+    /// Its inventory, to store it.
     Refresh,
     /// An action of an agent.
     Action {
@@ -48,32 +48,39 @@ pub(super) enum What {
         agent: AgentName,
         /// Its action.
         action: String,
-        /// Inputs, under symbols.
+        /// Inputs, with symbols as keys.
         inputs: Vec<(Datum, Datum)>,
     },
 }
 
 impl Call {
-    /// Reads the function of a job.
+    /// Parses the function of a job.
     ///
     /// # Errors
-    /// What is answered where nothing is asked.
-    pub fn of(load: &Map) -> Result<Call, Outcome> {
+    /// The return, if no node needs to be asked.
+    pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
-            return Err(Outcome::bad(
+            return Err(FunctionResult::failure(
                 "several functions in one job are not for nodes of a collective; send one job each",
                 1,
             ));
         };
         let args = Args::of(load);
         Ok(match fun.as_str() {
-            "test.ping" => Call::Ask(What::Ping),
-            "grains.get" if args.words.is_empty() => {
-                return Err(Outcome::bad("grains.get takes the name of a grain", 1));
+            "test.ping" => Call::Ask(NodeRequest::Ping),
+            "grains.get" if args.positional.is_empty() => {
+                return Err(FunctionResult::failure(
+                    "grains.get takes the name of a grain",
+                    1,
+                ));
             }
-            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => Call::Ask(What::Grains),
-            "saltutil.refresh_grains" | "saltutil.sync_grains" => Call::Ask(What::Refresh),
-            "saltutil.find_job" => Call::FindJob(args.words.into_iter().next().unwrap_or_default()),
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
+                Call::Ask(NodeRequest::Grains)
+            }
+            "saltutil.refresh_grains" | "saltutil.sync_grains" => Call::Ask(NodeRequest::Refresh),
+            "saltutil.find_job" => {
+                Call::FindJob(args.positional.into_iter().next().unwrap_or_default())
+            }
             "saltutil.running" => Call::Running,
             "sys.list_functions" => Call::Functions,
             "collective.rpc" => Call::Ask(rpc(args)?),
@@ -83,12 +90,12 @@ impl Call {
 }
 
 /// `collective.rpc AGENT ACTION name=value ...`.
-fn rpc(args: Args) -> Result<What, Outcome> {
-    match args.words.as_slice() {
+fn rpc(args: Args) -> Result<NodeRequest, FunctionResult> {
+    match args.positional.as_slice() {
         [agent, action] => {
             named(agent, action, &args.named).ok_or_else(|| missing(&format!("{agent}.{action}")))
         }
-        _ => Err(Outcome::bad(
+        _ => Err(FunctionResult::failure(
             "collective.rpc takes the name of an agent and of an action, then inputs as name=value",
             1,
         )),
@@ -96,12 +103,12 @@ fn rpc(args: Args) -> Result<What, Outcome> {
 }
 
 /// `AGENT.ACTION name=value ...`.
-fn action(fun: &str, args: Args) -> Result<What, Outcome> {
+fn action(fun: &str, args: Args) -> Result<NodeRequest, FunctionResult> {
     let (agent, action) = fun.split_once('.').ok_or_else(|| missing(fun))?;
     let what = named(agent, action, &args.named).ok_or_else(|| missing(fun))?;
-    match args.words.first() {
+    match args.positional.first() {
         None => Ok(what),
-        Some(word) => Err(Outcome::bad(
+        Some(word) => Err(FunctionResult::failure(
             format!(
                 "inputs of an action have names: write name={word} instead of {word}, \
                  with the name that the agent {agent} documents for {action}"
@@ -111,7 +118,7 @@ fn action(fun: &str, args: Args) -> Result<What, Outcome> {
     }
 }
 
-fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
+fn named(agent: &str, action: &str, inputs: &Map) -> Option<NodeRequest> {
     let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     if action.is_empty() || !action.bytes().all(plain) {
         return None;
@@ -120,36 +127,36 @@ fn named(agent: &str, action: &str, inputs: &Map) -> Option<What> {
         let name = Datum::symbol(name.as_str()?);
         Some((name, Datum::from(value)))
     });
-    Some(What::Action {
+    Some(NodeRequest::Action {
         agent: agent.parse().ok()?,
         action: action.to_owned(),
         inputs: inputs.collect(),
     })
 }
 
-/// As minions answer to what they do not know.
-pub(super) fn missing(fun: &str) -> Outcome {
-    Outcome::bad(format!("'{fun}' is not available."), 1)
+/// The return of minions for an unknown function.
+pub(super) fn missing(fun: &str) -> FunctionResult {
+    FunctionResult::failure(format!("'{fun}' is not available."), 1)
 }
 
-impl What {
-    /// The agent that is asked.
+impl NodeRequest {
+    /// The agent to send the request to.
     pub fn agent(&self) -> &str {
         match self {
-            What::Ping => "discovery",
-            What::Grains | What::Refresh => "rpcutil",
-            What::Action { agent, .. } => agent.as_str(),
+            NodeRequest::Ping => "discovery",
+            NodeRequest::Grains | NodeRequest::Refresh => "rpcutil",
+            NodeRequest::Action { agent, .. } => agent.as_str(),
         }
     }
 
     /// The body of the request, for `caller`.
     pub fn body(&self, caller: &str) -> Datum {
         let (action, inputs) = match self {
-            What::Ping => return "ping".into(),
-            What::Grains | What::Refresh => ("inventory", Vec::new()),
-            What::Action { action, inputs, .. } => (action.as_str(), inputs.clone()),
+            NodeRequest::Ping => return "ping".into(),
+            NodeRequest::Grains | NodeRequest::Refresh => ("inventory", Vec::new()),
+            NodeRequest::Action { action, inputs, .. } => (action.as_str(), inputs.clone()),
         };
-        // Without it no server answers, whoever asks for that.
+        // Without it no server replies, so callers cannot turn it off.
         let process = "process_results";
         let kept = inputs
             .into_iter()
@@ -200,9 +207,9 @@ mod tests {
         assert_eq!(data.get("process_results"), Some(&Datum::Bool(true)));
         let plain = Call::of(&load("collective.rpc", &["package", "status"], inputs)).unwrap();
         assert_eq!(plain, Call::Ask(what));
-        // An agent of that name is asked for what is not the gateway's own.
+        // Functions that are not the gateway's own go to the agent of that name.
         for (fun, own) in [("test.ping", true), ("test.echo", false)] {
-            let ping = Call::of(&load(fun, &[], Map::new())) == Ok(Call::Ask(What::Ping));
+            let ping = Call::of(&load(fun, &[], Map::new())) == Ok(Call::Ask(NodeRequest::Ping));
             assert_eq!(ping, own, "{fun}");
         }
     }
@@ -210,7 +217,7 @@ mod tests {
     #[test]
     fn what_cannot_be_asked_is_said() {
         let said = |load: &Map| match Call::of(load).unwrap_err() {
-            Outcome {
+            FunctionResult {
                 value: Value::Str(text),
                 retcode: 1,
             } => text,

@@ -1,43 +1,43 @@
-//! Finding nodes: discovery, registrations, inventories.
+//! Finds nodes: discovery, registrations, inventories.
 
 use super::super::act::{Act, Clock};
-use super::call::What;
-use super::flights::{Flight, Kind};
+use super::call::NodeRequest;
+use super::flights::{Flight, Purpose};
 use super::grains::Inventory;
 use super::outcome::parts;
 use super::{Outward, send};
 use crate::wire::{Filter, Identity, Reply, Request};
-use halite_gateway::agent_keys::{Entered, Standing};
+use halite_gateway::agent_keys::{RegisterOutcome, Standing};
 use halite_gateway::writer::Task;
 use halite_wire::Value;
 use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-/// The agent that takes registrations.
+/// The agent that receives registrations.
 pub(in crate::gateway) const REGISTRATION: &str = "registration";
-/// Nodes that may owe an inventory at one time.
+/// Most inventories requested at one time.
 const BATCH: usize = 50;
-/// How long they may owe it.
+/// How long to wait for them.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often is looked whose inventory is due.
+/// How often to check which inventories are due.
 const LOOK: Duration = Duration::from_millis(250);
 
 impl Outward {
-    /// Begins a round of discovery when it is time, and ends one.
+    /// Starts and ends rounds of discovery when due.
     pub(super) fn discover(&mut self, now: Clock) -> Vec<Act> {
         if let Some(begun) = self.round
             && now.is_past(begun, self.rules.discovery_timeout)
         {
             self.round = None;
-            for id in self.nodes.judge_round(begun) {
-                log::info!("the node {id} of the collective does not answer any more");
+            for id in self.nodes.end_round(begun) {
+                log::info!("the node {id} of the collective no longer answers");
             }
         }
         if self.next_round.is_none_or(|next| now.at < next) {
             return Vec::new();
         }
-        // A round that is not over yet would be judged by the beginning of this one.
+        // Keep the start of a round that is not over yet.
         self.round.get_or_insert(now.at);
         self.next_round = Some(now.at + self.rules.discovery_interval);
         let patience = self
@@ -46,10 +46,10 @@ impl Outward {
             .max(self.rules.discovery_interval);
         let mut acts = Vec::new();
         for place in 0..self.rules.collectives.len() {
-            let what = What::Ping;
+            let what = NodeRequest::Ping;
             let body = what.body(self.rules.caller.as_str());
             let flight = |place| Flight {
-                kind: Kind::Discovery(place),
+                kind: Purpose::Discovery(place),
                 sent: (place, true),
                 nodes: HashSet::new(),
                 due: now.at + patience,
@@ -61,9 +61,9 @@ impl Outward {
         acts
     }
 
-    /// A node has answered to a discovery.
+    /// Handles a reply to a discovery.
     pub(super) fn discovered(&mut self, reply: &Reply, place: usize, now: Clock) -> Vec<Act> {
-        // Go sends the bare word, Ruby a JSON string of it.
+        // Go sends the bare word, Ruby a JSON string.
         if reply.body.as_str().map(|text| text.trim_matches('"')) != Some("pong") {
             self.stats.malformed += 1;
             return Vec::new();
@@ -71,7 +71,9 @@ impl Outward {
         let identity = &reply.sender;
         let Ok(id) = identity.as_str().parse::<MinionId>() else {
             self.stats.bad_ids += 1;
-            log::debug!("the node {identity} cannot be a minion: its identity is no minion id");
+            log::debug!(
+                "the node {identity} cannot be a minion: its identity is not a valid minion id"
+            );
             return Vec::new();
         };
         let standing = self.admitted(&id);
@@ -84,15 +86,15 @@ impl Outward {
             return Vec::new();
         }
         self.nodes.answers_in(id.as_str(), place);
-        let judged = self.nodes.judge(id.as_str(), standing, now);
-        if self.nodes.heard(id.as_str(), now) || judged {
-            came(&id)
+        let judged = self.nodes.set_standing(id.as_str(), standing, now);
+        if self.nodes.mark_seen(id.as_str(), now) || judged {
+            start_events(&id)
         } else {
             Vec::new()
         }
     }
 
-    /// What the key store says of a node that lives; who is new registers.
+    /// The standing of a live node in the key store; registers a new one.
     fn admitted(&mut self, id: &MinionId) -> Standing {
         match self.registry.standing(id) {
             Standing::Foreign => {
@@ -107,10 +109,10 @@ impl Outward {
                 Standing::Foreign
             }
             Standing::Unknown => match self.registry.enter(id) {
-                Entered::Accepted => Standing::Accepted,
-                Entered::Waiting => Standing::Waiting,
-                Entered::Rejected => Standing::Rejected,
-                Entered::Full => {
+                RegisterOutcome::Accepted => Standing::Accepted,
+                RegisterOutcome::Waiting => Standing::Waiting,
+                RegisterOutcome::Rejected => Standing::Rejected,
+                RegisterOutcome::Full => {
                     self.stats.full += 1;
                     Standing::Unknown
                 }
@@ -119,16 +121,16 @@ impl Outward {
         }
     }
 
-    /// A node tells that it is there. Nobody registers by that: anybody may broadcast.
+    /// Handles a registration message: the node is alive. It does not add a new node, since anybody can broadcast.
     pub fn registration(&mut self, request: &Request, now: Clock) -> Vec<Act> {
         let id = request.sender.as_str();
         match self.nodes.get(id).map(|node| node.id.clone()) {
-            Some(id) if self.nodes.heard(id.as_str(), now) => came(&id),
+            Some(id) if self.nodes.mark_seen(id.as_str(), now) => start_events(&id),
             _ => Vec::new(),
         }
     }
 
-    /// Asks for inventories that are due.
+    /// Requests inventories that are due.
     pub(super) fn inventories(&mut self, now: Clock) -> Vec<Act> {
         if self.looked.is_some_and(|at| !now.is_past(at, LOOK)) {
             return Vec::new();
@@ -144,12 +146,12 @@ impl Outward {
         }
         let mut acts = Vec::new();
         for (place, nodes) in groups {
-            let what = What::Refresh;
+            let what = NodeRequest::Refresh;
             let body = what.body(self.rules.caller.as_str());
             let names = nodes.iter().map(|node| node.as_str().to_owned());
             let names: HashSet<String> = names.collect();
             let flight = |place| Flight {
-                kind: Kind::Inventory,
+                kind: Purpose::Inventory,
                 sent: (place, false),
                 nodes: names,
                 due: now.at + PATIENCE,
@@ -161,36 +163,41 @@ impl Outward {
         acts
     }
 
-    /// A node has told its inventory.
+    /// Handles a reply with an inventory.
     pub(super) fn inventoried(&mut self, reply: &Reply, now: Clock) -> Vec<Act> {
         let id = reply.sender.as_str();
-        self.nodes.heard(id, now);
+        self.nodes.mark_seen(id, now);
         match inventory(reply) {
-            Ok(inventory) => self.keep(id, inventory, now),
+            Ok(inventory) => self.store_inventory(id, inventory, now),
             Err(why) => {
-                log::warn!("the node {id} does not tell its inventory: {why}");
-                self.nodes.silent(id, now);
+                log::warn!("cannot get the inventory of the node {id}: {why}");
+                self.nodes.retry_inventory(id, now);
                 Vec::new()
             }
         }
     }
 
-    /// Keeps what a node has told.
-    pub(super) fn keep(&mut self, id: &str, inventory: Inventory, now: Clock) -> Vec<Act> {
+    /// Stores the inventory of a node.
+    pub(super) fn store_inventory(
+        &mut self,
+        id: &str,
+        inventory: Inventory,
+        now: Clock,
+    ) -> Vec<Act> {
         let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
             return Vec::new();
         };
         let next = now.at + self.rules.inventory_interval;
         self.nodes
-            .told(id, inventory.agents, inventory.address, next);
+            .set_inventory(id, inventory.agents, inventory.address, next);
         vec![Act::Write(Task::Grains(minion, inventory.grains))]
     }
 }
 
-/// The inventory that a reply holds, or why it holds none.
+/// The inventory in a reply, or why there is none.
 pub(super) fn inventory(reply: &Reply) -> Result<Inventory, String> {
     let Some((code, text, data)) = parts(&reply.body) else {
-        return Err("its reply is none of SimpleRPC".to_owned());
+        return Err("its reply is not SimpleRPC".to_owned());
     };
     if code != 0 {
         return Err(format!(
@@ -200,9 +207,9 @@ pub(super) fn inventory(reply: &Reply) -> Result<Inventory, String> {
     Inventory::of(reply.sender.as_str(), &data).ok_or_else(|| "it is empty".to_owned())
 }
 
-/// The events with which every minion says that it is there.
-pub(super) fn came(id: &MinionId) -> Vec<Act> {
-    log::info!("the node {id} of the collective is here");
+/// The start events of a minion.
+pub(super) fn start_events(id: &MinionId) -> Vec<Act> {
+    log::info!("the node {id} of the collective is connected");
     let event = |tag: String| {
         let data = halite_wire::map! {
             "id" => id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Nil,

@@ -1,6 +1,6 @@
-//! Requests that are on their way: whom they were sent to, and until when answers are waited for.
+//! Pending requests: which nodes they were sent to, and until when to wait for replies.
 
-use super::call::What;
+use super::call::NodeRequest;
 use super::nodes::MOST;
 use crate::wire::RequestId;
 use halite_wire::Map;
@@ -16,113 +16,113 @@ pub(super) struct Work {
     pub jid: Jid,
     /// `fun`, `arg`, ...
     pub load: Arc<Map>,
-    /// What is asked.
-    pub what: What,
+    /// The request.
+    pub what: NodeRequest,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
-    /// Who is there, in the collective of this place.
+pub(super) enum Purpose {
+    /// Discovery, in the collective with this index.
     Discovery(usize),
-    /// What nodes are.
+    /// Inventories.
     Inventory,
     /// A job.
     Job(Work),
 }
 
-/// A request on its way.
+/// A pending request.
 #[derive(Debug)]
 pub(super) struct Flight {
-    /// What it is for.
-    pub kind: Kind,
-    /// Place of its collective, and whether it went to all at once.
+    /// Its purpose.
+    pub kind: Purpose,
+    /// Index of its collective, and whether it was broadcast.
     pub sent: (usize, bool),
-    /// Ids of nodes that have not answered. Of a discovery, of those that have.
+    /// Ids of nodes that have not replied; for a discovery, of those that have.
     pub nodes: HashSet<String>,
-    /// When nobody waits any longer.
+    /// When it times out.
     pub due: Instant,
-    /// How long that is.
+    /// Its timeout.
     pub patience: Duration,
 }
 
-/// How a reply fits.
+/// How a reply matches the pending requests.
 #[derive(Debug)]
-pub(super) enum Fit {
-    /// It is waited for.
-    Awaited(Kind),
-    /// It answers nothing that is on its way.
+pub(super) enum ReplyMatch {
+    /// It is expected.
+    Awaited(Purpose),
+    /// It matches no pending request.
     Stray,
-    /// Its node was not asked, or has answered.
+    /// Its node was not asked, or has already replied.
     Stranger,
 }
 
-/// All of them.
+/// All pending requests.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     all: HashMap<RequestId, Flight>,
 }
 
 impl Flights {
-    /// A request is sent.
+    /// Adds a request.
     pub fn begin(&mut self, id: RequestId, flight: Flight) {
         self.all.insert(id, flight);
     }
 
-    /// Ends one.
+    /// Removes a request.
     pub fn take(&mut self, id: &RequestId) -> Option<Flight> {
         self.all.remove(id)
     }
 
-    /// A node has answered a request.
-    pub fn answered(&mut self, id: &RequestId, node: &str) -> Fit {
+    /// Handles a reply of a node to a request.
+    pub fn answered(&mut self, id: &RequestId, node: &str) -> ReplyMatch {
         let Some(flight) = self.all.get_mut(id) else {
-            return Fit::Stray;
+            return ReplyMatch::Stray;
         };
         let fits = match flight.kind {
-            Kind::Discovery(_) if flight.nodes.len() >= MOST => false,
-            Kind::Discovery(_) => flight.nodes.insert(node.to_owned()),
+            Purpose::Discovery(_) if flight.nodes.len() >= MOST => false,
+            Purpose::Discovery(_) => flight.nodes.insert(node.to_owned()),
             _ => flight.nodes.remove(node),
         };
         if !fits {
-            return Fit::Stranger;
+            return ReplyMatch::Stranger;
         }
         let kind = flight.kind.clone();
         if flight.nodes.is_empty() {
             self.all.remove(id);
         }
-        Fit::Awaited(kind)
+        ReplyMatch::Awaited(kind)
     }
 
-    /// Those whose time is over.
+    /// Removes and returns requests that have timed out.
     pub fn overdue(&mut self, now: Instant) -> Vec<Flight> {
         let over = |(id, flight): (&RequestId, &Flight)| (flight.due <= now).then(|| id.clone());
         let ids: Vec<RequestId> = self.all.iter().filter_map(over).collect();
         ids.iter().filter_map(|id| self.all.remove(id)).collect()
     }
 
-    /// Jobs that run on a node.
+    /// Jobs running on a node.
     pub fn of_node<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Work> {
         self.works(move |flight, _| flight.nodes.contains(node))
     }
 
-    /// Nodes on which a job runs, with it.
+    /// The requests of a job, with the nodes that it is running on.
     pub fn of_job(&self, jid: &str) -> Vec<(&Work, &HashSet<String>)> {
         let found = self.all.values().filter_map(|flight| match &flight.kind {
-            Kind::Job(work) if work.jid.as_str() == jid => Some((work, &flight.nodes)),
+            Purpose::Job(work) if work.jid.as_str() == jid => Some((work, &flight.nodes)),
             _ => None,
         });
         found.collect()
     }
 
-    /// How many inventories nodes owe.
+    /// Number of inventories not yet received.
     pub fn inventories(&self) -> usize {
         let asked = self.all.values();
-        let asked = asked.filter(|flight| matches!(flight.kind, Kind::Inventory));
+        let asked = asked.filter(|flight| matches!(flight.kind, Purpose::Inventory));
         asked.map(|flight| flight.nodes.len()).sum()
     }
 
-    /// How many requests of jobs there are.
+    /// Number of pending requests of jobs.
     pub fn jobs(&self) -> usize {
         self.works(|_, _| true).count()
     }
@@ -134,7 +134,7 @@ impl Flights {
         self.all
             .values()
             .filter_map(move |flight| match &flight.kind {
-                Kind::Job(work) if which(flight, work) => Some(work),
+                Purpose::Job(work) if which(flight, work) => Some(work),
                 _ => None,
             })
     }

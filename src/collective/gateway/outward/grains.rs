@@ -1,27 +1,27 @@
 //! The inventory of a node as grains.
 //!
-//! A fact keeps its name as one grain; what else the inventory tells stands beside the facts, under names that no fact
-//! can take.
+//! Each fact becomes a grain of the same name; other data of the inventory gets grains with names that facts cannot
+//! override.
 
 use halite_wire::{Map, Value};
 use std::net::IpAddr;
 
-/// Facts that are taken of one node; real ones have some hundreds.
+/// Most facts stored per node; real ones have some hundreds.
 const MOST: usize = 4096;
 
-/// What the gateway keeps of an inventory.
+/// NodeRequest the gateway stores of an inventory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Inventory {
-    /// Grains: facts, and what stands beside them.
+    /// Grains: facts and other data.
     pub grains: Map,
     /// Agents, sorted.
     pub agents: Vec<String>,
-    /// The address that the facts tell.
+    /// The address in the facts.
     pub address: Option<IpAddr>,
 }
 
 impl Inventory {
-    /// Of the node `id`, from the data of `rpcutil inventory`; `None` if it is none.
+    /// From the data of `rpcutil inventory` of the node `id`; `None` if it is not an inventory.
     pub fn of(id: &str, data: &Value) -> Option<Inventory> {
         let data = data.as_map()?;
         let names = |key: &str| {
@@ -70,7 +70,7 @@ impl Inventory {
     }
 }
 
-/// An address as Facter tells it: flat of old, among `networking` today.
+/// An address as reported by Facter: a flat fact in old versions, in `networking` in current ones.
 fn address(facts: &Map, flat: &str, nested: &str) -> Option<IpAddr> {
     let networking = facts.get("networking").and_then(Value::as_map);
     let found = facts.str(flat).or_else(|| networking?.str(nested));
@@ -98,7 +98,7 @@ mod tests {
         };
         let found = Inventory::of("node1.example", &data.into()).unwrap();
         assert_eq!(found.grains.str("country"), Some("uk"));
-        // Nobody is somebody else by a fact of that name.
+        // A fact cannot change the node's identity.
         assert_eq!(found.grains.str("id"), Some("node1.example"));
         assert_eq!(found.grains.str("gateway"), Some("collective"));
         assert_eq!(found.grains.str("collective_version"), Some("2.12.5"));

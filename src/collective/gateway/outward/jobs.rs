@@ -1,15 +1,15 @@
-//! Jobs of the master on nodes: who is asked, what comes back, what does not.
+//! Jobs of the master on nodes: requests, returns and timeouts.
 
 use super::super::act::{Act, Clock};
-use super::call::{Call, FUNCTIONS, What, missing};
+use super::call::{Call, FUNCTIONS, NodeRequest, missing};
 use super::find::inventory;
-use super::flights::{Flight, Kind, Work, described};
+use super::flights::{Flight, Purpose, Work, described};
 use super::nodes::Node;
 use super::outcome::{TIMED_OUT, outcome};
 use super::{Outward, send};
 use crate::wire::{Identity, Reply};
 use halite_gateway::agent_keys::Standing;
-use halite_gateway::answer::{self, Outcome};
+use halite_gateway::answer::{self, FunctionResult};
 use halite_gateway::master_events::Order;
 use halite_gateway::writer::Task;
 use halite_wire::Value;
@@ -17,17 +17,17 @@ use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Nodes of a list that get a request each, however few `direct_threshold` allows.
+/// Most nodes of a list target that get a request each, regardless of `direct_threshold`.
 const LISTED: usize = 200;
-/// Requests of jobs that may be on their way; further jobs are refused.
+/// Most pending requests of jobs; further jobs are refused.
 const REQUESTS: usize = 10_000;
 
 impl Outward {
-    /// A job is begun on those of its nodes that are here; the others count as not connected. A ping goes to the others
-    /// too: it may be that they are here again.
+    /// Starts a job on its connected nodes; the others count as not connected. A ping goes to the others,
+    /// too, since they may be back.
     pub fn order(&mut self, order: &Order, now: Clock) -> Vec<Act> {
         let call = Call::of(&order.load);
-        let ping = matches!(call, Ok(Call::Ask(What::Ping)));
+        let ping = matches!(call, Ok(Call::Ask(NodeRequest::Ping)));
         let cut = self.cut.clone();
         let ours = |node: &&Node| {
             let there = node.here || ping || cut.is_some();
@@ -43,7 +43,7 @@ impl Outward {
         }
         let what = match call {
             Ok(Call::Ask(what)) => what,
-            Ok(call) => return self.told(order, &call, &nodes),
+            Ok(call) => return self.answer_directly(order, &call, &nodes),
             Err(outcome) => {
                 let answer = |(id, ..): &(MinionId, _, _)| returned(order, id, outcome.clone());
                 return nodes.iter().map(answer).collect();
@@ -55,20 +55,26 @@ impl Outward {
                 "the collective cannot be reached ({why}); nothing was sent"
             )),
             None if self.flights.jobs() >= REQUESTS => {
-                Some(format!("{REQUESTS} requests are on their way already"))
+                Some(format!("{REQUESTS} requests are pending already"))
             }
             None => None,
         };
         if let Some(text) = refusal {
-            let answer =
-                |(id, ..): &(MinionId, _, _)| returned(order, id, Outcome::bad(text.as_str(), 1));
+            let answer = |(id, ..): &(MinionId, _, _)| {
+                returned(order, id, FunctionResult::failure(text.as_str(), 1))
+            };
             return nodes.iter().map(answer).collect();
         }
         self.begin(order, &what, nodes, now)
     }
 
-    /// What is answered for nodes without asking them.
-    fn told(&self, order: &Order, call: &Call, nodes: &[(MinionId, Identity, usize)]) -> Vec<Act> {
+    /// Returns for nodes that need not be asked.
+    fn answer_directly(
+        &self,
+        order: &Order,
+        call: &Call,
+        nodes: &[(MinionId, Identity, usize)],
+    ) -> Vec<Act> {
         let running = match call {
             Call::FindJob(jid) => self.flights.of_job(jid),
             _ => Vec::new(),
@@ -90,11 +96,11 @@ impl Outward {
         };
         nodes
             .iter()
-            .map(|(id, ..)| returned(order, id, Outcome::good(value(id.as_str()))))
+            .map(|(id, ..)| returned(order, id, FunctionResult::success(value(id.as_str()))))
             .collect()
     }
 
-    /// Functions of a node: the gateway's own, and its agents, of whose actions nothing is known.
+    /// Functions of a node: the gateway's own, and its agents, whose actions are unknown.
     fn functions(&self, id: &str) -> Vec<String> {
         let agents = self.nodes.get(id).and_then(|node| node.agents.as_ref());
         let agents = agents
@@ -110,12 +116,12 @@ impl Outward {
     fn begin(
         &mut self,
         order: &Order,
-        what: &What,
+        what: &NodeRequest,
         nodes: Vec<(MinionId, Identity, usize)>,
         now: Clock,
     ) -> Vec<Act> {
         let mut acts = Vec::new();
-        // A job that is published again under its jid is the same job.
+        // A job published again with the same jid is the same job.
         let mut running: HashSet<String> = HashSet::new();
         for (_, nodes) in self.flights.of_job(order.jid.as_str()) {
             running.extend(nodes.iter().cloned());
@@ -129,16 +135,16 @@ impl Outward {
                 .nodes
                 .get(id.as_str())
                 .and_then(|node| node.agents.as_ref());
-            if let What::Action { agent, .. } = what
+            if let NodeRequest::Action { agent, .. } = what
                 && agents.is_some_and(|agents| !agents.iter().any(|a| a == agent.as_str()))
             {
-                let Outcome { value, retcode } = missing(&function(order, what));
+                let FunctionResult { value, retcode } = missing(&function(order, what));
                 let text = format!(
                     "{} This node has no agent {agent:?}; once it is installed there, saltutil.refresh_grains",
                     answer::text(&value),
                     agent = agent.as_str(),
                 );
-                acts.push(returned(order, &id, Outcome::bad(text, retcode)));
+                acts.push(returned(order, &id, FunctionResult::failure(text, retcode)));
                 continue;
             }
             groups.entry(place).or_default().push(identity);
@@ -161,7 +167,7 @@ impl Outward {
         acts
     }
 
-    /// Sends a job's request to these nodes.
+    /// Sends the request of a job to these nodes.
     fn send(
         &mut self,
         work: &Work,
@@ -173,12 +179,12 @@ impl Outward {
         let agent = work.what.agent();
         let body = work.what.body(self.rules.caller.as_str());
         let patience = match work.what {
-            What::Ping => self.rules.discovery_timeout,
+            NodeRequest::Ping => self.rules.discovery_timeout,
             _ => self.rules.timeout,
         };
         let names = nodes.iter().map(|node| node.as_str().to_owned()).collect();
         let flight = |place| Flight {
-            kind: Kind::Job(work.clone()),
+            kind: Purpose::Job(work.clone()),
             sent: (place, broadcast),
             nodes: names,
             due: now.at + patience,
@@ -192,9 +198,9 @@ impl Outward {
         self.ask(place, nodes, (agent, filter, body), flight, now)
     }
 
-    /// A broadcast was larger than the broker takes: one for each half.
+    /// Splits a broadcast that is larger than the broker accepts in two.
     pub(super) fn halve(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
-        let Kind::Job(work) = flight.kind else {
+        let Purpose::Job(work) = flight.kind else {
             return Vec::new();
         };
         let names = flight.nodes.iter();
@@ -205,82 +211,88 @@ impl Outward {
         acts
     }
 
-    /// A request did not go out: why.
+    /// Handles a request that could not be sent, with the reason.
     pub(super) fn unsent(&mut self, flight: Flight, why: &str, now: Clock) -> Vec<Act> {
         match flight.kind {
-            Kind::Discovery(_) => {
-                log::warn!("nodes cannot be looked for: {why}");
-                // Nobody was asked.
+            Purpose::Discovery(_) => {
+                log::warn!("discovery failed: {why}");
+                // No node was asked.
                 self.round = None;
                 Vec::new()
             }
-            Kind::Inventory => {
-                log::warn!("inventories cannot be asked for: {why}");
+            Purpose::Inventory => {
+                log::warn!("inventories cannot be requested: {why}");
                 for id in &flight.nodes {
-                    self.nodes.silent(id, now);
+                    self.nodes.retry_inventory(id, now);
                 }
                 Vec::new()
             }
-            Kind::Job(work) if work.what == What::Ping => Vec::new(),
-            Kind::Job(work) => self.all(&flight.nodes, &work, &Outcome::bad(why, 1)),
+            Purpose::Job(work) if work.what == NodeRequest::Ping => Vec::new(),
+            Purpose::Job(work) => self.all(&flight.nodes, &work, &FunctionResult::failure(why, 1)),
         }
     }
 
-    /// The time of a request is over.
+    /// Handles a request that has timed out.
     pub(super) fn late(&mut self, flight: Flight, now: Clock) -> Vec<Act> {
         match flight.kind {
-            Kind::Discovery(_) => Vec::new(),
-            Kind::Inventory => {
+            Purpose::Discovery(_) => Vec::new(),
+            Purpose::Inventory => {
                 for id in &flight.nodes {
-                    log::info!("the node {id} has not told its inventory; it is asked again later");
-                    self.nodes.silent(id, now);
+                    log::info!(
+                        "the node {id} did not send its inventory; it will be asked again later"
+                    );
+                    self.nodes.retry_inventory(id, now);
                 }
                 Vec::new()
             }
-            Kind::Job(work) if work.what == What::Ping => {
+            Purpose::Job(work) if work.what == NodeRequest::Ping => {
                 for id in &flight.nodes {
                     self.nodes.leave(id);
                 }
                 Vec::new()
             }
-            Kind::Job(work) => {
+            Purpose::Job(work) => {
                 self.stats.timeouts += flight.nodes.len() as u64;
                 let text = format!("no answer within {} s", flight.patience.as_secs());
-                self.all(&flight.nodes, &work, &Outcome::bad(text, TIMED_OUT))
+                self.all(
+                    &flight.nodes,
+                    &work,
+                    &FunctionResult::failure(text, TIMED_OUT),
+                )
             }
         }
     }
 
-    /// A node has answered to a job.
-    pub(super) fn done(&mut self, reply: &Reply, work: &Work, now: Clock) -> Vec<Act> {
+    /// Handles the reply of a node to a job.
+    pub(super) fn finish(&mut self, reply: &Reply, work: &Work, now: Clock) -> Vec<Act> {
         let id = reply.sender.as_str();
         let mut acts = Vec::new();
         let outcome = match &work.what {
-            What::Ping => Outcome::good(true),
-            What::Action { .. } => outcome(&reply.body),
-            What::Grains | What::Refresh => match inventory(reply) {
+            NodeRequest::Ping => FunctionResult::success(true),
+            NodeRequest::Action { .. } => outcome(&reply.body),
+            NodeRequest::Grains | NodeRequest::Refresh => match inventory(reply) {
                 Ok(inventory) => {
                     let value = match work.what {
-                        What::Refresh => Value::Bool(true),
-                        _ => answer::told(&work.load, inventory.grains.clone()),
+                        NodeRequest::Refresh => Value::Bool(true),
+                        _ => answer::grains_result(&work.load, inventory.grains.clone()),
                     };
-                    acts.extend(self.keep(id, inventory, now));
-                    Outcome::good(value)
+                    acts.extend(self.store_inventory(id, inventory, now));
+                    FunctionResult::success(value)
                 }
-                Err(why) => Outcome::bad(format!("no inventory: {why}"), 1),
+                Err(why) => FunctionResult::failure(format!("no inventory: {why}"), 1),
             },
         };
         let Some(minion) = self.nodes.get(id).map(|node| node.id.clone()) else {
             return acts;
         };
-        if self.nodes.heard(id, now) {
-            acts.extend(super::find::came(&minion));
+        if self.nodes.mark_seen(id, now) {
+            acts.extend(super::find::start_events(&minion));
         }
         acts.push(hand_in(work, &minion, outcome));
         acts
     }
 
-    fn all(&self, nodes: &HashSet<String>, work: &Work, outcome: &Outcome) -> Vec<Act> {
+    fn all(&self, nodes: &HashSet<String>, work: &Work, outcome: &FunctionResult) -> Vec<Act> {
         let known = nodes.iter().filter_map(|id| self.nodes.get(id));
         known
             .map(|node| hand_in(work, &node.id, outcome.clone()))
@@ -288,20 +300,20 @@ impl Outward {
     }
 }
 
-/// `AGENT.ACTION`, however it was asked for.
-fn function(order: &Order, what: &What) -> String {
+/// `AGENT.ACTION`, however the function was written.
+fn function(order: &Order, what: &NodeRequest) -> String {
     match what {
-        What::Action { agent, action, .. } => format!("{agent}.{action}"),
+        NodeRequest::Action { agent, action, .. } => format!("{agent}.{action}"),
         _ => order.load.str("fun").unwrap_or_default().to_owned(),
     }
 }
 
-fn returned(order: &Order, id: &MinionId, outcome: Outcome) -> Act {
-    let load = answer::load(id.as_str(), &order.jid, &order.load, outcome);
+fn returned(order: &Order, id: &MinionId, outcome: FunctionResult) -> Act {
+    let load = answer::return_load(id.as_str(), &order.jid, &order.load, outcome);
     Act::Write(Task::Return(id.clone(), order.jid.clone(), load))
 }
 
-fn hand_in(work: &Work, id: &MinionId, outcome: Outcome) -> Act {
+fn hand_in(work: &Work, id: &MinionId, outcome: FunctionResult) -> Act {
     let order = Order {
         jid: work.jid.clone(),
         ids: Vec::new(),

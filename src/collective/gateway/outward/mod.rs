@@ -1,11 +1,11 @@
-//! Outward: the servers of the collective are minions of this master.
+//! The outward half: the servers of the collective are minions of this master.
 //!
-//! Decides without IO: what is heard comes in with the time, what is to be done goes out as acts. Keys are asked for through
-//! [`Registry`]. `nodes` knows who there is, `flights` which requests are on their way, `call` and `outcome` what functions
-//! ask for and what replies come to, `send` to whom a request goes.
+//! Decides without IO: messages and the time come in, actions go out. Keys are accessed through [`Registry`]. `nodes` has
+//! the known nodes, `flights` the pending requests; `call` maps functions to requests, `outcome` replies to returns, `send`
+//! chooses the recipients of a request.
 //!
-//! Nothing that comes in is trusted beyond this: its request is one of ours that is on its way (ids are random), and its
-//! sender was asked and has not answered yet.
+//! A reply is accepted only if it belongs to a pending request of ours (ids are random) and its sender was asked and has
+//! not replied yet. Nothing else in it is trusted.
 
 mod call;
 mod find;
@@ -27,7 +27,7 @@ use crate::ruby::Datum;
 use crate::wire::{
     AgentName, BadName, CallerId, Collective, Filter, Identity, Reply, Request, RequestId,
 };
-use flights::{Fit, Flights, Kind};
+use flights::{Flights, Purpose, ReplyMatch};
 use halite_config::CollectiveGateway;
 use halite_crypto::random_hex;
 use halite_gateway::agent_keys::Standing;
@@ -38,39 +38,39 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The least `ttl` that Choria's schema of requests takes, in seconds (reference, section 18).
+/// The smallest `ttl` that Choria's request schema accepts, in seconds (reference, section 18).
 const LEAST_TTL: u32 = 30;
 
-/// What the settings say about this half.
+/// The settings of this half.
 pub(super) struct Rules {
-    /// Who sends.
+    /// Sender of requests.
     pub identity: Identity,
-    /// Who asks.
+    /// Caller id of requests.
     pub caller: CallerId,
     /// The collectives, the main one first.
     pub collectives: Vec<Collective>,
-    /// Seconds that requests are good for.
+    /// Time to live of requests, in seconds.
     pub ttl: u32,
     /// How long nodes may take for an action.
     pub timeout: Duration,
-    /// How often nodes are looked for.
+    /// Interval of discovery.
     pub discovery_interval: Duration,
-    /// How long answers to that, and to pings, are waited for.
+    /// How long to wait for replies to discovery and pings.
     pub discovery_timeout: Duration,
-    /// How often a node's inventory is asked for.
+    /// How often to request a node's inventory.
     pub inventory_interval: Duration,
-    /// Up to so many nodes get a request each.
+    /// Up to this many nodes get a request each.
     pub direct_threshold: usize,
 }
 
 impl Rules {
-    /// What the settings say; requests are those of `caller`.
+    /// From the settings; requests are sent as `caller`.
     ///
     /// # Errors
-    /// A name is none; settings that were checked have no such.
+    /// A name is invalid; not possible with validated settings.
     pub fn new(settings: &CollectiveGateway, caller: &CallerId) -> Result<Rules, BadName> {
         let collectives = settings.collectives.iter().map(|name| name.parse());
-        // A request that is begun after nobody waits for it any longer helps nobody.
+        // A request must not start after we have stopped waiting for it.
         let patience = u32::try_from(settings.timeout.as_secs()).unwrap_or(u32::MAX);
         Ok(Rules {
             identity: settings.identity.parse()?,
@@ -86,16 +86,16 @@ impl Rules {
     }
 }
 
-/// Why a request did not go out.
+/// Why a request was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// The broker's side.
+    /// The connector did not accept it.
     Unsent(Unsent),
-    /// It could not be written or signed: why.
+    /// It could not be encoded or signed: why.
     Unsealed(String),
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Debug, Default)]
 struct Stats {
     requests: u64,
@@ -109,7 +109,7 @@ struct Stats {
     timeouts: u64,
 }
 
-/// This half of the gateway.
+/// The outward half of the gateway.
 pub(super) struct Outward {
     rules: Rules,
     registry: Box<dyn Registry>,
@@ -124,7 +124,7 @@ pub(super) struct Outward {
 }
 
 impl Outward {
-    /// Nobody is connected yet; `known` are the ids that came in here before.
+    /// No node is connected yet; `known` are the ids that registered here before.
     pub fn new(
         rules: Rules,
         mut registry: Box<dyn Registry>,
@@ -136,7 +136,7 @@ impl Outward {
             if let Ok(identity) = id.as_str().parse()
                 && nodes.learn(id, identity, 0)
             {
-                nodes.judge(id.as_str(), registry.standing(id), now);
+                nodes.set_standing(id.as_str(), registry.standing(id), now);
             }
         }
         Outward {
@@ -152,7 +152,7 @@ impl Outward {
         }
     }
 
-    /// Where this half listens.
+    /// The places to subscribe to.
     pub fn places(&self) -> Vec<Place> {
         let replies = self.rules.collectives.iter().cloned().map(Place::Replies);
         let main = self.rules.collectives.first().cloned();
@@ -163,7 +163,7 @@ impl Outward {
         replies.chain(registrations).collect()
     }
 
-    /// What metrics tell.
+    /// Counters for metrics.
     pub fn counters(&self) -> Map {
         let (known, connected) = self.nodes.counts();
         let stats = &self.stats;
@@ -175,12 +175,12 @@ impl Outward {
         }
     }
 
-    /// Whether the list of connected nodes has changed since the last question.
+    /// Whether the list of connected nodes has changed since the last call.
     pub fn changed(&mut self) -> bool {
         std::mem::take(&mut self.nodes.changed)
     }
 
-    /// Who is connected: nobody while the collective cannot be reached.
+    /// The connected nodes; none while the collective cannot be reached.
     pub fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
         match self.cut {
             None => self.nodes.connected(),
@@ -188,7 +188,7 @@ impl Outward {
         }
     }
 
-    /// The collective can be reached: nodes are looked for at once.
+    /// The collective can be reached: starts a discovery at once.
     pub fn up(&mut self, now: Clock) -> Vec<Act> {
         self.cut = None;
         self.nodes.changed = true;
@@ -200,11 +200,11 @@ impl Outward {
     pub fn down(&mut self, why: &str) {
         self.cut = Some(why.to_owned());
         self.nodes.changed = true;
-        // Nobody can have answered.
+        // No node can have replied.
         self.round = None;
     }
 
-    /// The clock.
+    /// Handles timeouts.
     pub fn tick(&mut self, now: Clock) -> Vec<Act> {
         let mut acts = Vec::new();
         for flight in self.flights.overdue(now.at) {
@@ -233,25 +233,25 @@ impl Outward {
             self.nodes.forget(id.as_str());
             return Vec::new();
         }
-        if self.nodes.judge(id.as_str(), standing, now) {
-            find::came(&id)
+        if self.nodes.set_standing(id.as_str(), standing, now) {
+            find::start_events(&id)
         } else {
             Vec::new()
         }
     }
 
-    /// A reply that is genuine as far as the network's security goes.
+    /// Handles a reply that passed the network's security plugin.
     pub fn reply(&mut self, reply: Reply, now: Clock) -> Vec<Act> {
         let node = reply.sender.as_str();
         match self.flights.answered(&reply.id, node) {
-            Fit::Stray => self.stats.strays += 1,
-            Fit::Stranger => self.stats.strangers += 1,
-            Fit::Awaited(kind) => {
+            ReplyMatch::Stray => self.stats.strays += 1,
+            ReplyMatch::Stranger => self.stats.strangers += 1,
+            ReplyMatch::Awaited(kind) => {
                 self.stats.replies += 1;
                 return match kind {
-                    Kind::Discovery(collective) => self.discovered(&reply, collective, now),
-                    Kind::Inventory => self.inventoried(&reply, now),
-                    Kind::Job(work) => self.done(&reply, &work, now),
+                    Purpose::Discovery(collective) => self.discovered(&reply, collective, now),
+                    Purpose::Inventory => self.inventoried(&reply, now),
+                    Purpose::Job(work) => self.finish(&reply, &work, now),
                 };
             }
         }
@@ -259,7 +259,7 @@ impl Outward {
         Vec::new()
     }
 
-    /// A request did not go out.
+    /// Handles a request that could not be sent.
     pub fn failed(&mut self, id: &RequestId, why: Failed, now: Clock) -> Vec<Act> {
         let Some(flight) = self.flights.take(id) else {
             return Vec::new();
@@ -269,18 +269,18 @@ impl Outward {
                 return self.halve(flight, now);
             }
             Failed::Unsent(Unsent::TooLarge(most)) => {
-                format!("the request is larger than the broker takes ({most} octets)")
+                format!("the request is larger than the broker accepts ({most} bytes)")
             }
             Failed::Unsent(Unsent::Full) => {
-                "too much waits to be sent to the broker already; try later".to_owned()
+                "too many messages are waiting to be sent to the broker; try later".to_owned()
             }
-            Failed::Unsent(Unsent::Forbidden) => "the broker lets nobody ask there".to_owned(),
-            Failed::Unsealed(why) => format!("the request cannot be written: {why}"),
+            Failed::Unsent(Unsent::Forbidden) => "requests to that place are forbidden".to_owned(),
+            Failed::Unsealed(why) => format!("the request cannot be encoded: {why}"),
         };
         self.unsent(flight, &text, now)
     }
 
-    /// A request of this half.
+    /// Builds a request.
     fn request(
         &self,
         (collective, agent): (&Collective, &AgentName),
@@ -291,7 +291,7 @@ impl Outward {
         Some(Request {
             body,
             sender: self.rules.identity.clone(),
-            // Nobody can answer what was not asked.
+            // Random, so that only nodes that got the request can reply to it.
             id: random_hex(16).parse().ok()?,
             filter,
             collective: collective.clone(),
@@ -302,7 +302,7 @@ impl Outward {
         })
     }
 
-    /// Sends a request, to these nodes or to all, and waits for answers.
+    /// Sends a request, to these nodes or to all, and waits for replies.
     fn ask(
         &mut self,
         collective: usize,

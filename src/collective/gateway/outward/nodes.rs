@@ -1,4 +1,4 @@
-//! The nodes that are known: who they are, whether they live, what they told.
+//! The known nodes: identity, liveness, inventory.
 
 use super::super::act::Clock;
 use crate::wire::Identity;
@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-/// Nodes that are remembered; further ones are refused.
+/// Most nodes remembered; further ones are refused.
 pub(super) const MOST: usize = 100_000;
-/// Rounds of discovery without an answer after which a node counts as gone.
+/// Rounds of discovery without a reply after which a node counts as gone.
 const MISSES: u8 = 2;
-/// Time between two attempts to get an inventory that did not come.
+/// Time before a failed inventory request is repeated.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// One node.
@@ -20,26 +20,26 @@ const AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct Node {
     /// Its id.
     pub id: MinionId,
-    /// The same, as the collective knows it.
+    /// Its identity in the collective, the same text.
     pub identity: Identity,
-    /// Place of its collective among those of the settings.
+    /// Index of its collective in the settings.
     pub collective: usize,
-    /// What the operator says.
+    /// Its standing in the key store.
     pub standing: Standing,
-    /// Whether it is connected, as far as can be known.
+    /// Whether it counts as connected.
     pub here: bool,
-    /// Agents, once it has told.
+    /// Agents, once known from an inventory.
     pub agents: Option<Vec<String>>,
-    /// When it was last heard.
+    /// When a message from it was last received.
     seen: Option<Instant>,
     misses: u8,
     address: Option<IpAddr>,
-    /// When its inventory is due.
+    /// When to request its inventory.
     due: Option<Instant>,
     asked: bool,
 }
 
-/// All nodes, by their ids.
+/// All nodes, by id.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     all: HashMap<String, Node>,
@@ -49,17 +49,17 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// The node of that id.
+    /// The node with that id.
     pub fn get(&self, id: &str) -> Option<&Node> {
         self.all.get(id)
     }
 
-    /// How many are known, and how many of them are connected.
+    /// Number of known and of connected nodes.
     pub fn counts(&self) -> (usize, usize) {
         (self.all.len(), self.here)
     }
 
-    /// Remembers a node; `false` if there is no room.
+    /// Adds a node; `false` if there is no room.
     pub fn learn(&mut self, id: &MinionId, identity: Identity, collective: usize) -> bool {
         if self.all.contains_key(id.as_str()) {
             return true;
@@ -84,7 +84,7 @@ impl Nodes {
         true
     }
 
-    /// Forgets a node.
+    /// Removes a node.
     pub fn forget(&mut self, id: &str) {
         if let Some(node) = self.all.remove(id)
             && node.here
@@ -94,18 +94,18 @@ impl Nodes {
         }
     }
 
-    /// A node was heard; `true` if it has come just now.
-    pub fn heard(&mut self, id: &str, now: Clock) -> bool {
+    /// Records a message from a node; `true` if it has just become connected.
+    pub fn mark_seen(&mut self, id: &str, now: Clock) -> bool {
         let Some(node) = self.all.get_mut(id) else {
             return false;
         };
         node.seen = Some(now.at);
         node.misses = 0;
-        self.settle(id, now)
+        self.update_connected(id, now)
     }
 
-    /// The operator has decided about a node; `true` if it has come by that.
-    pub fn judge(&mut self, id: &str, standing: Standing, now: Clock) -> bool {
+    /// Sets the standing of a node; `true` if it has become connected by that.
+    pub fn set_standing(&mut self, id: &str, standing: Standing, now: Clock) -> bool {
         let Some(node) = self.all.get_mut(id) else {
             return false;
         };
@@ -113,11 +113,11 @@ impl Nodes {
         if standing != Standing::Accepted {
             self.leave(id);
         }
-        self.settle(id, now)
+        self.update_connected(id, now)
     }
 
-    /// A node that lives and is accepted is here.
-    fn settle(&mut self, id: &str, now: Clock) -> bool {
+    /// Marks a node as connected if it is alive and accepted.
+    fn update_connected(&mut self, id: &str, now: Clock) -> bool {
         let Some(node) = self.all.get_mut(id) else {
             return false;
         };
@@ -132,7 +132,7 @@ impl Nodes {
         true
     }
 
-    /// A node answers in a collective: the earliest of the settings is the one in which it is asked.
+    /// Records that a node replies in a collective: requests are sent in the first such collective of the settings.
     pub fn answers_in(&mut self, id: &str, collective: usize) {
         if let Some(node) = self.all.get_mut(id)
             && (!node.here || collective < node.collective)
@@ -141,7 +141,7 @@ impl Nodes {
         }
     }
 
-    /// A node did not answer, and is not here until it is heard again.
+    /// Marks a node as disconnected because it did not reply, until a message from it is received.
     pub fn leave(&mut self, id: &str) {
         if let Some(node) = self.all.get_mut(id) {
             node.misses = node.misses.max(1);
@@ -153,8 +153,8 @@ impl Nodes {
         }
     }
 
-    /// A round of discovery that began then is over: who did not answer often enough is gone.
-    pub fn judge_round(&mut self, begun: Instant) -> Vec<MinionId> {
+    /// Ends a round of discovery that started at `begun`. Returns the nodes that are now gone, because they missed too many.
+    pub fn end_round(&mut self, begun: Instant) -> Vec<MinionId> {
         let mut gone = Vec::new();
         for node in self.all.values_mut() {
             if node.seen.is_some_and(|seen| seen >= begun) {
@@ -171,7 +171,7 @@ impl Nodes {
         gone
     }
 
-    /// Whose inventory is due, at most so many; they count as asked.
+    /// Nodes whose inventory is due, at most `most`; marks them as requested.
     pub fn take_due(&mut self, most: usize, now: Clock) -> Vec<MinionId> {
         let due = |node: &&mut Node| {
             node.here && !node.asked && node.due.is_some_and(|due| due <= now.at)
@@ -184,8 +184,14 @@ impl Nodes {
         .collect()
     }
 
-    /// A node has told its inventory; the next is due then.
-    pub fn told(&mut self, id: &str, agents: Vec<String>, address: Option<IpAddr>, next: Instant) {
+    /// Records the inventory of a node; the next one is due at `next`.
+    pub fn set_inventory(
+        &mut self,
+        id: &str,
+        agents: Vec<String>,
+        address: Option<IpAddr>,
+        next: Instant,
+    ) {
         if let Some(node) = self.all.get_mut(id) {
             node.asked = false;
             node.due = Some(next);
@@ -195,15 +201,15 @@ impl Nodes {
         }
     }
 
-    /// A node did not tell its inventory; it is asked again later.
-    pub fn silent(&mut self, id: &str, now: Clock) {
+    /// Records that a node did not send its inventory; it is asked again later.
+    pub fn retry_inventory(&mut self, id: &str, now: Clock) {
         if let Some(node) = self.all.get_mut(id) {
             node.asked = false;
             node.due = Some(now.at + AGAIN);
         }
     }
 
-    /// Who is connected. Only the facts of a node tell its address; without one it is `0.0.0.0`.
+    /// The connected nodes. The address of a node is known only from its facts; without them it is `0.0.0.0`.
     pub fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
         let here = self.all.values().filter(|node| node.here);
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -227,13 +233,13 @@ mod tests {
     #[test]
     fn who_lives_and_is_accepted_is_here() {
         let (mut nodes, now) = (nodes(&["a", "b"]), Clock::now());
-        assert!(!nodes.heard("a", now));
-        assert!(nodes.judge("a", Standing::Accepted, now));
-        assert!(!nodes.judge("a", Standing::Accepted, now));
-        assert!(!nodes.judge("b", Standing::Accepted, now));
-        assert!(nodes.heard("b", now));
+        assert!(!nodes.mark_seen("a", now));
+        assert!(nodes.set_standing("a", Standing::Accepted, now));
+        assert!(!nodes.set_standing("a", Standing::Accepted, now));
+        assert!(!nodes.set_standing("b", Standing::Accepted, now));
+        assert!(nodes.mark_seen("b", now));
         assert_eq!(nodes.counts(), (2, 2));
-        assert!(!nodes.judge("b", Standing::Rejected, now));
+        assert!(!nodes.set_standing("b", Standing::Rejected, now));
         nodes.forget("a");
         assert_eq!(nodes.counts(), (1, 0));
     }
@@ -241,31 +247,31 @@ mod tests {
     #[test]
     fn one_silence_is_forgiven() {
         let (mut nodes, now) = (nodes(&["a"]), Clock::now());
-        nodes.judge("a", Standing::Accepted, now);
-        nodes.heard("a", now);
+        nodes.set_standing("a", Standing::Accepted, now);
+        nodes.mark_seen("a", now);
         let round = now.after(Duration::from_secs(60)).at;
-        assert!(nodes.judge_round(round).is_empty());
-        nodes.heard("a", now);
-        assert!(nodes.judge_round(round).is_empty());
-        assert_eq!(nodes.judge_round(round).len(), 1);
+        assert!(nodes.end_round(round).is_empty());
+        nodes.mark_seen("a", now);
+        assert!(nodes.end_round(round).is_empty());
+        assert_eq!(nodes.end_round(round).len(), 1);
         assert_eq!(nodes.counts(), (1, 0));
-        assert!(nodes.heard("a", now));
+        assert!(nodes.mark_seen("a", now));
     }
 
     #[test]
     fn inventories_are_asked_for_once() {
         let (mut nodes, now) = (nodes(&["a", "b", "c"]), Clock::now());
         for id in ["a", "b"] {
-            nodes.judge(id, Standing::Accepted, now);
-            nodes.heard(id, now);
+            nodes.set_standing(id, Standing::Accepted, now);
+            nodes.mark_seen(id, now);
         }
         let first = nodes.take_due(1, now);
         let second = nodes.take_due(9, now);
         assert_eq!((first.len(), second.len()), (1, 1));
         assert_ne!(first, second);
         let later = now.after(Duration::from_secs(3600));
-        nodes.told("a", Vec::new(), Some("10.0.0.1".parse().unwrap()), later.at);
-        nodes.silent("b", now);
+        nodes.set_inventory("a", Vec::new(), Some("10.0.0.1".parse().unwrap()), later.at);
+        nodes.retry_inventory("b", now);
         assert!(nodes.take_due(9, now).is_empty());
         assert_eq!(nodes.take_due(9, now.after(AGAIN)), ["b"]);
         assert_eq!(nodes.take_due(9, later), ["a"]);

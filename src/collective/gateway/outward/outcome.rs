@@ -1,25 +1,25 @@
-//! Replies of SimpleRPC as what a job returns.
+//! Converts SimpleRPC replies to returns of jobs.
 
 use crate::ruby::Datum;
-use halite_gateway::answer::Outcome;
+use halite_gateway::answer::FunctionResult;
 use halite_wire::{Map, Value};
 
-/// `retcode` of a job to which no answer came, as of timeout(1).
+/// `retcode` if there was no reply, as of timeout(1).
 pub(super) const TIMED_OUT: i64 = 124;
 
-/// What a status code means (reference, section 11).
+/// The meaning of a status code (reference, section 11).
 fn meaning(code: i64) -> &'static str {
     match code {
         1 => "the action failed, or is not allowed",
         2 => "the agent has no such action",
         3 => "an input is missing",
         4 => "an input is not valid",
-        5 => "the agent failed in a way that it did not expect",
+        5 => "the agent failed with an unexpected error",
         _ => "this status code has no meaning in SimpleRPC",
     }
 }
 
-/// Takes a reply of SimpleRPC apart: status code, its text, data.
+/// Splits a SimpleRPC reply into status code, message and data.
 pub(super) fn parts(body: &Datum) -> Option<(i64, String, Value)> {
     let code = body.get("statuscode")?.as_int()?;
     let text = body.get("statusmsg").and_then(Datum::as_str);
@@ -27,7 +27,7 @@ pub(super) fn parts(body: &Datum) -> Option<(i64, String, Value)> {
     Some((code, text.unwrap_or_default().to_owned(), data))
 }
 
-/// Whether data says nothing. Servers in Go send the text `{}` where there is none.
+/// Whether the data is empty. Servers in Go send the text `{}` if there is none.
 fn empty(data: &Value) -> bool {
     match data {
         Value::Nil => true,
@@ -38,13 +38,13 @@ fn empty(data: &Value) -> bool {
     }
 }
 
-/// What the reply to an action comes to.
-pub(super) fn outcome(body: &Datum) -> Outcome {
+/// The return for a reply to an action.
+pub(super) fn outcome(body: &Datum) -> FunctionResult {
     let Some((code, text, data)) = parts(body) else {
-        return Outcome::bad("the node's reply is none of SimpleRPC", 1);
+        return FunctionResult::failure("the node's reply is not SimpleRPC", 1);
     };
     if code == 0 {
-        return Outcome::good(if empty(&data) { Value::Str(text) } else { data });
+        return FunctionResult::success(if empty(&data) { Value::Str(text) } else { data });
     }
     let mut out: Map = halite_wire::map! {
         "error" => format!("{}: {text}", meaning(code)), "statuscode" => code, "statusmsg" => text,
@@ -52,7 +52,7 @@ pub(super) fn outcome(body: &Datum) -> Outcome {
     if !empty(&data) {
         out.set("data", data);
     }
-    Outcome {
+    FunctionResult {
         value: out.into(),
         retcode: code,
     }
@@ -88,11 +88,11 @@ mod tests {
             (2, "no such action"),
             (3, "is missing"),
             (4, "not valid"),
-            (5, "did not expect"),
+            (5, "unexpected error"),
             (77, "no meaning"),
         ] {
             let data = Datum::Hash(vec![(Datum::symbol("x"), Datum::Int(1))]);
-            let Outcome {
+            let FunctionResult {
                 value: Value::Map(map),
                 retcode,
             } = outcome(&body(code, "why", data))

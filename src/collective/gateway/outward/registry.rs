@@ -1,25 +1,25 @@
-//! Keys and records of nodes: the key store that all minions share, seen from this gateway.
+//! Keys and records of nodes in the key store shared with all minions.
 //!
-//! Nodes of a collective have no key of their own that they could show: PSK and Choria's replies carry none, and with SSL
-//! and AES all servers share one. What is stored for a node is the master's own key, so that nobody but the master
-//! could use its id at the ports of Salt; the key of a network, which every one of its servers holds, would let each of
-//! them sign in as any other.
+//! Nodes of a collective do not present their own keys: PSK and Choria's replies have none, and with SSL
+//! and AES all servers share one. The key stored for a node is the master's own, so that nobody but the master
+//! can use its id on Salt's ports; with the network's key, which all its servers have, each of
+//! them could sign in as any other.
 
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_crypto::PublicKey;
-use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_store::Stores;
 use halite_wire::ids::MinionId;
 use std::io;
 
-/// The key store as nodes meet it.
+/// The key store for nodes.
 pub(in crate::gateway) trait Registry: Send {
-    /// What is known of `id`.
+    /// The standing of `id`.
     fn standing(&mut self, id: &MinionId) -> Standing;
-    /// Registers a node whose id nobody has.
-    fn enter(&mut self, id: &MinionId) -> Entered;
-    /// Forgets the record of an id whose key is gone.
+    /// Registers a node whose id is unused.
+    fn enter(&mut self, id: &MinionId) -> RegisterOutcome;
+    /// Removes the record of an id whose key is gone.
     fn forget(&mut self, id: &MinionId);
 }
 
@@ -33,7 +33,7 @@ pub(in crate::gateway) struct Keys {
 }
 
 impl Keys {
-    /// The key store that a configuration names; `key` is the master's own.
+    /// The key store of the configuration; `key` is the master's own.
     pub fn new(
         config: &MasterConfig,
         stores: &Stores,
@@ -50,7 +50,7 @@ impl Keys {
         }
     }
 
-    /// Ids that came in here before, without those whose keys went away while nobody listened.
+    /// Ids that registered here before; removes records whose keys were deleted meanwhile.
     ///
     /// # Errors
     /// The records cannot be listed.
@@ -64,7 +64,7 @@ impl Registry for Keys {
         self.agents.standing(id)
     }
 
-    fn enter(&mut self, id: &MinionId) -> Entered {
+    fn enter(&mut self, id: &MinionId) -> RegisterOutcome {
         let newcomer = Newcomer {
             id,
             key: &self.key,
@@ -72,9 +72,9 @@ impl Registry for Keys {
             vouched: self.auto_accept,
             max_pending: self.max_pending,
         };
-        self.agents.enter(&newcomer).unwrap_or_else(|e| {
+        self.agents.register(&newcomer).unwrap_or_else(|e| {
             log::error!("{id} cannot be registered: {e}");
-            Entered::Full
+            RegisterOutcome::Full
         })
     }
 

@@ -1,12 +1,12 @@
-//! To whom a request goes: to each node by itself, or to all at once with a filter that names those that are meant.
+//! The recipients of a request: each node directly, or a broadcast with a filter that names the nodes.
 
 use crate::wire::{Filter, Identity};
 
-/// Bytes of the longest regular expression over identities. Together with what security plugins and packets make of it,
-/// this stays far below what brokers carry (1 MiB of NATS).
+/// Longest regular expression over identities, in bytes. With the overhead of security plugins and packets,
+/// this is far below the limits of brokers (1 MiB in NATS).
 const LONGEST: usize = 48 << 10;
 
-/// The filter of a request to single nodes: who hears it is meant, if it has the agent (reference, section 10).
+/// The filter of a request to single nodes: it only requires the agent (reference, section 10).
 pub(super) fn direct(agent: &str) -> Filter {
     Filter {
         agents: vec![agent.to_owned()],
@@ -14,8 +14,8 @@ pub(super) fn direct(agent: &str) -> Filter {
     }
 }
 
-/// The filter of a broadcast to exactly these nodes. One entry names them all: of several entries Ruby's servers let
-/// exactly one match, and slashes within an expression they remove (reference, section 9).
+/// The filter of a broadcast to exactly these nodes. One entry names them all: with several entries, Ruby's servers
+/// require that exactly one matches; and they remove slashes within an expression (reference, section 9).
 pub(super) fn broadcast(agent: &str, nodes: &[Identity]) -> Filter {
     let names: Vec<String> = nodes.iter().map(escaped).collect();
     Filter {
@@ -24,12 +24,12 @@ pub(super) fn broadcast(agent: &str, nodes: &[Identity]) -> Filter {
     }
 }
 
-/// An identity as a regular expression. Only dots mean something there.
+/// An identity as a regular expression. Only dots need an escape.
 fn escaped(node: &Identity) -> String {
     node.as_str().replace('.', r"\.")
 }
 
-/// Parts of `nodes` whose filters are not too long.
+/// Splits `nodes` so that the filter of each part is not too long.
 pub(super) fn parts(nodes: Vec<Identity>) -> Vec<Vec<Identity>> {
     let mut out: Vec<Vec<Identity>> = Vec::new();
     let mut size = LONGEST;

@@ -1,7 +1,7 @@
-//! The half without a broker: what is said to it, and what it asks for.
+//! The outward half without a broker: its input and its actions.
 
 use super::*;
-use halite_gateway::agent_keys::Entered;
+use halite_gateway::agent_keys::RegisterOutcome;
 use halite_gateway::master_events::Order;
 use halite_gateway::writer::Task;
 use halite_wire::Value;
@@ -24,13 +24,13 @@ impl Registry for Store {
         all.get(id.as_str()).copied().unwrap_or(Standing::Unknown)
     }
 
-    fn enter(&mut self, id: &MinionId) -> Entered {
+    fn enter(&mut self, id: &MinionId) -> RegisterOutcome {
         match id.as_str() {
-            "full" => Entered::Full,
-            "bad" => Entered::Rejected,
+            "full" => RegisterOutcome::Full,
+            "bad" => RegisterOutcome::Rejected,
             _ => {
                 self.set(id.as_str(), Standing::Waiting);
-                Entered::Waiting
+                RegisterOutcome::Waiting
             }
         }
     }
@@ -44,18 +44,18 @@ struct Bench {
     now: Clock,
 }
 
-/// What was done by acts: requests, returns by id, tags of events.
+/// The results of actions: requests, returns by id, tags of events.
 #[derive(Default)]
-struct Done {
+struct Performed {
     asked: Vec<(To, Request)>,
     returns: HashMap<String, Map>,
     grains: HashMap<String, Map>,
     tags: Vec<String>,
 }
 
-impl From<Vec<Act>> for Done {
-    fn from(acts: Vec<Act>) -> Done {
-        let mut done = Done::default();
+impl From<Vec<Act>> for Performed {
+    fn from(acts: Vec<Act>) -> Performed {
+        let mut done = Performed::default();
         for act in acts {
             match act {
                 Act::Ask(to, request) => done.asked.push((to, *request)),
@@ -73,7 +73,7 @@ impl From<Vec<Act>> for Done {
     }
 }
 
-impl Done {
+impl Performed {
     /// The only request.
     fn one(mut self) -> (To, Request) {
         assert_eq!(self.asked.len(), 1);
@@ -109,12 +109,12 @@ impl Bench {
         }
     }
 
-    fn pass(&mut self, seconds: u64) -> Done {
+    fn pass(&mut self, seconds: u64) -> Performed {
         self.now = self.now.after(Duration::from_secs(seconds));
         self.outward.tick(self.now).into()
     }
 
-    fn reply(&mut self, request: &Request, node: &str, body: Datum) -> Done {
+    fn reply(&mut self, request: &Request, node: &str, body: Datum) -> Performed {
         let reply = Reply {
             body,
             sender: node.parse().unwrap(),
@@ -125,7 +125,7 @@ impl Bench {
         self.outward.reply(reply, self.now).into()
     }
 
-    fn order(&mut self, fun: &str, arg: Vec<Value>, ids: &[&str]) -> Done {
+    fn order(&mut self, fun: &str, arg: Vec<Value>, ids: &[&str]) -> Performed {
         self.order_as(JID, fun, arg, ids, "glob")
     }
 
@@ -136,7 +136,7 @@ impl Bench {
         arg: Vec<Value>,
         ids: &[&str],
         kind: &str,
-    ) -> Done {
+    ) -> Performed {
         let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
         let event = halite_wire::map! {
             "jid" => jid, "fun" => fun, "arg" => arg, "minions" => ids, "tgt_type" => kind,
@@ -146,12 +146,12 @@ impl Bench {
             .into()
     }
 
-    /// Nodes with the agents `rpcutil` and `package`, all accepted and here.
+    /// Nodes with the agents `rpcutil` and `package`, all accepted and connected.
     fn settled(mut self, ids: &[&str]) -> Bench {
         for id in ids {
             self.store.set(id, Standing::Accepted);
         }
-        let (_, ping) = Done::from(self.outward.up(self.now)).one();
+        let (_, ping) = Performed::from(self.outward.up(self.now)).one();
         for id in ids {
             let done = self.reply(&ping, id, "pong".into());
             assert_eq!(done.tags.len(), 2);
@@ -200,7 +200,7 @@ fn kwargs(pairs: Map) -> Vec<Value> {
 #[test]
 fn the_operator_decides_who_is_a_minion() {
     let mut bench = Bench::new();
-    let (to, ping) = Done::from(bench.outward.up(bench.now)).one();
+    let (to, ping) = Performed::from(bench.outward.up(bench.now)).one();
     assert!(matches!(to, To::Broadcast(_, agent) if agent.as_str() == "discovery"));
     assert_eq!(
         (ping.filter.clone(), ping.body.clone()),
@@ -231,7 +231,7 @@ fn the_operator_decides_who_is_a_minion() {
     );
     // It is accepted.
     bench.store.set("new", Standing::Accepted);
-    let done = Done::from(bench.outward.key("new", false, bench.now));
+    let done = Performed::from(bench.outward.key("new", false, bench.now));
     assert_eq!(done.tags, ["minion_start", "salt/minion/new/start"]);
     assert!(bench.outward.changed());
     assert_eq!(bench.outward.connected().len(), 1);
@@ -251,7 +251,7 @@ fn a_ping_is_a_ping() {
     assert_eq!(request.agent.as_str(), "discovery");
     let done = bench.reply(&request, "a.example", "pong".into());
     assert_eq!(done.returns["a.example"].get("return"), Some(&true.into()));
-    // Without an answer there is no return, and the node is not connected until it is heard.
+    // Without an answer there is no return, and the node is not connected until it sends something.
     let (_, request) = bench.order("test.ping", Vec::new(), &["a.example"]).one();
     assert!(bench.pass(6).returns.is_empty());
     assert!(bench.outward.connected().is_empty());
@@ -280,7 +280,7 @@ fn actions_have_answers() {
     assert!(matches!(to, To::Nodes(_, nodes) if nodes.len() == 2));
     assert_eq!(request.filter.agents, ["package"]);
     assert_eq!((request.ttl, request.time), (60, bench.now.unix));
-    // Who was not asked does not answer, nor does anybody twice.
+    // Replies of nodes that were not asked are ignored, and so are second replies.
     let data = || Datum::Hash(vec![("version".into(), "5.2".into())]);
     assert!(
         bench
@@ -377,7 +377,7 @@ fn many_are_named_in_one_filter() {
         .order_as(other, "rpcutil.ping", Vec::new(), &ids, "glob")
         .one();
     let large = || Failed::Unsent(Unsent::TooLarge(10));
-    let halves = Done::from(bench.outward.failed(&request.id, large(), bench.now));
+    let halves = Performed::from(bench.outward.failed(&request.id, large(), bench.now));
     assert_eq!(halves.asked.len(), 2);
     let names: Vec<_> = halves
         .asked
@@ -385,12 +385,12 @@ fn many_are_named_in_one_filter() {
         .map(|(_, r)| r.filter.identities[0].len())
         .collect();
     assert_eq!(names, [r"/^(a\.x|b\.x)$/".len(); 2]);
-    let quarter = Done::from(
+    let quarter = Performed::from(
         bench
             .outward
             .failed(&halves.asked[0].1.id, large(), bench.now),
     );
-    let failed = Done::from(
+    let failed = Performed::from(
         bench
             .outward
             .failed(&quarter.asked[0].1.id, large(), bench.now),
@@ -399,7 +399,7 @@ fn many_are_named_in_one_filter() {
     assert!(
         load.str("return")
             .unwrap()
-            .contains("larger than the broker takes")
+            .contains("larger than the broker accepts")
     );
 }
 
@@ -420,7 +420,7 @@ fn a_broker_that_is_away_is_told_at_once() {
             .returns
             .is_empty()
     );
-    let (_, ping) = Done::from(bench.outward.up(bench.now)).one();
+    let (_, ping) = Performed::from(bench.outward.up(bench.now)).one();
     assert_eq!(ping.agent.as_str(), "discovery");
     assert_eq!(bench.outward.connected().len(), 1);
 }
@@ -475,7 +475,7 @@ fn what_is_not_asked_of_nodes() {
     let done = bench.order("sys.list_functions", Vec::new(), &["a"]);
     let names = done.returns["a"].get("return").unwrap().str_list();
     assert!(names.contains(&"package.*".to_owned()) && names.contains(&"test.ping".to_owned()));
-    // Grains come of a fresh inventory, which is kept.
+    // Grains come from a new inventory, which is stored.
     let (_, request) = bench
         .order("grains.get", vec!["country".into()], &["a"])
         .one();
@@ -502,7 +502,7 @@ fn a_node_is_asked_where_it_answers_first() {
     for id in ["a", "b"] {
         bench.store.set(id, Standing::Accepted);
     }
-    let pings = Done::from(bench.outward.up(bench.now)).asked;
+    let pings = Performed::from(bench.outward.up(bench.now)).asked;
     assert_eq!(pings.len(), 2);
     bench.reply(&pings[1].1, "a", "pong".into());
     bench.reply(&pings[1].1, "b", "pong".into());

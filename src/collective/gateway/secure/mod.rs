@@ -1,4 +1,4 @@
-//! The security plugin that the settings ask for, with its keys from their files; and how many messages it refused.
+//! The configured security plugin, with its keys from files; and counters of refused messages.
 
 use crate::security::{
     Aes, Authority, Chain, Choria, ChoriaSettings, Clock, Names, PlainSettings, Psk, Security, Ssl,
@@ -6,21 +6,21 @@ use crate::security::{
 use crate::wire::{CallerId, Collective, Form, Refused};
 use halite_config::{CollectiveGateway, Plugin};
 use halite_crypto::{HashType, PrivateKey, PublicKey, finger};
-use halite_gateway::key_files::{BadKeys, File};
+use halite_gateway::key_files::{File, KeyFileError};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes below which a shared secret is worth a warning.
+/// A shared secret shorter than this, in bytes, causes a warning.
 const SHORT_SECRET: usize = 16;
 
-/// Bits of an RSA key below which it is worth one as well.
+/// An RSA key of fewer bits causes a warning, too.
 const WEAK: usize = 2048;
 
-/// A security plugin with what the gateway has to know about it.
+/// A security plugin with a description.
 pub struct Secure {
     /// The plugin.
     pub security: Box<dyn Security>,
-    /// In what the network is trusted, in words: the CA's key with Choria, the servers' one with SSL and AES.
+    /// The key that the network is trusted by, for the log: the CA's with Choria, the servers' with SSL and AES.
     pub trusts: String,
 }
 
@@ -37,11 +37,11 @@ impl Secure {
     }
 }
 
-/// Reads the files that the settings name and makes the plugin of them.
+/// Creates the plugin from the files in the settings.
 ///
 /// # Errors
-/// A file cannot be read, may be read or written by others than it should, or does not hold what it should.
-pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+/// A file cannot be read, has too wide permissions, or has invalid contents.
+pub fn build(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
     match config.plugin {
         Plugin::Psk => psk(config),
         Plugin::Ssl | Plugin::Aes => plain(config),
@@ -50,7 +50,7 @@ pub fn build(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     }
 }
 
-/// The clock that certificates are held against.
+/// The clock to check certificates against.
 fn clock() -> Clock {
     Arc::new(now)
 }
@@ -60,7 +60,7 @@ fn now() -> i64 {
     super::act::Clock::now().unix
 }
 
-fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+fn psk(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
     let file = file("psk_file", &config.psk_file);
     let text = file.secret()?;
     let secret = text.trim();
@@ -70,24 +70,24 @@ fn psk(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     if secret.len() < SHORT_SECRET {
         let path = config.psk_file.display();
         log::warn!(
-            "{path}: a shared secret of {} octets can be guessed",
+            "{path}: a shared secret of {} bytes can be guessed",
             secret.len()
         );
     }
     let home = home(config)?;
     let caller = config.caller.parse::<CallerId>();
     let caller = caller.map_err(|bad| {
-        BadKeys::new(
+        KeyFileError::new(
             super::NAME,
             "caller",
             format!("{bad}; it looks like user=halite"),
         )
     })?;
     let psk = Psk::new(secret.as_bytes(), caller, home);
-    Ok(Secure::new(psk, "whoever knows the shared secret", None))
+    Ok(Secure::new(psk, "anyone who knows the shared secret", None))
 }
 
-fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
+fn plain(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
     let aes = config.plugin == Plugin::Aes;
     let client = private_key(&file("client_private", &config.client_private))?;
     let public = file("client_public", &config.client_public);
@@ -143,7 +143,7 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, BadKeys> {
     Ok(Secure::new(aes, whose, Some(&server_public)))
 }
 
-fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
+fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, KeyFileError> {
     let ca = file("ca", &config.ca);
     let authority = authority(&ca)?;
     let network = authority.key().map_err(|why| ca.bad(&why))?;
@@ -157,7 +157,7 @@ fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
     }
     let callers = names("callers", &config.callers)?;
     let privileged = names("privileged", &config.privileged)?;
-    // A bad one of our own is for others to refuse; clocks and lists differ between machines.
+    // An invalid certificate of our own is only a warning; clocks and lists differ between machines.
     match chain.verify(&authority, now()) {
         Err(why) => log::warn!("{}: {why}", config.certificate.display()),
         Ok(own) if !own.names.iter().any(|name| callers.has(name)) => log::warn!(
@@ -181,16 +181,16 @@ fn choria(config: &CollectiveGateway, form: Form) -> Result<Secure, BadKeys> {
 }
 
 /// The main collective.
-fn home(config: &CollectiveGateway) -> Result<Collective, BadKeys> {
+fn home(config: &CollectiveGateway) -> Result<Collective, KeyFileError> {
     let main = config.collectives.first().map(String::as_str);
     main.unwrap_or_default()
         .parse::<Collective>()
-        .map_err(|bad| BadKeys::new(super::NAME, "collectives", bad.to_string()))
+        .map_err(|bad| KeyFileError::new(super::NAME, "collectives", bad.to_string()))
 }
 
-fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
+fn names(setting: &'static str, list: &[String]) -> Result<Names, KeyFileError> {
     Names::new(list).map_err(|why| {
-        BadKeys::new(
+        KeyFileError::new(
             super::NAME,
             setting,
             format!("{why}; write names, or /regular expressions/ between slashes"),
@@ -198,7 +198,7 @@ fn names(setting: &'static str, list: &[String]) -> Result<Names, BadKeys> {
     })
 }
 
-/// The public key or certificate of a caller by name, as it stands in `client_certs` now.
+/// The public key or certificate of a caller by name, read from `client_certs`.
 fn caller_key(directory: &Path, name: &str) -> Option<String> {
     let path = directory.join(format!("{name}.pem"));
     match file("client_certs", &path).public() {
@@ -211,12 +211,12 @@ fn caller_key(directory: &Path, name: &str) -> Option<String> {
     }
 }
 
-/// A file that a setting names.
+/// The file of a setting.
 fn file<'a>(setting: &'static str, path: &'a Path) -> File<'a> {
     File::new(super::NAME, setting, path)
 }
 
-fn private_key(file: &File) -> Result<PrivateKey, BadKeys> {
+fn private_key(file: &File) -> Result<PrivateKey, KeyFileError> {
     let text = file.secret()?;
     let key = PrivateKey::from_pem(&text).map_err(|why| file.bad(&why.to_string()))?;
     let (path, bits) = (file.path.display(), key.public().bits());
@@ -226,14 +226,14 @@ fn private_key(file: &File) -> Result<PrivateKey, BadKeys> {
     Ok(key)
 }
 
-fn authority(file: &File) -> Result<Authority, BadKeys> {
+fn authority(file: &File) -> Result<Authority, KeyFileError> {
     let text = file.public()?;
     Authority::from_pem(&text).map_err(|why| file.bad(&why))
 }
 
-/// A public key, or the one of a certificate; with the name that it gives its owner: the file's, or with `common`
-/// the common name of a certificate.
-fn public_key(file: &File, common: bool) -> Result<(PublicKey, String), BadKeys> {
+/// A public key, or that of a certificate, with the name of its owner: that of the file, or with `common`
+/// the common name of the certificate.
+fn public_key(file: &File, common: bool) -> Result<(PublicKey, String), KeyFileError> {
     let text = file.public()?;
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".pem").unwrap_or(&name).to_owned();
@@ -247,19 +247,19 @@ fn public_key(file: &File, common: bool) -> Result<(PublicKey, String), BadKeys>
     Ok((key, name))
 }
 
-/// How many messages were refused, by reason.
+/// Numbers of refused messages, by reason.
 #[derive(Debug, Default)]
 pub struct RefusedCounters([u64; Refused::REASONS.len()]);
 
 impl RefusedCounters {
-    /// Counts one.
+    /// Counts a refused message.
     pub fn count(&mut self, refused: &Refused) {
         if let Some(counter) = self.0.get_mut(refused.index()) {
             *counter += 1;
         }
     }
 
-    /// Reasons that occurred, with their numbers, in the order of [`Refused::REASONS`].
+    /// Reasons that occurred, with their counts, in the order of [`Refused::REASONS`].
     pub fn seen(&self) -> Vec<(&'static str, u64)> {
         let all = Refused::REASONS.into_iter().zip(self.0);
         all.filter(|(_, number)| *number > 0).collect()

@@ -1,7 +1,7 @@
-//! Keys from files: what works, and what the errors say.
+//! Keys from files: valid ones, and the error messages for others.
 
 use super::*;
-use crate::security::testing::{Pair, Wish};
+use crate::security::testing::{CertificateSpec, Pair};
 use crate::wire::{Filter, Reply, Request, Serializer};
 use halite_config::load_master;
 use std::os::unix::fs::PermissionsExt;
@@ -83,7 +83,7 @@ fn request(secure: &Secure) -> Request {
     }
 }
 
-/// Its own requests are heard and answered by itself.
+/// Checks that it accepts its own requests and replies.
 fn works(secure: &Secure) {
     let asked = request(secure);
     let data = secure.security.seal_request(&asked).unwrap();
@@ -122,7 +122,7 @@ fn a_shared_secret() {
     assert_eq!(secure.security.caller().as_str(), "user=halite");
     assert_eq!(secure.security.form(), Form::Psk);
     works(&secure);
-    // The line end is no part of it.
+    // The line end is not part of it.
     let caller = secure.security.caller().clone();
     let collective = "mcollective".parse().unwrap();
     let bare = Psk::new(b"throwaway-psk-of-a-test", caller, collective);
@@ -153,9 +153,9 @@ fn files_that_others_could_read_or_change_are_not_used() {
         }
     }
     let ca = Pair::ca("CA");
-    let own = Wish {
+    let own = CertificateSpec {
         until: now() + 3600,
-        ..Wish::default()
+        ..CertificateSpec::default()
     }
     .by(Some(&ca));
     home.file("own.pem", &own.pem(), 0o644);
@@ -185,20 +185,20 @@ fn what_is_no_key_file_is_named() {
 fn certificates_of_choria() {
     let home = Home::new();
     let year = 365 * 86_400;
-    let ca = Wish {
+    let ca = CertificateSpec {
         name: "CA",
         ca: true,
         from: 0,
         until: now() + year,
-        ..Wish::default()
+        ..CertificateSpec::default()
     };
     let ca = ca.by(None);
     let sign = |name: &str| {
-        let wish = Wish {
+        let wish = CertificateSpec {
             name,
             from: now() - 60,
             until: now() + 3600,
-            ..Wish::default()
+            ..CertificateSpec::default()
         };
         wish.by(Some(&ca))
     };
@@ -222,7 +222,7 @@ fn certificates_of_choria() {
     let old = home.build(&old).unwrap();
     assert_eq!(old.security.form(), Form::CHORIA_YAML);
     works(&old);
-    // A name outside the list may be written down; nobody with the same list listens.
+    // A name outside of the list is allowed; nodes with the same list ignore it.
     let narrow = home
         .build(&[CHORIA, &["callers: [somebody]"]].concat())
         .unwrap();
@@ -246,7 +246,7 @@ fn certificates_of_choria() {
     home.file("own.key", &own.public().to_pem(), 0o600);
     assert!(
         home.error(CHORIA)
-            .contains("public key where a private key belongs")
+            .contains("public key, but a private key is needed")
     );
     home.file("own.pem", "nothing", 0o600);
     let nothing = home.error(CHORIA);
@@ -285,7 +285,7 @@ fn plain_keys() {
             secure.trusts
         );
         works(&secure);
-        // Callers come and go with their files, without a new start.
+        // Callers come and go with their files, without a restart.
         let data = secure.security.seal_request(&request(&secure)).unwrap();
         for (mode, good) in [(0o644, true), (0o666, false)] {
             home.file("clients/rip.pem", &client.public().to_pem(), mode);
@@ -322,7 +322,7 @@ fn plain_keys_belong_together() {
         "{words}"
     );
     home.file("server.pem", &server.pem(), 0o644);
-    // AES takes the name of a certificate, SSL that of its file.
+    // AES uses the name in the certificate, SSL that of its file.
     for (security, caller) in [
         ("security: ssl", "cert=rip"),
         ("security: aes", "cert=rip.mcollective"),

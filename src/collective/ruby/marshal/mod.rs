@@ -1,8 +1,8 @@
 //! Ruby's `Marshal`, version 4.8: data only (reference, section 7).
 //!
-//! A reader in Ruby makes objects of any class that the bytes name, which is how hostile messages run code there. This one
-//! knows nine kinds of data and refuses every other type by its name. Links to earlier objects are followed, but what
-//! comes out is bounded by the limits of [`ruby`](super), however small the bytes were.
+//! Ruby's reader creates objects of any class that the bytes name, which lets hostile messages run code. This one
+//! supports nine kinds of data and refuses every other type by name. Links to earlier objects are followed, but the
+//! result is subject to the limits of [`ruby`](super), however small the input was.
 
 mod read;
 mod write;
@@ -13,5 +13,5 @@ mod tests;
 pub use read::read;
 pub use write::{write, write_ascii};
 
-/// The two bytes that every dump begins with: major version 4, minor version 8.
+/// The first two bytes of every dump: major version 4, minor version 8.
 pub const VERSION: [u8; 2] = [4, 8];

@@ -4,17 +4,17 @@ use super::VERSION;
 use crate::ruby::error::{Budget, DatumError, MAX_DEPTH, deeper};
 use crate::ruby::{Datum, pairs};
 
-/// Reads what `Marshal.dump` wrote.
+/// Reads the output of `Marshal.dump`.
 ///
-/// Strings in UTF-8 or ASCII become [`Datum::Str`], all others [`Datum::Bytes`]. The default of a hash is passed over; of
-/// keys that come twice the last counts.
+/// Strings in UTF-8 or ASCII become [`Datum::Str`], all others [`Datum::Bytes`]. The default of a hash is ignored; of
+/// duplicate keys the last is used.
 ///
 /// # Errors
-/// Bytes that are cut off or left over, types other than data, links into what is not closed yet, and whatever is beyond the limits.
+/// Truncated or trailing bytes, types other than data, links to a container that is not complete yet, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let budget = Budget::new(data.len())?;
     if !data.starts_with(&VERSION) {
-        return Err(malformed("it does not begin with Marshal's version 4.8"));
+        return Err(malformed("it does not start with Marshal's version 4.8"));
     }
     let mut reader = Reader {
         data,
@@ -35,23 +35,23 @@ fn malformed(what: &str) -> DatumError {
     DatumError::Malformed(format!("as Marshal, {what}"))
 }
 
-/// Place of a node; a link is the same place again.
+/// Index of a node; a link repeats the index of its target.
 type Id = usize;
 
-enum Kind {
-    /// An array or hash whose end has not been read.
+enum NodeKind {
+    /// An array or hash that is not complete yet.
     Open,
     Leaf(Datum),
     Array(Vec<Id>),
     Hash(Vec<(Id, Id)>),
 }
 
-/// A value, and what it costs to have it once more.
+/// A value, and the cost of one more copy of it.
 struct Node {
-    kind: Kind,
+    kind: NodeKind,
     values: usize,
-    octets: usize,
-    /// Containers within one another, itself among them.
+    bytes: usize,
+    /// Nesting depth, including itself.
     height: usize,
 }
 
@@ -60,18 +60,18 @@ struct Reader<'a> {
     at: usize,
     budget: Budget,
     nodes: Vec<Node>,
-    /// What links can mean, in the order in which Ruby numbers it.
+    /// Targets of links, in Ruby's numbering.
     objects: Vec<Id>,
     symbols: Vec<String>,
 }
 
-/// How the bytes of a string are to be read.
+/// The encoding of a string.
 #[derive(Clone, Copy, PartialEq)]
 enum Encoding {
     Binary,
     Ascii,
     Utf8,
-    /// One of those whose ASCII is ASCII.
+    /// A superset of ASCII.
     Other,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         Ok(slice)
     }
 
-    /// A packed integer, as lengths and Fixnums are.
+    /// A packed integer, as used for lengths and Fixnums.
     fn packed(&mut self) -> Result<i32, DatumError> {
         let first = self.byte()? as i8;
         Ok(match first {
@@ -106,22 +106,22 @@ impl<'a> Reader<'a> {
             5..=127 => i32::from(first) - 5,
             -128..=-5 => i32::from(first) + 5,
             1..=4 | -4..=-1 => {
-                let octets = self.slice(usize::from(first.unsigned_abs()))?;
+                let bytes = self.slice(usize::from(first.unsigned_abs()))?;
                 let mut wide = [if first < 0 { 0xff } else { 0 }; 8];
-                wide[..octets.len()].copy_from_slice(octets);
+                wide[..bytes.len()].copy_from_slice(bytes);
                 let number = i64::from_le_bytes(wide);
                 i32::try_from(number).map_err(|_| malformed("a number is beyond 32 bits"))?
             }
         })
     }
 
-    /// A count of things of which each takes at least so many bytes, checked before anything is made of it.
+    /// A count of items of at least `each` bytes; checked before anything is allocated.
     fn count(&mut self, each: usize) -> Result<usize, DatumError> {
         let count = self.packed()?;
         let count = usize::try_from(count).map_err(|_| malformed("a length is negative"))?;
         if count > self.left() / each {
             return Err(malformed(
-                "a length is beyond what follows, so that it is cut off",
+                "a length exceeds the remaining input, which is cut off",
             ));
         }
         Ok(count)
@@ -137,19 +137,19 @@ impl<'a> Reader<'a> {
         self.nodes.len() - 1
     }
 
-    fn leaf(&mut self, datum: Datum, octets: usize) -> Result<Id, DatumError> {
-        self.budget.take(1, octets)?;
+    fn leaf(&mut self, datum: Datum, bytes: usize) -> Result<Id, DatumError> {
+        self.budget.take(1, bytes)?;
         Ok(self.add(Node {
-            kind: Kind::Leaf(datum),
+            kind: NodeKind::Leaf(datum),
             values: 1,
-            octets,
+            bytes,
             height: 0,
         }))
     }
 
-    /// A leaf that links can mean.
-    fn object(&mut self, datum: Datum, octets: usize) -> Result<Id, DatumError> {
-        let id = self.leaf(datum, octets)?;
+    /// A leaf that can be the target of links.
+    fn object(&mut self, datum: Datum, bytes: usize) -> Result<Id, DatumError> {
+        let id = self.leaf(datum, bytes)?;
         self.objects.push(id);
         Ok(id)
     }
@@ -180,8 +180,8 @@ impl<'a> Reader<'a> {
                 self.symbol_leaf(name)
             }
             b'"' => {
-                let octets = self.bytes()?;
-                self.object(Datum::Bytes(octets.to_vec()), octets.len())
+                let bytes = self.bytes()?;
+                self.object(Datum::Bytes(bytes.to_vec()), bytes.len())
             }
             b'/' => self.regexp(false),
             b'I' => self.with_ivars(),
@@ -199,10 +199,10 @@ impl<'a> Reader<'a> {
         self.leaf(Datum::Symbol(text), length)
     }
 
-    /// Reads a symbol behind its colon; gives its place in the table.
+    /// Reads a symbol after its colon; returns its index in the table.
     fn symbol(&mut self, ivars: bool) -> Result<usize, DatumError> {
-        let octets = self.bytes()?;
-        let text = std::str::from_utf8(octets).map_err(|_| malformed("a symbol is no UTF-8"))?;
+        let bytes = self.bytes()?;
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed("a symbol is not UTF-8"))?;
         self.symbols.push(text.to_owned());
         let place = self.symbols.len() - 1;
         if ivars {
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         let place = usize::try_from(self.packed()?).ok();
         place
             .filter(|place| *place < self.symbols.len())
-            .ok_or_else(|| malformed("a link means no symbol before it"))
+            .ok_or_else(|| malformed("a link does not refer to a symbol before it"))
     }
 
     fn bignum(&mut self) -> Result<i128, DatumError> {
@@ -225,27 +225,27 @@ impl<'a> Reader<'a> {
             _ => return Err(malformed("a number has no sign")),
         };
         let shorts = self.count(2)?;
-        let octets = self.slice(shorts * 2)?;
+        let bytes = self.slice(shorts * 2)?;
         let long = DatumError::TooLarge("127 bits in one number");
-        let used = octets.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
         if used > 16 {
             return Err(long);
         }
         let mut wide = [0; 16];
-        wide[..used].copy_from_slice(&octets[..used]);
+        wide[..used].copy_from_slice(&bytes[..used]);
         let number = i128::try_from(u128::from_le_bytes(wide)).map_err(|_| long)?;
         Ok(if negative { -number } else { number })
     }
 
-    /// What follows an `I`: a value with instance variables, of which only those are taken that tell the encoding.
+    /// What follows an `I`: a value with instance variables, of which only those for the encoding are accepted.
     fn with_ivars(&mut self) -> Result<Id, DatumError> {
         match self.byte()? {
             b'"' => {
-                let octets = self.bytes()?;
-                // It has its number before the variables have theirs.
-                let id = self.object(Datum::Nil, octets.len())?;
+                let bytes = self.bytes()?;
+                // It is numbered before its variables.
+                let id = self.object(Datum::Nil, bytes.len())?;
                 let encoding = self.encoding()?;
-                self.nodes[id].kind = Kind::Leaf(string(octets, encoding));
+                self.nodes[id].kind = NodeKind::Leaf(string(bytes, encoding));
                 Ok(id)
             }
             b':' => {
@@ -254,14 +254,14 @@ impl<'a> Reader<'a> {
             }
             b'/' => self.regexp(true),
             b'[' | b'{' | b'}' | b'l' | b'f' | b'0' | b'T' | b'F' | b'i' | b'@' | b';' | b'I' => {
-                let what = "instance variables on something else than text";
+                let what = "instance variables on something other than text";
                 Err(DatumError::Dangerous(what.to_owned()))
             }
             other => Err(dangerous(other)),
         }
     }
 
-    /// Instance variables of a text, all of which must tell its encoding.
+    /// Instance variables of a text, all of which must be about its encoding.
     fn encoding(&mut self) -> Result<Encoding, DatumError> {
         let mut encoding = Encoding::Binary;
         for _ in 0..self.count(2)? {
@@ -289,18 +289,20 @@ impl<'a> Reader<'a> {
     fn named_encoding(&mut self) -> Result<Encoding, DatumError> {
         let name = match self.byte()? {
             b'"' => {
-                let octets = self.bytes()?;
-                self.object(Datum::Bytes(octets.to_vec()), octets.len())?;
-                octets.to_ascii_uppercase()
+                let bytes = self.bytes()?;
+                self.object(Datum::Bytes(bytes.to_vec()), bytes.len())?;
+                bytes.to_ascii_uppercase()
             }
             b'@' => {
                 let id = self.linked()?;
                 match &self.nodes[id].kind {
-                    Kind::Leaf(datum) => datum.as_bytes().unwrap_or_default().to_ascii_uppercase(),
+                    NodeKind::Leaf(datum) => {
+                        datum.as_bytes().unwrap_or_default().to_ascii_uppercase()
+                    }
                     _ => Vec::new(),
                 }
             }
-            _ => return Err(malformed("the name of an encoding is no string")),
+            _ => return Err(malformed("the name of an encoding is not a string")),
         };
         let wide = [&b"UTF-16"[..], b"UTF-32", b"UCS", b"ISO-2022", b"UTF-7"];
         Ok(match name.as_slice() {
@@ -314,15 +316,15 @@ impl<'a> Reader<'a> {
 
     fn regexp(&mut self, ivars: bool) -> Result<Id, DatumError> {
         let source = self.bytes()?;
-        // The bits beyond these say how the text is encoded.
+        // Higher bits are the encoding of the text.
         let options = self.byte()? & 7;
         let id = self.object(Datum::Nil, source.len())?;
         if ivars {
             self.encoding()?;
         }
         let source = std::str::from_utf8(source);
-        let source = source.map_err(|_| malformed("a regular expression is no UTF-8"))?;
-        self.nodes[id].kind = Kind::Leaf(Datum::Regexp {
+        let source = source.map_err(|_| malformed("a regular expression is not UTF-8"))?;
+        self.nodes[id].kind = NodeKind::Leaf(Datum::Regexp {
             source: source.to_owned(),
             options,
         });
@@ -332,26 +334,26 @@ impl<'a> Reader<'a> {
     fn open(&mut self) -> Result<Id, DatumError> {
         self.budget.take(1, 0)?;
         let id = self.add(Node {
-            kind: Kind::Open,
+            kind: NodeKind::Open,
             values: 1,
-            octets: 0,
+            bytes: 0,
             height: 1,
         });
         self.objects.push(id);
         Ok(id)
     }
 
-    /// Adds what a part costs to the array or hash that holds it.
+    /// Adds the cost of an element to its array or hash.
     fn hold(&mut self, id: Id, part: Id) {
         let Node {
             values,
-            octets,
+            bytes,
             height,
             ..
         } = self.nodes[part];
         let node = &mut self.nodes[id];
         node.values += values;
-        node.octets += octets;
+        node.bytes += bytes;
         node.height = node.height.max(height + 1);
     }
 
@@ -365,7 +367,7 @@ impl<'a> Reader<'a> {
             self.hold(id, item);
             items.push(item);
         }
-        self.nodes[id].kind = Kind::Array(items);
+        self.nodes[id].kind = NodeKind::Array(items);
         Ok(id)
     }
 
@@ -384,17 +386,17 @@ impl<'a> Reader<'a> {
         if default {
             self.value(depth)?;
         }
-        self.nodes[id].kind = Kind::Hash(pairs);
+        self.nodes[id].kind = NodeKind::Hash(pairs);
         Ok(id)
     }
 
     fn linked(&mut self) -> Result<Id, DatumError> {
         let number = usize::try_from(self.packed()?).ok();
         let id = number.and_then(|number| self.objects.get(number).copied());
-        let id = id.ok_or_else(|| malformed("a link means nothing before it"))?;
+        let id = id.ok_or_else(|| malformed("a link does not refer to anything before it"))?;
         match self.nodes[id].kind {
-            Kind::Open => {
-                let what = "an array or hash that holds itself";
+            NodeKind::Open => {
+                let what = "an array or hash that contains itself";
                 Err(DatumError::Dangerous(what.to_owned()))
             }
             _ => Ok(id),
@@ -404,7 +406,7 @@ impl<'a> Reader<'a> {
     fn link(&mut self, depth: usize) -> Result<Id, DatumError> {
         let id = self.linked()?;
         let node = &self.nodes[id];
-        self.budget.take(node.values, node.octets)?;
+        self.budget.take(node.values, node.bytes)?;
         if depth + node.height > MAX_DEPTH {
             return Err(DatumError::TooLarge(
                 "64 arrays and hashes within one another",
@@ -414,13 +416,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value at a node. Cost and depth were counted while the nodes were made.
+/// Builds the value of a node. Cost and depth were checked when the nodes were read.
 fn build(nodes: &[Node], id: Id) -> Datum {
     match &nodes[id].kind {
-        Kind::Open => Datum::Nil,
-        Kind::Leaf(datum) => datum.clone(),
-        Kind::Array(items) => Datum::Array(items.iter().map(|id| build(nodes, *id)).collect()),
-        Kind::Hash(pairs) => {
+        NodeKind::Open => Datum::Nil,
+        NodeKind::Leaf(datum) => datum.clone(),
+        NodeKind::Array(items) => Datum::Array(items.iter().map(|id| build(nodes, *id)).collect()),
+        NodeKind::Hash(pairs) => {
             let pairs = pairs
                 .iter()
                 .map(|(key, value)| (build(nodes, *key), build(nodes, *value)));
@@ -429,34 +431,34 @@ fn build(nodes: &[Node], id: Id) -> Datum {
     }
 }
 
-fn string(octets: &[u8], encoding: Encoding) -> Datum {
+fn string(bytes: &[u8], encoding: Encoding) -> Datum {
     let text = match encoding {
         Encoding::Binary => None,
-        Encoding::Utf8 => std::str::from_utf8(octets).ok(),
+        Encoding::Utf8 => std::str::from_utf8(bytes).ok(),
         Encoding::Ascii | Encoding::Other => {
-            let text = std::str::from_utf8(octets).ok();
+            let text = std::str::from_utf8(bytes).ok();
             text.filter(|text| text.is_ascii())
         }
     };
-    text.map_or_else(|| Datum::Bytes(octets.to_vec()), Datum::from)
+    text.map_or_else(|| Datum::Bytes(bytes.to_vec()), Datum::from)
 }
 
-fn float(octets: &[u8]) -> Result<f64, DatumError> {
-    let text = std::str::from_utf8(octets).unwrap_or_default();
+fn float(bytes: &[u8]) -> Result<f64, DatumError> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
     match text {
         "inf" => Ok(f64::INFINITY),
         "-inf" => Ok(f64::NEG_INFINITY),
         "nan" => Ok(f64::NAN),
         _ => {
-            // What Rust takes beyond digits has letters that are no exponent.
+            // Rust also parses words such as `inf`, which have other letters than an exponent.
             let plain = |b: u8| b.is_ascii_digit() || b"+-.eE".contains(&b);
             let number = text.parse().ok().filter(|_| text.bytes().all(plain));
-            number.ok_or_else(|| malformed("a float is no number"))
+            number.ok_or_else(|| malformed("a float is not a number"))
         }
     }
 }
 
-/// Why a type is not taken, by its name.
+/// The error for a type that is refused.
 fn dangerous(kind: u8) -> DatumError {
     let name = match kind {
         b'o' => "an object",

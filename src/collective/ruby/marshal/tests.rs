@@ -7,7 +7,7 @@ fn symbols(pairs: &[(&str, Datum)]) -> Datum {
     Datum::Hash(pairs.collect())
 }
 
-/// Dumps that Ruby 3.1 made, without their version, and what they hold.
+/// Dumps made by Ruby 3.1, without their version, and their values.
 fn dumps() -> Vec<(&'static [u8], Datum)> {
     let regexp = |source: &str, options| Datum::Regexp {
         source: source.into(),
@@ -63,16 +63,16 @@ fn dumps() -> Vec<(&'static [u8], Datum)> {
     ]
 }
 
-fn versioned(octets: &[u8]) -> Vec<u8> {
-    [&VERSION[..], octets].concat()
+fn versioned(bytes: &[u8]) -> Vec<u8> {
+    [&VERSION[..], bytes].concat()
 }
 
 #[test]
-fn values_are_the_octets_of_ruby() {
-    for (octets, datum) in dumps() {
-        let octets = versioned(octets);
-        assert_eq!(read(&octets), Ok(datum.clone()), "{octets:?}");
-        assert_eq!(write(&datum), octets, "{datum:?}");
+fn values_are_the_bytes_of_ruby() {
+    for (bytes, datum) in dumps() {
+        let bytes = versioned(bytes);
+        assert_eq!(read(&bytes), Ok(datum.clone()), "{bytes:?}");
+        assert_eq!(write(&datum), bytes, "{datum:?}");
     }
     let nan = read(b"\x04\x08f\x08nan").unwrap();
     assert!(matches!(nan, Datum::Float(n) if n.is_nan()));
@@ -94,7 +94,7 @@ fn encodings_links_and_defaults_are_read() {
             Datum::Bytes(vec![0xe9, 0]),
         ),
         (b"}\x06:\x06ai\x06i\n", symbols(&[("a", Datum::Int(1))])),
-        // Integers beyond 30 bits and floats are numbered; the name of an encoding is as well.
+        // Integers beyond 30 bits, floats and names of encodings are numbered.
         (
             b"[\nl+\x07\0\0\0\x80f\x081.5l+\x08\0\0\0\0\0\x01I\"\x06q\x06:\x06ET@\x09",
             Datum::Array(vec![
@@ -114,14 +114,14 @@ fn encodings_links_and_defaults_are_read() {
                 Datum::Array(Vec::new()),
             ]),
         ),
-        // The last of two equal keys counts.
+        // The last of two equal keys is used.
         (
             b"{\x07:\x06ai\x06;\x00i\x07",
             symbols(&[("a", Datum::Int(2))]),
         ),
     ];
-    for (octets, datum) in cases {
-        assert_eq!(read(&versioned(octets)), Ok(datum.clone()), "{octets:?}");
+    for (bytes, datum) in cases {
+        assert_eq!(read(&versioned(bytes)), Ok(datum.clone()), "{bytes:?}");
     }
 }
 
@@ -141,18 +141,18 @@ fn all_that_is_no_data_is_refused_by_its_name() {
         (b"d:\x09Proci\x00", "C library"),
         (b"I\"\x06a\x06:\x0a@evil0", "instance variable"),
         (b"I[\x00\x06:\x06ET", "instance variables"),
-        (b"[\x06@\x00", "holds itself"),
+        (b"[\x06@\x00", "contains itself"),
     ];
-    for (octets, what) in cases {
-        match read(&versioned(octets)) {
+    for (bytes, what) in cases {
+        match read(&versioned(bytes)) {
             Err(DatumError::Dangerous(text)) => assert!(text.contains(what), "{text}"),
-            other => panic!("{octets:?}: {other:?}"),
+            other => panic!("{bytes:?}: {other:?}"),
         }
     }
 }
 
 #[test]
-fn bad_octets_are_refused() {
+fn bad_bytes_are_refused() {
     let cases: &[&[u8]] = &[
         b"",
         b"x",
@@ -179,22 +179,22 @@ fn bad_octets_are_refused() {
         b"I\"\x06a\x06:\x06E0",
         b"I\"\x06a\x06:\x0dencodingi\x00",
     ];
-    for octets in cases {
-        let error = read(&versioned(octets));
+    for bytes in cases {
+        let error = read(&versioned(bytes));
         assert!(
             matches!(error, Err(DatumError::Malformed(_))),
-            "{octets:?}: {error:?}"
+            "{bytes:?}: {error:?}"
         );
     }
-    for octets in [&b""[..], b"\x04", b"\x04\x09T", b"\x03\x08T", b"---\n"] {
-        assert!(matches!(read(octets), Err(DatumError::Malformed(_))));
+    for bytes in [&b""[..], b"\x04", b"\x04\x09T", b"\x03\x08T", b"---\n"] {
+        assert!(matches!(read(bytes), Err(DatumError::Malformed(_))));
     }
 }
 
 #[test]
 fn limits_hold() {
-    let too_large = |octets: Vec<u8>| {
-        let error = read(&octets);
+    let too_large = |bytes: Vec<u8>| {
+        let error = read(&bytes);
         assert!(matches!(error, Err(DatumError::TooLarge(_))), "{error:?}");
     };
     // Deep.
@@ -202,7 +202,7 @@ fn limits_hold() {
     assert!(read(&nested(64)).is_ok());
     too_large(nested(65));
     too_large(nested(1_000_000));
-    // Deep by a link: the first element is a chain of 40, the second hangs it below another.
+    // Deep by a link: the first element is a chain of 40, the second links to it below another chain.
     let chain = |depth: usize| b"[\x06".repeat(depth);
     let linked = [&b"[\x07"[..], &chain(40), b"0", &chain(40), b"@\x06"].concat();
     too_large(versioned(&linked));
@@ -215,37 +215,37 @@ fn limits_hold() {
     let mut long = versioned(b"l+\x0e");
     long.extend([0xff; 18]);
     too_large(long);
-    // A message that is too long in itself.
-    too_large(vec![4; crate::ruby::MAX_OCTETS + 1]);
+    // A message that is too long.
+    too_large(vec![4; crate::ruby::MAX_BYTES + 1]);
 }
 
 #[test]
 fn a_small_bomb_does_not_grow() {
-    // Each array holds ten times the one before it: 10^9 strings in 200 bytes.
-    let mut octets = b"[\x0e".to_vec();
-    octets.extend(b"[\x0f");
-    octets.extend(b"0".repeat(10));
+    // Each array contains the one before it ten times: 10^9 strings in 200 bytes.
+    let mut bytes = b"[\x0e".to_vec();
+    bytes.extend(b"[\x0f");
+    bytes.extend(b"0".repeat(10));
     for number in 1u8..9 {
-        octets.extend(b"[\x0f");
-        octets.extend([b'@', number + 5].repeat(10));
+        bytes.extend(b"[\x0f");
+        bytes.extend([b'@', number + 5].repeat(10));
     }
-    let error = read(&versioned(&octets));
+    let error = read(&versioned(&bytes));
     assert!(matches!(error, Err(DatumError::TooLarge(_))), "{error:?}");
     // One long text, many times.
-    let mut octets = b"[\x02\x10\x27\"\x02\xff\xff".to_vec();
-    octets.extend([b'x'; 65535]);
-    octets.extend(b"@\x06".repeat(9999));
-    let error = read(&versioned(&octets));
+    let mut bytes = b"[\x02\x10\x27\"\x02\xff\xff".to_vec();
+    bytes.extend([b'x'; 65535]);
+    bytes.extend(b"@\x06".repeat(9999));
+    let error = read(&versioned(&bytes));
     assert!(matches!(error, Err(DatumError::TooLarge(_))), "{error:?}");
 }
 
 #[test]
 fn every_cut_and_every_changed_octet_has_an_answer() {
-    let octets = write(&samples::every_kind());
-    for at in 0..octets.len() {
-        assert!(read(&octets[..at]).is_err());
+    let bytes = write(&samples::every_kind());
+    for at in 0..bytes.len() {
+        assert!(read(&bytes[..at]).is_err());
         for octet in 0..=255 {
-            let mut changed = octets.clone();
+            let mut changed = bytes.clone();
             changed[at] = octet;
             let _ = read(&changed);
         }
@@ -259,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_has_an_answer(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read(&versioned(&octets));
+    fn noise_has_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read(&versioned(&bytes));
     }
 }

@@ -4,17 +4,17 @@ use super::VERSION;
 use crate::ruby::{Datum, shortest};
 use std::collections::HashMap;
 
-/// Writes what `Marshal.dump` writes, without links to objects, which no reader needs.
+/// Writes like `Marshal.dump`, but without links to objects, which readers do not need.
 ///
 /// [`Datum::Str`] is marked as UTF-8, [`Datum::Bytes`] as binary.
 pub fn write(datum: &Datum) -> Vec<u8> {
     write_ascii(datum, &[])
 }
 
-/// As [`write()`], but text under one of these symbols as key, if it is nothing but ASCII, is marked so.
+/// As [`write()`], but ASCII text under one of these symbols as key is marked as ASCII.
 ///
-/// Ruby's digests, base64 and names of symbols make such text, and MCollective's programs send it so in places; readers take both.
-/// It is for messages that are to be the same bytes as theirs.
+/// Ruby's digests, base64 and names of symbols are such text, and MCollective's programs send it so in places; readers accept
+/// both. It is for messages that must be byte for byte the same as theirs.
 pub fn write_ascii(datum: &Datum, keys: &[&str]) -> Vec<u8> {
     let mut writer = Writer {
         out: VERSION.to_vec(),
@@ -27,7 +27,7 @@ pub fn write_ascii(datum: &Datum, keys: &[&str]) -> Vec<u8> {
 
 struct Writer<'a> {
     out: Vec<u8>,
-    /// Places of the symbols that were written.
+    /// Indexes of the symbols written so far.
     symbols: HashMap<&'a str, usize>,
     keys: &'a [&'a str],
 }
@@ -39,22 +39,22 @@ impl<'a> Writer<'a> {
             1..=122 => self.out.push((number + 5) as u8),
             -123..=-1 => self.out.push((number - 5) as u8),
             _ => {
-                let octets = number.to_le_bytes();
+                let bytes = number.to_le_bytes();
                 let fill = if number < 0 { 0xff } else { 0 };
-                let used = octets
+                let used = bytes
                     .iter()
                     .rposition(|b| *b != fill)
                     .map_or(1, |at| at + 1);
                 let sign = if number < 0 { -1 } else { 1 };
                 self.out.push((used as i8 * sign) as u8);
-                self.out.extend(&octets[..used]);
+                self.out.extend(&bytes[..used]);
             }
         }
     }
 
-    fn bytes(&mut self, octets: &[u8]) {
-        self.packed(octets.len() as i64);
-        self.out.extend(octets);
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.packed(bytes.len() as i64);
+        self.out.extend(bytes);
     }
 
     fn symbol(&mut self, name: &'a str) {
@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The one instance variable that tells UTF-8 or ASCII.
+    /// The single instance variable for UTF-8 or ASCII.
     fn encoding(&mut self, utf8: bool) {
         self.packed(1);
         self.symbol("E");
@@ -90,11 +90,11 @@ impl<'a> Writer<'a> {
         }
         self.out.push(b'l');
         self.out.push(if number < 0 { b'-' } else { b'+' });
-        let octets = number.unsigned_abs().to_le_bytes();
-        let used = octets.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+        let bytes = number.unsigned_abs().to_le_bytes();
+        let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
         let shorts = used.div_ceil(2);
         self.packed(shorts as i64);
-        self.out.extend(&octets[..shorts * 2]);
+        self.out.extend(&bytes[..shorts * 2]);
     }
 
     fn value(&mut self, datum: &'a Datum, ascii: bool) {
@@ -113,9 +113,9 @@ impl<'a> Writer<'a> {
                 self.bytes(text.as_bytes());
                 self.encoding(!(ascii && text.is_ascii()));
             }
-            Datum::Bytes(octets) => {
+            Datum::Bytes(bytes) => {
                 self.out.push(b'"');
-                self.bytes(octets);
+                self.bytes(bytes);
             }
             Datum::Regexp { source, options } => {
                 // Ruby fixes the encoding of an expression that is not ASCII by the bit 16.
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A float as Marshal has it: the fewest digits that mean it.
+/// A float in Marshal: the fewest digits that parse back to it.
 fn float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();

@@ -7,19 +7,19 @@ use halite_wire::base64;
 use halite_wire::yaml::check_characters;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
-/// Reads the one document of a text, as `YAML.load` does; an empty text is `nil`.
+/// Reads the only document of a text, as `YAML.load` does; an empty text is `nil`.
 ///
-/// Of keys that come twice the last counts. `<<` merges a hash that stands behind it.
+/// Of duplicate keys the last is used. `<<` merges the hash that is its value.
 ///
 /// # Errors
-/// Bad syntax, a second document, anchors, aliases, tags that name anything but data, and whatever is beyond the limits.
+/// Bad syntax, a second document, anchors, aliases, tags other than those of data, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let mut reader = Reader {
         budget: Budget::new(data.len())?,
         open: Vec::new(),
         root: None,
     };
-    let text = std::str::from_utf8(data).map_err(|_| malformed("it is no UTF-8"))?;
+    let text = std::str::from_utf8(data).map_err(|_| malformed("it is not UTF-8"))?;
     check_characters(text).map_err(|e| malformed(&e.to_string()))?;
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
@@ -60,7 +60,7 @@ fn malformed(what: &str) -> DatumError {
     DatumError::Malformed(format!("as YAML, {what}"))
 }
 
-/// The scanner has a limit of its own for brackets.
+/// The scanner has its own limit on nested brackets.
 fn scan_error(e: &ScanError) -> DatumError {
     if e.info().starts_with("recursion limit") {
         DatumError::TooLarge("64 arrays and hashes within one another")
@@ -80,7 +80,7 @@ fn no_anchor(anchor: usize) -> Result<(), DatumError> {
     }
 }
 
-/// The name of a tag; none of the lone `!`, which stands before what could not be written plain.
+/// The name of a tag; `None` for a lone `!`, which precedes text that could not be written plain.
 fn tag_name(tag: Option<&Tag>) -> Option<String> {
     let tag = tag.map(|tag| format!("{}{}", tag.handle, tag.suffix));
     tag.filter(|name| name != "!")
@@ -100,7 +100,7 @@ fn foreign(name: &str) -> DatumError {
     dangerous(&format!("the tag {name:?} of YAML"))
 }
 
-/// What is read: a value, and whether it may be the `<<` that merges.
+/// A value, and whether it may be the merge key `<<`.
 struct Item {
     datum: Datum,
     merges: bool,
@@ -121,7 +121,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Item, Dat
         })
     };
     let Some(name) = tag_name(tag) else {
-        // The lone `!` has text read as if it stood there without quotes.
+        // After a lone `!`, text is resolved as if it had no quotes.
         let quoted = style != ScalarStyle::Plain && tag.is_none();
         return if quoted {
             Ok(Datum::from(text).into())
@@ -138,10 +138,10 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Item, Dat
         "float" | "!float" => match plain()? {
             Datum::Int(number) => Datum::Float(number as f64),
             number @ Datum::Float(_) => number,
-            _ => return Err(malformed("what is tagged as a float is none")),
+            _ => return Err(malformed("what is tagged as a float is not a float")),
         },
         "binary" | "!binary" => {
-            let noise = || malformed("what is tagged as binary is no base64");
+            let noise = || malformed("what is tagged as binary is not base64");
             Datum::Bytes(base64::decode_lines(text).ok_or_else(noise)?)
         }
         "!ruby/symbol" | "!ruby/sym" => Datum::symbol(text),
@@ -153,7 +153,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Item, Dat
 
 /// `/source/options`
 fn regexp(text: &str) -> Result<Datum, DatumError> {
-    let bad = || malformed("what is tagged as a regular expression is none");
+    let bad = || malformed("what is tagged as a regular expression is not one");
     let body = text.strip_prefix('/').ok_or_else(bad)?;
     let (source, letters) = body.rsplit_once('/').ok_or_else(bad)?;
     let mut options = 0;
@@ -172,7 +172,7 @@ fn regexp(text: &str) -> Result<Datum, DatumError> {
     })
 }
 
-/// The source as it was before Ruby showed it between slashes.
+/// Removes the escapes that Ruby adds to a source between slashes.
 fn unescaped(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut chars = source.chars();
@@ -189,10 +189,10 @@ fn unescaped(source: &str) -> String {
     out
 }
 
-/// A container that has not ended.
+/// An open container.
 enum Open {
     Array(Vec<Datum>),
-    /// Pairs, and the key whose value comes next.
+    /// Pairs, and the key that has no value yet.
     Hash(Vec<(Item, Datum)>, Option<Item>),
 }
 
@@ -232,7 +232,7 @@ impl Reader {
     }
 }
 
-/// The pairs of a hash: what stands behind `<<` is taken in, and of a key that comes twice the last value counts.
+/// The pairs of a hash: merges `<<`, and of duplicate keys uses the last value.
 fn merged(read: Vec<(Item, Datum)>) -> Vec<(Datum, Datum)> {
     let mut out = Vec::with_capacity(read.len());
     for (key, value) in read {
@@ -241,7 +241,7 @@ fn merged(read: Vec<(Item, Datum)>) -> Vec<(Datum, Datum)> {
             Datum::Array(items)
                 if key.merges && items.iter().all(|i| matches!(i, Datum::Hash(_))) =>
             {
-                // The first of them has the last word.
+                // The first of them overrides the others.
                 for item in items.into_iter().rev() {
                     if let Datum::Hash(inner) = item {
                         out.extend(inner);

@@ -1,13 +1,13 @@
-//! What plain text means to Psych (`Psych::ScalarScanner`).
+//! How Psych resolves plain text (`Psych::ScalarScanner`).
 
 use crate::ruby::{Datum, DatumError};
 
-/// What plain text means.
+/// The meaning of plain text.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plain {
-    /// A value; text is one, too.
+    /// A value, which may be text.
     Value(Datum),
-    /// A date or time, or what Psych stumbles over: text for us, in quotes when we write it.
+    /// A date or time, or something that Psych fails on: text for us, written in quotes.
     Ambiguous,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn scan(text: &str) -> Result<Plain, DatumError> {
     integer(text)
 }
 
-/// Text that begins with a letter, perhaps behind one other sign.
+/// Text that starts with a letter, optionally after one other character.
 fn is_word(text: &str) -> bool {
     let letter = |c: char| {
         c.is_alphabetic() || c.is_ascii_whitespace() || "_!@#$%^&*(){}<>|/\\~;=".contains(c)
@@ -59,7 +59,7 @@ fn is_word(text: &str) -> bool {
     }
 }
 
-/// The few words that are no text.
+/// The words that are not text.
 fn word(text: &str) -> Option<Datum> {
     if text.len() > 5 {
         return None;
@@ -72,7 +72,7 @@ fn word(text: &str) -> Option<Datum> {
     }
 }
 
-/// The name of a symbol, which may stand in quotes.
+/// The name of a symbol, which may be in quotes.
 fn symbol(name: &str) -> &str {
     let quote = name.chars().next().filter(|c| matches!(c, '"' | '\''));
     let quoted = quote.and_then(|quote| {
@@ -93,7 +93,7 @@ fn unsigned(text: &str) -> &str {
     text.strip_prefix(['-', '+']).unwrap_or(text)
 }
 
-/// Takes between so many digits off the front.
+/// Splits `least` to `most` digits off the front.
 fn some_digits(text: &str, least: usize, most: usize) -> Option<(&str, &str)> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
     (least..=most)
@@ -142,7 +142,7 @@ fn date_or_time(text: &str) -> Option<()> {
     (minutes.is_empty() || (minutes.len() == 2 && digits(minutes))).then_some(())
 }
 
-/// Hours, minutes and seconds; Psych takes two numbers for hours and minutes.
+/// Hours, minutes and seconds; Psych reads two numbers as hours and minutes.
 fn sixties(text: &str) -> Option<Datum> {
     let (number, fraction) = match text.split_once('.') {
         Some((number, fraction)) => (number, Some(fraction)),
@@ -180,7 +180,7 @@ fn sixties(text: &str) -> Option<Datum> {
     Some(Datum::Float(sum as f64 + weight * fraction))
 }
 
-/// Digits as Ruby's `to_i` takes them: single underscores are passed over.
+/// Digits as parsed by Ruby's `to_i`: single underscores are ignored.
 fn until_bad(text: &str) -> String {
     let end = if text.starts_with('_') {
         0
@@ -190,7 +190,7 @@ fn until_bad(text: &str) -> String {
     text[..end].replace(['_', '+'], "")
 }
 
-/// A number with a point; `Some(None)` is one that Psych takes for a number and then cannot read.
+/// A number with a point; `Some(None)` is one that Psych considers a number but cannot parse.
 fn decimal(text: &str) -> Option<Option<f64>> {
     let (whole, rest) = unsigned(text).split_once('.')?;
     let grouped = |b: u8| b.is_ascii_digit() || matches!(b, b'_' | b',');
@@ -232,7 +232,7 @@ fn integer(text: &str) -> Result<Plain, DatumError> {
         2 => all(digits, |b| matches!(b, b'0' | b'1')),
         8 => all(digits, |b| matches!(b, b'0'..=b'7')),
         16 => all(digits, |b| b.is_ascii_hexdigit()),
-        // Signs between the digits stand alone.
+        // Separators between the digits are single.
         _ => {
             let mut parts = digits.split([',', '_']);
             digits.starts_with(|c: char| c.is_ascii_digit())

@@ -13,7 +13,7 @@ fn hash(pairs: &[(Datum, Datum)]) -> Datum {
     Datum::Hash(pairs.to_vec())
 }
 
-/// Documents of Psych 4.0.4 with libyaml 0.2.5, and what they hold.
+/// Documents written by Psych 4.0.4 with libyaml 0.2.5, and their values.
 fn documents() -> Vec<(&'static str, Datum)> {
     let int = Datum::Int;
     let list = |items: &[Datum]| Datum::Array(items.to_vec());
@@ -128,7 +128,7 @@ fn names_that_psych_would_misread_are_tagged() {
     }
 }
 
-/// libyaml takes them for line ends, YAML 1.2 does not.
+/// Line ends in libyaml, but not in YAML 1.2.
 #[test]
 fn line_ends_of_unicode_are_escaped() {
     for end in ["\u{85}", "\u{2028}", "\u{2029}"] {
@@ -303,7 +303,7 @@ fn limits_hold() {
         "? ".repeat(100_000),
         "- a\n".repeat(200_001),
         format!("--- {}", "9".repeat(60)),
-        " ".repeat(crate::ruby::MAX_OCTETS + 1),
+        " ".repeat(crate::ruby::MAX_BYTES + 1),
     ] {
         let error = read(large.as_bytes());
         assert!(matches!(error, Err(DatumError::TooLarge(_))), "{error:?}");

@@ -7,9 +7,9 @@ use halite_wire::yaml::lines::{INDENT, Lines, SIMPLE_KEY};
 use halite_wire::yaml::style::{Analysis, Style, is_break};
 use std::borrow::Cow;
 
-/// Writes a document as `Psych.dump` does, text for text; without anchors.
+/// Writes a document exactly as `Psych.dump`, but without anchors.
 ///
-/// [`Datum::Bytes`] of nothing but ASCII are written as text, and symbols whose name would be read as another one with a tag.
+/// [`Datum::Bytes`] that are all ASCII are written as text, and symbols whose name would be read as another one with a tag.
 pub fn write(datum: &Datum) -> String {
     let mut lines = Lines::new();
     lines.indicator("---", true, false);
@@ -55,7 +55,7 @@ fn node(lines: &mut Lines, datum: &Datum, context: Context) {
     }
 }
 
-/// Begins a level; gives the indent of the one around it.
+/// Starts a level; returns the indent of the outer one.
 fn deeper(lines: &mut Lines, indentless: bool) -> isize {
     let outer = lines.indent;
     lines.indent = match outer {
@@ -88,12 +88,12 @@ fn entry(lines: &mut Lines, key: &Datum, value: &Datum) {
     node(lines, value, Context::Mapping);
 }
 
-/// How Psych asks libyaml for a scalar.
+/// A scalar as Psych passes it to libyaml.
 struct Scalar<'a> {
     text: Cow<'a, str>,
     tag: Option<&'static str>,
     style: Style,
-    /// It means the same in quotes; what does not gets a `!` before them.
+    /// Whether it means the same in quotes; if not, a `!` is written before the quotes.
     quotable: bool,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Scalar<'a> {
         if text == "<<" {
             return Scalar::tagged("!!str", text, Style::Single);
         }
-        // Line ends other than the last two.
+        // Line ends except up to two at the end.
         let one = text.strip_suffix('\n').unwrap_or(text);
         let inner = one.strip_suffix('\n').filter(|_| one.len() < text.len());
         let style = if inner.unwrap_or(one).contains('\n') {
@@ -154,9 +154,9 @@ impl<'a> Scalar<'a> {
                 }
             }
             Datum::Str(text) => Scalar::text(text),
-            Datum::Bytes(octets) => match std::str::from_utf8(octets) {
+            Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) if text.is_ascii() => Scalar::text(text),
-                _ => Scalar::tagged("!binary", base64::encode(octets), Style::Literal),
+                _ => Scalar::tagged("!binary", base64::encode(bytes), Style::Literal),
             },
             Datum::Regexp { source, options } => {
                 let letters = [(4, 'm'), (1, 'i'), (2, 'x')];
@@ -169,7 +169,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// A line begins with a sign, and no double quote follows on it (`/^[^[:word:]][^"]*$/`).
+/// Whether a line starts with a non-word character and has no double quote after it (`/^[^[:word:]][^"]*$/`).
 fn begins_with_sign(text: &str) -> bool {
     let mut begins = true;
     for (at, c) in text.char_indices() {
@@ -185,7 +185,7 @@ fn begins_with_sign(text: &str) -> bool {
     false
 }
 
-/// Whether plain text would be read as something else, by Psych or (octal digits) by others.
+/// Whether plain text would be resolved to something else, by Psych or (octal digits) by others.
 fn misread(text: &str) -> bool {
     let text_again = matches!(scan(text), Ok(Plain::Value(Datum::Str(_))));
     let octal = text.strip_prefix('0').is_some_and(|rest| {
@@ -195,7 +195,7 @@ fn misread(text: &str) -> bool {
     !text_again || octal
 }
 
-/// `Float#to_s`, and YAML's words for what is no number.
+/// `Float#to_s`, and YAML's words for infinities and NaN.
 fn float(number: f64) -> String {
     match number {
         _ if number.is_nan() => ".nan".to_owned(),
@@ -219,12 +219,12 @@ fn escaped(source: &str) -> String {
     out
 }
 
-/// Chooses the style as libyaml does, and writes (`yaml_emitter_select_scalar_style`); line ends that readers do not agree about are
+/// Chooses the style as libyaml does, and writes (`yaml_emitter_select_scalar_style`); line ends that readers disagree on are
 /// escaped.
 fn scalar(lines: &mut Lines, scalar: &Scalar, simple_key: bool) {
     let text = scalar.text.as_ref();
     let analysis = Analysis::of(text);
-    // Line ends to libyaml, which folds them, but not to readers of YAML 1.2.
+    // Line ends for libyaml, which folds them, but not for readers of YAML 1.2.
     let unlike = text.contains(['\u{85}', '\u{2028}', '\u{2029}']);
     let style = match scalar.style {
         _ if unlike => Style::Double,

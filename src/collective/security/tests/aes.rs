@@ -1,8 +1,8 @@
-//! AES.
+//! The plugin AES.
 
 use super::super::cipher;
 use super::super::rsa::SessionKey;
-use super::super::testing::{Pair, Wish};
+use super::super::testing::{CertificateSpec, Pair};
 use super::ssl::settings;
 use super::*;
 use crate::wire::core::CoreReply;
@@ -37,10 +37,10 @@ fn captures_are_opened() {
         if message["plugin"] != "aes" {
             continue;
         }
-        let data = octets(&message["payload_base64"]);
+        let data = base64_bytes(&message["payload_base64"]);
         let body = match message["headers"].get("reply-to") {
             None => {
-                // They were made for a key that is not here.
+                // They are encrypted for a key that we do not have.
                 assert_eq!(aes.open_reply(&data), Err(Refused::NotForUs));
                 replies += 1;
                 CoreReply::read(&data).unwrap().body
@@ -54,7 +54,7 @@ fn captures_are_opened() {
         };
         if let Some(key) = message.get("session_key_base64") {
             let mut session = SessionKey::default();
-            session.copy_from_slice(&octets(key));
+            session.copy_from_slice(&base64_bytes(key));
             let text = cipher::decrypt(&session, &base64::decode(&body).unwrap());
             let expected = message["plaintext"].as_str().unwrap();
             assert_eq!(text.unwrap(), expected.as_bytes());
@@ -109,9 +109,9 @@ fn a_session_key_is_good_for_one_body() {
     let aes = aes(&client, &server, Serializer::Marshal);
     let data = aes.seal_request(&request("cert=rip")).unwrap();
     assert!(aes.open_request(&data).is_ok());
-    // To each node of a list goes the same.
+    // Each node of a list gets the same request.
     assert!(aes.open_request(&data).is_ok());
-    // Whoever has the public key can take the session key out and write a body of his own with it.
+    // Anyone with the public key can extract the session key and encrypt another body with it.
     let mut core = CoreRequest::read(&data).unwrap();
     let wrapped = base64::decode(core.proof.key.as_ref().unwrap().as_bytes()).unwrap();
     let session = rsa::public_decrypt(&client.public(), &wrapped).unwrap();
@@ -129,7 +129,7 @@ fn a_session_key_is_good_for_one_body() {
     assert_eq!(refused, Err(Refused::Tampered("body")));
 }
 
-/// What the public key says is only taken of a certificate that leads to the CA.
+/// A public key in a request is accepted only in a certificate issued by the CA.
 #[test]
 fn keys_that_are_sent_along_need_the_ca() {
     let server = Pair::ca("server-public");
@@ -155,16 +155,16 @@ fn keys_that_are_sent_along_need_the_ca() {
     };
     let rip = ca.sign("rip");
     assert_eq!(send(&rip, &rip.pem(), true, "cert=rip"), Ok(reply().body));
-    // Never without a CA, never a bare key.
+    // Never without a CA, and never a bare key.
     for (with, sent) in [(false, rip.pem()), (true, rip.public().to_pem())] {
         assert!(send(&rip, &sent, with, "cert=rip").is_err());
     }
-    // Not of another CA, of another name, too late, or outside the list.
+    // Not from another CA, for another name, expired, or not in the list.
     let foreign = Pair::ca("CA").sign("rip");
-    let late = Wish {
+    let late = CertificateSpec {
         name: "rip",
         until: NOW,
-        ..Wish::default()
+        ..CertificateSpec::default()
     }
     .by(Some(&ca));
     for bad in [&foreign, &late] {

@@ -1,6 +1,6 @@
-//! Choria, both generations.
+//! Choria's plugin, both generations.
 
-use super::super::testing::{DAY, Pair, Wish};
+use super::super::testing::{CertificateSpec, DAY, Pair};
 use super::*;
 use crate::wire::choria::{Generation, SecureReply, SecureRequest};
 use serde_json::json;
@@ -19,10 +19,10 @@ const CAPTURES: [(&str, Form); 3] = [
         Form::CHORIA,
     ),
 ];
-/// When they were captured.
+/// When the messages were captured.
 const THEN: i64 = 1_795_254_050;
 
-/// A CA whose certificates are made here, of the same lists as Choria's defaults.
+/// A CA that issues certificates for the tests, with the same lists as Choria's defaults.
 struct Network {
     ca: Pair,
 }
@@ -36,7 +36,7 @@ impl Network {
         choria(&self.ca.pem(), pair, form, NOW)
     }
 
-    /// What a server of this network says to a request of that certificate under that caller id.
+    /// The result of a server of this network for a request with that certificate and caller id.
     fn call(&self, pair: &Pair, caller: &str) -> Result<(), Refused> {
         let server = self.choria(&self.ca.sign("node1.example"), Form::CHORIA);
         let [new, old] = [Form::CHORIA, Form::CHORIA_YAML].map(|form| {
@@ -62,7 +62,7 @@ pub(super) fn choria(ca: &str, pair: &Pair, form: Form, now: i64) -> Choria {
     .unwrap()
 }
 
-/// As [`super::request`], with texts where JSON has no symbols.
+/// As [`super::request`], with texts in place of symbols, which JSON does not have.
 fn request(caller: &str) -> Request {
     let mut request = super::request(caller);
     request.body = plain(&request.body);
@@ -82,7 +82,7 @@ fn plain(datum: &Datum) -> Datum {
     Datum::from(&datum.to_value())
 }
 
-/// Every form that Choria's plugins read.
+/// All forms accepted by Choria's plugins.
 fn forms() -> Vec<Form> {
     let bits = (0..8).map(|bits| Form::Choria2 {
         old_inner: bits & 1 > 0,
@@ -108,12 +108,12 @@ fn captures_are_verified_at_their_time() {
             if message.get("secure").is_none() {
                 continue;
             }
-            let data = octets(&message["transport"]["data"]);
+            let data = base64_bytes(&message["transport"]["data"]);
             if let Ok(secure) = SecureRequest::read(&data) {
                 let (request, heard) = at(THEN).open_request(&data).unwrap();
                 assert_eq!(heard, form);
                 assert_eq!(request.caller.as_str(), "choria=rip.mcollective");
-                // Ten years later the same is refused, and with another CA at any time.
+                // The same is refused ten years later, and with another CA at any time.
                 let late = at(THEN + 3660 * DAY).open_request(&data);
                 assert!(matches!(late, Err(Refused::Certificate(_))), "{late:?}");
                 let other = choria(&own.pem(), &own, Form::CHORIA, THEN);
@@ -132,7 +132,7 @@ fn captures_are_verified_at_their_time() {
     assert_eq!((requests, replies), (17, 23));
 }
 
-/// Signs a captured request with a key that is at hand: apart from signature and certificate it comes out byte for byte.
+/// Signs a captured request with our own key: except for signature and certificate, the result is equal byte for byte.
 fn signed_again(secure: &SecureRequest, request: &Request, form: Form) {
     let network = Network::new();
     let rip = network.ca.sign("rip.mcollective");
@@ -143,7 +143,7 @@ fn signed_again(secure: &SecureRequest, request: &Request, form: Form) {
         (again.generation, &again.message),
         (secure.generation, &secure.message)
     );
-    // Lines end only where Ruby's do.
+    // Lines end where Ruby's do.
     assert_eq!(again.lines, matches!(form, Form::Choria1 { .. }));
     assert_eq!(own.open_request(&data).unwrap(), (request.clone(), form));
 }
@@ -220,8 +220,8 @@ fn tampering_shows_in_every_octet() {
     }
 }
 
-/// The probes of the reference, section 22, that are about security. Silence there is a refusal here; the two where this side
-/// is stricter are tested with `check_age` and `Replay`.
+/// The probes of the reference, section 22, that are about security. No reply there means a refusal here; the two where
+/// we are stricter are tested with `check_age` and `Replay`.
 #[test]
 fn probes_of_real_servers() {
     let network = Network::new();
@@ -231,12 +231,12 @@ fn probes_of_real_servers() {
     let asked = request("choria=rip.mcollective");
     // A valid one.
     assert_eq!(network.call(&rip, "choria=rip.mcollective"), Ok(()));
-    // An byte appended to the message after signing.
+    // A byte appended to the message after signing.
     let mut longer = SecureRequest::read(&own.seal_request(&asked).unwrap()).unwrap();
     longer.message.push(' ');
     let refused = server.open_request(&longer.write());
     assert_eq!(refused, Err(Refused::Signature));
-    // A caller id that names somebody else, by an ordinary certificate.
+    // The caller id of somebody else, with an ordinary certificate.
     let caller = |result| matches!(result, Err(Refused::Caller(_)));
     assert!(caller(network.call(&rip, "choria=alice.mcollective")));
     // A certificate of the CA whose name is outside the list.
@@ -294,13 +294,13 @@ fn probes_of_real_servers() {
             ..
         }
     ));
-    // G1 outside, which Ruby's servers of G2 leave unanswered: taken, as documented.
+    // G1 outside, which Ruby's servers of G2 do not answer: accepted, as documented.
     let old = network.choria(&rip, Form::CHORIA_YAML);
     let data = old
         .seal_request(&super::request("choria=rip.mcollective"))
         .unwrap();
     assert_eq!(server.open_request(&data).unwrap().1, Form::CHORIA_YAML);
-    // Nobody's protocol.
+    // An unknown protocol.
     let text = String::from_utf8(own.seal_request(&asked).unwrap()).unwrap();
     let text = text.replace("choria:secure:request:1", "choria:secure:request:2");
     let refused = server.open_request(text.as_bytes());
@@ -310,38 +310,41 @@ fn probes_of_real_servers() {
 #[test]
 fn certificates_decide() {
     let network = Network::new();
-    let call = |wish: Wish, issuer: Option<&Pair>| {
+    let call = |wish: CertificateSpec, issuer: Option<&Pair>| {
         network.call(&wish.by(issuer), "choria=rip.mcollective")
     };
     let ca = Some(&network.ca);
-    assert_eq!(call(Wish::default(), ca), Ok(()));
+    assert_eq!(call(CertificateSpec::default(), ca), Ok(()));
     let refused = |result| matches!(result, Err(Refused::Certificate(_)));
     let until = NOW - 1;
     assert!(refused(call(
-        Wish {
+        CertificateSpec {
             until,
-            ..Wish::default()
+            ..CertificateSpec::default()
         },
         ca
     )));
     let from = NOW + 1;
     assert!(refused(call(
-        Wish {
+        CertificateSpec {
             from,
-            ..Wish::default()
+            ..CertificateSpec::default()
         },
         ca
     )));
     let client = Some(false);
     assert!(refused(call(
-        Wish {
+        CertificateSpec {
             client,
-            ..Wish::default()
+            ..CertificateSpec::default()
         },
         ca
     )));
-    assert!(refused(call(Wish::default(), None)));
-    assert!(refused(call(Wish::default(), Some(&Pair::ca("CA")))));
+    assert!(refused(call(CertificateSpec::default(), None)));
+    assert!(refused(call(
+        CertificateSpec::default(),
+        Some(&Pair::ca("CA"))
+    )));
     // Names, privileged ones, and the same name issued again.
     let boss = network.ca.sign("boss.privileged.mcollective");
     assert_eq!(network.call(&boss, "choria=rip.mcollective"), Ok(()));
@@ -352,10 +355,10 @@ fn certificates_decide() {
 #[test]
 fn a_chain_is_sent_along() {
     let network = Network::new();
-    let middle = Wish {
+    let middle = CertificateSpec {
         name: "Middle",
         ca: true,
-        ..Wish::default()
+        ..CertificateSpec::default()
     };
     let middle = middle.by(Some(&network.ca));
     let leaf = middle.sign("rip.mcollective");

@@ -22,7 +22,7 @@ fn messages(capture: &Json) -> &[Json] {
     capture["messages"].as_array().unwrap()
 }
 
-fn octets(text: &Json) -> Vec<u8> {
+fn base64_bytes(text: &Json) -> Vec<u8> {
     base64::decode(text.as_str().unwrap().as_bytes()).unwrap()
 }
 
@@ -82,10 +82,10 @@ fn reply() -> Reply {
     }
 }
 
-/// Both directions between two ends, and what cannot be read never passes for something else: with each byte changed in
-/// turn, the message is refused, or says the same, or differs only in what `free` says that nothing protects.
+/// Both directions between two ends, and tampering: with each byte changed in turn, the message is refused, or reads the
+/// same, or differs only in what `free` allows, because it is not protected.
 fn both_ways(client: &dyn Security, server: &dyn Security, free: fn(&Request, &Request) -> bool) {
-    // Of AES each third byte, since its thousands of rounds of MD5 take their time.
+    // For AES only every third byte, since its thousands of rounds of MD5 are slow.
     let step = if matches!(client.form(), Form::Aes(_)) {
         3
     } else {
@@ -112,12 +112,12 @@ fn both_ways(client: &dyn Security, server: &dyn Security, free: fn(&Request, &R
     }
 }
 
-/// What no signature of PSK, SSL and AES covers may differ, this may not.
+/// The parts of a request that must not change with PSK, SSL and AES; all others are not signed.
 fn envelope(heard: &Request, asked: &Request) -> bool {
     (&heard.body, &heard.agent, &heard.caller) == (&asked.body, &asked.agent, &asked.caller)
 }
 
-/// What a server says to a request whose envelope was changed after its body was sealed.
+/// The result of a server for a request whose envelope was changed after its body was sealed.
 fn with_envelope(
     client: &dyn Security,
     server: &dyn Security,
@@ -165,7 +165,7 @@ fn what_is_too_large_is_not_looked_at() {
             let refused = plugin.open_request(&data).unwrap_err();
             let other = plugin.open_reply(&data).unwrap_err();
             let json = start.starts_with('{') != (plugin.form() == Form::CHORIA);
-            // In another encoding it is not even begun with.
+            // In another encoding it is not even parsed.
             let large = |why| matches!(why, Refused::TooLarge(_)) || json;
             assert!(large(refused) && large(other), "{start:?}");
         }

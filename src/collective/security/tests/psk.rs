@@ -1,4 +1,4 @@
-//! PSK.
+//! The plugin PSK.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn captures_are_verified_and_written_again() {
     let foreign = self::psk("another-psk", "uid=0");
     let (mut requests, mut replies) = (0, 0);
     for message in messages(&capture) {
-        let data = octets(&message["marshal_base64"]);
+        let data = base64_bytes(&message["marshal_base64"]);
         match message["kind"].as_str().unwrap() {
             "reply" => {
                 let reply = psk.open_reply(&data).unwrap();
@@ -91,7 +91,7 @@ fn agent_and_caller_must_be_those_of_the_body() {
     assert_eq!(root, Err(Refused::Tampered("caller")));
     let other = changed(|core| core.agent = "service".parse().unwrap());
     assert_eq!(other, Err(Refused::Tampered("agent")));
-    // Nothing vouches for the rest, nor for anything around a bare body.
+    // The rest is not protected, nor is anything around a bare body.
     let later = changed(|core| core.time += 3600).unwrap();
     assert_eq!(later.time, asked.time + 3600);
     let mut ping = asked.clone();

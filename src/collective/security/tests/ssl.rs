@@ -1,4 +1,4 @@
-//! SSL.
+//! The plugin SSL.
 
 use super::super::testing::Pair;
 use super::*;
@@ -41,7 +41,7 @@ fn captures_are_verified() {
         if message["plugin"] != "ssl" {
             continue;
         }
-        let data = octets(&message["payload_base64"]);
+        let data = base64_bytes(&message["payload_base64"]);
         match message["headers"].get("reply-to") {
             None => {
                 let reply = ssl.open_reply(&data).unwrap();
@@ -102,7 +102,7 @@ fn times_outside_the_signature_must_be_those_inside() {
         assert_ne!(changed, data);
         let refused = ssl(true).open_request(changed.as_bytes());
         assert_eq!(refused, Err(Refused::Tampered(field)));
-        // Otherwise the signed ones count.
+        // Otherwise the signed ones are used.
         let (heard, _) = ssl(false).open_request(changed.as_bytes()).unwrap();
         assert_eq!(heard, asked);
     }

@@ -1,7 +1,7 @@
-//! Certificates: whether a chain leads to the CA at a given time, whom it names, and what key is in it.
+//! Certificates: verification of a chain at a given time, names and key.
 //!
-//! Lists of revoked certificates are not supported: a certificate is good until it expires, or until its
-//! name is taken out of the lists of callers.
+//! Revocation lists are not supported: a certificate is valid until it expires, or until its
+//! name is removed from the lists of callers.
 
 use super::{MAX_CERTIFICATES, MAX_PEM};
 use crate::wire::Refused;
@@ -18,18 +18,18 @@ use std::fmt;
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
-/// Names that are taken of one certificate.
+/// Most names used of one certificate.
 const MAX_NAMES: usize = 64;
 
-/// The certificates that others have to lead to.
+/// The trusted CA certificates.
 #[derive(Clone)]
 pub struct Authority(Vec<X509>);
 
 impl Authority {
-    /// Reads the file of a CA: one or several certificates in PEM form, each of which is trusted.
+    /// Parses the file of a CA: one or more certificates in PEM form, each of which is trusted.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// What is wrong with it.
     pub fn from_pem(text: &str) -> Result<Authority, String> {
         let parsed =
             parse(text).map_err(|why| format!("its certificates cannot be read: {why}"))?;
@@ -43,7 +43,7 @@ impl Authority {
     /// The public key of the first certificate.
     ///
     /// # Errors
-    /// It is no RSA key, or one out of bounds.
+    /// It is not an RSA key, or its size is out of bounds.
     pub fn key(&self) -> Result<PublicKey, String> {
         self.0.first().map_or(Err("it is empty".to_owned()), key_of)
     }
@@ -55,43 +55,43 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// A certificate, and those between it and the CA, as somebody sent them: nothing in it is trusted yet.
+/// A certificate with its intermediates, as received: not verified yet.
 #[derive(Clone)]
 pub struct Chain {
     leaf: X509,
     between: Vec<X509>,
 }
 
-/// A certificate that leads to the CA.
+/// A verified certificate.
 #[derive(Clone, Debug)]
 pub struct Verified {
-    /// DNS names of the certificate, and its common name, if each consists of what caller ids may hold.
+    /// DNS names and common name of the certificate, as far as they are valid in caller ids.
     pub names: Vec<String>,
     /// Its public key.
     pub key: PublicKey,
-    /// Seconds since 1970 from which on all of the chain is good.
+    /// Start of the validity of the whole chain, in seconds since 1970.
     pub not_before: i64,
-    /// Seconds since 1970 at which something of the chain is good no longer.
+    /// End of the validity of the whole chain, in seconds since 1970.
     pub not_after: i64,
 }
 
-/// What OpenSSL found on the way from a leaf to the CA.
+/// OpenSSL's result of verifying a chain.
 struct Walk {
     good: bool,
-    /// Its words if not.
+    /// OpenSSL's reason if it failed.
     why: String,
     not_before: i64,
     not_after: i64,
 }
 
 impl Chain {
-    /// Reads certificates in PEM form, the leaf first.
+    /// Parses certificates in PEM form, the leaf first.
     ///
     /// # Errors
-    /// It is too long, holds too many, or none.
+    /// It is too long, or has too many certificates or none.
     pub fn from_pem(text: &str) -> Result<Chain, Refused> {
         if text.len() > MAX_PEM {
-            return Err(Refused::TooLarge("octets of certificates"));
+            return Err(Refused::TooLarge("bytes of certificates"));
         }
         let begins = text.matches("-----BEGIN ").count();
         if begins > MAX_CERTIFICATES {
@@ -105,31 +105,31 @@ impl Chain {
         Ok(Chain { leaf, between })
     }
 
-    /// The names of the leaf, of which nothing is proven yet.
+    /// The names of the leaf, not verified.
     pub fn names(&self) -> Vec<String> {
         names_of(&self.leaf)
     }
 
-    /// The common name of the leaf, of which nothing is proven yet.
+    /// The common name of the leaf, not verified.
     pub fn common_name(&self) -> Option<String> {
         common_names(&self.leaf).next()
     }
 
-    /// The key of the leaf, of which nothing is proven yet.
+    /// The key of the leaf, not verified.
     ///
     /// # Errors
-    /// It is no RSA key, or one out of bounds.
+    /// It is not an RSA key, or its size is out of bounds.
     pub fn key(&self) -> Result<PublicKey, String> {
         key_of(&self.leaf)
     }
 
-    /// Whether it leads to the CA at `now` (seconds since 1970) and may be used by clients of TLS, where it says for
-    /// what it may be used.
+    /// Verifies that it was issued by the CA and is valid at `now` (seconds since 1970), and allows use by TLS clients, if
+    /// it restricts its use.
     ///
     /// # Errors
-    /// [`Refused::Certificate`], in words.
+    /// [`Refused::Certificate`], with the reason.
     pub fn verify(&self, authority: &Authority, now: i64) -> Result<Verified, Refused> {
-        // The cost of a signature grows with the key that made it: before anything is checked with one.
+        // The cost of checking a signature grows with the size of the key, so check sizes first.
         for certificate in &self.between {
             bounded(certificate).map_err(Refused::Certificate)?;
         }
@@ -155,7 +155,7 @@ impl Chain {
             store.add_cert(certificate.clone())?;
         }
         let mut rules = X509VerifyParam::new()?;
-        // Each certificate of the CA's file is trusted, also one that another CA signed.
+        // Each certificate in the CA's file is trusted, even if another CA signed it.
         rules.set_flags(X509VerifyFlags::PARTIAL_CHAIN)?;
         rules.set_purpose(X509PurposeId::SSL_CLIENT)?;
         rules.set_depth(MAX_CERTIFICATES as i32);
@@ -182,7 +182,7 @@ impl Chain {
         })
     }
 
-    /// Says in words that the leaf is not good yet or no longer.
+    /// The reason if the leaf is not valid yet or has expired.
     fn untimely(&self, now: i64) -> Option<String> {
         let not_before = self.leaf.not_before();
         let not_after = self.leaf.not_after();
@@ -205,11 +205,11 @@ impl fmt::Debug for Chain {
     }
 }
 
-/// The RSA key of a text in PEM form that holds a public key or a certificate, as the keys of SSL and AES may be. Of a
-/// certificate nothing else is looked at.
+/// The RSA key of a public key or certificate in PEM form, as used by SSL and AES. Nothing else of a certificate is
+/// checked.
 ///
 /// # Errors
-/// It holds none, or one out of bounds.
+/// It has no key, or its size is out of bounds.
 pub(super) fn key_or_certificate(text: &str) -> Result<PublicKey, String> {
     if text.contains("-----BEGIN CERTIFICATE-----") {
         Chain::from_pem(text).map_err(|why| why.to_string())?.key()
@@ -244,13 +244,13 @@ fn key_of(certificate: &X509) -> Result<PublicKey, String> {
     let unread = |_| "its public key cannot be read".to_owned();
     let key = certificate.public_key().map_err(unread)?;
     if key.id() != Id::RSA {
-        return Err("its key is of another kind than RSA".to_owned());
+        return Err("its key is not an RSA key".to_owned());
     }
     let pem = key.public_key_to_pem().map_err(unread)?;
     PublicKey::from_pem(&String::from_utf8_lossy(&pem)).map_err(|error| error.to_string())
 }
 
-/// Names in the form that caller ids have; others can be nobody's.
+/// Names that are valid in caller ids.
 fn names_of(certificate: &X509Ref) -> Vec<String> {
     let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
     let mut names: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
-//! Certificates that are taken, and those that are not.
+//! Certificates that are accepted, and those that are refused.
 
-use super::super::testing::{DAY, NOW, Pair, Wish};
+use super::super::testing::{CertificateSpec, DAY, NOW, Pair};
 use super::*;
 
 fn authority(pair: &Pair) -> Authority {
@@ -11,7 +11,7 @@ fn verify(text: &str, ca: &Pair, now: i64) -> Result<Verified, Refused> {
     Chain::from_pem(text)?.verify(&authority(ca), now)
 }
 
-/// The words of a refusal for the certificate.
+/// The reason why a certificate was refused.
 fn why(result: Result<Verified, Refused>) -> String {
     match result {
         Err(Refused::Certificate(why)) => why,
@@ -42,11 +42,11 @@ fn a_certificate_of_the_ca_is_good_in_its_time() {
 
 #[test]
 fn the_ca_itself_may_have_expired() {
-    let old = Wish {
+    let old = CertificateSpec {
         name: "CA",
         ca: true,
         until: NOW - 1,
-        ..Wish::default()
+        ..CertificateSpec::default()
     }
     .by(None);
     let leaf = old.sign("rip.mcollective");
@@ -59,11 +59,11 @@ fn a_certificate_of_another_ca_is_refused() {
     let (ca, other) = (Pair::ca("CA"), Pair::ca("CA"));
     let leaf = other.sign("rip.mcollective");
     why(verify(&leaf.pem(), &ca, NOW));
-    // Bringing its CA along does not help, nor does signing itself.
+    // Including its CA in the chain does not help, nor does a self-signature.
     let both = leaf.pem() + &other.pem();
     why(verify(&both, &ca, NOW));
-    why(verify(&Wish::default().by(None).pem(), &ca, NOW));
-    // A leaf is no CA.
+    why(verify(&CertificateSpec::default().by(None).pem(), &ca, NOW));
+    // A leaf is not a CA.
     let under = ca.sign("ordinary");
     let below = under.sign("rip.mcollective");
     why(verify(&(below.pem() + &under.pem()), &ca, NOW));
@@ -73,9 +73,9 @@ fn a_certificate_of_another_ca_is_refused() {
 fn what_it_may_be_used_for() {
     let ca = Pair::ca("CA");
     for (client, good) in [(None, true), (Some(true), true), (Some(false), false)] {
-        let leaf = Wish {
+        let leaf = CertificateSpec {
             client,
-            ..Wish::default()
+            ..CertificateSpec::default()
         }
         .by(Some(&ca));
         assert_eq!(verify(&leaf.pem(), &ca, NOW).is_ok(), good, "{client:?}");
@@ -85,11 +85,11 @@ fn what_it_may_be_used_for() {
 #[test]
 fn chains_lead_over_those_between() {
     let ca = Pair::ca("CA");
-    let middle = Wish {
+    let middle = CertificateSpec {
         name: "Middle",
         ca: true,
         until: NOW + 60,
-        ..Wish::default()
+        ..CertificateSpec::default()
     };
     let middle = middle.by(Some(&ca));
     let leaf = middle.sign("rip.mcollective");
@@ -98,10 +98,10 @@ fn chains_lead_over_those_between() {
     assert_eq!((good.not_before, good.not_after), (NOW - DAY, NOW + 60));
     assert!(why(verify(&chain, &ca, NOW + 60)).contains("expired"));
     why(verify(&leaf.pem(), &ca, NOW));
-    // The leaf stands first.
+    // The leaf comes first.
     let turned = verify(&(middle.pem() + &leaf.pem()), &ca, NOW).unwrap();
     assert_eq!(turned.names, ["Middle"]);
-    // A file of a CA may hold both, or the nearer one only.
+    // The file of a CA may have both, or only the intermediate.
     let bundle = Authority::from_pem(&(ca.pem() + &middle.pem())).unwrap();
     let alone = Chain::from_pem(&leaf.pem()).unwrap();
     assert!(alone.verify(&bundle, NOW).is_ok());
@@ -112,10 +112,10 @@ fn chains_lead_over_those_between() {
 fn all_names_count_that_callers_can_have() {
     let ca = Pair::ca("CA");
     let dns = &["alice.mcollective", "*.mcollective", "alice.mcollective"];
-    let wish = Wish {
+    let wish = CertificateSpec {
         name: "rip.mcollective",
         dns,
-        ..Wish::default()
+        ..CertificateSpec::default()
     };
     let good = verify(&wish.by(Some(&ca)).pem(), &ca, NOW).unwrap();
     assert_eq!(good.names, ["alice.mcollective", "rip.mcollective"]);
@@ -133,11 +133,11 @@ fn limits_stand_before_the_work() {
     let many = Chain::from_pem(&pem.repeat(5)).unwrap_err();
     assert_eq!(many, Refused::TooLarge("certificates of a chain"));
     let long = Chain::from_pem(&(pem + &"\n".repeat(MAX_PEM))).unwrap_err();
-    assert_eq!(long, Refused::TooLarge("octets of certificates"));
+    assert_eq!(long, Refused::TooLarge("bytes of certificates"));
     for bits in [512, 1016] {
-        let weak = Wish {
+        let weak = CertificateSpec {
             bits,
-            ..Wish::default()
+            ..CertificateSpec::default()
         }
         .by(Some(&ca));
         let words = why(verify(&weak.pem(), &ca, NOW));
@@ -170,6 +170,6 @@ fn keys_of_other_kinds_are_named() {
     let ca = Pair::ca("CA");
     let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
     let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
-    let leaf = Wish::default().with(key, Some(&ca));
+    let leaf = CertificateSpec::default().with(key, Some(&ca));
     assert!(why(verify(&leaf.pem(), &ca, NOW)).contains("RSA"));
 }

@@ -1,6 +1,6 @@
 //! The inner documents: `mcollective:request:3` and `choria:request:1`, and their replies.
 //!
-//! All keys of the envelope are required, as Go has it, and no others are taken, as Ruby has it.
+//! All keys of the envelope are required, as in Go, and no others are accepted, as in Ruby.
 
 use super::{Generation, unknown};
 use crate::ruby::{Datum, DatumError, json, psych};
@@ -29,10 +29,11 @@ fn malformed(what: impl Into<String>) -> Refused {
     Refused::Malformed(what.into())
 }
 
-/// Reads the text of a request that was found genuine, and in which form it was written.
+/// Parses the text of a verified request; also returns its form.
 ///
 /// # Errors
-/// It is no such document, lacks a key or has one too many, is beyond the limits, holds more than data, or a name is none.
+/// It is not such a document, lacks a key or has an unknown one, exceeds a limit, contains more than data, or a name is
+/// invalid.
 pub fn read_request(message: &str, generation: Generation) -> Result<(Request, Form), Refused> {
     let parts = Parts::read(message, generation, OLD_REQUEST, REQUEST, &REQUEST_ENVELOPE)?;
     let ttl = parts.int("ttl")?;
@@ -43,17 +44,18 @@ pub fn read_request(message: &str, generation: Generation) -> Result<(Request, F
         collective: parts.name("collective")?,
         agent: parts.name("agent")?,
         caller: parts.name("callerid")?,
-        ttl: u32::try_from(ttl).map_err(|_| malformed("its ttl is no number of seconds"))?,
+        ttl: u32::try_from(ttl).map_err(|_| malformed("its ttl is not a number of seconds"))?,
         time: parts.int("time")?,
         body: parts.body,
     };
     Ok((request, parts.form))
 }
 
-/// Reads the text of a reply, and in which form it was written.
+/// Parses the text of a reply; also returns its form.
 ///
 /// # Errors
-/// It is no such document, lacks a key or has one too many, is beyond the limits, holds more than data, or a name is none.
+/// It is not such a document, lacks a key or has an unknown one, exceeds a limit, contains more than data, or a name is
+/// invalid.
 pub fn read_reply(message: &str, generation: Generation) -> Result<(Reply, Form), Refused> {
     let parts = Parts::read(message, generation, OLD_REPLY, REPLY, &REPLY_ENVELOPE)?;
     let reply = Reply {
@@ -66,7 +68,7 @@ pub fn read_reply(message: &str, generation: Generation) -> Result<(Reply, Form)
     Ok((reply, parts.form))
 }
 
-/// Writes the text of a request, in a form of Choria's; any other form counts as [`Form::CHORIA_YAML`].
+/// Writes the text of a request, in a form of Choria; any other form counts as [`Form::CHORIA_YAML`].
 pub fn write_request(request: &Request, form: Form) -> String {
     let envelope = hash([
         ("requestid", request.id.as_str().into()),
@@ -84,7 +86,7 @@ pub fn write_request(request: &Request, form: Form) -> String {
     write(form, [OLD_REQUEST, REQUEST], &request.body, envelope)
 }
 
-/// Writes the text of a reply, in a form of Choria's; any other form counts as [`Form::CHORIA_YAML`].
+/// Writes the text of a reply, in a form of Choria; any other form counts as [`Form::CHORIA_YAML`].
 pub fn write_reply(reply: &Reply, form: Form) -> String {
     let envelope = hash([
         ("senderid", reply.sender.as_str().into()),
@@ -129,7 +131,7 @@ fn write(form: Form, [old, new]: [&str; 2], body: &Datum, envelope: Datum) -> St
     ]))
 }
 
-/// An inner document, taken apart.
+/// The parts of an inner document.
 struct Parts {
     body: Datum,
     envelope: Datum,
@@ -151,7 +153,7 @@ impl Parts {
             json::read(message.as_bytes())?
         };
         let Datum::Hash(pairs) = document else {
-            return Err(malformed("its document is no hash"));
+            return Err(malformed("its document is not a hash"));
         };
         let (mut protocol, mut message, mut envelope) = (None, None, None);
         for (key, value) in pairs {
@@ -164,7 +166,7 @@ impl Parts {
         }
         let protocol = protocol.ok_or_else(|| malformed("its document names no protocol"))?;
         let protocol = protocol.as_str().unwrap_or_default();
-        // A G1 server knows no other protocol within; a G2 server knows both.
+        // A G1 server supports no other inner protocol; a G2 server supports both.
         let old_inner = match protocol {
             name if name == old => true,
             name if name == new && generation == Generation::G2 => false,
@@ -173,7 +175,7 @@ impl Parts {
         let message = message.ok_or_else(|| malformed("its document has no message"))?;
         let envelope = envelope.ok_or_else(|| malformed("its document has no envelope"))?;
         let Datum::Hash(pairs) = &envelope else {
-            return Err(malformed("its envelope is no hash"));
+            return Err(malformed("its envelope is not a hash"));
         };
         if let Some((key, _)) = pairs
             .iter()
@@ -206,12 +208,12 @@ impl Parts {
     }
 
     fn name<T: FromStr<Err = BadName>>(&self, key: &str) -> Result<T, Refused> {
-        let wrong = || malformed(format!("its {key} is no text"));
+        let wrong = || malformed(format!("its {key} is not text"));
         Ok(self.field(key)?.as_str().ok_or_else(wrong)?.parse()?)
     }
 
     fn int(&self, key: &str) -> Result<i64, Refused> {
-        let wrong = || malformed(format!("its {key} is no whole number"));
+        let wrong = || malformed(format!("its {key} is not a whole number"));
         self.field(key)?.as_int().ok_or_else(wrong)
     }
 }
@@ -224,8 +226,8 @@ fn stranger(key: &Datum, place: &str, known: &[&str]) -> Refused {
     ))
 }
 
-/// The value that a body holds as text, in the encoding of the document around it. What does not read so is a text itself, such as
-/// the bare `ping` of Go.
+/// The value that is encoded as text in a body, in the encoding of the document around it. If it cannot be decoded, the
+/// text itself is the value, such as the bare `ping` of Go.
 fn unpacked(text: String, yaml: bool) -> Result<Datum, Refused> {
     let read = if yaml {
         psych::read(text.as_bytes())

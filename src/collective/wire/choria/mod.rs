@@ -1,8 +1,8 @@
-//! Messages of G1 and G2: a signed text within JSON (reference, sections 14 and 18).
+//! Messages of G1 and G2: a signed text in JSON (reference, sections 14 and 18).
 //!
-//! [`SecureRequest`] and [`SecureReply`] are the outer documents: a text, and what vouches for it. The text, [`SecureRequest::message`], is
-//! what was signed or hashed, byte for byte; once that is verified, [`read_request`] or [`read_reply`] takes it apart. Nothing
-//! is signed, verified or hashed here.
+//! [`SecureRequest`] and [`SecureReply`] are the outer documents: a text with its signature or hash. The text,
+//! [`SecureRequest::message`], is what was signed or hashed, byte for byte; once that is verified, [`read_request`] or
+//! [`read_reply`] parses it. Nothing is signed, verified or hashed here.
 
 mod inner;
 
@@ -15,7 +15,7 @@ use super::Refused;
 use crate::ruby::{Datum, json};
 use halite_wire::base64;
 
-/// Which Choria wrote the outer document.
+/// The generation of the outer document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Generation {
     /// `mcollective::security::choria:request:1`, of 2016 and 2017.
@@ -45,29 +45,29 @@ impl Generation {
 /// A signed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureRequest {
-    /// Which Choria wrote it.
+    /// Its generation.
     pub generation: Generation,
-    /// The inner document, and exactly what is signed: its bytes.
+    /// The inner document; exactly these bytes are signed.
     pub message: String,
     /// RSASSA-PKCS1-v1_5 with SHA-256 over the bytes of `message`.
     pub signature: Vec<u8>,
-    /// Whether the base64 of the signature stands in lines of 60 digits, as Ruby writes it; Go writes it in one piece.
+    /// Whether the base64 of the signature is in lines of 60 digits, as written by Ruby, not in one piece, as by Go.
     pub lines: bool,
-    /// `pubcert`: the sender's certificate as PEM, perhaps with those that lead to the CA behind it.
+    /// `pubcert`: the sender's certificate as PEM, optionally followed by the intermediates.
     pub certificate: String,
 }
 
 impl SecureRequest {
-    /// Reads a signed request. Keys that it need not have are passed over, since nothing vouches for them.
+    /// Parses a signed request. Other keys are ignored, since they are not signed.
     ///
     /// # Errors
-    /// It is no such document; or it has no signature ([`Refused::Unsigned`]) or no certificate.
+    /// It is not such a document, or it has no signature ([`Refused::Unsigned`]) or no certificate.
     pub fn read(data: &[u8]) -> Result<SecureRequest, Refused> {
         let document = json::read(data)?;
         let generation = generation(&document, Generation::request)?;
         let signature = text(&document, "signature")?.ok_or(Refused::Unsigned)?;
-        let nobody = || Refused::Certificate("it brings none".to_owned());
-        let noise = || Refused::Malformed("its signature is no base64".to_owned());
+        let nobody = || Refused::Certificate("there is none".to_owned());
+        let noise = || Refused::Malformed("its signature is not base64".to_owned());
         Ok(SecureRequest {
             generation,
             message: message(&document)?,
@@ -93,22 +93,22 @@ impl SecureRequest {
     }
 }
 
-/// A reply with its hash, which anybody can make: replies are as good as the connection they come by.
+/// A reply with its hash, which anybody can compute: replies are only as trustworthy as the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureReply {
-    /// Which Choria wrote it.
+    /// Its generation.
     pub generation: Generation,
-    /// The inner document, and exactly what `hash` is of: its bytes.
+    /// The inner document; `hash` is of exactly these bytes.
     pub message: String,
     /// SHA-256 of `message`: in hexadecimal in G1, in base64 in G2.
     pub hash: String,
 }
 
 impl SecureReply {
-    /// Reads a reply. Keys that it need not have are passed over.
+    /// Parses a reply. Other keys are ignored.
     ///
     /// # Errors
-    /// It is no such document; or it has no hash ([`Refused::Unsigned`]).
+    /// It is not such a document, or it has no hash ([`Refused::Unsigned`]).
     pub fn read(data: &[u8]) -> Result<SecureReply, Refused> {
         let document = json::read(data)?;
         Ok(SecureReply {
@@ -141,7 +141,7 @@ fn generation(
     found.ok_or_else(|| unknown(name))
 }
 
-/// Why a protocol is not taken.
+/// The error for an unknown protocol.
 fn unknown(name: &str) -> Refused {
     let name: String = name.chars().take(80).collect();
     Refused::Protocol(format!("of the protocol {name:?}"))
@@ -152,12 +152,12 @@ fn message(document: &Datum) -> Result<String, Refused> {
     Ok(text(document, "message")?.ok_or_else(none)?.to_owned())
 }
 
-/// A text that is not empty; none if it is or there is none.
+/// A text under a key; `None` if it is missing or empty.
 fn text<'a>(document: &'a Datum, key: &str) -> Result<Option<&'a str>, Refused> {
     match document.get(key) {
         None | Some(Datum::Nil) => Ok(None),
         Some(Datum::Str(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-        Some(_) => Err(Refused::Malformed(format!("its {key} is no text"))),
+        Some(_) => Err(Refused::Malformed(format!("its {key} is not text"))),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ruby::Datum;
-use crate::wire::testing::{captures, octets};
+use crate::wire::testing::{base64_bytes, captures};
 use crate::wire::{Form, Reply, Request};
 use serde_json::{Value as Json, json};
 
@@ -10,13 +10,13 @@ const FILES: [&str; 3] = [
     "choria-federation",
 ];
 
-/// The captured messages: data of the packet, and what was found in it. Packets that are passed on are shown without.
+/// The captured messages: data of the packet and its contents. Forwarded packets are captured without contents.
 fn messages() -> Vec<(Vec<u8>, Json)> {
     let mut out = Vec::new();
     for file in FILES {
         for message in captures(file)["messages"].as_array().unwrap() {
             if message.get("secure").is_some() {
-                out.push((octets(&message["transport"]["data"]), message.clone()));
+                out.push((base64_bytes(&message["transport"]["data"]), message.clone()));
             }
         }
     }
@@ -95,7 +95,7 @@ fn every_form_is_written_as_it_was_read() {
                 yaml: bits & 2 > 0,
                 nested: bits & 4 > 0,
             };
-            // Text can only be told from a nested value by standing in no other text.
+            // The only difference between a text and a nested value is that the latter is not in another text.
             if bits & 4 > 0 && request.body == Datum::from("ping") {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! Messages of G0: one hash of Ruby's with symbols as keys (reference, sections 3 to 6).
+//! Messages of G0: a Ruby hash with symbols as keys (reference, sections 3 to 6).
 //!
-//! What the security plugin signed or encrypted, `:body`, stays as it came: [`CoreRequest::body`] and [`CoreReply::body`]. So a
-//! plugin reads the hash once, verifies or decrypts these very bytes, reads them by [`load`] (or
-//! [`Sealed::read`]), and hands the value to `into_request` or `into_reply`.
+//! What the security plugin signed or encrypted, `:body`, is kept as received: [`CoreRequest::body`] and
+//! [`CoreReply::body`]. So a plugin reads the hash once, verifies or decrypts exactly these bytes, decodes them with [`load`] (or
+//! [`Sealed::read`]), and passes the value to `into_request` or `into_reply`.
 
 use super::{
     AgentName, CallerId, Collective, DEFAULT_TTL, Filter, Identity, Refused, Reply, Request,
@@ -16,7 +16,7 @@ const ASCII: [&str; 4] = ["requestid", "hash", "body", "sslkey"];
 /// The same within bodies: names that were symbols.
 const ASCII_BODY: [&str; 2] = ["action", "data_plugins"];
 
-/// In what a message of G0 is written; nothing else tells it.
+/// The serializer of a message of G0, detected from its bytes.
 pub fn serializer_of(data: &[u8]) -> Option<Serializer> {
     if data.starts_with(&marshal::VERSION) {
         return Some(Serializer::Marshal);
@@ -24,10 +24,10 @@ pub fn serializer_of(data: &[u8]) -> Option<Serializer> {
     data.starts_with(b"---").then_some(Serializer::Yaml)
 }
 
-/// Reads a value, such as a body, that was written by [`dump`] or by Ruby.
+/// Decodes a value, such as a body, written by [`dump`] or by Ruby.
 ///
 /// # Errors
-/// It is not in that encoding, beyond the limits, or holds more than data.
+/// It is not in that encoding, exceeds a limit, or contains more than data.
 pub fn load(data: &[u8], serializer: Serializer) -> Result<Datum, Refused> {
     match serializer {
         Serializer::Marshal => Ok(marshal::read(data)?),
@@ -35,7 +35,7 @@ pub fn load(data: &[u8], serializer: Serializer) -> Result<Datum, Refused> {
     }
 }
 
-/// Writes a value as a body.
+/// Encodes a value as a body.
 pub fn dump(datum: &Datum, serializer: Serializer) -> Vec<u8> {
     match serializer {
         Serializer::Marshal => marshal::write_ascii(datum, &ASCII_BODY),
@@ -43,7 +43,7 @@ pub fn dump(datum: &Datum, serializer: Serializer) -> Vec<u8> {
     }
 }
 
-/// What the security plugins put into the hash of a message.
+/// The fields that security plugins add to the hash of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// `:hash` of PSK (hexadecimal) and SSL (base64 in lines).
@@ -77,10 +77,10 @@ impl Proof {
     }
 }
 
-/// A request of G0 whose body has not been opened.
+/// A request of G0 whose body is not verified or decrypted yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreRequest {
-    /// In what the hash is written.
+    /// The serializer of the hash.
     pub serializer: Serializer,
     /// `:body`, byte for byte: what `:hash` covers (PSK, SSL), or base64 of the cipher text (AES).
     pub body: Vec<u8>,
@@ -108,7 +108,7 @@ impl CoreRequest {
     /// Reads the hash of a request.
     ///
     /// # Errors
-    /// It is no such hash, beyond the limits, or holds more than data; or a name is none.
+    /// It is not such a hash, exceeds a limit, contains more than data, or a name is invalid.
     pub fn read(data: &[u8]) -> Result<CoreRequest, Refused> {
         let (serializer, hash) = outer(data)?;
         let filter = hash.get("filter").map(Filter::read).transpose()?;
@@ -127,7 +127,7 @@ impl CoreRequest {
         })
     }
 
-    /// Around a body that a security plugin has made of [`Request::body`].
+    /// Wraps the body that a security plugin made from [`Request::body`].
     pub fn new(request: &Request, serializer: Serializer, body: Vec<u8>, proof: Proof) -> Self {
         CoreRequest {
             serializer,
@@ -144,13 +144,13 @@ impl CoreRequest {
         }
     }
 
-    /// The request, with what the body held once it was verified or decrypted. `home` is the collective of a
-    /// request that names none.
+    /// The request, with the content of the body after verification or decryption. `home` is the collective of a
+    /// request without one.
     ///
     /// # Errors
-    /// It names no caller.
+    /// It has no caller id.
     pub fn into_request(self, body: Datum, home: &Collective) -> Result<Request, Refused> {
-        let nobody = || Refused::Caller("it names none, as clients before 1.1".to_owned());
+        let nobody = || Refused::Caller("it has none, as from clients before 1.1".to_owned());
         Ok(Request {
             body,
             sender: self.sender,
@@ -189,10 +189,10 @@ impl CoreRequest {
     }
 }
 
-/// A reply of G0 whose body has not been opened.
+/// A reply of G0 whose body is not verified or decrypted yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreReply {
-    /// In what the hash is written.
+    /// The serializer of the hash.
     pub serializer: Serializer,
     /// `:body`, byte for byte: what `:hash` covers (PSK, SSL), or base64 of the cipher text (AES).
     pub body: Vec<u8>,
@@ -212,7 +212,7 @@ impl CoreReply {
     /// Reads the hash of a reply.
     ///
     /// # Errors
-    /// It is no such hash, beyond the limits, or holds more than data; or a name is none.
+    /// It is not such a hash, exceeds a limit, contains more than data, or a name is invalid.
     pub fn read(data: &[u8]) -> Result<CoreReply, Refused> {
         let (serializer, hash) = outer(data)?;
         Ok(CoreReply {
@@ -226,7 +226,7 @@ impl CoreReply {
         })
     }
 
-    /// Around a body that a security plugin has made of [`Reply::body`].
+    /// Wraps the body that a security plugin made from [`Reply::body`].
     pub fn new(reply: &Reply, serializer: Serializer, body: Vec<u8>, proof: Proof) -> Self {
         CoreReply {
             serializer,
@@ -239,7 +239,7 @@ impl CoreReply {
         }
     }
 
-    /// The reply, with what the body held once it was verified or decrypted.
+    /// The reply, with the content of the body after verification or decryption.
     pub fn into_reply(self, body: Datum) -> Reply {
         Reply {
             body,
@@ -264,8 +264,8 @@ impl CoreReply {
     }
 }
 
-/// What SSL signs and AES encrypts of a request: the body, and the time and time to live that must equal those outside
-/// (reference, sections 5 and 6).
+/// The part of a request that SSL signs and AES encrypts: the body, and time and time to live, which must equal those
+/// outside (reference, sections 5 and 6).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sealed {
     /// `:ssl_msg`, `:aes_msg`: the body.
@@ -280,7 +280,7 @@ impl Sealed {
     /// Reads it; `plugin` is `ssl` or `aes`.
     ///
     /// # Errors
-    /// It is no such hash, beyond the limits, or holds more than data.
+    /// It is not such a hash, exceeds a limit, or contains more than data.
     pub fn read(data: &[u8], serializer: Serializer, plugin: &str) -> Result<Sealed, Refused> {
         let mut hash = load(data, serializer)?;
         let name = |field: &str| format!("{plugin}_{field}");
@@ -313,7 +313,7 @@ fn outer(data: &[u8]) -> Result<(Serializer, Datum), Refused> {
     let serializer = serializer_of(data).ok_or_else(neither)?;
     match load(data, serializer)? {
         hash @ Datum::Hash(_) => Ok((serializer, hash)),
-        _ => Err(Refused::Malformed("it is no hash".to_owned())),
+        _ => Err(Refused::Malformed("it is not a hash".to_owned())),
     }
 }
 
@@ -332,7 +332,7 @@ fn wrong(key: &str) -> Refused {
     Refused::Malformed(format!("its :{key} is of a wrong type"))
 }
 
-/// What stands under a key, unless that is `nil`.
+/// The value under a key; `None` for `nil`.
 fn field<'a>(hash: &'a Datum, key: &str) -> Option<&'a Datum> {
     hash.get(key).filter(|value| **value != Datum::Nil)
 }
@@ -361,7 +361,7 @@ fn required<T: FromStr<Err = super::BadName>>(hash: &Datum, key: &str) -> Result
     named(hash, key)?.ok_or_else(|| missing(key))
 }
 
-/// The agent. Requests of 1.0 name only the topic they went to, `/topic/mcollective.AGENT.command`.
+/// The agent. Requests of 1.0 have only the topic they were sent to, `/topic/mcollective.AGENT.command`.
 fn agent(hash: &Datum) -> Result<AgentName, Refused> {
     if let Some(agent) = named(hash, "agent")? {
         return Ok(agent);
@@ -387,11 +387,11 @@ fn time(hash: &Datum, key: &str) -> Result<i64, Refused> {
 
 fn body(hash: &Datum) -> Result<Vec<u8>, Refused> {
     let value = field(hash, "body").ok_or_else(|| missing("body"))?;
-    let octets = value.as_bytes().ok_or_else(|| wrong("body"))?;
-    Ok(octets.to_vec())
+    let bytes = value.as_bytes().ok_or_else(|| wrong("body"))?;
+    Ok(bytes.to_vec())
 }
 
-/// A body as Ruby's plugins have it in the hash: a dump is binary, YAML and base64 are text.
+/// A body as in the hash of Ruby's plugins: a dump is binary, YAML and base64 are text.
 fn body_datum(body: &[u8], proof: &Proof, serializer: Serializer) -> Datum {
     let text = serializer == Serializer::Yaml || proof.key.is_some();
     match std::str::from_utf8(body) {

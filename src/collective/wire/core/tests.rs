@@ -1,15 +1,15 @@
 use super::*;
-use crate::wire::testing::{captures, octets};
+use crate::wire::testing::{base64_bytes, captures};
 use serde_json::Value as Json;
 
-/// Whether Ruby wrote a value twice as one object, which this side never does.
+/// Whether Ruby wrote a repeated value as a link to one object, which we never do.
 fn has_links(data: &[u8]) -> bool {
     let written = load(data, Serializer::Marshal).unwrap();
     let again = marshal::write_ascii(&written, &ASCII);
     again.len() > data.len()
 }
 
-/// A value as the captures show it: symbols with a colon.
+/// A value as in the captures: symbols with a colon.
 fn shown(datum: &Datum) -> Json {
     match datum {
         Datum::Symbol(name) => format!(":{name}").into(),
@@ -31,7 +31,7 @@ fn captured_messages_are_read_and_written_again() {
     let file = captures("choria-psk-rabbitmq");
     let (mut same, mut linked) = (0, 0);
     for message in file["messages"].as_array().unwrap() {
-        let data = octets(&message["marshal_base64"]);
+        let data = base64_bytes(&message["marshal_base64"]);
         let decoded = &message["decoded"];
         let again = if message["kind"] == "registration" {
             let request = CoreRequest::read(&data).unwrap();
@@ -75,9 +75,9 @@ fn captured_messages_are_read_and_written_again() {
     assert!(same >= 10 && linked >= 10, "{same} {linked}");
 }
 
-/// The body is what the capture says, and is written with the same bytes.
+/// The body equals that of the capture, and is written with the same bytes.
 fn check_body(body: &[u8], message: &Json) {
-    assert_eq!(body, octets(&message["inner_body_base64"]));
+    assert_eq!(body, base64_bytes(&message["inner_body_base64"]));
     let value = load(body, Serializer::Marshal).unwrap();
     assert_eq!(shown(&value), message["decoded"][":body"]);
     let again = dump(&value, Serializer::Marshal);
@@ -90,7 +90,7 @@ fn captured_messages_of_ssl_and_aes_are_written_as_they_were() {
     let file = captures("choria-ssl-aes");
     let mut seen = [0; 4];
     for message in file["messages"].as_array().unwrap() {
-        let data = octets(&message["payload_base64"]);
+        let data = base64_bytes(&message["payload_base64"]);
         let plugin = message["plugin"].as_str().unwrap();
         let serializer = match message["serializer"].as_str().unwrap() {
             "yaml" => Serializer::Yaml,
@@ -116,7 +116,7 @@ fn captured_messages_of_ssl_and_aes_are_written_as_they_were() {
         let linked = serializer == Serializer::Marshal && has_links(&data);
         assert!(linked || again == data, "{message}");
         seen[usize::from(is_request) + 2 * usize::from(linked)] += 1;
-        // What is within is written as it was, too.
+        // The inner value is also written as it was.
         let plain = match plugin {
             "ssl" => body,
             _ => match message.get("plaintext") {

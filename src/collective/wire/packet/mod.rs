@@ -1,10 +1,10 @@
-//! What brokers carry around a message: headers of STOMP, or the JSON packet of NATS (reference, sections 13 and 15 to 17).
+//! The transport envelope of a message: headers of STOMP, or the JSON packet of NATS (reference, sections 13 and 15 to 17).
 
 mod json;
 
 pub use json::{LARGEST_PACKET, MOST_HOPS, MOST_TARGETS};
 
-/// Hops of `seen-by`: lists of two or three names each, or the flat names of the seed, each a list of one.
+/// Hops of `seen-by`: lists of two or three names each, or plain names as in the first description, each a list of one.
 pub type Route = Vec<Vec<String>>;
 
 /// The header `federation` (reference, section 16).
@@ -12,13 +12,13 @@ pub type Route = Vec<Vec<String>>;
 pub struct Federation {
     /// `req`: id of the request.
     pub request: String,
-    /// `reply-to`: where the client listens.
+    /// `reply-to`: reply address of the client.
     pub reply_to: Option<String>,
-    /// `target`: subjects that the broker is to publish to.
+    /// `target`: subjects for the broker to publish to.
     pub targets: Vec<String>,
 }
 
-/// Whether the packet names its protocol, and how its base64 is broken into lines.
+/// Whether the packet has a protocol field, and whether its base64 is in lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketForm {
     /// Of G1: `{"data", "headers"}`, base64 in lines.
@@ -29,25 +29,25 @@ pub enum PacketForm {
     Choria,
 }
 
-/// A message with its headers, whatever the broker.
+/// A message with its headers, for any broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packet {
-    /// How the packet itself is written; only NATS has one.
+    /// The form of the packet itself; only for NATS.
     pub form: PacketForm,
-    /// The message, as the security plugin made it.
+    /// The message, as encoded by the security plugin.
     pub data: Vec<u8>,
-    /// `mc_sender`: identity of the sender, which nothing vouches for.
+    /// `mc_sender`: identity of the sender, not authenticated.
     pub sender: Option<String>,
     /// `reply-to`; of requests only.
     pub reply_to: Option<String>,
     /// `federation`.
     pub federation: Option<Federation>,
-    /// `seen-by`: present where hops are to be recorded.
+    /// `seen-by`: present if hops must be recorded.
     pub seen_by: Option<Route>,
 }
 
 impl Packet {
-    /// A packet with data and sender alone.
+    /// A packet with only data and sender.
     pub fn new(form: PacketForm, data: Vec<u8>, sender: &str) -> Packet {
         Packet {
             form,

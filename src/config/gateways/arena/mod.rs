@@ -9,12 +9,12 @@ pub use topics::{Place, Scheme, Stream, Topics};
 pub use words::Policy;
 
 use super::super::{ConfigError, MasterConfig, finish};
-use super::{Kind, given};
+use super::{SettingKind, gateway_settings};
 use halite_wire::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Settings of the gateway for ARENA. Paths are empty where none is given.
+/// Settings of the ARENA gateway. Paths that are not set are empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArenaGateway {
     /// `servers`: `host:port` each.
@@ -25,13 +25,13 @@ pub struct ArenaGateway {
     pub password: Option<String>,
     /// `tls`.
     pub tls: bool,
-    /// `tls_ca`: the CA whose servers are trusted; empty for the system's.
+    /// `tls_ca`: trusted CA; empty means the system's CAs.
     pub tls_ca: PathBuf,
-    /// `tls_cert`: own certificate.
+    /// `tls_cert`: the gateway's certificate.
     pub tls_cert: PathBuf,
     /// `tls_key`: its key.
     pub tls_key: PathBuf,
-    /// `client_id`: name of the connection; `halite-` and the master's id if not given.
+    /// `client_id`: MQTT client id; default `halite-` and the master's id.
     pub client_id: String,
     /// `realm`: the first levels of all topics.
     pub realm: String,
@@ -39,31 +39,31 @@ pub struct ArenaGateway {
     pub topics: String,
     /// `namespace` of scene topics.
     pub namespace: String,
-    /// `keepalive`: time between keepalives that runtimes are told; zero is none.
+    /// `keepalive`: keepalive interval sent to runtimes; zero turns keepalives off.
     pub keepalive: Duration,
-    /// `policy` of modules that name none.
+    /// `policy`: default for modules that do not name one.
     pub policy: Policy,
     /// `auto_accept`: accept the key of every runtime.
     pub auto_accept: bool,
-    /// `max_pending`: keys that may wait for the operator.
+    /// `max_pending`: keys that may wait for the operator to accept them.
     pub max_pending: usize,
-    /// `max_managers` that are known.
+    /// `max_managers`: runtime managers kept in the registry.
     pub max_managers: usize,
-    /// `max_runtimes` that are known.
+    /// `max_runtimes`: runtimes kept in the registry.
     pub max_runtimes: usize,
-    /// `max_modules` that have not ended.
+    /// `max_modules`: modules that have not stopped.
     pub max_modules: usize,
-    /// `log_lines` of each module that `arena.logs` can show.
+    /// `log_lines`: lines per module that `arena.logs` can show.
     pub log_lines: usize,
-    /// `output_lines`: lines that become events in a second, of each module; more are counted.
+    /// `output_lines`: lines per module and second that become events; further ones are only counted.
     pub output_lines: usize,
-    /// `forget_after`: how long ended modules and runtimes that are gone are remembered.
+    /// `forget_after`: how long stopped modules and lost runtimes are remembered.
     pub forget_after: Duration,
     /// `max_message`: bytes of the largest message.
     pub max_message: usize,
     /// `create_timeout`: how long a runtime may take to confirm a module.
     pub create_timeout: Duration,
-    /// `delete_timeout`: how long a module may take to end.
+    /// `delete_timeout`: how long a module may take to stop.
     pub delete_timeout: Duration,
 }
 
@@ -83,37 +83,37 @@ impl std::fmt::Debug for ArenaGateway {
 }
 
 /// Settings of `gateways: arena:`.
-pub(super) const SETTINGS: &[(&str, Kind)] = &[
-    ("servers", Kind::List),
-    ("user", Kind::Text),
-    ("password", Kind::Text),
-    ("tls", Kind::Flag),
-    ("tls_ca", Kind::Text),
-    ("tls_cert", Kind::Text),
-    ("tls_key", Kind::Text),
-    ("client_id", Kind::Text),
-    ("realm", Kind::Text),
-    ("topics", Kind::Word(&["draft", "scene"])),
-    ("namespace", Kind::Text),
-    ("keepalive", Kind::Number(0, 86_400)),
-    ("policy", Kind::Word(&["wait", "move", "drop"])),
-    ("auto_accept", Kind::Flag),
-    ("max_pending", Kind::Number(0, 10_000_000)),
-    ("max_managers", Kind::Number(0, 100_000)),
-    ("max_runtimes", Kind::Number(1, 100_000)),
-    ("max_modules", Kind::Number(1, 1_000_000)),
-    ("log_lines", Kind::Number(0, 100_000)),
-    ("output_lines", Kind::Number(0, 10_000)),
-    ("forget_after", Kind::Number(0, 31_536_000)),
-    ("max_message", Kind::Number(1024, 256 << 10)),
-    ("create_timeout", Kind::Number(1, 86_400)),
-    ("delete_timeout", Kind::Number(1, 86_400)),
+pub(super) const SETTINGS: &[(&str, SettingKind)] = &[
+    ("servers", SettingKind::List),
+    ("user", SettingKind::Text),
+    ("password", SettingKind::Text),
+    ("tls", SettingKind::Flag),
+    ("tls_ca", SettingKind::Text),
+    ("tls_cert", SettingKind::Text),
+    ("tls_key", SettingKind::Text),
+    ("client_id", SettingKind::Text),
+    ("realm", SettingKind::Text),
+    ("topics", SettingKind::Word(&["draft", "scene"])),
+    ("namespace", SettingKind::Text),
+    ("keepalive", SettingKind::Number(0, 86_400)),
+    ("policy", SettingKind::Word(&["wait", "move", "drop"])),
+    ("auto_accept", SettingKind::Flag),
+    ("max_pending", SettingKind::Number(0, 10_000_000)),
+    ("max_managers", SettingKind::Number(0, 100_000)),
+    ("max_runtimes", SettingKind::Number(1, 100_000)),
+    ("max_modules", SettingKind::Number(1, 1_000_000)),
+    ("log_lines", SettingKind::Number(0, 100_000)),
+    ("output_lines", SettingKind::Number(0, 10_000)),
+    ("forget_after", SettingKind::Number(0, 31_536_000)),
+    ("max_message", SettingKind::Number(1024, 256 << 10)),
+    ("create_timeout", SettingKind::Number(1, 86_400)),
+    ("delete_timeout", SettingKind::Number(1, 86_400)),
 ];
 
 impl MasterConfig {
-    /// Settings of the gateway for ARENA; `None` where it does not run.
+    /// Settings of the ARENA gateway; `None` if it is not enabled.
     pub fn arena_gateway(&self) -> Option<ArenaGateway> {
-        let given = given(&self.gateways, "arena")?;
+        let given = gateway_settings(&self.gateways, "arena")?;
         let number = |name: &str, default: u64| super::number(&given, name, default);
         let size =
             |name: &str, default: u64| usize::try_from(number(name, default)).unwrap_or(usize::MAX);
@@ -158,15 +158,15 @@ impl MasterConfig {
 }
 
 impl ArenaGateway {
-    /// The topics of the realm.
+    /// The topics of the configured realm.
     ///
     /// # Errors
-    /// Realm or namespace are no part of a topic.
+    /// Realm or namespace cannot be part of a topic.
     pub fn topics(&self) -> Result<Topics, BadName> {
         Topics::by_word(&self.realm, &self.topics, &self.namespace)
     }
 
-    /// Refuses what cannot work.
+    /// Refuses settings that cannot work.
     pub(super) fn check(&self, checks: &finish::Checks) -> Result<(), ConfigError> {
         let bad = |name: &str, found: &str, expected: &str| {
             let path = format!("gateways:arena:{name}");
@@ -190,7 +190,7 @@ impl ArenaGateway {
             return bad("namespace", &self.namespace, LEVELS);
         }
         if !(1..=256).contains(&self.client_id.len()) || self.client_id.contains('\0') {
-            return bad("client_id", &self.client_id, "1 to 256 octets");
+            return bad("client_id", &self.client_id, "1 to 256 bytes");
         }
         let both = self.tls_cert.as_os_str().is_empty() == self.tls_key.as_os_str().is_empty();
         if !both {
@@ -206,7 +206,7 @@ impl ArenaGateway {
 
 const LEVELS: &str = "levels of a topic, without '+', '#', '$', spaces and NUL";
 
-/// Whether a text can be one level of a topic.
+/// Whether a text can be one topic level.
 fn is_level(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_graphic() && !b"+#$/".contains(&b);
     (1..=64).contains(&text.len()) && text.bytes().all(plain)
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_off_unless_named() {
+    fn off_unless_configured() {
         assert_eq!(load("{}").unwrap().arena_gateway(), None);
         let off = load("gateways: {arena: false}").unwrap();
         assert_eq!(off.arena_gateway(), None);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         for (bad, named) in [
             ("servers: []", "servers"),
             ("servers: [localhost]", "servers"),
@@ -288,6 +288,6 @@ mod tests {
             assert!(error.to_string().contains(&named), "{bad}: {error}");
         }
         let config = load("gateways: {arena: {server: b}}").unwrap();
-        assert!(config.warnings[0].contains("'gateways:arena' knows no \"server\""));
+        assert!(config.warnings[0].contains("'gateways:arena' has no setting \"server\""));
     }
 }

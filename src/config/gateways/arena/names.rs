@@ -1,13 +1,13 @@
-//! Names that come with messages: one type and one parser each.
+//! Names received in messages: one type and one parser each.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Why a name is refused.
+/// Why a name was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadName {
-    /// What it was to be.
+    /// What kind of name was expected.
     pub what: &'static str,
     /// The name, cut to 64 characters.
     pub text: String,
@@ -17,13 +17,17 @@ pub struct BadName {
 
 impl fmt::Display for BadName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?} is no valid {}: {}", self.text, self.what, self.why)
+        write!(
+            f,
+            "{:?} is not a valid {}: {}",
+            self.text, self.what, self.why
+        )
     }
 }
 
 impl std::error::Error for BadName {}
 
-/// A name that is refused.
+/// Makes the error for a refused name.
 pub fn bad(what: &'static str, text: &str, why: &'static str) -> BadName {
     let text = text.chars().take(64).collect();
     BadName { what, text, why }
@@ -57,25 +61,25 @@ macro_rules! name {
 }
 
 name! {
-    /// Id of a runtime, manager or module: 1 to 64 printable ASCII characters, a level of topics and of event tags, so without
-    /// `/`, `+`, `#` and spaces. Usually a UUID, but peers do not keep to that (reference, T16).
+    /// Id of a runtime, manager or module: 1 to 64 printable ASCII characters that are valid in topic levels and event
+    /// tags, so without `/`, `+`, `#` and spaces. Usually a UUID, but peers do not keep to that (reference, T16).
     Uuid
 }
 
 name! {
-    /// A topic to publish to: 1 to 1024 bytes, no wildcards, no control characters, not beginning with `$`.
+    /// A topic to publish to: 1 to 1024 bytes, no wildcards, no control characters, no leading `$`.
     Topic
 }
 
 name! {
-    /// Path of a channel as a module sees it: parts divided by `/`, none of them empty, `.` or `..`; no backslash, no control
-    /// characters; 255 bytes at most.
+    /// Path of a channel as a module sees it: parts separated by `/`, none of them empty, `.` or `..`; no backslashes,
+    /// no control characters; 255 bytes at most.
     ChannelPath
 }
 
 name! {
-    /// Path of a module's file below a folder: parts divided by `/`, none of them empty, `.` or `..`; no backslash, no control
-    /// characters; 1024 bytes at most.
+    /// Path of a module's file below a folder: parts separated by `/`, none of them empty, `.` or `..`; no backslashes,
+    /// no control characters; 1024 bytes at most.
     ModulePath
 }
 
@@ -104,22 +108,24 @@ impl FromStr for Topic {
         match text.len() {
             1..=1024 if text.contains(['+', '#']) => refuse("no wildcards"),
             1..=1024 if text.contains(char::is_control) => refuse("no control characters"),
-            1..=1024 if text.starts_with('$') => refuse("beginning with '$' are the broker's own"),
+            1..=1024 if text.starts_with('$') => {
+                refuse("topics that start with '$' are reserved for the broker")
+            }
             1..=1024 => Ok(Topic(text.into())),
-            _ => refuse("1 to 1024 octets"),
+            _ => refuse("1 to 1024 bytes"),
         }
     }
 }
 
 impl Topic {
-    /// A topic of parts that have been checked.
+    /// A topic made of parts that were already checked.
     pub(super) fn of_parts(text: &str) -> Topic {
         Topic(text.into())
     }
 }
 
-/// Why a path is none of whole, plain parts.
-fn unfit(text: &str, longest: usize) -> Option<&'static str> {
+/// Why a path is not valid; `None` if it is.
+fn path_fault(text: &str, longest: usize) -> Option<&'static str> {
     let plain = |part: &str| !matches!(part, "" | "." | "..");
     if text.is_empty() || text.len() > longest {
         Some("empty or too long")
@@ -136,7 +142,7 @@ impl FromStr for ChannelPath {
     type Err = BadName;
 
     fn from_str(text: &str) -> Result<ChannelPath, BadName> {
-        match unfit(text, 255) {
+        match path_fault(text, 255) {
             Some(why) => Err(bad("path of a channel", text, why)),
             None => Ok(ChannelPath(text.into())),
         }
@@ -147,7 +153,7 @@ impl FromStr for ModulePath {
     type Err = BadName;
 
     fn from_str(text: &str) -> Result<ModulePath, BadName> {
-        match unfit(text, 1024) {
+        match path_fault(text, 1024) {
             Some(why) => Err(bad("path of a module", text, why)),
             None => Ok(ModulePath(text.into())),
         }

@@ -1,47 +1,47 @@
-//! Topics: which there are, and what a message on one of them concerns (reference, section 3).
+//! MQTT topics, and what a message on one of them is about (reference, section 3).
 
 use super::names::bad;
 use super::{BadName, Topic, Uuid};
 
-/// Which set of topics.
+/// The set of topics in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `{realm}/proc/...`, as in seed 003.
     Draft,
-    /// Those of current ARENA deployments: `{realm}/g/{namespace}/p/...` and `{realm}/s/{namespace}/...`.
+    /// As in current ARENA deployments: `{realm}/g/{namespace}/p/...` and `{realm}/s/{namespace}/...`.
     Scene {
         /// The namespace.
         namespace: String,
     },
 }
 
-/// Standard streams of a module.
+/// A standard stream of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stream {
-    /// What it reads.
+    /// Standard input.
     Stdin,
-    /// What it writes.
+    /// Standard output.
     Stdout,
-    /// What it complains of.
+    /// Standard error.
     Stderr,
-    /// `stdio/{module}` of managers: both ways on one topic.
+    /// `stdio/{module}` of managers: both directions on one topic.
     Both,
 }
 
 /// What a topic is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Registrations, with the uuid that the topic names.
+    /// Registrations, with the uuid named in the topic.
     Reg(Option<Uuid>),
     /// Keepalives.
     Keepalive(Option<Uuid>),
-    /// Requests about modules; with a uuid, to that runtime.
+    /// Requests about modules; with a uuid, sent to that runtime.
     Control(Option<Uuid>),
     /// A stream of a module.
     Stdio(Uuid, Stream),
-    /// Errors of the orchestrator.
+    /// Errors reported by the orchestrator.
     Log,
-    /// Notices of exits, older dialect.
+    /// Notices of exits, in the older dialect.
     Notif,
     /// `profile/{kind}/{runtime}/{module}`: kind, runtime, module.
     Profile(String, Uuid, Uuid),
@@ -54,13 +54,13 @@ pub struct Topics {
     scheme: Scheme,
 }
 
-/// Levels below `{realm}/proc` that belong to the orchestrator (reference, section 3).
-const ROOMS: [&str; 6] = ["reg", "control", "keepalive", "log", "notif", "profile"];
+/// Levels below `{realm}/proc` that are reserved for the orchestrator (reference, section 3).
+const RESERVED_LEVELS: [&str; 6] = ["reg", "control", "keepalive", "log", "notif", "profile"];
 
-/// The scene that streams of modules are told in where nobody says which one.
+/// The scene for module streams when no scene is given.
 const SCENE: &str = "default";
 
-/// What of a topic lies below another one.
+/// The rest of a topic below another one; `None` if it is not below it.
 fn below<'a>(topic: &'a str, above: &str) -> Option<&'a str> {
     topic.strip_prefix(above)?.strip_prefix('/')
 }
@@ -69,11 +69,11 @@ impl Topics {
     /// The topics of a realm: `realm` may have several levels.
     ///
     /// # Errors
-    /// Realm or namespace are no part of a topic.
+    /// Realm or namespace cannot be part of a topic.
     pub fn new(realm: &str, scheme: Scheme) -> Result<Topics, BadName> {
         let refuse = |what, text: &str, why| Err(bad(what, text, why));
         if realm.len() > 255 {
-            return refuse("realm", realm, "255 octets at most");
+            return refuse("realm", realm, "255 bytes at most");
         }
         realm.parse::<Topic>()?;
         if realm.split('/').any(str::is_empty) {
@@ -92,10 +92,10 @@ impl Topics {
         Ok(Topics { realm, scheme })
     }
 
-    /// The topics that configurations name by a word: `draft`, or `scene` with a namespace.
+    /// The topics named by a configuration value: `draft`, or `scene` with a namespace.
     ///
     /// # Errors
-    /// Realm or namespace are no part of a topic.
+    /// Realm or namespace cannot be part of a topic.
     pub fn by_word(realm: &str, word: &str, namespace: &str) -> Result<Topics, BadName> {
         let scheme = match word {
             "scene" => Scheme::Scene {
@@ -106,8 +106,8 @@ impl Topics {
         Topics::new(realm, scheme)
     }
 
-    /// Whether programs must keep off a topic: those of the orchestrator, and all that lies below them, since an orchestrator hears that
-    /// too. Streams of modules they may use.
+    /// Whether modules may not use a topic: those of the orchestrator and everything below them, since orchestrators
+    /// subscribe to that too. Streams of modules are allowed.
     pub fn is_reserved(&self, topic: &str) -> bool {
         match self.place(topic) {
             Some(Place::Stdio(..)) => return false,
@@ -120,7 +120,7 @@ impl Topics {
         match &self.scheme {
             Scheme::Draft => {
                 let room = below(rest, "proc").and_then(|rest| rest.split('/').next());
-                room.is_some_and(|room| ROOMS.contains(&room))
+                room.is_some_and(|room| RESERVED_LEVELS.contains(&room))
             }
             // `g/{namespace}/p/...`, and `s/{namespace}/{scene}/p/...` (reference, section 3).
             Scheme::Scene { namespace } => {
@@ -132,7 +132,7 @@ impl Topics {
         }
     }
 
-    /// Filters that the orchestrator subscribes to: what runtimes and users ask and tell, and what modules write.
+    /// Filters that the orchestrator subscribes to: messages of runtimes and users, and output of modules.
     pub fn orchestrator_filters(&self) -> Vec<String> {
         let realm = &self.realm;
         match &self.scheme {
@@ -148,8 +148,8 @@ impl Topics {
         }
     }
 
-    /// Filters that a runtime subscribes to for itself: answers to its registration, and requests. No wildcards, so that a broker can
-    /// allow each runtime just its own.
+    /// Filters that a runtime subscribes to: answers to its registration, and requests. No wildcards, so that a broker
+    /// can limit each runtime to its own topics.
     pub fn runtime_filters(&self, runtime: &Uuid) -> Vec<String> {
         let realm = &self.realm;
         match &self.scheme {
@@ -161,9 +161,10 @@ impl Topics {
         }
     }
 
-    /// What a topic is for; `None` if it is none of ours. A trailing slash is nothing.
+    /// What a topic is for; `None` if it is not one of ours. A trailing slash is ignored.
     ///
-    /// With [`Scheme::Scene`] a runtime has one topic for everything, which is [`Place::Control`]; what is told there says the message.
+    /// With [`Scheme::Scene`] a runtime has one topic for everything, which is [`Place::Control`]; the message itself
+    /// says what it is about.
     pub fn place(&self, topic: &str) -> Option<Place> {
         let rest = topic.strip_prefix(self.realm.as_str())?.strip_prefix('/')?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -179,7 +180,7 @@ impl Topics {
         }
     }
 
-    /// The topic of a place, as we write it.
+    /// The topic to publish to for a place.
     pub fn topic(&self, place: &Place) -> Topic {
         let text = match &self.scheme {
             Scheme::Draft => format!("{}/proc/{}", self.realm, in_draft(place)),
@@ -189,7 +190,7 @@ impl Topics {
     }
 }
 
-/// Levels below the realm that any of our topics has at most.
+/// Maximum number of levels below the realm in our topics.
 const LEVELS: usize = 8;
 
 fn draft(levels: [Option<&str>; LEVELS]) -> Option<Place> {
@@ -259,7 +260,7 @@ fn scene(levels: [Option<&str>; LEVELS], namespace: &str) -> Option<Place> {
     }
 }
 
-/// The level below which the orchestrator tells of errors in the topics of scenes; others have no such topic.
+/// The level below which the orchestrator reports errors in scene topics; runtimes have no such topic.
 const ORCHESTRATOR: &str = "orchestrator";
 
 fn in_draft(place: &Place) -> String {
@@ -299,7 +300,7 @@ fn in_scene(place: &Place, realm: &str, namespace: &str) -> String {
     }
 }
 
-/// A text as one level of a topic.
+/// Makes a text fit for one topic level.
 fn level(text: &str) -> String {
     text.replace(|c: char| c.is_control() || "/+#".contains(c), "-")
 }

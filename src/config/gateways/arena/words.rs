@@ -1,13 +1,13 @@
-//! Words of closed sets, as they stand in settings and messages.
+//! Enums with a fixed spelling in settings and messages.
 
 use super::Stream;
 
-/// A closed set of words of ARENA: reading and writing them.
+/// Implements parsing and printing for an enum with fixed words.
 #[macro_export]
 macro_rules! arena_words {
     ($kind:ident, $what:literal, $why:literal, $($variant:ident = $word:literal),+) => {
         impl $kind {
-            /// Its word.
+            /// The value's word.
             pub const fn word(self) -> &'static str {
                 match self {
                     $($kind::$variant => $word,)+
@@ -34,15 +34,15 @@ macro_rules! arena_words {
     };
 }
 
-/// What becomes of a module whose runtime is gone.
+/// What happens to a module whose runtime is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// `wait`: it comes back with its runtime, as with the real orchestrator.
+    /// `wait`: it resumes when its runtime is back, as with the real orchestrator.
     #[default]
     Wait,
-    /// `move`: it is started on another runtime that fits.
+    /// `move`: it is started on another suitable runtime.
     Move,
-    /// `drop`: it is dead.
+    /// `drop`: it counts as dead.
     Drop,
 }
 

@@ -5,12 +5,12 @@ mod names;
 pub use names::{AgentName, BadName, CallerId, Collective, Identity, RequestId};
 
 use super::super::{ConfigError, MasterConfig, finish};
-use super::Kind;
+use super::SettingKind;
 use halite_wire::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What messages of Ruby's own encodings are written in.
+/// Encoding of message bodies for Ruby's serializers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Serializer {
     /// `Marshal.dump`.
@@ -19,10 +19,10 @@ pub enum Serializer {
     Yaml,
 }
 
-/// What kind of broker carries the messages.
+/// The kind of broker that carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broker {
-    /// NATS, as of Choria.
+    /// NATS, as in Choria.
     Nats,
     /// RabbitMQ over STOMP.
     RabbitMq,
@@ -33,11 +33,11 @@ pub enum Broker {
 /// How messages are secured (`security`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
-    /// Choria's, JSON (G2); requests of G1 are answered in G1.
+    /// Choria's JSON protocol (G2); G1 requests get G1 answers.
     Choria,
-    /// Choria's of 2016 and 2017, YAML (G1).
+    /// Choria's YAML protocol of 2016 and 2017 (G1).
     ChoriaYaml,
-    /// A secret that all share.
+    /// A pre-shared secret.
     Psk,
     /// Plain RSA keys.
     Ssl,
@@ -45,7 +45,7 @@ pub enum Plugin {
     Aes,
 }
 
-/// Settings of the gateway for a collective. Paths are empty where none is given.
+/// Settings of the collective gateway. Paths that are not set are empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectiveGateway {
     /// `connector`.
@@ -60,122 +60,125 @@ pub struct CollectiveGateway {
     pub vhost: String,
     /// `tls`.
     pub tls: bool,
-    /// `tls_ca`: the CA whose servers are trusted; empty for the system's.
+    /// `tls_ca`: trusted CA; empty means the system's CAs.
     pub tls_ca: PathBuf,
-    /// `tls_cert`: own certificate.
+    /// `tls_cert`: the gateway's certificate.
     pub tls_cert: PathBuf,
     /// `tls_key`: its key.
     pub tls_key: PathBuf,
-    /// `identity`: who sends, and the name of the connection; the master's id if not given.
+    /// `identity`: sender of messages and name of the connection; default is the master's id.
     pub identity: String,
-    /// `collectives`: the first is the main one.
+    /// `collectives`: the first one is the main collective.
     pub collectives: Vec<String>,
-    /// `federations`: requests go through the brokers of these, not to the collective itself.
+    /// `federations`: requests go through the brokers of these instead of directly to the collective.
     pub federations: Vec<String>,
     /// `security`.
     pub plugin: Plugin,
-    /// `serializer` of SSL and AES.
+    /// `serializer` for SSL and AES.
     pub serializer: Serializer,
     /// `psk_file`: file with the shared secret.
     pub psk_file: PathBuf,
-    /// `caller`: own caller id (PSK); SSL and AES derive it of the name of the key, Choria of the certificate.
+    /// `caller`: our caller id (PSK). SSL and AES derive it from the name of the key file, Choria from the certificate.
     pub caller: String,
-    /// `ca`: the CA of Choria's certificates, `tls_ca` if not given; with AES, the CA of its callers' certificates, none
-    /// if not given, since the CA of a broker may be a public one.
+    /// `ca`: the CA of Choria certificates, default `tls_ca`; with AES, the CA of callers' certificates, with no
+    /// default, since a broker's CA may be a public one.
     pub ca: PathBuf,
-    /// `certificate`: own, of Choria; `tls_cert` if not given.
+    /// `certificate`: our Choria certificate; default `tls_cert`.
     pub certificate: PathBuf,
-    /// `key`: its key; `tls_key` if not given.
+    /// `key`: its key; default `tls_key`.
     pub key: PathBuf,
-    /// `callers`: names, or `/regular expressions/`, of certificates that may call.
+    /// `callers`: names, or `/regular expressions/`, of the certificates that may send requests.
     pub callers: Vec<String>,
-    /// `privileged`: the same, of certificates that may speak for any caller.
+    /// `privileged`: the same, for certificates that may speak for any caller.
     pub privileged: Vec<String>,
-    /// `client_private`: own key as a client (SSL, AES).
+    /// `client_private`: our key as a client (SSL, AES).
     pub client_private: PathBuf,
-    /// `client_public`: its public half; its file's name is that of the caller.
+    /// `client_public`: its public half; the file name is the caller's name.
     pub client_public: PathBuf,
-    /// `server_private`: the servers' key (SSL, AES); only to answer with.
+    /// `server_private`: the servers' key (SSL, AES); needed only to answer requests.
     pub server_private: PathBuf,
     /// `server_public`: its public half.
     pub server_public: PathBuf,
-    /// `client_certs`: directory with the public keys of clients that may call.
+    /// `client_certs`: directory with the public keys of clients that may send requests.
     pub client_certs: PathBuf,
-    /// `enforce_ttl`: refuse where signed and unsigned times differ (SSL, AES).
+    /// `enforce_ttl`: refuse messages whose signed and unsigned times differ (SSL, AES).
     pub enforce_ttl: bool,
-    /// `ttl`: seconds that requests are good for.
+    /// `ttl`: seconds for which requests are valid.
     pub ttl: u32,
     /// `timeout`: how long nodes may take for an action.
     pub timeout: Duration,
-    /// `discovery_interval`: how often nodes are looked for.
+    /// `discovery_interval`: time between discoveries of nodes.
     pub discovery_interval: Duration,
-    /// `discovery_timeout`: how long answers are waited for.
+    /// `discovery_timeout`: how long to wait for answers.
     pub discovery_timeout: Duration,
-    /// `inventory_interval`: how often facts, classes and agents of a known node are asked for.
+    /// `inventory_interval`: time between queries for the facts, classes and agents of a known node.
     pub inventory_interval: Duration,
-    /// `direct_threshold`: up to so many nodes get a request each; more get one broadcast.
+    /// `direct_threshold`: up to this many nodes get one request each; more get one broadcast.
     pub direct_threshold: usize,
-    /// `outward`: the collective's servers are minions of this master.
+    /// `outward`: nodes of the collective are minions of this master.
     pub outward: bool,
-    /// `auto_accept`: accept the key of every server that is found.
+    /// `auto_accept`: accept the key of every server that is discovered.
     pub auto_accept: bool,
-    /// `max_pending`: keys that may wait for the operator.
+    /// `max_pending`: keys that may wait for the operator to accept them.
     pub max_pending: usize,
     /// `inward`: this master's minions are nodes of the collective.
     pub inward: bool,
-    /// `inward_targets`: compound target of the minions that are.
+    /// `inward_targets`: compound target of the minions that are offered as nodes.
     pub inward_targets: String,
 }
 
-const SECONDS: Kind = Kind::Number(1, 604_800);
+const SECONDS: SettingKind = SettingKind::Number(1, 604_800);
 
 /// Settings of `gateways: collective:`.
-pub(super) const SETTINGS: &[(&str, Kind)] = &[
-    ("connector", Kind::Word(&["nats", "rabbitmq", "activemq"])),
-    ("servers", Kind::List),
-    ("user", Kind::Text),
-    ("password", Kind::Text),
-    ("vhost", Kind::Text),
-    ("tls", Kind::Flag),
-    ("tls_ca", Kind::Text),
-    ("tls_cert", Kind::Text),
-    ("tls_key", Kind::Text),
-    ("identity", Kind::Text),
-    ("collectives", Kind::List),
-    ("federations", Kind::List),
+pub(super) const SETTINGS: &[(&str, SettingKind)] = &[
+    (
+        "connector",
+        SettingKind::Word(&["nats", "rabbitmq", "activemq"]),
+    ),
+    ("servers", SettingKind::List),
+    ("user", SettingKind::Text),
+    ("password", SettingKind::Text),
+    ("vhost", SettingKind::Text),
+    ("tls", SettingKind::Flag),
+    ("tls_ca", SettingKind::Text),
+    ("tls_cert", SettingKind::Text),
+    ("tls_key", SettingKind::Text),
+    ("identity", SettingKind::Text),
+    ("collectives", SettingKind::List),
+    ("federations", SettingKind::List),
     (
         "security",
-        Kind::Word(&["choria", "choria-yaml", "psk", "ssl", "aes"]),
+        SettingKind::Word(&["choria", "choria-yaml", "psk", "ssl", "aes"]),
     ),
-    ("serializer", Kind::Word(&["marshal", "yaml"])),
-    ("psk_file", Kind::Text),
-    ("caller", Kind::Text),
-    ("ca", Kind::Text),
-    ("certificate", Kind::Text),
-    ("key", Kind::Text),
-    ("callers", Kind::List),
-    ("privileged", Kind::List),
-    ("client_private", Kind::Text),
-    ("client_public", Kind::Text),
-    ("server_private", Kind::Text),
-    ("server_public", Kind::Text),
-    ("client_certs", Kind::Text),
-    ("enforce_ttl", Kind::Flag),
-    ("ttl", Kind::Number(30, 86_400)),
+    ("serializer", SettingKind::Word(&["marshal", "yaml"])),
+    ("psk_file", SettingKind::Text),
+    ("caller", SettingKind::Text),
+    ("ca", SettingKind::Text),
+    ("certificate", SettingKind::Text),
+    ("key", SettingKind::Text),
+    ("callers", SettingKind::List),
+    ("privileged", SettingKind::List),
+    ("client_private", SettingKind::Text),
+    ("client_public", SettingKind::Text),
+    ("server_private", SettingKind::Text),
+    ("server_public", SettingKind::Text),
+    ("client_certs", SettingKind::Text),
+    ("enforce_ttl", SettingKind::Flag),
+    ("ttl", SettingKind::Number(30, 86_400)),
     ("timeout", SECONDS),
     ("discovery_interval", SECONDS),
     ("discovery_timeout", SECONDS),
     ("inventory_interval", SECONDS),
-    ("direct_threshold", Kind::Number(0, 10_000)),
-    ("outward", Kind::Flag),
-    ("auto_accept", Kind::Flag),
-    ("max_pending", Kind::Number(0, 10_000_000)),
-    ("inward", Kind::Flag),
-    ("inward_targets", Kind::Text),
+    ("direct_threshold", SettingKind::Number(0, 10_000)),
+    ("outward", SettingKind::Flag),
+    ("auto_accept", SettingKind::Flag),
+    ("max_pending", SettingKind::Number(0, 10_000_000)),
+    ("inward", SettingKind::Flag),
+    ("inward_targets", SettingKind::Text),
 ];
 
 impl MasterConfig {
-    /// Whether the gateway for a collective runs and looks for nodes.
+    /// Whether the collective gateway is enabled and discovers nodes.
     pub fn finds_collective_nodes(&self) -> bool {
         match self.gateways.get("collective") {
             Some(Value::Map(given)) => given.get("outward").and_then(Value::as_bool) != Some(false),
@@ -184,9 +187,9 @@ impl MasterConfig {
         }
     }
 
-    /// Settings of the gateway for a collective; `None` where it does not run.
+    /// Settings of the collective gateway; `None` if it is not enabled.
     pub fn collective_gateway(&self) -> Option<CollectiveGateway> {
-        let given = super::given(&self.gateways, "collective")?;
+        let given = super::gateway_settings(&self.gateways, "collective")?;
         let number = |name: &str, default: u64| super::number(&given, name, default);
         let seconds = |name: &str, default: u64| Duration::from_secs(number(name, default));
         let flag = |name: &str, default: bool| {
@@ -276,7 +279,7 @@ impl MasterConfig {
 }
 
 impl CollectiveGateway {
-    /// Refuses what cannot work.
+    /// Refuses settings that cannot work.
     pub(super) fn check(&self, checks: &finish::Checks) -> Result<(), ConfigError> {
         let bad = |name: &str, found: &str, expected: &str| {
             let path = format!("gateways:collective:{name}");
@@ -311,7 +314,7 @@ impl CollectiveGateway {
                 bad(
                     name,
                     "",
-                    &format!("a file; the security plugin {plugin} needs it"),
+                    &format!("a file; security with {plugin} needs it"),
                 )
             } else {
                 Ok(())
@@ -325,20 +328,20 @@ impl CollectiveGateway {
             }
             Plugin::Psk => missing("psk_file", &self.psk_file, "psk"),
             Plugin::Ssl | Plugin::Aes => {
-                missing("client_private", &self.client_private, "of plain keys")?;
-                missing("client_public", &self.client_public, "of plain keys")?;
-                missing("server_public", &self.server_public, "of plain keys")?;
+                missing("client_private", &self.client_private, "plain keys")?;
+                missing("client_public", &self.client_public, "plain keys")?;
+                missing("server_public", &self.server_public, "plain keys")?;
                 if self.inward {
                     missing(
                         "server_private",
                         &self.server_private,
-                        "of plain keys (for inward)",
+                        "plain keys and 'inward'",
                     )
                     .and_then(|()| {
                         missing(
                             "client_certs",
                             &self.client_certs,
-                            "of plain keys (for inward)",
+                            "plain keys and 'inward'",
                         )
                     })
                 } else {

@@ -1,33 +1,33 @@
-//! Names that come in from a collective, each with its one parser.
+//! Names received from a collective, each with its own parser.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A name that is none.
+/// An invalid name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadName {
-    /// What it should have been.
+    /// What kind of name was expected.
     pub kind: &'static str,
-    /// What it was, cut.
+    /// The text, shortened.
     pub text: String,
 }
 
 impl fmt::Display for BadName {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?} is no {}", self.text, self.kind)
+        write!(f, "{:?} is not a valid {}", self.text, self.kind)
     }
 }
 
 impl std::error::Error for BadName {}
 
-/// Bytes of the longest name.
+/// Maximum length of a name, in bytes.
 const LONGEST: usize = 255;
 
 fn word(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_'
 }
 
-/// Letters, digits, `_`, `-` and dots, none of them first or doubled: so it is one or several whole tokens of a subject.
+/// Letters, digits, `_`, `-` and single dots, not at the start: one or more complete tokens of a subject.
 fn dotted(text: &str) -> bool {
     let plain = |c: u8| word(c) || c == b'-';
     text.split('.')
@@ -72,7 +72,7 @@ macro_rules! name {
 }
 
 name!(
-    /// The name of a node or client. Dots part tokens of a subject, which is normal (reference, section 15).
+    /// The name of a node or client. Dots separate tokens of a subject, which is normal (reference, section 15).
     Identity, "identity of a node", dotted
 );
 name!(
@@ -88,13 +88,13 @@ name!(
     }
 );
 name!(
-    /// The id of a request: hexadecimal digits (32 of them in all known programs).
+    /// The id of a request: hexadecimal digits (32 in all known programs).
     RequestId, "id of a request", |text| {
         (8..=64).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_alphanumeric())
     }
 );
 name!(
-    /// Who asks: `kind=name` (`choria=rip.mcollective`, `cert=admin`, `uid=0`).
+    /// The sender of a request: `kind=name` (`choria=rip.mcollective`, `cert=admin`, `uid=0`).
     CallerId, "caller id", |text| match text.split_once('=') {
         Some((kind, name)) => {
             !kind.is_empty() && kind.bytes().all(word)
@@ -110,7 +110,7 @@ impl CallerId {
         self.0.split_once('=').map_or("", |(kind, _)| kind)
     }
 
-    /// What stands behind the equals sign.
+    /// The part after the equals sign.
     pub fn name(&self) -> &str {
         self.0.split_once('=').map_or("", |(_, name)| name)
     }

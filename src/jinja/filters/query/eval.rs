@@ -1,4 +1,4 @@
-//! What expressions of JMESPath give.
+//! Evaluates JMESPath expressions.
 
 use super::functions;
 use super::parse::Node;
@@ -7,13 +7,13 @@ use crate::cx::Cx;
 use crate::error::Error;
 use crate::value::{Dict, Obj};
 
-/// The value of an expression on a value.
+/// The result of an expression applied to a value.
 ///
 /// # Errors
-/// A function that does not exist or cannot take its arguments.
+/// An unknown function, or unsuitable arguments.
 pub fn eval(cx: &mut Cx, node: &Node, value: &Obj, depth: usize) -> Result<Obj, Error> {
     cx.charge(1)?;
-    // Chains of a long expression lean to the left, so the tree is deeper than its text is nested.
+    // Long chains of expressions nest to the left, so the tree is deeper than the nesting in the text.
     if depth > DEPTH * 4 {
         return Err(Error::limit("the expression is nested too deeply"));
     }
@@ -137,7 +137,7 @@ pub fn elements(value: &Obj) -> Option<Vec<Obj>> {
     }
 }
 
-/// Whether it is a number; booleans are none here.
+/// Whether it is a number; booleans do not count.
 pub fn is_number(value: &Obj) -> bool {
     matches!(value, Obj::Int(_) | Obj::Big(_) | Obj::Float(_))
 }
@@ -152,7 +152,7 @@ fn truth(value: &Obj) -> bool {
     }
 }
 
-/// Equality that does not take booleans for numbers.
+/// Equality that distinguishes booleans from numbers.
 fn equal(a: &Obj, b: &Obj) -> Result<bool, Error> {
     if matches!(a, Obj::Bool(_)) != matches!(b, Obj::Bool(_)) {
         return Ok(false);
@@ -160,7 +160,7 @@ fn equal(a: &Obj, b: &Obj) -> Result<bool, Error> {
     a.equals(b)
 }
 
-/// The other expression on every element, without what it leaves nothing of.
+/// Applies `right` to every element and drops null results.
 fn projected(cx: &mut Cx, items: &[Obj], right: &Node, depth: usize) -> Result<Obj, Error> {
     let mut out = Vec::new();
     for item in items {

@@ -1,4 +1,4 @@
-//! Functions of JMESPath.
+//! JMESPath functions.
 
 use super::super::json::{JsonStyle, dumps};
 use super::super::numbers::{add, number_or_text, whole};
@@ -10,10 +10,10 @@ use crate::cx::Cx;
 use crate::error::Error;
 use crate::value::{CmpOp, Dict, Obj};
 
-/// The value of a call.
+/// The result of a function call.
 ///
 /// # Errors
-/// There is no such function, or the arguments do not fit.
+/// An unknown function, or unsuitable arguments.
 pub fn call(
     cx: &mut Cx,
     name: &str,
@@ -21,7 +21,7 @@ pub fn call(
     value: &Obj,
     depth: usize,
 ) -> Result<Obj, Error> {
-    // Functions of an expression take a list and what to make of each element.
+    // Functions with an expression take a list, and the expression to apply to each element.
     let by = match (name, nodes) {
         ("sort_by" | "max_by" | "min_by", [list, Node::Reference(by)]) => Some((list, by)),
         ("map", [Node::Reference(by), list]) => Some((list, by)),

@@ -1,4 +1,4 @@
-//! `json_query`: JMESPath (jmespath.org), which Salt hands to a library of that name.
+//! `json_query`: JMESPath (jmespath.org), for which Salt uses the library of that name.
 
 mod eval;
 mod functions;
@@ -7,16 +7,16 @@ mod parse;
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
-use super::{FilterFn, must, text_of};
+use super::{FilterFn, required, text_of};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[("json_query", json_query)];
 
-/// Levels of an expression within another.
+/// Maximum nesting of expressions.
 const DEPTH: usize = 60;
 
 fn json_query(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind_required("json_query", &["expr"], 1)?;
-    let expression = must(&bound[0]);
+    let expression = required(&bound[0]);
     if let Obj::Undefined(missing) = value {
         return Err(missing.error());
     }

@@ -1,24 +1,24 @@
-//! Expressions of JMESPath as a tree.
+//! Parser for JMESPath expressions.
 
 use super::super::json::loads;
 use super::{DEPTH, fail};
 use crate::error::Error;
 use crate::value::{CmpOp, Obj};
 
-/// A part of an expression.
+/// A node of the expression tree.
 pub enum Node {
     Current,
     Field(String),
     Index(i64),
     Slice([Option<i64>; 3]),
     Literal(Obj),
-    /// One, then the other on its result.
+    /// The first, then the second on its result.
     Then(Box<Node>, Box<Node>),
-    /// The other on every element of the list that one gives.
+    /// The second on every element of the list that the first returns.
     Each(Box<Node>, Box<Node>),
-    /// The other on every value of the map that one gives.
+    /// The second on every value of the map that the first returns.
     EachValue(Box<Node>, Box<Node>),
-    /// The elements of the list that fulfil the condition, then the other on each.
+    /// The elements of the list that satisfy the condition, then the third expression on each.
     Filter(Box<Node>, Box<Node>, Box<Node>),
     Flatten(Box<Node>),
     Or(Box<Node>, Box<Node>),
@@ -118,7 +118,7 @@ fn bad(text: &str, rest: &str) -> Error {
     ))
 }
 
-/// What is between a delimiter and the next that no backslash precedes.
+/// The text between a delimiter and the next one that is not preceded by a backslash.
 fn quoted(text: &str, delimiter: char) -> Option<(&str, &str)> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -137,10 +137,10 @@ struct Parser<'a> {
     depth: usize,
 }
 
-/// The tree of an expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// It is none.
+/// It is not valid.
 pub fn parse(text: &str) -> Result<Node, Error> {
     if text.trim().is_empty() {
         return Err(fail("Invalid JMESPath expression: cannot be empty."));
@@ -158,7 +158,7 @@ pub fn parse(text: &str) -> Result<Node, Error> {
     }
 }
 
-/// How tightly a mark binds what is before it.
+/// How tightly a token binds to the expression before it.
 fn power(tok: &Tok) -> u32 {
     match tok {
         Tok::Mark("|") => 1,
@@ -316,7 +316,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is applied to every element of a projection.
+    /// The expression applied to every element of a projection.
     fn projection(&mut self, least: u32) -> Result<Node, Error> {
         if power(self.peek()) < 10 {
             return Ok(Node::Current);
@@ -421,7 +421,7 @@ impl Parser<'_> {
     }
 }
 
-/// A raw text, or JSON; what is no JSON is text, as of old.
+/// A raw text or JSON. Anything that is not JSON is text, as in older versions of JMESPath.
 fn literal(text: &str) -> Obj {
     if let Some(raw) = text.strip_prefix('\'') {
         return raw.into();

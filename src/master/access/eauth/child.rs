@@ -1,8 +1,8 @@
-//! The child process in which PAM and LDAP are asked.
+//! The child process that asks PAM and LDAP.
 //!
-//! It is this program again, gets one question on its standard input, answers on its standard
-//! output and ends. Whatever a PAM module does (hang, print, crash), the worker is bounded by the
-//! deadline here.
+//! It is this program again: it reads one question from standard input, writes the answer to standard output
+//! and exits. Whatever a PAM module does (hang, print, crash), the worker waits no longer than the deadline
+//! here.
 
 use super::ldap;
 use halite_sys::{pam, process};
@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 
 /// Name of the role.
 pub const ROLE: &str = "authenticate";
-/// How long an answer may take. The delay of PAM after a wrong password is 2 or 3 seconds.
+/// Longest time for an answer. PAM delays 2 or 3 seconds after a wrong password.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Largest question and answer.
 const LARGEST: u64 = 1 << 20;
 
-/// Asks a child: the user's groups if he has proven who he is.
+/// Asks a child; returns the user's groups if the user is authenticated.
 ///
 /// # Errors
-/// Why he has not, for the log.
+/// Why the user is not, for the log.
 pub fn ask(question: &Map) -> Result<Vec<String>, String> {
-    let mut child = start().map_err(|e| format!("the child cannot be started: {e}"))?;
+    let mut child = start().map_err(|e| format!("cannot start the child: {e}"))?;
     let answer = talk(&mut child, &msgpack::encode_map(question, Profile::Wire));
-    // A child that has answered ends by itself; one that has not must not live on.
+    // A child that has answered exits by itself; one that has not must be killed.
     if answer.is_err() {
         let _ = child.kill();
     }
@@ -38,7 +38,7 @@ pub fn ask(question: &Map) -> Result<Vec<String>, String> {
     let map = msgpack::decode(&answer.map_err(|e| e.to_string())?)
         .ok()
         .and_then(Value::into_map)
-        .ok_or("the child ended without an answer")?;
+        .ok_or("the child exited without an answer")?;
     if map.get("proven").and_then(Value::as_bool) != Some(true) {
         return Err(map.str("why").unwrap_or("no reason given").to_owned());
     }
@@ -63,7 +63,7 @@ fn talk(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
     let (Some(mut stdin), Some(mut stdout)) = (stdin, stdout) else {
         return Err(io::Error::other("the child has no pipes"));
     };
-    // A question is far smaller than a pipe, so that this cannot block for long.
+    // A question is far smaller than a pipe's buffer, so this does not block.
     stdin.write_all(question)?;
     drop(stdin);
     let end = Instant::now() + DEADLINE;
@@ -97,8 +97,7 @@ fn talk(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
 /// The child's side: one question, one answer. Returns the exit status.
 pub fn run() -> i32 {
     process::set_name(ROLE);
-    // If the worker dies meanwhile, nobody waits for the answer; the alarm is for a worker that
-    // died before this line.
+    // The child is killed if the worker dies; the alarm is for a worker that died before this line.
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
     nix::unistd::alarm::set(DEADLINE.as_secs() as u32 + 5);
     match serve() {

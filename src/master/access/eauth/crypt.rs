@@ -6,20 +6,20 @@ use halite_crypto::{HashType, constant_time_eq};
 use md5::{Digest, Md5};
 use sha1::Sha1;
 
-/// Most rounds of SHA-crypt and highest cost of bcrypt that are computed: a file must not be
-/// able to occupy a worker for minutes.
+/// Most rounds of SHA-crypt and highest cost of bcrypt that are accepted: a file must not keep a worker busy
+/// for minutes.
 const MOST_ROUNDS: u32 = 1_000_000;
 const HIGHEST_COST: u32 = 14;
 
-/// A hash that cannot be used, with the reason.
+/// A hash that cannot be verified, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableHash(pub String);
 
-/// Whether `password` is the one behind `hash`: `$apr1$`, `$1$`, `$2a$`/`$2b$`/`$2y$` (bcrypt),
-/// `$5$`, `$6$` (SHA-crypt) or `{SHA}`. Plain text and DES are refused.
+/// Verifies a password against a hash: `$apr1$`, `$1$`, `$2a$`/`$2b$`/`$2y$` (bcrypt), `$5$`, `$6$` (SHA-crypt)
+/// or `{SHA}`. Plain text and DES are refused.
 ///
 /// # Errors
-/// The format is none of these, or too expensive.
+/// The format is unsupported or too expensive.
 pub fn verify(password: &str, hash: &str) -> Result<bool, UnusableHash> {
     let unusable = |why: &str| UnusableHash(why.to_owned());
     if let Some(digest) = hash.strip_prefix("{SHA}") {
@@ -28,7 +28,7 @@ pub fn verify(password: &str, hash: &str) -> Result<bool, UnusableHash> {
     }
     let Some((scheme, rest)) = hash.strip_prefix('$').and_then(|h| h.split_once('$')) else {
         return Err(unusable(
-            "the password is not hashed, or with DES; use `htpasswd -B` or `openssl passwd -6`",
+            "the password is not hashed, or hashed with DES; use `htpasswd -B` or `openssl passwd -6`",
         ));
     };
     match scheme {
@@ -61,18 +61,18 @@ pub fn verify(password: &str, hash: &str) -> Result<bool, UnusableHash> {
             Ok(checked.is_ok())
         }
         other => Err(UnusableHash(format!(
-            "the hash ${other}$ is not known; use $2y$ (bcrypt), $6$, $5$, $apr1$ or {{SHA}}"
+            "the hash ${other}$ is not supported; use $2y$ (bcrypt), $6$, $5$, $apr1$ or {{SHA}}"
         ))),
     }
 }
 
-/// Hex digest of a password without salt (`^hashtype` of text files).
+/// Verifies an unsalted hex digest of a password (`^hashtype` of text files).
 pub fn verify_digest(password: &str, digest: &str, hash: HashType) -> bool {
     let own = hash.hex(password.as_bytes());
     constant_time_eq(own.as_bytes(), digest.to_ascii_lowercase().as_bytes())
 }
 
-/// MD5-crypt as Apache (`apr1`) and BSD (`1`) have it; they differ in the sign only.
+/// MD5-crypt of Apache (`apr1`) and BSD (`1`), which differ only in the scheme name.
 fn md5_crypt(password: &[u8], salt: &[u8], scheme: &str) -> String {
     let salt = &salt[..salt.len().min(8)];
     let sign = format!("${scheme}$");
@@ -114,7 +114,7 @@ fn md5_crypt(password: &[u8], salt: &[u8], scheme: &str) -> String {
     format!("{sign}{salt}${}", crypt64(&sum))
 }
 
-/// The digits of `crypt(3)`, in the order of MD5-crypt.
+/// Encodes with the alphabet and byte order of MD5-crypt (`crypt(3)`).
 fn crypt64(sum: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     const ORDER: [[usize; 3]; 5] = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5]];
@@ -139,7 +139,7 @@ mod tests {
 
     const LONG: &str = "ein recht langes Passwort mit Leerzeichen";
 
-    /// Made by `openssl passwd` and by glibc's `crypt`.
+    /// Generated with `openssl passwd` and glibc's `crypt`.
     #[rustfmt::skip]
     const KNOWN: [(&str, &str); 12] = [
         ("geheim", "$apr1$abcdefgh$bw9gEObk10asetVLiysIZ0"),

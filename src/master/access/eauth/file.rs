@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 
 /// Largest file of users that is read.
 const LARGEST: u64 = 16 << 20;
-/// A password nobody has, compared when the user is unknown, so that the time tells little.
+/// The hash of a password nobody has, verified for unknown users so that timing reveals little.
 const NOBODY: &str = "$5$abcdefgh$azU9PNNJw9essBuwq5yihWY9lFXM0dF54Ph4sAxX.YB";
 
-/// Where the users stand and how their passwords are kept.
+/// The file with the users, and how passwords are stored in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileUsers {
     path: PathBuf,
-    form: Form,
+    form: FileFormat,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Form {
+enum FileFormat {
     Htpasswd,
     Htdigest {
         realm: String,
@@ -35,10 +35,10 @@ enum Form {
 }
 
 impl FileUsers {
-    /// Reads the settings: the keys of `external_auth: file:` that begin with `^`.
+    /// Parses the settings: the keys of `external_auth: file:` that start with `^`.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A setting is invalid.
     pub fn parse(system: &Map) -> Result<FileUsers, String> {
         for (key, _) in system.iter() {
             let Some(name) = key.as_str().and_then(|k| k.strip_prefix('^')) else {
@@ -54,7 +54,7 @@ impl FileUsers {
                 "password_field",
             ];
             if !known.contains(&name) {
-                return Err(format!("the setting ^{name} is not known"));
+                return Err(format!("unknown setting ^{name}"));
             }
         }
         let text = |key: &str| system.get(key).map(|v| python_str(v).into_owned());
@@ -67,11 +67,11 @@ impl FileUsers {
         };
         let path = text("^filename").ok_or("^filename is missing")?;
         let form = match text("^filetype").as_deref().unwrap_or("text") {
-            "htpasswd" => Form::Htpasswd,
-            "htdigest" => Form::Htdigest {
-                realm: text("^realm").ok_or("^realm is missing, which htdigest needs")?,
+            "htpasswd" => FileFormat::Htpasswd,
+            "htdigest" => FileFormat::Htdigest {
+                realm: text("^realm").ok_or("^realm is missing; htdigest needs it")?,
             },
-            "text" => Form::Text {
+            "text" => FileFormat::Text {
                 hash: digest(&text("^hashtype").unwrap_or_else(|| "plaintext".into()))?,
                 separator: text("^field_separator")
                     .filter(|s| !s.is_empty())
@@ -91,10 +91,10 @@ impl FileUsers {
         })
     }
 
-    /// Whether the password is the user's.
+    /// Whether the password is correct.
     ///
     /// # Errors
-    /// Why the file cannot tell.
+    /// The file cannot be used.
     pub fn check(&self, user: &str, password: &str) -> Result<bool, String> {
         let shown = |e: &dyn std::fmt::Display| format!("{}: {e}", self.path.display());
         let text = read(&self.path).map_err(|e| shown(&e))?;
@@ -103,7 +103,7 @@ impl FileUsers {
 
     fn check_in(&self, text: &str, user: &str, password: &str) -> Result<bool, String> {
         match &self.form {
-            Form::Htpasswd => {
+            FileFormat::Htpasswd => {
                 let found = text
                     .lines()
                     .filter_map(|line| line.trim_end().split_once(':'))
@@ -114,7 +114,7 @@ impl FileUsers {
                 };
                 verify(password, hash).map_err(|e| e.0)
             }
-            Form::Htdigest { realm } => {
+            FileFormat::Htdigest { realm } => {
                 let own = HashType::Md5.hex(format!("{user}:{realm}:{password}").as_bytes());
                 let begin = format!("{user}:{realm}:");
                 let found = text.lines().find_map(|line| line.strip_prefix(&begin));
@@ -124,7 +124,7 @@ impl FileUsers {
                         constant_time_eq(own.as_bytes(), sum.trim_end().as_bytes())
                     }))
             }
-            Form::Text {
+            FileFormat::Text {
                 hash,
                 separator,
                 user: at,
@@ -156,7 +156,7 @@ fn digest(hashtype: &str) -> Result<HashType, String> {
     hashtype
         .to_lowercase()
         .parse()
-        .map_err(|_| format!("^hashtype {hashtype:?} is not known; use sha256, sha512, ..."))
+        .map_err(|_| format!("^hashtype {hashtype:?} is not supported; use sha256, sha512, ..."))
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -167,10 +167,10 @@ fn read(path: &Path) -> Result<String, String> {
         .map_err(|e| e.to_string())?;
     let meta = file.metadata().map_err(|e| e.to_string())?;
     if !meta.is_file() {
-        return Err("no regular file".into());
+        return Err("not a regular file".into());
     }
     if meta.mode() & 0o002 != 0 {
-        return Err("everybody may write it; `chmod o-w` it".into());
+        return Err("it is writable by everyone; `chmod o-w` it".into());
     }
     if meta.size() > LARGEST {
         return Err(format!("larger than {LARGEST} bytes"));

@@ -1,5 +1,5 @@
-//! The system `ldap`: a bind with the password of the user, and his groups
-//! (`salt/auth/ldap.py`). Runs in a child process of its own; see [`super::child`].
+//! The system `ldap`: binds with the user's password and looks up the user's groups (`salt/auth/ldap.py`). Runs
+//! in a child process; see [`super::child`].
 
 use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 /// Limit of each step: connecting, binding, searching.
 const STEP: Duration = Duration::from_secs(8);
-/// Signs that mean something in names, filters or templates; no name of a user has them here.
+/// Characters with a special meaning in names, filters or templates; they are refused in user names.
 const REFUSED: &[char] = &[
     ',', '+', '"', '\\', '<', '>', ';', '=', '*', '(', ')', '#', '\0', '{', '}', '\n', '\r',
 ];
 
-/// The options `auth.ldap.*` under their short names, as the child gets them.
+/// The options `auth.ldap.*` under their short names, as passed to the child.
 pub fn settings(config: &MasterConfig) -> Map {
     let all = config.as_map();
     let own = all.iter().filter_map(|(key, value)| {
@@ -23,7 +23,7 @@ pub fn settings(config: &MasterConfig) -> Map {
     own.collect()
 }
 
-/// Why the settings cannot be used at all, if so.
+/// Why the settings are unusable, if they are.
 pub fn fault(settings: &Map) -> Option<&'static str> {
     let on = |key| settings.get(key).is_some_and(Value::truthy);
     let text = |key| !settings.str(key).unwrap_or_default().is_empty();
@@ -32,7 +32,7 @@ pub fn fault(settings: &Map) -> Option<&'static str> {
     }
     if on("anonymous") || on("auth_by_group_membership_only") {
         return Some(
-            "auth.ldap.anonymous and auth.ldap.auth_by_group_membership_only would let users in without proof; they are refused",
+            "auth.ldap.anonymous and auth.ldap.auth_by_group_membership_only would let users in without proof; they are not allowed",
         );
     }
     if !text("binddn") {
@@ -41,22 +41,26 @@ pub fn fault(settings: &Map) -> Option<&'static str> {
         );
     }
     if text("bindpw") && !text("filter") {
-        return Some("auth.ldap.filter is missing, by which auth.ldap.binddn searches the user");
+        return Some(
+            "auth.ldap.filter is missing; auth.ldap.binddn uses it to search for the user",
+        );
     }
     None
 }
 
-/// Whether the password is the user's, and if so the groups he is in.
+/// Checks the password; returns the user's groups if it is correct.
 ///
 /// # Errors
-/// Why not, or why nobody can tell; never with the password.
+/// The password is wrong or could not be checked; the text never contains it.
 pub fn check(settings: &Map, user: &str, password: &str) -> Result<Vec<String>, String> {
     if let Some(fault) = fault(settings) {
         return Err(fault.into());
     }
-    // An empty password is an anonymous bind, which succeeds for everybody.
+    // An empty password makes an anonymous bind, which succeeds for everybody.
     if user.is_empty() || password.is_empty() || user.contains(REFUSED) {
-        return Err("the name or the password is empty or has signs that are refused".into());
+        return Err(
+            "the name or the password is empty, or the name has characters that are refused".into(),
+        );
     }
     let directory = Directory { settings, user };
     let bound = directory.bind_as_user(password)?;
@@ -109,8 +113,8 @@ impl Directory<'_> {
         Ok(connection)
     }
 
-    /// A connection bound with the password of the user, or, with `bindpw`, one for searching
-    /// after such a bind has succeeded.
+    /// A connection bound with the user's password or, with `bindpw`, one for searching after the user's bind
+    /// has succeeded.
     fn bind_as_user(&self, password: &str) -> Result<LdapConn, String> {
         let binddn = render(self.text("binddn"), self.user)?;
         let bindpw = self.text("bindpw");
@@ -138,13 +142,13 @@ impl Directory<'_> {
             ));
         };
         if entry.dn.is_empty() {
-            return Err("the entry of the user has no name".into());
+            return Err("the user's entry has no name".into());
         }
         self.bind(&entry.dn, password)?;
         Ok(searching)
     }
 
-    /// The groups of the user, by the three ways of Salt.
+    /// The groups of the user, in one of Salt's three ways.
     fn groups(&self, mut connection: LdapConn) -> Result<Vec<String>, String> {
         if self.on("activedirectory") {
             return self.groups_of_active_directory(&mut connection);
@@ -220,7 +224,7 @@ impl Directory<'_> {
     }
 }
 
-/// Values of an attribute, whose name may differ in case.
+/// Values of an attribute; the case of its name is ignored.
 fn values<'a>(entry: &'a SearchEntry, attribute: &'a str) -> impl Iterator<Item = &'a str> {
     entry
         .attrs
@@ -235,7 +239,7 @@ fn first_value(dn: &str) -> &str {
     first.rsplit('=').next().unwrap_or_default()
 }
 
-/// Entries that match; referrals to other servers are not followed.
+/// Matching entries; referrals to other servers are not followed.
 fn search(
     connection: &mut LdapConn,
     base: &str,
@@ -259,7 +263,7 @@ fn search(
     Ok(entries.map(SearchEntry::construct).collect())
 }
 
-/// Puts the name of the user where `{{ username }}` stands; nothing else of Jinja is known.
+/// Replaces `{{ username }}` by the user name; no other Jinja is supported.
 fn render(template: &str, user: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = template;
@@ -269,7 +273,7 @@ fn render(template: &str, user: &str) -> Result<String, String> {
             .ok_or_else(|| format!("{template:?} lacks a '}}}}'"))?;
         if word.trim() != "username" {
             return Err(format!(
-                "{template:?}: only {{{{ username }}}} may stand there"
+                "{template:?}: only {{{{ username }}}} is supported"
             ));
         }
         out.push_str(before);
@@ -278,7 +282,7 @@ fn render(template: &str, user: &str) -> Result<String, String> {
     }
     if rest.contains("{%") {
         return Err(format!(
-            "{template:?}: only {{{{ username }}}} may stand there"
+            "{template:?}: only {{{{ username }}}} is supported"
         ));
     }
     out.push_str(rest);

@@ -1,4 +1,4 @@
-//! External authentication: whether a password is a user's (`salt/auth/__init__.py LoadAuth`).
+//! External authentication: checks passwords of users (`salt/auth/__init__.py LoadAuth`).
 
 pub mod child;
 pub mod crypt;
@@ -9,12 +9,12 @@ use file::FileUsers;
 use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 
-/// The systems that are known.
+/// The supported systems.
 pub const SYSTEMS: [&str; 3] = ["pam", "ldap", "file"];
 /// Longest name and longest password.
 const LONGEST: usize = 1024;
 
-/// Why a system of `external_auth` cannot be used, if so; said when the configuration is checked.
+/// Why a system of `external_auth` is unusable, if it is; reported when the configuration is checked.
 pub fn fault(name: &str, system: &Map, config: &MasterConfig) -> Option<String> {
     match name {
         "pam" => None,
@@ -27,13 +27,13 @@ pub fn fault(name: &str, system: &Map, config: &MasterConfig) -> Option<String> 
     }
 }
 
-/// Asks a system whether the password is the user's; gives his groups there.
+/// Checks a password with a system; returns the user's groups there.
 ///
-/// `service` and the like come from the configuration alone: nothing that a client sends chooses
-/// how it is authenticated (CVE-2016-3176).
+/// `service` and the like come from the configuration only: nothing that a client sends chooses how it is
+/// authenticated (CVE-2016-3176).
 ///
 /// # Errors
-/// Why not, for the log.
+/// Why the check failed, for the log.
 pub fn authenticate(
     config: &MasterConfig,
     name: &str,
@@ -42,7 +42,7 @@ pub fn authenticate(
     password: &str,
 ) -> Result<Vec<String>, String> {
     if user.is_empty() || user.len() > LONGEST || password.len() > LONGEST {
-        return Err("the name is empty, or name or password are too long".into());
+        return Err("the name is empty, or the name or password is too long".into());
     }
     if user.chars().chain(password.chars()).any(|c| c == '\0') {
         return Err("NUL in the name or the password".into());

@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, cmd, python};
-use super::{about, cached, clean, names, text};
+use super::{cached, clean, error_about, names, text};
 use flate2::read::MultiGzDecoder;
 use halite_wire::map;
 use halite_wire::{Value, shlex};
@@ -37,7 +37,7 @@ struct Names {
 pub fn list(call: &mut Call<'_>) -> Result {
     let cached = cached(call)?;
     let inside = found(call, &cached).map_err(|fault| match fault {
-        CallError::Command(text) => about(&text, &cached),
+        CallError::Command(text) => error_about(&text, &cached),
         other => other,
     })?;
     if call.flag("verbose") {

@@ -53,7 +53,7 @@ pub(super) const MODULE: Module = Module {
         ]),
         Function::new(
             "gzip",
-            |c| single(c, "gzip", "sourcefile"),
+            |c| run_on_file(c, "gzip", "sourcefile"),
             "Compresses a file with gzip.",
         )
         .args(args![
@@ -64,7 +64,7 @@ pub(super) const MODULE: Module = Module {
         ]),
         Function::new(
             "gunzip",
-            |c| single(c, "gunzip", "gzipfile"),
+            |c| run_on_file(c, "gunzip", "gzipfile"),
             "Unpacks a file with gunzip.",
         )
         .args(PACKED),
@@ -231,7 +231,7 @@ fn tar(call: &mut Call<'_>) -> Result {
     Ok(lines(call, words)?.into())
 }
 
-fn single(call: &mut Call<'_>, program: &str, file: &str) -> Result {
+fn run_on_file(call: &mut Call<'_>, program: &str, file: &str) -> Result {
     require_program(program)?;
     let mut words = vec![program.to_owned()];
     if call.flag("options") {
@@ -345,7 +345,7 @@ fn clean(call: &Call<'_>, cached: &str) {
 }
 
 /// A message that includes the archive's path, as in stock's exceptions.
-fn about(text: &str, cached: &str) -> CallError {
+fn error_about(text: &str, cached: &str) -> CallError {
     let stop = if text.ends_with(['.', '?', '!']) {
         ""
     } else {

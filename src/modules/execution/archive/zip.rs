@@ -3,7 +3,7 @@
 use super::super::cmd::{Identity, IdentityGuard, identity};
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
-use super::{about, cached, clean, list_of, no_template, sources, text, trim_output};
+use super::{cached, clean, error_about, list_of, no_template, sources, text, trim_output};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -142,12 +142,12 @@ impl Packer {
         let (dirs, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
         for path in files {
             let base = path.file_name().unwrap_or_default().to_string_lossy();
-            let inside = match name.as_str() {
+            let extraction_path = match name.as_str() {
                 "." => format!("./{base}"),
                 name => format!("{name}/{base}"),
             };
-            self.packed.push(inside.clone());
-            self.add_file(file, &path, &inside)?;
+            self.packed.push(extraction_path.clone());
+            self.add_file(file, &path, &extraction_path)?;
         }
         for path in dirs.into_iter().filter(|path| !path.is_symlink()) {
             self.directory(file, &path)?;
@@ -256,7 +256,7 @@ impl Unpacker {
             }
             other => other.to_string(),
         })?;
-        let path = inside(&self.dest, name);
+        let path = extraction_path(&self.dest, name);
         let shown = path.to_string_lossy().into_owned();
         self.write(&mut entry, &path)
             .map_err(|e| python::os_error(&e, &shown).message().to_owned())
@@ -318,7 +318,7 @@ fn link_error(error: &io::Error, target: &str, path: &Path) -> io::Error {
 }
 
 /// A member's path below a directory, without components that lead out of it.
-fn inside(dest: &Path, name: &str) -> PathBuf {
+fn extraction_path(dest: &Path, name: &str) -> PathBuf {
     let parts = name.split('/').filter(|p| !matches!(*p, "" | "." | ".."));
     dest.join(parts.collect::<PathBuf>())
 }
@@ -369,12 +369,12 @@ pub fn is_encrypted(call: &mut Call<'_>) -> Result {
     let mut archive = match open(&cached) {
         Ok(archive) => archive,
         Err(said) if said == "File is not a zip file" => {
-            return Err(about(
+            return Err(error_about(
                 &format!("{} is not a ZIP file", text(call, "name")),
                 &cached,
             ));
         }
-        Err(said) => return Err(about(&said, &cached)),
+        Err(said) => return Err(error_about(&said, &cached)),
     };
     let count = archive.len();
     let mut entries = (0..count).map(|at| archive.by_index_raw(at).map(|e| e.encrypted()));

@@ -16,7 +16,7 @@ const KERNEL: [(&str, &str, &str); 3] = [
     ("sys", "sysfs", "sysfs"),
 ];
 /// Call options that are not passed on to the command.
-const OURS: [&str; 7] = [
+const OWN_OPTIONS: [&str; 7] = [
     "root",
     "cmd",
     "runas",
@@ -108,7 +108,7 @@ fn mounted(call: &mut Call<'_>, root: &Path, binds: &[PathBuf]) -> Result {
     );
     let mut options = call.bound.kwargs.clone();
     for (arg, value) in call.function.args.iter().zip(&call.bound.named) {
-        if !OURS.contains(&arg.name) {
+        if !OWN_OPTIONS.contains(&arg.name) {
             options.set(arg.name, value.clone());
         }
     }

@@ -177,7 +177,7 @@ fn wait(
             Ok(Event::Read(i, result)) => {
                 let Some(data) = result.map_err(failed)? else {
                     return Err(CallError::Command(format!(
-                        "The command wrote more than {} MiB and was ended; let it write to a file instead",
+                        "The command wrote more than {} MiB and was killed; redirect its output to a file",
                         spec.limit >> 20
                     )));
                 };

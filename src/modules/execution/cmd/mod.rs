@@ -261,14 +261,14 @@ fn cmd(call: &Call<'_>) -> Value {
 
 fn run(call: &mut Call<'_>) -> Result {
     let merge = call.flag("redirect_stderr");
-    printed(call, merge, None)
+    run_text(call, merge, None)
 }
 
 fn shell(call: &mut Call<'_>) -> Result {
-    printed(call, true, Some(true))
+    run_text(call, true, Some(true))
 }
 
-fn printed(call: &mut Call<'_>, merge: bool, shell: Option<bool>) -> Result {
+fn run_text(call: &mut Call<'_>, merge: bool, shell: Option<bool>) -> Result {
     let mode = FunctionMode {
         merge,
         shell,

@@ -102,7 +102,7 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Prepa
         )));
     }
     let from_job = call.bound.kwargs.contains("__pub_jid");
-    if from_job && !permitted(call, cmd) {
+    if from_job && !is_allowed(call, cmd) {
         return Err(CallError::Command(format!(
             "The shell command \"{}\" is not permitted",
             python::str(cmd)
@@ -195,7 +195,7 @@ fn is_program(path: &str) -> bool {
 }
 
 /// Checks `cmd_blacklist_glob` and `cmd_whitelist_glob` of the configuration, grains or pillar.
-fn permitted(call: &Call<'_>, cmd: &Value) -> bool {
+fn is_allowed(call: &Call<'_>, cmd: &Value) -> bool {
     let line = match cmd {
         Value::Array(words) => words.iter().map(python::str).collect::<Vec<_>>().join(" "),
         other => python::str(other),
@@ -226,7 +226,7 @@ fn unsafe_allowed(call: &Call<'_>) -> bool {
 /// The given environment over the minion's own. With `runas`, the variables that name the user are set as at login;
 /// the user's shell profile is not read.
 fn environment(call: &Call<'_>, runas: bool, identity: Option<&Identity>) -> Vec<(String, String)> {
-    let given = given(get(call, "env"));
+    let given = env_pairs(get(call, "env"));
     let mut env = Vec::new();
     if !get(call, "clean_env").truthy() {
         env.extend(halite_sys::environment::all());
@@ -268,7 +268,7 @@ fn put(env: &mut Vec<(String, String)>, key: &str, value: &str) {
 }
 
 /// `env` as a map or a list of maps. Nil becomes an empty value; other types are ignored.
-fn given(env: &Value) -> Vec<(String, String)> {
+fn env_pairs(env: &Value) -> Vec<(String, String)> {
     let maps: Vec<&Map> = match env {
         Value::Map(map) => vec![map],
         Value::Array(list) => list.iter().filter_map(Value::as_map).collect(),

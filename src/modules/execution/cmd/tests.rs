@@ -131,7 +131,7 @@ fn without_a_shell() {
 }
 
 #[test]
-fn octets_that_are_no_text() {
+fn bytes_that_are_not_text() {
     let got = run("cmd.run", r"printf 'a\377\303(b\n  \n'");
     assert_eq!(got.ret, "a\u{fffd}\u{fffd}(b".into());
     let got = with(
@@ -182,12 +182,12 @@ fn output_is_bounded() {
     let fault = exec::wait_for(&spec, child, readers).unwrap_err();
     assert_eq!(
         fault.message(),
-        "The command wrote more than 1 MiB and was ended; let it write to a file instead"
+        "The command wrote more than 1 MiB and was killed; redirect its output to a file"
     );
 }
 
 #[test]
-fn surroundings_of_a_command() {
+fn environment_of_a_command() {
     let get = |cmd: &str, kwargs: Map| with("cmd.run", cmd.into(), kwargs).ret;
     assert_eq!(get("pwd", map! {"cwd" => "/"}), "/".into());
     assert_eq!(
@@ -254,7 +254,7 @@ fn forbidden_commands() {
 }
 
 #[test]
-fn odd_commands() {
+fn unusual_commands() {
     assert_eq!(run("cmd.run", "nopecmd x").retcode, 127);
     let last = |o: CallOutcome| {
         o.ret

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Ids and umask belong to the whole process, so only one spawn at a time may change them.
-static PROCESS: Mutex<()> = Mutex::new(());
+static IDENTITY_LOCK: Mutex<()> = Mutex::new(());
 
 /// The user a command runs as.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +89,7 @@ impl IdentityGuard {
     /// # Errors
     /// A system call fails.
     pub fn take(umask: Option<u32>, identity: Option<&Identity>) -> nix::Result<IdentityGuard> {
-        let one = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = IDENTITY_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let mut guard = IdentityGuard {
             _one: one,
             umask: None,

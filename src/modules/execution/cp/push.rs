@@ -9,9 +9,9 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 /// Bytes sent at once, unless set by `file_buffer_size`.
-const PIECE: i64 = 262_144;
+const CHUNK: i64 = 262_144;
 /// Maximum bytes sent at once.
-const MAX_PIECE: i64 = 64 << 20;
+const MAX_CHUNK: i64 = 64 << 20;
 
 /// `cp.push`.
 pub fn push(call: &mut Call<'_>) -> Result {
@@ -48,16 +48,16 @@ fn send(
         "cmd" => "_file_recv", "id" => call.ctx.id.as_str(),
         "path" => parts(upload.unwrap_or(&shown)), "size" => size,
     };
-    let piece = call
+    let chunk = call
         .ctx
         .opts
         .get("file_buffer_size")
         .and_then(Value::as_int);
-    let piece = piece.unwrap_or(PIECE).clamp(1, MAX_PIECE) as u64;
+    let chunk = chunk.unwrap_or(CHUNK).clamp(1, MAX_CHUNK) as u64;
     let mut at: u64 = 0;
     loop {
         let mut data = Vec::new();
-        let read = Read::by_ref(&mut file).take(piece).read_to_end(&mut data);
+        let read = Read::by_ref(&mut file).take(chunk).read_to_end(&mut data);
         read.map_err(wrong)?;
         // An empty file is sent as one empty chunk.
         if data.is_empty() && at > 0 {

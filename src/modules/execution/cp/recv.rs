@@ -10,13 +10,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum size of an unpacked chunk.
-const MAX_PIECE: u64 = 256 << 20;
+const MAX_CHUNK: u64 = 256 << 20;
 
 /// `cp.recv`.
 pub fn recv(call: &mut Call<'_>) -> Result {
     let dest = PathBuf::from(call.text("dest").unwrap_or_default());
     let Value::Map(files) = call.arg("files") else {
-        let class = python::short_class(call.arg("files"));
+        let class = python::type_name(call.arg("files"));
         let text = format!("'{class}' object has no attribute 'items'");
         return Err(CallError::raised("AttributeError", text));
     };
@@ -32,8 +32,8 @@ pub fn recv(call: &mut Call<'_>) -> Result {
         } else {
             return Ok("Destination unavailable".into());
         };
-        let octets = data.as_bytes().unwrap_or_default();
-        let written = std::fs::write(&last, octets).is_ok();
+        let bytes = data.as_bytes().unwrap_or_default();
+        let written = std::fs::write(&last, bytes).is_ok();
         ret.set(last.to_string_lossy().as_ref(), written);
     }
     Ok(ret.into())
@@ -91,15 +91,15 @@ fn write(
         other => other?,
     };
     let mut unpacked = Vec::new();
-    let octets = if compressed {
+    let bytes = if compressed {
         GzDecoder::new(chunk)
-            .take(MAX_PIECE)
+            .take(MAX_CHUNK)
             .read_to_end(&mut unpacked)?;
         &unpacked
     } else {
         chunk
     };
-    file.write_all(octets)?;
+    file.write_all(bytes)?;
     if let Some(mode) = mode.filter(|_| !append) {
         let mode = u32::try_from(mode).unwrap_or_default() & 0o7777;
         file.set_permissions(Permissions::from_mode(mode))?;

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_meant_by_identifier_or_command() {
+    fn entries_match_by_identifier_or_command() {
         let with = map! {"cmd" => "a", "identifier" => "1"};
         let without = map! {"cmd" => "a", "identifier" => Value::Nil};
         assert!(matches(&with, &"b".into(), &"1".into()));

@@ -4,7 +4,7 @@ mod change;
 mod tab;
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
-use super::program::LONGEST;
+use super::program::DEFAULT_TIMEOUT;
 use super::{Call, CallError, command_helpers, python};
 use halite_sys::command::{Helper, LOCALE};
 use halite_wire::map;
@@ -153,7 +153,7 @@ fn raw(call: &mut Call<'_>) -> Result<String> {
         .map(|n| ((*n).to_owned(), Some("C".to_owned())))
         .collect();
     let done = helper
-        .run(LONGEST)
+        .run(DEFAULT_TIMEOUT)
         .map_err(|e| CallError::Command(e.to_string()))?;
     call.retcode = 0.into();
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -172,13 +172,13 @@ fn read(call: &mut Call<'_>) -> Result<Tab> {
 fn write(call: &mut Call<'_>, tab: &Tab) -> Result<Option<String>> {
     let file = command_helpers::TempFile::new(tab.render().as_bytes())?;
     let argv = crontab(call, &[file.path()])?;
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     Ok((!ran.ok()).then_some(ran.stderr))
 }
 
 fn from_file(call: &mut Call<'_>) -> Result<super::program::CommandOutput> {
     let argv = crontab(call, &[&python::str(call.arg("path"))])?;
-    command_helpers::all(call, argv)
+    command_helpers::run_all(call, argv)
 }
 
 fn verbose(call: &mut Call<'_>) -> Result {

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_tabs_parse_back() {
         let text = "MAILTO=x\n# Lines below here are managed by Salt, do not edit\nA=\"\"\n\
                     # first\n# second SALT_CRON_IDENTIFIER:id 1\n#DISABLED#1 2 * * 0 echo a  b\n@daily run\n";
         let tab = Tab::parse(text);

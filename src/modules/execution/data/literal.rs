@@ -5,7 +5,7 @@ use crate::execution::declare::Result;
 use halite_wire::{Map, Value};
 
 /// Maximum nesting depth.
-const DEEPEST: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 
 /// Parses one literal.
 ///
@@ -75,7 +75,7 @@ impl Reader<'_> {
 
     fn nested(&mut self, read: impl Fn(&mut Self) -> Result) -> Result {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(CallError::raised("MemoryError", "nested too deeply"));
         }
         self.rest = &self.rest[1..];

@@ -156,7 +156,7 @@ fn get(call: &mut Call<'_>) -> Result {
         Value::Array(keys) => keys.clone(),
         Value::Map(keys) => keys.iter().map(|(k, _)| k.clone()).collect(),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };

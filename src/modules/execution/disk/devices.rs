@@ -27,7 +27,7 @@ fn attributes(line: &str) -> (String, Map) {
 }
 
 pub(super) fn blkid(call: &mut Call<'_>) -> Result {
-    shell::need("blkid")?;
+    shell::require("blkid")?;
     let device = call.text("device").filter(|d| !d.is_empty());
     let token = call.text("token").filter(|t| !t.is_empty());
     let mut argv = vec!["blkid"];
@@ -36,7 +36,7 @@ pub(super) fn blkid(call: &mut Call<'_>) -> Result {
         (None, Some(token)) => argv.extend(["-t", token.as_str()]),
         (None, None) => {}
     }
-    let done = shell::all(call, &argv)?;
+    let done = shell::run_all(call, &argv)?;
     if done.retcode > 0 {
         return Ok(Map::new().into());
     }
@@ -78,7 +78,7 @@ fn parameters(call: &mut Call<'_>, device: &str, wanted: &[String]) -> Result {
     let mut argv = vec!["blockdev"];
     argv.extend(options.iter().map(String::as_str));
     argv.push(device);
-    let done = shell::all(call, &argv)?;
+    let done = shell::run_all(call, &argv)?;
     if done.retcode != 0 {
         return Ok(false.into());
     }
@@ -136,7 +136,7 @@ pub(super) fn tune(call: &mut Call<'_>) -> Result {
     let mut argv = vec!["blockdev"];
     argv.extend(words.iter().map(String::as_str));
     argv.push(&device);
-    let done = shell::all(call, &argv)?;
+    let done = shell::run_all(call, &argv)?;
     if done.retcode != 0 {
         return Err(CallError::Command(done.stderr));
     }
@@ -145,7 +145,7 @@ pub(super) fn tune(call: &mut Call<'_>) -> Result {
 
 pub(super) fn wipe(call: &mut Call<'_>) -> Result {
     let device = python::str(call.arg("device"));
-    let done = shell::all(call, &["wipefs", "-a", &device])?;
+    let done = shell::run_all(call, &["wipefs", "-a", &device])?;
     if done.retcode != 0 {
         log::error!("Error wiping device {device}: {}", done.stderr);
     }
@@ -154,13 +154,13 @@ pub(super) fn wipe(call: &mut Call<'_>) -> Result {
 
 pub(super) fn resize2fs(call: &mut Call<'_>) -> Result {
     let device = python::str(call.arg("device"));
-    let done = shell::all(call, &["resize2fs", &device])?;
+    let done = shell::run_all(call, &["resize2fs", &device])?;
     Ok((done.retcode == 0).then_some(true).into())
 }
 
 pub(super) fn format(call: &mut Call<'_>) -> Result {
-    shell::need("sync")?;
-    shell::need("mkfs")?;
+    shell::require("sync")?;
+    shell::require("mkfs")?;
     let device = python::str(call.arg("device"));
     let kind = python::str(call.arg("fs_type"));
     let ext = kind.starts_with("ext");

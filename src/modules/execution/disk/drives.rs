@@ -6,10 +6,10 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 
 fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> Result<String> {
-    shell::need("hdparm")?;
+    shell::require("hdparm")?;
     let mut argv = vec!["hdparm"];
     argv.extend(words);
-    let done = shell::all(call, &argv)?;
+    let done = shell::run_all(call, &argv)?;
     if done.retcode != 0 {
         let text = format!("hdparm {}: {}", words.join(" "), done.stderr);
         if hard {
@@ -21,7 +21,7 @@ fn hdparm(call: &mut Call<'_>, words: &[&str], hard: bool) -> Result<String> {
 }
 
 pub(super) fn hdparms(call: &mut Call<'_>) -> Result {
-    shell::need("hdparm")?;
+    shell::require("hdparm")?;
     let letters = match call.arg("args") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => python::str(other),
@@ -101,7 +101,7 @@ fn number(text: &str) -> Option<Value> {
 }
 
 pub(super) fn hpa(call: &mut Call<'_>) -> Result {
-    shell::need("hdparm")?;
+    shell::require("hdparm")?;
     let size = call.arg("size").clone();
     let mut data: Vec<(String, i64, Map)> = Vec::new();
     for (disk, found) in parameters(call, "N")?.iter() {
@@ -163,7 +163,7 @@ pub(super) fn smart_attributes(call: &mut Call<'_>) -> Result {
         format!("/dev/{given}")
     };
     let options = map! {"output_loglevel" => "quiet"};
-    let done = shell::all_with(call, &["smartctl", "--attributes", &device], options)?;
+    let done = shell::run_all_with(call, &["smartctl", "--attributes", &device], options)?;
     if done.retcode != 0 {
         return Err(CallError::Command(done.stderr));
     }
@@ -268,7 +268,7 @@ fn decimals(words: &[&str]) -> Result<Vec<i128>> {
 type Rows = (String, Vec<Vec<i128>>);
 
 pub(super) fn iostat(call: &mut Call<'_>) -> Result {
-    shell::need("iostat")?;
+    shell::require("iostat")?;
     let (interval, count) = (
         python::str(call.arg("interval")),
         python::str(call.arg("count")),

@@ -56,7 +56,7 @@ fn flags(call: &Call<'_>, caller: &str) -> Result<Option<String>> {
         Value::Array(list) => list.iter().map(python::str).collect(),
         Value::Str(text) => text.chars().map(String::from).collect(),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };

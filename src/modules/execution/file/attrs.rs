@@ -39,7 +39,7 @@ pub fn read(call: &mut Call<'_>, path: &str) -> Result<Option<BTreeMap<String, S
     } else {
         "acdijstuADST"
     };
-    let shown = shell::run_anyway(call, &["lsattr", path])?;
+    let shown = shell::run_tolerant(call, &["lsattr", path])?;
     let mut found = BTreeMap::new();
     for line in shown.lines().filter(|l| !l.starts_with("lsattr: ")) {
         let line = line.trim_start();
@@ -57,7 +57,7 @@ fn has_extended(call: &mut Call<'_>) -> Result<bool> {
     let Some(program) = cmd::which("tune2fs") else {
         return Ok(false);
     };
-    let shown = shell::run_anyway(call, &[&program])?;
+    let shown = shell::run_tolerant(call, &[&program])?;
     let version: Vec<u32> = shown
         .split("tune2fs ")
         .skip(1)

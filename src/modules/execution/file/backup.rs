@@ -42,7 +42,7 @@ fn backup_time(name: &str, base: &str) -> Option<DateTime> {
 /// Backups of one file in a directory, by time.
 fn copies(dir: &str, base: &str) -> Result<BTreeMap<DateTime, Backup>> {
     let mut found = BTreeMap::new();
-    for name in os::names_in(dir)? {
+    for name in os::list_dir(dir)? {
         let location = paths::join(dir, &name);
         let Some(moment) = backup_time(&name, base).filter(|_| paths::is_file(&location)) else {
             continue;
@@ -112,7 +112,7 @@ pub fn list_backups_dir_function(call: &mut Call<'_>) -> Result {
     if !paths::is_dir(&dir) {
         return Ok(Map::new().into());
     }
-    let names = os::names_in(&dir)?;
+    let names = os::list_dir(&dir)?;
     let bases: BTreeSet<&str> = names.iter().filter_map(|n| n.split('_').next()).collect();
     let mut out = Map::new();
     for base in bases {

@@ -181,7 +181,7 @@ pub fn blockreplace(call: &mut Call<'_>, block: &BlockArgs) -> Result {
     if !paths::exists(&path) {
         return os::invocation(format!("File not found: {path}"));
     }
-    let codec = codec::of_file(&path);
+    let codec = codec::guess(&path);
     if os::is_binary_file(&path) && codec.is_none() {
         return os::invocation(format!(
             "Cannot perform string replacements on a binary file: {path}"
@@ -239,7 +239,7 @@ pub fn blockreplace_function(call: &mut Call<'_>) -> Result {
             "AttributeError",
             format!(
                 "'{}' object has no attribute 'split'",
-                python::short_class(call.arg("content"))
+                python::type_name(call.arg("content"))
             ),
         ));
     };

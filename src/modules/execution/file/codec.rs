@@ -11,7 +11,7 @@ use std::io::Read;
 pub enum Codec {
     /// UTF-8, optionally with a byte order mark.
     Utf8 {
-        /// The mark is skipped on reading and written.
+        /// Whether a mark is skipped when decoding and added when encoding.
         mark: bool,
     },
     /// Bytes above 127 are invalid.
@@ -89,7 +89,7 @@ impl Codec {
                 String::from_utf16(&units)
                     .ok()
                     .filter(|_| data.len().is_multiple_of(2))
-                    .ok_or_else(|| bad("'utf-16' codec can't decode the octets: truncated data"))
+                    .ok_or_else(|| bad("'utf-16' codec can't decode the bytes: truncated data"))
             }
             Codec::Utf32(order) => {
                 let (order, data) = marked(order, data, &[0xff, 0xfe, 0, 0], &[0, 0, 0xfe, 0xff]);
@@ -97,7 +97,7 @@ impl Codec {
                 chars
                     .collect::<Option<String>>()
                     .filter(|_| data.len().is_multiple_of(4))
-                    .ok_or_else(|| bad("'utf-32' codec can't decode the octets: truncated data"))
+                    .ok_or_else(|| bad("'utf-32' codec can't decode the bytes: truncated data"))
             }
         }
     }
@@ -163,11 +163,11 @@ fn marked<'a>(
     }
 }
 
-fn unit(order: ByteOrder, octets: &[u8]) -> u32 {
+fn unit(order: ByteOrder, bytes: &[u8]) -> u32 {
     let add = |sum: u32, b: &u8| sum << 8 | u32::from(*b);
     match order {
-        ByteOrder::Big => octets.iter().fold(0, add),
-        ByteOrder::Little => octets.iter().rev().fold(0, add),
+        ByteOrder::Big => bytes.iter().fold(0, add),
+        ByteOrder::Little => bytes.iter().rev().fold(0, add),
     }
 }
 
@@ -177,7 +177,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
     for (at, c) in text.chars().enumerate() {
         let number = u32::from(c);
         match u8::try_from(number).ok().filter(|_| number < below) {
-            Some(octet) => out.push(octet),
+            Some(byte) => out.push(byte),
             None => match errors {
                 "ignore" => {}
                 "replace" => out.push(b'?'),
@@ -213,7 +213,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
 }
 
 /// Guesses a file's encoding (`salt/utils/files.py get_encoding`); `None` if none fits.
-pub fn of_file(path: &str) -> Option<Codec> {
+pub fn guess(path: &str) -> Option<Codec> {
     let mut data = Vec::new();
     let file = File::open(path).ok()?;
     file.take(2048).read_to_end(&mut data).ok()?;
@@ -248,8 +248,8 @@ mod tests {
             "utf-8-sig",
         ] {
             let codec = Codec::by_name(name).unwrap();
-            let octets = codec.encode(text, "strict").unwrap();
-            assert_eq!(codec.decode(&octets).unwrap(), text, "{name}");
+            let bytes = codec.encode(text, "strict").unwrap();
+            assert_eq!(codec.decode(&bytes).unwrap(), text, "{name}");
         }
         assert_eq!(Codec::Latin1.encode("\u{e9}", "strict").unwrap(), b"\xe9");
         let refused = Codec::Ascii.encode("\u{e9}", "strict").unwrap_err();

@@ -42,7 +42,7 @@ pub fn comment_line(
     let data = os::read(&path)
         .or_else(|e| os::command(format!("Unable to open file '{path}'. Exception: {e}")))?;
     let (mut old, mut new, mut all) = (Vec::new(), Vec::new(), String::new());
-    for line in pylines::of_octets(&data) {
+    for line in pylines::split_bytes(&data) {
         let line = os::decoded(line.to_vec())?;
         if regex.captures(&line, 0).is_none() {
             all.push_str(&line);

@@ -230,7 +230,7 @@ pub fn seek_write(call: &mut Call<'_>) -> Result {
     let Value::Bytes(data) = call.arg("data") else {
         return Err(CallError::Type(format!(
             "a bytes-like object is required, not '{}'",
-            python::short_class(call.arg("data"))
+            python::type_name(call.arg("data"))
         )));
     };
     file.seek(SeekFrom::Start(offset))

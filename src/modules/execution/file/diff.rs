@@ -203,7 +203,7 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Res
         (false, true) => return Ok(bare("Replace text file with binary file")),
     }
     let lines = |data: &[u8]| -> Vec<String> {
-        let lines = pylines::of_octets(data).into_iter();
+        let lines = pylines::split_bytes(data).into_iter();
         lines.map(pylines::decode).collect()
     };
     let names = if how.show_filenames {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_count() {
+    fn ignored_changes() {
         let a = ["b\n", "a # old\n", " c\n"];
         let b = ["a # new\n", "b\n", "c\n"];
         let diff = difflib::unified_lines(&a, &b, "", "");

@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// Timeout of an `exec` command.
-const LONGEST: Duration = Duration::from_secs(3600);
+const EXEC_TIMEOUT: Duration = Duration::from_secs(3600);
 const KINDS: &str = "bcdflps";
 
 /// A condition on files.
@@ -72,7 +72,7 @@ fn text(value: &Value, method: &str) -> FindResult<String> {
             "AttributeError",
             format!(
                 "'{}' object has no attribute '{method}'",
-                python::short_class(other)
+                python::type_name(other)
             ),
         ))),
     }
@@ -187,7 +187,7 @@ impl Finder {
             Some(Value::Int(i)) => Ok(Some(*i)),
             Some(other) => Err(FindError::Raised(CallError::Type(format!(
                 "'<' not supported between instances of '{}' and 'int'",
-                python::short_class(other)
+                python::type_name(other)
             )))),
         };
         let mut finder = Finder {
@@ -295,7 +295,7 @@ impl Finder {
     }
 
     fn walk(&self, dir: &str, depth: i64, out: &mut Vec<Value>) -> Result<()> {
-        let Ok(names) = os::names_in(dir) else {
+        let Ok(names) = os::list_dir(dir) else {
             return Ok(());
         };
         let inner: Vec<(String, String, bool)> = names
@@ -418,7 +418,7 @@ impl Action {
                 let Some(words) = shlex::split(&command).ok().filter(|w| !w.is_empty()) else {
                     return Ok(Some(failed));
                 };
-                Ok(Some(match Helper::new(words).run(LONGEST) {
+                Ok(Some(match Helper::new(words).run(EXEC_TIMEOUT) {
                     Ok(done) => format!("{command}:\n{}\n", pylines::decode(&done.stdout)).into(),
                     Err(e) => {
                         log::error!("Exception while executing command \"{command}\": {e}");

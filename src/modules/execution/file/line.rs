@@ -342,7 +342,7 @@ pub fn line_function(call: &mut Call<'_>) -> Result {
                 "AttributeError",
                 format!(
                     "'{}' object has no attribute 'lower'",
-                    python::short_class(other)
+                    python::type_name(other)
                 ),
             ));
         }

@@ -200,7 +200,7 @@ impl ManageRun<'_> {
                 ));
             }
         }
-        if !self.m.signature.given() {
+        if !self.m.signature.is_required() {
             return Ok(());
         }
         let m = self.m;

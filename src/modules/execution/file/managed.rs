@@ -137,7 +137,7 @@ pub fn get_managed(call: &mut Call<'_>, g: &GetManagedArgs) -> Result<ManagedCon
     if matches!(scheme, "" | "file") {
         out.sfn = match scheme {
             "" => url.clone(),
-            _ => parsed.place(),
+            _ => parsed.host_and_path(),
         };
         if !paths::exists(&out.sfn) {
             return failed("", format!("Local file source {} does not exist", out.sfn));

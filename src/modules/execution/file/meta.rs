@@ -206,7 +206,7 @@ fn compare_perms(
             changes.set("attrs", want.attrs.clone());
         }
     }
-    if !want.selinux.given() {
+    if !want.selinux.is_set() {
         return Ok(());
     }
     let Some(current) = selinux::context_fields(&selinux::context(call, &m.name)?) else {

@@ -51,7 +51,7 @@ fn entries(dir: &str) -> Vec<String> {
 }
 
 /// All paths that a process or its threads have open, including its program.
-fn open_by(pid: i64) -> BTreeSet<String> {
+fn paths_opened_by(pid: i64) -> BTreeSet<String> {
     let mut links = entries(&format!("/proc/{pid}/fd"));
     for task in entries(&format!("/proc/{pid}/task")) {
         links.push(format!("{task}/exe"));
@@ -70,7 +70,7 @@ pub fn open_files(call: &mut Call<'_>) -> Result {
     let mut by_pid = Map::new();
     let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for pid in pids {
-        let open = open_by(pid);
+        let open = paths_opened_by(pid);
         for path in &open {
             files.entry(path.clone()).or_default().push(pid.into());
         }

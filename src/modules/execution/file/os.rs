@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The prefix of temporary files (`salt/utils/files.py TEMPFILE_PREFIX`).
 pub const TEMPFILE_PREFIX: &str = "__salt.tmp.";
 /// Maximum size of a file edited as text; stock has no limit.
-const MOST: u64 = 1 << 30;
+const MAX_FILE_SIZE: u64 = 1 << 30;
 
 /// `exc.strerror`.
 pub fn strerror(e: &io::Error) -> String {
@@ -97,10 +97,10 @@ pub fn read(path: &str) -> Result<Vec<u8>> {
         ));
     }
     let mut data = Vec::new();
-    let mut part = Read::by_ref(&mut file).take(MOST + 1);
+    let mut part = Read::by_ref(&mut file).take(MAX_FILE_SIZE + 1);
     part.read_to_end(&mut data).map_err(|e| fault(&e, path))?;
-    if data.len() as u64 > MOST {
-        return command(format!("{path} is larger than {MOST} octets"));
+    if data.len() as u64 > MAX_FILE_SIZE {
+        return command(format!("{path} is larger than {MAX_FILE_SIZE} bytes"));
     }
     Ok(data)
 }
@@ -117,8 +117,8 @@ pub fn read_text(path: &str) -> Result<String> {
 ///
 /// # Errors
 /// It is not UTF-8.
-pub fn decoded(octets: Vec<u8>) -> Result<String> {
-    String::from_utf8(octets).map_err(|e| {
+pub fn decoded(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|e| {
         let text = halite_wire::pylines::utf8_error(e.as_bytes()).unwrap_or_default();
         CallError::raised("UnicodeDecodeError", text)
     })
@@ -317,7 +317,7 @@ pub fn copytree(from: &str, to: &str) -> Result<()> {
 }
 
 fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
-    let entries = names_in(from)?;
+    let entries = list_dir(from)?;
     fs::create_dir_all(paths::dirname(to)).map_err(|e| fault(&e, to))?;
     fs::create_dir(to).map_err(|e| fault(&e, to))?;
     for name in entries {
@@ -338,7 +338,7 @@ fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
 ///
 /// # Errors
 /// As in Python.
-pub fn names_in(dir: &str) -> Result<Vec<String>> {
+pub fn list_dir(dir: &str) -> Result<Vec<String>> {
     let entries = fs::read_dir(dir).map_err(|e| fault(&e, dir))?;
     let mut names: Vec<String> = entries
         .flatten()

@@ -55,7 +55,7 @@ pub fn uid_to_user_function(call: &mut Call<'_>) -> Result {
         Value::Int(i) => Ok(u32::try_from(*i).map_or(uid.clone(), uid_to_user)),
         other => Err(CallError::Type(format!(
             "uid should be integer, not {}",
-            python::short_class(other)
+            python::type_name(other)
         ))),
     }
 }

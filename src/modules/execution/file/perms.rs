@@ -127,7 +127,7 @@ pub fn check_perms(
     if !want.attrs.is_nil() && !paths::is_dir(&name) && whole {
         change_attrs(call, &name, &mut ret, &want.attrs)?;
     }
-    if want.selinux.given() {
+    if want.selinux.is_set() {
         selinux::check(call, &name, &mut ret, &want.selinux)?;
     }
     finish(call, &mut ret, before);
@@ -254,7 +254,7 @@ fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) 
 }
 
 /// Records a change of SELinux context.
-pub(super) fn note(ret: &mut Map, old: &str, new: &str) {
+pub(super) fn record_selinux_change(ret: &mut Map, old: &str, new: &str) {
     change(
         ret,
         "selinux",
@@ -263,7 +263,7 @@ pub(super) fn note(ret: &mut Map, old: &str, new: &str) {
 }
 
 /// Adds a sentence to the comment.
-pub(super) fn say(ret: &mut Map, text: impl Into<String>) {
+pub(super) fn add_comment(ret: &mut Map, text: impl Into<String>) {
     push(ret, text);
 }
 

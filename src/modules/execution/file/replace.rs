@@ -50,16 +50,16 @@ pub struct ReplaceArgs {
 /// How the file content is processed.
 enum ContentView {
     /// As bytes, one character each.
-    Octets,
+    Bytes,
     /// As text in an encoding.
     Text(Codec),
 }
 
 impl ContentView {
     /// An argument's text in the form of the content.
-    fn given(&self, text: &str) -> String {
+    fn encode_arg(&self, text: &str) -> String {
         match self {
-            ContentView::Octets => pylines::latin1(text.as_bytes()),
+            ContentView::Bytes => pylines::latin1(text.as_bytes()),
             ContentView::Text(_) => text.to_owned(),
         }
     }
@@ -67,21 +67,21 @@ impl ContentView {
     fn read(&self, path: &str) -> Result<String> {
         let data = os::read(path)?;
         match self {
-            ContentView::Octets => Ok(pylines::latin1(&data)),
+            ContentView::Bytes => Ok(pylines::latin1(&data)),
             ContentView::Text(codec) => codec.decode(&data),
         }
     }
 
     fn to_bytes(&self, text: &str) -> Result<Vec<u8>> {
         match self {
-            ContentView::Octets => Ok(pylines::from_latin1(text)),
+            ContentView::Bytes => Ok(pylines::from_latin1(text)),
             ContentView::Text(codec) => codec.encode(text, "strict"),
         }
     }
 
     fn lines<'a>(&self, text: &'a str) -> Vec<&'a str> {
         match self {
-            ContentView::Octets => pylines::of_file(text),
+            ContentView::Bytes => pylines::of_file(text),
             ContentView::Text(_) => pylines::of_text(text),
         }
     }
@@ -89,7 +89,7 @@ impl ContentView {
     /// A line as shown in a diff.
     fn display(&self, line: &str) -> String {
         match self {
-            ContentView::Octets => pylines::decode(&pylines::from_latin1(line)),
+            ContentView::Bytes => pylines::decode(&pylines::from_latin1(line)),
             ContentView::Text(_) => line.to_owned(),
         }
     }
@@ -123,18 +123,18 @@ pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
     }
     let before = Perms::read(&path)?;
     let view = match &r.encoding {
-        None => ContentView::Octets,
+        None => ContentView::Bytes,
         Some(name) => ContentView::Text(Codec::by_name(name)?),
     };
     let regex = match view {
-        ContentView::Octets => pattern::to_bytes(&r.pattern, r.flags)?,
+        ContentView::Bytes => pattern::to_bytes(&r.pattern, r.flags)?,
         ContentView::Text(_) => pattern::text(&r.pattern, r.flags)?,
     };
     let original = view.read(&path)?;
     if r.search_only {
         return Ok(regex.found_in(&original).into());
     }
-    let repl = view.given(&r.repl);
+    let repl = view.encode_arg(&r.repl);
     let template = if r.backslash_literal {
         repl.replace('\\', "\\\\")
     } else {
@@ -148,14 +148,14 @@ pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
     let adds = r.append_if_not_found || r.prepend_if_not_found;
     if adds {
         let content = match &r.not_found_content {
-            Some(text) if !text.is_empty() => view.given(text),
+            Some(text) if !text.is_empty() => view.encode_arg(text),
             _ => repl.clone(),
         };
         found |= contains(&view, &content, r.flags, &original)?;
     }
     let mut new = replaced.text;
     if !found && adds {
-        let content = r.not_found_content.as_ref().map(|t| view.given(t));
+        let content = r.not_found_content.as_ref().map(|t| view.encode_arg(t));
         let content = content.unwrap_or(repl);
         if r.prepend_if_not_found {
             new.insert_str(0, &format!("{content}\n"));
@@ -170,7 +170,7 @@ pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
     if changed && !r.dry_run {
         let data = view.to_bytes(&new)?;
         let copy = copy(&path, r.preserve_inode)?;
-        if !found && adds && matches!(view, ContentView::Octets) {
+        if !found && adds && matches!(view, ContentView::Bytes) {
             os::write_atomic(&path, &data)?
         } else {
             os::overwrite(&path, &data)?
@@ -199,7 +199,7 @@ fn contains(view: &ContentView, content: &str, flags: i64, text: &str) -> Result
     let line = format!("^{}($|(?=\r\n))", regex_escape(content));
     let regex = match view {
         // The content is already Latin-1.
-        ContentView::Octets => {
+        ContentView::Bytes => {
             let line = String::from_utf8_lossy(&pylines::from_latin1(&line)).into_owned();
             pattern::to_bytes(&line, flags)?
         }

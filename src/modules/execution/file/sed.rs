@@ -56,7 +56,7 @@ pub fn sed(call: &mut Call<'_>) -> Result {
         format!("{negate}s/{before}/{after}/{flags}"),
     ));
     argv.push(path);
-    shell::whole(call, &argv)
+    shell::run_all_map(call, &argv)
 }
 
 pub fn sed_contains(call: &mut Call<'_>) -> Result {
@@ -135,7 +135,7 @@ pub fn grep(call: &mut Call<'_>) -> Result {
     } else {
         argv.extend(found)
     }
-    shell::whole(call, &argv)
+    shell::run_all_map(call, &argv)
 }
 
 /// The arguments of `file.patch`.
@@ -181,7 +181,7 @@ pub fn patch(call: &mut Call<'_>, request: &PatchArgs) -> Result {
     argv.extend(["-i".to_owned(), request.patch.clone()]);
     if !paths::is_dir(&request.original) {
         argv.push(request.original.clone());
-        return shell::whole(call, &argv);
+        return shell::run_all_map(call, &argv);
     }
     argv.extend(["-d".to_owned(), request.original.clone()]);
     if !argv
@@ -190,7 +190,7 @@ pub fn patch(call: &mut Call<'_>, request: &PatchArgs) -> Result {
     {
         argv.push("--strip=0".to_owned());
     }
-    shell::whole(call, &argv)
+    shell::run_all_map(call, &argv)
 }
 
 pub fn patch_function(call: &mut Call<'_>) -> Result {

@@ -26,7 +26,7 @@ impl WantedContext {
     }
 
     /// Whether any field is given.
-    pub fn given(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.words.iter().any(|w| !w.is_empty())
     }
 }
@@ -44,7 +44,7 @@ fn word(call: &Call<'_>, name: &str) -> String {
 /// # Errors
 /// `stat` cannot be run.
 pub fn context(call: &mut Call<'_>, path: &str) -> Result<String> {
-    let ran = shell::all(call, &["stat", "-c", "%C", path])?;
+    let ran = shell::run_all(call, &["stat", "-c", "%C", path])?;
     Ok(match ran.retcode {
         0 => ran.stdout,
         _ => format!("No selinux context information is available for {path}"),
@@ -108,7 +108,7 @@ pub fn set(
 pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &WantedContext) -> Result<()> {
     let Some(current) = context_fields(&context(call, name)?) else {
         ret.set("result", false);
-        perms::say(ret, "Failed to get selinux attributes");
+        perms::add_comment(ret, "Failed to get selinux attributes");
         return Ok(());
     };
     let titles = ["User", "Role", "Type", "Range"];
@@ -131,7 +131,7 @@ pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &WantedCont
             format!("File {name} selinux context to be updated"),
         );
         ret.set("result", Value::Nil);
-        perms::note(ret, &old, &new);
+        perms::record_selinux_change(ret, &old, &new);
         return Ok(());
     }
     if requested[2].is_empty() {
@@ -145,17 +145,17 @@ pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &WantedCont
     };
     let Some(now) = context_fields(&text) else {
         ret.set("result", false);
-        perms::say(ret, "Failed to set selinux attributes");
+        perms::add_comment(ret, "Failed to set selinux attributes");
         return Ok(());
     };
-    perms::say(ret, format!("The file {name} is set to be changed"));
+    perms::add_comment(ret, format!("The file {name} is set to be changed"));
     for i in 0..4 {
         if !requested[i].is_empty() && now[i] != requested[i] {
-            perms::say(ret, format!("Unable to update {} context", WORDS[i]));
+            perms::add_comment(ret, format!("Unable to update {} context", WORDS[i]));
             ret.set("result", false);
         }
     }
-    perms::note(ret, &old, &new);
+    perms::record_selinux_change(ret, &old, &new);
     Ok(())
 }
 

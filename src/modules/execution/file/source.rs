@@ -27,7 +27,7 @@ pub struct Url {
 
 impl Url {
     /// Host and path joined, without trailing slashes.
-    pub fn place(&self) -> String {
+    pub fn host_and_path(&self) -> String {
         let joined = paths::join(&self.netloc, &self.path);
         joined.trim_end_matches('/').to_owned()
     }
@@ -90,11 +90,11 @@ pub fn cache_file(
     let parsed = urlparse(url);
     match parsed.scheme.as_str() {
         "" | "file" => {
-            let place = parsed.place();
-            if paths::is_abs(&place) {
-                Ok(Some(place))
+            let host_and_path = parsed.host_and_path();
+            if paths::is_abs(&host_and_path) {
+                Ok(Some(host_and_path))
             } else {
-                os::command(format!("Path '{place}' is not absolute"))
+                os::command(format!("Path '{host_and_path}' is not absolute"))
             }
         }
         "salt" => {
@@ -173,7 +173,7 @@ impl Signature {
     }
 
     /// Whether a signature is required.
-    pub fn given(&self) -> bool {
+    pub fn is_required(&self) -> bool {
         self.signature.truthy()
     }
 
@@ -272,7 +272,7 @@ impl FileListing {
 /// The first available source, with its hash (`file.source_list`).
 ///
 /// # Errors
-/// None is available.
+/// No source is available.
 pub fn source_list(
     call: &mut Call<'_>,
     source: &Value,
@@ -377,6 +377,6 @@ mod tests {
         assert_eq!(parts("md5=1:2"), ["", "", "md5=1:2"]);
         assert_eq!(redacted("http://u:p@h/"), "http://<redacted>@h/");
         assert_eq!(redacted("/a@b"), "/a@b");
-        assert_eq!(urlparse("file:///a/").place(), "/a");
+        assert_eq!(urlparse("file:///a/").host_and_path(), "/a");
     }
 }

@@ -166,7 +166,7 @@ pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum>
     let Value::Str(text) = &want.hash else {
         return Err(CallError::Type(format!(
             "expected str, bytes or os.PathLike object, not {}",
-            python::short_class(&want.hash)
+            python::type_name(&want.hash)
         )));
     };
     let mut sum = match hash_file(call, want, text)? {
@@ -204,7 +204,7 @@ fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Optio
             source::redacted(text)
         ));
     };
-    if want.signature.given() {
+    if want.signature.is_required() {
         source::check_signature(
             call,
             &file,

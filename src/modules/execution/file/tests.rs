@@ -1,6 +1,6 @@
 //! Tests the functions together, without stock; `tests/modules/calls/file.yaml` compares them with stock.
 
-use super::super::{Context, call, inside, invoke};
+use super::super::{Context, call, invoke, with_call};
 use super::*;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -81,7 +81,7 @@ fn editing() {
 }
 
 #[test]
-fn octets_that_are_no_text_stay_as_they_are() {
+fn bytes_that_are_not_text_stay_as_they_are() {
     let place = Place::new();
     let path = place.at("a");
     std::fs::write(&path, b"caf\xe9 one\ncaf\xc3\xa9 two\n").unwrap();
@@ -112,7 +112,7 @@ fn a_template_becomes_a_file() {
         ..GetManaged::default()
     };
     let mut seen = None;
-    inside(&place.ctx, |call| {
+    with_call(&place.ctx, |call| {
         let found = get_managed(call, &get).unwrap();
         assert_eq!(found.comment, "");
         let request = ManageArgs {
@@ -137,7 +137,7 @@ fn a_template_becomes_a_file() {
         get,
         ..CheckManaged::default()
     };
-    inside(&place.ctx, |call| {
+    with_call(&place.ctx, |call| {
         let changes = check_managed_changes(call, &checked).unwrap().unwrap();
         assert_eq!(changes, Changes::default());
     });

@@ -100,7 +100,7 @@ pub fn copy(
 /// Copies all files below a directory into another one (`salt/utils/files.py recursive_copy`). Links to directories
 /// are not followed.
 fn copy_files(src: &str, dst: &str) -> Result<()> {
-    let Ok(names) = os::names_in(src) else {
+    let Ok(names) = os::list_dir(src) else {
         return Ok(());
     };
     if !paths::exists(dst) {
@@ -159,7 +159,7 @@ pub fn readdir(call: &mut Call<'_>) -> Result {
         return os::invocation(format!("A valid directory was not specified: {path}"));
     }
     let mut names: Vec<Value> = vec![".".into(), "..".into()];
-    names.extend(os::names_in(&path)?.into_iter().map(Value::from));
+    names.extend(os::list_dir(&path)?.into_iter().map(Value::from));
     Ok(Value::Array(names))
 }
 
@@ -200,7 +200,7 @@ impl Removed {
 
     /// Removes all empty directories below, deepest first.
     fn remove_children(&mut self, path: &str) -> Result<()> {
-        let names = os::names_in(path).unwrap_or_default();
+        let names = os::list_dir(path).unwrap_or_default();
         let dirs: Vec<String> = names
             .iter()
             .map(|name| paths::join(path, name))

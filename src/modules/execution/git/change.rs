@@ -61,7 +61,7 @@ pub fn checkout(call: &mut Call<'_>) -> Result {
         .flag(call.flag("force"), "--force")
         .args(opts)
         .args(rev)
-        .merged()
+        .merge_stderr()
         .value(call)
 }
 
@@ -78,7 +78,7 @@ pub fn commit(call: &mut Call<'_>) -> Result {
 pub fn discard_local_changes(call: &mut Call<'_>) -> Result {
     Git::plain(call, &["checkout", "--"])
         .arg(text(call, "path"))
-        .merged()
+        .merge_stderr()
         .value(call)
 }
 
@@ -97,7 +97,7 @@ pub fn init(call: &mut Call<'_>) -> Result {
         .args(shared.map(|s| format!("--shared={s}")))
         .args(opts(call)?)
         .args(cwd(call))
-        .at(Value::Nil)
+        .current_dir(Value::Nil)
         .value(call)
 }
 
@@ -183,5 +183,5 @@ pub fn tag(call: &mut Call<'_>) -> Result {
     if !removes {
         git = git.arg(text(call, "ref"));
     }
-    git.merged().value(call)
+    git.merge_stderr().value(call)
 }

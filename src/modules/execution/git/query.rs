@@ -24,9 +24,9 @@ pub fn diff(call: &mut Call<'_>) -> Result {
     }
     let item = |name: &str| Some(call.arg(name)).filter(|v| v.truthy()).map(python::str);
     let mut git = Git::new(call, &["diff"])?
-        .at(call.arg("cwd").clone())
+        .current_dir(call.arg("cwd").clone())
         .args(opts(call)?)
-        .merged();
+        .merge_stderr();
     git = if no_index {
         git.arg("--no-index").may_fail().ignore_retcode()
     } else if cached {
@@ -185,7 +185,9 @@ pub fn status(call: &mut Call<'_>) -> Result {
 
 /// The version number printed by git.
 pub fn number(call: &mut Call<'_>) -> Result<String> {
-    let text = Git::plain(call, &["--version"]).at(Value::Nil).text(call)?;
+    let text = Git::plain(call, &["--version"])
+        .current_dir(Value::Nil)
+        .text(call)?;
     let text = text.split('(').next().unwrap_or_default();
     let text = text.split(".windows").next().unwrap_or_default();
     let version = text.split_whitespace().last();

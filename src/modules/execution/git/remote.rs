@@ -48,9 +48,9 @@ pub fn with_identity(git: Git, call: &mut Call<'_>, identity: &Value) -> Result<
         if done.code == 0 {
             return Ok(done);
         }
-        let said = git.output(&done);
-        if !said.is_empty() {
-            errors.push(said);
+        let output = git.output(&done);
+        if !output.is_empty() {
+            errors.push(output);
         }
         last = Some(done);
     }
@@ -196,9 +196,9 @@ pub fn clone(call: &mut Call<'_>) -> Result {
     git = match call.text("name") {
         Some(name) => {
             std::fs::create_dir_all(&cwd).map_err(|e| python::os_error(&e, &cwd))?;
-            git.arg(name).at(cwd)
+            git.arg(name).current_dir(cwd)
         }
-        None => git.arg(cwd).at("/tmp"),
+        None => git.arg(cwd).current_dir("/tmp"),
     };
     git.done(call)
 }
@@ -219,7 +219,7 @@ pub fn fetch(call: &mut Call<'_>) -> Result {
         .args(opts)
         .args(remote)
         .args(refspecs)
-        .merged()
+        .merge_stderr()
         .text(call)?;
     Ok(fetched(&output).into())
 }
@@ -365,7 +365,7 @@ pub fn remotes(call: &mut Call<'_>) -> Result {
     Ok(list_remotes(call, redact)?.into())
 }
 
-fn one(call: &mut Call<'_>, redact: bool) -> Result {
+fn remote_by_name(call: &mut Call<'_>, redact: bool) -> Result {
     let remote = python::str(call.arg("remote"));
     list_remotes(call, redact)?.remove(&remote).ok_or_else(|| {
         CallError::Command(format!(
@@ -377,7 +377,7 @@ fn one(call: &mut Call<'_>, redact: bool) -> Result {
 
 pub fn remote_get(call: &mut Call<'_>) -> Result {
     let redact = call.flag("redact_auth");
-    one(call, redact)
+    remote_by_name(call, redact)
 }
 
 pub fn remote_set(call: &mut Call<'_>) -> Result {
@@ -386,12 +386,12 @@ pub fn remote_set(call: &mut Call<'_>) -> Result {
     let cwd = call.arg("cwd").clone();
     if list_remotes(call, true)?.contains(&remote) {
         Git::plain(call, &["remote", "rm", &remote])
-            .at(cwd.clone())
+            .current_dir(cwd.clone())
             .run(call)?;
     }
     let url = address(call, "url")?;
     Git::plain(call, &["remote", "add", &remote, &url])
-        .at(cwd.clone())
+        .current_dir(cwd.clone())
         .run(call)?;
     if call.flag("push_url") {
         let url = python::str(call.arg("push_url"));
@@ -401,9 +401,9 @@ pub fn remote_set(call: &mut Call<'_>) -> Result {
             call.text("push_https_pass"),
         )?;
         let words = ["remote", "set-url", "--push", &remote, &url];
-        Git::plain(call, &words).at(cwd).run(call)?;
+        Git::plain(call, &words).current_dir(cwd).run(call)?;
     }
-    one(call, true)
+    remote_by_name(call, true)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub struct GitOutput {
     pub stderr: String,
 }
 
-/// A git command under construction.
+/// Builds and runs a git command.
 pub struct Git {
     words: Vec<String>,
     cwd: Value,
@@ -45,8 +45,8 @@ impl Git {
         Ok(git)
     }
 
-    /// Sets the directory; nil for none.
-    pub fn at(mut self, cwd: impl Into<Value>) -> Git {
+    /// Sets the working directory; nil for none.
+    pub fn current_dir(mut self, cwd: impl Into<Value>) -> Git {
         self.cwd = cwd.into();
         self
     }
@@ -74,7 +74,7 @@ impl Git {
     }
 
     /// Merges standard error into the output.
-    pub fn merged(mut self) -> Git {
+    pub fn merge_stderr(mut self) -> Git {
         self.merge = true;
         self
     }
@@ -105,9 +105,9 @@ impl Git {
             return Ok(done);
         }
         let mut text = format!("Command '{}' failed", redacted(&self.words.join(" ")));
-        let said = self.output(&done);
-        if !said.is_empty() {
-            text.push_str(&format!(": {said}"));
+        let output = self.output(&done);
+        if !output.is_empty() {
+            text.push_str(&format!(": {output}"));
         }
         Err(CallError::Command(text))
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Whether the checkout's `.git` is a file, as in a linked worktree.
 fn is_linked(call: &mut Call<'_>, cwd: &str) -> Result<bool> {
     let git = Git::plain(call, &["rev-parse", "--show-toplevel"]);
-    let top = match git.at(cwd).ignore_retcode().text(call) {
+    let top = match git.current_dir(cwd).ignore_retcode().text(call) {
         Ok(top) => top,
         Err(CallError::Command(_)) => return Ok(false),
         Err(fault) => return Err(fault),
@@ -110,7 +110,7 @@ pub fn add(call: &mut Call<'_>) -> Result {
     git.args(opts(call)?)
         .arg(path)
         .args(reference)
-        .merged()
+        .merge_stderr()
         .value(call)
 }
 

@@ -77,22 +77,22 @@ fn decoded(reply: &HttpReply, options: &HttpOptions) -> Result<Value> {
         Ok(text) => Ok(text.into()),
         Err(e) => {
             let at = e.valid_up_to();
-            let octet = reply.body.get(at).copied().unwrap_or_default();
+            let byte = reply.body.get(at).copied().unwrap_or_default();
             Err(CallError::Command(format!(
-                "'utf-8' codec can't decode byte 0x{octet:02x} in position {at}: invalid start byte"
+                "'utf-8' codec can't decode byte 0x{byte:02x} in position {at}: invalid start byte"
             )))
         }
     }
 }
 
 fn uncompressed(reply: &HttpReply, body: Value) -> Result<Value> {
-    let Value::Bytes(octets) = &body else {
+    let Value::Bytes(bytes) = &body else {
         return Ok(body);
     };
     let mut out = Vec::new();
     let read = match reply.header("Content-Encoding").unwrap_or("identity") {
-        "gzip" => flate2::read::GzDecoder::new(octets.as_slice()).read_to_end(&mut out),
-        "deflate" => flate2::read::DeflateDecoder::new(octets.as_slice()).read_to_end(&mut out),
+        "gzip" => flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut out),
+        "deflate" => flate2::read::DeflateDecoder::new(bytes.as_slice()).read_to_end(&mut out),
         _ => return Ok(body),
     };
     read.map_err(|e| CallError::Command(e.to_string()))?;
@@ -120,16 +120,16 @@ fn session(reply: &HttpReply, options: &HttpOptions) {
 }
 
 fn kind(reply: &HttpReply, options: &HttpOptions) -> String {
-    let asked = options
+    let requested = options
         .text("decode_type")
         .unwrap_or_else(|| "auto".to_owned());
-    if asked != "auto" {
-        return asked;
+    if requested != "auto" {
+        return requested;
     }
-    let said = reply.header("Content-Type").unwrap_or("application/json");
+    let content_type = reply.header("Content-Type").unwrap_or("application/json");
     let found = ["xml", "json", "yaml"]
         .iter()
-        .find(|kind| said.contains(**kind));
+        .find(|kind| content_type.contains(**kind));
     (*found.unwrap_or(&"plain")).to_owned()
 }
 

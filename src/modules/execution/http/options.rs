@@ -134,7 +134,7 @@ impl HttpOptions {
         }
         Ok(match self.get("data") {
             Value::Nil => None,
-            Value::Bytes(octets) => Some(octets.clone()),
+            Value::Bytes(bytes) => Some(bytes.clone()),
             map @ Value::Map(_) => pairs(map).map(|pairs| encoded(&pairs).into_bytes()),
             other => Some(python::str(other).into_bytes()),
         })

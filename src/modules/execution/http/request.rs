@@ -16,7 +16,7 @@ use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, Proxy, RequestBuilder, Timeout};
 
 /// Upper limit of `http_max_body` in bytes.
-const MOST: u64 = 1 << 30;
+const MAX_BODY_LIMIT: u64 = 1 << 30;
 /// Tornado's status for connection errors.
 const STREAM: i64 = 599;
 
@@ -245,8 +245,8 @@ fn reply(response: Response<Body>, options: &HttpOptions) -> Result<HttpOutcome>
     let most = options.opt("http_max_body").as_int();
     let most = most
         .and_then(|n| u64::try_from(n).ok())
-        .unwrap_or(MOST)
-        .min(MOST);
+        .unwrap_or(MAX_BODY_LIMIT)
+        .min(MAX_BODY_LIMIT);
     let mut body = Vec::new();
     let mut reader = response
         .into_body()
@@ -257,7 +257,7 @@ fn reply(response: Response<Body>, options: &HttpOptions) -> Result<HttpOutcome>
     }
     if body.len() as u64 > most {
         return Err(CallError::Command(format!(
-            "the body has more than {most} octets"
+            "the body has more than {most} bytes"
         )));
     }
     Ok(HttpOutcome::Reply(HttpReply {

@@ -6,7 +6,7 @@ use halite_wire::map;
 use halite_wire::{Map, Value};
 
 /// Devices by mount point, as `mount` prints them.
-fn listed(call: &mut Call<'_>) -> Result<Map> {
+fn devices_by_mount_point(call: &mut Call<'_>) -> Result<Map> {
     let text = shell::stdout(call, &["mount", "-l"])?;
     let mut out = Map::new();
     for line in text.lines() {
@@ -19,9 +19,9 @@ fn listed(call: &mut Call<'_>) -> Result<Map> {
 }
 
 fn table(path: &str) -> Result<String> {
-    let octets =
+    let bytes =
         std::fs::read(path).map_err(|_| CallError::Command(format!("File not readable {path}")))?;
-    Ok(String::from_utf8_lossy(&octets).into_owned())
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Options as a list, with user and group names as ids.
@@ -56,13 +56,13 @@ fn options(text: &str) -> Vec<Value> {
 
 /// The map of `mount.active`.
 pub(super) fn mounts(call: &mut Call<'_>) -> Result<Map> {
-    let listed = listed(call)?;
+    let devices = devices_by_mount_point(call)?;
     let mut out = Map::new();
     for line in table("/proc/self/mounts")?.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let &[device, place, kind, opts, ..] = words.as_slice() {
             let entry = map! {
-                "device" => device, "alt_device" => listed.get(place).cloned(),
+                "device" => device, "alt_device" => devices.get(place).cloned(),
                 "fstype" => kind, "opts" => options(opts),
             };
             out.set(place, entry);
@@ -72,7 +72,7 @@ pub(super) fn mounts(call: &mut Call<'_>) -> Result<Map> {
 }
 
 fn extended(call: &mut Call<'_>) -> Result<Map> {
-    let listed = listed(call)?;
+    let devices = devices_by_mount_point(call)?;
     let table = table("/proc/self/mountinfo")?;
     let known = call.salt("disk.blkid", Vec::new(), Map::new())?;
     let mut out = Map::new();
@@ -99,7 +99,7 @@ fn extended(call: &mut Call<'_>) -> Result<Map> {
             "opts" => options(opts),
             "fstype" => kind,
             "device" => device.replace("\\040", "\\ "),
-            "alt_device" => listed.get(place).cloned(),
+            "alt_device" => devices.get(place).cloned(),
             "superopts" => options(superopts),
             "device_uuid" => attribute("UUID").map(|u| u.to_lowercase()),
             "device_label" => attribute("LABEL"),

@@ -254,7 +254,7 @@ fn joined(value: &Value) -> String {
 /// True, or the program's error output.
 fn outcome(call: &mut Call<'_>, argv: &[&str]) -> Result {
     let user = map! {"runas" => call.arg("user").clone()};
-    let done = shell::all_with(call, argv, user)?;
+    let done = shell::run_all_with(call, argv, user)?;
     match done.retcode {
         0 => Ok(true.into()),
         _ => Ok(done.stderr.into()),
@@ -278,7 +278,7 @@ fn mount(call: &mut Call<'_>) -> Result {
         _ => return Ok(false.into()),
     }
     if !Path::new(&name).exists() && call.flag("mkmnt") {
-        make_place(&name, call.text("user"))?;
+        make_mount_point(&name, call.text("user"))?;
     }
     let options = match call.arg("opts") {
         Value::Nil => None,
@@ -288,7 +288,7 @@ fn mount(call: &mut Call<'_>) -> Result {
 }
 
 /// Like `file.mkdir`: creates parents too; owned by the user.
-fn make_place(name: &str, user: Option<String>) -> Result<()> {
+fn make_mount_point(name: &str, user: Option<String>) -> Result<()> {
     std::fs::create_dir_all(name).map_err(|e| python::os_error(&e, name))?;
     let Some(user) = user else {
         return Ok(());
@@ -337,7 +337,7 @@ fn remount(call: &mut Call<'_>) -> Result {
         return attach_device(call, &name, options);
     }
     if !Path::new(&name).exists() && call.flag("mkmnt") {
-        make_place(&name, call.text("user"))?;
+        make_mount_point(&name, call.text("user"))?;
     }
     attach(call, &name, Some(options))
 }

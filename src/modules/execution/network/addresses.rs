@@ -236,7 +236,7 @@ pub(super) fn ifacestartswith(call: &mut Call<'_>) -> Result {
 
 pub(super) fn iphexval(call: &mut Call<'_>) -> Result {
     let Some(text) = call.arg("ip").as_str() else {
-        let class = python::short_class(call.arg("ip"));
+        let class = python::type_name(call.arg("ip"));
         let text = format!("'{class}' object has no attribute 'split'");
         return Err(CallError::raised("AttributeError", text));
     };

@@ -70,8 +70,8 @@ pub(super) const MODULE: Module = Module {
         Function::new("iphexval", addresses::iphexval, "An IPv4 address in hexadecimal.").args(&[req("ip")]),
         Function::new("ipneighs", |c| peers::neighbours(c, '.'), "Alias of network.ip_neighs.").inner("ip_neighs"),
         Function::new("ipneighs6", |c| peers::neighbours(c, ':'), "Alias of network.ip_neighs6.").inner("ip_neighs6"),
-        Function::new("is_loopback", |c| about(c, |ip| ip.is_loopback()), "Whether an address is a loopback address.").args(IP),
-        Function::new("is_private", |c| about(c, ipaddress::is_private), "Whether an address is private.").args(IP),
+        Function::new("is_loopback", |c| address_is(c, |ip| ip.is_loopback()), "Whether an address is a loopback address.").args(IP),
+        Function::new("is_private", |c| address_is(c, ipaddress::is_private), "Whether an address is private.").args(IP),
         Function::new("mod_bufsize", settings::mod_bufsize, "Sets the ring buffer sizes of a network interface: rx, tx, rx-mini, rx-jumbo.")
             .args(IFACE)
             .varargs()
@@ -92,6 +92,6 @@ pub(super) const MODULE: Module = Module {
     ],
 };
 
-fn about(call: &mut Call<'_>, what: fn(std::net::IpAddr) -> bool) -> Result {
+fn address_is(call: &mut Call<'_>, what: fn(std::net::IpAddr) -> bool) -> Result {
     Ok(what(ipaddress::address(call.arg("ip_addr"))?).into())
 }

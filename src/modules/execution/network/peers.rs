@@ -104,7 +104,7 @@ pub(super) fn active_tcp(_: &mut Call<'_>) -> Result {
 }
 
 pub(super) fn arp(call: &mut Call<'_>) -> Result {
-    shell::need("arp")?;
+    shell::require("arp")?;
     let text = shell::run(call, &["arp", "-an"])?;
     let mut out = Map::new();
     for line in text.lines() {

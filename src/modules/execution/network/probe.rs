@@ -12,7 +12,7 @@ use std::time::Duration;
 /// (`salt.utils.network.sanitize_host`). A leading dash would be an option.
 fn sanitized(host: &Value) -> Result<String> {
     let Some(host) = host.as_str() else {
-        let class = python::short_class(host);
+        let class = python::type_name(host);
         return Err(CallError::Type(format!(
             "'{class}' object is not subscriptable"
         )));
@@ -38,13 +38,13 @@ pub(super) fn ping(call: &mut Call<'_>) -> Result {
         argv.push(&host);
     }
     if call.flag("return_boolean") {
-        return Ok((shell::all(call, &argv)?.retcode == 0).into());
+        return Ok((shell::run_all(call, &argv)?.retcode == 0).into());
     }
     Ok(shell::run(call, &argv)?.into())
 }
 
 pub(super) fn dig(call: &mut Call<'_>) -> Result {
-    shell::need("dig")?;
+    shell::require("dig")?;
     let host = sanitized(call.arg("host"))?;
     let mut argv = vec!["dig"];
     if !host.is_empty() {
@@ -71,7 +71,7 @@ fn version(text: &str) -> (i64, i64, i64) {
 }
 
 pub(super) fn traceroute(call: &mut Call<'_>) -> Result {
-    shell::need("traceroute")?;
+    shell::require("traceroute")?;
     let host = sanitized(call.arg("host"))?;
     let options = map! {"timeout" => 120, "python_shell" => false};
     let mut argv: Vec<Value> = vec!["traceroute".into()];
@@ -226,13 +226,13 @@ fn reaches(address: &SocketAddr, timeout: &Value) -> bool {
 }
 
 pub(super) fn wol(call: &mut Call<'_>) -> Result {
-    let octets = hardware(call.arg("mac"))?;
+    let bytes = hardware(call.arg("mac"))?;
     let port = python::int(call.arg("destport"))?;
     let port = u16::try_from(port)
         .map_err(|_| CallError::raised("OverflowError", "sendto(): port must be 0-65535."))?;
     let host = python::str(call.arg("bcast"));
     let mut packet = vec![0xff; 6];
-    packet.extend(octets.repeat(16));
+    packet.extend(bytes.repeat(16));
     let failed = |e: std::io::Error| {
         let number = e.raw_os_error().unwrap_or(0);
         CallError::raised(
@@ -257,7 +257,7 @@ pub(super) fn wol(call: &mut Call<'_>) -> Result {
 /// A hardware address of twelve digits, with or without one separator between pairs.
 fn hardware(mac: &Value) -> Result<Vec<u8>> {
     let Some(text) = mac.as_str() else {
-        let class = python::short_class(mac);
+        let class = python::type_name(mac);
         let text = format!("object of type '{class}' has no len()");
         return Err(CallError::Type(text));
     };
@@ -280,7 +280,7 @@ fn hardware(mac: &Value) -> Result<Vec<u8>> {
 
 /// Names of an address from the host's name service, canonical name first.
 fn names_of(call: &mut Call<'_>, ip: IpAddr) -> Vec<String> {
-    let Ok(done) = shell::all_with(call, &["getent", "hosts", &ip.to_string()], quiet()) else {
+    let Ok(done) = shell::run_all_with(call, &["getent", "hosts", &ip.to_string()], quiet()) else {
         return Vec::new();
     };
     let line = done.stdout.lines().next().unwrap_or_default();

@@ -101,13 +101,13 @@ pub(super) fn mod_hostname(call: &mut Call<'_>) -> Result {
         ));
     };
     let old = if program.ends_with("hostnamectl") {
-        let done = shell::all(call, &[&program, "status"])?;
+        let done = shell::run_all(call, &[&program, "status"])?;
         let line = done.stdout.lines().find(|l| l.contains("Static hostname"));
         let named = line
             .and_then(|l| l.split(':').nth(1))
             .map(|n| n.trim().to_owned());
         let old = named.filter(|_| done.retcode == 0).unwrap_or_else(hostname);
-        let set = shell::all(call, &[&program, "set-hostname", &new])?;
+        let set = shell::run_all(call, &[&program, "set-hostname", &new])?;
         if set.retcode != 0 {
             return Ok(false.into());
         }

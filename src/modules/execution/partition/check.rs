@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_on_a_disk() {
+    fn disk_positions() {
         for good in ["10", "1.5GiB", "0%", "34s"] {
             assert!(boundary(&good.into()).is_ok(), "{good}");
         }

@@ -28,7 +28,7 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("device"), req("part_type"), req("partition")]),
         Function::new(
             "check",
-            |c| on_minor(c, "check"),
+            |c| run_on_partition(c, "check"),
             "Checks the file system of a partition.",
         )
         .args(MINOR),
@@ -107,7 +107,7 @@ pub(super) const MODULE: Module = Module {
             req("start"),
             req("end"),
         ]),
-        Function::new("rm", |c| on_minor(c, "rm"), "Removes a partition.").args(MINOR),
+        Function::new("rm", |c| run_on_partition(c, "rm"), "Removes a partition.").args(MINOR),
         Function::new("set", set, "Turns a partition flag on or off.")
             .inner("set_")
             .args(&[req("device"), req("minor"), req("flag"), req("state")]),
@@ -227,7 +227,7 @@ fn align_check(call: &mut Call<'_>) -> Result {
     )
 }
 
-fn on_minor(call: &mut Call<'_>, what: &str) -> Result {
+fn run_on_partition(call: &mut Call<'_>, what: &str) -> Result {
     let device = device(call.arg("device"))?;
     let minor = number(call.arg("minor")).ok_or_else(|| wrong("minor number", what))?;
     lines(call, &["parted", "-m", "-s", &device, what, &minor])

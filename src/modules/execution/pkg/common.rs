@@ -24,13 +24,13 @@ pub fn option(call: &Call<'_>, name: &str) -> Value {
     }
 }
 
-/// Whether a keyword is given and true in Python's sense.
-pub fn wish(call: &Call<'_>, name: &str) -> bool {
+/// Whether an argument or undeclared keyword is given and true in Python's sense.
+pub fn option_is_true(call: &Call<'_>, name: &str) -> bool {
     option(call, name).truthy()
 }
 
 /// Whether a keyword is given.
-pub fn given(call: &Call<'_>, name: &str) -> bool {
+pub fn has_keyword(call: &Call<'_>, name: &str) -> bool {
     call.bound.kwargs.contains(name)
 }
 
@@ -132,7 +132,7 @@ pub fn targets(
         log::error!("Only one of \"pkgs\" and \"sources\" can be used.");
         return Ok(Targets::None);
     }
-    if given(call, "advisory_ids") {
+    if has_keyword(call, "advisory_ids") {
         if pkgs.truthy() {
             return Ok(Targets::None);
         }
@@ -146,7 +146,7 @@ pub fn targets(
         return Ok(Targets::Advisory(ids));
     }
     if pkgs.truthy() {
-        return Ok(match repacked(pkgs, normalize)? {
+        return Ok(match parse_pkgs(pkgs, normalize)? {
             list if list.is_empty() => Targets::None,
             list => Targets::Repository(list),
         });
@@ -179,7 +179,7 @@ pub fn targets(
 }
 
 /// A list of names and of maps from one name to one version.
-fn repacked(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<WantedVersions> {
+fn parse_pkgs(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<WantedVersions> {
     let parsed;
     let (items, count) = match pkgs {
         Value::Str(text) => {
@@ -396,7 +396,7 @@ fn nested(value: &Value, indent: usize, prefix: &str, out: &mut Vec<String>) {
 }
 
 /// The error of an installation or removal.
-pub fn problem(what: &str, errors: Vec<String>, changes: Map) -> CallError {
+pub fn change_error(what: &str, errors: Vec<String>, changes: Map) -> CallError {
     let info = map! {"errors" => errors, "changes" => changes};
     with_info(
         &format!("Problem encountered {what} package(s)"),
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn errors_show_their_data() {
         let errors = vec!["E: one\ntwo".to_owned()];
-        let CallError::Command(text) = problem("installing", errors, Map::new()) else {
+        let CallError::Command(text) = change_error("installing", errors, Map::new()) else {
             panic!();
         };
         assert_eq!(
@@ -440,13 +440,13 @@ mod tests {
         let same = |n: &str| n.to_owned();
         let list = Value::Array(vec!["a".into(), map! {"b" => 2}.into()]);
         assert_eq!(
-            repacked(&list, &same).unwrap(),
+            parse_pkgs(&list, &same).unwrap(),
             [
                 ("a".to_owned(), None),
                 ("b".to_owned(), Some("2".to_owned()))
             ]
         );
         let twice = Value::Array(vec!["a".into(), "a".into()]);
-        assert!(repacked(&twice, &same).is_err());
+        assert!(parse_pkgs(&twice, &same).is_err());
     }
 }

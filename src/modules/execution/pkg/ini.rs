@@ -7,7 +7,7 @@ use halite_wire::pytext;
 /// The section whose options apply to all others.
 const DEFAULT: &str = "DEFAULT";
 /// Maximum depth of interpolation.
-const DEEPEST: usize = 10;
+const MAX_DEPTH: usize = 10;
 
 /// Options with their lines.
 type SectionOptions = Vec<(String, Vec<String>)>;
@@ -118,13 +118,13 @@ fn interpolate(
     depth: usize,
 ) -> Result<String> {
     let (option, section) = at;
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         let raw = all.iter().find(|(n, _)| n == option).map_or("", |(_, v)| v);
         return Err(raised(
             "InterpolationDepthError",
             format!(
                 "Recursion limit exceeded in value substitution: option '{option}' in section '{section}' contains \
-                 an interpolation key which cannot be substituted in {DEEPEST} steps. Raw value: {}",
+                 an interpolation key which cannot be substituted in {MAX_DEPTH} steps. Raw value: {}",
                 pytext::repr(&raw.into())
             ),
         ));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_where_they_are_allowed() {
+    fn duplicates_if_allowed() {
         let mut ini = Ini::new(false);
         let text = "[a]\nb = %x\nc=2\nb=3\n 4\n[d]\n[a]\ne=5\n";
         ini.read("/f", text).unwrap();
@@ -360,7 +360,7 @@ mod tests {
 
     /// The texts are from Python 3.11.
     #[test]
-    fn mistakes() {
+    fn parse_errors() {
         for (text, expected) in [
             (
                 "[r]\nurl=http://x/a%20b\n",

@@ -4,7 +4,7 @@ use super::common::{keywords, names, option};
 use super::loose_version;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::program::{CommandOutput, LONGEST};
+use crate::execution::program::{CommandOutput, DEFAULT_TIMEOUT};
 use crate::execution::{Call, CallError, command_helpers, program, python};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
@@ -105,7 +105,7 @@ pub fn verify(call: &mut Call<'_>) -> Result {
     let names = names(call);
     argv.push(if names.is_empty() { "-Va" } else { "-V" }.to_owned());
     argv.extend(names);
-    let ran = command_helpers::tolerant(call, argv)?;
+    let ran = command_helpers::run_all_tolerant(call, argv)?;
     if ran.stdout.trim().is_empty() && !ran.ok() {
         let mut text = "Failed to verify package(s)".to_owned();
         if !ran.stderr.is_empty() {
@@ -165,7 +165,7 @@ pub fn modified(call: &mut Call<'_>) -> Result {
     let mut argv = rpm(&root);
     argv.push("-Va".to_owned());
     argv.extend(names(call));
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     if ran.retcode > 1 {
         return Ok(halite_wire::map! {
             "pid" => ran.pid, "retcode" => ran.retcode, "stderr" => ran.stderr,
@@ -232,7 +232,7 @@ fn drop_empty<'a>(parts: &[&'a str]) -> Vec<&'a str> {
 pub fn owner_of(call: &mut Call<'_>, path: &str, root: &Value) -> Result<String> {
     let mut argv = rpm(root);
     argv.extend(["-qf", "--queryformat", "%{name}", path].map(str::to_owned));
-    let text = command_helpers::all(call, argv)?.stdout;
+    let text = command_helpers::run_all(call, argv)?.stdout;
     Ok(if text.to_lowercase().contains("not owned") {
         String::new()
     } else {
@@ -306,10 +306,10 @@ fn diff_of(call: &mut Call<'_>, package: &str, path: &str) -> Result<String> {
     ];
     let out = piped(&argv, Some(member.0))?;
     call.retcode = out.2.into();
-    let said = [archive.1, member.1, out.1].concat();
+    let output = [archive.1, member.1, out.1].concat();
     let text = format!(
         "{}{}",
-        String::from_utf8_lossy(&said),
+        String::from_utf8_lossy(&output),
         String::from_utf8_lossy(&out.0)
     );
     Ok(if text.starts_with("Binary file") {
@@ -327,7 +327,7 @@ fn piped(argv: &[&str], stdin: Option<Vec<u8>>) -> Result<(Vec<u8>, Vec<u8>, i64
         ..Helper::new(argv.iter().copied())
     };
     let ran = helper
-        .run(LONGEST)
+        .run(DEFAULT_TIMEOUT)
         .map_err(|e| CallError::Command(e.to_string()))?;
     Ok((ran.stdout, ran.stderr, ran.code))
 }
@@ -356,7 +356,7 @@ pub fn info(
             .map(str::to_owned),
     );
     argv.extend(["--queryformat".to_owned(), format]);
-    let ran: CommandOutput = command_helpers::tolerant(call, argv)?;
+    let ran: CommandOutput = command_helpers::run_all_tolerant(call, argv)?;
     let mut all = packages(&ran.stdout, described);
     let edition = |info: &Map| info.str("edition").unwrap_or_default().to_owned();
     all.sort_by(|a, b| loose_version::compare(&edition(&a.1), &edition(&b.1)));
@@ -383,7 +383,7 @@ fn query(attr: &Value, long: bool) -> Result<(String, bool)> {
     let wanted: Option<Vec<String>> = match attr {
         Value::Str(text) if !text.is_empty() => Some(text.split(',').map(str::to_owned).collect()),
         other if other.truthy() => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             let text = format!("'{class}' object has no attribute 'split'");
             return Err(CallError::raised("AttributeError", text));
         }
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rpm_tells() {
+    fn rpm_output() {
         let (format, described) = query(&"version,nothing".into(), true).unwrap();
         let fields = [
             "version: %{VERSION}",

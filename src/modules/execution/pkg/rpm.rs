@@ -67,7 +67,7 @@ pub fn both_32(one: &str, other: &str) -> bool {
 }
 
 /// A name with its architecture if that is foreign.
-pub fn resolved(name: &str, arch: &str, own: &str) -> String {
+pub fn name_with_foreign_arch(name: &str, arch: &str, own: &str) -> String {
     let same = both_32(arch, own)
         || arch == own
         || arch == "noarch"
@@ -107,7 +107,7 @@ pub fn package(line: &str, own: &str) -> Option<Package> {
         full = format!("{epoch}:{full}");
     }
     Some(Package {
-        name: resolved(name, arch, own),
+        name: name_with_foreign_arch(name, arch, own),
         version: full,
         arch: (*arch).to_owned(),
         time: time.parse().ok().filter(|t| *t != 0),
@@ -140,12 +140,12 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
         .map(str::to_owned),
     );
     let own = osarch(call);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let mut all: Vec<Package> = text.lines().filter_map(|l| package(l, &own)).collect();
     // Several versions of one name are ordered as text, without epoch and release.
     all.sort_by(|a, b| {
         if a.name == b.name {
-            plain(&a.version).cmp(plain(&b.version))
+            version_only(&a.version).cmp(version_only(&b.version))
         } else {
             Ordering::Equal
         }
@@ -154,7 +154,7 @@ fn query(call: &mut Call<'_>) -> Result<Vec<Package>> {
 }
 
 /// A version without epoch and release.
-fn plain(version: &str) -> &str {
+fn version_only(version: &str) -> &str {
     let rest = version.split_once(':').map_or(version, |(_, rest)| rest);
     rest.split('-').next().unwrap_or_default()
 }
@@ -378,7 +378,7 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 pub fn name(call: &Call<'_>) -> Result<String> {
     let name = call.arg("name");
     name.as_str().map(str::to_owned).ok_or_else(|| {
-        let class = python::short_class(name);
+        let class = python::type_name(name);
         let text = format!("'{class}' object has no attribute 'rsplit'");
         CallError::raised("AttributeError", text)
     })
@@ -403,7 +403,7 @@ pub fn file_list(call: &mut Call<'_>) -> Result {
     let mut argv = lowpkg::rpm(&root(call));
     argv.push(if names.is_empty() { "-qla" } else { "-ql" }.to_owned());
     argv.extend(names);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let files: Vec<String> = text.lines().map(str::to_owned).collect();
     Ok(map! {"errors" => Value::Array(Vec::new()), "files" => files}.into())
 }
@@ -414,7 +414,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
     argv.push(if names.is_empty() { "-qa" } else { "-q" }.to_owned());
     argv.extend(["--queryformat", "%{NAME} %{VERSION}\\n"].map(str::to_owned));
     argv.extend(names);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let mut errors: Vec<String> = Vec::new();
     let mut packages = Map::new();
     for line in text.lines() {
@@ -425,7 +425,7 @@ pub fn file_dict(call: &mut Call<'_>) -> Result {
         let Some(name) = line.split_whitespace().next() else {
             continue;
         };
-        let text = command_helpers::printed(call, ["rpm", "-ql", name])?;
+        let text = command_helpers::run(call, ["rpm", "-ql", name])?;
         let files: Vec<String> = text.lines().map(str::to_owned).collect();
         packages.set(name, files);
     }
@@ -449,9 +449,10 @@ pub fn owner(call: &mut Call<'_>) -> Result {
 }
 
 /// Name and version of a package file.
-pub fn of_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
+pub fn query_package_file(call: &mut Call<'_>, path: &str) -> Result<Option<(String, String)>> {
     let own = osarch(call);
-    let ran = command_helpers::tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
+    let ran =
+        command_helpers::run_all_tolerant(call, ["rpm", "-qp", "--queryformat", FORMAT, path])?;
     Ok(package(&ran.stdout, &own).map(|p| (p.name, p.version)))
 }
 

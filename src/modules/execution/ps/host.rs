@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 fn read(path: &str) -> String {
-    let octets = std::fs::read(path).unwrap_or_default();
-    String::from_utf8_lossy(&octets).into_owned()
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Boot time in Unix seconds.
@@ -112,7 +112,7 @@ fn busy(before: &[f64], after: &[f64]) -> f64 {
     // Guest time is already included in user and nice.
     let all = deltas.iter().sum::<f64>() - at(8) - at(9);
     if all > 0.0 {
-        rounded((all - at(3) - at(4)) / all * 100.0)
+        round1((all - at(3) - at(4)) / all * 100.0)
     } else {
         0.0
     }
@@ -131,7 +131,7 @@ pub(super) fn seconds(call: &Call<'_>, name: &str) -> Result<std::time::Duration
         _ => None,
     };
     let Some(number) = number else {
-        let class = python::short_class(value);
+        let class = python::type_name(value);
         let text = format!("'>' not supported between instances of '{class}' and 'float'");
         return Err(CallError::Type(text));
     };
@@ -142,7 +142,7 @@ pub(super) fn seconds(call: &Call<'_>, name: &str) -> Result<std::time::Duration
 }
 
 /// One decimal, as `round(x, 1)`.
-fn rounded(number: f64) -> f64 {
+fn round1(number: f64) -> f64 {
     format!("{number:.1}").parse().unwrap_or(number)
 }
 
@@ -150,7 +150,7 @@ fn percent(used: f64, total: f64) -> f64 {
     if total == 0.0 {
         0.0
     } else {
-        rounded(used / total * 100.0)
+        round1(used / total * 100.0)
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) fn swap_memory(_: &mut Call<'_>) -> Result {
 }
 
 /// File system types that use a device.
-fn on_devices() -> Vec<String> {
+fn device_fs_types() -> Vec<String> {
     let table = read("/proc/filesystems");
     let kind = |line: &str| match line.trim().strip_prefix("nodev") {
         None => Some(line.trim().to_owned()),
@@ -265,7 +265,7 @@ fn root_device() -> Option<String> {
 }
 
 fn partitions(all: bool) -> Vec<Map> {
-    let kinds = on_devices();
+    let kinds = device_fs_types();
     let table = if Path::new("/etc/mtab").is_file() {
         read("/etc/mtab")
     } else {
@@ -339,7 +339,7 @@ fn sum(all: impl Iterator<Item = Map>, names: &[&str]) -> Map {
 }
 
 /// The value of the requested item, or of all.
-fn one_or_all(wanted: &Value, all: Vec<(String, Map)>, names: &[&str]) -> Value {
+fn select_item(wanted: &Value, all: Vec<(String, Map)>, names: &[&str]) -> Value {
     if !wanted.truthy() {
         return sum(all.into_iter().map(|(_, m)| m), names).into();
     }
@@ -377,7 +377,7 @@ pub(super) fn network_io_counters(call: &mut Call<'_>) -> Result {
             .collect();
         Some((name.trim().to_owned(), map))
     });
-    Ok(one_or_all(
+    Ok(select_item(
         call.arg("interface"),
         all.collect(),
         &NETWORK_COUNTERS,
@@ -426,7 +426,7 @@ pub(super) fn disk_io_counters(call: &mut Call<'_>) -> Result {
         ];
         Some((name, NAMES.iter().copied().zip(numbers).collect()))
     });
-    Ok(one_or_all(&device, all.collect(), &NAMES))
+    Ok(select_item(&device, all.collect(), &NAMES))
 }
 
 /// Logged-in users, from `utmp`.
@@ -434,9 +434,9 @@ pub(super) fn users(_: &mut Call<'_>) -> Result {
     const RECORD: usize = 384;
     const USER_PROCESS: i16 = 7;
     let table = std::fs::read("/var/run/utmp").unwrap_or_default();
-    let text = |octets: &[u8]| {
-        let end = octets.iter().position(|b| *b == 0).unwrap_or(octets.len());
-        String::from_utf8_lossy(&octets[..end]).into_owned()
+    let text = |bytes: &[u8]| {
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
     let number = |r: &[u8], at: usize| i32::from_ne_bytes([r[at], r[at + 1], r[at + 2], r[at + 3]]);
     let records = table

@@ -78,7 +78,7 @@ fn process_arg(value: &Value) -> Result<ProcessArg> {
         Value::Int(i) => *i,
         Value::Bool(b) => i64::from(*b),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             let text = format!("'<' not supported between instances of '{class}' and 'int'");
             return Err(CallError::Type(text));
         }
@@ -149,7 +149,7 @@ fn signal_of(value: &Value) -> Result<Signal> {
         Value::Int(i) => *i,
         Value::Bool(b) => i64::from(*b),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!(
                 "'{class}' object cannot be interpreted as an integer"
             )));
@@ -204,7 +204,7 @@ fn found(call: &Call<'_>, fits: &dyn Fn(&str) -> bool) -> Vec<Process> {
 fn pattern(call: &Call<'_>) -> Result<String> {
     let value = call.arg("pattern");
     value.as_str().map(str::to_owned).ok_or_else(|| {
-        let class = python::short_class(value);
+        let class = python::type_name(value);
         CallError::Type(format!(
             "'in <string>' requires string as left operand, not {class}"
         ))
@@ -259,7 +259,7 @@ fn status(call: &mut Call<'_>) -> Result {
 
 fn top(call: &mut Call<'_>) -> Result {
     let Some(count) = halite_wire::pytext::number(call.arg("num_processes")) else {
-        let class = python::short_class(call.arg("num_processes"));
+        let class = python::type_name(call.arg("num_processes"));
         let text = format!("'>=' not supported between instances of 'int' and '{class}'");
         return Err(CallError::Type(text));
     };
@@ -313,7 +313,7 @@ fn lsof(call: &mut Call<'_>) -> Result {
 }
 
 fn lines_with(call: &mut Call<'_>, argv: &[&str]) -> Result {
-    shell::need(argv[0])?;
+    shell::require(argv[0])?;
     let name = python::str(call.arg("name"));
     let text = shell::run(call, argv)?;
     let lines: Vec<Value> = text

@@ -65,10 +65,10 @@ impl Process {
     /// Reads a process.
     ///
     /// # Errors
-    /// None is available.
+    /// The process does not exist, or its data cannot be read.
     pub fn new(pid: i32) -> ProcessResult<Process> {
-        let octets = fs::read(format!("/proc/{pid}/stat"))?;
-        let text = String::from_utf8_lossy(&octets);
+        let bytes = fs::read(format!("/proc/{pid}/stat"))?;
+        let text = String::from_utf8_lossy(&bytes);
         let (head, tail) = text.rsplit_once(')').ok_or(ProcessError::Gone)?;
         let name = head.split_once('(').ok_or(ProcessError::Gone)?.1;
         Ok(Process {
@@ -83,8 +83,8 @@ impl Process {
     }
 
     fn read(&self, file: &str) -> ProcessResult<String> {
-        let octets = fs::read(self.path(file))?;
-        Ok(String::from_utf8_lossy(&octets).into_owned())
+        let bytes = fs::read(self.path(file))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn field(&self, at: usize) -> i64 {
@@ -199,11 +199,11 @@ impl Process {
                 continue;
             };
             let kib = rest.split_whitespace().next().and_then(|n| n.parse().ok());
-            let octets = kib.unwrap_or(0_u64) * 1024;
+            let bytes = kib.unwrap_or(0_u64) * 1024;
             match name {
-                "Pss" => pss += octets,
-                "Swap" => swap += octets,
-                name if name.starts_with("Private_") => uss += octets,
+                "Pss" => pss += bytes,
+                "Swap" => swap += bytes,
+                name if name.starts_with("Private_") => uss += bytes,
                 _ => {}
             }
         }

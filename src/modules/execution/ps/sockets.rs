@@ -62,14 +62,14 @@ fn endpoint(text: &str) -> Option<Value> {
     if port == 0 {
         return Some(Value::Array(Vec::new()));
     }
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for at in (0..address.len()).step_by(8) {
         let word = u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?;
-        octets.extend(word.to_ne_bytes());
+        bytes.extend(word.to_ne_bytes());
     }
-    let ip = match octets.len() {
-        4 => Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).to_string(),
-        _ => Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?).to_string(),
+    let ip = match bytes.len() {
+        4 => Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).to_string(),
+        _ => Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string(),
     };
     Some(Value::Array(vec![ip.into(), port.into()]))
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Not removed by `clear_cache`: files of running jobs, and results not yet sent to the master.
-const KEPT: &[&str] = &["proc", "returns"];
+const KEPT_DIRS: &[&str] = &["proc", "returns"];
 
 pub(super) fn find_cached_job(call: &mut Call<'_>) -> Result {
     let ctx = call.ctx;
@@ -70,7 +70,7 @@ pub(super) fn clear_cache(call: &mut Call<'_>) -> Result {
         .flatten()
         .flatten()
     {
-        let kept = KEPT.iter().any(|name| entry.file_name() == *name);
+        let kept = KEPT_DIRS.iter().any(|name| entry.file_name() == *name);
         if !kept && let Err(e) = remove_files(&entry.path()) {
             log::error!("saltutil.clear_cache: {}: {e}", entry.path().display());
             good = false;

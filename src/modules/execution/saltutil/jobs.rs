@@ -41,14 +41,14 @@ pub(super) fn find_job(call: &mut Call<'_>) -> Result {
     Ok(find(call).or_else(waiting).unwrap_or_default().into())
 }
 
-pub(super) fn one(call: &mut Call<'_>, signal: Signal) -> Result {
+pub(super) fn signal_found_job(call: &mut Call<'_>, signal: Signal) -> Result {
     match find(call) {
         Some(job) => Ok(send(call, &job, signal).into()),
         None => Ok("".into()),
     }
 }
 
-pub(super) fn all(call: &mut Call<'_>, signal: Signal) -> Result {
+pub(super) fn signal_all_jobs(call: &mut Call<'_>, signal: Signal) -> Result {
     let texts: Vec<String> = jobs(call)
         .iter()
         .map(|job| send(call, job, signal))

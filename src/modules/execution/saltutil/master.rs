@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Timeout; orchestration of a fleet may take hours.
-const LIMIT: Duration = Duration::from_secs(24 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// Stock's message (`salt/modules/saltutil.py wheel`).
-const ELSEWHERE: &str =
+const NOT_ON_MASTER: &str =
     "This command can only be executed on a minion that is located on the master.";
 
 /// The configuration directory, if it also has a master's configuration.
 fn place(call: &Call<'_>) -> Result<PathBuf> {
     let file = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().filter(|dir| dir.join("master").is_file());
-    let dir = dir.ok_or_else(|| CallError::Command(ELSEWHERE.to_owned()))?;
+    let dir = dir.ok_or_else(|| CallError::Command(NOT_ON_MASTER.to_owned()))?;
     Ok(dir.to_owned())
 }
 
 /// `halite-run` beside this program, or in `PATH`.
 fn program() -> String {
-    let beside = std::env::current_exe().ok().and_then(|own| {
-        let file = own.parent()?.join("halite-run");
+    let beside = std::env::current_exe().ok().and_then(|without_pub_keys| {
+        let file = without_pub_keys.parent()?.join("halite-run");
         file.is_file().then(|| file.to_string_lossy().into_owned())
     });
     beside.unwrap_or_else(|| "halite-run".to_owned())
@@ -48,10 +48,10 @@ fn ask(
         stdin: Some(serde_json::to_vec(&Value::Map(order)).map_err(|e| command(&e))?),
         ..Helper::new([program.as_str(), "-c", &dir, "--order"])
     };
-    let done = helper.run(LIMIT).map_err(|e| command(&e))?;
+    let done = helper.run(TIMEOUT).map_err(|e| command(&e))?;
     let Ok(Value::Map(mut answer)) = serde_json::from_slice(&done.stdout) else {
-        let said = String::from_utf8_lossy(&done.stderr);
-        return Err(command(&said.trim_end()));
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        return Err(command(&stderr.trim_end()));
     };
     if answer.contains("missing") {
         return Err(CallError::raised("KeyError", format!("'{fun}'")));
@@ -63,7 +63,7 @@ fn ask(
 }
 
 /// Keywords without those the job adds.
-fn own(kwargs: &Map) -> Map {
+fn without_pub_keys(kwargs: &Map) -> Map {
     let plain = |key: &Value| !key.as_str().is_some_and(|key| key.starts_with("__"));
     kwargs
         .iter()
@@ -83,7 +83,7 @@ fn list(value: &Value) -> Vec<Value> {
 pub(super) fn runner(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("name"));
     let mut kwarg = call.arg("kwarg").as_map().cloned().unwrap_or_default();
-    kwarg.0.extend(own(&call.bound.kwargs).0);
+    kwarg.0.extend(without_pub_keys(&call.bound.kwargs).0);
     let user = call
         .bound
         .kwargs
@@ -101,13 +101,16 @@ pub(super) fn runner(call: &mut Call<'_>) -> Result {
 
 pub(super) fn wheel(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("name"));
-    let (args, kwargs) = (call.bound.varargs.clone(), own(&call.bound.kwargs));
+    let (args, kwargs) = (
+        call.bound.varargs.clone(),
+        without_pub_keys(&call.bound.kwargs),
+    );
     Ok(ask(call, "wheel", &name, args, kwargs, "UNKNOWN")?.into())
 }
 
 /// `cmd` and `cmd_iter`: an iterator becomes one map in a job's return.
 pub(super) fn cmd(call: &mut Call<'_>) -> Result {
-    let mut kwarg = own(&call.bound.kwargs);
+    let mut kwarg = without_pub_keys(&call.bound.kwargs);
     for what in ["batch", "subset"] {
         if kwarg.get(what).is_some_and(Value::truthy) {
             return Err(CallError::Invocation(format!(

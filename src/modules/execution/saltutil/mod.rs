@@ -133,24 +133,24 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("jid"), req("sig")]),
         Function::new(
             "term_job",
-            |c| jobs::one(c, Signal::SIGTERM),
+            |c| jobs::signal_found_job(c, Signal::SIGTERM),
             "Asks a job to end (SIGTERM).",
         )
         .args(JID),
         Function::new(
             "kill_job",
-            |c| jobs::one(c, Signal::SIGKILL),
+            |c| jobs::signal_found_job(c, Signal::SIGKILL),
             "Ends a job at once (SIGKILL).",
         )
         .args(JID),
         Function::new(
             "term_all_jobs",
-            |c| jobs::all(c, Signal::SIGTERM),
+            |c| jobs::signal_all_jobs(c, Signal::SIGTERM),
             "Asks all running jobs to end (SIGTERM).",
         ),
         Function::new(
             "kill_all_jobs",
-            |c| jobs::all(c, Signal::SIGKILL),
+            |c| jobs::signal_all_jobs(c, Signal::SIGKILL),
             "Ends all running jobs at once (SIGKILL).",
         ),
         Function::new(

@@ -7,7 +7,7 @@ use halite_wire::{Map, Value};
 use std::time::Duration;
 
 /// How long `refresh_modules` waits.
-const WAIT: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Fires an event without data; whether the daemon runs.
 pub(super) fn fire_refresh(call: &mut Call<'_>, tag: &str) -> Result {
@@ -43,7 +43,14 @@ pub(super) fn refresh_modules(call: &mut Call<'_>) -> Result {
         return fire_refresh(call, "module_refresh");
     }
     let data = halite_wire::map! {"notify" => true};
-    Ok(await_event(call, "module_refresh", &data, MODULES_REFRESHED, WAIT).into())
+    Ok(await_event(
+        call,
+        "module_refresh",
+        &data,
+        MODULES_REFRESHED,
+        ANSWER_TIMEOUT,
+    )
+    .into())
 }
 
 pub(super) fn refresh_grains(call: &mut Call<'_>) -> Result {

@@ -208,7 +208,7 @@ impl Sync<'_> {
         let pick = if runs_here { &all } else { &stock };
         let mut cached = self.client.cache_dir(&url, env, false, pick, None)?;
         cached.retain(|file| {
-            stock.takes(&file.to_string_lossy()) || runs_here && programs::is_program(file)
+            stock.selects(&file.to_string_lossy()) || runs_here && programs::is_program(file)
         });
         let root = self.cache.join(env).join(format!("_{}", self.form));
         make(&self.dir).map_err(|e| FileError::Io(self.dir.clone(), e))?;
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn some_can_be_chosen_and_all_are_done_at_once() {
+    fn types_can_be_selected_and_synced_together() {
         let place = place();
         let chosen = map! {"extmod_whitelist" => "one"};
         assert_eq!(
@@ -384,11 +384,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_masters_is_refused_below_one() {
+    fn master_types_are_rejected_below_a_master() {
         let mut place = place();
         place.ctx.opts.set("file_client", "remote");
-        let said = run(&place, "saltutil.sync_pillar", Map::new());
+        let synced = run(&place, "saltutil.sync_pillar", Map::new());
         let want = "ERROR: Pillar modules can only be synced to masterless minions";
-        assert_eq!(said, want.into());
+        assert_eq!(synced, want.into());
     }
 }

@@ -26,11 +26,11 @@ pub(super) fn add(call: &mut Call<'_>) -> Result {
         return say(why, false);
     }
     if name.is_empty() {
-        return Ok(ScheduleReply::bare("Job name is required.", false).into());
+        return Ok(ScheduleReply::without_changes("Job name is required.", false).into());
     }
     let job = match build(&name, kwargs)? {
         Ok(job) => job,
-        Err(why) => return Ok(ScheduleReply::bare(why, false).into()),
+        Err(why) => return Ok(ScheduleReply::without_changes(why, false).into()),
     };
     if keyword(call, "test") {
         return say(format!("Job: {name} would be added to schedule."), true);
@@ -80,15 +80,15 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
     }
     let job = match build(&name, &kwargs)? {
         Ok(job) => job,
-        Err(why) => return Ok(ScheduleReply::bare(why, false).into()),
+        Err(why) => return Ok(ScheduleReply::without_changes(why, false).into()),
     };
-    if same(&job, &current) {
+    if is_equal(&job, &current) {
         return Ok(ScheduleReply::changing(format!("Job {name} in correct state"), true).into());
     }
     let change = halite_wire::map! {"old" => current.clone(), "new" => job.clone()};
     let say = |comment: String, result| {
-        let said = ScheduleReply::changing(comment, result).with(&name, change.clone());
-        Ok(said.into())
+        let reply = ScheduleReply::changing(comment, result).with(&name, change.clone());
+        Ok(reply.into())
     };
     if keyword(call, "test") {
         return say(format!("Job: {name} would be modified in schedule."), true);
@@ -118,7 +118,7 @@ pub(super) fn modify(call: &mut Call<'_>) -> Result {
 }
 
 /// Equality of Python dicts, regardless of order.
-fn same(a: &Map, b: &Map) -> bool {
+fn is_equal(a: &Map, b: &Map) -> bool {
     a.len() == b.len()
         && a.iter()
             .all(|(k, v)| k.as_str().and_then(|k| b.get(k)) == Some(v))
@@ -131,8 +131,8 @@ pub(super) fn delete(call: &mut Call<'_>) -> Result {
         return Ok(ScheduleReply::new(would, true).into());
     }
     let done = || {
-        let said = ScheduleReply::new(format!("Deleted Job {name} from schedule."), true);
-        Ok(said.with(&name, "removed").into())
+        let reply = ScheduleReply::new(format!("Deleted Job {name} from schedule."), true);
+        Ok(reply.with(&name, "removed").into())
     };
     if keyword(call, "offline") {
         let wanted = ListFilter {
@@ -225,14 +225,16 @@ pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     };
     if keyword(call, "test") {
         let comment = format!("Job: {name} would be {would} from schedule.");
-        return Ok(ScheduleReply::bare(comment, true).into());
+        return Ok(ScheduleReply::without_changes(comment, true).into());
     }
     let found = ["opts", "pillar"].iter().find_map(|place| {
         let job = jobs(call, ListFilter::of(place)).remove(&name)?;
         job.into_map()
     });
     let Some(job) = found else {
-        return Ok(ScheduleReply::bare(format!("Job {name} does not exist."), false).into());
+        return Ok(
+            ScheduleReply::without_changes(format!("Job {name} does not exist."), false).into(),
+        );
     };
     // Stock sends the keys as text without the name, which `schedule.add` then misses.
     let mut kwargs = Map::new();
@@ -252,7 +254,7 @@ pub(super) fn send(call: &mut Call<'_>, away: bool) -> Result {
     let answers = answer.as_map().cloned().unwrap_or_default();
     if answers.is_empty() {
         let why = "no servers answered the published schedule.add command";
-        return Ok(ScheduleReply::bare(why, true).into());
+        return Ok(ScheduleReply::without_changes(why, true).into());
     }
     let is_bad = |ret: &Value| match ret.as_map().and_then(|m| m.get("result")) {
         Some(result) => !result.truthy(),

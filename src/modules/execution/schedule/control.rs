@@ -48,8 +48,8 @@ fn switch(call: &Call<'_>, enabled: bool) -> Result {
     let now = changed(call, &data, &format!("{word}d_job_complete"));
     let job = now.as_ref().and_then(|now| now.get(&name)?.as_map());
     if job.is_some_and(|job| job.get("enabled").is_none_or(Value::truthy) == enabled) {
-        let said = ScheduleReply::new(format!("{did} Job {name} in schedule."), true);
-        return Ok(said.with(&name, format!("{word}d")).into());
+        let reply = ScheduleReply::new(format!("{did} Job {name} in schedule."), true);
+        return Ok(reply.with(&name, format!("{word}d")).into());
     }
     Ok(ScheduleReply::new(format!("Failed to {word} job {name} in schedule."), false).into())
 }
@@ -74,8 +74,8 @@ fn switch_all(call: &Call<'_>, enabled: bool) -> Result {
     let data = halite_wire::map! {"func" => word, "persist" => persist(call)};
     let now = changed(call, &data, &format!("{word}d_complete"));
     if now.is_some_and(|now| now.get("enabled").is_some_and(|e| e.truthy() == enabled)) {
-        let said = ScheduleReply::changing(format!("{did} schedule on minion."), true);
-        return Ok(said.with("schedule", format!("{word}d")).into());
+        let reply = ScheduleReply::changing(format!("{did} schedule on minion."), true);
+        return Ok(reply.with("schedule", format!("{word}d")).into());
     }
     Ok(ScheduleReply::changing(format!("Failed to {word} schedule on minion."), false).into())
 }
@@ -92,29 +92,31 @@ pub(super) fn run_job(call: &mut Call<'_>) -> Result {
     let name = name(call);
     let schedule = jobs(call, ListFilter::all());
     let Some(job) = schedule.get(&name).and_then(Value::as_map) else {
-        return Ok(ScheduleReply::bare(format!("Job {name} does not exist."), false).into());
+        return Ok(
+            ScheduleReply::without_changes(format!("Job {name} does not exist."), false).into(),
+        );
     };
     let disabled = job.get("enabled").is_some_and(|e| !e.truthy());
     if disabled && !call.flag("force") {
-        return Ok(ScheduleReply::bare(format!("Job {name} is disabled."), true).into());
+        return Ok(ScheduleReply::without_changes(format!("Job {name} is disabled."), true).into());
     }
     let data = halite_wire::map! {"name" => name.as_str(), "func" => "run_job"};
     Ok(if fire(call, &data) {
-        ScheduleReply::bare(format!("Scheduling Job {name} on minion."), true)
+        ScheduleReply::without_changes(format!("Scheduling Job {name} on minion."), true)
     } else {
-        ScheduleReply::bare(format!("Failed to run job {name} on minion."), false)
+        ScheduleReply::without_changes(format!("Failed to run job {name} on minion."), false)
     }
     .into())
 }
 
 pub(super) fn save(call: &mut Call<'_>) -> Result {
     if keyword(call, "test") {
-        return Ok(ScheduleReply::bare("Schedule would be saved.", true).into());
+        return Ok(ScheduleReply::without_changes("Schedule would be saved.", true).into());
     }
     let data = halite_wire::map! {"func" => "save_schedule"};
     Ok(match super::request(call, &data, "saved") {
-        Some(_) => ScheduleReply::bare("Schedule (non-pillar items) saved.", true),
-        None => ScheduleReply::bare("Failed to save schedule.", false),
+        Some(_) => ScheduleReply::without_changes("Schedule (non-pillar items) saved.", true),
+        None => ScheduleReply::without_changes("Failed to save schedule.", false),
     }
     .into())
 }
@@ -160,7 +162,7 @@ pub(super) fn reload(call: &mut Call<'_>) -> Result {
 
 fn comments_return(comments: Vec<&str>, result: bool) -> Value {
     let comments: Vec<Value> = comments.into_iter().map(Value::from).collect();
-    ScheduleReply::bare(comments, result).into()
+    ScheduleReply::without_changes(comments, result).into()
 }
 
 pub(super) fn postpone_job(call: &mut Call<'_>) -> Result {
@@ -168,18 +170,18 @@ pub(super) fn postpone_job(call: &mut Call<'_>) -> Result {
         ("current_time", "Job current time is required."),
         ("new_time", "Job new_time is required."),
     ];
-    explicit(call, &times, "postpone", "Postponed Job")
+    change_run_times(call, &times, "postpone", "Postponed Job")
 }
 
 pub(super) fn skip_job(call: &mut Call<'_>) -> Result {
     let times = [("current_time", "Job time is required.")];
-    explicit(call, &times, "skip", "Added Skip Job")
+    change_run_times(call, &times, "skip", "Added Skip Job")
 }
 
 /// `postpone_job` and `skip_job`; `times` are the arguments with their error messages if missing.
-fn explicit(call: &Call<'_>, times: &[(&str, &str)], word: &str, did: &str) -> Result {
+fn change_run_times(call: &Call<'_>, times: &[(&str, &str)], word: &str, did: &str) -> Result {
     let name = name(call);
-    let say = |comment: &str, result| Ok(ScheduleReply::bare(comment, result).into());
+    let say = |comment: &str, result| Ok(ScheduleReply::without_changes(comment, result).into());
     if name.is_empty() {
         return say("Job name is required.", false);
     }

@@ -8,7 +8,7 @@ use halite_wire::{Map, Value};
 
 const UNITS: &[&str] = &["seconds", "minutes", "hours", "days"];
 /// Keywords copied unchanged.
-const COPIED: &[&str] = &[
+const COPIED_KEYS: &[&str] = &[
     "range",
     "when",
     "once",
@@ -26,13 +26,15 @@ const COPIED: &[&str] = &[
 pub(super) fn build_schedule_item(call: &mut Call<'_>) -> Result {
     let name = name(call);
     if name.is_empty() {
-        return Ok(ScheduleReply::bare("Job name is required.", false).into());
+        return Ok(ScheduleReply::without_changes("Job name is required.", false).into());
     }
     if let Some(why) = conflict(&call.bound.kwargs, "or") {
-        return Ok(ScheduleReply::bare(why, false).into());
+        return Ok(ScheduleReply::without_changes(why, false).into());
     }
-    Ok(build(&name, &call.bound.kwargs)?
-        .map_or_else(|why| ScheduleReply::bare(why, false).into(), Value::Map))
+    Ok(build(&name, &call.bound.kwargs)?.map_or_else(
+        |why| ScheduleReply::without_changes(why, false).into(),
+        Value::Map,
+    ))
 }
 
 /// Conflicting time options; `last` is the calling function's wording.
@@ -114,7 +116,7 @@ pub(super) fn build(
             }
         }
     }
-    for key in COPIED {
+    for key in COPIED_KEYS {
         copy(&mut job, key);
     }
     Ok(Ok(job))

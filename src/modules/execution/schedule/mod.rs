@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Timeout for the daemon's answer.
-const WAIT: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 const NAME: &[Arg] = &[req("name")];
 const TARGET: &[Arg] = &[req("name"), req("target")];
@@ -154,7 +154,7 @@ impl ScheduleReply {
     }
 
     /// Without changes.
-    fn bare(comment: impl Into<Value>, result: bool) -> ScheduleReply {
+    fn without_changes(comment: impl Into<Value>, result: bool) -> ScheduleReply {
         ScheduleReply {
             changes: None,
             ..ScheduleReply::new(comment, result)
@@ -188,7 +188,7 @@ impl From<ScheduleReply> for Value {
 /// Sends a request to the daemon; `None` if it does not run or answer.
 fn request(call: &Call<'_>, data: &Map, answer: &str) -> Option<Map> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
-    let answer = local::fire_and_wait(call.ctx, "manage_schedule", data, &tag, WAIT);
+    let answer = local::fire_and_wait(call.ctx, "manage_schedule", data, &tag, ANSWER_TIMEOUT);
     answer
         .ok()
         .filter(|a| a.get("complete").is_some_and(Value::truthy))

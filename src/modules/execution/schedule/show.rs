@@ -7,7 +7,7 @@ use halite_schedule::strptime;
 use halite_wire::{Map, Value, yaml};
 
 /// Keys of a job to show.
-const SHOWN: &[&str] = &[
+const SHOWN_KEYS: &[&str] = &[
     "name",
     "maxrunning",
     "function",
@@ -72,9 +72,9 @@ pub(super) fn jobs(call: &Call<'_>, wanted: ListFilter<'_>) -> Map {
         saved(call)
     } else {
         let data = halite_wire::map! {"func" => "list", "where" => wanted.place};
-        let told =
-            request(call, &data, "list_complete").and_then(|mut told| told.remove("schedule"));
-        told.and_then(Value::into_map).unwrap_or_default()
+        let reply =
+            request(call, &data, "list_complete").and_then(|mut reply| reply.remove("schedule"));
+        reply.and_then(Value::into_map).unwrap_or_default()
     };
     let mut out = Map::new();
     for (key, value) in schedule.0 {
@@ -99,7 +99,7 @@ pub(super) fn jobs(call: &Call<'_>, wanted: ListFilter<'_>) -> Map {
         data.0.retain(|(k, v)| {
             let shown = k
                 .as_str()
-                .is_some_and(|k| SHOWN.contains(&k) && k != "_seconds");
+                .is_some_and(|k| SHOWN_KEYS.contains(&k) && k != "_seconds");
             shown && !v.is_nil()
         });
         for (_, value) in &mut data.0 {
@@ -159,8 +159,8 @@ pub(super) fn show_next_fire_time(call: &mut Call<'_>) -> Result {
     }
     let data = halite_wire::map! {"name" => name, "func" => "get_next_fire_time"};
     match request(call, &data, "next_fire_time_complete") {
-        Some(mut told) if told.contains("next_fire_time") => {
-            let next = told.remove("next_fire_time").unwrap_or_default();
+        Some(mut reply) if reply.contains("next_fire_time") => {
+            let next = reply.remove("next_fire_time").unwrap_or_default();
             out.set("next_fire_time", next);
         }
         _ => out.set("comment", "next fire time not available."),
@@ -171,8 +171,9 @@ pub(super) fn show_next_fire_time(call: &mut Call<'_>) -> Result {
 pub(super) fn job_status(call: &mut Call<'_>) -> Result {
     let data =
         halite_wire::map! {"func" => "job_status", "name" => name(call), "fire_event" => true};
-    let told = request(call, &data, "job_status_complete").and_then(|mut told| told.remove("data"));
-    let Some(Value::Map(mut job)) = told else {
+    let reply =
+        request(call, &data, "job_status_complete").and_then(|mut reply| reply.remove("data"));
+    let Some(Value::Map(mut job)) = reply else {
         return Ok(Value::Nil);
     };
     let form = call.text("time_fmt").unwrap_or_default();

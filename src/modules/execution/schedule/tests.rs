@@ -21,7 +21,7 @@ fn run(ctx: &Context, fun: &str, args: &[Value], kwargs: Map) -> Value {
 }
 
 #[test]
-fn a_minion_that_does_not_run_has_a_file() {
+fn an_offline_minion_uses_the_schedule_file() {
     let dir = tempfile::tempdir().unwrap();
     let ctx = ctx(&dir);
     let job = || map! {"function" => "test.ping", "seconds" => 60, "offline" => true};
@@ -86,7 +86,7 @@ fn wrong_jobs_are_refused() {
 }
 
 #[test]
-fn without_a_daemon_nothing_is_there() {
+fn no_schedule_without_a_daemon() {
     let dir = tempfile::tempdir().unwrap();
     let ctx = ctx(&dir);
     assert_eq!(

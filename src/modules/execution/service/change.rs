@@ -12,7 +12,7 @@ fn without_scope(text: &str) -> String {
     lines.join("\n").trim().to_owned()
 }
 
-/// The default is true for the minion itself, which would otherwise wait for its own end.
+/// On by default for the minion's own service, which would otherwise wait for its own stop.
 fn no_block(call: &Call<'_>, name: &str) -> bool {
     match call.arg("no_block") {
         Value::Nil => {
@@ -28,7 +28,7 @@ pub fn daemon_reload(call: &mut Call<'_>) -> Result {
         action: &["--system", "daemon-reload"],
         ..Systemctl::default()
     };
-    let ran = ctl.printed(call, false)?;
+    let ran = ctl.run_merged(call, false)?;
     if ran.ok() {
         Ok(true.into())
     } else {
@@ -49,7 +49,7 @@ fn unmask_first(call: &mut Call<'_>, name: &str, root: Option<&str>) -> Result {
 }
 
 /// `start`, `restart`, `reload` and `force-reload`.
-pub fn act(call: &mut Call<'_>, action: &str) -> Result {
+pub fn run_action(call: &mut Call<'_>, action: &str) -> Result {
     let name = name(call);
     warn_if_changed(call, &name)?;
     unmask_first(call, &name, None)?;
@@ -99,7 +99,7 @@ pub fn mask(call: &mut Call<'_>) -> Result {
         root: root.as_deref(),
         ..Systemctl::default()
     };
-    let ran = ctl.printed(call, false)?;
+    let ran = ctl.run_merged(call, false)?;
     if ran.ok() {
         return Ok(true.into());
     }
@@ -132,7 +132,7 @@ fn remove_mask(call: &mut Call<'_>, name: &str, runtime: bool, root: Option<&str
         root,
         ..Systemctl::default()
     };
-    if ctl.printed(call, false)?.ok() {
+    if ctl.run_merged(call, false)?.ok() {
         Ok(true.into())
     } else {
         Err(CallError::Command(format!(
@@ -201,7 +201,7 @@ fn sysv(call: &mut Call<'_>, name: &str, update: &[&str], chkconfig: &str) -> Re
         let text = "Unable to find sysv service manager (tried update-rc.d, chkconfig)";
         return Err(CallError::Command(text.to_owned()));
     }
-    Ok(command_helpers::tolerant(call, argv)?.ok().into())
+    Ok(command_helpers::run_all_tolerant(call, argv)?.ok().into())
 }
 
 pub fn firstboot(call: &mut Call<'_>) -> Result {
@@ -220,7 +220,7 @@ pub fn firstboot(call: &mut Call<'_>) -> Result {
             argv.extend([format!("--{option}"), python::str(call.arg(arg))]);
         }
     }
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     if ran.ok() {
         Ok(true.into())
     } else {

@@ -25,7 +25,12 @@ const MASK: &[Arg] = &[req("name"), opt("runtime", NO), opt("root", NIL)];
 pub(super) const MODULE: Module = Module {
     name: "service",
     functions: &[
-        Function::new("start", |c| change::act(c, "start"), "Starts a service.").args(START),
+        Function::new(
+            "start",
+            |c| change::run_action(c, "start"),
+            "Starts a service.",
+        )
+        .args(START),
         Function::new(
             "stop",
             change::stop,
@@ -34,7 +39,7 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("name"), opt("no_block", NIL)]),
         Function::new(
             "restart",
-            |c| change::act(c, "restart"),
+            |c| change::run_action(c, "restart"),
             "Restarts a service.",
         )
         .args(&[
@@ -45,14 +50,14 @@ pub(super) const MODULE: Module = Module {
         ]),
         Function::new(
             "reload",
-            |c| change::act(c, "reload"),
+            |c| change::run_action(c, "reload"),
             "Has a service reload its configuration.",
         )
         .inner("reload_")
         .args(START),
         Function::new(
             "force_reload",
-            |c| change::act(c, "force-reload"),
+            |c| change::run_action(c, "force-reload"),
             "Reloads a service, or restarts it if it cannot reload.",
         )
         .args(&[
@@ -116,7 +121,7 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("name")]),
         Function::new(
             "get_all",
-            |c| Ok(units::all(root(c).as_deref()).into()),
+            |c| Ok(units::all_services(root(c).as_deref()).into()),
             "All services.",
         )
         .args(&[opt("root", NIL)]),
@@ -244,7 +249,7 @@ impl Systemctl<'_> {
         argv
     }
 
-    fn words(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
+    fn full_argv(&self, call: &mut Call<'_>) -> Result<Vec<String>> {
         let Some(program) = which("systemctl") else {
             // Stock uses another module on hosts without systemd.
             let fun = call.function.name;
@@ -266,14 +271,14 @@ impl Systemctl<'_> {
 
     /// `cmd.run_all`.
     fn run(&self, call: &mut Call<'_>) -> Result<CommandOutput> {
-        let argv = self.words(call)?;
-        command_helpers::all(call, argv)
+        let argv = self.full_argv(call)?;
+        command_helpers::run_all(call, argv)
     }
 
     /// The same with standard error merged; `anyway` leaves the job's return code alone.
-    fn printed(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
-        let argv = self.words(call)?;
-        let ran = command_helpers::helper(
+    fn run_merged(&self, call: &mut Call<'_>, anyway: bool) -> Result<CommandOutput> {
+        let argv = self.full_argv(call)?;
+        let ran = command_helpers::run_all_with(
             call,
             Helper {
                 merge: true,
@@ -293,7 +298,7 @@ fn status_of(call: &mut Call<'_>, name: &str) -> Result<CommandOutput> {
         name: Some(name),
         ..Systemctl::default()
     }
-    .printed(call, true)
+    .run_merged(call, true)
 }
 
 /// Whether systemd knows a unit.

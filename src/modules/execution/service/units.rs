@@ -46,7 +46,7 @@ fn names(dir: &str) -> Vec<String> {
         .collect()
 }
 
-fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
+fn systemd_services(root: Option<&str>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for dir in DIRS.map(|d| under_root(d, root)) {
         let link = std::fs::symlink_metadata(&dir).is_ok_and(|m| m.is_symlink());
@@ -65,7 +65,7 @@ fn of_systemd(root: Option<&str>) -> BTreeSet<String> {
 /// Services that only have an init script.
 pub fn sysv(root: Option<&str>) -> Vec<String> {
     let dir = under_root("/etc/init.d", root);
-    let known = of_systemd(root);
+    let known = systemd_services(root);
     let mut list = names(&dir);
     list.retain(|n| {
         access(format!("{dir}/{n}").as_str(), AccessFlags::X_OK).is_ok() && !known.contains(n)
@@ -74,8 +74,8 @@ pub fn sysv(root: Option<&str>) -> Vec<String> {
 }
 
 /// All services, sorted.
-pub fn all(root: Option<&str>) -> Vec<String> {
-    let mut all = of_systemd(root);
+pub fn all_services(root: Option<&str>) -> Vec<String> {
+    let mut all = systemd_services(root);
     all.extend(sysv(root));
     all.into_iter().collect()
 }
@@ -83,7 +83,7 @@ pub fn all(root: Option<&str>) -> Vec<String> {
 /// The current run level, for init script links.
 fn runlevel(call: &mut Call<'_>) -> Result<String> {
     if let Some(program) = which("runlevel") {
-        let text = command_helpers::printed_anyway(call, [program])?;
+        let text = command_helpers::run_tolerant(call, [program])?;
         if let Some(level) = text.split_whitespace().nth(1) {
             return Ok(level.to_owned());
         }
@@ -114,7 +114,7 @@ pub fn with_state(call: &mut Call<'_>, state: &str) -> Result {
         root: root.as_deref(),
         ..Systemctl::default()
     };
-    let text = ctl.printed(call, true)?.stdout;
+    let text = ctl.run_merged(call, true)?.stdout;
     let mut all: BTreeSet<String> = in_state(&text, state).into_iter().collect();
     if state != "static" {
         for name in sysv(root.as_deref()) {
@@ -141,7 +141,7 @@ pub fn running(call: &mut Call<'_>) -> Result {
         action: &LIST[..3],
         ..Systemctl::default()
     };
-    let text = ctl.printed(call, true)?.stdout;
+    let text = ctl.run_merged(call, true)?.stdout;
     Ok(are_running(&text).into())
 }
 
@@ -172,7 +172,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
     let name = name(call);
     let glob = is_glob(&name);
     let services = if glob {
-        all(None)
+        all_services(None)
             .into_iter()
             .filter(|s| fnmatch(s, &name))
             .collect()
@@ -187,7 +187,7 @@ pub fn status(call: &mut Call<'_>) -> Result {
             name: Some(&service),
             ..Systemctl::default()
         };
-        let runs = ctl.printed(call, true)?.ok();
+        let runs = ctl.run_merged(call, true)?.ok();
         results.set(service, runs);
     }
     if glob {
@@ -218,7 +218,7 @@ pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
             ..Systemctl::default()
         };
         let real = show.run(call)?.stdout;
-        return Ok(ask(&real).printed(call, true)?.ok());
+        return Ok(ask(&real).run_merged(call, true)?.ok());
     }
     if ran.ok() {
         return Ok(true);
@@ -234,7 +234,7 @@ pub fn enabled(call: &mut Call<'_>) -> Result<bool> {
             "-print",
             "-quit",
         ];
-        return Ok(!command_helpers::printed(call, find)?.is_empty());
+        return Ok(!command_helpers::run(call, find)?.is_empty());
     }
     Ok(sysv(root).contains(&name) && sysv_enabled(call, &name, root)?)
 }
@@ -248,7 +248,7 @@ pub fn show(call: &mut Call<'_>, name: &str) -> Result<Map> {
         root: root.as_deref(),
         ..Systemctl::default()
     };
-    properties(&ctl.printed(call, false)?.stdout)
+    properties(&ctl.run_merged(call, false)?.stdout)
 }
 
 fn properties(text: &str) -> Result<Map> {
@@ -277,7 +277,7 @@ fn properties(text: &str) -> Result<Map> {
 
 pub fn execs(call: &mut Call<'_>) -> Result {
     let mut ret = Map::new();
-    for service in all(root(call).as_deref()) {
+    for service in all_services(root(call).as_deref()) {
         let data = show(call, &service)?;
         match data.get("ExecStart") {
             None => continue,
@@ -289,7 +289,7 @@ pub fn execs(call: &mut Call<'_>) -> Result {
             Some(other) => {
                 let text = format!(
                     "string indices must be integers, not '{}'",
-                    python::short_class(other)
+                    python::type_name(other)
                 );
                 return Err(CallError::Type(text));
             }

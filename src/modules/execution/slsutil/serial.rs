@@ -64,7 +64,7 @@ fn ini(obj: &Value) -> Result {
     for (section, keys) in sections.iter() {
         out.push_str(&format!("[{}]\n", python::str(section)));
         let Value::Map(keys) = keys else {
-            let class = python::short_class(keys);
+            let class = python::type_name(keys);
             let text = format!("'{class}' object has no attribute 'items'");
             return Err(wrong("SerializationError", text));
         };
@@ -84,17 +84,17 @@ fn ini(obj: &Value) -> Result {
 pub fn deserialize(call: &mut Call<'_>) -> Result {
     let given = call.arg("stream_or_string");
     let name = python::str(call.arg("serializer"));
-    let octets = given.as_bytes().unwrap_or_default();
-    let text = String::from_utf8_lossy(octets);
+    let bytes = given.as_bytes().unwrap_or_default();
+    let text = String::from_utf8_lossy(bytes);
     let bad = |text: String| wrong("DeserializationError", text);
     match name.as_str() {
         "json" | "yaml" | "configparser" | "msgpack" if given.as_bytes().is_none() => {
-            let class = python::short_class(given);
+            let class = python::type_name(given);
             Err(bad(format!("'{class}' object has no attribute 'read'")))
         }
         "json" => serde_json::from_str(&text).map_err(|e| bad(e.to_string())),
         "yaml" => yaml::parse(&text).map_err(|e| bad(e.message)),
-        "msgpack" => msgpack::decode(octets).map_err(|e| bad(e.to_string())),
+        "msgpack" => msgpack::decode(bytes).map_err(|e| bad(e.to_string())),
         "configparser" => Ok(sections(&text).map_err(bad)?.into()),
         _ => Err(unknown(&name)),
     }

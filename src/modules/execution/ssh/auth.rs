@@ -128,10 +128,10 @@ fn keys_of(name: &str, config: &str, hash: &Value) -> Result<Option<Map>> {
 
 pub fn auth_keys(call: &mut Call<'_>) -> Result {
     let (config, hash) = (config(call), hash(call));
-    let asked = call.arg("user").clone();
-    let single = asked.truthy() && !matches!(asked, Value::Array(_));
+    let users_arg = call.arg("user").clone();
+    let single = users_arg.truthy() && !matches!(users_arg, Value::Array(_));
     let mut all = Map::new();
-    for name in users(&asked)? {
+    for name in users(&users_arg)? {
         if let Some(keys) = keys_of(&name, &config, &hash)? {
             if single {
                 return Ok(keys.into());
@@ -189,11 +189,11 @@ impl KeyRequest {
     fn state(&self) -> Result<&'static str> {
         let enc = kind(&self.enc)?;
         let keys = keys_of(&self.user, &self.config, &self.hash)?.unwrap_or_default();
-        let Some(Value::Map(own)) = keys.get(&self.key) else {
+        let Some(Value::Map(existing)) = keys.get(&self.key) else {
             return Ok("add");
         };
-        let text = |key| python::str(own.get(key).unwrap_or(&Value::Nil));
-        let options = own.get("options").cloned().unwrap_or_default();
+        let text = |key| python::str(existing.get(key).unwrap_or(&Value::Nil));
+        let options = existing.get("options").cloned().unwrap_or_default();
         let is = auth_line(&self.key, &text("enc"), &text("comment"), &options);
         if is == auth_line(&self.key, &enc, &self.comment, &self.options) {
             Ok("exists")
@@ -208,7 +208,7 @@ pub fn check_key(call: &mut Call<'_>) -> Result {
 }
 
 /// The keys of a source file; `None` if it is not available.
-fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
+fn keys_in_source(call: &mut Call<'_>) -> Result<Option<Map>> {
     let args = vec![call.arg("source").clone(), call.arg("saltenv").clone()];
     let file = call.salt("cp.cache_file", args, Map::new())?;
     match file.as_str().filter(|f| !f.is_empty()) {
@@ -219,7 +219,7 @@ fn of_source(call: &mut Call<'_>) -> Result<Option<Map>> {
 
 pub fn check_key_file(call: &mut Call<'_>) -> Result {
     let mut ret = Map::new();
-    for (key, entry) in of_source(call)?.unwrap_or_default().iter() {
+    for (key, entry) in keys_in_source(call)?.unwrap_or_default().iter() {
         let key = python::str(key);
         let state = KeyRequest::entry(call, &key, entry).state()?;
         ret.set(key, state);
@@ -229,7 +229,7 @@ pub fn check_key_file(call: &mut Call<'_>) -> Result {
 
 fn pulled(call: &mut Call<'_>) -> Result<Map> {
     let failed = || CallError::Command("Failed to pull key file from salt file server".to_owned());
-    of_source(call)?.ok_or_else(failed)
+    keys_in_source(call)?.ok_or_else(failed)
 }
 
 pub fn set_auth_key(call: &mut Call<'_>) -> Result {
@@ -249,9 +249,9 @@ pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
         .cloned();
     let mut all = Vec::new();
     for (key, entry) in keys.iter() {
-        let mut wish = KeyRequest::entry(call, &python::str(key), entry);
-        wish.options = options.clone().unwrap_or(wish.options);
-        all.push(python::str(&set(&wish)?));
+        let mut request = KeyRequest::entry(call, &python::str(key), entry);
+        request.options = options.clone().unwrap_or(request.options);
+        all.push(python::str(&set(&request)?));
     }
     let found = ["fail", "replace", "new"]
         .into_iter()
@@ -259,43 +259,43 @@ pub fn set_auth_key_from_file(call: &mut Call<'_>) -> Result {
     Ok(found.unwrap_or("no change").into())
 }
 
-fn set(wish: &KeyRequest) -> Result {
-    if wish.key.split_whitespace().count() > 1 {
+fn set(request: &KeyRequest) -> Result {
+    if request.key.split_whitespace().count() > 1 {
         return Ok("invalid".into());
     }
-    let enc = kind(&wish.enc)?;
-    let Some(info) = user(&wish.user)? else {
+    let enc = kind(&request.enc)?;
+    let Some(info) = user(&request.user)? else {
         return Ok("fail".into());
     };
-    if fingerprint(&wish.key, &wish.hash)?.is_none() {
+    if fingerprint(&request.key, &request.hash)?.is_none() {
         return Ok("Invalid public key".into());
     }
-    let line = auth_line(&wish.key, &enc, &wish.comment, &wish.options);
-    match wish.state()? {
+    let line = auth_line(&request.key, &enc, &request.comment, &request.options);
+    match request.state()? {
         "exists" => Ok("no change".into()),
-        "update" => replace(wish, &line),
-        _ => append(wish, &info, &line),
+        "update" => replace(request, &line),
+        _ => append(request, &info, &line),
     }
 }
 
-fn replace(wish: &KeyRequest, line: &str) -> Result {
-    let path = file_of(&wish.user, &wish.config)?;
+fn replace(request: &KeyRequest, line: &str) -> Result {
+    let path = file_of(&request.user, &request.config)?;
     let problem = |e: std::io::Error| {
         let text = python::os_text(&e, &path);
         CallError::Command(format!("Problem reading or writing to key file: {text}"))
     };
     let old = std::fs::read_to_string(&path).map_err(problem)?;
     let mut new = String::new();
-    for own in old.lines().map(str::trim).filter(|l| !l.is_empty()) {
+    for existing in old.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let key = KEY
             .as_ref()
-            .and_then(|r| r.captures(own))
+            .and_then(|r| r.captures(existing))
             .and_then(|c| c.get(4));
-        let meant = !own.starts_with('#') && key.is_some_and(|k| k.as_str() == wish.key);
-        if meant {
+        let is_match = !existing.starts_with('#') && key.is_some_and(|k| k.as_str() == request.key);
+        if is_match {
             new.push_str(line);
         } else {
-            new.push_str(own);
+            new.push_str(existing);
             new.push('\n');
         }
     }
@@ -309,8 +309,8 @@ fn restore_context(path: &str) {
     }
 }
 
-fn append(wish: &KeyRequest, info: &Map, line: &str) -> Result {
-    let path = file_of(&wish.user, &wish.config)?;
+fn append(request: &KeyRequest, info: &Map, line: &str) -> Result {
+    let path = file_of(&request.user, &request.config)?;
     let home = info.str("home").unwrap_or_default();
     if path.starts_with(home) && !Path::new(home).is_dir() {
         return Ok("fail".into());

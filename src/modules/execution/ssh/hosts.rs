@@ -125,7 +125,7 @@ fn list(entries: &[Map]) -> Value {
 }
 
 fn lookup(call: &mut Call<'_>, path: &str, host: &Value, port: &Value) -> Result<String> {
-    command_helpers::printed_anyway(
+    command_helpers::run_tolerant(
         call,
         ["ssh-keygen", "-F", &ssh_name(host, port), "-f", path],
     )
@@ -166,7 +166,7 @@ fn received(call: &mut Call<'_>) -> Result<Vec<Map>> {
         .value(call.arg("hostname"));
     let mut text = String::new();
     for _ in 0..5 {
-        text = command_helpers::printed(call, argv.clone())?;
+        text = command_helpers::run(call, argv.clone())?;
         if !text.is_empty() {
             break;
         }
@@ -225,7 +225,7 @@ pub fn rm_known_host(call: &mut Call<'_>) -> Result {
         return no_file(&path);
     }
     let host = ssh_name(call.arg("hostname"), call.arg("port"));
-    let comment = command_helpers::printed(call, ["ssh-keygen", "-R", &host, "-f", &path])?;
+    let comment = command_helpers::run(call, ["ssh-keygen", "-R", &host, "-f", &path])?;
     chown_to(&path, call.arg("user"))?;
     Ok(map! {"status" => "removed", "comment" => comment}.into())
 }
@@ -244,7 +244,7 @@ fn hash_file(call: &mut Call<'_>, path: &str, name: &Value) -> Result {
         return no_file(path);
     }
     let mode = std::fs::metadata(path).map(|m| m.permissions());
-    let comment = command_helpers::printed(call, ["ssh-keygen", "-H", "-f", path])?;
+    let comment = command_helpers::run(call, ["ssh-keygen", "-H", "-f", path])?;
     if let Ok(mode) = mode {
         let _ = std::fs::set_permissions(path, mode);
     }

@@ -46,7 +46,7 @@ pub fn fingerprint(key: &str, hash: &Value) -> Result<Option<String>> {
 /// # Errors
 /// Unknown type.
 pub fn kind(enc: &Value) -> Result<String> {
-    const ALSO: [&str; 13] = [
+    const FULL_NAMES: [&str; 13] = [
         "rsa-sha2-512",
         "rsa-sha2-256",
         "rsa-sha2-512-cert-v01@openssh.com",
@@ -68,7 +68,7 @@ pub fn kind(enc: &Value) -> Result<String> {
         "e" | "ecdsa" => "ecdsa-sha2-nistp256",
         own @ ("ecdsa-sha2-nistp521" | "ecdsa-sha2-nistp384" | "ecdsa-sha2-nistp256") => own,
         "ed25519" | "ssh-ed25519" => "ssh-ed25519",
-        own if ALSO.contains(&own) => own,
+        own if FULL_NAMES.contains(&own) => own,
         _ => {
             return Err(CallError::Command(format!(
                 "Incorrect encryption key type '{enc}'."

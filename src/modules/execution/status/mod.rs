@@ -297,12 +297,12 @@ mod tests {
 
     #[test]
     fn only_a_zeromq_peer_greets() {
-        let answer = |octets: &'static [u8]| {
+        let answer = |bytes: &'static [u8]| {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let target = listener.local_addr().unwrap().to_string();
             let peer = std::thread::spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
-                stream.write_all(octets).unwrap();
+                stream.write_all(bytes).unwrap();
             });
             let got = sends_zmq_greeting(&target, Duration::from_secs(5));
             peer.join().unwrap();

@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Stock returns an empty map for an unreadable table.
 fn table(path: &str) -> String {
-    let octets = std::fs::read(path).unwrap_or_default();
-    String::from_utf8_lossy(&octets).into_owned()
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A number if the text is one, like `_number()`.
@@ -212,7 +212,7 @@ pub(super) fn diskusage(call: &mut Call<'_>) -> Result {
     let mut kinds: Vec<String> = Vec::new();
     for arg in &call.bound.varargs {
         let Some(text) = arg.as_str() else {
-            let class = super::super::python::short_class(arg);
+            let class = super::super::python::type_name(arg);
             let text = format!("'{class}' object has no attribute 'startswith'");
             return Err(CallError::raised("AttributeError", text));
         };

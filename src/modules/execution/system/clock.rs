@@ -11,7 +11,7 @@ use jiff::{Timestamp, Zoned};
 /// Minutes east of UTC, from `+0130`.
 fn offset_minutes(offset: &Value) -> Result<i32> {
     let Some(text) = offset.as_str() else {
-        let class = python::short_class(offset);
+        let class = python::type_name(offset);
         let text = format!("expected string or bytes-like object, got '{class}'");
         return Err(CallError::Type(text));
     };
@@ -47,14 +47,14 @@ pub(super) fn settable(call: &mut Call<'_>) -> Result<bool> {
         return Ok(false);
     }
     let options = map! {"output_loglevel" => "quiet", "ignore_retcode" => true};
-    let done = shell::all_with(call, &["hwclock", "--test", "--systohc"], options)?;
+    let done = shell::run_all_with(call, &["hwclock", "--test", "--systohc"], options)?;
     Ok(done.retcode == 0)
 }
 
 /// Parses text by the first matching format. Date formats yield only the date, time formats only the time.
 fn parse(text: &Value, formats: &[&str]) -> Result<Option<DateTime>> {
     let Some(text) = text.as_str() else {
-        let class = python::short_class(text);
+        let class = python::type_name(text);
         let text = format!("strptime() argument 1 must be str, not {class}");
         return Err(CallError::Type(text));
     };
@@ -185,7 +185,7 @@ pub(super) fn set_date_time(call: &mut Call<'_>) -> Result {
             Value::Nil => None,
             Value::Int(number) => Some(*number),
             other => {
-                let class = python::short_class(other);
+                let class = python::type_name(other);
                 let text = format!("'{class}' object cannot be interpreted as an integer");
                 return Err(CallError::Type(text));
             }
@@ -238,7 +238,7 @@ fn set(call: &mut Call<'_>, parts: [Option<i64>; 6]) -> Result {
     };
     run_date(call, time, by_offset)?;
     if settable(call)? {
-        shell::all(call, &["hwclock", "--systohc"])?;
+        shell::run_all(call, &["hwclock", "--systohc"])?;
     }
     Ok(true.into())
 }
@@ -254,7 +254,7 @@ fn run_date(call: &mut Call<'_>, time: DateTime, utc: bool) -> Result<()> {
             argv.push("-u");
         }
         argv.push(&text);
-        let done = shell::all(call, &argv)?;
+        let done = shell::run_all(call, &argv)?;
         if done.retcode == 0 {
             return Ok(());
         }

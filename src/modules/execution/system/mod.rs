@@ -190,5 +190,5 @@ fn set_witness(call: &mut Call<'_>) -> Result {
         let why = python::errno_text(number);
         CallError::Invocation(format!("Error creating {dir} (-{number}): {why}"))
     })?;
-    Ok((shell::all(call, &["touch", WITNESS])?.retcode == 0).into())
+    Ok((shell::run_all(call, &["touch", WITNESS])?.retcode == 0).into())
 }

@@ -74,7 +74,7 @@ pub(super) const MODULE: Module = Module {
 
 /// Runs a program and raises its error output on failure.
 fn checked(call: &mut Call<'_>, argv: &[&str]) -> Result<CommandOutput> {
-    let done = shell::all(call, argv)?;
+    let done = shell::run_all(call, argv)?;
     if done.retcode != 0 && !done.stderr.is_empty() {
         Err(CallError::Command(done.stderr))
     } else {
@@ -84,7 +84,7 @@ fn checked(call: &mut Call<'_>, argv: &[&str]) -> Result<CommandOutput> {
 
 fn info(call: &mut Call<'_>) -> Result {
     let device = python::str(call.arg("device"));
-    let done = shell::all(call, &["xfs_info", &device])?;
+    let done = shell::run_all(call, &["xfs_info", &device])?;
     if !done.stderr.is_empty() {
         let text = done.stderr.replace("xfs_info:", "");
         return Err(CallError::Command(text.trim().to_owned()));

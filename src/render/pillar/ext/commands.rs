@@ -49,7 +49,7 @@ fn command(compile: &Compilation, args: &ExtArgs) -> Result<String, String> {
     let id = compile.request.id.as_str();
     let harmless = |c: char| c.is_ascii_alphanumeric() || "_.@:%+=,-".contains(c);
     if !id.chars().all(harmless) || id.starts_with('-') {
-        return Err(format!("the id '{id}' cannot stand for %s in a command"));
+        return Err(format!("the id '{id}' cannot be used for %s in a command"));
     }
     Ok(command.replace("%s", id))
 }
@@ -65,7 +65,7 @@ fn run(compile: &Compilation, helper: Helper) -> Result<Output, String> {
     };
     let output = helper.run(compile.left()).map_err(|e| e.to_string())?;
     if output.code != 0 {
-        log::error!("{:?} ended with status {}", helper.argv, output.code);
+        log::error!("{:?} exited with status {}", helper.argv, output.code);
     }
     Ok(output)
 }

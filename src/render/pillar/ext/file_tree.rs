@@ -26,7 +26,7 @@ pub(super) const ARGS: &[&str] = &[
 /// Deepest directory level.
 const MAX_DEPTH: usize = 64;
 /// Total size of all files, in bytes.
-const MAX_OCTETS: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(compile: &Compilation, _: &Map, args: &ExtArgs) -> ExtResult {
     let mut pillar = Map::new();
@@ -111,7 +111,7 @@ struct Tree<'a, 'b> {
     /// Globs of files that keep their last newline; `None` for all files.
     keep: Option<Vec<String>>,
     template: Option<Pipeline>,
-    octets: u64,
+    bytes_read: u64,
 }
 
 impl<'a, 'b> Tree<'a, 'b> {
@@ -131,7 +131,7 @@ impl<'a, 'b> Tree<'a, 'b> {
                 blacklist: args.list("renderer_blacklist"),
                 whitelist: args.list("renderer_whitelist"),
             }),
-            octets: 0,
+            bytes_read: 0,
         }
     }
 
@@ -143,7 +143,7 @@ impl<'a, 'b> Tree<'a, 'b> {
     fn dir(&mut self, dir: &Path, prefix: &str, depth: usize) -> Result<Map, String> {
         if depth > MAX_DEPTH {
             return Err(format!(
-                "{} lies deeper than {MAX_DEPTH} directories",
+                "{} is more than {MAX_DEPTH} directories deep",
                 dir.display()
             ));
         }
@@ -193,15 +193,15 @@ impl<'a, 'b> Tree<'a, 'b> {
     fn file(&mut self, path: &Path, name: &str) -> Result<Value, String> {
         let mut bytes = Vec::new();
         let file = fs::File::open(path).map_err(|e| e.to_string())?;
-        let room = MAX_OCTETS.saturating_sub(self.octets);
+        let room = MAX_BYTES.saturating_sub(self.bytes_read);
         let read = file
             .take(room + 1)
             .read_to_end(&mut bytes)
             .map_err(|e| e.to_string())?;
-        self.octets += read as u64;
-        if self.octets > MAX_OCTETS {
+        self.bytes_read += read as u64;
+        if self.bytes_read > MAX_BYTES {
             return Err(format!(
-                "with it, the files hold more than {MAX_OCTETS} octets"
+                "with this file, the total size is more than {MAX_BYTES} bytes"
             ));
         }
         let keeps = match &self.keep {

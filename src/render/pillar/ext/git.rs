@@ -131,7 +131,7 @@ impl Remote {
         if self.branch != "__env__" {
             return self.branch.clone();
         }
-        match (&self.all_saltenvs, wanted_env(settings)) {
+        match (&self.all_saltenvs, requested_env(settings)) {
             (Some(branch), _) => branch.clone(),
             (None, None | Some("base")) => self.base.clone(),
             (None, Some(env)) => env.to_owned(),
@@ -140,7 +140,7 @@ impl Remote {
 
     /// The environment of a branch (`GitPillar.checkout`).
     fn env(&self, settings: &PillarSettings, target: &str) -> String {
-        let wanted = || wanted_env(settings).unwrap_or("base").to_owned();
+        let wanted = || requested_env(settings).unwrap_or("base").to_owned();
         match self.env.as_str() {
             _ if self.branch == "__env__" && self.all_saltenvs.is_some() => wanted(),
             "" if self.branch == self.base || target == self.base => "base".to_owned(),
@@ -203,7 +203,7 @@ impl Remote {
 }
 
 /// The environment that the minion or the configuration asks for.
-fn wanted_env(settings: &PillarSettings) -> Option<&str> {
+fn requested_env(settings: &PillarSettings) -> Option<&str> {
     let some = |env: &&str| !env.is_empty();
     let pillarenv = settings.pillarenv.as_deref().filter(some);
     pillarenv.or(settings.saltenv.as_deref().filter(some))
@@ -246,7 +246,7 @@ fn roots(compile: &Compilation, entries: &[Value]) -> Result<Vec<Root>, String> 
         };
         let mut env = remote.env(settings, &target);
         if env == "__env__" {
-            let wanted = wanted_env(settings).unwrap_or(&options.git_pillar_base);
+            let wanted = requested_env(settings).unwrap_or(&options.git_pillar_base);
             env = wanted.to_owned();
         }
         roots.push(Root {

@@ -80,7 +80,7 @@ impl ExtArgs {
         };
         if list.len() > names.len() {
             return Err(format!(
-                "it takes {} arguments, {} are given",
+                "it takes {} arguments, but {} were given",
                 names.len(),
                 list.len()
             ));

@@ -1,98 +1,98 @@
-//! What is said between the gateway and a minion, whatever its dialect.
+//! Messages between the gateway and a minion, independent of the dialect.
 
 use crate::wire::{
-    Code, Dialect, EncodeError, Kind, MachineId, MasterMessage, MinionMessage, Target,
+    Code, Dialect, EncodeError, MachineId, MasterMessage, MessageKind, MinionMessage, Target,
     payload_value,
 };
 use halite_wire::{Map, Value, shlex};
 
-/// What a minion said.
+/// A message from a minion.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Inbound {
     /// `ehlo`.
     Hello {
-        /// Its session, as it names it; empty in the seed's dialect.
+        /// Its session id; empty in the seed's dialect.
         session: String,
-        /// The id under the master's key, of a seed minion that has just registered.
+        /// Its id, encrypted with the master's key, from a seed minion that has just registered.
         cipher: Option<Vec<u8>>,
-        /// All traits, of late E3 minions.
+        /// All traits; recent E3 minions send them.
         traits: Option<Map>,
     },
-    /// `add`, with the minion's key if it sent one.
+    /// `add`, with the minion's key if it sent one, else empty.
     Add(String),
-    /// `po`, with cycles that it has finished.
+    /// `po`, with the cycles that it has finished.
     Pong(Vec<String>),
     /// `tr`.
     Traits(Map),
-    /// `rsp`, and the end of a command.
+    /// `rsp`: the result of a command.
     Response {
-        /// The cycle it answers, if it says so.
+        /// The cycle that it answers, if it names one.
         cycle: Option<String>,
         /// The return code.
         code: Code,
-        /// What it is.
+        /// The result.
         value: Value,
     },
-    /// `evt`: what one action came to.
+    /// `evt`: the result of one action.
     Action {
         /// The cycle it belongs to.
         cycle: Option<String>,
-        /// Everything about it.
+        /// The whole event.
         value: Value,
     },
-    /// `mvt`: the end of a model.
+    /// `mvt`: a model has finished.
     Model {
         /// The cycle it belongs to.
         cycle: Option<String>,
-        /// Everything about it.
+        /// The whole event.
         value: Value,
     },
-    /// `ssr`: it asks for its sensors.
+    /// `ssr`: it requests its sensors.
     Sensors,
-    /// `b`: it leaves.
+    /// `b`: it disconnects.
     Bye,
-    /// What is not a minion's to say.
-    Stray(Kind),
+    /// A type that minions do not send.
+    Stray(MessageKind),
 }
 
-impl Heard {
-    /// What a message says.
-    pub fn of(message: &MinionMessage, dialect: Dialect) -> Heard {
+impl Inbound {
+    /// Reads a message.
+    pub fn of(message: &MinionMessage, dialect: Dialect) -> Inbound {
         let cycle = || Some(message.cycle.clone()).filter(|c| !c.is_empty());
         match message.kind {
-            Kind::Ehlo => hello(message, dialect),
-            Kind::Add => Heard::Add(text(&message.data)),
-            Kind::Po => Heard::Pong(finished(&message.data)),
-            Kind::Tr => Heard::Traits(traits(&message.data).unwrap_or_default()),
-            Kind::Rsp => {
+            MessageKind::Ehlo => hello(message, dialect),
+            MessageKind::Add => Inbound::Add(text(&message.data)),
+            MessageKind::Po => Inbound::Pong(finished(&message.data)),
+            MessageKind::Tr => Inbound::Traits(traits(&message.data).unwrap_or_default()),
+            MessageKind::Rsp => {
                 let value = payload_value(&message.data);
                 let told = value.as_map().and_then(|map| map.str("cycle_id"));
-                Heard::Response {
+                Inbound::Response {
                     cycle: cycle().or_else(|| told.map(str::to_owned)),
                     code: message.code,
                     value,
                 }
             }
-            Kind::Evt | Kind::Mvt => {
+            MessageKind::Evt | MessageKind::Mvt => {
                 let value = payload_value(&message.data);
                 let told = value.as_map().and_then(|map| map.str("cid"));
                 let cycle = told.map(str::to_owned).or_else(cycle);
                 match message.kind {
-                    Kind::Evt => Heard::Action { cycle, value },
-                    _ => Heard::Model { cycle, value },
+                    MessageKind::Evt => Inbound::Action { cycle, value },
+                    _ => Inbound::Model { cycle, value },
                 }
             }
-            Kind::Ssr => Heard::Sensors,
-            Kind::Bye => Heard::Bye,
-            other => Heard::Stray(other),
+            MessageKind::Ssr => Inbound::Sensors,
+            MessageKind::Bye => Inbound::Bye,
+            other => Inbound::Stray(other),
         }
     }
 }
 
-fn hello(message: &MinionMessage, dialect: Dialect) -> Heard {
+fn hello(message: &MinionMessage, dialect: Dialect) -> Inbound {
     if dialect == Dialect::Seed {
         let cipher = message.data.as_bytes().unwrap_or_default().to_vec();
-        return Heard::Hello {
+        return Inbound::Hello {
             session: String::new(),
             cipher: Some(cipher).filter(|c| !c.is_empty()),
             traits: None,
@@ -102,7 +102,7 @@ fn hello(message: &MinionMessage, dialect: Dialect) -> Heard {
         "" => text(&message.data),
         session => session.to_owned(),
     };
-    Heard::Hello {
+    Inbound::Hello {
         session: told,
         cipher: None,
         traits: message.data.as_map().cloned(),
@@ -113,74 +113,74 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Traits are a map, or the JSON of one (E2 and the seed's dialect).
+/// Traits: a map, or JSON text of one (E2 and the seed's dialect).
 fn traits(data: &Value) -> Option<Map> {
     payload_value(data).into_map()
 }
 
-/// Cycles that a `po` of E3 calls finished (`d.pl.cd`).
+/// The cycles that a `po` of E3 lists as finished (`d.pl.cd`).
 fn finished(data: &Value) -> Vec<String> {
     let load = data.as_map().and_then(|d| d.get("pl")?.as_map());
     let cycles = load.and_then(|load| load.get("cd"));
     cycles.map(Value::str_list).unwrap_or_default()
 }
 
-/// What the gateway says to one minion.
+/// A message to one minion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outbound {
-    /// Who it is is not known, or not accepted; with the master's key.
+    /// Rejected: the minion is not registered, not accepted or its proof is wrong. Carries the master's key.
     Undefined(Code),
-    /// The master's key, to a minion of the seed's dialect that registers.
+    /// The master's key, for a minion of the seed's dialect that registers.
     MasterKey,
-    /// How a registration ended.
+    /// Result of a registration.
     Retry(Code, &'static str),
-    /// The session has begun.
+    /// The session starts.
     Welcome(String),
-    /// There is another session under that id.
+    /// Another session with this id exists.
     Duplicate(String),
-    /// Is it alive?
+    /// Asks for a pong.
     Ping,
-    /// All traits, please.
+    /// Asks for all traits.
     AskTraits,
-    /// New traits.
+    /// Sets traits.
     PushTraits(Map),
-    /// A command of a cycle.
+    /// Runs a command as part of a cycle.
     Command {
-        /// `model/entity/state`, `cmd://...` or words.
+        /// `model/entity/state`, `cmd://...` or a command's first word.
         scheme: String,
-        /// Further words.
+        /// Further words of the command.
         words: Vec<String>,
-        /// Context: keys with their values.
+        /// Context: keys and their values.
         context: Vec<(String, String)>,
     },
-    /// Its registration has ended.
+    /// The registration is over.
     Remove,
-    /// Its sensors: none.
+    /// The list of sensors: empty.
     NoSensors,
-    /// It may leave.
+    /// Confirms a `b`.
     ByeAck,
 }
 
-/// To whom something is said.
+/// The recipient of a message.
 pub(super) struct To<'a> {
     /// The minion.
     pub id: &'a MachineId,
-    /// Its session.
+    /// Its session id.
     pub session: &'a str,
-    /// How it speaks.
+    /// Its dialect.
     pub dialect: Dialect,
-    /// The master's public key as sysinspect writes it.
+    /// The master's public key in sysinspect's format.
     pub master_key: &'a str,
 }
 
-/// The cycle of what belongs to no job. Programs from 2025-03 on insist on one.
+/// The cycle of messages that belong to no job. Programs since 2025-03 insist on one.
 pub(super) const NO_CYCLE: &str = "00000000-0000-4000-8000-000000000000";
 
 impl Outbound {
-    /// The frame of it.
+    /// Encodes the message as a frame.
     ///
     /// # Errors
-    /// It is too long.
+    /// The frame is too long.
     pub fn frame(&self, to: &To, cycle: &str) -> Result<Vec<u8>, EncodeError> {
         self.message(to, cycle).to_frame(to.dialect)
     }
@@ -189,27 +189,31 @@ impl Outbound {
         let modern = to.dialect == Dialect::Modern;
         let mut target = Target::id(to.id);
         let session = to.session;
-        let (kind, data, code): (Kind, Value, Code) = match self {
-            Outbound::Undefined(code) => (Kind::Undef, to.master_key.into(), *code),
-            Outbound::MasterKey => (Kind::Add, to.master_key.into(), Code::Success),
-            Outbound::Retry(code, text) => (Kind::Retry, (*text).into(), *code),
+        let (kind, data, code): (MessageKind, Value, Code) = match self {
+            Outbound::Undefined(code) => (MessageKind::Undef, to.master_key.into(), *code),
+            Outbound::MasterKey => (MessageKind::Add, to.master_key.into(), Code::Success),
+            Outbound::Retry(code, text) => (MessageKind::Retry, (*text).into(), *code),
             Outbound::Welcome(session) => {
                 target.session = session.clone();
-                (Kind::Tr, session.as_str().into(), Code::Success)
+                (MessageKind::Tr, session.as_str().into(), Code::Success)
             }
             Outbound::Duplicate(session) => {
                 target.session = session.clone();
-                (Kind::Cmd, session.as_str().into(), Code::AlreadyConnected)
+                (
+                    MessageKind::Cmd,
+                    session.as_str().into(),
+                    Code::AlreadyConnected,
+                )
             }
-            // E3 insists on this payload, the others ignore it.
+            // E3 insists on this payload; the others ignore it.
             Outbound::Ping => (
-                Kind::Pi,
+                MessageKind::Pi,
                 if modern { "pt:g" } else { "" }.into(),
                 Code::Undef,
             ),
-            Outbound::AskTraits if modern => (Kind::Tr, session.into(), Code::Success),
-            Outbound::AskTraits => (Kind::Tr, "".into(), Code::Undef),
-            Outbound::PushTraits(traits) => (Kind::Tr, traits.clone().into(), Code::Undef),
+            Outbound::AskTraits if modern => (MessageKind::Tr, session.into(), Code::Success),
+            Outbound::AskTraits => (MessageKind::Tr, "".into(), Code::Undef),
+            Outbound::PushTraits(traits) => (MessageKind::Tr, traits.clone().into(), Code::Undef),
             Outbound::Command {
                 scheme,
                 words,
@@ -223,7 +227,7 @@ impl Outbound {
                     "files" => Map::new(), "models_root" => "models", "sensors_root" => "",
                     "sid" => "", "uri" => scheme.as_str(),
                 };
-                (Kind::Cmd, data.into(), Code::Success)
+                (MessageKind::Cmd, data.into(), Code::Success)
             }
             Outbound::Command {
                 scheme,
@@ -236,17 +240,17 @@ impl Outbound {
                     line.push(' ');
                     line.push_str(&shlex::quote(&word));
                 }
-                (Kind::Cmd, line.into(), Code::Undef)
+                (MessageKind::Cmd, line.into(), Code::Undef)
             }
-            Outbound::Remove => (Kind::Rm, "".into(), Code::Undef),
+            Outbound::Remove => (MessageKind::Rm, "".into(), Code::Undef),
             Outbound::NoSensors => {
                 let data = halite_wire::map! {
                     "files" => Map::new(), "models_root" => "", "sensors_root" => "sensors",
                     "sid" => "", "uri" => "",
                 };
-                (Kind::Ssp, data.into(), Code::Undef)
+                (MessageKind::Ssp, data.into(), Code::Undef)
             }
-            Outbound::ByeAck => (Kind::ByeAck, session.into(), Code::Success),
+            Outbound::ByeAck => (MessageKind::ByeAck, session.into(), Code::Success),
         };
         let mut message = MasterMessage::new(target, kind, data, code);
         message.cycle = cycle.to_owned();

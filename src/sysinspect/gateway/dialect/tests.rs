@@ -1,4 +1,4 @@
-//! What goes onto the wire, in each dialect.
+//! The encoding of messages in each dialect.
 
 use super::*;
 
@@ -92,15 +92,15 @@ fn commands() {
     );
 }
 
-fn heard(body: &str, dialect: Dialect) -> Heard {
+fn heard(body: &str, dialect: Dialect) -> Inbound {
     let message = MinionMessage::decode(body.as_bytes(), dialect).unwrap();
-    Heard::of(&message, dialect)
+    Inbound::of(&message, dialect)
 }
 
 #[test]
 fn what_minions_say() {
     let e1 = format!(r#"{{"id":"a1","r":"ehlo","d":"{UUID}","c":0}}"#);
-    let hello = |traits| Heard::Hello {
+    let hello = |traits| Inbound::Hello {
         session: UUID.to_owned(),
         cipher: None,
         traits,
@@ -116,13 +116,13 @@ fn what_minions_say() {
     let seed = heard(r#"{"id":"a1","r":"ehlo","d":"/w==","c":0}"#, Dialect::Seed);
     assert_eq!(
         seed,
-        Heard::Hello {
+        Inbound::Hello {
             session: String::new(),
             cipher: Some(vec![0xff]),
             traits: None
         }
     );
-    let traits = Heard::Traits(halite_wire::map! {"a.b" => 1});
+    let traits = Inbound::Traits(halite_wire::map! {"a.b" => 1});
     let e2 = r#"{"id":"a1","sid":"","r":"tr","d":"{\"a.b\":1}","c":0}"#;
     assert_eq!(heard(e2, Dialect::Modern), traits);
     let seed = r#"{"id":"a1","r":"tr","d":"eyJhLmIiOjF9","c":0}"#;
@@ -130,16 +130,19 @@ fn what_minions_say() {
     let pong = r#"{"id":"a1","sid":"","r":"po","d":{"pt":"pt:g","pl":{"cd":["x"]}},"c":0}"#;
     assert_eq!(
         heard(pong, Dialect::Modern),
-        Heard::Pong(vec!["x".to_owned()])
+        Inbound::Pong(vec!["x".to_owned()])
     );
     let event = r#"{"id":"a1","sid":"","r":"evt","d":{"cid":"x"},"c":0}"#;
     assert_eq!(
         heard(event, Dialect::Modern),
-        Heard::Action {
+        Inbound::Action {
             cycle: Some("x".to_owned()),
             value: halite_wire::map! {"cid" => "x"}.into()
         }
     );
     let stray = r#"{"id":"a1","sid":"","r":"cmd","d":"","c":0}"#;
-    assert_eq!(heard(stray, Dialect::Modern), Heard::Stray(Kind::Cmd));
+    assert_eq!(
+        heard(stray, Dialect::Modern),
+        Inbound::Stray(MessageKind::Cmd)
+    );
 }

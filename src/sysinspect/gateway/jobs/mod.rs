@@ -1,31 +1,31 @@
-//! Jobs of the master on sysinspect minions: what a function asks of the minion, and what ends it. Decides without IO.
+//! Jobs of the master on sysinspect minions: what a function sends to the minion, and what completes it. Does no IO.
 //!
-//! A job's cycle id is made of its jid, so that whatever a minion says about the cycle leads back to the job, also
-//! after a restart of the minion. The seed's `rsp` names no cycle; then it answers the oldest command.
+//! A job's cycle id is derived from its jid, so that a minion's messages about the cycle lead back to the job, even
+//! after the minion restarted. The seed's `rsp` names no cycle; it is taken as the answer to the oldest command.
 
 mod running;
 
-use super::dialect::{Heard, Outbound};
+use super::dialect::{Inbound, Outbound};
 use super::grains::grains;
 use crate::wire::{Code, Dialect, MachineId};
 use halite_crypto::HashType;
-use halite_gateway::answer::{Args, Outcome, load, text, told};
+use halite_gateway::answer::{Args, FunctionResult, grains_result, return_load, text};
 use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, uuid};
 use halite_wire::{Map, Value};
-use running::{Kind, Running, described, pick, position, take};
+use running::{JobKind, Running, describe, drain_matching, position, remove_job};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Jobs that may run on one minion; further ones are refused.
-const RUNNING: usize = 256;
-/// Results of actions that are kept of one job, and their bytes; further ones are counted.
-const ACTIONS: usize = 1000;
-const ACTIONS_SIZE: usize = 4 << 20;
-/// `retcode` of a command that took too long, as of timeout(1).
+/// Jobs that may run on one minion; more are refused.
+const MAX_JOBS: usize = 256;
+/// Results of actions stored per job, and their size in bytes; more are only counted.
+const MAX_ACTIONS: usize = 1000;
+const MAX_ACTIONS_SIZE: usize = 4 << 20;
+/// `retcode` of a command that timed out, as in timeout(1).
 const TIMED_OUT: i64 = 124;
-/// What E2 and E3 minions take for their removal.
-const REMOVE: &str = "cmd://cluster/minion/remove";
+/// The command that removes an E2 or E3 minion.
+const REMOVE_COMMAND: &str = "cmd://cluster/minion/remove";
 
 /// Functions of sysinspect minions, sorted.
 const FUNCTIONS: &[&str] = &[
@@ -42,25 +42,25 @@ const FUNCTIONS: &[&str] = &[
     "test.ping",
 ];
 
-/// What is to be done for a job.
+/// A step to take for a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// Outbound something to a minion, as part of this cycle.
-    Outbound(MachineId, String, Outbound),
-    /// Hand in a return.
+    /// Send a message to a minion, as part of this cycle.
+    Send(MachineId, String, Outbound),
+    /// Store a return.
     Return(MachineId, Jid, Map),
-    /// Delete the minion's key, end its session, then hand in this return.
+    /// Delete the minion's key, end its session, then store this return.
     Unregister(MachineId, Jid, Map),
 }
 
-/// Jobs that run.
+/// The running jobs.
 pub(super) struct Jobs {
     timeout: Duration,
     running: HashMap<MachineId, VecDeque<Running>>,
 }
 
 impl Jobs {
-    /// No jobs yet; a command may take `timeout`.
+    /// No jobs yet; a command may run for `timeout`.
     pub fn new(timeout: Duration) -> Jobs {
         Jobs {
             timeout,
@@ -68,13 +68,13 @@ impl Jobs {
         }
     }
 
-    /// How many run.
+    /// The number of running jobs.
     pub fn count(&self) -> usize {
         self.running.values().map(VecDeque::len).sum()
     }
 
-    /// A job for a connected minion.
-    pub fn begin(
+    /// Starts a job on a connected minion.
+    pub fn start(
         &mut self,
         order: &Order,
         id: &MachineId,
@@ -86,15 +86,15 @@ impl Jobs {
                 Ok(steps) => return steps,
                 Err(outcome) => outcome,
             },
-            _ => Outcome::bad(
-                "several functions in one job are not for sysinspect minions; send one job each",
+            _ => FunctionResult::failure(
+                "sysinspect minions run one function per job; send a job for each",
                 1,
             ),
         };
-        vec![returned(id, &order.jid, &order.load, outcome)]
+        vec![return_step(id, &order.jid, &order.load, outcome)]
     }
 
-    /// What a function asks for; `Err` where it is answered at once.
+    /// Runs a function; `Err` is a result that needs no message to the minion.
     fn call(
         &mut self,
         order: &Order,
@@ -102,67 +102,81 @@ impl Jobs {
         id: &MachineId,
         dialect: Dialect,
         now: Instant,
-    ) -> Result<Vec<Step>, Outcome> {
+    ) -> Result<Vec<Step>, FunctionResult> {
         let args = Args::of(&order.load);
-        let silent = "this minion speaks the protocol of 2024-11 (E1), in which minions do not";
+        let silent = "this minion speaks the protocol of 2024-11 (E1), in which minions cannot";
         match fun {
-            "test.ping" => self.run(order, id, Kind::Ping, Outbound::Ping, now),
+            "test.ping" => self.run(order, id, JobKind::Ping, Outbound::Ping, now),
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" | "sysinspect.traits"
                 if dialect == Dialect::E1 =>
             {
-                Err(Outcome::bad(format!("{silent} tell their traits"), 1))
+                Err(FunctionResult::failure(
+                    format!("{silent} send their traits"),
+                    1,
+                ))
             }
-            "grains.get" if args.words.is_empty() => {
-                Err(Outcome::bad("grains.get takes the name of a grain", 1))
-            }
+            "grains.get" if args.positional.is_empty() => Err(FunctionResult::failure(
+                "grains.get takes the name of a grain",
+                1,
+            )),
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
-                self.run(order, id, Kind::Traits, Outbound::AskTraits, now)
+                self.run(order, id, JobKind::Traits, Outbound::AskTraits, now)
             }
             "sysinspect.traits" if args.named.is_empty() => {
-                self.run(order, id, Kind::Traits, Outbound::AskTraits, now)
+                self.run(order, id, JobKind::Traits, Outbound::AskTraits, now)
             }
             "sysinspect.traits" => {
                 let traits = args.named.clone();
-                self.run(order, id, Kind::Push, Outbound::PushTraits(traits), now)
+                self.run(order, id, JobKind::Push, Outbound::PushTraits(traits), now)
             }
             "sysinspect.call" => {
-                let say = command(args).ok_or_else(|| {
-                    Outcome::bad(
+                let message = command(args).ok_or_else(|| {
+                    FunctionResult::failure(
                         "sysinspect.call takes model/entity/state, cmd://... or a command, then context as key=value",
                         1,
                     )
                 })?;
-                self.run(order, id, Kind::Call, say, now)
+                self.run(order, id, JobKind::Call, message, now)
             }
             "sysinspect.unregister" => {
                 let cycle = cycle(&order.jid);
-                let mut steps = vec![Step::Outbound(id.clone(), cycle.clone(), Outbound::Remove)];
+                let mut steps = vec![Step::Send(id.clone(), cycle.clone(), Outbound::Remove)];
                 if dialect == Dialect::Modern {
-                    let say = Outbound::Command {
-                        scheme: REMOVE.to_owned(),
+                    let message = Outbound::Command {
+                        scheme: REMOVE_COMMAND.to_owned(),
                         words: Vec::new(),
                         context: Vec::new(),
                     };
-                    steps.push(Step::Outbound(id.clone(), cycle, say));
+                    steps.push(Step::Send(id.clone(), cycle, message));
                 }
-                let load = load(id.as_str(), &order.jid, &order.load, Outcome::good(true));
+                let load = return_load(
+                    id.as_str(),
+                    &order.jid,
+                    &order.load,
+                    FunctionResult::success(true),
+                );
                 steps.push(Step::Unregister(id.clone(), order.jid.clone(), load));
                 Ok(steps)
             }
             "saltutil.find_job" => {
-                let wanted = args.words.first().cloned().unwrap_or_default();
+                let wanted = args.positional.first().cloned().unwrap_or_default();
                 let found = self.of(id).find(|job| job.jid.as_str() == wanted);
-                Err(Outcome::good(found.map(described).unwrap_or_default()))
+                Err(FunctionResult::success(
+                    found.map(describe).unwrap_or_default(),
+                ))
             }
             "saltutil.running" => {
-                let all: Vec<Value> = self.of(id).map(|j| described(j).into()).collect();
-                Err(Outcome::good(all))
+                let all: Vec<Value> = self.of(id).map(|j| describe(j).into()).collect();
+                Err(FunctionResult::success(all))
             }
             "sys.list_functions" => {
                 let names: Vec<Value> = FUNCTIONS.iter().map(|f| Value::from(*f)).collect();
-                Err(Outcome::good(names))
+                Err(FunctionResult::success(names))
             }
-            other => Err(Outcome::bad(format!("'{other}' is not available."), 1)),
+            other => Err(FunctionResult::failure(
+                format!("'{other}' is not available."),
+                1,
+            )),
         }
     }
 
@@ -174,19 +188,19 @@ impl Jobs {
         &mut self,
         order: &Order,
         id: &MachineId,
-        kind: Kind,
-        say: Outbound,
+        kind: JobKind,
+        message: Outbound,
         now: Instant,
-    ) -> Result<Vec<Step>, Outcome> {
+    ) -> Result<Vec<Step>, FunctionResult> {
         let jobs = self.running.entry(id.clone()).or_default();
-        if jobs.len() >= RUNNING {
-            return Err(Outcome::bad(
-                format!("{RUNNING} jobs already run on this minion"),
+        if jobs.len() >= MAX_JOBS {
+            return Err(FunctionResult::failure(
+                format!("{MAX_JOBS} jobs are already running on this minion"),
                 1,
             ));
         }
         let cycle = cycle(&order.jid);
-        // A job that is published again under its jid is the same job.
+        // A job published again under the same jid is the same job.
         if jobs.iter().any(|job| job.jid == order.jid) {
             return Ok(Vec::new());
         }
@@ -200,88 +214,94 @@ impl Jobs {
             size: 0,
             dropped: 0,
         });
-        Ok(vec![Step::Outbound(id.clone(), cycle, say)])
+        Ok(vec![Step::Send(id.clone(), cycle, message)])
     }
 
-    /// A minion has said something.
-    pub fn heard(&mut self, id: &MachineId, heard: Heard) -> Vec<Step> {
+    /// Handles a message from a minion.
+    pub fn receive(&mut self, id: &MachineId, heard: Inbound) -> Vec<Step> {
         let Some(jobs) = self.running.get_mut(id) else {
             return Vec::new();
         };
         let mut out = Vec::new();
         match heard {
-            Heard::Pong(finished) => {
-                for job in take(jobs, |job| job.kind == Kind::Ping) {
-                    out.push(job.end(id, Outcome::good(true)));
+            Inbound::Pong(finished) => {
+                for job in drain_matching(jobs, |job| job.kind == JobKind::Ping) {
+                    out.push(job.finish(id, FunctionResult::success(true)));
                 }
-                let done = |job: &Running| job.kind == Kind::Call && finished.contains(&job.cycle);
-                for job in take(jobs, done) {
+                let done =
+                    |job: &Running| job.kind == JobKind::Call && finished.contains(&job.cycle);
+                for job in drain_matching(jobs, done) {
                     let outcome = job.results(None);
-                    out.push(job.end(id, outcome));
+                    out.push(job.finish(id, outcome));
                 }
             }
-            Heard::Traits(traits) => {
-                for job in take(jobs, |job| matches!(job.kind, Kind::Traits | Kind::Push)) {
+            Inbound::Traits(traits) => {
+                for job in drain_matching(jobs, |job| {
+                    matches!(job.kind, JobKind::Traits | JobKind::Push)
+                }) {
                     let outcome = match job.kind {
-                        Kind::Push => Outcome::good(true),
-                        _ => Outcome::good(told(&job.load, grains(id.as_str(), &traits))),
+                        JobKind::Push => FunctionResult::success(true),
+                        _ => FunctionResult::success(grains_result(
+                            &job.load,
+                            grains(id.as_str(), &traits),
+                        )),
                     };
-                    out.push(job.end(id, outcome));
+                    out.push(job.finish(id, outcome));
                 }
             }
-            Heard::Response { cycle, code, value } => {
-                let kinds = |job: &Running| matches!(job.kind, Kind::Call | Kind::Push);
-                if let Some(job) = pick(jobs, cycle.as_deref(), kinds) {
+            Inbound::Response { cycle, code, value } => {
+                let kinds = |job: &Running| matches!(job.kind, JobKind::Call | JobKind::Push);
+                if let Some(job) = remove_job(jobs, cycle.as_deref(), kinds) {
                     let outcome = match value {
-                        // Actions may have been told before.
+                        // Results of actions may have come before.
                         Value::Nil if !job.actions.is_empty() => job.results(None),
-                        value => Outcome {
+                        value => FunctionResult {
                             value,
                             retcode: retcode(code),
                         },
                     };
-                    out.push(job.end(id, outcome));
+                    out.push(job.finish(id, outcome));
                 }
             }
-            Heard::Action { cycle, value } => {
-                let at = position(jobs, cycle.as_deref(), |job| job.kind == Kind::Call);
+            Inbound::Action { cycle, value } => {
+                let at = position(jobs, cycle.as_deref(), |job| job.kind == JobKind::Call);
                 if let Some(job) = at.and_then(|at| jobs.get_mut(at)) {
-                    job.keep(value);
+                    job.add_action(value);
                 }
             }
-            Heard::Model { cycle, value } => {
-                let call = |job: &Running| job.kind == Kind::Call;
-                if let Some(job) = pick(jobs, cycle.as_deref(), call) {
+            Inbound::Model { cycle, value } => {
+                let call = |job: &Running| job.kind == JobKind::Call;
+                if let Some(job) = remove_job(jobs, cycle.as_deref(), call) {
                     let outcome = job.results(Some(value));
-                    out.push(job.end(id, outcome));
+                    out.push(job.finish(id, outcome));
                 }
             }
             _ => {}
         }
-        self.tidy(id);
+        self.remove_if_idle(id);
         out
     }
 
-    fn tidy(&mut self, id: &MachineId) {
+    fn remove_if_idle(&mut self, id: &MachineId) {
         if self.running.get(id).is_some_and(VecDeque::is_empty) {
             self.running.remove(id);
         }
     }
 
-    /// A minion is gone. Commands may end after it has come again; what was only asked of it is over, and
-    /// the minion counts as not connected.
-    pub fn left(&mut self, id: &MachineId) {
+    /// A minion has disconnected. Commands may still finish after it has reconnected; other jobs are dropped, and the
+    /// minion counts as not connected.
+    pub fn disconnected(&mut self, id: &MachineId) {
         if let Some(jobs) = self.running.get_mut(id) {
-            jobs.retain(|job| job.kind == Kind::Call);
-            self.tidy(id);
+            jobs.retain(|job| job.kind == JobKind::Call);
+            self.remove_if_idle(id);
         }
     }
 
-    /// Jobs that have taken too long.
+    /// Ends the jobs that have timed out.
     pub fn tick(&mut self, now: Instant) -> Vec<Step> {
         let mut out = Vec::new();
         for (id, jobs) in &mut self.running {
-            for job in take(jobs, |job| job.due <= now) {
+            for job in drain_matching(jobs, |job| job.due <= now) {
                 out.push(job.timed_out(id, self.timeout));
             }
         }
@@ -293,20 +313,20 @@ impl Jobs {
 fn retcode(code: Code) -> i64 {
     match code {
         Code::Undef | Code::Success => 0,
-        // "Equal to 1 of POSIX", says the seed.
+        // "Equal to 1 of POSIX", according to the seed.
         Code::GeneralFailure => 1,
         other => i64::try_from(other.number()).unwrap_or(i64::MAX),
     }
 }
 
-pub(super) fn returned(id: &MachineId, jid: &Jid, order: &Map, outcome: Outcome) -> Step {
-    let load = load(id.as_str(), jid, order, outcome);
+pub(super) fn return_step(id: &MachineId, jid: &Jid, order: &Map, outcome: FunctionResult) -> Step {
+    let load = return_load(id.as_str(), jid, order, outcome);
     Step::Return(id.clone(), jid.clone(), load)
 }
 
 /// The command of `sysinspect.call`.
 fn command(args: Args) -> Option<Outbound> {
-    let mut words = args.words.into_iter();
+    let mut words = args.positional.into_iter();
     let scheme = words.next().filter(|s| !s.trim().is_empty())?;
     let context = args
         .named
@@ -319,15 +339,15 @@ fn command(args: Args) -> Option<Outbound> {
     })
 }
 
-/// The cycle of a job: a UUID that follows from the jid.
+/// The cycle of a job: a UUID derived from the jid.
 pub(super) fn cycle(jid: &Jid) -> String {
     let hex = HashType::Sha256.hex(format!("halite/{jid}").as_bytes());
-    let mut octets = [0; 16];
-    for (n, octet) in octets.iter_mut().enumerate() {
+    let mut bytes = [0; 16];
+    for (n, byte) in bytes.iter_mut().enumerate() {
         let pair = hex.get(2 * n..2 * n + 2).unwrap_or_default();
-        *octet = u8::from_str_radix(pair, 16).unwrap_or(0);
+        *byte = u8::from_str_radix(pair, 16).unwrap_or(0);
     }
-    uuid(octets)
+    uuid(bytes)
 }
 
 #[cfg(test)]

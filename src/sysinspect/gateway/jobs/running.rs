@@ -1,9 +1,9 @@
 //! A job that runs on a minion.
 
 use super::super::dialect::NO_CYCLE;
-use super::{ACTIONS, ACTIONS_SIZE, Step, TIMED_OUT, returned};
+use super::{MAX_ACTIONS, MAX_ACTIONS_SIZE, Step, TIMED_OUT, return_step};
 use crate::wire::MachineId;
-use halite_gateway::answer::Outcome;
+use halite_gateway::answer::FunctionResult;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JobKind {
     Ping,
     Traits,
     Push,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 pub(super) struct Running {
     pub jid: Jid,
     pub cycle: String,
-    pub kind: Kind,
+    pub kind: JobKind,
     pub due: Instant,
     pub load: Arc<Map>,
     pub actions: Vec<Value>,
@@ -32,9 +32,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub fn keep(&mut self, action: Value) {
+    pub fn add_action(&mut self, action: Value) {
         let size = msgpack::encode(&action, Profile::Local).len();
-        if self.actions.len() >= ACTIONS || self.size + size > ACTIONS_SIZE {
+        if self.actions.len() >= MAX_ACTIONS || self.size + size > MAX_ACTIONS_SIZE {
             self.dropped += 1;
             return;
         }
@@ -42,14 +42,14 @@ impl Running {
         self.actions.push(action);
     }
 
-    pub fn end(self, id: &MachineId, outcome: Outcome) -> Step {
-        returned(id, &self.jid, &self.load, outcome)
+    pub fn finish(self, id: &MachineId, outcome: FunctionResult) -> Step {
+        return_step(id, &self.jid, &self.load, outcome)
     }
 
     pub fn timed_out(self, id: &MachineId, timeout: Duration) -> Step {
         let text = format!("no answer within {} s", timeout.as_secs());
         let outcome = if self.actions.is_empty() {
-            Outcome::bad(text, TIMED_OUT)
+            FunctionResult::failure(text, TIMED_OUT)
         } else {
             let mut outcome = self.results(None);
             if let Value::Map(map) = &mut outcome.value {
@@ -58,11 +58,11 @@ impl Running {
             outcome.retcode = TIMED_OUT;
             outcome
         };
-        self.end(id, outcome)
+        self.finish(id, outcome)
     }
 
-    /// What the actions came to, with what was said of the model.
-    pub fn results(&self, model: Option<Value>) -> Outcome {
+    /// The results of the actions, and the event of the model if there is one.
+    pub fn results(&self, model: Option<Value>) -> FunctionResult {
         let mut value = halite_wire::map! {"actions" => self.actions.clone()};
         if self.dropped > 0 {
             value.set("dropped", self.dropped);
@@ -72,7 +72,7 @@ impl Running {
         if let Some(model) = model.filter(|m| !m.is_nil() && !m.is_str("")) {
             value.set("model", model);
         }
-        Outcome {
+        FunctionResult {
             value: value.into(),
             retcode: retcode.unwrap_or(0),
         }
@@ -84,7 +84,10 @@ pub(super) fn action_code(event: &Value) -> Option<i64> {
     event.as_map()?.get("response")?.as_map()?.int("retcode")
 }
 
-pub(super) fn take(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> bool) -> Vec<Running> {
+pub(super) fn drain_matching(
+    jobs: &mut VecDeque<Running>,
+    which: impl Fn(&Running) -> bool,
+) -> Vec<Running> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < jobs.len() {
@@ -97,7 +100,7 @@ pub(super) fn take(jobs: &mut VecDeque<Running>, which: impl Fn(&Running) -> boo
     out
 }
 
-/// The job of that cycle; where none is named, the oldest.
+/// The job of a cycle; if no cycle is named, the oldest job.
 pub(super) fn position(
     jobs: &VecDeque<Running>,
     cycle: Option<&str>,
@@ -108,7 +111,7 @@ pub(super) fn position(
         .position(|job| which(job) && named.is_none_or(|cycle| cycle == job.cycle))
 }
 
-pub(super) fn pick(
+pub(super) fn remove_job(
     jobs: &mut VecDeque<Running>,
     cycle: Option<&str>,
     which: impl Fn(&Running) -> bool,
@@ -118,7 +121,7 @@ pub(super) fn pick(
 }
 
 /// A job as `saltutil.find_job` of a minion describes it.
-pub(super) fn described(job: &Running) -> Map {
+pub(super) fn describe(job: &Running) -> Map {
     let mut out = halite_wire::map! {
         "jid" => job.jid.as_str(), "cycle" => job.cycle.as_str(), "pid" => std::process::id(),
     };

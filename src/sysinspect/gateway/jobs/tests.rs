@@ -1,4 +1,4 @@
-//! What functions ask for, and what ends them.
+//! What functions send, and what completes them.
 
 use super::*;
 use crate::wire::Code;
@@ -27,10 +27,10 @@ fn jobs() -> Jobs {
 }
 
 fn begin(jobs: &mut Jobs, order: &Order) -> Vec<Step> {
-    jobs.begin(order, &id(), Dialect::Modern, Instant::now())
+    jobs.start(order, &id(), Dialect::Modern, Instant::now())
 }
 
-/// What a single step hands in: the return and its code.
+/// The return and its code from a single step.
 fn handed(steps: Vec<Step>) -> (Value, i64) {
     let [Step::Return(_, _, load)] = &steps[..] else {
         panic!("{steps:?}");
@@ -46,8 +46,8 @@ fn handed(steps: Vec<Step>) -> (Value, i64) {
     )
 }
 
-fn response(cycle: Option<&str>, code: Code, value: &str) -> Heard {
-    Heard::Response {
+fn response(cycle: Option<&str>, code: Code, value: &str) -> Inbound {
+    Inbound::Response {
         cycle: cycle.map(str::to_owned),
         code,
         value: value.into(),
@@ -59,7 +59,7 @@ fn call(jobs: &mut Jobs, jid: &str) -> String {
         jobs,
         &order_as(jid, "sysinspect.call", vec!["m/e/s".into()]),
     );
-    let [Step::Outbound(_, cycle, Outbound::Command { .. })] = &steps[..] else {
+    let [Step::Send(_, cycle, Outbound::Command { .. })] = &steps[..] else {
         panic!("{steps:?}");
     };
     cycle.clone()
@@ -70,59 +70,59 @@ fn pings() {
     let mut jobs = jobs();
     let steps = begin(&mut jobs, &order("test.ping", vec![]));
     let cycle = cycle(&JID.parse().unwrap());
-    assert_eq!(steps, [Step::Outbound(id(), cycle, Outbound::Ping)]);
+    assert_eq!(steps, [Step::Send(id(), cycle, Outbound::Ping)]);
     // The same job a second time is not two.
     assert_eq!(begin(&mut jobs, &order("test.ping", vec![])), []);
-    let done = handed(jobs.heard(&id(), Heard::Pong(vec![])));
+    let done = handed(jobs.receive(&id(), Inbound::Pong(vec![])));
     assert_eq!(done, (true.into(), 0));
-    assert_eq!(jobs.heard(&id(), Heard::Pong(vec![])), []);
+    assert_eq!(jobs.receive(&id(), Inbound::Pong(vec![])), []);
     assert_eq!(jobs.count(), 0);
 }
 
 #[test]
 fn what_ends_a_command() {
     let mut jobs = jobs();
-    // An answer that names the cycle.
+    // An answer that names its cycle.
     let cycle = call(&mut jobs, JID);
     assert_eq!(
-        jobs.heard(&id(), response(Some("x"), Code::Success, "no")),
+        jobs.receive(&id(), response(Some("x"), Code::Success, "no")),
         []
     );
-    let done = handed(jobs.heard(&id(), response(Some(&cycle), Code::GeneralFailure, "bad")));
+    let done = handed(jobs.receive(&id(), response(Some(&cycle), Code::GeneralFailure, "bad")));
     assert_eq!(done, ("bad".into(), 1));
-    // One that does not: the oldest command.
+    // An answer that names none: the oldest command.
     let jids = ["20261121092637195593", "20261121092637195594"];
     for jid in jids {
         call(&mut jobs, jid);
     }
     for jid in jids {
-        let steps = jobs.heard(&id(), response(None, Code::Undef, "done"));
+        let steps = jobs.receive(&id(), response(None, Code::Undef, "done"));
         assert!(matches!(&steps[..], [Step::Return(_, j, _)] if j.as_str() == jid));
     }
     // Events, then the end of the model.
     let cycle = call(&mut jobs, JID);
     let event = |retcode: i64| {
         let response = halite_wire::map! {"retcode" => retcode, "message" => "m"};
-        Heard::Action {
+        Inbound::Action {
             cycle: Some(cycle.clone()),
             value: halite_wire::map! {"cid" => cycle.as_str(), "response" => response}.into(),
         }
     };
-    assert_eq!(jobs.heard(&id(), event(0)), []);
-    assert_eq!(jobs.heard(&id(), event(7)), []);
-    let end = Heard::Model {
+    assert_eq!(jobs.receive(&id(), event(0)), []);
+    assert_eq!(jobs.receive(&id(), event(7)), []);
+    let end = Inbound::Model {
         cycle: Some(cycle.clone()),
         value: Value::Nil,
     };
-    let (value, retcode) = handed(jobs.heard(&id(), end));
+    let (value, retcode) = handed(jobs.receive(&id(), end));
     assert_eq!(retcode, 7);
     let map = value.as_map().unwrap();
     assert_eq!(map.get("actions").unwrap().as_array().unwrap().len(), 2);
     assert!(!map.contains("model"));
-    // The cycle among those that a pong calls finished.
+    // A cycle that a pong lists as finished.
     let cycle = call(&mut jobs, JID);
-    assert_eq!(jobs.heard(&id(), Heard::Pong(vec!["other".into()])), []);
-    let (value, retcode) = handed(jobs.heard(&id(), Heard::Pong(vec![cycle])));
+    assert_eq!(jobs.receive(&id(), Inbound::Pong(vec!["other".into()])), []);
+    let (value, retcode) = handed(jobs.receive(&id(), Inbound::Pong(vec![cycle])));
     assert_eq!(retcode, 0);
     assert_eq!(
         value.as_map().unwrap().get("actions").unwrap(),
@@ -141,15 +141,15 @@ fn time_ends_everything() {
         (value.as_str(), retcode),
         (Some("no answer within 300 s"), 124)
     );
-    // Whoever leaves counts as not connected, but what it was told to do may still end.
+    // A minion that disconnects counts as not connected, but its running commands may still finish.
     call(&mut jobs, JID);
     begin(
         &mut jobs,
         &order_as("20261121092637195593", "test.ping", vec![]),
     );
-    jobs.left(&id());
+    jobs.disconnected(&id());
     assert_eq!(jobs.count(), 1);
-    assert_eq!(jobs.heard(&id(), Heard::Pong(vec![])), []);
+    assert_eq!(jobs.receive(&id(), Inbound::Pong(vec![])), []);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn arguments_of_a_command() {
     let args = |arg: Vec<Value>| {
         let steps = begin(&mut jobs(), &order("sysinspect.call", arg));
         match steps.into_iter().next() {
-            Some(Step::Outbound(
+            Some(Step::Send(
                 _,
                 _,
                 Outbound::Command {
@@ -189,16 +189,16 @@ fn traits_are_asked_for_and_pushed() {
     let steps = begin(&mut jobs, &order("grains.items", vec![]));
     assert!(matches!(
         &steps[..],
-        [Step::Outbound(_, _, Outbound::AskTraits)]
+        [Step::Send(_, _, Outbound::AskTraits)]
     ));
-    let told = Heard::Traits(halite_wire::map! {"system.hostname" => "web"});
-    let (value, _) = handed(jobs.heard(&id(), told.clone()));
+    let told = Inbound::Traits(halite_wire::map! {"system.hostname" => "web"});
+    let (value, _) = handed(jobs.receive(&id(), told.clone()));
     assert_eq!(value.as_map().unwrap().str("host"), Some("web"));
     let push = halite_wire::map! {"__kwarg__" => true, "rack" => "r7"};
     let steps = begin(&mut jobs, &order("sysinspect.traits", vec![push.into()]));
     let expected = Outbound::PushTraits(halite_wire::map! {"rack" => "r7"});
-    assert!(matches!(&steps[..], [Step::Outbound(_, _, say)] if *say == expected));
-    assert_eq!(handed(jobs.heard(&id(), told.clone())), (true.into(), 0));
+    assert!(matches!(&steps[..], [Step::Send(_, _, say)] if *say == expected));
+    assert_eq!(handed(jobs.receive(&id(), told.clone())), (true.into(), 0));
     for (fun, arg, expected) in [
         ("grains.get", vec!["system.hostname".into()], "web".into()),
         ("grains.get", vec!["x".into(), "none".into()], "none".into()),
@@ -209,14 +209,14 @@ fn traits_are_asked_for_and_pushed() {
         ),
     ] {
         begin(&mut jobs, &order(fun, arg));
-        assert_eq!(handed(jobs.heard(&id(), told.clone())), (expected, 0));
+        assert_eq!(handed(jobs.receive(&id(), told.clone())), (expected, 0));
     }
     begin(&mut jobs, &order("grains.ls", vec![]));
-    let (names, _) = handed(jobs.heard(&id(), told.clone()));
+    let (names, _) = handed(jobs.receive(&id(), told.clone()));
     assert!(names.str_list().contains(&"system.hostname".to_owned()));
     // E1 minions do not answer.
     let order = order("grains.items", vec![]);
-    let steps = jobs.begin(&order, &id(), Dialect::E1, Instant::now());
+    let steps = jobs.start(&order, &id(), Dialect::E1, Instant::now());
     assert_eq!(handed(steps).1, 1);
 }
 
@@ -246,46 +246,46 @@ fn what_is_answered_here() {
 fn unregistration() {
     let steps = begin(&mut jobs(), &order("sysinspect.unregister", vec![]));
     let [
-        Step::Outbound(_, _, Outbound::Remove),
-        Step::Outbound(_, _, Outbound::Command { scheme, .. }),
+        Step::Send(_, _, Outbound::Remove),
+        Step::Send(_, _, Outbound::Command { scheme, .. }),
         Step::Unregister(_, _, load),
     ] = &steps[..]
     else {
         panic!("{steps:?}");
     };
-    assert_eq!(scheme, REMOVE);
+    assert_eq!(scheme, REMOVE_COMMAND);
     assert_eq!(load.get("return"), Some(&true.into()));
     let order = order("sysinspect.unregister", vec![]);
-    let steps = jobs().begin(&order, &id(), Dialect::Seed, Instant::now());
+    let steps = jobs().start(&order, &id(), Dialect::Seed, Instant::now());
     assert_eq!(steps.len(), 2);
 }
 
 #[test]
 fn bounded() {
     let mut jobs = jobs();
-    for n in 0..RUNNING {
+    for n in 0..MAX_JOBS {
         call(&mut jobs, &format!("2026112109263719{n:04}"));
     }
     let more = order_as("20271121092637195592", "sysinspect.call", vec!["x".into()]);
     assert_eq!(handed(begin(&mut jobs, &more)).1, 1);
-    for _ in 0..ACTIONS + 5 {
+    for _ in 0..MAX_ACTIONS + 5 {
         let value = Value::Map(Map::new());
-        jobs.heard(&id(), Heard::Action { cycle: None, value });
+        jobs.receive(&id(), Inbound::Action { cycle: None, value });
     }
-    let end = Heard::Model {
+    let end = Inbound::Model {
         cycle: None,
         value: Value::Nil,
     };
-    let (value, _) = handed(jobs.heard(&id(), end));
+    let (value, _) = handed(jobs.receive(&id(), end));
     assert_eq!(value.as_map().unwrap().int("dropped"), Some(5));
     for _ in 0..6 {
         let value = Value::Str("x".repeat(1 << 20));
-        jobs.heard(&id(), Heard::Action { cycle: None, value });
+        jobs.receive(&id(), Inbound::Action { cycle: None, value });
     }
-    let end = Heard::Model {
+    let end = Inbound::Model {
         cycle: None,
         value: Value::Nil,
     };
-    let (value, _) = handed(jobs.heard(&id(), end));
+    let (value, _) = handed(jobs.receive(&id(), end));
     assert_eq!(value.as_map().unwrap().int("dropped"), Some(3));
 }

@@ -4,7 +4,7 @@ use super::session::{Registered, Registry};
 use crate::wire::MachineId;
 use halite_config::{MasterConfig, SysinspectGateway};
 use halite_crypto::{PrivateKey, PublicKey};
-use halite_gateway::agent_keys::{AgentKeys, Entered, Newcomer, Standing};
+use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_store::Stores;
 use halite_wire::ids::MinionId;
@@ -19,7 +19,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// The key store that a configuration names.
+    /// Opens the key store that `config` names.
     pub fn new(
         config: &MasterConfig,
         stores: &Stores,
@@ -34,14 +34,14 @@ impl Keys {
         }
     }
 
-    /// Forgets the record of a minion whose key is gone.
+    /// Removes the record of a minion whose key no longer exists.
     pub fn forget(&mut self, id: &MachineId) {
         if let Ok(id) = id.as_str().parse() {
             self.agents.forget(&id);
         }
     }
 
-    /// Forgets the records of all minions whose keys went away while nobody listened.
+    /// Removes the records of minions whose keys were deleted while no gateway ran.
     ///
     /// # Errors
     /// The records cannot be listed.
@@ -53,18 +53,18 @@ impl Keys {
         let Ok(id) = machine.as_str().parse::<MinionId>() else {
             return Ok(Registered::BadKey);
         };
-        let known = self.agents.look(&id)? != Standing::Unknown;
+        let known = self.agents.try_standing(&id)? != Standing::Unknown;
         if known && key.is_empty() {
             return Ok(Registered::Taken);
         }
-        // A minion of the seed's dialect sends no key. What is stored for it is the master's own: nobody but
-        // the master could use the id at the ports of Salt, and its fingerprint is the one that the minion's user has accepted.
+        // A minion of the seed's dialect sends no key. The master's own key is stored for it: nobody but the master
+        // could use the id at Salt's ports, and its fingerprint is the one that the minion's user has accepted.
         let key = match key {
             "" => Ok(self.master.public()),
             text => PublicKey::from_pem(text),
         };
         let Ok(key) = key else {
-            log::warn!("{from} tried to register {id} with something that is no RSA public key");
+            log::warn!("{from} tried to register {id} with a key that is not an RSA public key");
             return Ok(Registered::BadKey);
         };
         let newcomer = Newcomer {
@@ -75,14 +75,14 @@ impl Keys {
             max_pending: self.settings.max_pending,
         };
         if known {
-            self.agents.again(&newcomer)?;
+            self.agents.check_presented_key(&newcomer)?;
             return Ok(Registered::Taken);
         }
-        Ok(match self.agents.enter(&newcomer)? {
-            Entered::Accepted => Registered::Accepted,
-            Entered::Waiting => Registered::Waiting,
-            Entered::Rejected => Registered::Rejected,
-            Entered::Full => Registered::Full,
+        Ok(match self.agents.register(&newcomer)? {
+            RegisterOutcome::Accepted => Registered::Accepted,
+            RegisterOutcome::Waiting => Registered::Waiting,
+            RegisterOutcome::Rejected => Registered::Rejected,
+            RegisterOutcome::Full => Registered::Full,
         })
     }
 }

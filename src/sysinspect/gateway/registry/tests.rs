@@ -79,7 +79,7 @@ fn the_operator_decides() {
         Registered::Waiting
     );
     assert_eq!(place.keys.standing(&own), Standing::Waiting);
-    // The same again changes nothing, another key is kept as denied.
+    // The same key again changes nothing; another key is stored as denied.
     assert_eq!(place.keys.register(&own, &pem(1), FROM), Registered::Taken);
     assert_eq!(place.store.get(KeyState::Denied, &id).unwrap(), None);
     assert_eq!(place.keys.register(&own, &pem(2), FROM), Registered::Taken);
@@ -103,7 +103,7 @@ fn the_operator_decides() {
     );
 }
 
-/// Neither may a gateway's client take a Salt minion's id, nor the reverse.
+/// A gateway's client cannot take the id of a Salt minion, nor the reverse.
 #[test]
 fn nobody_speaks_for_the_other_side() {
     let mut place = place("auto_accept: true");
@@ -112,14 +112,14 @@ fn nobody_speaks_for_the_other_side() {
     place.store.put(KeyState::Accepted, &salt, &key).unwrap();
     let own = machine("salt");
     assert_eq!(place.keys.standing(&own), Standing::Foreign);
-    // Not even with the very key, and not without one.
+    // Not even with the same key, and not without one.
     for key in [pem(1), pem(2), String::new()] {
         assert_eq!(place.keys.register(&own, &key, FROM), Registered::Taken);
         assert_eq!(place.keys.standing(&own), Standing::Foreign);
     }
     let stored = place.store.get(KeyState::Accepted, &salt).unwrap();
     assert_eq!(stored.as_deref(), Some(clean_key(&key).as_str()));
-    // An operator who accepts another key under the id takes it from the gateway.
+    // An operator who accepts another key under the id takes the id from the gateway.
     let (id, own) = ("b1".parse::<MinionId>().unwrap(), machine("b1"));
     assert_eq!(
         place.keys.register(&own, &pem(1), FROM),

@@ -14,7 +14,7 @@ impl Server {
     pub(super) fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Outbound(conn, id, say) => self.say(conn, &id, &say, NO_CYCLE),
+                Action::Send(conn, id, message) => self.send(conn, &id, &message, NO_CYCLE),
                 Action::Refuse(conn) => {
                     let text = "this master speaks sysinspect's protocol up to 2026-03, without the secure transport";
                     if let Ok(frame) =
@@ -39,13 +39,13 @@ impl Server {
                     self.started(&id);
                 }
                 Action::Left(id) => {
-                    log::info!("the sysinspect minion {id} is gone");
+                    log::info!("the sysinspect minion {id} has disconnected");
                     self.presence_changed = true;
-                    self.jobs.left(&id);
+                    self.jobs.disconnected(&id);
                 }
-                Action::Heard(id, heard) => {
-                    let steps = self.jobs.heard(&id, heard);
-                    self.go(steps);
+                Action::Inbound(id, heard) => {
+                    let steps = self.jobs.receive(&id, heard);
+                    self.run_steps(steps);
                 }
                 Action::Traits(id, traits) => {
                     if let Some(minion) = minion(&id) {
@@ -68,12 +68,12 @@ impl Server {
         }
     }
 
-    pub(super) fn go(&mut self, steps: Vec<Step>) {
+    pub(super) fn run_steps(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
-                Step::Outbound(id, cycle, say) => {
+                Step::Send(id, cycle, message) => {
                     if let Some((conn, ..)) = self.sessions.find(id.as_str()) {
-                        self.say(conn, &id, &say, &cycle);
+                        self.send(conn, &id, &message, &cycle);
                     }
                 }
                 Step::Return(id, jid, load) => {
@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    fn say(&mut self, conn: ConnId, id: &MachineId, say: &Outbound, cycle: &str) {
+    fn send(&mut self, conn: ConnId, id: &MachineId, message: &Outbound, cycle: &str) {
         let Some((dialect, session)) = self.sessions.dialect(conn) else {
             return;
         };
@@ -103,7 +103,7 @@ impl Server {
             dialect,
             master_key: &self.master_key,
         };
-        match say.frame(&to, cycle) {
+        match message.frame(&to, cycle) {
             Ok(frame) => self.queue(conn, &frame),
             Err(e) => log::error!("a message to {id} cannot be sent: {e}"),
         }

@@ -1,8 +1,8 @@
-//! All connections: a poll over sockets that never block. [`super::session`] and [`super::jobs`] decide what to do.
+//! All connections: a poll over non-blocking sockets. [`super::session`] and [`super::jobs`] decide what to do.
 
 mod act;
 
-use super::dialect::Heard;
+use super::dialect::Inbound;
 use super::jobs::Jobs;
 use super::peer::{Input, Peer};
 use super::registry::Keys;
@@ -28,17 +28,17 @@ use std::time::{Duration, Instant};
 const LISTENER: u64 = 0;
 const MASTER: u64 = 1;
 const FIRST_PEER: u64 = 16;
-/// Bytes of the largest frame before a session has begun: enough for a key or many traits, and so little that
-/// all strangers together cannot fill the memory.
+/// Largest frame in bytes before a session exists: enough for a key or many traits, and so little that all unknown
+/// peers together cannot fill the memory.
 const STRANGER_FRAME: usize = 128 << 10;
-/// Sockets that are served in one turn of the loop.
+/// Sockets handled in one turn of the loop.
 const READY: usize = 256;
 /// Connections accepted before the open ones get their turn.
 const ACCEPTED: usize = 64;
-/// Connections that may wait to be accepted.
+/// Backlog of connections to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// The gateway at work.
+/// The running gateway.
 pub(super) struct Server {
     settings: SysinspectGateway,
     poll: Epoll,
@@ -84,7 +84,7 @@ impl Protocol for Server {
                 LISTENER => self.accept(),
                 // The frame empties the queue.
                 MASTER => {}
-                conn => self.serve(conn, event.events()),
+                conn => self.handle_peer(conn, event.events()),
             }
         }
         Ok(false)
@@ -92,7 +92,7 @@ impl Protocol for Server {
 
     fn master_event(&mut self, event: MasterEvent, now: Clock) {
         match event {
-            MasterEvent::Job(order) => self.order(&order, now.at),
+            MasterEvent::Job(order) => self.start_job(&order, now.at),
             MasterEvent::Key { id, deleted } => {
                 let Ok(id) = id.parse() else { return };
                 let actions = self.sessions.review(&id, &mut self.keys);
@@ -109,7 +109,7 @@ impl Protocol for Server {
         let actions = self.sessions.tick(now, &mut self.keys);
         self.perform(actions);
         let steps = self.jobs.tick(now);
-        self.go(steps);
+        self.run_steps(steps);
         let patience = self.settings.hello_timeout;
         let overdue = |(conn, peer): (&ConnId, &Peer)| peer.overdue(now, patience).then_some(*conn);
         let late: Vec<_> = self.peers.iter().filter_map(overdue).collect();
@@ -167,7 +167,7 @@ impl Server {
         let now = Instant::now();
         let master_key = master.public().to_pkcs1_pem();
         log::info!(
-            "sysinspect minions may connect to {}:{}; the fingerprint of the master's key is {}",
+            "listening for sysinspect minions on {}:{}; the fingerprint of the master's key is {}",
             settings.interface,
             settings.port,
             master.public().pkcs1_fingerprint()
@@ -201,14 +201,14 @@ impl Server {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) => {
                     log::warn!("a connection could not be accepted: {e}");
-                    // Out of descriptors it would fail again and again.
+                    // Without file descriptors it would fail again at once.
                     std::thread::sleep(Duration::from_millis(20));
                     return;
                 }
             };
             let address = address.ip().to_canonical();
             if !self.sessions.opened(self.next, address, Instant::now()) {
-                log::debug!("{address}: there is no room for another connection");
+                log::debug!("{address}: connection refused: too many connections");
                 continue;
             }
             let conn = self.next;
@@ -229,7 +229,7 @@ impl Server {
         }
     }
 
-    fn serve(&mut self, conn: ConnId, what: EpollFlags) {
+    fn handle_peer(&mut self, conn: ConnId, what: EpollFlags) {
         if what.contains(EpollFlags::EPOLLOUT) {
             self.flush(conn);
         }
@@ -245,7 +245,7 @@ impl Server {
         let input = peer.read(&mut self.buffer, now, &mut bodies);
         let address = peer.address;
         for body in bodies {
-            self.body(conn, &body, now);
+            self.handle_body(conn, &body, now);
         }
         match input {
             Input::Open => {}
@@ -257,13 +257,13 @@ impl Server {
         }
     }
 
-    fn body(&mut self, conn: ConnId, body: &[u8], now: Instant) {
-        let frame = self.frame(conn, body);
+    fn handle_body(&mut self, conn: ConnId, body: &[u8], now: Instant) {
+        let frame = self.decode(conn, body);
         let actions = self.sessions.frame(conn, frame, now, &mut self.keys);
         self.perform(actions);
     }
 
-    fn frame(&mut self, conn: ConnId, body: &[u8]) -> Frame {
+    fn decode(&mut self, conn: ConnId, body: &[u8]) -> Frame {
         let known = self.sessions.dialect(conn).map(|(dialect, _)| dialect);
         let dialect = match known.map_or_else(|| First::of(body), |d| Ok(First::Message(d))) {
             Ok(First::Message(dialect)) => dialect,
@@ -276,7 +276,7 @@ impl Server {
         match MinionMessage::decode(body, dialect) {
             Ok(message) => {
                 self.sessions.set_dialect(conn, dialect);
-                let heard = Heard::of(&message, dialect);
+                let heard = Inbound::of(&message, dialect);
                 Frame::Message(message.id, heard)
             }
             Err(e) => {
@@ -286,15 +286,15 @@ impl Server {
         }
     }
 
-    /// Begins a job on the minions that are connected; the others count as not connected.
-    fn order(&mut self, order: &Order, now: Instant) {
+    /// Starts a job on its minions that are connected; the others count as not connected.
+    fn start_job(&mut self, order: &Order, now: Instant) {
         for id in &order.ids {
             let Some((_, id, dialect, _)) = self.sessions.find(id) else {
                 continue;
             };
             let id = id.clone();
-            let steps = self.jobs.begin(order, &id, dialect, now);
-            self.go(steps);
+            let steps = self.jobs.start(order, &id, dialect, now);
+            self.run_steps(steps);
         }
     }
 
@@ -304,10 +304,10 @@ impl Server {
         };
         if !peer.queue(frame, self.settings.max_queue) {
             self.dropped += 1;
-            // A flood makes a few lines, not a million.
+            // Log a flood a few times, not a million.
             if self.dropped.is_power_of_two() {
                 log::warn!(
-                    "{}: a message is dropped, as too many wait for this connection; {} so far",
+                    "{}: message dropped, the queue of this connection is full; {} so far",
                     peer.address,
                     self.dropped
                 );
@@ -338,7 +338,7 @@ impl Server {
         }
     }
 
-    /// A connection is gone, or goes now.
+    /// Drops a connection.
     fn remove(&mut self, conn: ConnId) {
         // Closing the socket takes it out of the poll.
         self.peers.remove(&conn);

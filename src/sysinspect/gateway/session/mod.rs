@@ -1,12 +1,12 @@
-//! Connections and sessions: who may stay, and what is answered. Decides without IO; time comes from outside.
+//! Connections and sessions: which peers may stay, and what they are answered. Does no IO; the time is passed in.
 //!
-//! The dialect of a connection is told by its first frame, and nothing is sent before it. A session begins with a good
-//! `ehlo` and with nothing else (real masters begin one with any `po`, so that a minion that has just registered
-//! is refused as its own duplicate), and ends with its connection or after silence.
+//! The first frame of a connection determines its dialect, and nothing is sent before it. A session starts with a
+//! valid `ehlo` only and ends with its connection or after silence. (Real masters start one with any `po`, so that a
+//! minion that has just registered is refused as its own duplicate.)
 
 mod sign_in;
 
-use super::dialect::{Heard, Outbound};
+use super::dialect::{Inbound, Outbound};
 use super::limits::Limit;
 use crate::wire::{Code, Dialect, MachineId};
 use halite_gateway::agent_keys::Standing;
@@ -15,13 +15,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// A connection's number.
+/// The number of a connection.
 pub(super) type ConnId = u64;
 
-/// A wrong cipher is answered after this time, so that the time tells nothing about what was wrong, and
-/// guessing is slow.
+/// Delay before a wrong cipher is answered, so that timing does not reveal what was wrong and guessing is slow.
 const VERDICT_DELAY: Duration = Duration::from_secs(1);
-/// Frames that make no sense, after which a connection is closed.
+/// Malformed frames after which a connection is closed.
 const PATIENCE: u32 = 32;
 
 /// Times and limits.
@@ -35,73 +34,73 @@ pub(super) struct Rules {
     pub registrations_per_minute: u32,
 }
 
-/// How a registration ended.
+/// Result of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Registered {
     /// Its key is accepted.
     Accepted,
-    /// The operator decides.
+    /// The key waits for the operator.
     Waiting,
-    /// A list refuses it.
+    /// A list (such as `autoreject_file`) rejects it.
     Rejected,
-    /// There is no room for more that wait.
+    /// `max_pending` keys wait already.
     Full,
-    /// What it sent is no RSA public key.
+    /// The key sent is not an RSA public key.
     BadKey,
-    /// The id is taken: by itself, or by another key, which is kept as denied.
+    /// The id is registered already. If the key differs it is stored as denied.
     Taken,
 }
 
 /// The key store as sessions see it.
 pub(super) trait Registry {
-    /// What is known of `id`.
+    /// The standing of `id`.
     fn standing(&mut self, id: &MachineId) -> Standing;
-    /// Registers `id` with its key; an empty one is that of a minion that has none.
+    /// Registers `id` with its key, which is empty if the minion has none.
     fn register(&mut self, id: &MachineId, key: &str, from: IpAddr) -> Registered;
-    /// Whether `cipher` is `id` under the master's key.
+    /// Whether `cipher` is `id` encrypted with the master's key.
     fn proves(&mut self, id: &MachineId, cipher: &[u8]) -> bool;
 }
 
-/// What is to be done.
+/// An action to take.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
-    /// Outbound something to whoever is behind a connection.
-    Outbound(ConnId, MachineId, Outbound),
-    /// Tell a peer of the secure transport that it is not spoken here.
+    /// Send a message to the peer of a connection.
+    Send(ConnId, MachineId, Outbound),
+    /// Tell a peer that the secure transport is not supported.
     Refuse(ConnId),
-    /// Close, once everything is out.
+    /// Close the connection once everything is written.
     Close(ConnId),
-    /// A session has begun.
+    /// A session started.
     Came(MachineId, IpAddr),
-    /// It has ended.
+    /// A session ended.
     Left(MachineId),
-    /// A minion said something that concerns its traits or its jobs.
-    Heard(MachineId, Heard),
+    /// A message about a minion's traits or jobs.
+    Inbound(MachineId, Inbound),
     /// New traits.
     Traits(MachineId, Map),
 }
 
-/// What a frame is.
+/// A frame received.
 pub(super) enum Frame {
     /// A message.
-    Message(MachineId, Heard),
+    Message(MachineId, Inbound),
     /// A frame of the secure transport.
     Secure,
-    /// Nothing that can be read.
+    /// Malformed.
     Garbage,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Nothing that counts has been said.
+    /// No `add` or `ehlo` yet.
     Silent,
-    /// A seed minion got the master's key and is to send its id under it.
+    /// A seed minion got the master's key and must send its id encrypted with it.
     Registering { id: MachineId, key: String },
-    /// A wrong cipher; the answer is due.
+    /// It sent a wrong cipher; the answer is sent when it is due.
     Failing { id: MachineId, due: Instant },
     /// A session.
     Session(Session),
-    /// Whatever it says is not heard any more.
+    /// Closing; further messages are ignored.
     Done,
 }
 
@@ -134,7 +133,7 @@ pub(super) struct Sessions {
     pub stats: Stats,
 }
 
-/// What has happened so far.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
     pub refused: u64,
@@ -160,24 +159,24 @@ impl Sessions {
         }
     }
 
-    /// Connections there are.
+    /// The number of connections.
     pub fn connections(&self) -> usize {
         self.conns.len()
     }
 
-    /// Minions with a session.
+    /// The number of minions with a session.
     pub fn sessions(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Minions with a session, and where they connect from.
+    /// Minions with a session, and their addresses.
     pub fn connected(&self) -> impl Iterator<Item = (&MachineId, IpAddr)> {
         self.by_id
             .iter()
             .filter_map(|(id, conn)| Some((id, self.conns.get(conn)?.address)))
     }
 
-    /// Connection, dialect and session of a minion, if it is here.
+    /// Connection, dialect and session id of a minion, if it is connected.
     pub fn find(&self, id: &str) -> Option<(ConnId, &MachineId, Dialect, &str)> {
         let id = id.parse::<MachineId>().ok()?;
         let (id, conn) = self.by_id.get_key_value(&id)?;
@@ -188,7 +187,7 @@ impl Sessions {
         }
     }
 
-    /// The dialect of a connection, and the session of whoever is behind it.
+    /// The dialect of a connection, and its session id or "".
     pub fn dialect(&self, conn: ConnId) -> Option<(Dialect, &str)> {
         let conn = self.conns.get(&conn)?;
         let name = match &conn.stage {
@@ -198,14 +197,14 @@ impl Sessions {
         Some((conn.dialect?, name))
     }
 
-    /// Fixes the dialect of a connection.
+    /// Sets the dialect of a connection.
     pub fn set_dialect(&mut self, conn: ConnId, dialect: Dialect) {
         if let Some(conn) = self.conns.get_mut(&conn) {
             conn.dialect = Some(dialect);
         }
     }
 
-    /// Somebody connects; `false`: there is no room.
+    /// Adds a connection; `false` if there is no room.
     pub fn opened(&mut self, conn: ConnId, address: IpAddr, now: Instant) -> bool {
         let strangers = self.strangers.get(&address).copied().unwrap_or(0);
         if self.conns.len() >= self.rules.max_connections || strangers >= self.rules.max_strangers {
@@ -237,13 +236,13 @@ impl Sessions {
                 vec![Action::Left(session.id)]
             }
             _ => {
-                self.less_strange(gone.address);
+                self.release_stranger(gone.address);
                 Vec::new()
             }
         }
     }
 
-    fn less_strange(&mut self, address: IpAddr) {
+    fn release_stranger(&mut self, address: IpAddr) {
         if let Some(count) = self.strangers.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
@@ -252,7 +251,7 @@ impl Sessions {
         }
     }
 
-    /// A frame has come.
+    /// Handles a frame.
     pub fn frame(
         &mut self,
         conn: ConnId,
@@ -278,11 +277,11 @@ impl Sessions {
                 session.heard = now;
                 self.in_session(conn, id, heard, registry)
             }
-            // A session speaks for one id.
+            // A session may only speak for its own id.
             Stage::Session(_) => self.garbage(conn),
             Stage::Silent | Stage::Registering { .. } => match heard {
-                Heard::Add(key) => self.add(conn, id, key, now, registry),
-                Heard::Hello {
+                Inbound::Add(key) => self.add(conn, id, key, now, registry),
+                Inbound::Hello {
                     session,
                     cipher,
                     traits,
@@ -294,7 +293,7 @@ impl Sessions {
                     }
                     out
                 }
-                // Nothing else counts before a hello; a `po` in particular begins no session.
+                // Nothing else counts before a hello; in particular, a `po` starts no session.
                 _ => Vec::new(),
             },
         }
@@ -306,7 +305,7 @@ impl Sessions {
             return Vec::new();
         };
         own.garbage += 1;
-        // As real masters do: such a frame is dropped, and the next one may be better.
+        // Like real masters: drop such a frame, the next one may be valid.
         if own.garbage < PATIENCE {
             return Vec::new();
         }
@@ -317,53 +316,49 @@ impl Sessions {
         &mut self,
         conn: ConnId,
         id: MachineId,
-        heard: Heard,
+        heard: Inbound,
         registry: &mut dyn Registry,
     ) -> Vec<Action> {
         match heard {
-            Heard::Hello {
+            Inbound::Hello {
                 session, traits, ..
             } => {
                 if registry.standing(&id) != Standing::Accepted {
-                    return self.bounce(conn, &id, Code::NotRegistered);
+                    return self.reject(conn, &id, Code::NotRegistered);
                 }
                 if let Some(Stage::Session(own)) = self.conns.get_mut(&conn).map(|c| &mut c.stage) {
                     own.name = session.clone();
                 }
-                let mut out = vec![Action::Outbound(
-                    conn,
-                    id.clone(),
-                    Outbound::Welcome(session),
-                )];
+                let mut out = vec![Action::Send(conn, id.clone(), Outbound::Welcome(session))];
                 out.extend(traits.map(|traits| Action::Traits(id, traits)));
                 out
             }
-            Heard::Add(_) => {
-                let say = Outbound::Retry(Code::AlreadyRegistered, "already registered");
-                vec![Action::Outbound(conn, id, say)]
+            Inbound::Add(_) => {
+                let message = Outbound::Retry(Code::AlreadyRegistered, "already registered");
+                vec![Action::Send(conn, id, message)]
             }
-            Heard::Traits(traits) if !traits.is_empty() => vec![
+            Inbound::Traits(traits) if !traits.is_empty() => vec![
                 Action::Traits(id.clone(), traits.clone()),
-                Action::Heard(id, Heard::Traits(traits)),
+                Action::Inbound(id, Inbound::Traits(traits)),
             ],
-            Heard::Sensors => vec![Action::Outbound(conn, id, Outbound::NoSensors)],
-            Heard::Bye => {
-                let mut out = vec![Action::Outbound(conn, id, Outbound::ByeAck)];
+            Inbound::Sensors => vec![Action::Send(conn, id, Outbound::NoSensors)],
+            Inbound::Bye => {
+                let mut out = vec![Action::Send(conn, id, Outbound::ByeAck)];
                 out.extend(self.end(conn));
                 out
             }
-            Heard::Stray(_) => Vec::new(),
-            other => vec![Action::Heard(id, other)],
+            Inbound::Stray(_) => Vec::new(),
+            other => vec![Action::Inbound(id, other)],
         }
     }
 
-    fn bounce(&mut self, conn: ConnId, id: &MachineId, code: Code) -> Vec<Action> {
-        self.last(conn, id, Outbound::Undefined(code))
+    fn reject(&mut self, conn: ConnId, id: &MachineId, code: Code) -> Vec<Action> {
+        self.send_and_close(conn, id, Outbound::Undefined(code))
     }
 
-    /// Says one more thing, and closes.
-    fn last(&mut self, conn: ConnId, id: &MachineId, say: Outbound) -> Vec<Action> {
-        let mut out = vec![Action::Outbound(conn, id.clone(), say)];
+    /// Sends one more message and closes the connection.
+    fn send_and_close(&mut self, conn: ConnId, id: &MachineId, message: Outbound) -> Vec<Action> {
+        let mut out = vec![Action::Send(conn, id.clone(), message)];
         out.extend(self.end(conn));
         out
     }
@@ -388,7 +383,7 @@ impl Sessions {
         }
     }
 
-    /// What is due by the clock.
+    /// Handles timeouts.
     pub fn tick(&mut self, now: Instant, registry: &mut dyn Registry) -> Vec<Action> {
         let mut out = Vec::new();
         let mut failed = Vec::new();
@@ -411,7 +406,7 @@ impl Sessions {
             }
         }
         for (conn, id) in failed {
-            out.extend(self.bounce(conn, &id, Code::GeneralFailure));
+            out.extend(self.reject(conn, &id, Code::GeneralFailure));
         }
         for conn in late {
             out.extend(self.end(conn));
@@ -428,19 +423,19 @@ impl Sessions {
         let all: Vec<_> = self.by_id.iter().map(|(id, c)| (id.clone(), *c)).collect();
         for (id, conn) in all {
             match registry.standing(&id) {
-                Standing::Accepted => out.push(Action::Outbound(conn, id, Outbound::Ping)),
-                // Its key was deleted or rejected, and no event told.
-                _ => out.extend(self.bounce(conn, &id, Code::NotRegistered)),
+                Standing::Accepted => out.push(Action::Send(conn, id, Outbound::Ping)),
+                // Its key was deleted or rejected without an event.
+                _ => out.extend(self.reject(conn, &id, Code::NotRegistered)),
             }
         }
         out
     }
 
-    /// Looks at once whether a minion may still be here.
+    /// Ends the session of a minion that is no longer accepted.
     pub fn review(&mut self, id: &MachineId, registry: &mut dyn Registry) -> Vec<Action> {
         match self.by_id.get(id).copied() {
             Some(conn) if registry.standing(id) != Standing::Accepted => {
-                self.bounce(conn, id, Code::NotRegistered)
+                self.reject(conn, id, Code::NotRegistered)
             }
             _ => Vec::new(),
         }

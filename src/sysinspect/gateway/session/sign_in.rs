@@ -1,4 +1,4 @@
-//! Who is let in: registration, hello, and the proof of a minion of the seed's dialect.
+//! Admission: registration, hello, and the proof of a minion of the seed's dialect.
 
 use super::super::dialect::Outbound;
 use super::{
@@ -21,41 +21,42 @@ impl Sessions {
         };
         if !self.registrations.take(own.address, now) {
             self.stats.refused += 1;
-            let say = Outbound::Retry(Code::GeneralFailure, "too many registrations; try later");
-            return self.last(conn, &id, say);
+            let message = Outbound::Retry(
+                Code::GeneralFailure,
+                "too many registrations; try again later",
+            );
+            return self.send_and_close(conn, &id, message);
         }
         let taken = registry.standing(&id) != Standing::Unknown;
-        // Another key for a known id is kept as denied, as with Salt minions; both get the same answer.
+        // Another key for a known id is stored as denied, as with Salt minions; both get the same answer.
         if taken && key.is_empty() {
-            return self.last(conn, &id, taken_answer());
+            return self.send_and_close(conn, &id, taken_answer());
         }
         let seed = own.dialect == Some(Dialect::Seed);
         if key.is_empty() && !seed {
-            return self.last(conn, &id, bad_key());
+            return self.send_and_close(conn, &id, bad_key());
         }
         if seed && !taken {
             own.stage = Stage::Registering {
                 id: id.clone(),
                 key,
             };
-            return vec![Action::Outbound(conn, id, Outbound::MasterKey)];
+            return vec![Action::Send(conn, id, Outbound::MasterKey)];
         }
         let address = own.address;
         self.stats.registrations += 1;
-        let say = match registry.register(&id, &key, address) {
+        let message = match registry.register(&id, &key, address) {
             Registered::Accepted | Registered::Waiting => {
-                Outbound::Retry(Code::Success, "registration has been taken")
+                Outbound::Retry(Code::Success, "registration received")
             }
             Registered::Taken => taken_answer(),
-            Registered::Rejected => {
-                Outbound::Retry(Code::GeneralFailure, "registration is refused")
-            }
+            Registered::Rejected => Outbound::Retry(Code::GeneralFailure, "registration refused"),
             Registered::Full => {
-                Outbound::Retry(Code::GeneralFailure, "too many wait for registration")
+                Outbound::Retry(Code::GeneralFailure, "too many pending registrations")
             }
             Registered::BadKey => bad_key(),
         };
-        self.last(conn, &id, say)
+        self.send_and_close(conn, &id, message)
     }
 
     pub(super) fn hello(
@@ -87,9 +88,9 @@ impl Sessions {
             self.stats.registrations += 1;
             match registry.register(id, &key, address) {
                 Registered::Accepted | Registered::Waiting => {}
-                Registered::Taken => return self.last(conn, id, taken_answer()),
+                Registered::Taken => return self.send_and_close(conn, id, taken_answer()),
                 Registered::Rejected | Registered::Full | Registered::BadKey => {
-                    return self.bounce(conn, id, Code::GeneralFailure);
+                    return self.reject(conn, id, Code::GeneralFailure);
                 }
             }
         }
@@ -98,15 +99,15 @@ impl Sessions {
             Standing::Unknown => Some("it has not registered"),
             Standing::Waiting => Some("its key waits for the operator"),
             Standing::Rejected => Some("its key is rejected"),
-            Standing::Foreign => Some("the id is that of a minion which did not register here"),
+            Standing::Foreign => Some("the id belongs to a minion that did not register here"),
         };
         if let Some(why) = why {
-            log::debug!("{id} from {address} is not let in: {why}");
-            return self.bounce(conn, id, Code::NotRegistered);
+            log::debug!("{id} from {address} is rejected: {why}");
+            return self.reject(conn, id, Code::NotRegistered);
         }
         if self.by_id.contains_key(id) {
             self.stats.duplicates += 1;
-            return self.last(conn, id, Outbound::Duplicate(session));
+            return self.send_and_close(conn, id, Outbound::Duplicate(session));
         }
         self.admit(conn, id, session, now)
     }
@@ -122,10 +123,10 @@ impl Sessions {
             name: name.clone(),
             heard: now,
         });
-        self.less_strange(address);
+        self.release_stranger(address);
         self.by_id.insert(id.clone(), conn);
         vec![
-            Action::Outbound(conn, id.clone(), Outbound::Welcome(name)),
+            Action::Send(conn, id.clone(), Outbound::Welcome(name)),
             Action::Came(id.clone(), address),
         ]
     }
@@ -146,5 +147,5 @@ fn taken_answer() -> Outbound {
 }
 
 fn bad_key() -> Outbound {
-    Outbound::Retry(Code::GeneralFailure, "this is no RSA public key")
+    Outbound::Retry(Code::GeneralFailure, "not an RSA public key")
 }

@@ -1,7 +1,7 @@
 //! The sequences of the protocol, in simulated time.
 
 use super::*;
-use crate::wire::Kind;
+use crate::wire::MessageKind;
 
 const ID: &str = "30006546535e428aba0a0caa6712e225";
 const OTHER: &str = "aaaa6546535e428aba0a0caa6712e2ff";
@@ -91,7 +91,7 @@ impl Scene {
         self.connect_from(dialect, [10, 0, 0, 1]).unwrap()
     }
 
-    fn says(&mut self, conn: ConnId, who: &str, heard: Heard) -> Vec<Action> {
+    fn says(&mut self, conn: ConnId, who: &str, heard: Inbound) -> Vec<Action> {
         let frame = Frame::Message(id(who), heard);
         self.sessions.frame(conn, frame, self.now, &mut self.store)
     }
@@ -100,7 +100,7 @@ impl Scene {
         self.says(conn, who, hello(None))
     }
 
-    /// A minion with a session.
+    /// Connects a minion and starts its session.
     fn member(&mut self, who: &str) -> ConnId {
         self.accept(who);
         let conn = self.connect(Dialect::Modern);
@@ -115,8 +115,8 @@ impl Scene {
     }
 }
 
-fn hello(cipher: Option<&str>) -> Heard {
-    Heard::Hello {
+fn hello(cipher: Option<&str>) -> Inbound {
+    Inbound::Hello {
         session: UUID.to_owned(),
         cipher: cipher.map(|c| c.as_bytes().to_vec()),
         traits: None,
@@ -124,7 +124,7 @@ fn hello(cipher: Option<&str>) -> Heard {
 }
 
 fn say(conn: ConnId, say: Outbound) -> Action {
-    Action::Outbound(conn, id(ID), say)
+    Action::Send(conn, id(ID), say)
 }
 
 fn last(conn: ConnId, words: Outbound) -> Vec<Action> {
@@ -138,7 +138,7 @@ fn hello_of_a_stranger_and_of_a_member() {
         let conn = scene.connect(dialect);
         let expected = last(conn, Outbound::Undefined(Code::NotRegistered));
         assert_eq!(scene.hello(conn, ID), expected);
-        // What else it says is not heard.
+        // Its other messages are ignored.
         assert_eq!(scene.hello(conn, ID), []);
         assert_eq!(scene.sessions.closed(conn), []);
         scene.accept(ID);
@@ -164,14 +164,14 @@ fn traits_come_with_a_late_hello() {
     scene.accept(ID);
     let conn = scene.connect(Dialect::Modern);
     let traits = halite_wire::map! {"system.hostname" => "web"};
-    let heard = Heard::Hello {
+    let heard = Inbound::Hello {
         session: UUID.to_owned(),
         cipher: None,
         traits: Some(traits.clone()),
     };
     let said = scene.says(conn, ID, heard.clone());
     assert_eq!(said.last(), Some(&Action::Traits(id(ID), traits.clone())));
-    // A second hello of the same connection is no duplicate.
+    // A second hello on the same connection is no duplicate.
     let said = scene.says(conn, ID, heard);
     assert_eq!(said.last(), Some(&Action::Traits(id(ID), traits)));
     assert_eq!(said[0], say(conn, Outbound::Welcome(UUID.to_owned())));
@@ -182,22 +182,22 @@ fn registration_of_the_programs() {
     for dialect in [Dialect::E1, Dialect::Modern] {
         let mut scene = Scene::new();
         let conn = scene.connect(dialect);
-        let said = scene.says(conn, ID, Heard::Add("pem".to_owned()));
+        let said = scene.says(conn, ID, Inbound::Add("pem".to_owned()));
         assert!(matches!(
             &said[..],
             [
-                Action::Outbound(_, _, Outbound::Retry(Code::Success, _)),
+                Action::Send(_, _, Outbound::Retry(Code::Success, _)),
                 Action::Close(_)
             ]
         ));
-        // The operator has not decided.
+        // The operator has not decided yet.
         let conn = scene.connect(dialect);
         let expected = last(conn, Outbound::Undefined(Code::NotRegistered));
         assert_eq!(scene.hello(conn, ID), expected);
-        // The same key again, and another one, which is kept as denied: one answer.
+        // The same key again, and another one, which is stored as denied: one answer.
         for (key, denied) in [("pem", 0), ("other", 1)] {
             let conn = scene.connect(dialect);
-            let said = scene.says(conn, ID, Heard::Add(key.to_owned()));
+            let said = scene.says(conn, ID, Inbound::Add(key.to_owned()));
             let expected = Outbound::Retry(Code::AlreadyRegistered, "already registered");
             assert_eq!(said, last(conn, expected));
             assert_eq!(scene.store.denied.len(), denied);
@@ -206,7 +206,7 @@ fn registration_of_the_programs() {
         let conn = scene.connect_from(dialect, [10, 0, 0, 2]).unwrap();
         assert!(matches!(
             scene.hello(conn, ID)[0],
-            Action::Outbound(_, _, Outbound::Welcome(_))
+            Action::Send(_, _, Outbound::Welcome(_))
         ));
     }
 }
@@ -215,8 +215,8 @@ fn registration_of_the_programs() {
 fn registration_without_a_key() {
     let mut scene = Scene::new();
     let conn = scene.connect(Dialect::Modern);
-    let said = scene.says(conn, ID, Heard::Add(String::new()));
-    let expected = Outbound::Retry(Code::GeneralFailure, "this is no RSA public key");
+    let said = scene.says(conn, ID, Inbound::Add(String::new()));
+    let expected = Outbound::Retry(Code::GeneralFailure, "not an RSA public key");
     assert_eq!(said, last(conn, expected));
     assert!(scene.store.known.is_empty());
 }
@@ -227,7 +227,7 @@ fn registration_of_the_seed() {
         let mut scene = Scene::new();
         scene.store.auto = auto;
         let conn = scene.connect(Dialect::Seed);
-        let said = scene.says(conn, ID, Heard::Add(String::new()));
+        let said = scene.says(conn, ID, Inbound::Add(String::new()));
         assert_eq!(said, [say(conn, Outbound::MasterKey)]);
         assert!(scene.store.known.is_empty());
         let cipher = format!("cipher of {ID}");
@@ -238,9 +238,9 @@ fn registration_of_the_seed() {
         }
         assert_eq!(said, last(conn, Outbound::Undefined(Code::NotRegistered)));
         assert_eq!(scene.store.standing(&id(ID)), Standing::Waiting);
-        // Known now: to be greeted, not registered.
+        // It is known now: greeted, not registered again.
         let conn = scene.connect(Dialect::Seed);
-        let said = scene.says(conn, ID, Heard::Add(String::new()));
+        let said = scene.says(conn, ID, Inbound::Add(String::new()));
         let expected = Outbound::Retry(Code::AlreadyRegistered, "already registered");
         assert_eq!(said, last(conn, expected));
     }
@@ -259,21 +259,18 @@ fn every_wrong_proof_is_answered_alike_and_late() {
     for (who, cipher) in cases {
         let mut scene = Scene::new();
         let conn = scene.connect(Dialect::Seed);
-        scene.says(conn, ID, Heard::Add(String::new()));
+        scene.says(conn, ID, Inbound::Add(String::new()));
         assert_eq!(scene.says(conn, who, hello(cipher.as_deref())), []);
         assert_eq!(scene.store.asked, 1, "the same work in every case");
         assert_eq!(scene.passes(0), []);
-        // Nothing it says meanwhile helps.
+        // Nothing sent meanwhile helps.
         assert_eq!(scene.says(conn, ID, hello(None)), []);
         let undefined = Outbound::Undefined(Code::GeneralFailure);
-        let expected = vec![
-            Action::Outbound(conn, id(who), undefined),
-            Action::Close(conn),
-        ];
+        let expected = vec![Action::Send(conn, id(who), undefined), Action::Close(conn)];
         assert_eq!(scene.passes(1), expected);
         assert!(scene.store.known.is_empty());
     }
-    // An accepted minion that sends a cipher has to send a right one.
+    // An accepted minion that sends a cipher must send the right one.
     let mut scene = Scene::new();
     scene.accept(ID);
     let conn = scene.connect(Dialect::Seed);
@@ -292,7 +289,7 @@ fn the_newcomer_is_the_duplicate() {
     assert_eq!(scene.hello(second, ID), expected);
     assert_eq!(scene.sessions.closed(second), []);
     assert_eq!(scene.sessions.find(ID).unwrap().0, first);
-    // With its connection the session ends, and the minion may come again at once.
+    // The session ends with its connection, and the minion may reconnect at once.
     scene.sessions.closed(first);
     let third = scene.connect(Dialect::Modern);
     assert_eq!(scene.hello(third, ID).len(), 2);
@@ -304,9 +301,9 @@ fn a_pong_begins_no_session() {
     scene.accept(ID);
     let conn = scene.connect(Dialect::E1);
     for heard in [
-        Heard::Pong(Vec::new()),
-        Heard::Stray(Kind::Cmd),
-        Heard::Traits(halite_wire::map! {"a" => 1}),
+        Inbound::Pong(Vec::new()),
+        Inbound::Stray(MessageKind::Cmd),
+        Inbound::Traits(halite_wire::map! {"a" => 1}),
     ] {
         assert_eq!(scene.says(conn, ID, heard), []);
     }
@@ -320,11 +317,11 @@ fn pings_and_the_end_of_a_session() {
     let conn = scene.member(ID);
     for _ in 0..8 {
         assert_eq!(scene.passes(5), [say(conn, Outbound::Ping)]);
-        let pong = Heard::Pong(Vec::new());
-        let expected = [Action::Heard(id(ID), pong.clone())];
+        let pong = Inbound::Pong(Vec::new());
+        let expected = [Action::Inbound(id(ID), pong.clone())];
         assert_eq!(scene.says(conn, ID, pong), expected);
     }
-    // It falls silent.
+    // It goes silent.
     for _ in 0..5 {
         assert_eq!(scene.passes(5), [say(conn, Outbound::Ping)]);
     }
@@ -348,7 +345,7 @@ fn the_operator_ends_a_session() {
     scene.store.known.clear();
     assert_eq!(scene.sessions.review(&id(ID), &mut scene.store), gone());
     assert_eq!(scene.sessions.review(&id(ID), &mut scene.store), []);
-    // Without an event the next heartbeat shows it.
+    // Without an event, the next heartbeat ends it.
     scene.sessions.closed(conn);
     let conn = scene.member(ID);
     scene
@@ -379,12 +376,12 @@ fn ids_of_others_are_not_let_in() {
     let expected = last(conn, Outbound::Undefined(Code::NotRegistered));
     assert_eq!(scene.hello(conn, ID), expected);
     let conn = scene.connect(Dialect::Seed);
-    let said = scene.says(conn, ID, Heard::Add(String::new()));
+    let said = scene.says(conn, ID, Inbound::Add(String::new()));
     let expected = Outbound::Retry(Code::AlreadyRegistered, "already registered");
     assert_eq!(said, last(conn, expected));
-    // A session speaks for its own id.
+    // A session speaks for its own id only.
     let conn = scene.member(OTHER);
-    assert_eq!(scene.says(conn, ID, Heard::Pong(Vec::new())), []);
+    assert_eq!(scene.says(conn, ID, Inbound::Pong(Vec::new())), []);
     assert_eq!(scene.sessions.stats.garbage, 1);
 }
 
@@ -393,7 +390,7 @@ fn silent_connections_and_garbage() {
     let mut scene = Scene::new();
     let conn = scene.connect(Dialect::Seed);
     let other = scene.connect(Dialect::Seed);
-    scene.says(other, ID, Heard::Add(String::new()));
+    scene.says(other, ID, Inbound::Add(String::new()));
     assert_eq!(scene.passes(9), []);
     let mut closed = scene.passes(1);
     closed.sort_by_key(|action| format!("{action:?}"));
@@ -422,7 +419,7 @@ fn the_secure_transport_is_refused() {
 #[test]
 fn floods() {
     let mut scene = Scene::new();
-    // Connections that say nothing, from one address.
+    // Idle connections from one address.
     let conns: Vec<_> = (0..6)
         .map(|_| scene.connect_from(Dialect::Seed, [10, 0, 0, 1]))
         .collect();
@@ -435,15 +432,15 @@ fn floods() {
     // Registrations.
     for n in 0..4 {
         let conn = scene.connect(Dialect::Modern);
-        let said = scene.says(conn, &format!("id{n}"), Heard::Add("pem".to_owned()));
+        let said = scene.says(conn, &format!("id{n}"), Inbound::Add("pem".to_owned()));
         scene.sessions.closed(conn);
-        let Action::Outbound(_, _, Outbound::Retry(code, _)) = &said[0] else {
+        let Action::Send(_, _, Outbound::Retry(code, _)) = &said[0] else {
             panic!("{said:?}");
         };
         assert_eq!(*code == Code::Success, n < 3, "{n}");
     }
     assert_eq!(scene.store.known.len(), 3);
-    // Members do not count as strangers.
+    // Connections with a session do not count as strangers.
     for n in 0..10 {
         scene.member(&format!("m{n}"));
     }
@@ -454,9 +451,9 @@ fn floods() {
 fn sensors_and_byes() {
     let mut scene = Scene::new();
     let conn = scene.member(ID);
-    let said = scene.says(conn, ID, Heard::Sensors);
+    let said = scene.says(conn, ID, Inbound::Sensors);
     assert_eq!(said, [say(conn, Outbound::NoSensors)]);
-    let said = scene.says(conn, ID, Heard::Bye);
+    let said = scene.says(conn, ID, Inbound::Bye);
     assert_eq!(
         said,
         [

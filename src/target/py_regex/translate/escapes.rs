@@ -1,4 +1,4 @@
-//! Escapes and classes of characters.
+//! Escapes and character classes.
 
 use super::*;
 
@@ -8,7 +8,7 @@ enum Member {
 }
 
 impl Translator {
-    pub(super) fn escape(&mut self) -> Done {
+    pub(super) fn escape(&mut self) -> TranslateResult {
         let Some(c) = self.next() else {
             return fail("bad escape (end of pattern)");
         };
@@ -27,8 +27,8 @@ impl Translator {
         Ok(())
     }
 
-    /// `\1` to `\99` are back references, three octal digits are a character.
-    fn number_escape(&mut self, first: char) -> Done {
+    /// `\1` to `\99` are back references; three octal digits are a character code.
+    fn number_escape(&mut self, first: char) -> TranslateResult {
         let mut text = String::from(first);
         if let Some(second) = self.peek().filter(char::is_ascii_digit) {
             self.at += 1;
@@ -46,8 +46,8 @@ impl Translator {
         self.back_reference(number)
     }
 
-    /// What an escape means both inside and outside of a set.
-    fn shared_escape(&mut self, c: char) -> Done<Member> {
+    /// Escapes that mean the same inside and outside of a set.
+    fn shared_escape(&mut self, c: char) -> TranslateResult<Member> {
         let member = match c {
             'd' | 'D' | 's' | 'S' | 'w' | 'W' => Member::Category(self.category(c)),
             'a' => Member::Char('\x07'),
@@ -86,19 +86,19 @@ impl Translator {
         }
     }
 
-    fn hex(&mut self, digits: usize) -> Done<char> {
+    fn hex(&mut self, digits: usize) -> TranslateResult<char> {
         let mut number = 0;
         for _ in 0..digits {
             let Some(digit) = self.next().and_then(|c| c.to_digit(16)) else {
                 return fail("incomplete escape");
             };
-            // Eight digits fit 32 bits.
+            // Up to eight digits, which fit into 32 bits.
             number = number * 16 + digit;
         }
         char::from_u32(number).ok_or_else(|| "bad escape: no character".to_owned())
     }
 
-    pub(super) fn class(&mut self) -> Done {
+    pub(super) fn class(&mut self) -> TranslateResult {
         self.out.push('[');
         if self.take('^') {
             self.out.push('^');
@@ -119,7 +119,7 @@ impl Translator {
     }
 
     /// One member of a set, or a range.
-    fn member(&mut self, c: char) -> Done {
+    fn member(&mut self, c: char) -> TranslateResult {
         let low = self.class_char(c)?;
         let rest = (self.peek(), self.chars.get(self.at + 1).copied());
         match rest {
@@ -148,7 +148,7 @@ impl Translator {
         }
     }
 
-    fn class_char(&mut self, c: char) -> Done<Member> {
+    fn class_char(&mut self, c: char) -> TranslateResult<Member> {
         if c != '\\' {
             return Ok(Member::Char(c));
         }
@@ -168,7 +168,7 @@ impl Translator {
     }
 }
 
-/// Inside a set every ASCII character that could be syntax is written as a number.
+/// Inside a set, ASCII characters that could be syntax are written as numbers.
 fn push_member(out: &mut String, c: char) {
     if c.is_ascii_alphanumeric() || !c.is_ascii() {
         out.push(c);
@@ -177,7 +177,7 @@ fn push_member(out: &mut String, c: char) {
     }
 }
 
-fn octal(digits: &str) -> Done<char> {
+fn octal(digits: &str) -> TranslateResult<char> {
     match u32::from_str_radix(digits, 8) {
         Ok(number) if number <= 0o377 => {
             char::from_u32(number).ok_or_else(|| "bad escape".to_owned())

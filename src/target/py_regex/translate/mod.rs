@@ -1,14 +1,14 @@
-//! Python's `re` syntax (3.11) to the syntax that `regex` and `fancy-regex` share.
+//! Translates Python's `re` syntax (3.11) to the common syntax of `regex` and `fancy-regex`.
 
 mod escapes;
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Deepest nesting of groups.
+/// Maximum nesting depth of groups.
 const MAX_GROUPS_DEEP: usize = 50;
 
-/// What a pattern is for, and the flags that hold for all of it.
+/// Flags that apply to the whole pattern, and how it will be used.
 #[derive(Clone, Copy, Default)]
 pub struct RegexFlags {
     /// `re.I`.
@@ -19,24 +19,24 @@ pub struct RegexFlags {
     pub dot_all: bool,
     /// `re.X`.
     pub verbose: bool,
-    /// `re.A`, and what patterns of octets always are.
+    /// `re.A`; always on for patterns of bytes.
     pub ascii: bool,
     /// It must match at the start of the text.
     pub anchored: bool,
-    /// Where a match ends counts, not only whether there is one.
+    /// The end of a match matters, not only whether there is one.
     pub exact: bool,
 }
 
-/// A rewritten pattern.
+/// A translated pattern.
 pub struct Translated {
     pub pattern: String,
-    /// Whether it holds something that needs `fancy-regex`.
+    /// Whether it contains something that needs `fancy-regex`.
     pub needs_backtracking: bool,
-    /// The numbers of named groups, which have no names in the pattern.
+    /// The numbers of named groups; the translated pattern has no names.
     pub names: HashMap<String, usize>,
 }
 
-/// What stands before a quantifier.
+/// What precedes a quantifier.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
@@ -45,7 +45,7 @@ enum Before {
     Quantifier,
 }
 
-/// The flags that change how the rest is read. The others are left to the engine.
+/// Flags that change how the rest is parsed. The engine handles the others.
 #[derive(Clone, Copy, Default)]
 struct Flags {
     ascii: bool,
@@ -56,7 +56,7 @@ struct Flags {
 struct Group {
     number: Option<usize>,
     outer: Flags,
-    /// A conditional takes one `|` at most.
+    /// Number of `|` still allowed: a conditional may have only one.
     bars_left: Option<usize>,
 }
 
@@ -74,10 +74,10 @@ struct Translator {
     names: HashMap<String, usize>,
 }
 
-type Done<T = ()> = Result<T, String>;
+type TranslateResult<T = ()> = Result<T, String>;
 
-/// Rewrites a pattern; the error is the reason why Python (or this) refuses it.
-pub fn translate(pattern: &str, how: &RegexFlags) -> Done<Translated> {
+/// Translates a pattern; the error is the reason why Python (or this function) refuses it.
+pub fn translate(pattern: &str, how: &RegexFlags) -> TranslateResult<Translated> {
     let mut t = Translator {
         chars: pattern.chars().collect(),
         at: 0,
@@ -123,7 +123,7 @@ pub fn translate(pattern: &str, how: &RegexFlags) -> Done<Translated> {
     })
 }
 
-fn fail<T>(reason: impl Into<String>) -> Done<T> {
+fn fail<T>(reason: impl Into<String>) -> TranslateResult<T> {
     Err(reason.into())
 }
 
@@ -144,8 +144,8 @@ impl Translator {
         there
     }
 
-    /// Everything up to a mark, which is consumed.
-    fn until(&mut self, mark: char, what: &str) -> Done<String> {
+    /// Consumes everything up to and including a mark, and returns the text before it.
+    fn until(&mut self, mark: char, what: &str) -> TranslateResult<String> {
         let mut text = String::new();
         while let Some(c) = self.next() {
             if c == mark {
@@ -174,7 +174,7 @@ impl Translator {
         self.before = Before::Item;
     }
 
-    fn token(&mut self, c: char) -> Done {
+    fn token(&mut self, c: char) -> TranslateResult {
         if self.flags.verbose && c.is_ascii_whitespace() {
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Translator {
             '|' => self.bar()?,
             '^' => self.position("^"),
             '$' if self.flags.multiline => self.position("$"),
-            // Python's `$` also matches before a line feed that ends the text.
+            // Python's `$` also matches before a line feed at the end of the text.
             '$' if self.exact => {
                 self.needs_backtracking = true;
                 self.position("(?=\\n?\\z)");
@@ -201,7 +201,7 @@ impl Translator {
         Ok(())
     }
 
-    fn bar(&mut self) -> Done {
+    fn bar(&mut self) -> TranslateResult {
         if let Some(left) = self.open.last_mut().and_then(|g| g.bars_left.as_mut()) {
             let Some(fewer) = left.checked_sub(1) else {
                 return fail("conditional backref with more than two branches");
@@ -213,7 +213,7 @@ impl Translator {
         Ok(())
     }
 
-    fn quantifier(&mut self, text: &str) -> Done {
+    fn quantifier(&mut self, text: &str) -> TranslateResult {
         match self.before {
             Before::Nothing | Before::Position => return fail("nothing to repeat"),
             Before::Quantifier => return fail("multiple repeat"),
@@ -230,8 +230,8 @@ impl Translator {
         Ok(())
     }
 
-    /// `{m}`, `{m,}`, `{,n}`, `{m,n}`; anything else is an ordinary brace.
-    fn braces(&mut self) -> Done {
+    /// `{m}`, `{m,}`, `{,n}`, `{m,n}`; anything else is a literal brace.
+    fn braces(&mut self) -> TranslateResult {
         let start = self.at;
         let low = self.digits();
         let comma = self.take(',');
@@ -262,7 +262,7 @@ impl Translator {
         text
     }
 
-    fn open(&mut self, text: &str, number: Option<usize>) -> Done {
+    fn open(&mut self, text: &str, number: Option<usize>) -> TranslateResult {
         if self.open.len() >= MAX_GROUPS_DEEP {
             return fail(format!("groups nest deeper than {MAX_GROUPS_DEEP}"));
         }
@@ -276,7 +276,7 @@ impl Translator {
         Ok(())
     }
 
-    fn open_numbered(&mut self, name: Option<String>) -> Done {
+    fn open_numbered(&mut self, name: Option<String>) -> TranslateResult {
         self.groups += 1;
         if let Some(name) = name
             && self.names.insert(name, self.groups).is_some()
@@ -286,7 +286,7 @@ impl Translator {
         self.open("(", Some(self.groups))
     }
 
-    fn close(&mut self) -> Done {
+    fn close(&mut self) -> TranslateResult {
         let Some(group) = self.open.pop() else {
             return fail("unbalanced parenthesis");
         };
@@ -295,7 +295,7 @@ impl Translator {
         Ok(())
     }
 
-    fn group(&mut self) -> Done {
+    fn group(&mut self) -> TranslateResult {
         if !self.take('?') {
             return self.open_numbered(None);
         }
@@ -317,12 +317,12 @@ impl Translator {
         }
     }
 
-    fn fancy_group(&mut self, text: &str) -> Done {
+    fn fancy_group(&mut self, text: &str) -> TranslateResult {
         self.needs_backtracking = true;
         self.open(text, None)
     }
 
-    fn named(&mut self) -> Done {
+    fn named(&mut self) -> TranslateResult {
         match self.next() {
             Some('<') => {
                 let name = self.until('>', "a group name")?;
@@ -340,7 +340,7 @@ impl Translator {
         }
     }
 
-    fn back_reference(&mut self, number: usize) -> Done {
+    fn back_reference(&mut self, number: usize) -> TranslateResult {
         if number == 0 || number > self.groups {
             return fail(format!("invalid group reference {number}"));
         }
@@ -352,7 +352,7 @@ impl Translator {
         Ok(())
     }
 
-    fn conditional(&mut self) -> Done {
+    fn conditional(&mut self) -> TranslateResult {
         let name = self.until(')', "a group name")?;
         let number = match name.parse::<usize>() {
             Ok(number) => number,
@@ -361,7 +361,7 @@ impl Translator {
         if number == 0 || number > self.groups {
             return fail(format!("unknown group {name:?}"));
         }
-        // Python sees such a group as not there yet, the engine as there.
+        // For Python such a group does not exist yet; for the engine it does.
         if self.open.iter().any(|g| g.number == Some(number)) {
             return fail("cannot refer to an open group");
         }
@@ -373,7 +373,7 @@ impl Translator {
     }
 
     /// `(?i)` at the very start, or `(?i-s:...)`.
-    fn flag_group(&mut self, first: char) -> Done {
+    fn flag_group(&mut self, first: char) -> TranslateResult {
         let mut flags = self.flags;
         let (mut on, mut off) = (String::new(), String::new());
         let mut switch_on = true;
@@ -386,7 +386,7 @@ impl Translator {
                     flags.multiline = switch_on;
                     push_flag(switch_on, &mut on, &mut off, 'm');
                 }
-                // White space and comments are dropped here, so the engine needs no flag.
+                // White space and comments are removed here, so the engine needs no flag.
                 Some('x') => flags.verbose = switch_on,
                 Some('a') if switch_on => flags.ascii = true,
                 Some('u') if switch_on => flags.ascii = false,
@@ -402,7 +402,7 @@ impl Translator {
         Ok(())
     }
 
-    fn global_flags(&mut self, flags: Flags, on: &str) -> Done {
+    fn global_flags(&mut self, flags: Flags, on: &str) -> TranslateResult {
         if !self.open.is_empty() || !self.out.is_empty() {
             return fail("global flags not at the start of the expression");
         }
@@ -423,7 +423,7 @@ fn push_flag(switch_on: bool, on: &mut String, off: &mut String, letter: char) {
     }
 }
 
-fn check_name(name: &str) -> Done {
+fn check_name(name: &str) -> TranslateResult {
     let mut chars = name.chars();
     let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
     if starts && chars.all(|c| c == '_' || c.is_alphanumeric()) {

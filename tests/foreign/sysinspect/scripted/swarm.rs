@@ -2,7 +2,7 @@
 
 use halite::crypto::PublicKey;
 use halite::sysinspect::wire::{
-    Code, Decoder, Dialect, Kind, MAX_FRAME, MachineId, MasterMessage, MinionMessage,
+    Code, Decoder, Dialect, MAX_FRAME, MachineId, MasterMessage, MessageKind, MinionMessage,
 };
 use halite::wire::Value;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -91,7 +91,7 @@ fn run(port: u16, numbers: &[usize], tally: &Tally) {
             decoder: Decoder::new(MAX_FRAME),
             open: true,
         };
-        minion.say(Kind::Add, "", "");
+        minion.say(MessageKind::Add, "", "");
         minions.push(minion);
         // Those that are there already are heard meanwhile.
         if minions.len().is_multiple_of(64) {
@@ -117,10 +117,10 @@ fn turn(minions: &mut [Minion], tally: &Tally, millis: u16) {
 }
 
 impl Minion {
-    fn say(&mut self, kind: Kind, data: impl Into<Value>, cycle: &str) {
+    fn say(&mut self, kind: MessageKind, data: impl Into<Value>, cycle: &str) {
         let mut message = MinionMessage::new(&self.id, kind, data);
         message.cycle = cycle.to_owned();
-        if kind == Kind::Rsp {
+        if kind == MessageKind::Rsp {
             message.code = Code::Success;
         }
         let frame = message.to_frame(SEED).unwrap();
@@ -147,27 +147,27 @@ impl Minion {
 
     fn answer(&mut self, message: &MasterMessage, tally: &Tally) {
         match (message.kind, message.code) {
-            (Kind::Add, Code::Success) => {
+            (MessageKind::Add, Code::Success) => {
                 let key = PublicKey::from_pem(message.data.as_str().unwrap()).unwrap();
                 let cipher = key.encrypt_pkcs1v15(self.id.as_str().as_bytes()).unwrap();
-                self.say(Kind::Ehlo, Value::Bytes(cipher), "");
+                self.say(MessageKind::Ehlo, Value::Bytes(cipher), "");
             }
-            (Kind::Tr, code) => {
+            (MessageKind::Tr, code) => {
                 let traits = format!(
                     r#"{{"system.hostname":"sim-{0}","system.id":"{0}"}}"#,
                     self.id
                 );
-                self.say(Kind::Tr, traits, "");
+                self.say(MessageKind::Tr, traits, "");
                 if code == Code::Success {
                     tally.joined.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            (Kind::Pi, _) => {
-                self.say(Kind::Po, "", &message.cycle);
+            (MessageKind::Pi, _) => {
+                self.say(MessageKind::Po, "", &message.cycle);
                 tally.pongs.fetch_add(1, Ordering::Relaxed);
             }
-            (Kind::Cmd, Code::Undef) => {
-                self.say(Kind::Rsp, r#""done""#, &message.cycle);
+            (MessageKind::Cmd, Code::Undef) => {
+                self.say(MessageKind::Rsp, r#""done""#, &message.cycle);
                 tally.answers.fetch_add(1, Ordering::Relaxed);
             }
             _ => {}

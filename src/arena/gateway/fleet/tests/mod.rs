@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Seconds between keepalives in tests.
 const INTERVAL: u64 = 10;
 
-/// Who may come in: by name, and everybody who is not in it.
+/// An operator's decisions: by name, and for all other names.
 #[derive(Default)]
 struct Operator {
     says: BTreeMap<String, Admitted>,
@@ -31,13 +31,13 @@ impl Admission for Operator {
     }
 }
 
-/// What came of something.
+/// The acts that followed from something.
 struct Came {
     acts: Vec<Act>,
 }
 
 impl Came {
-    /// What was published: topic and message.
+    /// The published messages: topic and message.
     fn published(&self) -> Vec<(&str, Json)> {
         let published = self.acts.iter().filter_map(|act| match act {
             Act::Publish(what) => Some(what),
@@ -52,16 +52,16 @@ impl Came {
             .collect()
     }
 
-    /// What was told, one line each.
+    /// The reported events, one line each.
     fn told(&self) -> Vec<String> {
         let told = self.acts.iter().filter_map(|act| match act {
-            Act::Tell(what) => Some(line(what)),
+            Act::Report(what) => Some(line(what)),
             _ => None,
         });
         told.collect()
     }
 
-    /// What was published, one line each: topic below the realm, action or result, module or error.
+    /// The published messages, one line each: topic below the realm, action or result, module or error.
     fn sent(&self) -> Vec<String> {
         let published = self.published().into_iter();
         published
@@ -92,7 +92,7 @@ impl Came {
     }
 
     fn kept(&self) -> usize {
-        let kept = self.acts.iter().filter(|act| matches!(act, Act::Keep(_)));
+        let kept = self.acts.iter().filter(|act| matches!(act, Act::Save(_)));
         kept.count()
     }
 }
@@ -129,7 +129,7 @@ fn line(what: &FleetEvent) -> String {
     }
 }
 
-/// A fleet, what it has kept, and the world around it.
+/// A fleet, its saved state, and its surroundings.
 struct World {
     fleet: Fleet,
     operator: Operator,
@@ -147,7 +147,7 @@ fn rules() -> Rules {
         max_runtimes: 10,
         max_waiting: 10,
         max_modules: 50,
-        max_octets: 1 << 20,
+        max_bytes: 1 << 20,
         forget_after: Duration::from_secs(3600),
     }
 }
@@ -172,7 +172,7 @@ impl World {
 
     fn came(&mut self, acts: Vec<Act>) -> Came {
         for act in &acts {
-            if let Act::Keep(change) = act {
+            if let Act::Save(change) = act {
                 self.kept.apply(change);
             }
         }
@@ -180,7 +180,7 @@ impl World {
         Came { acts }
     }
 
-    /// A payload on a topic below `realm/proc/`.
+    /// Delivers a payload on a topic below `realm/proc/`.
     fn raw(&mut self, topic: &str, payload: &[u8]) -> Came {
         let message = Incoming {
             topic: format!("realm/proc/{topic}"),
@@ -192,16 +192,18 @@ impl World {
     }
 
     fn hear(&mut self, message: &Incoming) -> Came {
-        let acts = self.fleet.hear(message, &mut self.operator, self.now);
+        let acts = self
+            .fleet
+            .handle_message(message, &mut self.operator, self.now);
         self.came(acts)
     }
 
-    /// A message on a topic below `realm/proc/`.
+    /// Delivers a message on a topic below `realm/proc/`.
     fn say(&mut self, topic: &str, message: Json) -> Came {
         self.raw(topic, message.to_string().as_bytes())
     }
 
-    /// A request with an id of its own.
+    /// Delivers a request with a new id.
     fn ask(&mut self, topic: &str, action: &str, data: Json) -> Came {
         self.requests += 1;
         let id = format!("request-{}", self.requests);
@@ -218,13 +220,13 @@ impl World {
         self.ask(&format!("reg/{uuid}"), "create", data)
     }
 
-    /// A runtime is gone.
+    /// A runtime unregisters.
     fn unregister(&mut self, uuid: &str) -> Came {
         let data = json!({"type": "runtime", "uuid": uuid});
         self.ask(&format!("reg/{uuid}"), "delete", data)
     }
 
-    /// A module is asked for, with other fields.
+    /// A module is requested, with these additional fields.
     fn create(&mut self, uuid: &str, more: Json) -> Came {
         let mut data = json!({"type": "module", "uuid": uuid, "file": "x.wasm"});
         let object = data.as_object_mut().unwrap();
@@ -232,18 +234,18 @@ impl World {
         self.ask("control", "create", data)
     }
 
-    /// A module is to end.
+    /// A request to end a module.
     fn delete(&mut self, uuid: &str) -> Came {
         self.ask("control", "delete", json!({"type": "module", "uuid": uuid}))
     }
 
-    /// A runtime tells that a module has ended.
+    /// A runtime reports that a module has ended.
     fn exit(&mut self, runtime: &str, uuid: &str) -> Came {
         let data = json!({"type": "module", "uuid": uuid, "status": "exited"});
         self.ask(&format!("control/{runtime}"), "exited", data)
     }
 
-    /// A runtime tells what runs on it.
+    /// A runtime sends a keepalive with these modules.
     fn keepalive(&mut self, runtime: &str, children: &[&str]) -> Came {
         let child = |uuid: &&str| json!({"uuid": uuid, "active": -1, "cpu_usage_percent": 1.5, "mem_usage": 1000});
         let children: Vec<Json> = children.iter().map(child).collect();
@@ -251,7 +253,7 @@ impl World {
         self.ask(&format!("keepalive/{runtime}"), "update", data)
     }
 
-    /// Time passes; then the fleet looks around.
+    /// Lets time pass, then calls `tick`.
     fn pass(&mut self, seconds: f64) -> Came {
         self.now = self.now.after(Duration::from_secs_f64(seconds));
         let acts = self.fleet.tick(&mut self.operator, self.now);
@@ -264,11 +266,11 @@ impl World {
     }
 
     fn decided(&mut self, id: &str) -> Came {
-        let acts = self.fleet.decided(id, &mut self.operator, self.now);
+        let acts = self.fleet.key_decided(id, &mut self.operator, self.now);
         self.came(acts)
     }
 
-    /// The gateway ends, and begins anew with what was kept.
+    /// Restarts the gateway with the saved state.
     fn restart(&mut self) -> Came {
         let snapshot = self.kept.snapshot();
         self.fleet = Fleet::new(self.fleet.rules.clone(), snapshot, self.now);
@@ -298,7 +300,7 @@ fn id(text: &str) -> Uuid {
     text.parse().unwrap()
 }
 
-/// What a store would have after all changes that were to be kept.
+/// What a store would contain after all saved changes.
 #[derive(Default)]
 struct Model {
     managers: BTreeMap<Uuid, Manager>,
@@ -344,7 +346,8 @@ impl Model {
         }
     }
 
-    /// The fleet has just what was kept, but for the times and memory of keepalives, which are kept at times only.
+    /// Checks that the fleet equals the saved state, except for times and memory from keepalives, which are saved only
+    /// now and then.
     fn check(&self, fleet: &Fleet) {
         let plain = |kept: &KeptRuntime| KeptRuntime {
             heard: 0,
@@ -354,7 +357,7 @@ impl Model {
         let here: Vec<_> = fleet.runtimes().into_iter().map(plain).collect();
         let kept: Vec<_> = self.runtimes.values().map(plain).collect();
         assert_eq!(here, kept);
-        let mut here: Vec<_> = fleet.modules.iter().map(|piece| &piece.kept).collect();
+        let mut here: Vec<_> = fleet.modules.iter().map(|entry| &entry.kept).collect();
         here.sort_by(|a, b| a.module.uuid.cmp(&b.module.uuid));
         let kept: Vec<_> = self.modules.values().collect();
         assert_eq!(here, kept);

@@ -1,4 +1,4 @@
-//! What runtimes say of modules: answers, exits, keepalives (reference, sections 4.3 to 4.5 and 5).
+//! Messages of runtimes about modules: answers, exits, keepalives (reference, sections 4.3 to 4.5 and 5).
 
 use super::*;
 
@@ -15,11 +15,11 @@ fn a_runtime_answers() {
     };
     let came = world.create("a", json!({"parent": "r"}));
     let ok = answer(&came, "create", "ok");
-    // Somebody else says so.
+    // The message comes from another runtime.
     assert!(world.say("control/q", ok.clone()).acts.is_empty());
     assert!(world.say("control", ok.clone()).acts.is_empty());
     assert_eq!(world.say("control/r", ok.clone()).told(), ["started a A r"]);
-    // Once, be it an answer or a keepalive.
+    // Reported once, by an answer or a keepalive.
     assert!(world.say("control/r", ok).told().is_empty());
     assert_eq!(world.keepalive("r", &["a"]).told(), ["alive r"]);
     let came = world.delete("a");
@@ -60,9 +60,9 @@ fn a_refused_module_that_was_scheduled_is_tried_elsewhere() {
     assert_eq!(came.told(), ["refused a A r2 no", "sent a A r2"]);
     let (topic, answer) = refuse(&came, "a");
     assert_eq!(topic, "control/r2");
-    // None is left.
+    // No runtime is left.
     assert_eq!(world.say(&topic, answer).told(), ["refused a D r2 no"]);
-    // One that is full could take it later.
+    // A full runtime could take it later.
     world.create("full", json!({"parent": "r2"}));
     let came = world.create("b", json!({}));
     let (topic, answer) = refuse(&came, "b");
@@ -87,7 +87,7 @@ fn a_delete_by_its_own_runtime_is_an_exit() {
     let came = world.say("control/r", message.clone());
     assert_eq!(came.told(), ["ended a D r exited", "sent b A r"]);
     assert_eq!(came.sent(), ["control/r create b"]);
-    // Twice is once.
+    // A repeated message changes nothing.
     assert!(world.say("control/r", message).acts.is_empty());
 }
 
@@ -113,7 +113,7 @@ fn modules_of_others_are_shown_and_forgotten() {
     let came = world.keepalive("r", &["a"]);
     assert_eq!(came.told(), ["alive r", "lost f D r Missing", "sent b A r"]);
     assert_eq!(world.state("f"), "none");
-    // It can be ended, and is nothing to come back for.
+    // It can be ended, but it does not come back with its runtime.
     world.keepalive("r", &["a", "b", "g"]);
     assert_eq!(world.delete("g").sent()[0], "control/r delete g");
     assert_eq!(world.exit("r", "g").told(), ["ended g D r exited"]);
@@ -126,7 +126,7 @@ fn modules_of_others_are_shown_and_forgotten() {
     assert_eq!(world.state("h"), "none");
 }
 
-/// Keepalives that do not name any module, until one is missed.
+/// Sends keepalives without modules, until one is missing.
 fn silence(world: &mut World, runtime: &str) -> Vec<String> {
     for _ in 0..4 {
         world.pass(INTERVAL as f64);
@@ -163,7 +163,7 @@ fn a_module_that_ran_and_is_missing_is_not_run_twice() {
     world.register("r", 0);
     world.create("a", json!({"parent": "r"}));
     world.keepalive("r", &["a"]);
-    // It has ended while nobody listened.
+    // It ended while nobody listened.
     world.restart();
     assert_eq!(silence(&mut world, "r"), ["lost a D r Missing"]);
     assert_eq!(silence(&mut world, "r"), Vec::<String>::new());
@@ -195,12 +195,12 @@ fn a_missing_module_moves_or_is_dropped_if_it_says_so() {
         "lost b D r Missing",
     ];
     assert_eq!(silence(&mut world, "r"), told);
-    // Where it was lost it is not tried again.
+    // It is not tried again where it was lost.
     world.unregister("q");
     assert_eq!(world.state("a"), "Q -");
     world.keepalive("r", &[]);
     assert_eq!(world.state("a"), "Q -");
-    // Until that comes anew: it may be another by then.
+    // Until that runtime arrives anew: it may be a different program by then.
     world.unregister("r");
     world.register("r", 1);
     assert_eq!(world.state("a"), "A r");
@@ -269,7 +269,7 @@ fn modules_of_others_take_no_room_from_those_that_were_asked_for() {
 #[test]
 fn records_of_modules_have_an_end() {
     let mut world = World::with(Rules {
-        max_octets: 100_000,
+        max_bytes: 100_000,
         ..rules()
     });
     world.register("r", 0);
@@ -280,9 +280,9 @@ fn records_of_modules_have_an_end() {
     }
     assert_eq!(
         world.create("d", large.clone()).told(),
-        ["fault too many: modules: 100000 octets of records at most"]
+        ["fault too many: modules: 100000 bytes of records at most"]
     );
-    // One that has ended makes room.
+    // A module that has ended makes room.
     world.exit("r", "b");
     assert_eq!(world.create("d", large).told(), ["sent d A r"]);
     assert_eq!(world.state("b"), "none");
@@ -298,7 +298,7 @@ fn messages_that_were_lost_are_no_silence() {
         world.pass(INTERVAL as f64);
         assert_eq!(world.keepalive("r", &[]).told(), ["alive r"]);
         world.pass(2.0 * INTERVAL as f64 - 1.0);
-        world.fleet.deaf(world.now);
+        world.fleet.messages_lost(world.now);
     }
     assert_eq!(world.state("a"), "A r");
 }
@@ -359,9 +359,9 @@ fn a_module_that_runs_where_it_was_moved_from_is_ended_there() {
     let came = world.keepalive("r", &["a"]);
     assert_eq!(came.told(), ["arrived r", "alive r"]);
     assert_eq!(came.sent(), ["control/r delete a"]);
-    // It is told so once in a while, not with each keepalive.
+    // The request is repeated once in a while, not with each keepalive.
     assert!(world.keepalive("r", &["a"]).sent().is_empty());
-    // Its end there is not that of the other, even where nobody says who speaks.
+    // Its end there is not that of the other copy, even if the sender is unknown.
     let data = json!({"type": "module", "uuid": "a"});
     assert!(
         world
@@ -424,7 +424,7 @@ fn what_modules_write_is_told() {
     ] {
         assert!(world.raw(topic, b"x").acts.is_empty(), "{topic}");
     }
-    // On the topic for all streams a property may tell which it is; elsewhere the topic does.
+    // On the topic for all streams a property may name the stream; elsewhere the topic does.
     let mut said = |topic: &str, stream: &str| {
         let message = Incoming {
             topic: format!("realm/proc/{topic}"),
@@ -440,11 +440,11 @@ fn what_modules_write_is_told() {
     assert_eq!(said("io/a/stdout", "stderr"), ["output a stdout x"]);
     assert_eq!(said("stdio/a", "stdin"), ["output a stdio x"]);
     let much = world.raw("io/a/stdout", &[b'x'; 100 << 10]).acts;
-    let [Act::Tell(FleetEvent::Output(_, _, data))] = much.as_slice() else {
+    let [Act::Report(FleetEvent::Output(_, _, data))] = much.as_slice() else {
         panic!();
     };
     assert_eq!(data.len(), 64 << 10);
-    // It may be written before and heard after the end.
+    // Output may be written before the end, but arrive after it.
     world.exit("r", "a");
     assert_eq!(
         world.raw("io/a/stdout", b"hi").told(),
@@ -462,7 +462,7 @@ fn the_older_dialect_is_spoken_to_who_speaks_it() {
     let data = json!({"type": "runtime", "uuid": "r", "name": "rt", "max_nmodules": 1});
     let came = say(&mut world, "reg", "create", data);
     assert_eq!(came.published()[0].1["type"], "arts_resp");
-    // Whoever asks, its runtime gets it in its own words.
+    // Whoever sends the request, the module's runtime gets it in its own dialect.
     let came = world.create("a", json!({"parent": "r", "args": ["1"]}));
     let published = came.published();
     assert_eq!(
@@ -475,7 +475,7 @@ fn the_older_dialect_is_spoken_to_who_speaks_it() {
         world.exit("r", "a").sent(),
         ["notif exited a", "control/r create b"]
     );
-    // That tells it to end.
+    // That tells the runtime to shut down.
     let gone = json!({"type": "runtime", "uuid": "r"});
     assert!(
         say(&mut world, "control/r", "delete", gone.clone())
@@ -484,7 +484,7 @@ fn the_older_dialect_is_spoken_to_who_speaks_it() {
     );
     world.create("c", json!({"parent": "r"}));
     let came = say(&mut world, "reg", "delete", gone);
-    // What waited there is dead, which is told; that it is gone is answered.
+    // Its queued modules are dead, which is announced; the disconnection is answered.
     assert_eq!(came.sent(), ["notif exited c", "reg answer register r D"]);
 }
 

@@ -1,4 +1,4 @@
-//! Who may be a runtime: the operator's decisions.
+//! Admission of runtimes: the operator's decisions.
 
 use super::super::waiting_room::WaitingRoom;
 use super::*;
@@ -30,11 +30,11 @@ fn the_operator_lets_a_runtime_in() {
         "halite-key -a rt1"
     );
     assert_eq!((came.kept(), world.count("runtimes_waiting")), (0, 1));
-    // It asks again and again, and is answered; nobody else hears of it.
+    // It repeats its request and gets answers, but nothing else is reported.
     let came = world.register("r", 0);
     assert_eq!(came.sent(), sent[1..]);
     assert!(came.told().is_empty());
-    // Its keepalives are not even asked about.
+    // Admission is not even checked for its keepalives.
     let asked = world.operator.asked;
     assert!(world.keepalive("r", &["a"]).acts.is_empty());
     assert_eq!(world.operator.asked, asked);
@@ -75,7 +75,7 @@ fn the_operator_sends_a_runtime_away() {
     assert!(world.keepalive("r", &["a"]).acts.is_empty());
     let came = world.register("r", 0);
     assert_eq!(came.told(), ["fault runtime is not accepted: rejected"]);
-    // Accepted again: it need not say anything.
+    // Accepted again: it need not register.
     assert!(world.decided("rt1").acts.is_empty());
     world
         .operator
@@ -95,7 +95,7 @@ fn a_runtime_whose_key_was_deleted_may_ask_anew() {
     world.keepalive("r", &[]);
     say(&mut world, Admitted::No("deleted".into()));
     assert_eq!(world.decided("rt1").told(), ["left r Refused"]);
-    // Its keepalives go on; after a while it is asked about again, and waits under another id.
+    // Its keepalives go on; after a while admission is checked again, and it waits under another id.
     say(&mut world, Admitted::Waiting("rt2".into()));
     world.keepalive("r", &[]);
     assert!(world.pass(59.0).told().is_empty());
@@ -160,7 +160,7 @@ fn nobody_speaks_for_another() {
         world.fleet.runtime(&id("r")).unwrap().runtime.name,
         "name-r"
     );
-    // Where the topic names nobody it is for the broker's rules to say who may write there.
+    // If the topic names nobody, the broker's rules decide who may write there.
     assert_eq!(
         world.ask("reg", "delete", runtime).told(),
         ["left r Deleted"]
@@ -214,7 +214,7 @@ fn those_that_wait_take_no_room_from_others() {
         wait(&mut world, n);
     }
     assert_eq!(world.count("runtimes_waiting"), 10);
-    // Those that were heard last are left.
+    // Those heard last are left.
     let yes = Admitted::Yes("w29".into());
     world.operator.says.insert("name-w29".into(), yes);
     assert!(world.decided("w0").acts.is_empty());
@@ -249,7 +249,7 @@ fn large_ones_that_wait_do_not_take_all_the_memory() {
         "{}",
         waiting_room.len()
     );
-    // What they took is free when they are gone.
+    // Their memory is free when they are gone.
     let later = now.after(Duration::from_secs(10));
     waiting_room.due(Duration::from_secs(10), later);
     assert_eq!((waiting_room.len(), waiting_room.byte_len()), (0, 0));

@@ -1,4 +1,4 @@
-//! What holds whatever is said, in whatever order.
+//! Invariants that hold for any messages in any order.
 
 use super::*;
 use crate::choice::offers;
@@ -134,7 +134,7 @@ fn policy_word(n: u8) -> &'static str {
     [Policy::Wait, Policy::Move, Policy::Drop][usize::from(n)].word()
 }
 
-/// Does it.
+/// Carries out a step.
 fn take(world: &mut World, step: &Step) -> Came {
     match step {
         Step::Register {
@@ -243,7 +243,7 @@ fn take(world: &mut World, step: &Step) -> Came {
             ok,
         } => {
             let asked = world.fleet.modules.get(&id(&module(*m)));
-            let asked = asked.and_then(|piece| piece.asked.clone());
+            let asked = asked.and_then(|entry| entry.asked.clone());
             let result = if *ok { "ok" } else { "error" };
             let action = if *action == 0 { "create" } else { "delete" };
             let data = json!({"result": result, "details": {"uuid": module(*m)}});
@@ -297,25 +297,30 @@ fn take(world: &mut World, step: &Step) -> Came {
     }
 }
 
-/// Who runs where: state and runtime of each module.
+/// Where modules run: state and runtime of each.
 type Where = HashMap<Uuid, (State, Option<Uuid>)>;
 
 fn places(world: &World) -> Where {
-    let pieces = world.fleet.modules.iter().map(|piece| &piece.kept.module);
+    let pieces = world.fleet.modules.iter().map(|entry| &entry.kept.module);
     pieces
         .map(|m| (m.uuid.clone(), (m.state, m.runtime.clone())))
         .collect()
 }
 
-/// What holds at any time.
+/// Checks what must hold at any time.
 fn holds(world: &World, before: &Where, came: &Came) {
     let fleet = &world.fleet;
-    let alive = |runtime: &Uuid| fleet.runtimes.get(runtime).is_some_and(|unit| unit.alive());
+    let alive = |runtime: &Uuid| {
+        fleet
+            .runtimes
+            .get(runtime)
+            .is_some_and(|entry| entry.alive())
+    };
     let mut living: HashMap<Uuid, Vec<(u64, Uuid)>> = HashMap::new();
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
     let mut unplaced = Vec::new();
-    for piece in fleet.modules.iter() {
-        let module = &piece.kept.module;
+    for entry in fleet.modules.iter() {
+        let module = &entry.kept.module;
         let key = (module.index, module.uuid.clone());
         match (&module.runtime, module.state) {
             (_, State::Dead) => continue,
@@ -324,7 +329,7 @@ fn holds(world: &World, before: &Where, came: &Came) {
                 unplaced.push(key);
             }
             (Some(runtime), state) => {
-                // Modules run on runtimes that are there; those that were killed wait for one that is not.
+                // Modules run on connected runtimes; killed ones wait for a disconnected one.
                 assert_eq!(alive(runtime), state != State::Killed, "{module:?}");
                 living.entry(runtime.clone()).or_default().push(key);
                 let takes = matches!(state, State::Alive | State::Exiting);
@@ -338,8 +343,8 @@ fn holds(world: &World, before: &Where, came: &Came) {
     unplaced.sort();
     let order: Vec<Uuid> = unplaced.into_iter().map(|(_, uuid)| uuid).collect();
     assert_eq!(fleet.modules.unplaced(), order);
-    for unit in fleet.runtimes.iter() {
-        let runtime = &unit.kept.runtime.uuid;
+    for host in fleet.runtimes.iter() {
+        let runtime = &host.kept.runtime.uuid;
         let mut line = living.remove(runtime).unwrap_or_default();
         line.sort();
         let order: Vec<Uuid> = line.into_iter().map(|(_, uuid)| uuid).collect();
@@ -351,11 +356,11 @@ fn holds(world: &World, before: &Where, came: &Came) {
         );
         if fleet.free_place(runtime) {
             for uuid in fleet.modules.unplaced() {
-                let piece = fleet.modules.get(&uuid).unwrap();
-                let mut needs = piece.kept.module.apis.iter();
-                let fits = needs.all(|api| offers(&unit.kept.runtime.apis, api));
+                let entry = fleet.modules.get(&uuid).unwrap();
+                let mut needs = entry.kept.module.apis.iter();
+                let fits = needs.all(|api| offers(&host.kept.runtime.apis, api));
                 assert!(
-                    !fits || fleet.has_refused(&piece.refused_by, runtime),
+                    !fits || fleet.has_refused(&entry.refused_by, runtime),
                     "{uuid} waits for nothing"
                 );
             }
@@ -377,7 +382,7 @@ fn holds(world: &World, before: &Where, came: &Came) {
             .keys()
             .all(|uuid| fleet.modules.get(uuid).is_some())
     );
-    // What was sent had a place, and came before all that wait there.
+    // A module that was sent had a place, and was first in the queue.
     for (topic, message) in came.published() {
         let forwarded = message["action"] == "create" && message["data"]["index"].is_u64();
         let Some(on) = topic
@@ -430,7 +435,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_octets(topic in "(reg|control|keepalive|io|stdio)(/[a-c#+ ]{0,3}){0,2}", payload in vec(any::<u8>(), 0..200)) {
+    fn whatever_the_bytes(topic in "(reg|control|keepalive|io|stdio)(/[a-c#+ ]{0,3}){0,2}", payload in vec(any::<u8>(), 0..200)) {
         let mut world = World::new();
         world.register("a", 0);
         let came = world.raw(&topic, &payload);

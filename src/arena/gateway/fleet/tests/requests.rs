@@ -1,4 +1,4 @@
-//! Requests for modules and for their end: the choice of a runtime, queues (reference, sections 4.4, 4.5 and 5).
+//! Requests to create and end modules: the choice of a runtime, queues (reference, sections 4.4, 4.5 and 5).
 
 use super::*;
 
@@ -59,9 +59,9 @@ fn a_choice_is_by_apis_places_and_load() {
     let (chosen, choice) = world.fleet.choice(&["python".to_owned()], &[]);
     assert_eq!(chosen, Some(id("py")));
     let place = choice.chosen.unwrap();
-    let unit = world.fleet.runtimes.iter().nth(place).unwrap();
-    assert_eq!(unit.kept.runtime.uuid, id("py"));
-    // Nobody can do it, now or later.
+    let entry = world.fleet.runtimes.iter().nth(place).unwrap();
+    assert_eq!(entry.kept.runtime.uuid, id("py"));
+    // No runtime can take it, now or later.
     let came = world.create("g", json!({"apis": ["wasm", "channels"]}));
     assert_eq!(came.sent()[0], "log/orchestrator error no runtime fits");
     let told = "runtime lacks wasm, channels";
@@ -133,7 +133,7 @@ fn a_uuid_that_runs_is_not_given_twice() {
     world.create("a", json!({"parent": "r"}));
     assert_eq!(world.create("a", json!({"parent": "r"})).told(), duplicate);
     world.create("b", json!({"parent": "r"}));
-    // What waits, has been told to end or has ended is replaced.
+    // A module that waits, was told to end or has ended is replaced.
     assert_eq!(
         world
             .create("b", json!({"parent": "r", "name": "new"}))
@@ -165,14 +165,14 @@ fn one_that_is_replaced_while_it_ends_does_not_take_the_new_one_along() {
     world.delete("a");
     let sent = ["sent a A r"];
     assert_eq!(world.create("a", json!({"parent": "r"})).told(), sent);
-    // Until it has ended, it takes a place.
+    // It takes a place until it has ended.
     assert_eq!(
         world.create("b", json!({"parent": "r"})).told(),
         ["queued b Q r"]
     );
     assert_eq!(world.exit("r", "a").told(), ["sent b A r"]);
     assert_eq!(world.state("a"), "A r");
-    // The new one waits for it, if there is no other place.
+    // The new one waits for that, if there is no other place.
     world.delete("a");
     assert_eq!(
         world.create("a", json!({"parent": "r"})).told(),
@@ -183,7 +183,7 @@ fn one_that_is_replaced_while_it_ends_does_not_take_the_new_one_along() {
         ["alive r", "started b A r"]
     );
     assert_eq!(world.exit("r", "a").told(), sent);
-    // One that never says so is not waited for for ever.
+    // If its end is never reported, waiting for it stops after a while.
     world.delete("a");
     world.create("a", json!({"parent": "r"}));
     for _ in 0..2 {
@@ -217,7 +217,7 @@ fn a_runtime_that_cannot_take_it_is_an_error() {
         assert_eq!(came.sent().len(), 2);
         assert_eq!(came.kept(), 0);
     }
-    // One of two that is there is meant.
+    // Of two with this name, the connected one is used.
     world.unregister("x");
     assert_eq!(
         world.create("a", json!({"parent": "twin"})).told(),
@@ -235,13 +235,13 @@ fn there_is_an_end_to_modules() {
     let came = world.create("more", json!({"parent": "r"}));
     assert_eq!(came.told(), ["fault too many: modules: 50 at most"]);
     assert_eq!(came.kept(), 0);
-    // Those that nobody asked for are shown beside them.
+    // Foreign modules are shown in addition.
     world.register("q", 1);
     assert_eq!(
         world.keepalive("q", &["x"]).told(),
         ["alive q", "foreign x A q"]
     );
-    // Those that have ended do not count, and as many of them are remembered.
+    // Ended modules do not count; the same number of them is remembered.
     for n in 0..30 {
         world.exit("r", &format!("m{n}"));
     }
@@ -274,7 +274,7 @@ fn a_delete_is_forwarded_and_the_exit_ends_it() {
         came.sent(),
         ["control/r delete a", "control answer delete a E"]
     );
-    // Again, for a runtime that did not hear it.
+    // Again, for a runtime that missed the first request.
     let came = world.delete("a");
     assert_eq!((came.told().len(), came.sent().len()), (0, 2));
     let data = json!({"type": "module", "uuid": "a", "status": "deleted", "exit_code": 3});
@@ -282,7 +282,7 @@ fn a_delete_is_forwarded_and_the_exit_ends_it() {
         world.ask("control", "exited", data).told(),
         ["ended a D r deleted"]
     );
-    // Said twice.
+    // A repeated message.
     assert!(world.exit("r", "a").acts.is_empty());
     let came = world.delete("a");
     assert_eq!(came.told(), ["fault invalid Module Name/UUID: a"]);
@@ -346,14 +346,14 @@ fn what_reached_its_runtime_already_is_not_forwarded() {
         world.exit("r", "a").told(),
         ["ended a D r exited", "sent b A r"]
     );
-    // What waits here its runtime does not know.
+    // Its runtime does not know modules that wait here.
     world.create("c", json!({"parent": "r"}));
     let waits = json!({"type": "module", "uuid": "c"});
     assert_eq!(
         world.ask("control/r", "delete", waits).told(),
         ["ended c D r deleted"]
     );
-    // One without a uuid gets it there.
+    // A module without a uuid gets one there.
     let nameless = json!({"type": "module", "file": "x"});
     assert!(world.ask("control/r", "create", nameless).acts.is_empty());
     world.register("q", 0);

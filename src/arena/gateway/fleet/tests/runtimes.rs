@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Seconds after which a keepalive is late, and after which a runtime is gone; and just before.
+/// Seconds after which a keepalive is late, and after which a runtime is disconnected; and just before.
 const LATE: f64 = INTERVAL as f64 * 1.5;
 const GONE: f64 = INTERVAL as f64 * 3.0;
 const SHORT: f64 = 0.001;
@@ -37,7 +37,7 @@ fn a_runtime_arrives_once_and_tells_what_changes() {
     let mut world = World::new();
     assert_eq!(world.register("r", 1).told(), ["arrived r"]);
     assert!(world.register("r", 1).told().is_empty());
-    // Other facts are taken over, which the real orchestrator does not do.
+    // Changed facts are accepted, unlike with the real orchestrator.
     assert_eq!(world.register("r", 2).told(), ["changed r"]);
     assert_eq!(
         world.fleet.runtime(&id("r")).unwrap().runtime.max_modules,
@@ -86,7 +86,7 @@ fn a_runtime_that_comes_back_smaller_gets_as_many_as_it_takes() {
         came.told(),
         ["arrived r", "sent a A r", "queued b Q r", "queued c Q r"]
     );
-    // One that grows takes what waits.
+    // When it grows, queued modules start.
     assert_eq!(world.register("r", 2).told(), ["changed r", "sent b A r"]);
 }
 
@@ -106,7 +106,7 @@ fn what_was_told_to_end_or_waited_is_settled_when_its_runtime_goes() {
         "lost waits D r Runtime(Deleted)",
     ];
     assert_eq!(came.told(), told);
-    // Said again it is nothing new.
+    // A repeated message changes nothing.
     assert!(world.unregister("r").told().is_empty());
 }
 
@@ -200,7 +200,7 @@ fn a_manager_takes_its_runtimes_along() {
     ];
     assert_eq!(came.told(), told);
     assert_eq!(came.sent(), ["control/r3 create a"]);
-    // Twice is once.
+    // A repeated message changes nothing.
     assert!(world.ask("reg/m", "delete", manager).acts.is_empty());
 }
 
@@ -230,7 +230,7 @@ fn silence_is_late_then_gone() {
     assert!(world.pass(GONE - LATE - SHORT).told().is_empty());
     let told = ["left r Silent", "lost a K r Runtime(Silent)"];
     assert_eq!(world.pass(SHORT).told(), told);
-    // A later keepalive is a return; the module that it names runs, and is not sent.
+    // A later keepalive is a return; the module that it lists runs, and is not sent.
     let came = world.keepalive("r", &["a"]);
     assert_eq!(came.told(), ["arrived r", "alive r", "started a A r"]);
     assert!(came.sent().is_empty());
@@ -257,7 +257,7 @@ fn nobody_is_late_who_never_sent_a_keepalive() {
     let mut world = World::new();
     world.register("r", 0);
     assert!(world.pass(GONE * 10.0).told().is_empty());
-    // Having registered again, it may be another program, which sends none.
+    // After another registration it may be a different program, which sends none.
     world.keepalive("r", &[]);
     world.register("r", 0);
     assert!(world.pass(GONE * 10.0).told().is_empty());
@@ -317,7 +317,7 @@ fn a_peer_with_an_interval_of_its_own_is_waited_for() {
     assert!(world.pass(2.0 * LATE - SHORT).told().is_empty());
     assert_eq!(world.pass(SHORT).told(), ["late r"]);
     assert_eq!(world.pass(2.0 * (GONE - LATE)).told(), ["left r Silent"]);
-    // One that keeps to what it was told is missed accordingly.
+    // One that keeps to its configured interval is missed accordingly.
     world.keepalive("r", &[]);
     world.pass(INTERVAL as f64);
     world.keepalive("r", &[]);
@@ -348,7 +348,7 @@ fn nobody_is_late_while_the_broker_is_away() {
     assert!(world.pass(LATE - SHORT).told().is_empty());
     assert_eq!(world.pass(SHORT).told(), ["late r"]);
     assert_eq!(world.pass(GONE - LATE).told(), ["left r Silent"]);
-    // Time without a broker says nothing about how often it sends.
+    // Time without a broker does not count towards its interval.
     world.keepalive("r", &[]);
     world.connected(false);
     world.pass(GONE * 100.0);
@@ -377,7 +377,7 @@ fn an_unknown_runtime_is_taken_on_from_its_keepalive() {
     );
     assert_eq!((kept.id.as_str(), kept.memory), ("rt-r", 11));
     assert_eq!(world.fleet.module(&id("c")).unwrap().module.name, "mod");
-    // The least that one can say.
+    // A message with the minimum of fields.
     world.ask(
         "keepalive",
         "update",
@@ -399,7 +399,7 @@ fn a_keepalive_that_says_nothing_new_keeps_nothing() {
         let came = world.keepalive("r", &[]);
         assert_eq!((came.kept(), came.told()), (0, vec!["alive r".to_owned()]));
     }
-    // Once a minute when it was heard is kept.
+    // The time of the last keepalive is saved once a minute.
     world.pass(INTERVAL as f64);
     assert_eq!(world.keepalive("r", &[]).kept(), 1);
     assert_eq!(world.keepalive("r", &[]).kept(), 0);
@@ -447,7 +447,7 @@ fn there_is_an_end_to_runtimes_and_managers() {
     // A keepalive is not answered.
     assert_eq!(came.sent(), ["log/orchestrator error too many"]);
     assert_eq!(world.register("r3", 1).told(), ["changed r3"]);
-    // Managers of which no runtime is known make room.
+    // Managers without known runtimes make room.
     let manager = |world: &mut World, uuid: &str| {
         let data = json!({"type": "manager", "uuid": uuid});
         world.ask("reg", "create", data).told()
@@ -482,7 +482,7 @@ fn what_is_gone_for_long_is_forgotten() {
     world.pass(3599.0);
     assert_eq!(world.fleet.runtimes().len(), 2);
     world.pass(1.0);
-    // One has a module to come back for.
+    // One has a module that comes back with it.
     assert_eq!(world.fleet.runtimes().len(), 1);
     assert_eq!(
         (world.state("a"), world.state("b")),
@@ -514,7 +514,7 @@ fn a_restart_changes_nothing() {
     assert_eq!(world.unregister("r").told(), told);
     world.restart();
     assert_eq!(world.register("r", 1).told(), ["arrived r", "sent b A r"]);
-    // Numbers go on.
+    // Running numbers continue.
     world.restart();
     world.create("c", json!({"parent": "r"}));
     assert_eq!(world.fleet.module(&id("c")).unwrap().module.index, 2);
@@ -556,7 +556,7 @@ fn records_that_end_in_the_midst_of_a_change_are_mended() {
     ];
     let came = world.restart();
     assert_eq!(came.told(), told);
-    // Once is enough.
+    // A second repair changes nothing.
     world.connected(false);
     assert!(world.connected(true).acts.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Bad input: one error message, an answer where somebody asked, nothing changed (reference, section 8).
+//! Invalid input: one error message, an answer to a request, nothing changed (reference, section 8).
 
 use super::*;
 use crate::wire::MAX_MESSAGE;
@@ -73,7 +73,7 @@ fn one_error_and_one_answer() {
     }
     assert_eq!(world.count("faults"), 18);
     assert_eq!(world.state("a"), "A r");
-    // Whatever it was, the next message is followed.
+    // The next message is processed in any case.
     assert_eq!(world.create("b", json!({})).told(), ["sent b A r"]);
 }
 
@@ -203,7 +203,7 @@ fn a_request_that_can_never_be_sent_ends_its_module() {
     let acts = world.fleet.unsendable(&sent[0], "too large", world.now);
     let told = ["ended a D r crashed", "sent b A r"];
     assert_eq!(world.came(acts).told(), told);
-    // An answer, and one that is no message at all.
+    // An answer, and something that is not a message at all.
     for payload in [sent[1].as_slice(), b"x"] {
         assert!(world.fleet.unsendable(payload, "no", world.now).is_empty());
     }

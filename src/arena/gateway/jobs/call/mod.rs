@@ -1,7 +1,7 @@
-//! What a function of a job asks of a runtime.
+//! Parses the function of a job on a runtime.
 
 use crate::wire::{Body, Json, Message, ModuleRequest, Object};
-use halite_gateway::answer::{self, Args, Outcome};
+use halite_gateway::answer::{self, Args, FunctionResult};
 use halite_wire::{Map, Value, yaml};
 use serde_json::json;
 
@@ -25,63 +25,63 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "sys.list_functions",
     "test.ping",
 ];
-/// Lines that `arena.logs` shows where nobody says how many.
+/// Lines shown by `arena.logs` by default.
 const LINES: usize = 50;
 
-/// What a function asks for.
+/// The function to run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Call {
-    /// Whether the runtime is there.
+    /// `test.ping`.
     Ping,
-    /// Its grains.
+    /// Returns its grains.
     Grains,
-    /// That its grains are kept anew.
+    /// Stores its grains anew.
     Refresh,
-    /// Whether the job of this jid runs.
+    /// Looks for the job with this jid.
     FindJob(String),
-    /// Which jobs run.
+    /// Lists the running jobs.
     Running,
-    /// Which functions there are.
+    /// Lists the functions.
     Functions,
-    /// A module.
+    /// Creates a module.
     Create {
-        /// As it is asked for; its runtime is not named yet.
+        /// The request; its runtime is not set yet.
         request: Box<ModuleRequest>,
         /// Whether the orchestrator may choose another runtime.
         scheduled: bool,
     },
-    /// The end of a module: its uuid or name.
+    /// Ends a module: its uuid or name.
     Delete(String),
-    /// All modules of the runtime.
+    /// Lists all modules of the runtime.
     Modules,
-    /// One module: its uuid or name.
+    /// Shows a module: its uuid or name.
     Module(String),
-    /// What a module has written: its uuid or name, and how many lines.
+    /// Shows the output of a module: its uuid or name, and the number of lines.
     Logs(String, usize),
-    /// Something for a module to read: its uuid or name, and what.
+    /// Sends input to a module: its uuid or name, and the data.
     Send(String, Vec<u8>),
-    /// The runtime's record.
+    /// Shows the runtime's record.
     Runtime,
 }
 
 impl Call {
-    /// Reads the function of a job.
+    /// Parses the function and arguments of a job.
     ///
     /// # Errors
-    /// What is answered where nothing is done.
-    pub fn of(load: &Map) -> Result<Call, Outcome> {
+    /// The return if the arguments are wrong.
+    pub fn of(load: &Map) -> Result<Call, FunctionResult> {
         let Some(Value::Str(fun)) = load.get("fun") else {
             return Err(bad(
-                "several functions in one job are not for runtimes of ARENA; send one job each",
+                "runtimes of ARENA run one function per job; send a job for each",
             ));
         };
         let args = Args::of(load);
-        let mut given = Given { fun, args, at: 0 };
+        let mut given = ArgReader { fun, args, at: 0 };
         let call = match fun.as_str() {
-            "grains.get" if given.args.words.is_empty() => {
+            "grains.get" if given.args.positional.is_empty() => {
                 return Err(bad("grains.get takes the name of a grain"));
             }
-            // What these take is read where they are answered.
+            // Their arguments are parsed by the code that answers them.
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => return Ok(Call::Grains),
             "saltutil.refresh_grains" | "saltutil.sync_grains" => return Ok(Call::Refresh),
             "saltutil.find_job" => {
@@ -104,32 +104,35 @@ impl Call {
     }
 }
 
-fn bad(text: impl Into<String>) -> Outcome {
-    Outcome::bad(text, 1)
+fn bad(text: impl Into<String>) -> FunctionResult {
+    FunctionResult::failure(text, 1)
 }
 
-/// Arguments that were given, of which one after the other is taken.
-struct Given<'a> {
+/// The arguments of a job; positional ones are consumed one after the other.
+struct ArgReader<'a> {
     fun: &'a str,
     args: Args,
     at: usize,
 }
 
-impl Given<'_> {
-    fn bad(&self, text: &str) -> Outcome {
+impl ArgReader<'_> {
+    fn bad(&self, text: &str) -> FunctionResult {
         bad(format!("{}: {text}", self.fun))
     }
 
-    /// The argument of that name, or the next without a name.
-    fn text(&mut self, name: &str) -> Result<Option<String>, Outcome> {
+    /// The argument with this name, or the next positional one.
+    fn text(&mut self, name: &str) -> Result<Option<String>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(value @ (Value::Map(_) | Value::Array(_))) => {
-                let text = format!("{name} is a text, not {}", yaml::emit_flow(&value).trim());
+                let text = format!(
+                    "{name} must be a string, not {}",
+                    yaml::emit_flow(&value).trim()
+                );
                 Err(self.bad(&text))
             }
             Some(value) if !value.is_nil() => Ok(Some(answer::text(&value))),
             _ => {
-                let word = self.args.words.get(self.at).cloned();
+                let word = self.args.positional.get(self.at).cloned();
                 self.at += usize::from(word.is_some());
                 Ok(word)
             }
@@ -137,58 +140,58 @@ impl Given<'_> {
     }
 
     /// A module's uuid or name.
-    fn module(&mut self) -> Result<String, Outcome> {
+    fn module(&mut self) -> Result<String, FunctionResult> {
         let module = self.text("module")?.filter(|text| !text.is_empty());
         module.ok_or_else(|| self.bad("the uuid or name of a module is missing"))
     }
 
-    /// The argument of that name; a text is read as YAML.
-    fn value(&mut self, name: &str) -> Result<Option<Value>, Outcome> {
+    /// The argument with this name; a string is parsed as YAML.
+    fn value(&mut self, name: &str) -> Result<Option<Value>, FunctionResult> {
         match self.args.named.remove(name) {
             Some(Value::Str(text)) => match yaml::parse(&text) {
                 Ok(value) => Ok(Some(value).filter(|value| !value.is_nil())),
-                Err(e) => Err(self.bad(&format!("{name} is no YAML: {e}"))),
+                Err(e) => Err(self.bad(&format!("{name} is not valid YAML: {e}"))),
             },
             other => Ok(other.filter(|value| !value.is_nil())),
         }
     }
 
-    /// A list of texts; one text is a list of one, and numbers are their digits.
-    fn list(&mut self, name: &str) -> Result<Option<Vec<String>>, Outcome> {
+    /// A list of strings; one string is a list of one, and numbers become strings.
+    fn list(&mut self, name: &str) -> Result<Option<Vec<String>>, FunctionResult> {
         match self.value(name)? {
             None => Ok(None),
             Some(Value::Array(items)) => {
                 let nested = |item: &Value| matches!(item, Value::Map(_) | Value::Array(_));
                 if items.iter().any(nested) {
-                    Err(self.bad(&format!("{name} is a list of texts")))
+                    Err(self.bad(&format!("{name} must be a list of strings")))
                 } else {
                     Ok(Some(items.iter().map(answer::text).collect()))
                 }
             }
-            Some(Value::Map(_)) => Err(self.bad(&format!("{name} is a list of texts"))),
+            Some(Value::Map(_)) => Err(self.bad(&format!("{name} must be a list of strings"))),
             Some(one) => Ok(Some(vec![answer::text(&one)])),
         }
     }
 
     /// A whole number.
-    fn count(&mut self, name: &str, default: usize) -> Result<usize, Outcome> {
+    fn count(&mut self, name: &str, default: usize) -> Result<usize, FunctionResult> {
         let Some(text) = self.text(name)? else {
             return Ok(default);
         };
         let number = text.parse();
-        number.map_err(|_| self.bad(&format!("{name} is a whole number, not {text:?}")))
+        number.map_err(|_| self.bad(&format!("{name} must be a whole number, not {text:?}")))
     }
 
-    /// Refuses what nobody has taken.
-    fn end(&self) -> Result<(), Outcome> {
-        if let Some(word) = self.args.words.get(self.at) {
-            return Err(self.bad(&format!("there is no use for {word:?}")));
+    /// Refuses arguments that were not consumed.
+    fn end(&self) -> Result<(), FunctionResult> {
+        if let Some(word) = self.args.positional.get(self.at) {
+            return Err(self.bad(&format!("unexpected argument {word:?}")));
         }
         match self.args.named.iter().next() {
             None => Ok(()),
             Some((name, _)) => {
                 let name = answer::text(name);
-                Err(self.bad(&format!("there is no argument {name:?}")))
+                Err(self.bad(&format!("unknown argument {name:?}")))
             }
         }
     }
@@ -196,11 +199,11 @@ impl Given<'_> {
 
 /// `arena.create file=... name=... argv=[...] ...`.
 ///
-/// Arguments become a message as users of the realm send it, so that one place reads both.
-fn create(given: &mut Given) -> Result<Call, Outcome> {
+/// The arguments become a message like those of users of the realm, so that one parser handles both.
+fn create(given: &mut ArgReader) -> Result<Call, FunctionResult> {
     let mut data = Object::new();
     data.insert("type".to_owned(), "module".into());
-    // Without a name only the file.
+    // Only the file may be positional.
     match given.text("file")? {
         Some(file) if !file.is_empty() => data.insert("file".to_owned(), file.into()),
         _ => return Err(given.bad("file=... is missing")),
@@ -217,7 +220,7 @@ fn create(given: &mut Given) -> Result<Call, Outcome> {
             Json::Object(object) => object,
             _ => Object::new(),
         },
-        Some(_) => return Err(given.bad("args is a map")),
+        Some(_) => return Err(given.bad("args must be a map")),
     };
     if let Some(argv) = given.list("argv")? {
         args.insert("argv".to_owned(), argv.into());
@@ -249,13 +252,13 @@ fn create(given: &mut Given) -> Result<Call, Outcome> {
             request,
             scheduled: scheduled.is_some_and(|value| value.truthy()),
         }),
-        Ok(_) => Err(given.bad("this is no module")),
-        Err(fault) => Err(given.bad(&super::described_fault(&fault))),
+        Ok(_) => Err(given.bad("the arguments do not describe a module")),
+        Err(fault) => Err(given.bad(&super::describe_fault(&fault))),
     }
 }
 
 /// `env`: a list of `NAME=value`, or a map.
-fn environment(given: &mut Given) -> Result<Option<Vec<String>>, Outcome> {
+fn environment(given: &mut ArgReader) -> Result<Option<Vec<String>>, FunctionResult> {
     let map = match given.value("env")? {
         Some(Value::Map(map)) => map,
         Some(other) => {
@@ -270,11 +273,11 @@ fn environment(given: &mut Given) -> Result<Option<Vec<String>>, Outcome> {
     Ok(Some(pairs.collect()))
 }
 
-/// `arena.send MODULE DATA`: with a line end, unless `raw=True`.
-fn send(given: &mut Given) -> Result<Call, Outcome> {
+/// `arena.send MODULE DATA`: appends a newline, unless `raw=True`.
+fn send(given: &mut ArgReader) -> Result<Call, FunctionResult> {
     let module = given.module()?;
     let data = given.text("data")?;
-    let data = data.ok_or_else(|| given.bad("what to send is missing"))?;
+    let data = data.ok_or_else(|| given.bad("the data to send is missing"))?;
     let raw = given.args.named.remove("raw");
     let mut data = data.into_bytes();
     if !raw.is_some_and(|value| value.truthy()) && !data.ends_with(b"\n") {

@@ -14,7 +14,7 @@ fn load(fun: &str, words: &[&str], named: Map) -> Map {
 
 fn said(load: &Map) -> String {
     match Call::of(load).unwrap_err() {
-        Outcome {
+        FunctionResult {
             value: Value::Str(text),
             retcode: 1,
         } => text,
@@ -96,19 +96,19 @@ fn bad_arguments_are_said_in_one_sentence() {
         (halite_wire::map! {"file" => ""}, "file=... is missing"),
         (
             halite_wire::map! {"file" => "a", "argv" => "[x"},
-            "argv is no YAML",
+            "argv is not valid YAML",
         ),
         (
             halite_wire::map! {"file" => "a", "argv" => "{a: b}"},
-            "argv is a list of texts",
+            "argv must be a list of strings",
         ),
         (
             halite_wire::map! {"file" => "a", "argv" => "[[a]]"},
-            "argv is a list of texts",
+            "argv must be a list of strings",
         ),
         (
             halite_wire::map! {"file" => "a", "args" => "3"},
-            "args is a map",
+            "args must be a map",
         ),
         (
             halite_wire::map! {"file" => "a", "policy" => "never"},
@@ -117,7 +117,7 @@ fn bad_arguments_are_said_in_one_sentence() {
         (halite_wire::map! {"file" => "a", "uuid" => "a/b"}, "uuid"),
         (
             halite_wire::map! {"file" => "a", "fyle" => "b"},
-            "there is no argument \"fyle\"",
+            "unknown argument \"fyle\"",
         ),
         (channels("[{path: p, mode: rw, topic: 'a/#'}]"), "channels"),
         (channels("[{path: ../p, mode: r, topic: a}]"), "channels"),
@@ -132,7 +132,7 @@ fn bad_arguments_are_said_in_one_sentence() {
         );
     }
     let text = said(&load("arena.create", &["a", "b"], Map::new()));
-    assert!(text.contains("no use for \"b\""), "{text}");
+    assert!(text.contains("unexpected argument \"b\""), "{text}");
     for fun in ["arena.delete", "arena.module", "arena.logs", "arena.send"] {
         let text = said(&load(fun, &[], Map::new()));
         assert_eq!(
@@ -141,15 +141,15 @@ fn bad_arguments_are_said_in_one_sentence() {
         );
     }
     let text = said(&load("arena.send", &["m"], Map::new()));
-    assert_eq!(text, "arena.send: what to send is missing");
+    assert_eq!(text, "arena.send: the data to send is missing");
     let text = said(&load("arena.logs", &["m", "many"], Map::new()));
-    assert!(text.contains("lines is a whole number"), "{text}");
+    assert!(text.contains("lines must be a whole number"), "{text}");
     assert_eq!(
         said(&load("arena.frob", &[], Map::new())),
         "'arena.frob' is not available."
     );
     let several = halite_wire::map! {"fun" => vec!["test.ping".to_owned()]};
-    assert!(said(&several).contains("one job each"));
+    assert!(said(&several).contains("a job for each"));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn the_other_functions_are_read() {
             ..
         })
     ));
-    // Whatever is told to exist is there.
+    // Every listed function exists.
     for fun in FUNCTIONS {
         let text = Call::of(&load(fun, &["m", "x"], Map::new())).err();
         let text = text

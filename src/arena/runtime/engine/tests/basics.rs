@@ -104,7 +104,7 @@ fn a_module_that_is_too_large_is_refused() {
     let mut spec = spec(module("hello"));
     spec.limits.code = spec.code.len() - 1;
     let why = refused(spec);
-    assert!(why.contains("octets"), "{why}");
+    assert!(why.contains("bytes"), "{why}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use std::process::Command;
 
-/// The program of `tests/data/arena/c`, compiled; `None` where there is no compiler for it.
+/// The compiled program of `tests/data/arena/c`; `None` if there is no compiler for it.
 fn compiled(name: &str) -> Option<Vec<u8>> {
     let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/data/arena/c")
@@ -19,7 +19,7 @@ fn compiled(name: &str) -> Option<Vec<u8>> {
         Ok(ran) if ran.status.success() => Some(std::fs::read(out).expect("it was written")),
         Ok(ran) => {
             let said = String::from_utf8_lossy(&ran.stderr);
-            // Clang alone, without what belongs to the target, is as good as none.
+            // Clang without the files for the target is of no use.
             let lacks = [
                 "file not found",
                 "unable to find library",

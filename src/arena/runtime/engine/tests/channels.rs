@@ -74,7 +74,8 @@ fn only_so_many_files_may_be_open_and_each_topic_is_subscribed_to_once() {
     assert_eq!(told, expected);
 }
 
-/// A module that opens `in` without waiting, lets the test act once it has written a line, and exits with what a read gives.
+/// A module that opens `in` non-blocking, lets the test act once it has written a line, and exits with the result of a
+/// read.
 const PATIENT: &str = r#"(module
   (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
@@ -115,7 +116,7 @@ fn a_poll_wakes_for_messages_and_for_time() {
 
 #[test]
 fn the_oldest_messages_are_dropped_and_counted() {
-    // It sleeps, so that nothing is read while the messages come.
+    // It sleeps, so that nothing is read while the messages arrive.
     let code = r#"(module
       (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
       (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
@@ -144,7 +145,7 @@ fn the_oldest_messages_are_dropped_and_counted() {
         run.deliver("realm/in", &[n]);
     }
     run.deliver("realm/in", b"larger than allowed");
-    // Four may wait, and standard input counts too: the oldest goes.
+    // Four may wait, including standard input: the oldest is dropped.
     assert_eq!(run.running.figures().dropped, 7);
     run.running.input(&Bytes::from("!"));
     assert_eq!(run.running.figures().dropped, 8);

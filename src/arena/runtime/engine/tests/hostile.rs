@@ -1,4 +1,4 @@
-//! Modules that mean harm.
+//! Hostile modules.
 
 use super::*;
 

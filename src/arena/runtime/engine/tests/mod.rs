@@ -14,10 +14,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a test waits for what must come.
+/// How long a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a host is told.
+/// A call to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Published(String, Vec<u8>),
@@ -27,16 +27,16 @@ enum Told {
     Ended(End),
 }
 
-/// A host that hands on what it is told.
+/// A host that forwards its calls.
 struct Teller {
     to: Mutex<Sender<Told>>,
-    /// Messages that it takes before it has no room.
+    /// Messages that it accepts until it has no room.
     room: Mutex<usize>,
 }
 
 impl Teller {
     fn tell(&self, told: Told) {
-        // A test that has seen enough no longer listens.
+        // A test that has seen enough stops listening.
         let _ = self.to.lock().expect("not poisoned").send(told);
     }
 }
@@ -73,7 +73,7 @@ impl Host for Teller {
     }
 }
 
-/// A module that runs, and what its host is told.
+/// A running module, and the calls to its host.
 struct Run {
     running: Box<dyn Running>,
     told: Receiver<Told>,
@@ -87,7 +87,7 @@ impl Run {
             .expect("the host is told something")
     }
 
-    /// All up to the end, which is the last.
+    /// All calls up to the end, which is the last one.
     fn rest(&self) -> (Vec<Told>, End) {
         let mut all = Vec::new();
         loop {
@@ -194,7 +194,7 @@ fn out(text: &str) -> Told {
     Told::Output(Stream::Stdout, text.into())
 }
 
-/// All output of a stream together.
+/// The whole output of a stream.
 fn text(told: &[Told], wanted: Stream) -> String {
     let mut all = Vec::new();
     for told in told {

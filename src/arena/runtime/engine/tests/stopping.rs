@@ -19,7 +19,7 @@ fn a_busy_loop_ends_with_its_slice() {
         to: Mutex::new(to),
         room: Mutex::new(0),
     });
-    // Told to end before it begins, it runs one slice, whatever that costs, and no second one.
+    // Told to end before it starts, it runs one slice, whatever that costs, and no second one.
     let end = super::super::attempt(&spec(module("spin")), host, 1000).expect("it starts");
     assert_eq!(end, deleted());
     drop(told);
@@ -28,7 +28,7 @@ fn a_busy_loop_ends_with_its_slice() {
 
 #[test]
 fn a_sleep_ends() {
-    // What it wrote has been handed on before it sleeps, though it is no whole line.
+    // Its output is passed on before it sleeps, although the line is incomplete.
     assert_eq!(stopped(spec(module("sleep")), 0, 1), deleted());
 }
 
@@ -131,11 +131,11 @@ fn an_end_is_told_once_even_if_the_thread_fails() {
     assert_eq!(end.status, ExitStatus::Crashed);
     assert_eq!(end.reason, "the interpreter failed");
     drop((running, host));
-    // The thread's host is gone with it, so that nothing more can come.
+    // The thread's host was dropped with it, so nothing more can come.
     assert!(ends.recv_timeout(PATIENCE).is_err());
 }
 
-/// The nice value in a `stat` of a thread (proc(5): the 19th field), if its name is the wanted one.
+/// The nice value in a `stat` of a thread (proc(5): the 19th field), if the thread has this name.
 fn nice(stat: &str, name: Option<&str>) -> Option<i32> {
     let (head, rest) = stat.rsplit_once(')')?;
     let fits = name.is_none_or(|name| head.ends_with(&format!("({name}")));

@@ -1,4 +1,4 @@
-//! Arguments, environment, clocks, randomness, and the end.
+//! Arguments, environment, clocks, random numbers, and exit.
 
 use super::errno::{Errno, Fault};
 use super::guest::Guest;
@@ -6,23 +6,23 @@ use super::state::State;
 use halite_sys::time::since_epoch;
 use wasmi::{Caller, Error};
 
-/// Bytes of randomness that are given at once.
+/// Random bytes returned at once.
 const MOST_RANDOM: u32 = 1 << 20;
-/// Bytes of randomness that cost about as much as one step of a module.
+/// Random bytes that cost about as much as one instruction of a module.
 const RANDOM_PER_FUEL: u64 = 16;
 
 /// Clocks of preview 1.
 pub(super) enum Clock {
     /// Time of day, since 1970.
     Real,
-    /// Since the module began.
+    /// Since the module started.
     Monotonic,
-    /// Time that the interpreter worked for the module.
+    /// Time that the interpreter ran the module.
     Work,
 }
 
 impl Clock {
-    /// The clock of a number.
+    /// The clock with this number.
     pub(super) fn of(number: u32) -> Result<Clock, Fault> {
         match number {
             0 => Ok(Clock::Real),
@@ -32,7 +32,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds that it shows.
+    /// The time in nanoseconds.
     pub(super) fn nanos(&self, state: &State) -> u64 {
         let time = match self {
             Clock::Real => since_epoch(),
@@ -43,14 +43,14 @@ impl Clock {
     }
 }
 
-/// Writes how many texts there are, and their bytes together.
+/// Writes how many strings there are, and their total size in bytes.
 fn sizes(guest: &mut Guest, texts: &[Vec<u8>], count: u32, size: u32) -> Result<(), Fault> {
     let number = |n: usize| u32::try_from(n).map_err(|_| Errno::Overflow);
     guest.put_u32(count, number(texts.len())?)?;
     guest.put_u32(size, number(texts.iter().map(Vec::len).sum())?)
 }
 
-/// Writes texts one after the other, and where each begins.
+/// Writes strings one after the other, and the address of each.
 fn strings(guest: &mut Guest, texts: &[Vec<u8>], list: u32, at: u32) -> Result<(), Fault> {
     let (mut list, mut at) = (list, at);
     for text in texts {
@@ -98,7 +98,7 @@ pub(super) fn environ_sizes_get(
     sizes(guest, &state.env, count, size)
 }
 
-/// `clock_res_get`: all clocks count nanoseconds.
+/// `clock_res_get`: the resolution of all clocks is one nanosecond.
 pub(super) fn clock_res_get(
     guest: &mut Guest,
     _: &mut State,
@@ -121,7 +121,7 @@ pub(super) fn clock_time_get(
     guest.put_u64(out, nanos)
 }
 
-/// `random_get`: from the generator of the operating system, [`MOST_RANDOM`] bytes at once at most.
+/// `random_get`: from the generator of the operating system, at most [`MOST_RANDOM`] bytes at once.
 pub(super) fn random_get(g: &mut Guest, state: &mut State, at: u32, len: u32) -> Result<(), Fault> {
     if len > MOST_RANDOM {
         return Err(Errno::Invalid.into());

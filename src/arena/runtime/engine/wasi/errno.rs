@@ -1,26 +1,26 @@
-//! What a function of WASI answers where it does not do what it was asked for.
+//! Errors of WASI functions.
 
 use std::fmt;
 
-/// Error numbers of preview 1, as far as they are in use.
+/// The error numbers of preview 1 in use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum Errno {
     /// The mode of the channel does not allow it.
     Access = 2,
-    /// Nothing is there now, and the file is not to wait.
+    /// Nothing is available now, and the file is non-blocking.
     Again = 6,
-    /// No such open file, or not open for this.
+    /// No such open file, or not open for this operation.
     BadFile = 8,
-    /// It is to be made new, and channels are there already.
+    /// The file must not exist, but channels always do.
     Exists = 20,
-    /// A pointer leads out of the memory.
+    /// A pointer is outside of the memory.
     Fault = 21,
-    /// No such text.
+    /// Invalid text.
     IllegalSequence = 25,
-    /// Mistyped or out of range.
+    /// Wrong type or out of range.
     Invalid = 28,
-    /// A folder is no file.
+    /// It is a directory.
     IsFolder = 31,
     /// Too many files are open.
     TooManyFiles = 33,
@@ -30,24 +30,24 @@ pub(super) enum Errno {
     NameTooLong = 37,
     /// No such channel.
     NoEntry = 44,
-    /// There is no such function here.
+    /// The function is not supported.
     NoSystem = 52,
-    /// A file is no folder.
+    /// It is not a directory.
     NotFolder = 54,
     /// A number does not fit.
     Overflow = 61,
     /// Channels and streams have no position.
     NoSeek = 70,
-    /// The path leads out of what the module may see.
+    /// The path leads out of the module's directories.
     NotCapable = 76,
 }
 
-/// Why a function of WASI does not return to the module, or returns an error.
+/// Why a WASI function returns an error to the module, or does not return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The module learns an error number.
+    /// The module gets an error number.
     Errno(Errno),
-    /// The module has been told to end while it waited.
+    /// The module was told to end while it waited.
     Stopped,
 }
 
@@ -57,7 +57,7 @@ impl From<Errno> for Fault {
     }
 }
 
-/// Ends a module that has been told to.
+/// Ends a module that was told to.
 #[derive(Debug)]
 pub(in crate::runtime::engine) struct Stopped;
 

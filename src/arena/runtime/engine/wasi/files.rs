@@ -1,11 +1,11 @@
-//! The table of open files: standard streams, two folders, and channels.
+//! The table of open files: standard streams, two directories, and channels.
 
 use super::errno::{Errno, Fault};
 use crate::runtime::engine::inbox::ReaderId;
 use crate::wire::Stream;
 use std::sync::Arc;
 
-/// Files that each module has from its beginning: three streams, `/` and `/ch`.
+/// Files that are open from the start: three streams, `/` and `/ch`.
 const GIVEN: usize = 5;
 
 /// An open channel.
@@ -13,24 +13,24 @@ const GIVEN: usize = 5;
 pub(super) struct OpenChannel {
     /// Its topic.
     pub(super) topic: Arc<str>,
-    /// Where its messages wait, if it is open for reading.
+    /// The reader with its unread messages, if it is open for reading.
     pub(super) reader: Option<ReaderId>,
     /// Whether it is open for writing.
     pub(super) write: bool,
 }
 
-/// What an open file is.
+/// The kind of an open file.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     /// Standard input.
     Input(ReaderId),
     /// Standard output or error.
     Output(Stream),
-    /// A folder: its path without slashes at either end, and whether the module has had it from its beginning.
+    /// A directory: its path without slashes at either end, and whether it was open from the start.
     Folder {
         /// Its path.
         path: String,
-        /// Whether it was given.
+        /// Whether it was open from the start.
         given: bool,
     },
     /// A channel.
@@ -40,27 +40,27 @@ pub(super) enum Kind {
 /// An open file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    /// What it is.
-    pub(super) kind: Kind,
-    /// `O_NONBLOCK`: what would wait fails.
+    /// Its kind.
+    pub(super) kind: FileKind,
+    /// `O_NONBLOCK`: operations that would block fail.
     pub(super) nonblock: bool,
 }
 
 impl File {
-    fn new(kind: Kind) -> File {
+    fn new(kind: FileKind) -> File {
         File {
             kind,
             nonblock: false,
         }
     }
 
-    /// Where it reads from.
+    /// The reader that it reads from.
     pub(super) fn reader(&self) -> Result<ReaderId, Fault> {
         match &self.kind {
-            Kind::Input(reader) => Ok(*reader),
-            Kind::Channel(channel) => Ok(channel.reader.ok_or(Errno::BadFile)?),
-            Kind::Output(_) => Err(Errno::BadFile.into()),
-            Kind::Folder { .. } => Err(Errno::IsFolder.into()),
+            FileKind::Input(reader) => Ok(*reader),
+            FileKind::Channel(channel) => Ok(channel.reader.ok_or(Errno::BadFile)?),
+            FileKind::Output(_) => Err(Errno::BadFile.into()),
+            FileKind::Folder { .. } => Err(Errno::IsFolder.into()),
         }
     }
 }
@@ -73,16 +73,16 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The table at the beginning; `most` files may be opened in addition.
+    /// The initial table; `most` more files may be opened.
     pub(super) fn new(stdin: ReaderId, most: usize) -> Files {
-        let folder = |path: &str| Kind::Folder {
+        let folder = |path: &str| FileKind::Folder {
             path: path.into(),
             given: true,
         };
-        let given: [Kind; GIVEN] = [
-            Kind::Input(stdin),
-            Kind::Output(Stream::Stdout),
-            Kind::Output(Stream::Stderr),
+        let given: [FileKind; GIVEN] = [
+            FileKind::Input(stdin),
+            FileKind::Output(Stream::Stdout),
+            FileKind::Output(Stream::Stderr),
             folder(""),
             folder("ch"),
         ];
@@ -92,13 +92,13 @@ impl Files {
         }
     }
 
-    /// An open file.
+    /// Finds an open file.
     pub(super) fn get(&self, fd: u32) -> Result<&File, Fault> {
         let file = self.open.get(fd as usize).and_then(Option::as_ref);
         Ok(file.ok_or(Errno::BadFile)?)
     }
 
-    /// An open file, to be changed.
+    /// Finds an open file, to change it.
     pub(super) fn get_mut(&mut self, fd: u32) -> Result<&mut File, Fault> {
         let file = self.open.get_mut(fd as usize).and_then(Option::as_mut);
         Ok(file.ok_or(Errno::BadFile)?)
@@ -109,8 +109,8 @@ impl Files {
         self.open.iter().flatten().count() < self.most
     }
 
-    /// Adds a file under the lowest number that is free.
-    pub(super) fn add(&mut self, kind: Kind, nonblock: bool) -> Result<u32, Fault> {
+    /// Adds a file under the lowest free number.
+    pub(super) fn add(&mut self, kind: FileKind, nonblock: bool) -> Result<u32, Fault> {
         if !self.has_room() {
             return Err(Errno::TooManyFiles.into());
         }

@@ -1,4 +1,4 @@
-//! The memory of a module, as functions of WASI read and write it: every pointer is checked, every count has a limit.
+//! The memory of a module, as accessed by WASI functions: every pointer is checked, every count has a limit.
 
 use super::errno::{Errno, Fault};
 
@@ -7,27 +7,27 @@ const MOST_PIECES: u32 = 1024;
 /// Bytes of one entry of `iovec`: pointer and length.
 const IOVEC: u32 = 8;
 
-/// A part of the memory of a module, checked.
+/// A checked part of a module's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// Where it begins.
+pub(super) struct IoSlice {
+    /// Its address.
     pub(super) at: u32,
-    /// Its bytes.
+    /// Its size in bytes.
     pub(super) len: u32,
 }
 
-/// The linear memory of a module; none is an empty one.
+/// The linear memory of a module; empty if it has none.
 pub(super) struct Guest<'a>(pub(super) &'a mut [u8]);
 
 impl Guest<'_> {
-    /// So many bytes.
+    /// Reads `len` bytes.
     pub(super) fn bytes(&self, at: u32, len: u32) -> Result<&[u8], Fault> {
         let (at, len) = (at as usize, len as usize);
         let end = at.checked_add(len).ok_or(Errno::Fault)?;
         Ok(self.0.get(at..end).ok_or(Errno::Fault)?)
     }
 
-    /// So many bytes, to be written.
+    /// `len` bytes, for writing.
     pub(super) fn bytes_mut(&mut self, at: u32, len: u32) -> Result<&mut [u8], Fault> {
         let (at, len) = (at as usize, len as usize);
         let end = at.checked_add(len).ok_or(Errno::Fault)?;
@@ -57,14 +57,14 @@ impl Guest<'_> {
         Ok(u32::from_le_bytes(raw))
     }
 
-    /// So many bytes, copied.
+    /// Reads a fixed number of bytes.
     pub(super) fn array<const N: usize>(&self, at: u32) -> Result<[u8; N], Fault> {
         let len = u32::try_from(N).map_err(|_| Errno::Overflow)?;
         let raw = self.bytes(at, len)?;
         Ok(raw.try_into().map_err(|_| Errno::Fault)?)
     }
 
-    /// Text of at most `most` bytes.
+    /// Reads text of at most `most` bytes.
     pub(super) fn text(&self, at: u32, len: u32, most: u32) -> Result<String, Fault> {
         if len > most {
             return Err(Errno::NameTooLong.into());
@@ -73,8 +73,8 @@ impl Guest<'_> {
         Ok(String::from_utf8(raw).map_err(|_| Errno::IllegalSequence)?)
     }
 
-    /// The pieces of a scattered read or gathered write, all of them within the memory, and their bytes together.
-    pub(super) fn pieces(&self, at: u32, count: u32) -> Result<(Vec<Piece>, u64), Fault> {
+    /// The pieces of a scattered read or gathered write, all checked, and their total size in bytes.
+    pub(super) fn pieces(&self, at: u32, count: u32) -> Result<(Vec<IoSlice>, u64), Fault> {
         if count > MOST_PIECES {
             return Err(Errno::Invalid.into());
         }
@@ -83,7 +83,7 @@ impl Guest<'_> {
         for n in 0..count {
             let at = at.checked_add(n * IOVEC).ok_or(Errno::Fault)?;
             let second = at.checked_add(4).ok_or(Errno::Fault)?;
-            let piece = Piece {
+            let piece = IoSlice {
                 at: self.u32(at)?,
                 len: self.u32(second)?,
             };
@@ -94,8 +94,8 @@ impl Guest<'_> {
         Ok((pieces, total))
     }
 
-    /// The first bytes of some pieces, at most `most`.
-    pub(super) fn gather(&self, pieces: &[Piece], most: usize) -> Result<Vec<u8>, Fault> {
+    /// Reads the first bytes of some pieces, at most `most`.
+    pub(super) fn gather(&self, pieces: &[IoSlice], most: usize) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::new();
         for piece in pieces {
             let left = most.saturating_sub(out.len());
@@ -106,7 +106,7 @@ impl Guest<'_> {
     }
 
     /// Writes bytes to pieces, one after the other.
-    pub(super) fn scatter(&mut self, pieces: &[Piece], mut data: &[u8]) -> Result<(), Fault> {
+    pub(super) fn scatter(&mut self, pieces: &[IoSlice], mut data: &[u8]) -> Result<(), Fault> {
         for piece in pieces {
             let len = data.len().min(piece.len as usize);
             let (now, later) = data.split_at(len);

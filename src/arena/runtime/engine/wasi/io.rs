@@ -1,33 +1,33 @@
-//! Reading, writing and asking about open files.
+//! Reading, writing and inspecting open files.
 
 use super::errno::{Errno, Fault};
-use super::files::{File, Kind};
+use super::files::{File, FileKind};
 use super::guest::Guest;
 use super::state::State;
-use crate::runtime::engine::inbox::Found;
+use crate::runtime::engine::inbox::ReadResult;
 use crate::wire::Stream;
 
-/// Bytes that are read at once at most.
+/// Bytes read at once.
 const MOST_READ: u64 = 1 << 20;
-/// Bytes of output that are taken at once at most; programs write the rest again.
+/// Bytes of output written at once; programs write the rest again.
 const MOST_OUTPUT: usize = 64 << 10;
-/// Bytes copied that cost about as much as one step of a module.
+/// Bytes copied that cost about as much as one instruction of a module.
 const COPIED_PER_FUEL: usize = 64;
 
 /// File types of preview 1.
 const CHARACTER_DEVICE: u8 = 2;
 const DIRECTORY: u8 = 3;
-/// What channels are: messages, kept apart.
+/// The type of channels, which have message boundaries.
 const SOCKET_DGRAM: u8 = 5;
 
-/// `O_NONBLOCK` among flags of files.
+/// `O_NONBLOCK` among the flags of a file.
 pub(super) const NONBLOCK: u32 = 4;
-/// Flags of files that there are.
+/// All valid flags of a file.
 const FLAGS: u32 = 0x1f;
 
-/// Rights of preview 1 that are in use.
+/// The rights of preview 1 in use here.
 pub(super) const RIGHT_READ: u64 = 1 << 1;
-/// To write.
+/// The right to write.
 pub(super) const RIGHT_WRITE: u64 = 1 << 6;
 const RIGHT_SET_FLAGS: u64 = 1 << 3;
 const RIGHT_PATH_OPEN: u64 = 1 << 13;
@@ -37,11 +37,11 @@ const RIGHT_POLL: u64 = 1 << 27;
 const RIGHTS_OF_FILES: u64 = RIGHT_SET_FLAGS | RIGHT_FILESTAT | RIGHT_POLL;
 
 /// The type of a file.
-pub(super) fn file_type(kind: &Kind) -> u8 {
+pub(super) fn file_type(kind: &FileKind) -> u8 {
     match kind {
-        Kind::Input(_) | Kind::Output(_) => CHARACTER_DEVICE,
-        Kind::Folder { .. } => DIRECTORY,
-        Kind::Channel(_) => SOCKET_DGRAM,
+        FileKind::Input(_) | FileKind::Output(_) => CHARACTER_DEVICE,
+        FileKind::Folder { .. } => DIRECTORY,
+        FileKind::Channel(_) => SOCKET_DGRAM,
     }
 }
 
@@ -50,16 +50,16 @@ pub(super) const TYPE_OF_CHANNELS: u8 = SOCKET_DGRAM;
 /// The type of folders.
 pub(super) const TYPE_OF_FOLDERS: u8 = DIRECTORY;
 
-/// What may be done with a file, and with those opened below it.
-fn rights(kind: &Kind) -> (u64, u64) {
+/// The rights of a file, and of those opened below it.
+fn rights(kind: &FileKind) -> (u64, u64) {
     match kind {
-        Kind::Input(_) => (RIGHTS_OF_FILES | RIGHT_READ, 0),
-        Kind::Output(_) => (RIGHTS_OF_FILES | RIGHT_WRITE, 0),
-        Kind::Folder { .. } => {
+        FileKind::Input(_) => (RIGHTS_OF_FILES | RIGHT_READ, 0),
+        FileKind::Output(_) => (RIGHTS_OF_FILES | RIGHT_WRITE, 0),
+        FileKind::Folder { .. } => {
             let own = RIGHT_PATH_OPEN | RIGHT_PATH_FILESTAT | RIGHT_FILESTAT;
             (own, own | RIGHTS_OF_FILES | RIGHT_READ | RIGHT_WRITE)
         }
-        Kind::Channel(channel) => {
+        FileKind::Channel(channel) => {
             let read = if channel.reader.is_some() {
                 RIGHT_READ
             } else {
@@ -73,7 +73,7 @@ fn rights(kind: &Kind) -> (u64, u64) {
 
 /// `fd_close`: a channel that nothing else reads is unsubscribed.
 pub(super) fn fd_close(_: &mut Guest, state: &mut State, fd: u32) -> Result<(), Fault> {
-    if let Kind::Channel(channel) = state.files.close(fd)?.kind
+    if let FileKind::Channel(channel) = state.files.close(fd)?.kind
         && let Some(reader) = channel.reader
     {
         state.inbox.close(reader);
@@ -116,7 +116,7 @@ pub(super) fn fd_fdstat_set_flags(
     Ok(())
 }
 
-/// Writes what is known of a file: its type and that there is one of it.
+/// Writes the attributes of a file: its type and a link count of one.
 pub(super) fn put_filestat(guest: &mut Guest, at: u32, file_type: u8) -> Result<(), Fault> {
     let mut out = [0; 64];
     if let Some(place) = out.get_mut(16) {
@@ -139,7 +139,7 @@ pub(super) fn fd_filestat_get(
     put_filestat(g, out, file_type)
 }
 
-/// `fd_seek`: nothing has a position.
+/// `fd_seek`: no file has a position.
 pub(super) fn fd_seek(
     _: &mut Guest,
     state: &mut State,
@@ -149,13 +149,13 @@ pub(super) fn fd_seek(
     _out: u32,
 ) -> Result<(), Fault> {
     match state.files.get(fd)?.kind {
-        Kind::Folder { .. } => Err(Errno::BadFile.into()),
+        FileKind::Folder { .. } => Err(Errno::BadFile.into()),
         _ => Err(Errno::NoSeek.into()),
     }
 }
 
-/// `fd_read`: a message, or as much of it as fits; the rest of it is read next. Waits for one unless the file is not to. Nothing is
-/// the end: of standard input, or because the module is to end.
+/// `fd_read`: a message, or as much of it as fits; the next read returns the rest. Blocks until there is one, unless
+/// the file is non-blocking. An empty result is the end of file: of standard input, or because the module must end.
 pub(super) fn fd_read(
     guest: &mut Guest,
     state: &mut State,
@@ -167,8 +167,8 @@ pub(super) fn fd_read(
     let (pieces, total) = guest.pieces(list, count)?;
     let file = state.files.get(fd)?;
     let (reader, nonblock) = (file.reader()?, file.nonblock);
-    let is_channel = matches!(file.kind, Kind::Channel(_));
-    // Where the result goes is checked before a message is taken.
+    let is_channel = matches!(file.kind, FileKind::Channel(_));
+    // Check the result's address before taking a message.
     guest.put_u32(out, 0)?;
     let most = usize::try_from(total.min(MOST_READ)).map_err(|_| Errno::Overflow)?;
     if most == 0 {
@@ -177,13 +177,13 @@ pub(super) fn fd_read(
     let found = match state.inbox.take(reader, most) {
         Some(found) => found,
         None if nonblock => return Err(Errno::Again.into()),
-        None => match state.rest(|inbox| inbox.wait_take(reader, most)) {
+        None => match state.wait_paused(|inbox| inbox.wait_take(reader, most)) {
             Ok(found) => found,
-            Err(Fault::Stopped) => Found::End,
+            Err(Fault::Stopped) => ReadResult::End,
             Err(fault) => return Err(fault),
         },
     };
-    let Found::Data(data) = found else {
+    let ReadResult::Data(data) = found else {
         return Ok(());
     };
     if is_channel {
@@ -194,7 +194,7 @@ pub(super) fn fd_read(
     guest.put_u32(out, u32::try_from(data.len()).map_err(|_| Errno::Overflow)?)
 }
 
-/// `fd_write`: on a channel all of it is one message; of output a part may be taken.
+/// `fd_write`: one message on a channel; for output, possibly only a part is written.
 pub(super) fn fd_write(
     guest: &mut Guest,
     state: &mut State,
@@ -207,12 +207,12 @@ pub(super) fn fd_write(
     let file = state.files.get(fd)?.clone();
     guest.put_u32(out, 0)?;
     let written = match &file.kind {
-        Kind::Output(stream) => {
+        FileKind::Output(stream) => {
             let data = guest.gather(&pieces, MOST_OUTPUT)?;
             write_output(state, *stream, &data)?;
             data.len()
         }
-        Kind::Channel(channel) if channel.write => {
+        FileKind::Channel(channel) if channel.write => {
             if total > state.largest as u64 {
                 return Err(Errno::MessageSize.into());
             }
@@ -223,8 +223,8 @@ pub(super) fn fd_write(
             }
             data.len()
         }
-        Kind::Folder { .. } => return Err(Errno::IsFolder.into()),
-        Kind::Input(_) | Kind::Channel(_) => return Err(Errno::BadFile.into()),
+        FileKind::Folder { .. } => return Err(Errno::IsFolder.into()),
+        FileKind::Input(_) | FileKind::Channel(_) => return Err(Errno::BadFile.into()),
     };
     guest.put_u32(out, u32::try_from(written).map_err(|_| Errno::Overflow)?)
 }
@@ -234,11 +234,11 @@ fn write_output(state: &mut State, stream: Stream, data: &[u8]) -> Result<(), Fa
     state.write(stream, data)
 }
 
-/// Whether a write to a file would go through: whether it is open for it.
+/// Whether a file is open for writing.
 pub(super) fn is_writable(file: &File) -> bool {
     match &file.kind {
-        Kind::Output(_) => true,
-        Kind::Channel(channel) => channel.write,
-        Kind::Input(_) | Kind::Folder { .. } => false,
+        FileKind::Output(_) => true,
+        FileKind::Channel(channel) => channel.write,
+        FileKind::Input(_) | FileKind::Folder { .. } => false,
     }
 }

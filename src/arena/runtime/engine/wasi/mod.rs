@@ -1,5 +1,5 @@
-//! WASI preview 1, as far as programs in C and Rust need it (reference, section 10). There is no file system behind it: a module sees
-//! its standard streams and its channels, and nothing of the host.
+//! WASI preview 1, as far as programs in C and Rust need it (reference, section 10). There is no file system behind
+//! it: a module sees its standard streams and its channels, and nothing of the host.
 
 mod environ;
 mod errno;
@@ -20,7 +20,8 @@ use wasmi::{Caller, Error, ExternType, Linker, Module, Val, ValType};
 /// The module that programs import from.
 const PREVIEW_1: &str = "wasi_snapshot_preview1";
 
-/// Functions of preview 1 that answer "no such function"; those of [`add_functions`] and these are all that there are.
+/// Functions of preview 1 that return "no such function"; these and those of [`add_functions`] are all functions of
+/// preview 1.
 const ABSENT: [&str; 25] = [
     "fd_advise",
     "fd_allocate",
@@ -49,8 +50,8 @@ const ABSENT: [&str; 25] = [
     "sock_shutdown",
 ];
 
-/// Runs a function of WASI for a module: its memory and state are at hand, its cost is taken from the fuel, and its result becomes
-/// an error number, or ends the module.
+/// Runs a WASI function for a module: gives it memory and state, charges its cost to the fuel, and turns its result
+/// into an error number, or ends the module.
 fn call(
     mut caller: Caller<'_, State>,
     function: impl FnOnce(&mut Guest, &mut State) -> Result<(), Fault>,
@@ -110,15 +111,15 @@ fn add_functions(linker: &mut Linker<State>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a function only answers that it is absent.
+/// Whether a function only returns that it is absent.
 fn is_absent(module: &str, name: &str) -> bool {
     module == PREVIEW_1 && ABSENT.contains(&name)
 }
 
-/// The functions that a module may import. Those of preview 1 that are absent here answer so.
+/// The functions that a module may import. Functions of preview 1 that are absent here return an error.
 ///
 /// # Errors
-/// The module imports something else: what, for people.
+/// The module imports something else; the reason is readable text.
 pub(super) fn linker(module: &Module) -> Result<Linker<State>, String> {
     let engine = module.engine();
     let mut linker = Linker::new(engine);
@@ -146,7 +147,7 @@ pub(super) fn linker(module: &Module) -> Result<Linker<State>, String> {
                 let name: String = name.chars().take(64).collect();
                 let from: String = from.chars().take(64).collect();
                 return Err(format!(
-                    "needs {name:?} of {from:?}, which there is not here"
+                    "imports {name:?} from {from:?}, which is not available here"
                 ));
             }
         }

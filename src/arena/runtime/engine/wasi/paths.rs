@@ -1,36 +1,36 @@
-//! Opening: folders that a module has from its beginning, and channels below them.
+//! Opening directories and channels.
 
 use super::errno::{Errno, Fault};
-use super::files::{Kind, OpenChannel};
+use super::files::{FileKind, OpenChannel};
 use super::guest::Guest;
 use super::io::{self, NONBLOCK, RIGHT_READ, RIGHT_WRITE};
 use super::state::State;
-use crate::runtime::engine::channels::{self, Place};
+use crate::runtime::engine::channels::{self, PathTarget};
 use std::sync::Arc;
 
 /// Bytes of a path.
 const MOST_PATH: u32 = 1024;
 
-/// How to open, of preview 1: what must be a folder.
+/// `oflags` of preview 1: it must be a directory.
 const O_DIRECTORY: u32 = 2;
-/// What must not be there.
+/// It must not exist.
 const O_EXCL: u32 = 4;
-/// All that there are: also to be made, and to be emptied, which mean nothing to a channel.
+/// All flags, including create and truncate, which mean nothing for a channel.
 const O_ALL: u32 = 0xf;
 
-/// The folder that a path begins at.
+/// The directory that a path is relative to.
 fn folder(state: &State, fd: u32) -> Result<(String, bool), Fault> {
     match &state.files.get(fd)?.kind {
-        Kind::Folder { path, given } => Ok((path.clone(), *given)),
+        FileKind::Folder { path, given } => Ok((path.clone(), *given)),
         _ => Err(Errno::NotFolder.into()),
     }
 }
 
-/// The name of a folder that the module has from its beginning.
+/// The name of a directory that is open from the start.
 fn given_name(state: &State, fd: u32) -> Result<String, Fault> {
     match folder(state, fd) {
         Ok((path, true)) => Ok(format!("/{path}")),
-        // How programs find out that there are no more of them.
+        // This is how programs find out that there are no more of them.
         _ => Err(Errno::BadFile.into()),
     }
 }
@@ -64,14 +64,14 @@ pub(super) fn fd_prestat_dir_name(
     guest.put(at, name.as_bytes())
 }
 
-/// What a path below a folder means, and the path itself.
+/// What a path relative to a directory refers to, and the full path.
 fn find(
     guest: &Guest,
     state: &State,
     fd: u32,
     at: u32,
     len: u32,
-) -> Result<(Place, String), Fault> {
+) -> Result<(PathTarget, String), Fault> {
     let (base, _) = folder(state, fd)?;
     let path = guest.text(at, len, MOST_PATH)?;
     let path = channels::join(&base, &path).ok_or(Errno::NotCapable)?;
@@ -89,14 +89,14 @@ pub(super) fn path_filestat_get(
     out: u32,
 ) -> Result<(), Fault> {
     let file_type = match find(guest, state, fd, at, len)?.0 {
-        Place::Channel { .. } => io::TYPE_OF_CHANNELS,
-        Place::Folder => io::TYPE_OF_FOLDERS,
-        Place::Nothing => return Err(Errno::NoEntry.into()),
+        PathTarget::Channel { .. } => io::TYPE_OF_CHANNELS,
+        PathTarget::Folder => io::TYPE_OF_FOLDERS,
+        PathTarget::Nothing => return Err(Errno::NoEntry.into()),
     };
     io::put_filestat(guest, out, file_type)
 }
 
-/// `path_open`: a channel, for what its mode allows, or a folder.
+/// `path_open`: opens a channel, as far as its mode allows, or a directory.
 #[expect(clippy::too_many_arguments, reason = "the signature is that of WASI")]
 pub(super) fn path_open(
     guest: &mut Guest,
@@ -115,24 +115,24 @@ pub(super) fn path_open(
         return Err(Errno::Invalid.into());
     }
     let (place, path) = find(guest, state, fd, at, len)?;
-    // Where the result goes is checked before anything is opened.
+    // Check the result's address before opening anything.
     guest.put_u32(out, 0)?;
     let (read, write) = (rights & RIGHT_READ != 0, rights & RIGHT_WRITE != 0);
     let nonblock = flags & NONBLOCK != 0;
     let opened = match place {
-        Place::Nothing => return Err(Errno::NoEntry.into()),
+        PathTarget::Nothing => return Err(Errno::NoEntry.into()),
         _ if how & O_EXCL != 0 => return Err(Errno::Exists.into()),
-        Place::Channel { topic, mode } if how & O_DIRECTORY == 0 => {
+        PathTarget::Channel { topic, mode } if how & O_DIRECTORY == 0 => {
             let may = (mode.reads() || !read) && (mode.writes() || !write);
             if !may || !state.allows(&topic) {
                 return Err(Errno::Access.into());
             }
             open_channel(state, topic, read, write, nonblock)?
         }
-        Place::Folder if write => return Err(Errno::IsFolder.into()),
-        // A channel may have topics below it, so that it is a folder for who wants one.
-        Place::Folder | Place::Channel { .. } => {
-            let kind = Kind::Folder { path, given: false };
+        PathTarget::Folder if write => return Err(Errno::IsFolder.into()),
+        // A channel may have topics below it, so it can also be opened as a directory.
+        PathTarget::Folder | PathTarget::Channel { .. } => {
+            let kind = FileKind::Folder { path, given: false };
             state.files.add(kind, nonblock)?
         }
     };
@@ -149,7 +149,7 @@ fn open_channel(
     if !state.files.has_room() {
         return Err(Errno::TooManyFiles.into());
     }
-    // The reader is there before its topic is subscribed to: what comes at once is not lost.
+    // Open the reader before subscribing: messages that arrive at once are not lost.
     let reader = read.then(|| state.inbox.open(Some(topic.clone())));
     if read {
         state.subscribe(topic.clone())?;
@@ -159,5 +159,5 @@ fn open_channel(
         reader,
         write,
     };
-    state.files.add(Kind::Channel(channel), nonblock)
+    state.files.add(FileKind::Channel(channel), nonblock)
 }

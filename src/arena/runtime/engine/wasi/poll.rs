@@ -1,16 +1,16 @@
-//! Waiting for several things at once: moments, and files that can be read or written.
+//! Waiting for several things at once: clocks, and files that can be read or written.
 
 use super::environ::Clock;
 use super::errno::{Errno, Fault};
 use super::guest::Guest;
 use super::io::is_writable;
 use super::state::State;
-use crate::runtime::engine::inbox::{ReaderId, Waited};
+use crate::runtime::engine::inbox::{ReaderId, WaitResult};
 use std::time::{Duration, Instant};
 
 /// Subscriptions in one call.
 const MOST: u32 = 1024;
-/// Price of a subscription, in simple steps of a module.
+/// Price of a subscription, in simple instructions of a module.
 const COST: u64 = 8;
 /// Bytes of a subscription.
 const SUBSCRIPTION: u32 = 48;
@@ -20,35 +20,35 @@ const EVENT: u32 = 32;
 const CLOCK: u8 = 0;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
-/// The moment of a clock is absolute.
+/// The clock's time is absolute.
 const ABSOLUTE: u16 = 1;
-/// The other side is gone.
+/// The other side has closed.
 const HANGUP: u16 = 1;
 
-/// What is waited for.
-enum Wanted {
-    /// A moment; none is beyond all time.
+/// What a subscription waits for.
+enum WaitCondition {
+    /// A point in time; `None` is never.
     Moment(Option<Instant>),
-    /// Something to read.
+    /// Data to read.
     Read(ReaderId),
-    /// Room to write: on a channel, or on anything else that is open for it.
+    /// MemoryLimiter to write: on a channel, or on anything else that is open for it.
     Write { channel: bool },
-    /// Nothing that can be waited for.
+    /// Invalid: cannot be waited for.
     Wrong(Errno),
 }
 
 struct Subscription {
     userdata: u64,
     tag: u8,
-    wanted: Wanted,
+    wanted: WaitCondition,
 }
 
-/// What is there.
+/// An event to return.
 struct Event {
     userdata: u64,
     errno: u16,
     tag: u8,
-    octets: u64,
+    available: u64,
     flags: u16,
 }
 
@@ -59,7 +59,7 @@ impl Event {
             (0, &self.userdata.to_le_bytes()),
             (8, &self.errno.to_le_bytes()),
             (10, &[self.tag]),
-            (16, &self.octets.to_le_bytes()),
+            (16, &self.available.to_le_bytes()),
             (24, &self.flags.to_le_bytes()),
         ];
         for (at, part) in parts {
@@ -71,22 +71,29 @@ impl Event {
     }
 }
 
-/// The moment that a clock subscription names.
-fn moment(guest: &Guest, state: &State, at: u32, now: Instant) -> Result<Wanted, Fault> {
+/// The point in time of a clock subscription.
+fn clock_condition(
+    guest: &Guest,
+    state: &State,
+    at: u32,
+    now: Instant,
+) -> Result<WaitCondition, Fault> {
     let field = |offset: u32| at.checked_add(offset).ok_or(Errno::Fault);
     let number = guest.u32(field(16)?)?;
     let timeout = u64::from_le_bytes(guest.array(field(24)?)?);
     let flags = u16::from_le_bytes(guest.array(field(40)?)?);
     let clock = match Clock::of(number) {
         Ok(clock @ (Clock::Real | Clock::Monotonic)) => clock,
-        _ => return Ok(Wanted::Wrong(Errno::Invalid)),
+        _ => return Ok(WaitCondition::Wrong(Errno::Invalid)),
     };
     let left = if flags & ABSOLUTE != 0 {
         timeout.saturating_sub(clock.nanos(state))
     } else {
         timeout
     };
-    Ok(Wanted::Moment(now.checked_add(Duration::from_nanos(left))))
+    Ok(WaitCondition::Moment(
+        now.checked_add(Duration::from_nanos(left)),
+    ))
 }
 
 fn subscription(
@@ -100,16 +107,16 @@ fn subscription(
     let [tag] = guest.array(field(8)?)?;
     let file = |offset| -> Result<_, Fault> { Ok(state.files.get(guest.u32(field(offset)?)?)) };
     let wanted = match tag {
-        CLOCK => moment(guest, state, at, now)?,
+        CLOCK => clock_condition(guest, state, at, now)?,
         READ => match file(16)?.and_then(|file| file.reader()) {
-            Ok(reader) => Wanted::Read(reader),
-            Err(_) => Wanted::Wrong(Errno::BadFile),
+            Ok(reader) => WaitCondition::Read(reader),
+            Err(_) => WaitCondition::Wrong(Errno::BadFile),
         },
         WRITE => match file(16)? {
-            Ok(file) if is_writable(file) => Wanted::Write {
-                channel: matches!(file.kind, super::files::Kind::Channel(_)),
+            Ok(file) if is_writable(file) => WaitCondition::Write {
+                channel: matches!(file.kind, super::files::FileKind::Channel(_)),
             },
-            _ => Wanted::Wrong(Errno::BadFile),
+            _ => WaitCondition::Wrong(Errno::BadFile),
         },
         _ => return Err(Errno::Invalid.into()),
     };
@@ -120,24 +127,24 @@ fn subscription(
     })
 }
 
-/// The event of a subscription, if it has come true.
+/// The event of a subscription, if it has occurred.
 fn event(state: &State, subscription: &Subscription, now: Instant) -> Option<Event> {
-    let (errno, octets, flags) = match subscription.wanted {
-        Wanted::Moment(at) if at.is_some_and(|at| at <= now) => (0, 0, 0),
-        Wanted::Moment(_) => return None,
-        Wanted::Read(reader) => match state.inbox.waiting(reader)? {
+    let (errno, available, flags) = match subscription.wanted {
+        WaitCondition::Moment(at) if at.is_some_and(|at| at <= now) => (0, 0, 0),
+        WaitCondition::Moment(_) => return None,
+        WaitCondition::Read(reader) => match state.inbox.waiting(reader)? {
             0 => (0, 0, HANGUP),
-            octets => (0, octets as u64, 0),
+            available => (0, available as u64, 0),
         },
-        Wanted::Write { channel: true } if state.publish_at(now).is_some() => return None,
-        Wanted::Write { .. } => (0, state.largest as u64, 0),
-        Wanted::Wrong(errno) => (errno as u16, 0, 0),
+        WaitCondition::Write { channel: true } if state.publish_at(now).is_some() => return None,
+        WaitCondition::Write { .. } => (0, state.largest as u64, 0),
+        WaitCondition::Wrong(errno) => (errno as u16, 0, 0),
     };
     Some(Event {
         userdata: subscription.userdata,
         errno,
         tag: subscription.tag,
-        octets,
+        available,
         flags,
     })
 }
@@ -155,7 +162,7 @@ pub(super) fn poll_oneoff(
         return Err(Errno::Invalid.into());
     }
     state.cost += u64::from(count) * COST;
-    // Where the results go is checked before anything is waited for.
+    // Check the results' address before waiting.
     guest.bytes_mut(events, count * EVENT)?;
     guest.put_u32(out, 0)?;
     let began = Instant::now();
@@ -181,27 +188,27 @@ pub(super) fn poll_oneoff(
     }
 }
 
-/// Waits until something may have come true. Told to end, files that are read are at their end, which is an event.
+/// Waits until an event may have occurred. If the module must end, readers are at end of file, which is an event.
 fn wait(state: &mut State, wanted: &[Subscription], now: Instant) -> Result<(), Fault> {
     let mut readers = Vec::new();
     let mut until: Option<Instant> = None;
     for subscription in wanted {
         let moment = match subscription.wanted {
-            Wanted::Moment(at) => at,
-            Wanted::Write { channel: true } => state.publish_at(now),
-            Wanted::Read(reader) => {
+            WaitCondition::Moment(at) => at,
+            WaitCondition::Write { channel: true } => state.publish_at(now),
+            WaitCondition::Read(reader) => {
                 readers.push(reader);
                 None
             }
-            Wanted::Write { channel: false } | Wanted::Wrong(_) => None,
+            WaitCondition::Write { channel: false } | WaitCondition::Wrong(_) => None,
         };
         until = match (until, moment) {
             (Some(until), Some(moment)) => Some(until.min(moment)),
             (until, moment) => until.or(moment),
         };
     }
-    match state.rest(|inbox| inbox.wait_any(&readers, until)) {
-        Ok(Waited::Stopped) | Err(Fault::Stopped) if readers.is_empty() => Err(Fault::Stopped),
+    match state.wait_paused(|inbox| inbox.wait_any(&readers, until)) {
+        Ok(WaitResult::Stopped) | Err(Fault::Stopped) if readers.is_empty() => Err(Fault::Stopped),
         Ok(_) | Err(Fault::Stopped) => Ok(()),
         Err(fault) => Err(fault),
     }

@@ -1,9 +1,9 @@
-//! All that belongs to one module while it runs, apart from its code: open files, output, rates. Owned by its thread.
+//! The state of a running module apart from its code: open files, output, rates. Owned by its thread.
 
 use super::errno::{Errno, Fault};
 use super::files::Files;
-use crate::runtime::engine::inbox::{Inbox, Waited};
-use crate::runtime::engine::limits::{Rate, Retry, Room};
+use crate::runtime::engine::inbox::{Inbox, WaitResult};
+use crate::runtime::engine::limits::{MemoryLimiter, Rate, Retry};
 use crate::runtime::engine::output::Lines;
 use crate::runtime::engine::{Host, Spec};
 use crate::wire::{Channel, Stream, Uuid};
@@ -11,47 +11,47 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What handing on a piece of output costs beyond its bytes: it becomes a message.
+/// What passing on a piece of output costs beyond its bytes: it becomes a message.
 const PIECE_COST: u32 = 128;
 
 /// The state of a module.
 pub(in crate::runtime::engine) struct State {
-    /// Who it is.
+    /// The module's uuid.
     pub(in crate::runtime::engine) uuid: Uuid,
-    /// Its arguments, the program first, each with a NUL at its end.
+    /// Its arguments, starting with the program's name, each terminated by NUL.
     pub(super) argv: Vec<Vec<u8>>,
-    /// Its environment, each entry with a NUL at its end.
+    /// Its environment, each entry terminated by NUL.
     pub(super) env: Vec<Vec<u8>>,
     /// Its channels.
     pub(super) channels: Vec<Channel>,
     /// Its open files.
     pub(super) files: Files,
-    /// Bytes of its largest message.
+    /// Size limit of its messages, in bytes.
     pub(super) largest: usize,
-    /// What it shares with the outside world.
+    /// The state shared with the rest of the program.
     pub(in crate::runtime::engine) inbox: Arc<Inbox>,
     /// Limits of memory and tables.
-    pub(in crate::runtime::engine) room: Room,
-    /// Its memory, once it is there.
+    pub(in crate::runtime::engine) room: MemoryLimiter,
+    /// Its memory, once it exists.
     pub(in crate::runtime::engine) memory: Option<wasmi::Memory>,
     /// Cost of the function that it called last, in fuel.
     pub(super) cost: u64,
-    /// When it began.
+    /// When it started.
     pub(super) began: Instant,
     host: Arc<dyn Host>,
     out: Lines,
     err: Lines,
     publishing: Rate,
-    /// When a host without room is asked again.
+    /// When to try again if the host has no room.
     retry: Retry,
     writing: Rate,
-    /// Topics that it reads, and how often.
+    /// Topics that it reads, and how often each is open.
     topics: BTreeMap<Arc<str>, usize>,
-    /// Since when the interpreter works.
+    /// Since when the interpreter runs.
     working: Instant,
 }
 
-/// Text with a NUL at its end.
+/// Text terminated by NUL.
 fn with_nul(text: &str) -> Vec<u8> {
     let mut raw = text.as_bytes().to_vec();
     raw.push(0);
@@ -59,10 +59,10 @@ fn with_nul(text: &str) -> Vec<u8> {
 }
 
 impl State {
-    /// The state before it runs.
+    /// The state before the start.
     ///
     /// # Errors
-    /// An argument or a variable holds a NUL, which would cut it.
+    /// An argument or a variable contains a NUL, which would truncate it.
     pub(in crate::runtime::engine) fn new(
         spec: &Spec,
         host: Arc<dyn Host>,
@@ -70,7 +70,7 @@ impl State {
     ) -> Result<State, String> {
         let words = || [&spec.program].into_iter().chain(&spec.argv);
         if words().chain(&spec.env).any(|word| word.contains('\0')) {
-            return Err("an argument or variable holds a NUL".into());
+            return Err("an argument or variable contains a NUL".into());
         }
         let stdin = inbox.open(None);
         if !spec.stdin {
@@ -85,7 +85,7 @@ impl State {
             files: Files::new(stdin, spec.limits.open_files),
             largest: spec.limits.message,
             inbox,
-            room: Room::new(spec.limits.memory, spec.limits.table_elements),
+            room: MemoryLimiter::new(spec.limits.memory, spec.limits.table_elements),
             memory: None,
             cost: 0,
             began: now,
@@ -100,12 +100,12 @@ impl State {
         })
     }
 
-    /// The interpreter begins to work.
+    /// The interpreter starts or resumes.
     pub(in crate::runtime::engine) fn resume(&mut self) {
         self.working = Instant::now();
     }
 
-    /// The interpreter rests: what it has worked is noted.
+    /// The interpreter pauses: adds the time that it ran.
     pub(in crate::runtime::engine) fn pause(&mut self) {
         let now = Instant::now();
         self.inbox
@@ -113,13 +113,13 @@ impl State {
         self.working = now;
     }
 
-    /// Time that the interpreter has worked, now included.
+    /// Time that the interpreter ran, including the current slice.
     pub(super) fn worked(&self) -> Duration {
         self.inbox.figures().cpu + self.working.elapsed()
     }
 
-    /// Waits for something while the interpreter rests. What the module has written is handed on before.
-    pub(super) fn rest<T>(&mut self, wait: impl FnOnce(&Inbox) -> T) -> Result<T, Fault> {
+    /// Waits for something while the interpreter pauses. Passes on the module's output first.
+    pub(super) fn wait_paused<T>(&mut self, wait: impl FnOnce(&Inbox) -> T) -> Result<T, Fault> {
         self.flush(Stream::Stdout, true)?;
         self.flush(Stream::Stderr, true)?;
         Ok(self.idle(wait))
@@ -132,15 +132,15 @@ impl State {
         found
     }
 
-    /// Waits until a moment.
+    /// Waits until a point in time.
     fn sleep_until(&mut self, moment: Instant) -> Result<(), Fault> {
         match self.idle(|inbox| inbox.wait_any(&[], Some(moment))) {
-            Waited::Stopped => Err(Fault::Stopped),
-            Waited::Ready(()) | Waited::Late => Ok(()),
+            WaitResult::Stopped => Err(Fault::Stopped),
+            WaitResult::Ready(()) | WaitResult::Late => Ok(()),
         }
     }
 
-    /// Publishes a message on a topic, as soon as its rate and its host allow; `nonblock`: now or not at all.
+    /// Publishes a message as soon as rate and host allow; with `nonblock`, now or not at all.
     pub(super) fn publish(
         &mut self,
         topic: &str,
@@ -162,26 +162,26 @@ impl State {
             if nonblock {
                 return Err(Errno::Again.into());
             }
-            self.rest(|_| ())?;
+            self.wait_paused(|_| ())?;
             self.sleep_until(next)?;
         }
     }
 
-    /// When it may publish again, as its rate and its host allow; `None` is now.
+    /// When rate and host allow the next message; `None` is now.
     pub(super) fn publish_at(&self, now: Instant) -> Option<Instant> {
         self.publishing.ready_at(now).max(self.retry.ready_at(now))
     }
 
-    /// Whether its host lets modules use a topic.
+    /// Whether the host allows modules to use a topic.
     pub(super) fn allows(&self, topic: &str) -> bool {
         self.host.allows(topic)
     }
 
-    /// A reader of a topic: the first one subscribes, which counts as a message.
+    /// Adds a reader of a topic: the first one subscribes, which counts as a message.
     pub(super) fn subscribe(&mut self, topic: Arc<str>) -> Result<(), Fault> {
         if !self.topics.contains_key(&topic) {
             while let Some(ready) = self.publishing.ready_at(Instant::now()) {
-                self.rest(|_| ())?;
+                self.wait_paused(|_| ())?;
                 self.sleep_until(ready)?;
             }
             self.publishing.take(1, Instant::now());
@@ -194,7 +194,7 @@ impl State {
         Ok(())
     }
 
-    /// One reader less; the last one unsubscribes.
+    /// Removes a reader; the last one unsubscribes.
     pub(super) fn unsubscribe(&mut self, topic: &str) {
         match self.topics.get_mut(topic) {
             Some(readers) if *readers > 1 => *readers -= 1,
@@ -223,7 +223,7 @@ impl State {
         Ok(())
     }
 
-    /// Hands on what is due of a stream, or all of it, as soon as its rate allows.
+    /// Passes on the output of a stream that is due, or all of it, as soon as the rate allows.
     fn flush(&mut self, stream: Stream, all: bool) -> Result<(), Fault> {
         loop {
             let now = Instant::now();
@@ -234,20 +234,20 @@ impl State {
             }
             match self.writing.ready_at(now) {
                 Some(ready) => self.sleep_until(ready)?,
-                None => self.hand_on(stream, due, now),
+                None => self.emit_output(stream, due, now),
             }
         }
     }
 
-    fn hand_on(&mut self, stream: Stream, octets: usize, now: Instant) {
-        let data = self.lines(stream).take(octets, now);
+    fn emit_output(&mut self, stream: Stream, bytes: usize, now: Instant) {
+        let data = self.lines(stream).take(bytes, now);
         let units = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let units = units.saturating_add(PIECE_COST);
         self.writing.take(units, now);
         self.host.output(&self.uuid, stream, &data);
     }
 
-    /// Between two slices: hands on what has waited long enough. `false`: the module is to end.
+    /// Between two slices: passes on output that has waited long enough. `false` if the module must end.
     pub(in crate::runtime::engine) fn between_slices(&mut self) -> bool {
         let flushed = self
             .flush(Stream::Stdout, false)
@@ -255,13 +255,13 @@ impl State {
         flushed.is_ok() && !self.inbox.stopped()
     }
 
-    /// After the end: hands on what is left of the output, and gives up its topics.
+    /// After the end: passes on the rest of the output, and unsubscribes from its topics.
     pub(in crate::runtime::engine) fn finish(&mut self) {
         let now = Instant::now();
         for stream in [Stream::Stdout, Stream::Stderr] {
             let left = self.lines(stream).len();
             if left > 0 {
-                self.hand_on(stream, left, now);
+                self.emit_output(stream, left, now);
             }
         }
         for topic in std::mem::take(&mut self.topics).into_keys() {

@@ -16,7 +16,7 @@ const OTHER: &str = "bbbbbbbb-0000-4000-8000-000000000002";
 const MANAGER: &str = "dddddddd-0000-4000-8000-000000000001";
 const MODULE: &str = "cccccccc-0000-4000-8000-000000000001";
 
-/// A session, and what time it is there.
+/// A session and its time.
 struct Rig {
     session: Session,
     now: Instant,
@@ -46,7 +46,7 @@ fn offer(uuid: &str, name: &str, max_modules: u32) -> Offer {
         "stdio:in",
     ];
     Offer {
-        who: Who {
+        who: Registrant {
             uuid: uuid.parse().unwrap(),
             name: name.to_owned(),
         },
@@ -56,8 +56,8 @@ fn offer(uuid: &str, name: &str, max_modules: u32) -> Offer {
     }
 }
 
-fn terms(offers: Vec<Offer>) -> Terms {
-    Terms {
+fn config(offers: Vec<Offer>) -> SessionConfig {
+    SessionConfig {
         topics: Topics::new("realm", Scheme::Draft).unwrap(),
         confirmed: true,
         manager: None,
@@ -72,14 +72,14 @@ fn terms(offers: Vec<Offer>) -> Terms {
     }
 }
 
-fn rig_of(terms: Terms) -> Rig {
+fn rig_of(config: SessionConfig) -> Rig {
     let mut count = 0;
     let ids = move || {
         count += 1;
         format!("id-{count}")
     };
     Rig {
-        session: Session::new(terms, Box::new(ids)),
+        session: Session::new(config, Box::new(ids)),
         now: Instant::now(),
         cpu: Cell::new(Duration::ZERO),
     }
@@ -87,7 +87,7 @@ fn rig_of(terms: Terms) -> Rig {
 
 /// One runtime with two places, registered, without keepalives.
 fn rig() -> Rig {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up();
     rig.confirm(&sent[0], 0);
     rig
@@ -95,18 +95,18 @@ fn rig() -> Rig {
 
 /// A manager with two runtimes of one place each.
 fn managed() -> Rig {
-    let mut terms = terms(vec![offer(RT, "one", 1), offer(OTHER, "two", 1)]);
-    terms.manager = Some(Who {
+    let mut config = config(vec![offer(RT, "one", 1), offer(OTHER, "two", 1)]);
+    config.manager = Some(Registrant {
         uuid: MANAGER.parse().unwrap(),
         name: "node".to_owned(),
     });
-    rig_of(terms)
+    rig_of(config)
 }
 
-/// A message that was sent: its topic, and what it says.
+/// A message that was sent: its topic and content.
 type Sent = (String, Json);
 
-/// Messages among acts, and the others.
+/// Separates messages from other acts.
 fn split(acts: Vec<Act>) -> (Vec<Sent>, Vec<Act>) {
     let (mut sent, mut rest) = (Vec::new(), Vec::new());
     for act in acts {
@@ -122,7 +122,7 @@ fn split(acts: Vec<Act>) -> (Vec<Sent>, Vec<Act>) {
     (sent, rest)
 }
 
-/// Messages where there is nothing else.
+/// The messages, if there are no other acts.
 fn only_sent(acts: Vec<Act>) -> Vec<Sent> {
     let (sent, rest) = split(acts);
     assert!(rest.is_empty(), "{rest:?}");
@@ -141,7 +141,7 @@ impl Rig {
             retained: false,
             properties: Vec::new(),
         };
-        self.session.hear(&incoming, self.now)
+        self.session.handle_message(&incoming, self.now)
     }
 
     /// A request on the control topic of the first runtime.
@@ -158,7 +158,7 @@ impl Rig {
         assert!(self.hear(topic, &answer.to_string()).is_empty());
     }
 
-    /// Lets time pass until something is due, at most so many seconds.
+    /// Lets time pass until something is due, at most this many seconds.
     fn later(&mut self, seconds: u64) -> Vec<Act> {
         self.now += Duration::from_secs(seconds);
         let cpu = self.cpu.get();
@@ -172,7 +172,7 @@ impl Rig {
         })
     }
 
-    /// A create that is taken, and the launch that follows.
+    /// A create that is accepted, and the launch that follows.
     fn create(&mut self, message: Json) -> Launch {
         let (sent, rest) = split(self.ask(message));
         assert!(sent.is_empty(), "{sent:?}");
@@ -182,7 +182,7 @@ impl Rig {
         }
     }
 
-    /// A module that runs, and the answer to the request for it.
+    /// A running module, and the answer to the request for it.
     fn run(&mut self, uuid: &str) -> Sent {
         let launch = self.create(request(uuid));
         let acts = self
@@ -209,7 +209,7 @@ fn reg(uuid: &str) -> String {
     format!("realm/proc/reg/{uuid}")
 }
 
-/// A create as our gateway forwards it.
+/// A create in the form that our gateway forwards.
 fn request(uuid: &str) -> Json {
     serde_json::json!({
         "object_id": format!("create-{uuid}"), "action": "create", "type": "req",

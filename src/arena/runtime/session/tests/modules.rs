@@ -33,7 +33,7 @@ fn a_module_is_launched_confirmed_and_its_exit_announced() {
         "type": "module", "uuid": MODULE, "status": "exited", "exit_code": 3, "parent": RT,
     });
     assert_eq!(exit["data"], expected);
-    // Told again, it is nobody's.
+    // A second call has no effect.
     assert!(rig.ended(MODULE, ExitStatus::Exited, Some(3)).is_empty());
 }
 
@@ -50,7 +50,7 @@ fn an_end_may_overtake_the_news_of_the_beginning() {
             .launched(&launch.spec.uuid, launch.serial, Ok(()), rig.now)
             .is_empty()
     );
-    // Nor do late news concern a later module of the same uuid.
+    // Late news does not affect a later module with the same uuid.
     let again = rig.create(request(MODULE));
     assert!(
         rig.session
@@ -201,7 +201,7 @@ fn the_number_of_modules_is_bounded() {
     let (sent, rest) = split(rig.hear(&control(OTHER), &request("second").to_string()));
     assert!(sent.is_empty() && matches!(&rest[..], [Act::Launch(_)]));
     // 0 is no limit.
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 0)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 0)]));
     for n in 0..200 {
         rig.create(request(&format!("m{n}")));
     }
@@ -215,9 +215,9 @@ fn delete_stops_a_module_and_the_exit_says_deleted() {
     let (sent, rest) = split(rig.ask(delete(MODULE)));
     assert!(sent.is_empty());
     assert!(matches!(&rest[..], [Act::Stop(uuid)] if uuid.as_str() == MODULE));
-    // Once more is once.
+    // A repeated request changes nothing.
     assert!(rig.ask(delete(MODULE)).is_empty());
-    // It cannot be had again before it has ended.
+    // It cannot be requested again before it has ended.
     let sent = only_sent(rig.ask(request(MODULE)));
     assert_eq!(
         (sent.len(), &sent[0].1["data"]["result"]),
@@ -234,7 +234,7 @@ fn delete_stops_a_module_and_the_exit_says_deleted() {
         sent[0].1["data"]["details"]["desc"],
         "invalid Module Name/UUID"
     );
-    // By name, where only one has it.
+    // By name, if only one has it.
     rig.run(MODULE);
     assert!(matches!(&rig.ask(delete("m"))[..], [Act::Stop(_)]));
     rig.run("second");
@@ -259,7 +259,7 @@ fn delete_before_the_beginning() {
         (&sent[0].1["data"]["result"], &sent[1].1["data"]["status"]),
         (&"error".into(), &"deleted".into())
     );
-    // It was started already when it was deleted.
+    // It was already started when it was deleted.
     let launch = rig.create(request(MODULE));
     rig.ask(delete);
     let acts = rig
@@ -268,10 +268,11 @@ fn delete_before_the_beginning() {
     assert!(matches!(&acts[..], [Act::Stop(_)]), "{acts:?}");
 }
 
-/// T3 (no uuid asked for, `args` a list), T6 (`create_batch`), T11 (`args` as list, `filetype`), T16 (older words) of the reference.
+/// T3 (no uuid in the request, `args` a list), T6 (`create_batch`), T11 (`args` as list, `filetype`), T16 (older
+/// dialect) of the reference.
 #[test]
 fn requests_of_real_orchestrators_are_followed() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 8)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 8)]));
     let launch = rig.create(serde_json::json!({
         "object_id": "4ceed357", "action": "create", "type": "req", "data": {"type": "module", "index": 2,
         "uuid": "c5f132dc-8f0a-40d4-a0f9-c1350898faeb", "name": "nouuid", "parent": RT,
@@ -303,7 +304,7 @@ fn requests_of_real_orchestrators_are_followed() {
         (launch.spec.program.as_str(), &launch.spec.argv[..]),
         ("x.wasm", &["a".to_owned()][..])
     );
-    // It is answered in its own words.
+    // It is answered in its own dialect.
     let sent = only_sent(
         rig.session
             .launched(&launch.spec.uuid, launch.serial, Ok(()), rig.now),
@@ -325,7 +326,7 @@ fn requests_of_real_orchestrators_are_followed() {
         .collect();
     assert_eq!(uuids.len(), 2);
     assert_ne!(uuids[0], uuids[1]);
-    // The seed's own example, with its wish for a profile and its standard input.
+    // The seed's own example, which asks for a profile and standard input.
     let seed = serde_json::json!({
         "object_id": "fcb2780b", "action": "create", "type": "req", "data": {"type": "module", "uuid": "44c72c87-c4ec-4759-b587-30ddc8590f6b",
         "name": "test", "parent": RT, "file": "stdinread.wasm", "apis": ["wasm", "wasi", "channels", "delete_module", "profile:deployed", "stdio:in"],
@@ -361,21 +362,21 @@ fn noise_changes_nothing() {
         );
         assert!(rig.hear("home/light", noise).is_empty(), "{noise}");
     }
-    // What says who asked is answered, with what is wrong.
+    // If the sender is known, it gets an answer with the reason.
     let lacking = serde_json::json!({"object_id": "x", "action": "create", "type": "req", "data": {"type": "module", "uuid": "a"}});
     let sent = only_sent(rig.ask(lacking));
     assert_eq!(
         (sent.len(), &sent[0].1["data"]["details"]["desc"]),
         (1, &"missing field".into())
     );
-    // Messages that others keep at the broker were meant for somebody else.
+    // Retained messages were meant for somebody else.
     let kept = Incoming {
         topic: control(RT),
         payload: Bytes::from(request("kept").to_string()),
         retained: true,
         properties: Vec::new(),
     };
-    assert!(rig.session.hear(&kept, rig.now).is_empty());
+    assert!(rig.session.handle_message(&kept, rig.now).is_empty());
     // Answers and exits of others on the topic.
     for other in [
         serde_json::json!({"object_id": "q", "action": "create", "type": "resp", "data": {"result": "ok", "details": {"uuid": MODULE}}}),
@@ -393,9 +394,9 @@ fn noise_changes_nothing() {
 #[test]
 fn the_memory_of_all_modules_is_bounded() {
     let offers = vec![offer(RT, "one", 0), offer(OTHER, "two", 0)];
-    let mut rig = rig_of(Terms {
+    let mut rig = rig_of(SessionConfig {
         memory: 2 * limits().memory,
-        ..terms(offers)
+        ..config(offers)
     });
     rig.run(MODULE);
     let second = request("second").to_string();
@@ -404,7 +405,7 @@ fn the_memory_of_all_modules_is_bounded() {
     let sent = only_sent(rig.ask(request("third")));
     let why = &sent[0].1["data"]["details"]["data"];
     assert!(why.as_str().unwrap().contains("modules_memory"), "{why}");
-    // What has ended takes none.
+    // Modules that have ended take no place.
     rig.ended(MODULE, ExitStatus::Exited, Some(0));
     rig.create(request("third"));
 }

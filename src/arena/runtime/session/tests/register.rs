@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_registration_says_what_the_seed_asks_for() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 128)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 128)]));
     assert_eq!(rig.session.filters(), [reg(RT), control(RT)]);
     assert_eq!(rig.session.due(), None);
     let sent = rig.up();
@@ -49,7 +49,7 @@ fn the_will_says_that_the_runtime_is_gone() {
 
 #[test]
 fn it_is_repeated_until_it_is_answered() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let first = rig.up().remove(0);
     let mut waits = Vec::new();
     let mut last = first.clone();
@@ -76,7 +76,8 @@ fn it_is_repeated_until_it_is_answered() {
     assert_eq!(rig.session.due(), None);
 }
 
-/// The answers of T1 (flat in the draft, in `details` in the real one), T16 (older words) and of one that names no interval.
+/// The answers of T1 (flat in the draft, in `details` in the real one), T16 (older dialect) and of one that gives no
+/// interval.
 #[test]
 fn confirmations_of_every_dialect_are_taken() {
     let details = serde_json::json!({"uuid": RT, "name": "rt1", "ka_interval_sec": 30, "status": "A", "parent": null});
@@ -98,7 +99,7 @@ fn confirmations_of_every_dialect_are_taken() {
         ),
         ("resp", serde_json::json!({"result": "ok"}), 60),
     ] {
-        let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+        let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
         let sent = rig.up().remove(0);
         let answer =
             serde_json::json!({"object_id": sent.1["object_id"], "type": kind, "data": data});
@@ -117,7 +118,7 @@ fn confirmations_of_every_dialect_are_taken() {
 
 #[test]
 fn a_refusal_is_asked_about_slowly_and_a_late_yes_counts() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up().remove(0);
     let no = serde_json::json!({
         "object_id": sent.1["object_id"], "type": "resp",
@@ -128,7 +129,7 @@ fn a_refusal_is_asked_about_slowly_and_a_late_yes_counts() {
     assert_eq!(wait(&rig), 60);
     assert_eq!(only_sent(rig.later(60)).len(), 1);
     assert_eq!(wait(&rig), 60);
-    // The operator has accepted it; the gateway says so unasked.
+    // The operator has accepted it; the gateway sends an unrequested confirmation.
     let yes = serde_json::json!({
         "object_id": "unasked", "type": "resp",
         "data": {"result": "ok", "uuid": RT, "name": "rt1", "ka_interval_sec": 10, "details": {"uuid": RT, "status": "A"}},
@@ -140,8 +141,8 @@ fn a_refusal_is_asked_about_slowly_and_a_late_yes_counts() {
 
 #[test]
 fn the_record_of_a_goodbye_is_no_confirmation() {
-    // An orchestrator of the older dialect answers to our own will (reference, T16).
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    // An orchestrator of the older dialect answers our own will (reference, T16).
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up().remove(0);
     let gone = serde_json::json!({
         "object_id": "will", "type": "arts_resp",
@@ -165,7 +166,7 @@ fn every_connection_registers_anew() {
 
 #[test]
 fn keepalives_tell_of_modules() {
-    let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
     let sent = rig.up().remove(0);
     rig.confirm(&sent, 10);
     rig.later(0);
@@ -178,11 +179,11 @@ fn keepalives_tell_of_modules() {
     });
     assert_eq!(beat.1["data"]["children"], serde_json::json!([expected]));
     assert_eq!(beat.1["data"]["name"], "rt1");
-    // Only what was used since then counts.
+    // Only the usage since then counts.
     rig.cpu.set(Duration::from_secs(6));
     let beat = only_sent(rig.later(10)).remove(0);
     assert_eq!(beat.1["data"]["children"][0]["cpu_usage_percent"], 50.0);
-    // One whose file is still being fetched is told of when that takes long.
+    // A module whose file is still being fetched is included if that takes long.
     assert!(rig.later(1).is_empty());
     rig.create(request("second"));
     let children = |rig: &mut Rig, seconds| {
@@ -200,9 +201,9 @@ fn keepalives_tell_of_modules() {
 #[test]
 fn the_operator_may_set_the_interval() {
     for (own, due) in [(Duration::from_secs(7), Some(7)), (Duration::ZERO, None)] {
-        let mut terms = terms(vec![offer(RT, "rt1", 2)]);
-        terms.keepalive = Some(own);
-        let mut rig = rig_of(terms);
+        let mut config = config(vec![offer(RT, "rt1", 2)]);
+        config.keepalive = Some(own);
+        let mut rig = rig_of(config);
         let sent = rig.up().remove(0);
         rig.confirm(&sent, 60);
         rig.later(0);
@@ -242,7 +243,7 @@ fn a_manager_registers_itself_and_its_runtimes() {
         ]
     );
     assert_eq!(sent[0].1["data"]["type"], "manager");
-    // Each is asked for by itself: a real orchestrator does not answer a manager that returns (reference, T10).
+    // Each is requested by itself: a real orchestrator does not answer a manager that returns (reference, T10).
     rig.confirm(&sent[1], 10);
     rig.confirm(&sent[2], 20);
     let mut again = only_sent(rig.later(5));
@@ -266,10 +267,10 @@ fn at_the_end_modules_stop_before_the_goodbye() {
         matches!(&rest[..], [Act::Stop(uuid), Act::Cancel(_, 2)] if uuid.as_str() == MODULE),
         "{rest:?}"
     );
-    // Nothing new is begun.
+    // Nothing new is started.
     let refused = only_sent(rig.ask(request("third")));
     assert_eq!(refused[0].1["data"]["result"], "error");
-    // What ends because of this is not announced: with its runtime gone, it comes back or moves.
+    // Modules that end because of this are not announced: with their runtime gone, they come back or move.
     assert!(rig.ended(MODULE, ExitStatus::Deleted, None).is_empty());
     let why = Err("not wanted".to_owned());
     let acts = rig
@@ -319,20 +320,20 @@ fn the_older_dialect_can_tell_a_runtime_to_end() {
     let mut rig = managed();
     rig.up();
     assert!(rig.hear(&control(RT), &leave("req")).is_empty());
-    // On the topic of registrations it is the goodbye of somebody.
+    // On the topic for registrations it is somebody's goodbye.
     assert!(rig.hear(&reg(RT), &leave("arts_req")).is_empty());
     let sent = only_sent(rig.hear(&control(RT), &leave("arts_req")));
     assert_eq!(
         (&sent[0].0, &sent[0].1["action"]),
         (&reg(RT), &"delete".into())
     );
-    // It stays away; the other stays.
+    // It stays away; the other one stays.
     rig.session.down();
     let again = rig.up();
     let who: Vec<_> = again.iter().map(|(topic, _)| topic.clone()).collect();
     assert_eq!(who, [reg(MANAGER), reg(OTHER)]);
     assert!(rig.ask(request(MODULE)).is_empty());
-    // With the last one, the process ends.
+    // With the last one, the process exits.
     let other = leave("arts_req").replace(RT, OTHER);
     let (sent, rest) = split(rig.hear(&control(OTHER), &other));
     assert!(matches!(&rest[..], [Act::End]));
@@ -355,16 +356,16 @@ fn the_end_of_one_runtime_does_not_hide_that_of_all() {
 
 #[test]
 fn a_runtime_that_leaves_has_nothing_due_but_the_end_of_patience() {
-    // One that is registered and has keepalives, one that has not been answered yet.
+    // One that is registered and has keepalives, and one that has not been answered yet.
     for answered in [true, false] {
-        let mut rig = rig_of(terms(vec![offer(RT, "rt1", 2)]));
+        let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
         let sent = rig.up();
         if answered {
             rig.confirm(&sent[0], 1);
             rig.later(0);
         }
         rig.run(MODULE);
-        let patience = rig.session.terms.patience;
+        let patience = rig.session.config.patience;
         split(rig.session.end(rig.now));
         assert_eq!(rig.session.due(), Some(rig.now + patience), "{answered}");
     }

@@ -1,13 +1,13 @@
-//! Data plugins: what `rpcutil get_data` and compound filters may ask a node for (reference, section 12).
+//! Data plugins, which `rpcutil get_data` and compound filters query (reference, section 12).
 
-use super::ddl::{Input, Kind, Wrong};
+use super::ddl::{Input, InputType, RpcError};
 use super::{AUTHOR, LICENSE, URL, VERSION, ddl_of, look_up};
 use crate::gateway::inward::nodes::Node;
 use crate::ruby::Datum;
 use crate::wire::Collective;
 use halite_wire::Value;
 
-/// All plugins. `fstat` is none of them: files are the minion's, and are asked for by its functions.
+/// All plugins. `fstat` is not included: files are on the minion, and its functions query them.
 pub(crate) const PLUGINS: [&str; 3] = ["agent", "collective", "fact"];
 
 const AGENT: Input = query(20, r"^[\w\_]+$");
@@ -18,15 +18,15 @@ const fn query(longest: usize, pattern: &'static str) -> Input {
         name: "query",
         prompt: "Query",
         description: "What is asked about",
-        kind: Kind::Text(longest, pattern),
+        kind: InputType::Text(longest, pattern),
         optional: false,
     }
 }
 
-/// Seconds that a client waits for `discovery`.
+/// How long a client waits for `discovery`, in seconds.
 const DISCOVERY_TIMEOUT: u32 = 5;
 
-/// What is known of an agent, as `agent_inventory` and the plugin `agent` tell it.
+/// Metadata of an agent, as in `agent_inventory` and the plugin `agent`.
 pub(crate) fn about(agent: &str) -> Option<Vec<(&'static str, Datum)>> {
     let (description, timeout) = match (ddl_of(agent), agent) {
         (Some(ddl), _) => (ddl.description, ddl.timeout),
@@ -43,29 +43,29 @@ pub(crate) fn about(agent: &str) -> Option<Vec<(&'static str, Datum)>> {
     ])
 }
 
-/// Asks a plugin.
+/// Queries a plugin.
 ///
 /// # Errors
-/// 5 for a plugin or an agent that is not there, 4 for a query that is none.
-pub(crate) fn ask(
+/// 5 for a missing plugin or agent, 4 for an invalid query.
+pub(crate) fn query_plugin(
     plugin: &str,
     query: Option<&Datum>,
     node: &Node,
     collectives: &[Collective],
-) -> Result<Vec<(String, Datum)>, Wrong> {
+) -> Result<Vec<(String, Datum)>, RpcError> {
     let plugin = plugin.to_lowercase();
     let plugin = plugin.strip_suffix("_data").unwrap_or(&plugin);
     let nothing = Datum::Nil;
     let asked = |input: &Input| {
         let query = query.unwrap_or(&nothing);
-        let bad = |why| Wrong(4, format!("Cannot validate input query: {why}"));
+        let bad = |why| RpcError(4, format!("Cannot validate input query: {why}"));
         input.check(query).map_err(bad)?;
         Ok(query.as_str().unwrap_or_default().to_owned())
     };
     let found = match plugin {
         "agent" => {
             let name = asked(&AGENT)?;
-            let about = about(&name).ok_or(Wrong(5, format!("No agent called {name} found")))?;
+            let about = about(&name).ok_or(RpcError(5, format!("No agent called {name} found")))?;
             let mut all = vec![("agent", Datum::Str(name))];
             all.extend(about);
             all
@@ -79,7 +79,7 @@ pub(crate) fn ask(
         other => {
             let all = PLUGINS.join(", ");
             let text = format!("there is no data plugin {other:?} here; there are {all}");
-            return Err(Wrong(5, text));
+            return Err(RpcError(5, text));
         }
     };
     let found = found.into_iter();
@@ -88,7 +88,7 @@ pub(crate) fn ask(
         .collect())
 }
 
-/// What the plugin `fact` says of a fact: lists and maps are JSON.
+/// The output of the plugin `fact` for a fact; lists and maps are JSON.
 fn fact(found: Option<&Value>) -> Vec<(&'static str, Datum)> {
     let (exists, value, encoding) = match found {
         None => (false, Datum::Bool(false), Datum::Bool(false)),

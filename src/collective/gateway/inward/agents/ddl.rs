@@ -1,5 +1,5 @@
-//! What the agents take and give. Requests are checked against these tables, and the files that clients need
-//! (`packaging/collective/halite.ddl`, `halite.json`) are written from them.
+//! Inputs and outputs of the agents. Requests are checked against these tables, and the files that clients need
+//! (`packaging/collective/halite.ddl`, `halite.json`) are generated from them.
 
 use crate::ruby::Datum;
 use regex::Regex;
@@ -12,9 +12,9 @@ use std::fmt::Write;
 pub struct Ddl {
     /// Its name.
     pub name: &'static str,
-    /// One line about it.
+    /// One-line description.
     pub description: &'static str,
-    /// Seconds that clients wait for an action.
+    /// How long clients wait for an action, in seconds.
     pub timeout: u32,
     /// Its actions.
     pub actions: &'static [Action],
@@ -25,44 +25,44 @@ pub struct Ddl {
 pub struct Action {
     /// Its name.
     pub name: &'static str,
-    /// One line about it.
+    /// One-line description.
     pub description: &'static str,
-    /// What it takes.
+    /// Its inputs.
     pub inputs: &'static [Input],
-    /// What it gives.
+    /// Its outputs.
     pub outputs: &'static [Output],
 }
 
-/// What an action takes.
+/// An input of an action.
 #[derive(Debug)]
 pub struct Input {
     /// Its name.
     pub name: &'static str,
-    /// What a form calls it.
+    /// Its label in forms.
     pub prompt: &'static str,
-    /// One line about it.
+    /// One-line description.
     pub description: &'static str,
-    /// What it may be.
-    pub kind: Kind,
-    /// Whether it may be left out.
+    /// Its type.
+    pub kind: InputType,
+    /// Whether it may be omitted.
     pub optional: bool,
 }
 
-/// What an input may be.
+/// The type of an input.
 #[derive(Debug)]
-pub enum Kind {
-    /// Text of at most so many characters that matches a regular expression.
+pub enum InputType {
+    /// Text of at most that many characters that matches a regular expression.
     Text(usize, &'static str),
     /// A whole number.
     Integer,
 }
 
-/// What an action gives.
+/// An output of an action.
 #[derive(Debug)]
 pub struct Output {
     /// Its name.
     pub name: &'static str,
-    /// One line about it.
+    /// One-line description.
     pub description: &'static str,
     /// Its heading.
     pub display_as: &'static str,
@@ -81,32 +81,32 @@ pub(super) const fn out(
     }
 }
 
-/// What is wrong with a request: statuscode and statusmsg (reference, section 11).
+/// An error of a request: statuscode and statusmsg (reference, section 11).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong(pub u8, pub String);
+pub(crate) struct RpcError(pub u8, pub String);
 
 impl Ddl {
-    /// The action of a name.
+    /// The action with that name.
     pub fn action(&self, name: &str) -> Option<&'static Action> {
         self.actions.iter().find(|action| action.name == name)
     }
 
-    /// Checks a request: 2 for an action there is not, 3 for a missing input, 4 for an invalid one.
-    pub(crate) fn check(&self, action: &str, data: &Datum) -> Result<&'static Action, Wrong> {
+    /// Checks a request: 2 for an unknown action, 3 for a missing input, 4 for an invalid one.
+    pub(crate) fn check(&self, action: &str, data: &Datum) -> Result<&'static Action, RpcError> {
         let Some(found) = self.action(action) else {
             let shown: String = action.chars().take(80).collect();
             let text = format!("Unknown action '{shown}' for agent '{}'", self.name);
-            return Err(Wrong(2, text));
+            return Err(RpcError(2, text));
         };
         for input in found.inputs {
             match data.get(input.name) {
                 None | Some(Datum::Nil) if input.optional => {}
                 None => {
                     let text = format!("Action {action} needs a {} argument", input.name);
-                    return Err(Wrong(3, text));
+                    return Err(RpcError(3, text));
                 }
                 Some(given) => input.check(given).map_err(|why| {
-                    Wrong(4, format!("Cannot validate input {}: {why}", input.name))
+                    RpcError(4, format!("Cannot validate input {}: {why}", input.name))
                 })?,
             }
         }
@@ -115,10 +115,10 @@ impl Ddl {
 }
 
 impl Input {
-    /// Why a value is none for this input.
+    /// Checks a value for this input; the error says why it is invalid.
     pub(crate) fn check(&self, given: &Datum) -> Result<(), String> {
         match self.kind {
-            Kind::Text(longest, pattern) => {
+            InputType::Text(longest, pattern) => {
                 let text = given.as_str().ok_or("value should be a string")?;
                 if text.chars().count() > longest {
                     return Err(format!(
@@ -131,7 +131,7 @@ impl Input {
                     Err(format!("value should match {pattern}"))
                 }
             }
-            Kind::Integer => match given {
+            InputType::Integer => match given {
                 Datum::Int(_) => Ok(()),
                 _ => Err("value should be a integer".to_owned()),
             },
@@ -151,13 +151,13 @@ fn matches(pattern: &'static str, text: &str) -> bool {
     })
 }
 
-/// A text in Ruby's double quotes; there is nothing in these tables that would need more.
+/// A text in Ruby's double quotes; nothing in these tables needs more escapes.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 impl Ddl {
-    /// The file that clients of MCollective need: `mcollective/agent/<name>.ddl` in their `libdir`.
+    /// The file for clients of MCollective: `mcollective/agent/<name>.ddl` in their `libdir`.
     pub fn to_ruby(&self) -> String {
         let mut out = String::new();
         let mut put = |line: &str| {
@@ -198,12 +198,12 @@ impl Ddl {
                     quoted(input.description)
                 ));
                 match input.kind {
-                    Kind::Text(longest, pattern) => {
+                    InputType::Text(longest, pattern) => {
                         put("          :type        => :string,");
                         put(&format!("          :validation  => '{pattern}',"));
                         put(&format!("          :maxlength   => {longest},"));
                     }
-                    Kind::Integer => put("          :type        => :integer,"),
+                    InputType::Integer => put("          :type        => :integer,"),
                 }
                 put(&format!("          :optional    => {}", input.optional));
             }
@@ -223,15 +223,15 @@ impl Ddl {
         out
     }
 
-    /// The file that clients of Choria need: `<name>.json` beside it.
+    /// The file for clients of Choria: `<name>.json` beside it.
     pub fn to_json(&self) -> String {
         use serde_json::json;
         let actions = self.actions.iter().map(|action| {
             let mut inputs = serde_json::Map::new();
             for input in action.inputs {
                 let (kind, rest) = match input.kind {
-                    Kind::Text(longest, pattern) => ("string", Some((longest, pattern))),
-                    Kind::Integer => ("integer", None),
+                    InputType::Text(longest, pattern) => ("string", Some((longest, pattern))),
+                    InputType::Integer => ("integer", None),
                 };
                 let mut one = json!({
                     "prompt": input.prompt, "description": input.description,

@@ -1,6 +1,6 @@
 //! `halite`: functions of execution modules, run by the minion itself.
 
-use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
+use super::ddl::{Action, Ddl, Input, InputType, Output, RpcError, out};
 use super::{Body, Known, Prepared, look_up};
 use crate::ruby::Datum;
 use halite_client::command::arguments;
@@ -8,11 +8,11 @@ use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
-/// Seconds that clients wait.
+/// How long clients wait, in seconds.
 const TIMEOUT: u32 = 60;
-/// Seconds for a function if the request does not say: answers are there before clients give up.
+/// Default timeout of a function, in seconds: replies arrive before clients give up.
 const PATIENCE: u64 = 50;
-/// Longest that a request may say, in seconds.
+/// Longest timeout that a request may ask for, in seconds.
 const LONGEST: i64 = 86_400;
 
 const JID: Output = out("jid", "Id of the job, for the master's job cache", "Job");
@@ -31,28 +31,28 @@ pub(super) static DDL: Ddl = Ddl {
                     name: "function",
                     prompt: "Function",
                     description: "The function, as in test.ping",
-                    kind: Kind::Text(128, r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$"),
+                    kind: InputType::Text(128, r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$"),
                     optional: false,
                 },
                 Input {
                     name: "args",
                     prompt: "Arguments",
                     description: "Positional arguments, a list in JSON",
-                    kind: Kind::Text(65536, r"^\s*\["),
+                    kind: InputType::Text(65536, r"^\s*\["),
                     optional: true,
                 },
                 Input {
                     name: "kwargs",
                     prompt: "Keyword arguments",
                     description: "Keyword arguments, an object in JSON",
-                    kind: Kind::Text(65536, r"^\s*\{"),
+                    kind: InputType::Text(65536, r"^\s*\{"),
                     optional: true,
                 },
                 Input {
                     name: "timeout",
                     prompt: "Timeout",
                     description: "Seconds that the function may take, 50 if not given; give the client as much time",
-                    kind: Kind::Integer,
+                    kind: InputType::Integer,
                     optional: true,
                 },
             ],
@@ -91,18 +91,18 @@ pub(super) static DDL: Ddl = Ddl {
     ],
 };
 
-/// A function to be run.
+/// A function to run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Run {
     /// The function.
     pub fun: String,
-    /// Its arguments, as jobs carry them.
+    /// Its arguments, as in jobs.
     pub arg: Vec<Value>,
     /// How long it may take.
     pub patience: Duration,
 }
 
-/// Looks at the inputs of an action; they fit the DDL.
+/// Parses the inputs of an action, which were checked against the DDL.
 pub(super) fn prepare(action: &'static Action, data: &Datum) -> Prepared {
     let run = match action.name {
         "info" => return Prepared::Info(action),
@@ -117,7 +117,7 @@ pub(super) fn prepare(action: &'static Action, data: &Datum) -> Prepared {
         Ok(run) => Prepared::Run(action, run),
         Err((input, why)) => {
             let text = format!("Cannot validate input {input}: {why}");
-            Prepared::Wrong(Some(action), Wrong(4, text))
+            Prepared::Invalid(Some(action), RpcError(4, text))
         }
     }
 }
@@ -158,7 +158,7 @@ fn read(data: &Datum) -> Result<Run, (&'static str, String)> {
     })
 }
 
-/// The answer made of a return.
+/// The reply for a return.
 pub(crate) fn returned(action: &'static Action, jid: &Jid, load: &Map) -> Body {
     let value = load.get("return").cloned().unwrap_or_default();
     let retcode = match load.get("retcode") {
@@ -187,8 +187,8 @@ pub(crate) fn returned(action: &'static Action, jid: &Jid, load: &Map) -> Body {
     }
 }
 
-/// The answer of a node from which nothing came, or could come; the jid if there is one.
-pub(crate) fn nothing(action: &'static Action, jid: Option<&Jid>, wrong: Wrong) -> Body {
+/// The reply for a node without a return; with the jid if there is one.
+pub(crate) fn nothing(action: &'static Action, jid: Option<&Jid>, wrong: RpcError) -> Body {
     let mut body = Body::failed(Some(action), wrong);
     if let (Body::Rpc { data, .. }, Some(jid)) = (&mut body, jid)
         && let Some((_, value)) = data.iter_mut().find(|(name, _)| name == "jid")

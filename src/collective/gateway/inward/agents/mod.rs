@@ -1,7 +1,7 @@
 //! The agents that each node has: `discovery`, `rpcutil` and `halite`.
 //!
-//! A request is looked at once, for all nodes ([`prepare`]); what differs from node to node is answered when the answer is
-//! sent ([`answer`]).
+//! A request is parsed once for all nodes ([`prepare`]); the reply of each node is built when it is sent
+//! ([`answer`]).
 
 pub(super) mod data;
 pub mod ddl;
@@ -14,10 +14,10 @@ use super::stats::Tally;
 use crate::gateway::act::Clock;
 use crate::ruby::Datum;
 use crate::wire::Form;
-use ddl::{Action, Ddl, Wrong};
+use ddl::{Action, Ddl, RpcError};
 use halite_wire::Value;
 
-/// All agents, in the order in which they are listed.
+/// All agents, in the order listed.
 pub const AGENTS: [&str; 3] = ["discovery", "halite", "rpcutil"];
 /// The agents with actions.
 const DDLS: [&Ddl; 2] = [&halite::DDL, &rpcutil::DDL];
@@ -27,10 +27,10 @@ pub(super) const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(super) const URL: &str = "docs/gateways/choria-inward.md";
 
-/// Longest text of a body that is repeated in an answer.
+/// Longest text of a request that is repeated in a reply.
 const SHOWN: usize = 80;
 
-/// The files that clients need to ask the agent `halite`, by name: `halite.ddl` for MCollective, `halite.json` for Choria.
+/// The files that clients need for the agent `halite`, by name: `halite.ddl` for MCollective, `halite.json` for Choria.
 pub fn interface() -> [(&'static str, String); 2] {
     [
         ("halite.ddl", halite::DDL.to_ruby()),
@@ -43,29 +43,28 @@ pub(super) fn ddl_of(agent: &str) -> Option<&'static Ddl> {
     DDLS.into_iter().find(|ddl| ddl.name == agent)
 }
 
-/// What a request asks for.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) enum Prepared {
-    /// `discovery`, asked for what it knows.
+    /// A ping of `discovery`.
     Pong,
-    /// `discovery`, asked for something else.
+    /// Another request to `discovery`.
     Unknown(String),
-    /// The request is wrong, for every node alike.
-    Wrong(Option<&'static Action>, Wrong),
+    /// The request is invalid, for all nodes.
+    Invalid(Option<&'static Action>, RpcError),
     /// An action of `rpcutil`, with its inputs.
     Rpcutil(&'static Action, Datum),
     /// `halite info`.
     Info(&'static Action),
-    /// A function is to be run.
+    /// A function to run.
     Run(&'static Action, halite::Run),
 }
 
-/// Why a request is for none of the agents.
-pub(super) const NO_AGENT: &str =
-    "a request for an agent that is not here, or with a body that is none";
+/// Why no agent takes a request.
+pub(super) const NO_AGENT: &str = "a request for an unknown agent, or with an invalid body";
 
-/// Looks at a body. The second value tells whether an answer is wanted; `None` if there is nothing to
-/// be answered.
+/// Parses a body. The second value is whether a reply is wanted; `None` if the request cannot be
+/// answered.
 pub(super) fn prepare(agent: &str, body: &Datum) -> Option<(Prepared, bool)> {
     if agent == "discovery" {
         return Some((discovery(body), true));
@@ -83,7 +82,7 @@ pub(super) fn prepare(agent: &str, body: &Datum) -> Option<(Prepared, bool)> {
         Some(Datum::Bool(false) | Datum::Nil)
     );
     let prepared = match ddl.check(action, data) {
-        Err(wrong) => Prepared::Wrong(ddl.action(action), wrong),
+        Err(wrong) => Prepared::Invalid(ddl.action(action), wrong),
         Ok(action) if agent == "rpcutil" => Prepared::Rpcutil(action, data.clone()),
         Ok(action) => halite::prepare(action, data),
     };
@@ -94,16 +93,16 @@ fn discovery(body: &Datum) -> Prepared {
     match body.as_str() {
         Some("ping") => Prepared::Pong,
         Some(other) => Prepared::Unknown(other.chars().take(SHOWN).collect()),
-        None => Prepared::Unknown("something that is no text".to_owned()),
+        None => Prepared::Unknown("something that is not text".to_owned()),
     }
 }
 
-/// What a node answers.
+/// The body of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Body {
     /// Text, of `discovery`.
     Text(String),
-    /// Of SimpleRPC.
+    /// A SimpleRPC reply.
     Rpc {
         code: u8,
         message: String,
@@ -112,8 +111,8 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// A failure. All outputs of the action are there, as nothing (reference, section 11).
-    pub fn failed(action: Option<&Action>, wrong: Wrong) -> Body {
+    /// A failure. All outputs of the action are present, as nil (reference, section 11).
+    pub fn failed(action: Option<&Action>, wrong: RpcError) -> Body {
         Body::Rpc {
             code: wrong.0,
             message: wrong.1,
@@ -121,7 +120,7 @@ impl Body {
         }
     }
 
-    /// A success: outputs that are not given are nothing.
+    /// A success; outputs that are not given are nil.
     pub fn done(action: &Action, data: Vec<(String, Datum)>) -> Body {
         Body::Rpc {
             code: 0,
@@ -130,7 +129,7 @@ impl Body {
         }
     }
 
-    /// As it goes into a reply. Keys are symbols; forms without symbols write text.
+    /// The value for a reply. Keys are symbols; forms without symbols write text.
     pub fn into_datum(self) -> Datum {
         match self {
             Body::Text(text) => Datum::Str(text),
@@ -151,7 +150,7 @@ impl Body {
     }
 }
 
-/// The outputs of an action in their order, then what else there is.
+/// The outputs of an action in their order, then any other data.
 fn filled(action: Option<&Action>, mut data: Vec<(String, Datum)>) -> Vec<(String, Datum)> {
     let mut out = Vec::new();
     for output in action.map_or(&[][..], |action| action.outputs) {
@@ -163,7 +162,7 @@ fn filled(action: Option<&Action>, mut data: Vec<(String, Datum)>) -> Vec<(Strin
     out
 }
 
-/// What answers are made of.
+/// The data that replies are built from.
 pub(super) struct Known<'a> {
     pub node: &'a Node,
     pub tally: Tally,
@@ -172,20 +171,20 @@ pub(super) struct Known<'a> {
     pub now: Clock,
 }
 
-/// The answer of a node. `None` for functions: what they answer comes from the minion.
+/// The reply of a node. `None` for functions, whose replies come from the minion.
 pub(super) fn answer(prepared: &Prepared, known: &Known) -> Option<Body> {
     Some(match prepared {
         Prepared::Pong => Body::Text("pong".to_owned()),
         Prepared::Unknown(text) => Body::Text(format!("Unknown Request: {text}")),
-        Prepared::Wrong(action, wrong) => Body::failed(*action, wrong.clone()),
+        Prepared::Invalid(action, wrong) => Body::failed(*action, wrong.clone()),
         Prepared::Rpcutil(action, inputs) => rpcutil::answer(action, inputs, known),
         Prepared::Info(action) => halite::info(action, known),
         Prepared::Run(..) => return None,
     })
 }
 
-/// A fact as it is told. Programs in Ruby have nothing but text in facts, so that forms of their time get text;
-/// JSON keeps its types (reference, sections 9 and 20).
+/// A fact in a reply. Programs in Ruby have only text in facts, so their forms get text;
+/// JSON keeps the types (reference, sections 9 and 20).
 pub(super) fn fact(value: &Value, form: Form) -> Datum {
     match form {
         Form::Choria2 { .. } => Datum::from(value),
@@ -212,7 +211,7 @@ fn text(value: &Value) -> Datum {
     })
 }
 
-/// A value as JSON, whatever it is: keys become text as Python has them, bytes lose what is no text.
+/// Any value as JSON: keys become text as in Python, bytes lose what is not text.
 pub(super) fn json(value: &Value) -> serde_json::Value {
     match value {
         Value::Nil => serde_json::Value::Null,
@@ -221,7 +220,7 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
         Value::UInt(number) => (*number).into(),
         Value::Float(number) => (*number).into(),
         Value::Str(text) => text.as_str().into(),
-        Value::Bytes(octets) => String::from_utf8_lossy(octets).into_owned().into(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
         Value::Array(items) => items.iter().map(json).collect(),
         Value::Map(map) => {
             let pairs = map.iter().map(|(key, value)| {
@@ -233,7 +232,7 @@ pub(super) fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// A fact by name, or by a path of names and positions parted by dots.
+/// A fact by name, or by a path of names and indexes separated by dots.
 pub(super) fn look_up<'a>(facts: &'a halite_wire::Map, path: &str) -> Option<&'a Value> {
     if let Some(found) = facts.get(path) {
         return Some(found);

@@ -1,11 +1,11 @@
-//! `rpcutil`: what a node is (reference, section 12).
+//! `rpcutil`: information about a node (reference, section 12).
 
-use super::ddl::{Action, Ddl, Input, Kind, Output, Wrong, out};
+use super::ddl::{Action, Ddl, Input, InputType, Output, RpcError, out};
 use super::{AGENTS, Body, Known, VERSION, data, fact, look_up};
 use crate::gateway::inward::process;
 use crate::ruby::Datum;
 
-const fn needed(name: &'static str, description: &'static str, kind: Kind) -> Input {
+const fn needed(name: &'static str, description: &'static str, kind: InputType) -> Input {
     Input {
         name,
         prompt: description,
@@ -32,21 +32,21 @@ const fn action(
 const FACT: &[Input] = &[needed(
     "fact",
     "Name of a fact",
-    Kind::Text(40, r"^[\w\-\.]+$"),
+    InputType::Text(40, r"^[\w\-\.]+$"),
 )];
 const FACTS: &[Input] = &[needed(
     "facts",
-    "Names of facts, parted by commas",
-    Kind::Text(200, r"^\s*[\w\.\-]+(\s*,\s*[\w\.\-]+)*$"),
+    "Names of facts, separated by commas",
+    InputType::Text(200, r"^\s*[\w\.\-]+(\s*,\s*[\w\.\-]+)*$"),
 )];
-const ITEM: &[Input] = &[needed("item", "A setting", Kind::Text(50, "^.+$"))];
+const ITEM: &[Input] = &[needed("item", "A setting", InputType::Text(50, "^.+$"))];
 const SOURCE: &[Input] = &[
-    needed("source", "A data plugin", Kind::Text(50, r"^\w+$")),
+    needed("source", "A data plugin", InputType::Text(50, r"^\w+$")),
     Input {
         name: "query",
         prompt: "Query",
         description: "What the plugin is asked about",
-        kind: Kind::Text(200, "^.+$"),
+        kind: InputType::Text(200, "^.+$"),
         optional: true,
     },
 ];
@@ -141,7 +141,7 @@ pub(super) static DDL: Ddl = Ddl {
     ],
 };
 
-/// The answer of a node.
+/// The reply of a node.
 pub(super) fn answer(action: &'static Action, inputs: &Datum, known: &Known) -> Body {
     let text = |name: &str| {
         let given = inputs.get(name).and_then(Datum::as_str);
@@ -169,14 +169,14 @@ pub(super) fn answer(action: &'static Action, inputs: &Datum, known: &Known) -> 
         "get_config_item" => {
             let item = text("item");
             let Some(value) = config_item(&item, known) else {
-                let wrong = Wrong(1, format!("Unknown config property {item}"));
+                let wrong = RpcError(1, format!("Unknown config property {item}"));
                 return Body::failed(Some(action), wrong);
             };
             vec![("item", Datum::Str(item)), ("value", value)]
         }
         _ => {
             let query = inputs.get("query");
-            let found = data::ask(
+            let found = data::query_plugin(
                 &text("source"),
                 query,
                 known.node,
@@ -265,7 +265,7 @@ fn agent_inventory() -> Datum {
     Datum::Array(AGENTS.into_iter().map(one).collect())
 }
 
-/// The settings that are told. The list is closed: a configuration holds secrets.
+/// The settings that may be read. The list is fixed, since a configuration contains secrets.
 fn config_item(item: &str, known: &Known) -> Option<Datum> {
     let settings = known.settings;
     Some(match item {

@@ -277,7 +277,7 @@ fn run(data: &str) -> Result<Run, (u8, String)> {
             assert_eq!(action.name, "run");
             Ok(run)
         }
-        Prepared::Wrong(_, wrong) => Err((wrong.0, wrong.1)),
+        Prepared::Invalid(_, wrong) => Err((wrong.0, wrong.1)),
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Requests of real clients, captured with the replies of two real servers: nodes answer to the byte as those did.
+//! Captured requests of real clients with the replies of two real servers: our nodes' replies must be equal byte for byte.
 
 use super::*;
 use crate::security::{Authority, Choria, ChoriaSettings, Names, Security};
@@ -31,7 +31,7 @@ fn security(ca: &str, now: i64) -> Choria {
     .unwrap()
 }
 
-/// The servers of the captures, as far as they were asked.
+/// The servers of the captures, with the facts that were queried.
 fn servers() -> Vec<Node> {
     let grains = halite_wire::map! {"country" => "uk", "memorysize_mb" => "2048"};
     let node = |id: &str| {
@@ -62,7 +62,7 @@ fn captured_requests_are_answered_as_they_were() {
         let ca = capture["ca_pem"].as_str().unwrap();
         let messages = capture["messages"].as_array().unwrap();
         let mut rig = Rig::new("");
-        rig.inward.news(News::Nodes(servers()));
+        rig.inward.handle_news(News::Nodes(servers()));
         let (mut asked, mut compared) = (0, 0);
         for message in messages {
             let subject = message["subject"].as_str().unwrap();
@@ -72,7 +72,7 @@ fn captured_requests_are_answered_as_they_were() {
             let packet = packet_of(message);
             let (request, form) = security(ca, T0).open_request(&packet.data).unwrap();
             assert_eq!(form, expected);
-            // What the servers said, each with the second in which it did.
+            // The servers' replies, each with its time in seconds.
             let of_node = |sender: &str| match &place {
                 Place::Node(_, node) => node.as_str() == sender,
                 _ => true,
@@ -92,7 +92,7 @@ fn captured_requests_are_answered_as_they_were() {
                 .map_or(request.time, |(_, _, reply)| reply.time);
             let heard = rig
                 .inward
-                .heard(Some(&place), &request, form, &packet, rig.now);
+                .handle_request(Some(&place), &request, form, &packet, rig.now);
             assert_eq!(heard, Ok(Vec::new()));
             let answers = rig.answers();
             asked += 1;
@@ -112,7 +112,7 @@ fn captured_requests_are_answered_as_they_were() {
                 assert_eq!(answer.to, *to);
                 let seal = security(ca, T0);
                 let data = seal.seal_reply(&answer.reply, answer.form, &answer.caller);
-                let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 assert_eq!(text(&data.unwrap()), text(&around.data));
                 assert_eq!(answer.packet.sender, around.sender);
                 assert_eq!(answer.packet.form, around.form);

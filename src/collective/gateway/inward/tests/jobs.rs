@@ -1,4 +1,4 @@
-//! Functions that run on minions, from the request to the answers.
+//! Functions that run on minions, from the request to the replies.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn a_function_runs_as_one_job_for_all_nodes() {
     assert!(rig.answers().is_empty());
 
     let news = |ids: &[&str]| News::Published(order.jid.clone(), texts(ids));
-    assert!(rig.inward.news(news(&["node3.example"])).is_empty());
+    assert!(rig.inward.handle_news(news(&["node3.example"])).is_empty());
     let answers = rig.answers();
     assert_eq!((answers.len(), code(&answers[0])), (1, 5));
     assert_eq!(answers[0].reply.sender.as_str(), "node3.example");
@@ -25,15 +25,15 @@ fn a_function_runs_as_one_job_for_all_nodes() {
         let load = halite_wire::map! {"return" => "hi", "retcode" => 0, "success" => true};
         News::Returned(order.jid.clone(), id.parse().unwrap(), load)
     };
-    rig.inward.news(returned("node2.example"));
-    rig.inward.news(returned("node2.example"));
-    rig.inward.news(returned("stranger"));
+    rig.inward.handle_news(returned("node2.example"));
+    rig.inward.handle_news(returned("node2.example"));
+    rig.inward.handle_news(returned("stranger"));
     let answers = rig.answers();
     assert_eq!(answers.len(), 1);
     assert_eq!(part(&answers[0], "return"), Some(&"\"hi\"".into()));
     assert_eq!(part(&answers[0], "jid"), Some(&order.jid.as_str().into()));
     assert_eq!(rig.inward.counters().int("inward_running"), Some(1));
-    let acts = rig.inward.news(returned("node1.example"));
+    let acts = rig.inward.handle_news(returned("node1.example"));
     assert_eq!(acts, [Act::Do(Task::Forget(order.jid.clone()))]);
     assert_eq!(rig.answers().len(), 1);
     assert_eq!(rig.inward.counters().int("inward_running"), Some(0));
@@ -47,12 +47,12 @@ fn messages_to_single_nodes_are_gathered_to_one_job() {
         let place = Place::Node("mcollective".parse().unwrap(), node.parse().unwrap());
         let heard = rig
             .inward
-            .heard(Some(&place), request, Form::Psk, &packet(), rig.now);
+            .handle_request(Some(&place), request, Form::Psk, &packet(), rig.now);
         assert_eq!(heard, Ok(Vec::new()));
     };
     ask(&mut rig, &request, ALL[1]);
     ask(&mut rig, &request, ALL[0]);
-    // Another function under the same id is a job of its own, and so is another caller's.
+    // Another function with the same request id is a separate job, and so is another caller's.
     let mut other = request.clone();
     other.body = rpc("run", &[("function", "test.version")]);
     ask(&mut rig, &other, ALL[2]);
@@ -75,7 +75,7 @@ fn messages_to_single_nodes_are_gathered_to_one_job() {
     assert_eq!(rig.inward.counters().int("inward_jobs"), Some(3));
     for id in [ALL[0], ALL[1]] {
         let load = halite_wire::map! {"return" => true, "retcode" => 0, "success" => true};
-        rig.inward.news(News::Returned(
+        rig.inward.handle_news(News::Returned(
             orders[0].jid.clone(),
             id.parse().unwrap(),
             load,
@@ -104,7 +104,7 @@ fn nodes_that_do_not_return_are_looked_up_then_said() {
     assert!(at(&mut rig, 51).is_empty() && rig.answers().is_empty());
     let load = halite_wire::map! {"return" => 1, "retcode" => 0, "success" => true};
     let found = vec![("node1.example".parse().unwrap(), load)];
-    let acts = rig.inward.news(News::Looked(jid.clone(), found));
+    let acts = rig.inward.handle_news(News::Looked(jid.clone(), found));
     assert_eq!(acts, [Act::Do(Task::Forget(jid.clone()))]);
     let answers = rig.answers();
     let codes: Vec<i64> = answers.iter().map(code).collect();
@@ -114,7 +114,7 @@ fn nodes_that_do_not_return_are_looked_up_then_said() {
     assert_eq!(part(&answers[1], "return"), Some(&Datum::Nil));
     assert_eq!(rig.inward.counters().int("inward_silent"), Some(2));
 
-    // Where not even the job cache answers, the clock does.
+    // If the job cache does not reply either, the timeout ends the job.
     let (_, order) = rig.publication(&[("function", "test.sleep")]);
     let jid = order.unwrap().jid;
     at(&mut rig, 50);
@@ -167,7 +167,7 @@ fn jobs_that_cannot_be_published_are_said() {
     let jid = order.unwrap().jid;
     let acts = rig
         .inward
-        .news(News::Unpublished(jid.clone(), "no master".into()));
+        .handle_news(News::Unpublished(jid.clone(), "no master".into()));
     assert_eq!(acts, [Act::Do(Task::Forget(jid))]);
     let answers = rig.answers();
     assert_eq!(answers.len(), 3);
@@ -217,7 +217,7 @@ fn an_answer_too_large_is_replaced_by_words() {
     let jid = order.unwrap().jid;
     let load =
         halite_wire::map! {"return" => "x".repeat(2_000_000), "retcode" => 0, "success" => true};
-    rig.inward.news(News::Returned(
+    rig.inward.handle_news(News::Returned(
         jid.clone(),
         "node1.example".parse().unwrap(),
         load,
@@ -225,6 +225,6 @@ fn an_answer_too_large_is_replaced_by_words() {
     let answer = rig.answers().remove(0);
     let small = rig.inward.too_large(answer, 1_048_576);
     assert_eq!(code(&small), 5);
-    assert!(words(&small).contains("1048576 octets") && words(&small).contains(jid.as_str()));
+    assert!(words(&small).contains("1048576 bytes") && words(&small).contains(jid.as_str()));
     assert_eq!(small.to, "mcollective.reply.client.1");
 }

@@ -47,7 +47,7 @@ impl Rig {
             node("node2.example", "Debian", "db"),
             node("node3.example", "Arch", "db"),
         ];
-        assert_eq!(rig.inward.news(News::Nodes(nodes)).len(), 6);
+        assert_eq!(rig.inward.handle_news(News::Nodes(nodes)).len(), 6);
         rig
     }
 
@@ -75,14 +75,14 @@ impl Rig {
     fn heard(&mut self, request: &Request, form: Form) -> Result<Vec<Act>, Refused> {
         let place = Place::Broadcast(request.collective.clone(), request.agent.clone());
         self.inward
-            .heard(Some(&place), request, form, &packet(), self.now)
+            .handle_request(Some(&place), request, form, &packet(), self.now)
     }
 
-    fn answers(&mut self) -> Vec<Answer> {
+    fn answers(&mut self) -> Vec<OutgoingReply> {
         std::iter::from_fn(|| self.inward.answer(self.now)).collect()
     }
 
-    /// Who answers a broadcast.
+    /// The nodes that reply to a broadcast.
     fn who(&mut self, request: &Request, form: Form) -> Vec<String> {
         self.heard(request, form).unwrap();
         let answers = self.answers();
@@ -136,11 +136,11 @@ fn texts(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn part<'a>(answer: &'a Answer, key: &str) -> Option<&'a Datum> {
+fn part<'a>(answer: &'a OutgoingReply, key: &str) -> Option<&'a Datum> {
     answer.reply.body.get("data")?.get(key)
 }
 
-fn code(answer: &Answer) -> i64 {
+fn code(answer: &OutgoingReply) -> i64 {
     answer
         .reply
         .body
@@ -149,7 +149,7 @@ fn code(answer: &Answer) -> i64 {
         .unwrap()
 }
 
-fn words(answer: &Answer) -> &str {
+fn words(answer: &OutgoingReply) -> &str {
     answer
         .reply
         .body
@@ -161,7 +161,7 @@ fn words(answer: &Answer) -> &str {
 const ALL: [&str; 3] = ["node1.example", "node2.example", "node3.example"];
 const G1: Form = Form::CHORIA_YAML;
 
-/// The probes of the reference, section 22, as far as they are decided here.
+/// The probes of the reference, section 22, that this half decides.
 #[test]
 fn probes() {
     let mut rig = Rig::new("");
@@ -291,7 +291,7 @@ fn one_node_alone_is_asked_at_its_own_place() {
         (place("mcollective", "gone.example"), 0),
     ] {
         rig.inward
-            .heard(Some(&at), &request, Form::Psk, &packet(), rig.now)
+            .handle_request(Some(&at), &request, Form::Psk, &packet(), rig.now)
             .unwrap();
         assert_eq!(rig.answers().len(), count, "{at:?}");
     }
@@ -300,10 +300,10 @@ fn one_node_alone_is_asked_at_its_own_place() {
     let at = place("mcollective", "node2.example");
     let again = rig
         .inward
-        .heard(Some(&at), &request, Form::Psk, &packet(), rig.now);
+        .handle_request(Some(&at), &request, Form::Psk, &packet(), rig.now);
     assert_eq!(again, Err(Refused::Replayed));
 
-    // What was sent to one place is not taken at another.
+    // A request sent to one place is refused at another.
     request.id = "f".repeat(32).parse().unwrap();
     let broadcast = |c: &str, a: &str| Place::Broadcast(c.parse().unwrap(), a.parse().unwrap());
     for at in [
@@ -314,7 +314,7 @@ fn one_node_alone_is_asked_at_its_own_place() {
     ] {
         let heard = rig
             .inward
-            .heard(at.as_ref(), &request, Form::Psk, &packet(), rig.now);
+            .handle_request(at.as_ref(), &request, Form::Psk, &packet(), rig.now);
         assert!(matches!(heard, Err(Refused::Malformed(_))), "{at:?}");
     }
 }
@@ -335,7 +335,7 @@ fn answers_go_out_as_the_question_came_in() {
         ..packet()
     };
     rig.inward
-        .heard(Some(&place), &request, G1, &around, rig.now)
+        .handle_request(Some(&place), &request, G1, &around, rig.now)
         .unwrap();
     let answers = rig.answers();
     let first = &answers[0];
@@ -368,7 +368,7 @@ fn requests_that_make_no_sense_are_silence() {
     };
     let heard = rig
         .inward
-        .heard(Some(&place), &request, Form::Psk, &mute, rig.now);
+        .handle_request(Some(&place), &request, Form::Psk, &mute, rig.now);
     assert!(matches!(heard, Err(Refused::Malformed(_))));
     assert!(rig.answers().is_empty());
 }
@@ -401,10 +401,10 @@ fn counters_of_a_node() {
     let other = rig.ping(fact("os", "==", "Arch", true));
     assert_eq!(rig.who(&other, Form::Psk), ALL[2..]);
     assert_eq!(own(&mut rig), [5, 4, 1, 2, 1, 1, 1]);
-    // Who comes later counts from then on.
+    // A node that appears later counts from then on.
     let mut nodes = vec![node("node4.example", "Debian", "web")];
     nodes.push(node("node1.example", "Debian", "web"));
-    rig.inward.news(News::Nodes(nodes));
+    rig.inward.handle_news(News::Nodes(nodes));
     assert_eq!(own(&mut rig), [6, 5, 1, 3, 1, 1, 2]);
     let mut request = rig.request("rpcutil", rpc("daemon_stats", &[]));
     request.filter.identities = texts(&["node4.example"]);
@@ -417,7 +417,7 @@ fn counters_of_a_node() {
     );
 }
 
-/// One pass over ten thousand nodes that copies no grains; answers are made one by one.
+/// One pass over ten thousand nodes that copies no grains; replies are built one by one.
 #[test]
 fn ten_thousand_nodes() {
     let mut rig = Rig::new("");
@@ -427,7 +427,7 @@ fn ten_thousand_nodes() {
         Node::new(&id, grains.clone(), &[]).unwrap()
     });
     let before = Arc::strong_count(&grains);
-    rig.inward.news(News::Nodes(nodes.collect()));
+    rig.inward.handle_news(News::Nodes(nodes.collect()));
     let held = Arc::strong_count(&grains);
     assert_eq!(held, before + 10_000);
     let request = rig.ping(fact("os", "==", "Debian", true));

@@ -1,6 +1,6 @@
-//! What the bus tells: returns of the collective's jobs, and that the fleet has changed.
+//! Listens to the event bus for returns of the collective's jobs and for changes of the fleet.
 
-use super::{Own, tell};
+use super::{OwnJobs, tell};
 use crate::gateway::inward::News;
 use crossbeam_channel::Sender;
 use halite_client::listen::listen;
@@ -13,13 +13,13 @@ use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, MinionId, parse_return_tag};
 use halite_wire::{Map, msgpack};
 
-/// The job and the minion of a return's tag.
+/// Jid and minion id from the tag of a return.
 fn of_return(tag: &str) -> Option<(Jid, MinionId)> {
     let (jid, id) = parse_return_tag(tag)?;
     Some((jid.parse().ok()?, id.parse().ok()?))
 }
 
-/// Whether nodes, their facts or their classes may be others after this event.
+/// Whether this event may change nodes, their facts or their classes.
 pub(super) fn changes(tag: &str) -> bool {
     let start = tag
         .strip_prefix("salt/minion/")
@@ -30,7 +30,7 @@ pub(super) fn changes(tag: &str) -> bool {
         || tag.starts_with("minion/refresh/")
 }
 
-/// A return that was too large for the bus stands in the job cache.
+/// The full return: one that was too large for the bus is read from the job cache.
 fn whole(load: Map, jid: &Jid, id: &MinionId, jobs: &dyn JobStore) -> Map {
     if !load.iter().any(|(_, value)| value.is_str(TRIMMED)) {
         return load;
@@ -49,8 +49,8 @@ fn whole(load: Map, jid: &Jid, id: &MinionId, jobs: &dyn JobStore) -> Map {
     }
 }
 
-/// What an event tells, if it is a return of one of these jobs.
-pub(super) fn returned(event: &Event, own: &Own, jobs: &dyn JobStore) -> Option<News> {
+/// The news in an event, if it is a return of one of our jobs.
+pub(super) fn returned(event: &Event, own: &OwnJobs, jobs: &dyn JobStore) -> Option<News> {
     let (jid, id) = of_return(&event.tag)?;
     if !own.has(&jid) {
         return None;
@@ -60,17 +60,17 @@ pub(super) fn returned(event: &Event, own: &Own, jobs: &dyn JobStore) -> Option<
     Some(News::Returned(jid, id, load))
 }
 
-/// Hears the bus until the role is told to stop.
-pub(super) fn hear(
+/// Listens to the bus until the role must stop.
+pub(super) fn run(
     config: &MasterConfig,
     stores: &Stores,
     stop: &StopFlag,
-    own: &Own,
+    own: &OwnJobs,
     news: &Sender<News>,
     bell: &Sender<()>,
 ) {
     let path = config.event_pub();
-    // Whatever happened while the bus was away is found by a new survey.
+    // A new survey finds what was missed while the bus was unavailable.
     let mut connected = || ring(bell);
     let mut each = |event: Event| {
         if changes(&event.tag) {
@@ -82,7 +82,7 @@ pub(super) fn hear(
     listen(path, stop, &mut connected, &mut each);
 }
 
-/// A bell that rings already need not be rung.
+/// Requests a survey, unless one is already requested.
 fn ring(bell: &Sender<()>) {
     let _ = bell.try_send(());
 }

@@ -1,5 +1,5 @@
-//! What the inward half asks disks, the bus and the master for. Three threads: one hears the bus, one publishes jobs and
-//! looks into the job cache, one finds out which minions are nodes.
+//! Access of the inward half to disks, bus and master. Three threads: one listens to the bus, one publishes jobs and
+//! queries the job cache, one finds out which minions are nodes.
 
 mod bus;
 mod survey;
@@ -16,18 +16,18 @@ use std::sync::{Arc, RwLock};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-/// Tasks that may wait.
+/// Most tasks queued.
 const TASKS: usize = 4_096;
-/// News that may wait for the loop; then the bus waits, and drops for this listener.
+/// Most news queued for the loop; beyond that the listener stops reading and the bus drops its events.
 const NEWS: usize = 65_536;
-/// Longest wait, so that the end of the role is heeded.
+/// Longest wait, so that a stop of the role is noticed.
 const NAP: Duration = Duration::from_millis(250);
 
-/// Jobs of the collective, so that other returns on the bus are not even decoded.
+/// The jids of the collective's jobs, so that other returns on the bus are not even decoded.
 #[derive(Clone, Debug, Default)]
-struct Own(Arc<RwLock<HashSet<Jid>>>);
+struct OwnJobs(Arc<RwLock<HashSet<Jid>>>);
 
-impl Own {
+impl OwnJobs {
     fn has(&self, jid: &Jid) -> bool {
         match self.0.read() {
             Ok(jids) => jids.contains(jid),
@@ -43,30 +43,30 @@ impl Own {
     }
 }
 
-/// The threads, as the loop sees them.
-pub(in crate::gateway) struct Hands<'scope> {
+/// The loop's handle of the threads.
+pub(in crate::gateway) struct Workers<'scope> {
     tasks: Sender<Task>,
-    own: Own,
+    own: OwnJobs,
     threads: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl<'scope> Hands<'scope> {
-    /// Starts the threads, which end with the role. What they tell comes out of the receiver.
+impl<'scope> Workers<'scope> {
+    /// Starts the threads, which stop with the role. Their news come out of the receiver.
     pub fn start<'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         config: &'env MasterConfig,
         stores: &'env Stores,
         settings: &CollectiveGateway,
         stop: &'env StopFlag,
-    ) -> (Hands<'scope>, Receiver<News>) {
+    ) -> (Workers<'scope>, Receiver<News>) {
         let (tasks, queue) = bounded(TASKS);
         let (news, told) = bounded(NEWS);
         let (bell, rung) = bounded(1);
-        let own = Own::default();
+        let own = OwnJobs::default();
         let threads = vec![
             scope.spawn({
                 let (news, own) = (news.clone(), own.clone());
-                move || bus::hear(config, stores, stop, &own, &news, &bell)
+                move || bus::run(config, stores, stop, &own, &news, &bell)
             }),
             scope.spawn({
                 let news = news.clone();
@@ -77,15 +77,15 @@ impl<'scope> Hands<'scope> {
                 move || survey::run(config, stores, &settings, stop, &rung, &news)
             }),
         ];
-        let hands = Hands {
+        let workers = Workers {
             tasks,
             own,
             threads,
         };
-        (hands, told)
+        (workers, told)
     }
 
-    /// Takes a task on. What comes back at once is news as well: there was no room.
+    /// Queues a task. If the queue is full, returns the news of its failure.
     pub fn take(&self, task: Task) -> Option<News> {
         match &task {
             Task::Publish(order) => {
@@ -106,25 +106,25 @@ impl<'scope> Hands<'scope> {
             Ok(()) => None,
             Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => match task {
                 Task::Publish(order) => {
-                    let why = "too many jobs wait to be published".to_owned();
+                    let why = "too many jobs are waiting to be published".to_owned();
                     Some(News::Unpublished(order.jid, why))
                 }
                 Task::Look(jid) => Some(News::Looked(jid, Vec::new())),
                 Task::Refusal { .. } | Task::Forget(_) => {
-                    log::error!("a refusal has no room in the queue to the audit log");
+                    log::error!("a refusal is not in the audit log: the queue is full");
                     None
                 }
             },
         }
     }
 
-    /// Whether all threads are there.
+    /// Whether all threads are running.
     pub fn alive(&self) -> bool {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
 }
 
-/// Tells the loop something; `false` when it has ended, or shall.
+/// Sends news to the loop; `false` if it has stopped or must stop.
 fn tell(news: &Sender<News>, stop: &StopFlag, mut item: News) -> bool {
     while !stop.is_set() {
         match news.send_timeout(item, NAP) {

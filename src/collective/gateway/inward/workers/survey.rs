@@ -1,7 +1,7 @@
-//! Finds out which minions are nodes: accepted, connected, meant by `inward_targets`, and not of another gateway.
+//! Finds out which minions are nodes: accepted, connected, matched by `inward_targets`, and not of another gateway.
 //!
-//! A survey is made when the bus tells of a change, and every now and then since minions also leave without a word.
-//! Grains are decoded again only when their file has changed.
+//! A survey is made when the bus reports a change, and periodically, since minions may also disappear silently.
+//! Grains are decoded again only if their file has changed.
 
 use super::{NAP, tell};
 use crate::gateway::inward::{News, Node};
@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(15);
 /// Shortest time between two surveys: when a thousand minions start at once, there is one survey.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Surveys until the role is told to stop.
+/// Makes surveys until the role must stop.
 pub(super) fn run(
     config: &MasterConfig,
     stores: &Stores,
@@ -40,7 +40,7 @@ pub(super) fn run(
     while !stop.is_set() {
         let since = last.map_or(EVERY, |at| at.elapsed());
         if since >= EVERY || (rung && since >= PAUSE) {
-            // What rang until here is in this survey.
+            // Requests until here are covered by this survey.
             let _ = bell.try_recv();
             rung = false;
             match surveyor.survey() {
@@ -50,7 +50,7 @@ pub(super) fn run(
                     }
                 }
                 Err(e) => {
-                    log::error!("which minions are nodes of the collective is not known: {e}")
+                    log::error!("cannot find out which minions are nodes of the collective: {e}")
                 }
             }
             last = Some(Instant::now());
@@ -63,20 +63,20 @@ pub(super) fn run(
     }
 }
 
-/// What has been seen of the fleet.
+/// Makes surveys and caches what they need.
 pub(super) struct Surveyor<'a> {
     config: &'a MasterConfig,
     targets: String,
     stores: &'a Stores,
     /// Grains with their version.
     grains: HashMap<MinionId, (DataVersion, Arc<Map>)>,
-    /// Ids of which it was said that they are no names of nodes.
+    /// Ids already reported as invalid identities.
     warned: HashSet<MinionId>,
     complained: bool,
 }
 
 impl<'a> Surveyor<'a> {
-    /// Nothing has been seen yet.
+    /// A surveyor with an empty cache.
     pub fn new(config: &'a MasterConfig, stores: &'a Stores, targets: &str) -> Surveyor<'a> {
         Surveyor {
             config,
@@ -88,7 +88,7 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    /// All nodes there are now.
+    /// The current nodes.
     ///
     /// # Errors
     /// Keys or records of gateways cannot be listed.
@@ -112,11 +112,11 @@ impl<'a> Surveyor<'a> {
             cache: &*self.stores.minions,
             pillars: RefCell::default(),
         };
-        let meant = meant(&self.targets, &fleet, &self.config.nodegroups);
+        let meant = matching(&self.targets, &fleet, &self.config.nodegroups);
         let meant = meant.unwrap_or_else(|why| {
             if !self.complained {
                 self.complained = true;
-                log::error!("gateways:collective:inward_targets means nobody: {why}");
+                log::error!("gateways:collective:inward_targets matches no minions: {why}");
             }
             Vec::new()
         });
@@ -136,14 +136,14 @@ impl<'a> Surveyor<'a> {
         for id in unfit {
             if self.warned.insert(id.clone()) {
                 log::warn!(
-                    "the minion {id} is no node of the collective: names there are letters, digits, '_', '-' and single dots"
+                    "the minion {id} cannot be a node of the collective: identities there are letters, digits, '_', '-' and single dots"
                 );
             }
         }
         Ok(nodes)
     }
 
-    /// Reads the grains of those whose file has changed.
+    /// Reads the grains of minions whose file has changed.
     fn refresh(&mut self, ids: &[MinionId]) {
         let known: HashSet<&MinionId> = ids.iter().collect();
         self.grains.retain(|id, _| known.contains(id));
@@ -166,19 +166,19 @@ impl<'a> Surveyor<'a> {
     }
 }
 
-/// Those that a compound target means.
-fn meant(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>, TargetError> {
+/// The minions that a compound target matches.
+fn matching(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>, TargetError> {
     let target = Target::parse(&Value::from(targets), "compound", None)?;
     let expected = target.expected(fleet, groups);
     expected.error.map_or(Ok(expected.minions), Err)
 }
 
-/// Tells who of these is connected.
+/// Returns which of these minions are connected.
 type Connected<'a> =
     &'a dyn Fn(&[MinionId], &dyn Fn(&MinionId) -> Option<Arc<Map>>) -> BTreeSet<MinionId>;
 
-/// Agents of gateways: they are not offered to the collective. Servers of the very collective are among
-/// them, and each would be there twice.
+/// Agents of gateways, which are not offered to the collective: servers of the same collective are among
+/// them, and would appear twice.
 fn foreign(stores: &Stores) -> io::Result<HashSet<MinionId>> {
     let mut all = HashSet::new();
     for gateway in stores.gateways.all() {
@@ -187,7 +187,7 @@ fn foreign(stores: &Stores) -> io::Result<HashSet<MinionId>> {
     Ok(all)
 }
 
-/// The nodegroups that hold each minion.
+/// The nodegroups of each minion.
 fn groups(nodegroups: &Map, fleet: &Fleet) -> HashMap<MinionId, Vec<String>> {
     let mut all: HashMap<MinionId, Vec<String>> = HashMap::new();
     for (name, _) in nodegroups.iter() {
@@ -203,7 +203,7 @@ fn groups(nodegroups: &Map, fleet: &Fleet) -> HashMap<MinionId, Vec<String>> {
     all
 }
 
-/// The fleet as targets see it. Pillars are read only where a target asks for one.
+/// The fleet for target matching. Pillars are read only if a target needs one.
 struct Fleet<'a> {
     ids: &'a [MinionId],
     held: &'a HashMap<MinionId, (DataVersion, Arc<Map>)>,

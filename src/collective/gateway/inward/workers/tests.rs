@@ -17,7 +17,7 @@ fn event(jid: &str, data: &Map) -> Event {
 #[test]
 fn only_returns_of_own_jobs_are_heard() {
     let jobs = &*halite_store::memory::stores().jobs;
-    let own = Own::default();
+    let own = OwnJobs::default();
     let load = halite_wire::map! {"return" => true, "retcode" => 0};
     assert!(returned(&event(JID, &load), &own, jobs).is_none());
     own.change(|jids| {
@@ -34,7 +34,7 @@ fn only_returns_of_own_jobs_are_heard() {
 #[test]
 fn a_return_too_large_for_the_bus_is_looked_up() {
     let jobs = &*halite_store::memory::stores().jobs;
-    let own = Own::default();
+    let own = OwnJobs::default();
     let (jid, id): (Jid, halite_wire::ids::MinionId) =
         (JID.parse().unwrap(), "node1.example".parse().unwrap());
     own.change(|jids| {
@@ -75,9 +75,9 @@ fn what_changes_the_fleet() {
 #[test]
 fn a_full_queue_is_said_at_once() {
     let (tasks, queue) = bounded(1);
-    let hands = Hands {
+    let workers = Workers {
         tasks,
-        own: Own::default(),
+        own: OwnJobs::default(),
         threads: Vec::new(),
     };
     let jid: Jid = JID.parse().unwrap();
@@ -88,16 +88,16 @@ fn a_full_queue_is_said_at_once() {
         arg: Vec::new(),
         minions: vec!["a".into()],
     };
-    assert!(hands.take(Task::Publish(order.clone())).is_none());
-    assert!(hands.own.has(&jid));
+    assert!(workers.take(Task::Publish(order.clone())).is_none());
+    assert!(workers.own.has(&jid));
     assert!(matches!(
-        hands.take(Task::Publish(order)),
+        workers.take(Task::Publish(order)),
         Some(News::Unpublished(..))
     ));
     assert!(
-        matches!(hands.take(Task::Look(jid.clone())), Some(News::Looked(_, found)) if found.is_empty())
+        matches!(workers.take(Task::Look(jid.clone())), Some(News::Looked(_, found)) if found.is_empty())
     );
-    assert!(hands.take(Task::Forget(jid.clone())).is_none());
-    assert!(!hands.own.has(&jid));
+    assert!(workers.take(Task::Forget(jid.clone())).is_none());
+    assert!(!workers.own.has(&jid));
     assert_eq!(queue.len(), 1);
 }

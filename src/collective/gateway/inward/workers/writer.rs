@@ -1,4 +1,4 @@
-//! Publishes jobs under the names of their callers, looks into the job cache, writes refusals down.
+//! Publishes jobs with their callers as users, queries the job cache, writes refusals to the audit log.
 
 use super::{NAP, tell};
 use crate::gateway::inward::{News, Order, Task};
@@ -13,7 +13,7 @@ use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
 use std::path::Path;
 
-/// Works until the role is told to stop.
+/// Works until the role must stop.
 pub(super) fn run(
     config: &MasterConfig,
     stores: &Stores,
@@ -62,7 +62,7 @@ fn published(client: &mut LocalClient, order: Order) -> News {
         Ok(answer) => answered(order.jid, answer),
         Err(e) => {
             log::warn!("a job of {} could not be published: {e}", order.user);
-            News::Unpublished(order.jid, told(&e))
+            News::Unpublished(order.jid, public_message(&e))
         }
     }
 }
@@ -73,17 +73,17 @@ fn answered(jid: Jid, answer: Published) -> News {
     } else {
         let why = answer
             .error
-            .unwrap_or_else(|| "no minion was meant".to_owned());
+            .unwrap_or_else(|| "no minions matched".to_owned());
         News::Unpublished(jid, why)
     }
 }
 
-/// What a caller far away may know of it: nothing of this host.
-fn told(error: &ClientError) -> String {
+/// The message for a remote caller, which must not reveal anything about this host.
+fn public_message(error: &ClientError) -> String {
     match error {
         ClientError::Refused(_, message) => message.clone(),
         ClientError::NoMaster(_) => "the master does not answer".to_owned(),
-        ClientError::NoKey(_) => "the gateway has no key of the master".to_owned(),
+        ClientError::NoKey(_) => "the gateway has no key for the master".to_owned(),
         ClientError::Protocol(_) => "the master's answer makes no sense".to_owned(),
         ClientError::TooLarge(..) => "the request is too large".to_owned(),
     }
@@ -106,7 +106,7 @@ fn looked(jobs: &dyn JobStore, jid: Jid) -> News {
 
 fn refused(audit: &AuditLog, caller: &str, from: &str, fun: &str, minions: Vec<String>) {
     log::warn!(
-        "{caller} may not run {fun} on {} minions: publisher_acl does not say so",
+        "{caller} may not run {fun} on {} minions: publisher_acl does not allow it",
         minions.len()
     );
     let (target, function) = (Value::from(minions), Value::from(fun));

@@ -1,4 +1,4 @@
-//! The JSON of packets on NATS (reference, sections 15 and 18).
+//! The JSON encoding of packets on NATS (reference, sections 15 and 18).
 
 use super::{Federation, Packet, PacketForm, Route};
 use crate::wire::Refused;
@@ -10,28 +10,28 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Bytes of the longest packet that is read.
+/// Largest packet accepted, in bytes.
 pub const LARGEST_PACKET: usize = 8 << 20;
 /// Most subjects in one `target`. Clients put up to 200 there (reference, section 16).
 pub const MOST_TARGETS: usize = 1024;
-/// Most hops in one `seen-by`; a way through two brokers and back has six.
+/// Most hops in one `seen-by`; a route through two brokers and back has six.
 pub const MOST_HOPS: usize = 64;
-/// Bytes of the longest header.
+/// Longest header, in bytes.
 const LONGEST_HEADER: usize = 1024;
-/// What packets call themselves since G2.
+/// `protocol` of packets since G2.
 const PROTOCOL: &str = "choria:transport:1";
 
 impl Packet {
-    /// Reads a packet. Unknown headers are passed over.
+    /// Parses a packet. Unknown headers are ignored.
     ///
     /// # Errors
-    /// It is too large, no JSON, of another protocol, or a header is not what it should be.
+    /// It is too large, not JSON, of another protocol, or a header is invalid.
     pub fn from_json(text: &[u8]) -> Result<Packet, Refused> {
         if text.len() > LARGEST_PACKET {
-            return Err(Refused::TooLarge("octets of a packet"));
+            return Err(Refused::TooLarge("bytes of a packet"));
         }
         if text.trim_ascii_start().first() != Some(&b'{') {
-            return Err(Refused::Malformed("the packet is no JSON object".into()));
+            return Err(Refused::Malformed("the packet is not a JSON object".into()));
         }
         let wire: WirePacket = serde_json::from_slice(text)
             .map_err(|e| Refused::Malformed(format!("the packet: {e}")))?;
@@ -45,7 +45,7 @@ impl Packet {
             }
         };
         let headers = wire.headers;
-        let noise = || Refused::Malformed("data of the packet is no base64".to_owned());
+        let noise = || Refused::Malformed("data of the packet is not base64".to_owned());
         Ok(Packet {
             form,
             data: base64::decode_lines(&wire.data).ok_or_else(noise)?,
@@ -81,7 +81,7 @@ impl Packet {
                 reply_to: self.reply_to.as_deref(),
             },
         };
-        // Texts and lists of texts always have a form in JSON.
+        // Texts and lists of texts can always be encoded in JSON.
         serde_json::to_vec(&wire).unwrap_or_default()
     }
 }
@@ -113,7 +113,7 @@ struct WireFederation {
     request: Header,
     #[serde(default, rename = "reply-to")]
     reply_to: Option<Header>,
-    /// The schema of the JSON generation calls it `targets`, all programs `target` (reference, section 18).
+    /// `targets` in the schema of G2, `target` in all programs (reference, section 18).
     #[serde(default, rename = "target", alias = "targets")]
     targets: Bounded<Header, MOST_TARGETS>,
 }
@@ -128,13 +128,13 @@ impl<'de> Deserialize<'de> for Header {
             Ok(Header(text.into_owned()))
         } else {
             Err(de::Error::custom(format!(
-                "a header of more than {LONGEST_HEADER} octets"
+                "a header of more than {LONGEST_HEADER} bytes"
             )))
         }
     }
 }
 
-/// A list that stops at its bound, before more is read.
+/// A list of bounded length; reading fails at the bound.
 struct Bounded<T, const MOST: usize>(Vec<T>);
 
 impl<T, const MOST: usize> Default for Bounded<T, MOST> {

@@ -106,8 +106,8 @@ fn both_names_of_targets_are_known() {
 #[test]
 fn what_is_no_packet_is_refused_in_words() {
     for (text, word) in [
-        ("", "no JSON object"),
-        ("[null,\"\",{}]", "no JSON object"),
+        ("", "not a JSON object"),
+        ("[null,\"\",{}]", "not a JSON object"),
         ("{", "EOF"),
         ("{}", "data"),
         (r#"{"data":"AA=="}"#, "headers"),
@@ -154,7 +154,7 @@ fn limits_hold_before_more_is_read() {
     let big = vec![b' '; LARGEST_PACKET + 1];
     assert_eq!(
         Packet::from_json(&big),
-        Err(Refused::TooLarge("octets of a packet"))
+        Err(Refused::TooLarge("bytes of a packet"))
     );
     let list = |count: usize, one: &str| vec![one; count].join(",");
     let targets = |count| {
@@ -177,5 +177,5 @@ fn limits_hold_before_more_is_read() {
         r#"{{"data":"","headers":{{"reply-to":"{}"}}}}"#,
         "a".repeat(LONGEST_HEADER + 1)
     );
-    assert!(refused(&long).contains("1024 octets"));
+    assert!(refused(&long).contains("1024 bytes"));
 }

@@ -34,7 +34,7 @@ pub fn bin_pkg_info(call: &mut Call<'_>, path: &str) -> Result<Package> {
             "{path} does not exist on minion"
         )));
     }
-    let ran = command_helpers::all(call, ["dpkg", "-I", &path])?;
+    let ran = command_helpers::run_all(call, ["dpkg", "-I", &path])?;
     if !ran.ok() {
         let why = if ran.stderr.is_empty() {
             String::new()
@@ -82,7 +82,7 @@ fn installed(call: &mut Call<'_>) -> Result<Result<Vec<String>, String>> {
     .map(str::to_owned)
     .to_vec();
     argv.extend(names(call));
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     if !ran.ok() {
         return Ok(Err(format!("Error:  {}", ran.stderr)));
     }
@@ -94,7 +94,7 @@ fn installed(call: &mut Call<'_>) -> Result<Result<Vec<String>, String>> {
 }
 
 fn files(call: &mut Call<'_>, package: &str) -> Result<Vec<String>> {
-    let text = command_helpers::printed(call, ["dpkg", "-L", package])?;
+    let text = command_helpers::run(call, ["dpkg", "-L", package])?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -162,7 +162,7 @@ pub fn info_installed(call: &mut Call<'_>) -> Result {
         format!("-f={format}"),
     ];
     argv.extend(names(call));
-    let ran = command_helpers::helper(call, quiet(argv))?;
+    let ran = command_helpers::run_all_with(call, quiet(argv))?;
     if !ran.ok() {
         if failhard {
             let text = format!("Error getting packages information: {}", ran.stderr);
@@ -235,8 +235,8 @@ fn license(package: &str) -> String {
     if package.contains('/') {
         return String::new();
     }
-    let octets = std::fs::read(format!("/usr/share/doc/{package}/copyright")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&octets);
+    let bytes = std::fs::read(format!("/usr/share/doc/{package}/copyright")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let found: std::collections::BTreeSet<&str> = text
         .lines()
         .filter_map(|l| l.strip_prefix("License:"))

@@ -18,7 +18,7 @@ pub fn owner(call: &mut Call<'_>) -> Result {
     }
     let mut ret = Map::new();
     for path in paths {
-        let ran = command_helpers::all(call, ["dpkg", "-S", &path])?;
+        let ran = command_helpers::run_all(call, ["dpkg", "-S", &path])?;
         let mut package = ran.stdout.split(':').next().unwrap_or_default();
         if package.to_lowercase().contains("no path found") {
             package = "";
@@ -177,7 +177,7 @@ pub fn services_need_restart(call: &mut Call<'_>) -> Result {
                 .to_owned(),
         ));
     }
-    let ran = command_helpers::all(call, ["checkrestart", "--machine", "--package"])?;
+    let ran = command_helpers::run_all(call, ["checkrestart", "--machine", "--package"])?;
     let mut services: Vec<String> = Vec::new();
     for line in ran
         .stdout

@@ -5,8 +5,8 @@ use super::{dpkg, run_quiet, selections};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Packages, Targets, changes, empty, given, holds, option, outcome_of_upgrade, problem,
-    split_comparison, targets, wish,
+    Packages, Targets, change_error, changes, empty, has_keyword, holds, option, option_is_true,
+    outcome_of_upgrade, split_comparison, targets,
 };
 use crate::execution::{Call, CallError, python};
 use halite_target::fnmatch;
@@ -43,7 +43,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
         call.arg("pkgs").clone(),
         call.arg("sources").clone(),
     );
-    let split = !given(call, "split_arch") || wish(call, "split_arch");
+    let split = !has_keyword(call, "split_arch") || option_is_true(call, "split_arch");
     let normalize = call.flag("normalize") && split;
     let osarch = call.ctx.grains.str("osarch").unwrap_or_default().to_owned();
     let norm = |n: &str| {
@@ -87,7 +87,7 @@ pub fn install(call: &mut Call<'_>) -> Result {
     if plan.errors.is_empty() {
         Ok(ret.into())
     } else {
-        Err(problem("installing", plan.errors, ret))
+        Err(change_error("installing", plan.errors, ret))
     }
 }
 
@@ -97,7 +97,7 @@ fn needs_refresh(call: &mut Call<'_>) -> Result<bool> {
         return Ok(false);
     }
     let mut pairs = Vec::new();
-    if wish(call, "version") {
+    if option_is_true(call, "version") {
         pairs.push((python::str(call.arg("name")), option(call, "version")));
     }
     let mut any = false;
@@ -140,10 +140,10 @@ fn from_repository(
         let mut version = version
             .as_ref()
             .map(|v| v.trim_start_matches('=').to_owned());
-        if let Some(wish) = version.as_mut().filter(|_| compared.contains(name)) {
+        if let Some(wanted) = version.as_mut().filter(|_| compared.contains(name)) {
             let candidates = available.get(name).cloned().unwrap_or_default();
-            match best_match(call, wish, &candidates)? {
-                Some(found) => *wish = found,
+            match best_match(call, wanted, &candidates)? {
+                Some(found) => *wanted = found,
                 None => {
                     let list = if candidates.is_empty() {
                         "None".to_owned()
@@ -151,7 +151,7 @@ fn from_repository(
                         candidates.join(", ")
                     };
                     plan.errors.push(format!(
-                        "No version matching '{name}{wish}' could be found (available: {list})"
+                        "No version matching '{name}{wanted}' could be found (available: {list})"
                     ));
                     continue;
                 }
@@ -176,8 +176,8 @@ fn from_repository(
 }
 
 /// The first available version that satisfies a comparison.
-fn best_match(call: &mut Call<'_>, wish: &str, candidates: &[String]) -> Result<Option<String>> {
-    let (sign, version) = split_comparison(wish);
+fn best_match(call: &mut Call<'_>, wanted: &str, candidates: &[String]) -> Result<Option<String>> {
+    let (sign, version) = split_comparison(wanted);
     let sign = if sign.is_empty() { "==" } else { sign };
     let ignore_epoch = call.flag("ignore_epoch");
     for candidate in candidates {
@@ -226,10 +226,10 @@ fn sort_in(
 fn prefix(call: &Call<'_>, repository: bool) -> Vec<String> {
     let mut argv: Vec<String> = ["apt-get", "-q", "-y"].map(str::to_owned).to_vec();
     let mut add = |words: &[&str]| argv.extend(words.iter().map(|w| (*w).to_owned()));
-    if wish(call, "force_yes") {
+    if option_is_true(call, "force_yes") {
         add(&["--force-yes"]);
     }
-    if wish(call, "force_conf_new") {
+    if option_is_true(call, "force_conf_new") {
         add(&["-o", "DPkg::Options::=--force-confnew"])
     } else {
         add(&[
@@ -239,14 +239,14 @@ fn prefix(call: &Call<'_>, repository: bool) -> Vec<String> {
             "DPkg::Options::=--force-confdef",
         ])
     }
-    if given(call, "install_recommends") {
-        if wish(call, "install_recommends") {
+    if has_keyword(call, "install_recommends") {
+        if option_is_true(call, "install_recommends") {
             add(&["--install-recommends"])
         } else {
             add(&["--no-install-recommends"])
         }
     }
-    if wish(call, "only_upgrade") {
+    if option_is_true(call, "only_upgrade") {
         add(&["--only-upgrade"]);
     }
     if call.flag("skip_verify") {
@@ -383,7 +383,7 @@ pub fn uninstall(call: &mut Call<'_>, action: &str) -> Result {
     if ran.ok() || ran.stderr.is_empty() {
         Ok(ret.into())
     } else {
-        Err(problem("removing", vec![ran.stderr], ret))
+        Err(change_error("removing", vec![ran.stderr], ret))
     }
 }
 
@@ -412,7 +412,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     }
     let old = installed(call)?;
     let mut argv: Vec<String> = ["apt-get", "-q", "-y"].map(str::to_owned).to_vec();
-    let options: &[&str] = if wish(call, "force_conf_new") {
+    let options: &[&str] = if option_is_true(call, "force_conf_new") {
         &["--force-confnew"]
     } else {
         &["--force-confold", "--force-confdef"]
@@ -420,12 +420,18 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
     for option in options {
         argv.extend(["-o".to_owned(), format!("DPkg::Options::={option}")]);
     }
-    let download = wish(call, "download_only") || wish(call, "downloadonly");
+    let download = option_is_true(call, "download_only") || option_is_true(call, "downloadonly");
     for (on, word) in [
-        (wish(call, "force_yes"), "--force-yes"),
-        (wish(call, "skip_verify"), "--allow-unauthenticated"),
+        (option_is_true(call, "force_yes"), "--force-yes"),
+        (
+            option_is_true(call, "skip_verify"),
+            "--allow-unauthenticated",
+        ),
         (download, "--download-only"),
-        (wish(call, "allow_downgrades"), "--allow-downgrades"),
+        (
+            option_is_true(call, "allow_downgrades"),
+            "--allow-downgrades",
+        ),
     ] {
         argv.extend(on.then(|| word.to_owned()));
     }

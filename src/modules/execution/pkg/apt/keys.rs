@@ -3,7 +3,7 @@
 use super::run_quiet;
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{cached, given, option};
+use crate::execution::pkg::common::{cached, has_keyword, option};
 use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -73,7 +73,7 @@ fn parse(text: &str) -> Map {
     map
 }
 
-fn of_file(call: &mut Call<'_>, path: &Path) -> Result<String> {
+fn key_listing(call: &mut Call<'_>, path: &Path) -> Result<String> {
     let path = path.to_string_lossy();
     let argv = [
         "gpg",
@@ -83,7 +83,7 @@ fn of_file(call: &mut Call<'_>, path: &Path) -> Result<String> {
         "--list-keys",
         "--with-colons",
     ];
-    Ok(command_helpers::all(call, argv)?.stdout)
+    Ok(command_helpers::run_all(call, argv)?.stdout)
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
@@ -117,7 +117,7 @@ fn list_keys(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map
     }
     let mut text = Vec::new();
     for file in files(dir) {
-        text.push(of_file(call, &file)?);
+        text.push(key_listing(call, &file)?);
     }
     Ok(Some(parse(&text.join(" "))))
 }
@@ -125,7 +125,7 @@ fn list_keys(call: &mut Call<'_>, aptkey: bool, dir: &Path) -> Result<Option<Map
 pub fn add_repo_key(call: &mut Call<'_>) -> Result {
     let aptkey = call.flag("aptkey");
     let dir = directory(call.arg("keydir"));
-    let wish = KeyRequest {
+    let request = KeyRequest {
         path: call.text("path").filter(|v| !v.is_empty()),
         text: call.text("text").filter(|v| !v.is_empty()),
         keyserver: call.text("keyserver").filter(|v| !v.is_empty()),
@@ -133,7 +133,7 @@ pub fn add_repo_key(call: &mut Call<'_>) -> Result {
         keyfile: call.text("keyfile").filter(|v| !v.is_empty()),
         saltenv: call.arg("saltenv").clone(),
     };
-    Ok(add(call, aptkey, &dir, wish)?.into())
+    Ok(add(call, aptkey, &dir, request)?.into())
 }
 
 /// Where a key comes from and where it goes.
@@ -147,12 +147,12 @@ struct KeyRequest {
     saltenv: Value,
 }
 
-fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Result<bool> {
+fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, request: KeyRequest) -> Result<bool> {
     if !aptkey && !dir.is_dir() && halite_sys::daemon::make_dir(dir, 0o755).is_err() {
         return Ok(false);
     }
     let aptkey = aptkey && which("apt-key").is_some();
-    if let Some(id) = &wish.keyid {
+    if let Some(id) = &request.keyid {
         let all = list_keys(call, aptkey, dir)?.unwrap_or_default();
         if all.iter().any(|(k, _)| python::str(k).ends_with(id)) {
             return Ok(true);
@@ -161,26 +161,26 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Resul
     let mut keyring = None;
     let mut helper = super::quiet(["apt-key"]);
     let mut words = |list: &[&str]| helper.argv.extend(list.iter().map(|w| (*w).to_owned()));
-    if let Some(path) = &wish.path {
-        let Some(file) = cached(call, path, wish.saltenv)? else {
+    if let Some(path) = &request.path {
+        let Some(file) = cached(call, path, request.saltenv)? else {
             return Ok(false);
         };
         if !aptkey {
-            return copy_in(call, &file, dir, wish.keyfile);
+            return copy_in(call, &file, dir, request.keyfile);
         }
         words(&["add", &file]);
-    } else if let Some(text) = wish.text {
+    } else if let Some(text) = request.text {
         words(&["add", "-"]);
         helper.stdin = Some(text.into_bytes());
-    } else if let Some(server) = &wish.keyserver {
-        let Some(id) = &wish.keyid else {
+    } else if let Some(server) = &request.keyserver {
+        let Some(id) = &request.keyid else {
             let text = format!("No keyid or keyid too short for keyserver: {server}");
             return Err(CallError::Invocation(text));
         };
         if aptkey {
             words(&["adv", "--batch", "--keyserver", server, "--recv", id]);
         } else {
-            let Some(name) = wish.keyfile else {
+            let Some(name) = request.keyfile else {
                 return Ok(false);
             };
             let path = dir.join(name);
@@ -201,7 +201,7 @@ fn add(call: &mut Call<'_>, aptkey: bool, dir: &Path, wish: KeyRequest) -> Resul
             );
             keyring = Some(path);
         }
-    } else if let Some(id) = &wish.keyid {
+    } else if let Some(id) = &request.keyid {
         return Err(CallError::Invocation(format!(
             "No keyserver specified for keyid: {id}"
         )));
@@ -233,7 +233,7 @@ fn copy_in(call: &mut Call<'_>, file: &str, dir: &Path, name: Option<String>) ->
             return Ok(false);
         }
         let plain = format!("{file}.decrypted");
-        command_helpers::all(
+        command_helpers::run_all(
             call,
             ["gpg", "--yes", "--output", &plain, "--dearmor", file],
         )?;
@@ -263,10 +263,10 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
             let text = "keyid_ppa requires that a PPA be passed";
             return Err(CallError::Invocation(text.to_owned()));
         }
-        let text = "the key of a PPA is not asked for at Launchpad; give its id as keyid";
+        let text = "keys of PPAs are not looked up at Launchpad; pass the key id as keyid";
         return Err(CallError::Command(text.to_owned()));
     }
-    if !given(call, "keyid") {
+    if !has_keyword(call, "keyid") {
         let text = "keyid or keyid_ppa and PPA name must be passed";
         return Err(CallError::Invocation(text.to_owned()));
     }
@@ -290,7 +290,7 @@ pub fn del_repo_key(call: &mut Call<'_>) -> Result {
         return Ok(false.into());
     }
     for file in files(&dir) {
-        let all = parse(&of_file(call, &file)?);
+        let all = parse(&key_listing(call, &file)?);
         if all.iter().any(|(k, _)| python::str(k).ends_with(&text)) {
             let name = file.to_string_lossy().into_owned();
             std::fs::remove_file(&file).map_err(|e| python::os_error(&e, &name))?;
@@ -310,7 +310,7 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
         Some(dir) if !signedby.is_empty() => dir.to_owned(),
         _ => PathBuf::from(DIR),
     };
-    if given(call, "keyid") {
+    if has_keyword(call, "keyid") {
         let (ids, server) = (option(call, "keyid"), option(call, "keyserver"));
         if !ids.truthy() || !server.truthy() {
             let text = "both keyserver and keyid options required.";
@@ -327,7 +327,7 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
             };
             received(call, &id, &python::str(&server), aptkey, &dir, signedby)?;
         }
-    } else if given(call, "key_url") {
+    } else if has_keyword(call, "key_url") {
         let url = python::str(&option(call, "key_url"));
         let env = call.arg("saltenv").clone();
         if aptkey {
@@ -339,19 +339,19 @@ pub fn for_repo(call: &mut Call<'_>, signedby: &str, aptkey: bool) -> Result<()>
             }
         } else {
             let name = ring.file_name().map(|n| n.to_string_lossy().into_owned());
-            let wish = KeyRequest {
+            let request = KeyRequest {
                 path: Some(url.clone()),
                 keyfile: name,
                 saltenv: env,
                 ..KeyRequest::default()
             };
-            if !add(call, false, &dir, wish)? {
+            if !add(call, false, &dir, request)? {
                 return Err(CallError::Command(format!(
                     "Error: Could not add key: {url}"
                 )));
             }
         }
-    } else if given(call, "key_text") {
+    } else if has_keyword(call, "key_text") {
         let text = python::str(&option(call, "key_text"));
         let mut helper = super::quiet(["apt-key", "add", "-"]);
         helper.stdin = Some(text.clone().into_bytes());
@@ -378,13 +378,13 @@ fn received(
         if list_keys(call, false, dir)?.is_some_and(|all| all.contains(id)) {
             return Ok(());
         }
-        let wish = KeyRequest {
+        let request = KeyRequest {
             keyserver: Some(server.to_owned()),
             keyid: Some(id.to_owned()),
             keyfile: Some(ring.to_owned()),
             ..KeyRequest::default()
         };
-        return if add(call, false, dir, wish)? {
+        return if add(call, false, dir, request)? {
             Ok(())
         } else {
             Err(CallError::Command(format!(

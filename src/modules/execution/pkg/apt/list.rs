@@ -4,9 +4,9 @@ use super::{quiet, run_quiet};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Packages, given, holds, names, option, value, version as versions,
+    Packages, has_keyword, holds, names, option, value, version as versions,
 };
-use crate::execution::program::LONGEST;
+use crate::execution::program::DEFAULT_TIMEOUT;
 use crate::execution::{Call, CallError, command_helpers, python};
 use halite_config::paths::minion::cache;
 use halite_sys::command::HelperError;
@@ -44,7 +44,7 @@ pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
 /// Queries dpkg.
 pub fn known(call: &mut Call<'_>) -> Result<PackageStates> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
-    let ran = command_helpers::all(call, ["dpkg-query", "--showformat", format, "-W"])?;
+    let ran = command_helpers::run_all(call, ["dpkg-query", "--showformat", format, "-W"])?;
     let mut known = PackageStates::default();
     for line in ran.stdout.lines() {
         let cols: Vec<&str> = line.split_whitespace().collect();
@@ -154,7 +154,7 @@ pub fn compare(
     let (one, other) = (cut(one), cut(other));
     for (sign, order) in [("lt", -1), ("eq", 0), ("gt", 1)] {
         let argv = ["dpkg", "--compare-versions", &one, sign, &other];
-        if command_helpers::tolerant(call, argv)?.ok() {
+        if command_helpers::run_all_tolerant(call, argv)?.ok() {
             return Ok(Some(order));
         }
     }
@@ -168,12 +168,12 @@ pub fn version_cmp(call: &mut Call<'_>) -> Result {
 }
 
 pub fn latest_version(call: &mut Call<'_>) -> Result {
-    if given(call, "repo") {
+    if has_keyword(call, "repo") {
         let text = "The 'repo' argument is invalid, use 'fromrepo' instead";
         return Err(CallError::Invocation(text.to_owned()));
     }
     let names = names(call);
-    let refresh = !given(call, "refresh") || is_true(&option(call, "refresh"));
+    let refresh = !has_keyword(call, "refresh") || is_true(&option(call, "refresh"));
     let show_installed = is_true(&option(call, "show_installed"));
     let fromrepo = option(call, "fromrepo");
     let valid = option(call, "cache_valid_time");
@@ -364,7 +364,7 @@ pub fn fetch(
     let out = match update.run(Duration::from_secs(seconds)) {
         Err(HelperError::TimedOut(..)) => {
             run_quiet(call, ["apt-get", "-q", "clean"])?;
-            update.run(LONGEST)
+            update.run(DEFAULT_TIMEOUT)
         }
         done => done,
     };

@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use table::MODULE;
 
 /// Environment variables that keep dpkg and its tools from asking questions.
-const QUIET: [(&str, &str); 4] = [
+const NONINTERACTIVE_ENV: [(&str, &str); 4] = [
     ("APT_LISTBUGS_FRONTEND", "none"),
     ("APT_LISTCHANGES_FRONTEND", "none"),
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -28,12 +28,12 @@ const QUIET: [(&str, &str); 4] = [
 ];
 
 /// How often to retry while a lock is held.
-const TRIES: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 /// A program that asks no questions.
 fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
     let mut helper = Helper::new(argv);
-    let pairs = QUIET
+    let pairs = NONINTERACTIVE_ENV
         .iter()
         .map(|(k, v)| ((*k).to_owned(), Some((*v).to_owned())));
     helper.env = pairs.collect();
@@ -42,12 +42,12 @@ fn quiet<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Helper {
 
 /// Runs a program of apt; waits while another process holds the lock.
 fn run(call: &mut Call<'_>, helper: Helper) -> Result<CommandOutput> {
-    let mut ran = command_helpers::helper(call, helper.clone())?;
+    let mut ran = command_helpers::run_all_with(call, helper.clone())?;
     let mut count = 0;
-    while ran.stderr.contains("Could not get lock") && count < TRIES {
+    while ran.stderr.contains("Could not get lock") && count < MAX_ATTEMPTS {
         count += 1;
         std::thread::sleep(Duration::from_secs(1 << count));
-        ran = command_helpers::helper(call, helper.clone())?;
+        ran = command_helpers::run_all_with(call, helper.clone())?;
     }
     Ok(ran)
 }

@@ -7,7 +7,7 @@ use super::sources::{Entry, LIST, Line, Section, SourceFormat, flag, load, save}
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
-use crate::execution::pkg::common::{given, option, wish};
+use crate::execution::pkg::common::{has_keyword, option, option_is_true};
 use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::Value;
 use halite_wire::map;
@@ -22,9 +22,12 @@ struct EntryOptions {
 
 pub fn mod_repo(call: &mut Call<'_>) -> Result {
     let repo = python::str(call.arg("repo"));
-    let refresh = match (given(call, "refresh_db"), given(call, "refresh")) {
-        (true, _) => wish(call, "refresh_db"),
-        (_, true) => wish(call, "refresh"),
+    let refresh = match (
+        has_keyword(call, "refresh_db"),
+        has_keyword(call, "refresh"),
+    ) {
+        (true, _) => option_is_true(call, "refresh_db"),
+        (_, true) => option_is_true(call, "refresh"),
         _ => true,
     };
     let aptkey = call.flag("aptkey") && which("apt-key").is_some();
@@ -32,7 +35,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
         return ppa(call, &repo, refresh);
     }
     let mut entries = load();
-    if wish(call, "consolidate") {
+    if option_is_true(call, "consolidate") {
         entries = consolidated(entries)?;
     }
     let wanted = Line::parse(&repo)?;
@@ -65,7 +68,7 @@ fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
             "cannot parse \"ppa:\" style repo definitions: {repo}"
         )));
     }
-    if which("apt-add-repository").is_none() || given(call, "ppa_auth") {
+    if which("apt-add-repository").is_none() || has_keyword(call, "ppa_auth") {
         return Err(CallError::Command(format!(
             "Unable to add PPA '{}': apt-add-repository is not installed, or the PPA is private; give its whole \
              line with the key instead",
@@ -73,7 +76,7 @@ fn ppa(call: &mut Call<'_>, repo: &str, refresh: bool) -> Result {
         )));
     }
     let argv = ["apt-add-repository", "-y", repo];
-    let ran = command_helpers::all(call, argv)?;
+    let ran = command_helpers::run_all(call, argv)?;
     if !ran.ok() {
         return Err(CallError::Command(format!(
             "Unable to add PPA '{}'. '{}' exited with status {}: '{}'",
@@ -149,13 +152,13 @@ fn entry_options(call: &Call<'_>, wanted: &Line) -> Result<EntryOptions> {
             .collect()
     };
     let mut all_comps = wanted.comps.clone();
-    let comps = if given(call, "comps") {
+    let comps = if has_keyword(call, "comps") {
         split(option(call, "comps"))
     } else {
         all_comps.clone()
     };
     all_comps.extend(comps.iter().filter(|c| !wanted.comps.contains(c)).cloned());
-    let architectures = if given(call, "architectures") {
+    let architectures = if has_keyword(call, "architectures") {
         python::str(&option(call, "architectures"))
             .split(',')
             .map(str::to_owned)
@@ -163,7 +166,7 @@ fn entry_options(call: &Call<'_>, wanted: &Line) -> Result<EntryOptions> {
     } else {
         wanted.architectures.clone()
     };
-    let disabled = match (given(call, "disabled"), given(call, "enabled")) {
+    let disabled = match (has_keyword(call, "disabled"), has_keyword(call, "enabled")) {
         (true, _) => Some(is_true(&option(call, "disabled"))),
         (_, true) => Some(!is_true(&option(call, "enabled"))),
         _ => None,
@@ -208,7 +211,7 @@ fn matching(
 /// A new entry in the format of the wanted file.
 fn new_entry(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     let trusted = option(call, "trusted");
-    let word = if given(call, "trusted") {
+    let word = if has_keyword(call, "trusted") {
         python::str(&trusted)
     } else {
         "no".to_owned()
@@ -230,7 +233,7 @@ fn new_entry(call: &Call<'_>, wanted: &Line, aptkey: bool) -> Result<Entry> {
     section.set("Suites", wanted.dist.as_str());
     section.set("Components", wanted.comps.join(" "));
     let yes = trusted == Value::Bool(true) || option(call, "Trusted") == Value::Bool(true);
-    if yes || (!given(call, "trusted") && wanted.trusted == Some(true)) {
+    if yes || (!has_keyword(call, "trusted") && wanted.trusted == Some(true)) {
         section.set("Trusted", "yes");
     }
     Ok(Entry {
@@ -253,7 +256,7 @@ fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: EntryOption
         entry.file = file.to_owned();
     }
     let trusted = match option(call, "trusted") {
-        Value::Nil if !given(call, "trusted") => None,
+        Value::Nil if !has_keyword(call, "trusted") => None,
         Value::Str(text) => Some(Some(flag(&text)?)),
         Value::Bool(b) => Some(Some(b)),
         Value::Int(i @ (0 | 1)) => Some(Some(i == 1)),

@@ -8,11 +8,11 @@ use halite_wire::{Map, Value};
 use std::path::Path;
 
 pub fn list_repos(_: &mut Call<'_>) -> Result {
-    Ok(listed()?.into())
+    Ok(configured_repos()?.into())
 }
 
 /// The configured repositories by URI.
-pub fn listed() -> Result<Map> {
+pub fn configured_repos() -> Result<Map> {
     let mut repos = Map::new();
     for entry in load().iter().filter(|e| !e.invalid()) {
         for repo in entry.described()? {
@@ -60,7 +60,7 @@ pub fn get_repo(call: &mut Call<'_>) -> Result {
 
 /// The first repository with that type, URI and suite and one of the components.
 pub fn find(repo: &str) -> Result<Map> {
-    let repos = listed()?;
+    let repos = configured_repos()?;
     if repos.is_empty() {
         return Ok(Map::new());
     }

@@ -28,7 +28,7 @@ fn parse(text: &str) -> Selections {
 /// The selections, or those that match a pattern.
 pub fn by_state(call: &mut Call<'_>, pattern: Option<&str>) -> Result<Selections> {
     let pattern = pattern.filter(|p| !p.is_empty()).unwrap_or("*");
-    let ran = command_helpers::all(call, ["dpkg", "--get-selections", pattern])?;
+    let ran = command_helpers::run_all(call, ["dpkg", "--get-selections", pattern])?;
     Ok(parse(&ran.stdout))
 }
 
@@ -92,7 +92,7 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
     }
     let test = test_mode(call);
     if call.arg("clear").truthy() && !test {
-        let ran = command_helpers::helper(call, quiet(["dpkg", "--clear-selections"]))?;
+        let ran = command_helpers::run_all_with(call, quiet(["dpkg", "--clear-selections"]))?;
         if !ran.ok() {
             let text = format!("Running dpkg --clear-selections failed: {}", ran.stderr);
             return Err(CallError::Command(text));
@@ -117,7 +117,7 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
             }
             let mut helper = quiet(["dpkg", "--set-selections"]);
             helper.stdin = Some(format!("{package} {state}").into_bytes());
-            if command_helpers::helper(call, helper)?.ok() {
+            if command_helpers::run_all_with(call, helper)?.ok() {
                 ret.set(
                     package.clone(),
                     map! {"old" => old.cloned(), "new" => state.clone()},

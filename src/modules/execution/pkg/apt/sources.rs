@@ -79,7 +79,7 @@ fn split(line: &str) -> (bool, bool, String, Vec<String>) {
         Some(at) if at > 0 => (&line[..at], line[at + 1..].to_owned()),
         _ => (line, String::new()),
     };
-    let words = words(line.trim());
+    let words = split_words(line.trim());
     let first = words.first().map(String::as_str).unwrap_or_default();
     let mut invalid = !KINDS.contains(&first) || words.len() < 3;
     if !invalid && words[1].starts_with('[') {
@@ -89,7 +89,7 @@ fn split(line: &str) -> (bool, bool, String, Vec<String>) {
 }
 
 /// Splits words; a CD's URI may contain blanks.
-fn words(line: &str) -> Vec<String> {
+fn split_words(line: &str) -> Vec<String> {
     let plain = |text: &str| {
         text.split_whitespace()
             .map(str::to_owned)

@@ -42,7 +42,7 @@ fn fetched(call: &mut Call<'_>, packages: &[String]) -> Result<Map> {
         format!("--destdir={text}"),
     ];
     argv.extend(packages.iter().cloned());
-    command_helpers::printed(call, argv)?;
+    command_helpers::run(call, argv)?;
     let mut ret = Map::new();
     for name in files(&dir).iter().filter(|n| n.ends_with(".rpm")) {
         if let Some(package) = packages.iter().find(|p| name.starts_with(&format!("{p}-"))) {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// How packages belong to a group.
 const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
 /// Maximum nesting of groups.
-const DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 pub fn group_list(call: &mut Call<'_>) -> Result {
     if program()? == "dnf5" {
@@ -20,7 +20,7 @@ pub fn group_list(call: &mut Call<'_>) -> Result {
         return Ok(listed_by_dnf5(&text).into());
     }
     let text = stdout(call, to_args(&["grouplist", "hidden"]))?;
-    Ok(listed(&text).into())
+    Ok(parse_group_list(&text).into())
 }
 
 /// The empty result.
@@ -54,7 +54,7 @@ fn listed_by_dnf5(text: &str) -> Map {
     ret
 }
 
-fn listed(text: &str) -> Map {
+fn parse_group_list(text: &str) -> Map {
     const SECTIONS: [(&str, &str); 5] = [
         ("installed groups:", "installed"),
         ("available groups:", "available"),
@@ -108,7 +108,7 @@ pub fn group_info(call: &mut Call<'_>) -> Result {
         expand,
         &mut done,
         options(&kwargs, false),
-        DEPTH,
+        MAX_DEPTH,
     )?
     .value())
 }
@@ -140,21 +140,21 @@ impl Group {
 
     /// Parses lines of `key: value`.
     fn read(text: &str) -> Group {
-        let mut said = Map::new();
+        let mut fields = Map::new();
         for line in text.split('\n') {
             let parts: Vec<&str> = line.split(':').map(str::trim).collect();
             if let [key, value] = parts.as_slice() {
-                said.set(key.to_lowercase(), *value);
+                fields.set(key.to_lowercase(), *value);
             }
         }
         let first = |keys: [&str; 3]| {
-            let texts: Vec<Option<&str>> = keys.iter().map(|k| said.str(k)).collect();
+            let texts: Vec<Option<&str>> = keys.iter().map(|k| fields.str(k)).collect();
             let found = texts.iter().flatten().find(|t| !t.is_empty()).copied();
             found.or(texts[2]).map(str::to_owned)
         };
-        let kind = if said.contains("environment group") {
+        let kind = if fields.contains("environment group") {
             Some("environment group")
-        } else if said.contains("group") || said.contains("name") {
+        } else if fields.contains("group") || fields.contains("name") {
             Some("package group")
         } else {
             None
@@ -163,7 +163,7 @@ impl Group {
             kind,
             name: first(["environment group", "group", "name"]),
             id: first(["environment-id", "group-id", "id"]),
-            description: said.str("description").unwrap_or_default().to_owned(),
+            description: fields.str("description").unwrap_or_default().to_owned(),
             members: Default::default(),
         }
     }
@@ -280,7 +280,14 @@ pub fn group_diff(call: &mut Call<'_>) -> Result {
             .any(|n| k.is_str(n))
     });
     let name = python::str(call.arg("name"));
-    let group = info(call, &name, true, &mut done, options(&kwargs, false), DEPTH)?;
+    let group = info(
+        call,
+        &name,
+        true,
+        &mut done,
+        options(&kwargs, false),
+        MAX_DEPTH,
+    )?;
     let mut ret = Map::new();
     for (kind, members) in KINDS.iter().zip(group.members) {
         let (there, missing): (Vec<String>, Vec<String>) =
@@ -313,7 +320,7 @@ pub fn group_install(call: &mut Call<'_>) -> Result {
     let mut targets = Vec::new();
     for group in groups {
         let [mandatory, _, default, _] =
-            info(call, &group, false, &mut Vec::new(), Vec::new(), DEPTH)?.members;
+            info(call, &group, false, &mut Vec::new(), Vec::new(), MAX_DEPTH)?.members;
         targets.extend(mandatory);
         targets.extend(default.into_iter().filter(|p| !skip.contains(p)));
     }
@@ -345,7 +352,7 @@ mod tests {
     fn lists_of_groups() {
         let text = "Available Environment Groups:\n   Halite Host\nInstalled Groups:\n   Halite Core\n\
                     Available Language Groups:\n   German Support [de]";
-        let found = listed(text);
+        let found = parse_group_list(text);
         assert_eq!(
             found.get("available environments").unwrap().str_list(),
             ["Halite Host"]

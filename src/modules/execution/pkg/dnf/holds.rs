@@ -66,9 +66,9 @@ pub fn holds(call: &mut Call<'_>, pattern: &str, full: bool) -> Result<Vec<Strin
     let program = program()?;
     if program == "dnf5" {
         let text = std::fs::read_to_string(LOCKS).unwrap_or_default();
-        return Ok(of_toml(&text, full));
+        return Ok(parse_toml_locks(&text, full));
     }
-    let text = command_helpers::printed(call, [program, "versionlock", "list"])?;
+    let text = command_helpers::run(call, [program, "versionlock", "list"])?;
     let lock = Lock::new(pattern, full)?;
     Ok(text.split('\n').filter_map(|l| lock.find(l)).collect())
 }
@@ -119,7 +119,7 @@ impl Lock {
 }
 
 /// The locks in dnf5's file.
-fn of_toml(text: &str, full: bool) -> Vec<String> {
+fn parse_toml_locks(text: &str, full: bool) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for package in locked(text) {
         let Some(name) = package.name.filter(|n| !n.is_empty()) else {
@@ -335,9 +335,12 @@ mod tests {
                     comparator = \"=\"\nvalue = \"5.2-1.fc41\"\n\n[[packages]]\nname = \"vim\"\n\
                     [[packages.conditions]]\nkey = \"evr\"\ncomparator = \"<\"\nvalue = \"3\"\n\
                     [[packages.conditions]]\nkey = \"evr\"\ncomparator = \"=\"\nvalue = \"2:9-1\"\n";
-        assert_eq!(of_toml(text, true), ["bash-0:5.2-1.fc41.*", "vim-2:9-1.*"]);
-        assert_eq!(of_toml(text, false), ["bash", "vim"]);
-        assert!(of_toml("", true).is_empty());
+        assert_eq!(
+            parse_toml_locks(text, true),
+            ["bash-0:5.2-1.fc41.*", "vim-2:9-1.*"]
+        );
+        assert_eq!(parse_toml_locks(text, false), ["bash", "vim"]);
+        assert!(parse_toml_locks("", true).is_empty());
     }
 
     #[test]

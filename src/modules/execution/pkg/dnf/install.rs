@@ -1,7 +1,7 @@
 //! Installing, downgrading and reinstalling packages.
 
 use super::{
-    holds, list, normalized, options, patches, program, run, split_arch, splits, to_args,
+    holds, list, normalized, options, patches, program, run, split_arch, splits_arch, to_args,
     without_epoch,
 };
 use crate::execution::declare::Result;
@@ -38,7 +38,7 @@ struct InstalledBefore {
     own: String,
     reinstall: bool,
     ignore_epoch: bool,
-    splits: bool,
+    splits_arch: bool,
 }
 
 pub fn install(call: &mut Call<'_>) -> Result {
@@ -48,9 +48,9 @@ pub fn install(call: &mut Call<'_>) -> Result {
         list::refresh(call, &kwargs, check)?;
     }
     let own = osarch(call);
-    let splits = splits(call);
-    let asked = install_targets(call, splits)?;
-    if asked == Targets::None {
+    let splits_arch = splits_arch(call);
+    let requested = install_targets(call, splits_arch)?;
+    if requested == Targets::None {
         return empty();
     }
     let attr = kwargs.get("diff_attr").cloned().unwrap_or_default();
@@ -61,11 +61,11 @@ pub fn install(call: &mut Call<'_>) -> Result {
         own,
         reinstall: is_true(call.arg("reinstall")),
         ignore_epoch: call.flag("ignore_epoch"),
-        splits,
+        splits_arch,
     };
     let mut plan = InstallPlan::default();
-    let advisory = matches!(asked, Targets::Advisory(_));
-    match asked {
+    let advisory = matches!(requested, Targets::Advisory(_));
+    match requested {
         Targets::None => {}
         Targets::Advisory(ids) => from_advisories(call, ids, &mut plan)?,
         Targets::Repository(list) => {
@@ -100,11 +100,11 @@ pub fn install(call: &mut Call<'_>) -> Result {
 }
 
 /// The packages named by the call.
-fn install_targets(call: &mut Call<'_>, splits: bool) -> Result<Targets> {
+fn install_targets(call: &mut Call<'_>, splits_arch: bool) -> Result<Targets> {
     let [name, pkgs, sources, env] =
         ["name", "pkgs", "sources", "saltenv"].map(|n| call.arg(n).clone());
     let own = osarch(call);
-    let normalize = call.flag("normalize") && splits;
+    let normalize = call.flag("normalize") && splits_arch;
     let norm = |n: &str| {
         if normalize {
             normalized(&own, n)
@@ -158,7 +158,7 @@ fn from_files(
                 "{path} does not exist on minion"
             )));
         }
-        match rpm::of_file(call, &path)? {
+        match rpm::query_package_file(call, &path)? {
             Some((name, version)) => sort_in(&name, &version, path, old, plan),
             // The file is unknown; the program will report the error.
             None => plan.install.push((String::new(), path)),
@@ -217,7 +217,7 @@ fn from_repository(
         if program()? == "yum" && old.ignore_epoch {
             version = without_epoch(&version).to_owned();
         }
-        let (name, arch) = split_arch(&name, &old.own, old.splits);
+        let (name, arch) = split_arch(&name, &old.own, old.splits_arch);
         if glob(&version) {
             let all = of(&name);
             let Some(found) = all.iter().find(|c| fnmatch(c, &version)) else {
@@ -299,8 +299,8 @@ fn perform(
         if loose {
             let outcome = holds::unhold_packages(call, names.clone())?;
             for (name, word) in locked {
-                let let_go = outcome.get(&name).and_then(Value::as_map);
-                if let_go
+                let unheld = outcome.get(&name).and_then(Value::as_map);
+                if unheld
                     .and_then(|o| o.get("result"))
                     .is_some_and(Value::truthy)
                 {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_find_their_place() {
+    fn versions_are_sorted_into_actions() {
         let mut old = InstalledBefore {
             shown: Map::new(),
             versions: [("a", "1-1"), ("kernel", "2-1")]
@@ -423,7 +423,7 @@ mod tests {
             own: "x86_64".to_owned(),
             reinstall: false,
             ignore_epoch: false,
-            splits: true,
+            splits_arch: true,
         };
         let sort = |name: &str, version: &str, old: &InstalledBefore| {
             let mut plan = InstallPlan::default();

@@ -1,7 +1,7 @@
 //! Available packages and upgrades.
 
 use super::{
-    ListedPackage, listed, normalized, options, program, repos, run_query, split_input, to_args,
+    ListedPackage, normalized, options, parse_list, program, repos, run_query, split_input, to_args,
 };
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum depth of the cache search.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 pub fn normalize_name(call: &mut Call<'_>) -> Result {
     let name = rpm::name(call)?;
@@ -73,7 +73,7 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
     ]));
     let text = run_query(call, argv)?.stdout;
     let mut ret = Map::new();
-    for package in listed(&text, &osarch(call)) {
+    for package in parse_list(&text, &osarch(call)) {
         ret.set(package.name, package.version);
     }
     Ok(ret.into())
@@ -107,7 +107,7 @@ fn latest(call: &mut Call<'_>, names: Vec<String>) -> Result {
     let ran = run_query(call, argv)?;
     let own = osarch(call);
     let mut found = if ran.ok() {
-        listed(&ran.stdout, &own)
+        parse_list(&ran.stdout, &own)
     } else {
         Vec::new()
     };
@@ -217,7 +217,7 @@ fn available(
             versions.push(package.version);
         }
     };
-    if let Some(shown) = old_yum(call)? {
+    if let Some(shown) = old_yum_options(call)? {
         for kind in ["installed", "available"] {
             let mut argv = shown.clone();
             argv.extend(cached.then(|| "-C".to_owned()));
@@ -227,7 +227,7 @@ fn available(
                 repos.contains(&p.repo) && names.iter().any(|n| fnmatch(&p.name, n))
             };
             if ran.ok() {
-                listed(&ran.stdout, &own)
+                parse_list(&ran.stdout, &own)
                     .into_iter()
                     .filter(fits)
                     .for_each(&mut add);
@@ -256,18 +256,18 @@ fn available(
         argv.extend(names.iter().cloned());
         let ran = run_query(call, argv)?;
         if ran.ok() || !ran.stdout.contains("Error:") {
-            listed(&ran.stdout, &own).into_iter().for_each(&mut add);
+            parse_list(&ran.stdout, &own).into_iter().for_each(&mut add);
         }
     }
     Ok(all)
 }
 
 /// Options of `list` for a yum that cannot list a single repository.
-fn old_yum(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
+fn old_yum_options(call: &mut Call<'_>) -> Result<Option<Vec<String>>> {
     if program()? != "yum" {
         return Ok(None);
     }
-    let text = command_helpers::printed(call, ["yum", "--version"])?;
+    let text = command_helpers::run(call, ["yum", "--version"])?;
     let version = text.lines().next().unwrap_or_default().trim();
     let before = |other| loose_version::compare(version, other) == Ordering::Less;
     Ok(if before("3.2.13") {
@@ -289,13 +289,18 @@ pub fn list_downloaded(call: &mut Call<'_>) -> Result {
 /// rpm cannot be started.
 pub fn downloaded(call: &mut Call<'_>) -> Result<Map> {
     let mut files = Vec::new();
-    collect(&Path::new("/var/cache").join(program()?), DEPTH, &mut files);
+    collect(
+        &Path::new("/var/cache").join(program()?),
+        MAX_DEPTH,
+        &mut files,
+    );
     let mut ret = Map::new();
     for path in files {
         let text = path.to_string_lossy().into_owned();
-        let (Some((name, version)), Ok(stat)) =
-            (rpm::of_file(call, &text)?, std::fs::metadata(&path))
-        else {
+        let (Some((name, version)), Ok(stat)) = (
+            rpm::query_package_file(call, &text)?,
+            std::fs::metadata(&path),
+        ) else {
             continue;
         };
         let changed = stat.ctime();

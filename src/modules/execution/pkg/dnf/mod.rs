@@ -24,7 +24,7 @@ pub use table::MODULE;
 /// This host's program.
 ///
 /// # Errors
-/// None is available.
+/// None of them is installed.
 fn program() -> Result<&'static str> {
     ["dnf5", "dnf", "tdnf", "yum"]
         .into_iter()
@@ -45,7 +45,7 @@ fn run(call: &mut Call<'_>, words: Vec<String>, merge: bool) -> Result<CommandOu
     }
     argv.push(program()?.to_owned());
     argv.extend(words);
-    command_helpers::helper(
+    command_helpers::run_all_with(
         call,
         Helper {
             merge,
@@ -65,7 +65,7 @@ fn run_query(call: &mut Call<'_>, words: Vec<String>) -> Result<CommandOutput> {
 fn stdout(call: &mut Call<'_>, words: Vec<String>) -> Result<String> {
     let mut argv = vec![program()?.to_owned()];
     argv.extend(words);
-    Ok(command_helpers::all(call, argv)?.stdout)
+    Ok(command_helpers::run_all(call, argv)?.stdout)
 }
 
 fn to_args(list: &[&str]) -> Vec<String> {
@@ -143,8 +143,8 @@ struct ListedPackage {
 }
 
 /// The packages printed by `list`; long names wrap lines.
-fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
-    const HEADS: [&str; 5] = [
+fn parse_list(text: &str, own: &str) -> Vec<ListedPackage> {
+    const HEADINGS: [&str; 5] = [
         "installed packages",
         "available packages",
         "available upgrades",
@@ -153,12 +153,12 @@ fn listed(text: &str, own: &str) -> Vec<ListedPackage> {
     ];
     let lines = text
         .lines()
-        .filter(|l| !HEADS.contains(&l.to_lowercase().as_str()));
+        .filter(|l| !HEADINGS.contains(&l.to_lowercase().as_str()));
     let all: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     let one = |triple: &[&str]| {
         let (name, arch) = triple[0].rsplit_once('.').unwrap_or((triple[0], own));
         ListedPackage {
-            name: rpm::resolved(name, arch, own),
+            name: rpm::name_with_foreign_arch(name, arch, own),
             arch: arch.to_owned(),
             version: triple[1].trim_end_matches('-').to_owned(),
             repo: triple[2].trim_start_matches('@').to_owned(),
@@ -172,7 +172,7 @@ fn normalized(own: &str, name: &str) -> String {
     match name.rsplit_once('.') {
         Some((plain, arch))
             if (rpm::is_arch(arch) || arch == "noarch")
-                && rpm::resolved(plain, arch, own) == plain =>
+                && rpm::name_with_foreign_arch(plain, arch, own) == plain =>
         {
             plain.to_owned()
         }
@@ -191,7 +191,7 @@ fn split_arch(name: &str, own: &str, always: bool) -> (String, String) {
 }
 
 /// Whether to split names from their architectures; on by default.
-fn splits(call: &Call<'_>) -> bool {
+fn splits_arch(call: &Call<'_>) -> bool {
     let word = call.bound.kwargs.get("split_arch");
     word.is_none_or(Value::truthy)
 }
@@ -220,7 +220,7 @@ mod tests {
             own("glibc.i686", "i686", "2:2.3-1", "updates"),
             own("foo", "noarch", "1", "r"),
         ];
-        assert_eq!(listed(text, "x86_64"), wanted);
+        assert_eq!(parse_list(text, "x86_64"), wanted);
     }
 
     #[test]

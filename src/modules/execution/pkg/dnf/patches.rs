@@ -89,7 +89,7 @@ pub fn services_need_restart(call: &mut Call<'_>) -> Result {
             "systemd is required to list outdated services.".to_owned(),
         ));
     }
-    let text = command_helpers::all(call, [program, "--quiet", "needs-restarting"])?.stdout;
+    let text = command_helpers::run_all(call, [program, "--quiet", "needs-restarting"])?.stdout;
     let mut services: Vec<String> = Vec::new();
     for pid in pids(&text) {
         let Some(service) = service_of(pid) else {

@@ -1,6 +1,6 @@
 //! Removing packages.
 
-use super::{run, split_arch, splits, to_args, without_epoch};
+use super::{run, split_arch, splits_arch, to_args, without_epoch};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{Packages, Targets, WantedVersions, empty, targets};
 use crate::execution::pkg::rpm::{changed, installed, osarch};
@@ -14,7 +14,7 @@ pub fn purge(call: &mut Call<'_>) -> Result {
 }
 
 pub fn remove(call: &mut Call<'_>) -> Result {
-    let splits = splits(call);
+    let splits_arch = splits_arch(call);
     let list = remove_targets(call)?;
     let (old, own) = (installed(call)?, osarch(call));
     let list =
@@ -28,7 +28,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
         match version.filter(|v| !v.is_empty()) {
             None => argv.push(name),
             Some(version) if versions.contains(&version) => {
-                let (name, arch) = split_arch(&name, &own, splits);
+                let (name, arch) = split_arch(&name, &own, splits_arch);
                 argv.push(format!("{name}-{}{arch}", without_epoch(&version)));
             }
             Some(_) => {}

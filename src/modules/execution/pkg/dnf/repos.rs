@@ -23,7 +23,7 @@ const DIRECTORIES: [&str; 2] = ["/etc/yum/repos.d", "/etc/yum.repos.d"];
 const LINKS: [&str; 3] = ["baseurl", "mirrorlist", "metalink"];
 
 /// Whether duplicates in a file are errors.
-fn strict(kwargs: &Map) -> bool {
+fn is_strict(kwargs: &Map) -> bool {
     kwargs.get("strict_config").is_none_or(Value::truthy)
 }
 
@@ -102,7 +102,7 @@ fn read(path: &str, strict: bool) -> Result<(String, Map)> {
 /// # Errors
 /// The configuration cannot be read.
 pub fn all(basedir: &Value, kwargs: &Map) -> Result<Vec<(String, Map)>> {
-    let strict = strict(kwargs);
+    let strict = is_strict(kwargs);
     let mut all: Vec<(String, Map)> = Vec::new();
     for dir in directories(basedir, strict)? {
         if !Path::new(&dir).exists() {
@@ -156,7 +156,7 @@ pub fn get_repo(call: &mut Call<'_>) -> Result {
     let Some(path) = file_of(&all, &repo) else {
         return Ok(Map::new().into());
     };
-    let (_, found) = read(&path, strict(&call.bound.kwargs))?;
+    let (_, found) = read(&path, is_strict(&call.bound.kwargs))?;
     Ok(found.get(&repo).cloned().unwrap_or_default())
 }
 
@@ -184,7 +184,7 @@ fn comments(repo: &mut Map) -> String {
 pub fn del_repo(call: &mut Call<'_>) -> Result {
     let repo = named(&python::str(call.arg("repo")))?;
     let kwargs = call.bound.kwargs.clone();
-    let strict = strict(&kwargs);
+    let strict = is_strict(&kwargs);
     let dirs = directories(call.arg("basedir"), strict)?;
     let all = all(&dirs.clone().into(), &kwargs)?;
     let Some(path) = file_of(&all, &repo) else {
@@ -244,7 +244,7 @@ pub fn mod_repo(call: &mut Call<'_>) -> Result {
         ));
     }
     let kwargs = call.bound.kwargs.clone();
-    let strict = strict(&kwargs);
+    let strict = is_strict(&kwargs);
     let dirs = directories(call.arg("basedir"), strict)?;
     let known = file_of(&all(&dirs.clone().into(), &kwargs)?, &repo);
     let (path, head, mut found) = match known {
@@ -348,7 +348,7 @@ fn enabled(
     let kwargs = call.bound.kwargs.clone();
     let path = file_of(&all(&dirs.to_vec().into(), &kwargs)?, repo)
         .ok_or_else(|| CallError::raised("KeyError", format!("'{repo}'")))?;
-    let (head, found) = read(&path, strict(&kwargs))?;
+    let (head, found) = read(&path, is_strict(&kwargs))?;
     Ok((path, head, found))
 }
 

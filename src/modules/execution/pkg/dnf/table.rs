@@ -1,4 +1,4 @@
-//! The functions of `pkg` on Debian.
+//! The functions of `pkg` on the Red Hat family.
 
 use super::{fetch, groups, holds, install, list, patches, remove, repos, upgrade};
 use crate::execution::declare::{Arg, Function, Lit, Module, opt, req};

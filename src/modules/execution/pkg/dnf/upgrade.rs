@@ -40,7 +40,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         argv.push("--nogpgcheck".to_owned());
     }
     argv.push(action(dnf || obsoletes, call.flag("minimal")).to_owned());
-    argv.extend(asked(call, kwargs)?);
+    argv.extend(requested_packages(call, kwargs)?);
     let ran = run(call, argv, false)?;
     let new = packages_by(call, &attr)?;
     let changes = command_helpers::compare(&old, &new);
@@ -52,7 +52,7 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
 }
 
 /// The packages named by the call.
-fn asked(call: &mut Call<'_>, kwargs: Map) -> Result<Vec<String>> {
+fn requested_packages(call: &mut Call<'_>, kwargs: Map) -> Result<Vec<String>> {
     let (name, pkgs) = (call.arg("name").clone(), call.arg("pkgs").clone());
     if !name.truthy() && !pkgs.truthy() {
         return Ok(Vec::new());

@@ -4,7 +4,7 @@ use super::repos::refresh_with;
 use super::root_arg;
 use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{keywords, names, wish};
+use crate::execution::pkg::common::{keywords, names, option_is_true};
 use crate::execution::pkg::lowpkg;
 use crate::execution::{Call, CallError};
 use halite_wire::map;
@@ -21,7 +21,7 @@ fn downloaded(call: &mut Call<'_>, names: &[String]) -> Result<Map> {
         return Err(CallError::Invocation("No packages specified".to_owned()));
     }
     let root = root_arg(call);
-    if wish(call, "refresh") {
+    if option_is_true(call, "refresh") {
         let keywords = keywords(call);
         refresh_with(call, root.clone(), keywords)?;
     }

@@ -4,7 +4,7 @@ use super::repos::refresh_with;
 use super::root_arg;
 use super::run::{ZypperOptions, to_args};
 use crate::execution::declare::Result;
-use crate::execution::pkg::common::{keywords, option, wish};
+use crate::execution::pkg::common::{keywords, option, option_is_true};
 use crate::execution::pkg::lowpkg;
 use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
@@ -93,7 +93,7 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
     args.push(criteria.to_owned());
     let how = ZypperOptions {
         forgive: true,
-        ..ZypperOptions::asking(root)
+        ..ZypperOptions::query(root)
     };
     let found = how.xml(call, &args)?;
     let mut ret = Map::new();
@@ -116,7 +116,7 @@ pub fn searched(call: &mut Call<'_>, criteria: &str, root: &Value, kwargs: &Map)
 
 /// Solvables of a type found by zypper, each with whether it is installed.
 fn solvables(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<(String, bool, String)>> {
-    let found = ZypperOptions::asking(root).xml(call, &to_args(&["se", "-t", kind]))?;
+    let found = ZypperOptions::query(root).xml(call, &to_args(&["se", "-t", kind]))?;
     let one = |element: &Element| {
         (
             element.attribute("name").to_owned(),
@@ -153,7 +153,7 @@ pub fn list_installed_patterns(call: &mut Call<'_>) -> Result {
 pub fn installed_patterns(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let mut argv = lowpkg::rpm(root);
     argv.extend(["-q", "--provides", "--whatprovides", "pattern()"].map(str::to_owned));
-    let text = command_helpers::printed_anyway(call, argv)?;
+    let text = command_helpers::run_tolerant(call, argv)?;
     let mut ret = entries(solvables(call, "pattern", root)?);
     ret.0.retain(|(_, v)| {
         v.as_map()
@@ -208,7 +208,7 @@ pub fn products(call: &mut Call<'_>, all: bool, root: &Value) -> Result<Vec<Map>
     } else {
         to_args(&["--disable-repositories", "products", "-i"])
     };
-    let found = ZypperOptions::asking(root).xml(call, &args)?;
+    let found = ZypperOptions::query(root).xml(call, &args)?;
     let base = if root.truthy() {
         python::str(root)
     } else {
@@ -262,13 +262,13 @@ fn product(element: &Element, root: &Path) -> Map {
 pub fn resolve_capabilities(call: &mut Call<'_>) -> Result {
     refresh_if(call)?;
     let root = call.arg("root").clone();
-    let resolve = wish(call, "resolve_capabilities");
+    let resolve = option_is_true(call, "resolve_capabilities");
     let pkgs: Vec<Value> = match call.arg("pkgs") {
         Value::Array(list) => list.clone(),
         Value::Str(text) => text.chars().map(|c| c.to_string().into()).collect(),
         Value::Map(map) => map.iter().map(|(k, _)| k.clone()).collect(),
         other => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     };
@@ -317,7 +317,7 @@ fn provider(call: &mut Call<'_>, name: &str, root: &Value) -> Result<Option<Stri
 
 pub fn services_need_restart(call: &mut Call<'_>) -> Result {
     let root = option(call, "root");
-    let text = ZypperOptions::asking(&root).text(call, &to_args(&["ps", "-sss"]))?;
+    let text = ZypperOptions::query(&root).text(call, &to_args(&["ps", "-sss"]))?;
     let services: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     Ok(services.into())
 }

@@ -1,8 +1,8 @@
 //! Installing, upgrading and removing packages.
 
-use super::list::{ListOptions, downloaded, listed, normalized};
+use super::list::{ListOptions, downloaded, list_with_options, normalized};
 use super::repos::refresh_with;
-use super::run::{WELL, ZypperOptions, to_args};
+use super::run::{SUCCESS_CODES, ZypperOptions, to_args};
 use super::{find, wildcard};
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{
@@ -83,7 +83,7 @@ fn state(call: &mut Call<'_>, wanted: &ListOptions, only_download: bool) -> Resu
     if only_download {
         downloaded(call, &wanted.root)
     } else {
-        listed(call, wanted, false)
+        list_with_options(call, wanted, false)
     }
 }
 
@@ -176,7 +176,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
         includes: kinds(list.iter().map(|(n, _)| n)),
         ..ListOptions::default()
     };
-    let old = listed(call, &wanted, false)?;
+    let old = list_with_options(call, &wanted, false)?;
     let mut targets = Vec::new();
     for (name, version) in list.into_iter().filter(|(n, _)| !fixes.contains(n)) {
         let Some(own) = old.str(&name) else { continue };
@@ -202,7 +202,7 @@ pub fn remove(call: &mut Call<'_>) -> Result {
         let args = to_args(&["removeptf", "--allow-downgrade"]);
         how.text(call, &[&args[..], batch].concat())?;
     }
-    let new = listed(call, &wanted, false)?;
+    let new = list_with_options(call, &wanted, false)?;
     Ok(command_helpers::compare(&old, &new).into())
 }
 
@@ -215,7 +215,7 @@ fn temporary_fixes(
     let mut argv = lowpkg::rpm(root);
     argv.extend(["-q", "--qf", "%{NAME}: [%{PROVIDES} ]\n"].map(str::to_owned));
     argv.extend(list.iter().map(|(n, _)| n.clone()));
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     let fixes = pairs.filter(|(_, provides)| provides.contains("ptf()"));
     Ok(fixes.map(|(name, _)| name.to_owned()).collect())
@@ -296,11 +296,11 @@ pub fn upgrade(call: &mut Call<'_>) -> Result {
         attr: call.arg("diff_attr").clone(),
         ..ListOptions::default()
     };
-    let old = listed(call, &wanted, false)?;
-    let ran = how.ran(call, &args)?;
-    let new = listed(call, &wanted, false)?;
+    let old = list_with_options(call, &wanted, false)?;
+    let ran = how.output(call, &args)?;
+    let new = list_with_options(call, &wanted, false)?;
     let changes = command_helpers::compare(&old, &new);
-    if !WELL.contains(&ran.retcode) {
+    if !SUCCESS_CODES.contains(&ran.retcode) {
         let result = map! {
             "retcode" => ran.retcode, "stdout" => ran.stdout, "stderr" => ran.stderr, "pid" => ran.pid,
         };

@@ -7,7 +7,7 @@ use super::{find, root_arg};
 use crate::execution::declare::Result;
 use crate::execution::nested::is_true;
 use crate::execution::pkg::common::{
-    Packages, empty, keywords, names, option, version as versions, wish,
+    Packages, empty, keywords, names, option, option_is_true, version as versions,
 };
 use crate::execution::pkg::rpm::{self, osarch};
 use crate::execution::pkg::{loose_version, lowpkg};
@@ -45,7 +45,7 @@ pub fn list_pkgs(call: &mut Call<'_>) -> Result {
         attr: option(call, "attr"),
     };
     let as_list = is_true(call.arg("versions_as_list"));
-    Ok(listed(call, &wanted, as_list)?.into())
+    Ok(list_with_options(call, &wanted, as_list)?.into())
 }
 
 pub fn version(call: &mut Call<'_>) -> Result {
@@ -56,7 +56,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
     };
     let mut all = Packages::new();
     if !call.bound.varargs.is_empty() {
-        for (name, versions) in listed(call, &wanted, true)?.iter() {
+        for (name, versions) in list_with_options(call, &wanted, true)?.iter() {
             let versions = versions.str_list();
             all.insert(python::str(name), versions);
         }
@@ -71,7 +71,7 @@ pub fn version(call: &mut Call<'_>) -> Result {
 ///
 /// # Errors
 /// rpm or zypper failed.
-pub fn listed(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Result<Map> {
+pub fn list_with_options(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Result<Map> {
     let mut all = installed(call, &wanted.root)?;
     for include in &wanted.includes {
         let entries = match include.as_str() {
@@ -84,9 +84,9 @@ pub fn listed(call: &mut Call<'_>, wanted: &ListOptions, as_list: bool) -> Resul
         }
     }
     let attr = match &wanted.attr {
-        Value::Nil => return Ok(plain(&all, as_list)),
+        Value::Nil => return Ok(versions_only(&all, as_list)),
         all if all.is_str("all") => None,
-        Value::Array(list) if list.is_empty() => return Ok(plain(&all, as_list)),
+        Value::Array(list) if list.is_empty() => return Ok(versions_only(&all, as_list)),
         Value::Array(list) => Some(list.iter().map(python::str).collect::<Vec<_>>()),
         other => {
             let text = python::str(other);
@@ -102,7 +102,7 @@ fn installed(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let format = format!("{}\n", rpm::FORMAT);
     argv.extend(["-qa", "--queryformat", &format].map(str::to_owned));
     let own = osarch(call);
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let mut all: BTreeMap<usize, (String, Vec<Map>)> = BTreeMap::new();
     let mut places: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
     for package in text.lines().filter_map(|l| rpm::package(l, &own)) {
@@ -167,7 +167,7 @@ fn element_entries(call: &mut Call<'_>, kind: &str, root: &Value) -> Result<Vec<
 }
 
 /// The versions only.
-fn plain(all: &Map, as_list: bool) -> Map {
+fn versions_only(all: &Map, as_list: bool) -> Map {
     let one = |entry: &Value| {
         let entry = entry.as_map().cloned().unwrap_or_default();
         let part = |key: &str| entry.get(key).filter(|v| v.truthy()).map(python::str);
@@ -232,11 +232,11 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
             }
         }
         Some(other) => {
-            let class = python::short_class(other);
+            let class = python::type_name(other);
             return Err(CallError::Type(format!("'{class}' object is not iterable")));
         }
     }
-    let how = ZypperOptions::asking(call.arg("root"));
+    let how = ZypperOptions::query(call.arg("root"));
     let mut ret = Map::new();
     for update in how.xml(call, &args)?.all("update") {
         if update.attribute("kind") == "package" {
@@ -248,7 +248,7 @@ pub fn list_upgrades(call: &mut Call<'_>) -> Result {
 
 pub fn info_installed(call: &mut Call<'_>) -> Result {
     let (names, root, attr) = (names(call), root_arg(call), option(call, "attr"));
-    let all_versions = wish(call, "all_versions");
+    let all_versions = option_is_true(call, "all_versions");
     let mut ret = lowpkg::info(call, &names, &root, &attr, all_versions)?;
     let rename = |info: &mut Value| {
         if let Value::Map(info) = info {
@@ -268,11 +268,11 @@ pub fn info_installed(call: &mut Call<'_>) -> Result {
 
 pub fn info_available(call: &mut Call<'_>) -> Result {
     let names = names(call);
-    Ok(asked(call, names)?.into())
+    Ok(info_for_call(call, names)?.into())
 }
 
 /// The result of `pkg.info_available`, with the call's keywords.
-fn asked(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
+fn info_for_call(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
     if names.is_empty() {
         return Ok(Map::new());
     }
@@ -286,7 +286,7 @@ fn asked(call: &mut Call<'_>, names: Vec<String>) -> Result<Map> {
 fn available(call: &mut Call<'_>, mut names: Vec<String>, root: &Value) -> Result<Map> {
     names.sort();
     names.dedup();
-    let how = ZypperOptions::asking(root);
+    let how = ZypperOptions::query(root);
     let mut ret = Map::new();
     for batch in names.chunks(200) {
         let mut args = to_args(&["info", "-t", "package"]);
@@ -311,7 +311,7 @@ pub fn upgrade_available(call: &mut Call<'_>) -> Result {
 fn latest(call: &mut Call<'_>, mut names: Vec<String>) -> Result {
     names.sort();
     names.dedup();
-    let info = asked(call, names.clone())?;
+    let info = info_for_call(call, names.clone())?;
     let mut ret = Map::new();
     for name in names {
         let own = info.get(&name).and_then(Value::as_map);
@@ -387,7 +387,7 @@ pub fn list_repo_pkgs(call: &mut Call<'_>) -> Result {
 pub fn list_provides(call: &mut Call<'_>) -> Result {
     let mut argv = lowpkg::rpm(call.arg("root"));
     argv.extend(["-qa", "--queryformat", "%{PROVIDES}_|-%{NAME}\n"].map(str::to_owned));
-    let text = command_helpers::printed(call, argv)?;
+    let text = command_helpers::run(call, argv)?;
     let mut ret = Map::new();
     for line in text.lines() {
         let parts: Vec<&str> = line.split("_|-").collect();
@@ -429,7 +429,7 @@ pub fn downloaded(call: &mut Call<'_>, root: &Value) -> Result<Map> {
     let mut ret = Map::new();
     for path in files {
         let text = path.to_string_lossy().into_owned();
-        let Some((name, version)) = rpm::of_file(call, &text)? else {
+        let Some((name, version)) = rpm::query_package_file(call, &text)? else {
             let why = "'NoneType' object is not subscriptable";
             return Err(CallError::Type(why.to_owned()));
         };
@@ -498,7 +498,7 @@ mod tests {
         let all =
             map! {"a.i686" => vec![Value::from(entry.clone())], "b" => vec![Value::from(entry)]};
         assert_eq!(
-            plain(&all, false),
+            versions_only(&all, false),
             map! {"a.i686" => "1:2-3", "b" => "1:2-3"}
         );
         let shown = with_attributes(&all, Some(&["epoch".to_owned()]));

@@ -21,8 +21,8 @@ fn file(root: &Value) -> PathBuf {
 
 /// The locks by package name.
 fn locks(root: &Value) -> Map {
-    let octets = std::fs::read(file(root)).unwrap_or_default();
-    read(&String::from_utf8_lossy(&octets))
+    let bytes = std::fs::read(file(root)).unwrap_or_default();
+    read(&String::from_utf8_lossy(&bytes))
 }
 
 fn read(text: &str) -> Map {

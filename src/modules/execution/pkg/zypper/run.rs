@@ -12,9 +12,9 @@ use std::fs::OpenOptions;
 use std::time::Duration;
 
 /// Exit codes of success.
-pub const WELL: [i64; 5] = [0, 100, 101, 102, 103];
+pub const SUCCESS_CODES: [i64; 5] = [0, 100, 101, 102, 103];
 /// Exit codes of warnings: no repositories, another zypper, a failed refresh, a failed script.
-const WARNINGS: [i64; 4] = [6, LOCKED, 106, 107];
+const WARNING_CODES: [i64; 4] = [6, LOCKED, 106, 107];
 /// Another zypper is running.
 const LOCKED: i64 = 7;
 /// The lock file with its process id; the same for every root.
@@ -51,7 +51,7 @@ impl ZypperOptions {
     }
 
     /// Like [`ZypperOptions::new`], for queries.
-    pub fn asking(root: &Value) -> ZypperOptions {
+    pub fn query(root: &Value) -> ZypperOptions {
         ZypperOptions {
             readonly: true,
             ..ZypperOptions::new(root)
@@ -63,7 +63,7 @@ impl ZypperOptions {
     /// # Errors
     /// It failed.
     pub fn text(&self, call: &mut Call<'_>, args: &[String]) -> Result<String> {
-        Ok(self.ran(call, args)?.stdout)
+        Ok(self.output(call, args)?.stdout)
     }
 
     /// Its XML output.
@@ -71,8 +71,8 @@ impl ZypperOptions {
     /// # Errors
     /// It failed, or printed no XML.
     pub fn xml(&self, call: &mut Call<'_>, args: &[String]) -> Result<Element> {
-        let ran = self.run(call, args, true)?;
-        xml::parse(&ran.stdout)
+        let output = self.run(call, args, true)?;
+        xml::parse(&output.stdout)
             .map_err(|why| CallError::raised("xml.parsers.expat.ExpatError", why))
     }
 
@@ -80,7 +80,7 @@ impl ZypperOptions {
     ///
     /// # Errors
     /// It failed.
-    pub fn ran(&self, call: &mut Call<'_>, args: &[String]) -> Result<CommandOutput> {
+    pub fn output(&self, call: &mut Call<'_>, args: &[String]) -> Result<CommandOutput> {
         self.run(call, args, false)
     }
 
@@ -118,39 +118,40 @@ impl ZypperOptions {
     fn run(&self, call: &mut Call<'_>, args: &[String], xml: bool) -> Result<CommandOutput> {
         let helper = self.helper(call, args, xml);
         let mut blocked = false;
-        let ran = loop {
-            let mut ran = command_helpers::helper(call, helper.clone())?;
-            if self.success.contains(&ran.retcode) {
-                ran.retcode = 0;
+        let output = loop {
+            let mut output = command_helpers::run_all_with(call, helper.clone())?;
+            if self.success.contains(&output.retcode) {
+                output.retcode = 0;
                 call.retcode = 0.into();
             }
-            let news = match ran.retcode {
+            let event = match output.retcode {
                 LOCKED => blocker(call),
-                0 => break ran,
+                0 => break output,
                 _ if rpm_locked() => {
                     map! {"info" => "RPM is temporarily locked.", "success" => true}
                 }
-                _ => break ran,
+                _ => break output,
             };
             blocked = true;
-            fire_event(call, news, "zypper/blocked");
+            fire_event(call, event, "zypper/blocked");
             std::thread::sleep(PAUSE);
         };
-        let error = if WELL.contains(&ran.retcode) || WARNINGS.contains(&ran.retcode) {
-            None
-        } else {
-            Some(error_text(&ran, xml))
-        };
+        let error =
+            if SUCCESS_CODES.contains(&output.retcode) || WARNING_CODES.contains(&output.retcode) {
+                None
+            } else {
+                Some(error_text(&output, xml))
+            };
         if blocked {
             let info = error.as_deref().unwrap_or("Zypper has been released");
-            let news = map! {"success" => error.is_none(), "info" => info};
-            fire_event(call, news, "zypper/released");
+            let event = map! {"success" => error.is_none(), "info" => info};
+            fire_event(call, event, "zypper/released");
         }
         match error {
             Some(why) if !self.forgive => {
                 Err(CallError::Command(format!("Zypper command failure: {why}")))
             }
-            _ => Ok(ran),
+            _ => Ok(output),
         }
     }
 }
@@ -161,24 +162,24 @@ pub fn to_args(list: &[&str]) -> Vec<String> {
 }
 
 /// The error message.
-fn error_text(ran: &CommandOutput, is_xml: bool) -> String {
-    let said = if is_xml {
-        match xml::parse(&ran.stdout) {
+fn error_text(output: &CommandOutput, is_xml: bool) -> String {
+    let message = if is_xml {
+        match xml::parse(&output.stdout) {
             Ok(document) => {
                 let messages = document.all("message").into_iter();
                 let errors = messages.filter(|m| m.attribute("type") == "error");
                 let texts: Vec<String> = errors.filter_map(|m| m.text.clone()).collect();
                 texts.join("\n")
             }
-            Err(_) => ran.stderr.trim().to_owned(),
+            Err(_) => output.stderr.trim().to_owned(),
         }
     } else {
-        format!("{}{}", ran.stderr.trim(), ran.stdout.trim())
+        format!("{}{}", output.stderr.trim(), output.stdout.trim())
     };
-    if said.is_empty() {
+    if message.is_empty() {
         "Check Zypper's logs.".to_owned()
     } else {
-        said
+        message
     }
 }
 
@@ -188,8 +189,8 @@ fn blocker(call: &mut Call<'_>) -> Map {
         let info = "Zypper is locked, but no Zypper lock has been found.";
         return map! {"info" => info, "success" => false};
     };
-    let asked = process(call, text.lines().next().unwrap_or_default().trim());
-    asked.unwrap_or_else(|fault| {
+    let holder = process(call, text.lines().next().unwrap_or_default().trim());
+    holder.unwrap_or_else(|fault| {
         let info = format!("Unable to retrieve information about blocking process: {fault}");
         map! {"info" => info, "success" => false}
     })
@@ -265,20 +266,20 @@ mod tests {
     }
 
     #[test]
-    fn reasons() {
-        let ran = |stdout: &str, stderr: &str| CommandOutput {
+    fn error_texts() {
+        let output = |stdout: &str, stderr: &str| CommandOutput {
             stdout: stdout.to_owned(),
             stderr: stderr.to_owned(),
             ..CommandOutput::default()
         };
-        assert_eq!(error_text(&ran("Loading\n", "no\n"), false), "noLoading");
-        assert_eq!(error_text(&ran("", ""), false), "Check Zypper's logs.");
+        assert_eq!(error_text(&output("Loading\n", "no\n"), false), "noLoading");
+        assert_eq!(error_text(&output("", ""), false), "Check Zypper's logs.");
         let xml = "<?xml version='1.0'?>\n<stream>\n<message type=\"info\">i</message>\n\
                    <message type=\"error\">a &apos;b&apos;</message><message type=\"error\">c</message></stream>";
-        assert_eq!(error_text(&ran(xml, "x"), true), "a 'b'\nc");
-        assert_eq!(error_text(&ran("<stream>", "cut\n"), true), "cut");
+        assert_eq!(error_text(&output(xml, "x"), true), "a 'b'\nc");
+        assert_eq!(error_text(&output("<stream>", "cut\n"), true), "cut");
         assert_eq!(
-            error_text(&ran("<stream/>", "s"), true),
+            error_text(&output("<stream/>", "s"), true),
             "Check Zypper's logs."
         );
     }

@@ -8,19 +8,19 @@ use halite_target::fnmatch;
 use halite_wire::Value;
 
 /// zypper's comparison operators.
-const SIGNS: [&str; 5] = ["<", "<=", "=", ">=", ">"];
+const OPERATORS: [&str; 5] = ["<", "<=", "=", ">=", ">"];
 
 /// Splits a version into comparison and version.
-fn split(wish: &str) -> Result<(String, String)> {
-    let exact: String = wish.chars().filter(|c| !"<>=+".contains(*c)).collect();
-    let sign = wish.replace(&exact, "");
+fn split(requested: &str) -> Result<(String, String)> {
+    let exact: String = requested.chars().filter(|c| !"<>=+".contains(*c)).collect();
+    let sign = requested.replace(&exact, "");
     // Python replaces an empty string by an empty string.
     let sign = if exact.is_empty() {
-        wish.to_owned()
+        requested.to_owned()
     } else {
         sign
     };
-    if sign.is_empty() || SIGNS.contains(&sign.as_str()) {
+    if sign.is_empty() || OPERATORS.contains(&sign.as_str()) {
         Ok((sign, exact))
     } else {
         Err(CallError::Command(format!(
@@ -36,28 +36,28 @@ fn split(wish: &str) -> Result<(String, String)> {
 pub fn version(
     call: &mut Call<'_>,
     name: &Value,
-    wish: &Value,
+    requested: &Value,
     root: &Value,
 ) -> Result<Option<String>> {
-    if !wish.truthy() {
+    if !requested.truthy() {
         return Ok(None);
     }
-    let Value::Str(wish) = wish else {
+    let Value::Str(requested) = requested else {
         return Err(CallError::Type(format!(
             "expected string or bytes-like object, got '{}'",
-            python::short_class(wish)
+            python::type_name(requested)
         )));
     };
-    let (sign, wanted) = split(wish)?;
+    let (sign, wanted) = split(requested)?;
     let Value::Str(name) = name else {
         // Position of the error in stock's arguments for zypper.
         let place = if root.truthy() { 8 } else { 6 };
         return Err(CallError::Type(format!(
             "sequence item {place}: expected str instance, {} found",
-            python::short_class(name)
+            python::type_name(name)
         )));
     };
-    let found = ZypperOptions::asking(root).xml(call, &to_args(&["se", "-xv", name]))?;
+    let found = ZypperOptions::query(root).xml(call, &to_args(&["se", "-xv", name]))?;
     let solvables = found.all("solvable");
     if solvables.is_empty() {
         return Err(CallError::Command(format!(
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes() {
+    fn version_wildcards() {
         let pair = |a: &str, b: &str| Ok((a.to_owned(), b.to_owned()));
         assert_eq!(split("1.*"), pair("", "1.*"));
         assert_eq!(split(">=1.0"), pair(">=", "1.0"));

@@ -1,8 +1,8 @@
-//! Dialogues of real peers with the real orchestrator, captured (reference, section 9): what its peers said comes in, and what goes out is
-//! what it said, field by field, but for what is noted here.
+//! Captured dialogues of real peers with the real orchestrator (reference, section 9): the messages of its peers are
+//! played, and ours must equal its messages, field by field, apart from the differences noted here.
 //!
-//! Different in all of them: answers have more fields; `args` is always an object; running numbers begin elsewhere; errors name the
-//! request, and whoever asked is told as well; who asks for a module, or for its end, is answered.
+//! Differences in all of them: our answers have more fields; `args` is always an object; running numbers start
+//! elsewhere; errors name the request, and are also sent as answers; requests to create or end a module are answered.
 
 mod played;
 
@@ -30,7 +30,7 @@ const DIALOGUES: [&str; 16] = [
     include_str!("../../../../../../tests/vectors/arena/t16.txt"),
 ];
 
-/// What the captures presuppose, and do not show.
+/// State that the captures assume but do not show.
 const MISSING: [(&str, &str); 4] = [
     (
         "realm/proc/reg",
@@ -69,7 +69,7 @@ fn captured(dialogue: usize, line: usize) -> (String, String) {
 struct Replay {
     world: World,
     name: String,
-    /// Uuids and running numbers that were made up: by the real one, and here.
+    /// Generated uuids and running numbers: the captured ones, and ours.
     uuids: HashMap<String, String>,
     numbers: HashMap<u64, u64>,
 }
@@ -91,7 +91,7 @@ impl Replay {
         self.world.hear(&message)
     }
 
-    /// Whether a message is what was captured.
+    /// Checks that a message equals the captured one.
     fn same(&mut self, topic: &str, message: &Json, captured: &(String, String), but: &[&str]) {
         let name = self.name.clone();
         assert_eq!(topic, captured.0, "{name}");
@@ -103,13 +103,13 @@ impl Replay {
             message["object_id"] == theirs["object_id"],
             "{name}"
         );
-        assert_eq!(answers, !self.world.fleet.ids.own(object_id), "{name}");
+        assert_eq!(answers, !self.world.fleet.ids.is_own(object_id), "{name}");
         let mut theirs = theirs;
         theirs.as_object_mut().unwrap().remove("object_id");
         self.compare(&theirs, message, "", but);
     }
 
-    /// Whether all that the real one says is said here too.
+    /// Checks that our message has everything that the captured one has.
     fn compare(&mut self, theirs: &Json, own: &Json, path: &str, but: &[&str]) {
         let name = format!("{} {path}", self.name);
         if but.contains(&path) {
@@ -206,7 +206,8 @@ impl Replay {
     }
 }
 
-/// Whether words are those that are expected. `*` is any rest of a word or of the line; `M` and `R` are the uuids of a module and a runtime.
+/// Whether a line matches the expected words. `*` is the rest of a word or of the line; `M` and `R` are the uuids of a
+/// module and a runtime.
 fn fits(expected: &str, shown: &str) -> bool {
     let uuid = |word: &str| word.len() == 36 || word == "seedrt";
     let word = |expected: &str, shown: &str| match expected {
@@ -260,7 +261,7 @@ fn dialogues_of_real_peers() {
             assert!(!came.acts.is_empty(), "T{number}: T{of}:{line}");
             assert!(!came.told().iter().any(|told| told.starts_with("fault")));
         }
-        // Each line is either said to the orchestrator, or by it, or not said any more.
+        // Each line is sent to the orchestrator, or by it, or no longer sent.
         let mut lines: Vec<usize> = dialogue.never.iter().map(|(line, _)| *line).collect();
         for (line, goes, told) in dialogue.steps {
             lines.push(*line);

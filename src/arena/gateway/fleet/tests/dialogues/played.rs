@@ -1,31 +1,31 @@
-//! What is said in each dialogue, and what comes of it.
+//! The messages of each dialogue, and what follows from them.
 
 use Goes::{As, But, Error, Fails, FailsBut, Ours};
 
-/// Something that goes out.
+/// An expected message.
 pub(super) enum Goes {
-    /// What the real orchestrator said in this line.
+    /// The message of the real orchestrator in this line.
     As(usize),
-    /// The same, but for these fields.
+    /// The same, except for these fields.
     But(usize, &'static [&'static str]),
-    /// The error of this line, and an answer that says the same.
+    /// The error in this line, and an answer with the same content.
     Fails(usize),
-    /// The same, but for these fields.
+    /// The same, except for these fields.
     FailsBut(usize, &'static [&'static str]),
-    /// An error that the real one does not tell, and an answer that says the same.
+    /// An error that the real one does not send, and an answer with the same content.
     Error(&'static str),
-    /// Something that the real one does not say, as [`Came::sent`] shows it; `*` is any word.
+    /// A message that the real one does not send, as shown by [`Came::sent`]; `*` is any word.
     Ours(&'static str),
 }
 /// A dialogue.
 pub(super) struct Dialogue {
     /// Its number.
     pub number: usize,
-    /// What was said before: dialogue and line.
+    /// Messages sent before: dialogue and line.
     pub before: &'static [(usize, usize)],
-    /// What comes in, by lines, with what goes out and what is told of it.
+    /// Incoming messages by line, with the messages and events that follow.
     pub steps: &'static [(usize, &'static [Goes], &'static [&'static str])],
-    /// Lines of the real orchestrator that are not said here, with the reason.
+    /// Messages of the real orchestrator that ours does not send, with the reason.
     pub never: &'static [(usize, &'static str)],
 }
 
@@ -255,7 +255,7 @@ pub(super) const PLAYED: [Dialogue; 16] = [
     Dialogue {
         number: 14,
         before: &[(0, 3)],
-        // There was no orchestrator that speaks of these topics.
+        // No orchestrator supported these topics.
         steps: &[
             (
                 1,
@@ -315,7 +315,7 @@ pub(super) const PLAYED: [Dialogue; 16] = [
             (9, &[As(10)], &["ended M D R exited"]),
             (11, &[But(12, DEFAULTS)], &["left R Deleted"]),
             (13, &[Error("runtime is not connected")], &["fault *"]),
-            // The real one answers in its own words, whatever it is asked in.
+            // The real one answers in its own dialect, whatever that of the request.
             (
                 15,
                 &[But(
@@ -334,7 +334,7 @@ pub(super) const PLAYED: [Dialogue; 16] = [
     },
 ];
 
-/// What orchestrator 1.2.8 makes up for a runtime that does not say it.
+/// The defaults of orchestrator 1.2.8 for a runtime.
 const DEFAULTS: &[&str] = &["data/details/page_size", "data/details/aot_target"];
 /// And for a module.
 const OF_MODULES: &[&str] = &["data/peripherals", "data/resources", "data/fault_crash"];
