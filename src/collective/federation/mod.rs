@@ -60,7 +60,7 @@ impl Broker {
         let both = [Side::Federation, Side::Collective];
         let mut missing = both.iter().filter(|side| !self.counters.is_up(**side));
         match (missing.next(), missing.next()) {
-            (None, _) => "both sides are there".into(),
+            (None, _) => "connected to both sides".into(),
             (Some(one), None) => format!("no connection to the {}", name(*one)),
             _ => "connecting to both sides".into(),
         }
@@ -74,12 +74,12 @@ impl Broker {
         match event {
             LinkEvent::Message(_, payload) => self.message(side, payload),
             LinkEvent::Up(server) => {
-                log::info!("the {} is there: {server}", name(side));
+                log::info!("connected to the {}: {server}", name(side));
                 self.counters.up(side, true);
                 self.join_group(other(side));
             }
             LinkEvent::Down(why) => {
-                log::warn!("the {} is not there: {why}", name(side));
+                log::warn!("no connection to the {}: {why}", name(side));
                 self.counters.up(side, false);
                 if let Some(link) = self.link(other(side)) {
                     link.unsubscribe(&self.rules.subject(other(side)));
@@ -253,7 +253,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
         let both = [Side::Federation, Side::Collective];
         if waited_for && both.iter().all(|side| broker.counters.is_up(*side)) {
             waited_for = false;
-            log::info!("both sides are there");
+            log::info!("connected to both sides");
         }
         service.status(&broker.status());
         service.beat(

@@ -1,7 +1,7 @@
 //! The minion daemon's main loop.
 //!
 //! It waits for publications, signals, results of jobs, scheduled jobs, beacons, the local bus and events of
-//! threads all at once, and handles each without blocking. Each master has a [`MasterConnection`]; requests to
+//! threads all at once, and handles each without blocking. Each master has a `MasterConnection`; requests to
 //! a master's request port are made by [`return_sender`](super::return_sender). Jobs and local requests are
 //! handled in `handlers`.
 

@@ -77,7 +77,7 @@ impl Networks {
             Process::start("halite-federation-broker", &mut command, &dir.join("out"));
         wait_until("the broker is there", || {
             process.must_live();
-            process.output().contains("both sides are there")
+            process.output().contains("connected to both sides")
         });
         let there = self.brokers.len() + 1;
         let names = match more.contains("seed") {
