@@ -1,4 +1,4 @@
-complete -c halite-call -l saltfile -d 'File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
+complete -c halite-call -l saltfile -d 'File with defaults for options by command; by default SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
 complete -c halite-call -s l -l log-level -d 'Log level on the terminal: all, garbage, trace, debug, profile, info, warning, error, critical, quiet' -r -f -a "all\t''
 garbage\t''
 trace\t''
@@ -11,7 +11,7 @@ critical\t''
 quiet\t''"
 complete -c halite-call -l log-file -d 'Log file; overrides the configuration' -r -F
 complete -c halite-call -l log-file-level -d 'Log level of the log file' -r -f
-complete -c halite-call -l no-parse -d 'Keyword arguments whose values stay text, separated by commas' -r -f
+complete -c halite-call -l no-parse -d 'Keyword arguments whose values are not parsed, separated by commas' -r -f
 complete -c halite-call -l out -l output -d 'How to show results: nested, highstate, json, yaml, raw, txt, pprint, table, key, no_return, quiet, newline_values_only' -r -f -a "nested\t''
 highstate\t''
 json\t''
@@ -31,24 +31,24 @@ terse\t''
 mixed\t''
 changes\t''
 filter\t''"
-complete -c halite-call -l state-verbose -l state_verbose -d 'States: show those that are fine as well' -r -f
+complete -c halite-call -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
 complete -c halite-call -l master -d 'Master to use; overrides the option `master`' -r -f
 complete -c halite-call -l id -d 'Minion id; overrides the option `id`' -r -f
 complete -c halite-call -l auth-timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f
-complete -c halite-call -l cachedir -d 'Accepted for the sake of scripts; one process does not need it' -r -f -a "(__fish_complete_directories)"
+complete -c halite-call -l cachedir -d 'Accepted for compatibility; a single process does not need it' -r -f -a "(__fish_complete_directories)"
 complete -c halite-call -l return -d 'Returners that get the result, separated by commas; overrides the option `return`' -r -f
 complete -c halite-call -l return-config -l return_config -d 'Alternative configuration of the returners' -r -f
 complete -c halite-call -l return-kwargs -l return_kwargs -d 'Settings of the returners, as YAML' -r -f
 complete -c halite-call -s c -l config-dir -d 'Directory of the configuration files; a directory called `salt` means an existing Salt installation' -r -f -a "(__fish_complete_directories)"
-complete -c halite-call -s V -l versions-report -d 'Print the versions of the program, of the libraries beneath it and of the system, and end'
-complete -c halite-call -l version -d 'Print the version of the program, and end'
-complete -c halite-call -l hard-crash -d 'Accepted for the sake of scripts; an error of the program itself always shows where it arose'
+complete -c halite-call -s V -l versions-report -d 'Print the versions of the program, its libraries and the system, and exit'
+complete -c halite-call -l version -d 'Print the version of the program, and exit'
+complete -c halite-call -l hard-crash -d 'Accepted for compatibility; errors of the program itself always show their location'
 complete -c halite-call -l out-file-append -l output-file-append -d 'Append to the file of --out-file'
 complete -c halite-call -l no-color -l no-colour -d 'No colours'
-complete -c halite-call -l force-color -l force-colour -d 'Colours even if the output is no terminal'
-complete -c halite-call -l local -d 'Do without a master: no sign-in, no pillar, nothing is sent'
+complete -c halite-call -l force-color -l force-colour -d 'Colours even if the output is not a terminal'
+complete -c halite-call -l local -d 'Work without a master: no sign-in, no pillar, nothing is sent'
 complete -c halite-call -s g -l grains -d 'Show the grains'
-complete -c halite-call -s d -l doc -l documentation -d 'Show the documentation of the functions that begin with FUNCTION, or of all'
+complete -c halite-call -s d -l doc -l documentation -d 'Show the documentation of the functions whose names start with FUNCTION, or of all'
 complete -c halite-call -l retcode-passthrough -d 'Exit with the retcode of the function'
-complete -c halite-call -l metadata -l print-metadata -d 'Show the whole return and not the value alone'
+complete -c halite-call -l metadata -l print-metadata -d 'Show the whole return, not just the value'
 complete -c halite-call -s h -l help -d 'Print help'

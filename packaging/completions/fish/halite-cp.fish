@@ -1,4 +1,4 @@
-complete -c halite-cp -l saltfile -d 'File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
+complete -c halite-cp -l saltfile -d 'File with defaults for options by command; by default SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
 complete -c halite-cp -s l -l log-level -d 'Log level on the terminal: all, garbage, trace, debug, profile, info, warning, error, critical, quiet' -r -f -a "all\t''
 garbage\t''
 trace\t''
@@ -11,7 +11,7 @@ critical\t''
 quiet\t''"
 complete -c halite-cp -l log-file -d 'Log file; overrides the configuration' -r -F
 complete -c halite-cp -l log-file-level -d 'Log level of the log file' -r -f
-complete -c halite-cp -s t -l timeout -d 'Seconds of silence after which missing minions are asked whether they still run the job' -r -f
+complete -c halite-cp -s t -l timeout -d 'Seconds of silence after which missing minions are asked whether they are still running the job' -r -f
 complete -c halite-cp -l out -l output -d 'How to show results: nested, highstate, json, yaml, raw, txt, pprint, table, key, no_return, quiet, newline_values_only' -r -f -a "nested\t''
 highstate\t''
 json\t''
@@ -31,19 +31,19 @@ terse\t''
 mixed\t''
 changes\t''
 filter\t''"
-complete -c halite-cp -l state-verbose -l state_verbose -d 'States: show those that are fine as well' -r -f
+complete -c halite-cp -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
 complete -c halite-cp -s c -l config-dir -d 'Directory of the configuration files; a directory called `salt` means an existing Salt installation' -r -f -a "(__fish_complete_directories)"
-complete -c halite-cp -s V -l versions-report -d 'Print the versions of the program, of the libraries beneath it and of the system, and end'
-complete -c halite-cp -l version -d 'Print the version of the program, and end'
-complete -c halite-cp -s C -l chunked -d 'Send in pieces: large files, binary files, whole directories'
-complete -c halite-cp -s n -l no-compression -d 'Do not compress the pieces'
+complete -c halite-cp -s V -l versions-report -d 'Print the versions of the program, its libraries and the system, and exit'
+complete -c halite-cp -l version -d 'Print the version of the program, and exit'
+complete -c halite-cp -s C -l chunked -d 'Send in chunks: large files, binary files, whole directories'
+complete -c halite-cp -s n -l no-compression -d 'Do not compress the chunks'
 complete -c halite-cp -s E -l pcre -d 'The target is a regular expression on ids'
 complete -c halite-cp -s L -l list -d 'The target is a list of ids, separated by commas or blanks'
 complete -c halite-cp -s G -l grain -d 'The target is a grain: key:glob'
 complete -c halite-cp -s P -l grain-pcre -d 'The target is a grain: key:regex'
 complete -c halite-cp -s N -l nodegroup -d 'The target is a node group of the configuration'
-complete -c halite-cp -l hard-crash -d 'Accepted for the sake of scripts; an error of the program itself always shows where it arose'
+complete -c halite-cp -l hard-crash -d 'Accepted for compatibility; errors of the program itself always show their location'
 complete -c halite-cp -l out-file-append -l output-file-append -d 'Append to the file of --out-file'
 complete -c halite-cp -l no-color -l no-colour -d 'No colours'
-complete -c halite-cp -l force-color -l force-colour -d 'Colours even if the output is no terminal'
+complete -c halite-cp -l force-color -l force-colour -d 'Colours even if the output is not a terminal'
 complete -c halite-cp -s h -l help -d 'Print help'

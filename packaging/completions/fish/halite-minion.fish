@@ -1,4 +1,4 @@
-complete -c halite-minion -l saltfile -d 'File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
+complete -c halite-minion -l saltfile -d 'File with defaults for options by command; by default SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
 complete -c halite-minion -s l -l log-level -d 'Log level on the terminal: all, garbage, trace, debug, profile, info, warning, error, critical, quiet' -r -f -a "all\t''
 garbage\t''
 trace\t''
@@ -14,11 +14,11 @@ complete -c halite-minion -l log-file-level -d 'Log level of the log file' -r -f
 complete -c halite-minion -s u -l user -d 'Account to run as; overrides the option `user`' -r -f
 complete -c halite-minion -l pid-file -d 'Pid file; overrides the option `pidfile`' -r -F
 complete -c halite-minion -s c -l config-dir -d 'Directory of the configuration files; a directory called `salt` means an existing Salt installation' -r -f -a "(__fish_complete_directories)"
-complete -c halite-minion -s V -l versions-report -d 'Print the versions of the program, of the libraries beneath it and of the system, and end'
-complete -c halite-minion -l version -d 'Print the version of the program, and end'
-complete -c halite-minion -s d -l daemon -d 'Run in the background; returns when the daemon is ready, or has said why it is not'
-complete -c halite-minion -l disable-keepalive -d 'Accepted for the sake of scripts; a daemon never starts itself again'
-complete -c halite-minion -l config-dump -d 'Print the configuration in effect as YAML, and end'
-complete -c halite-minion -l sample-config -d 'Print a commented configuration file with every option, and end'
-complete -c halite-minion -l check-config -d 'Check the configuration, print what is wrong with it, and end: with 0, or with 1 if the program could not run'
+complete -c halite-minion -s V -l versions-report -d 'Print the versions of the program, its libraries and the system, and exit'
+complete -c halite-minion -l version -d 'Print the version of the program, and exit'
+complete -c halite-minion -s d -l daemon -d 'Run in the background; returns when the daemon is ready, or has reported why it is not'
+complete -c halite-minion -l disable-keepalive -d 'Accepted for compatibility; a daemon never restarts itself'
+complete -c halite-minion -l config-dump -d 'Print the configuration in effect as YAML, and exit'
+complete -c halite-minion -l sample-config -d 'Print a commented configuration file with all options, and exit'
+complete -c halite-minion -l check-config -d 'Check the configuration, print what is wrong with it, and exit: with 0, or with 1 if the program could not run'
 complete -c halite-minion -s h -l help -d 'Print help'

@@ -1,4 +1,4 @@
-complete -c halite-syndic -l saltfile -d 'File with defaults of options by command; else that of SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
+complete -c halite-syndic -l saltfile -d 'File with defaults for options by command; by default SALT_SALTFILE, ./Saltfile or ~/.salt/Saltfile' -r -F
 complete -c halite-syndic -s l -l log-level -d 'Log level on the terminal: all, garbage, trace, debug, profile, info, warning, error, critical, quiet' -r -f -a "all\t''
 garbage\t''
 trace\t''
@@ -14,8 +14,8 @@ complete -c halite-syndic -l log-file-level -d 'Log level of the log file' -r -f
 complete -c halite-syndic -s u -l user -d 'Account to run as; overrides the option `syndic_user`' -r -f
 complete -c halite-syndic -l pid-file -d 'Pid file; overrides the option `syndic_pidfile`' -r -F
 complete -c halite-syndic -s c -l config-dir -d 'Directory of the configuration files; a directory called `salt` means an existing Salt installation' -r -f -a "(__fish_complete_directories)"
-complete -c halite-syndic -s V -l versions-report -d 'Print the versions of the program, of the libraries beneath it and of the system, and end'
-complete -c halite-syndic -l version -d 'Print the version of the program, and end'
-complete -c halite-syndic -s d -l daemon -d 'Run in the background; returns when the syndic has begun to look for its master'
-complete -c halite-syndic -l check-config -d 'Check the configuration, print what is wrong with it, and end: with 0, or with 1 if the program could not run'
+complete -c halite-syndic -s V -l versions-report -d 'Print the versions of the program, its libraries and the system, and exit'
+complete -c halite-syndic -l version -d 'Print the version of the program, and exit'
+complete -c halite-syndic -s d -l daemon -d 'Run in the background; returns when the syndic has started to look for its master'
+complete -c halite-syndic -l check-config -d 'Check the configuration, print what is wrong with it, and exit: with 0, or with 1 if the program could not run'
 complete -c halite-syndic -s h -l help -d 'Print help'
