@@ -1,12 +1,12 @@
 //! Encrypted requests to the master, with timeouts, retries, and a new sign-in if the
 //! master no longer has our session key (reference `salt-protocol.md` 4.5, 6.1).
 
-use super::MinionError;
 use super::interrupt::{Stop, Waker};
 use super::request;
 use super::requester::{RequestResult, Requester};
 use super::session::{Credentials, Session};
 use halite_crypto::nonce;
+use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;
 use halite_wire::{Map, Value};
 use std::io;
@@ -72,12 +72,7 @@ impl Channel {
     ///
     /// # Errors
     /// A new sign-in became necessary and was permanently refused.
-    pub fn call(
-        &mut self,
-        load: &Map,
-        timeout: Duration,
-        tries: u32,
-    ) -> Result<Reply, MinionError> {
+    pub fn call(&mut self, load: &Map, timeout: Duration, tries: u32) -> Result<Reply, ExitError> {
         self.exchange(load, timeout, tries, |_, credentials, answer, nonce| {
             request::open(credentials, answer, nonce).map_err(|e| e.to_string())
         })
@@ -93,7 +88,7 @@ impl Channel {
     ///
     /// # Errors
     /// A new sign-in became necessary and was permanently refused.
-    pub fn pillar_by(&mut self, load: &Map) -> Result<Reply, MinionError> {
+    pub fn pillar_by(&mut self, load: &Map) -> Result<Reply, ExitError> {
         let (timeout, tries) = self.usual();
         let outcome = self.exchange(
             load,
@@ -127,7 +122,7 @@ impl Channel {
         timeout: Duration,
         tries: u32,
         open: impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
-    ) -> Result<CallResult<T>, MinionError> {
+    ) -> Result<CallResult<T>, ExitError> {
         let mut silent = 0;
         let mut renewed = false;
         loop {
@@ -155,7 +150,7 @@ impl Channel {
         }
     }
 
-    fn credentials(&self) -> Result<Option<Arc<Credentials>>, MinionError> {
+    fn credentials(&self) -> Result<Option<Arc<Credentials>>, ExitError> {
         if self.stop.is_set() {
             return Ok(None);
         }
@@ -171,7 +166,7 @@ impl Channel {
         load: &Map,
         timeout: Duration,
         open: &impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
-    ) -> Result<CallResult<T>, MinionError> {
+    ) -> Result<CallResult<T>, ExitError> {
         self.wake.take();
         self.requester.set_url(&credentials.request_url);
         let nonce = nonce();

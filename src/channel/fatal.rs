@@ -1,14 +1,14 @@
 //! Fatal errors of threads.
 
-use super::MinionError;
 use super::interrupt::Waker;
 use super::session::lock;
+use halite_sys::exit::ExitError;
 use std::sync::{Arc, Mutex};
 
 /// Carries a fatal error from a thread to the main loop.
 #[derive(Clone, Debug)]
 pub struct FatalError {
-    error: Arc<Mutex<Option<MinionError>>>,
+    error: Arc<Mutex<Option<ExitError>>>,
     wake: Waker,
 }
 
@@ -22,13 +22,13 @@ impl FatalError {
     }
 
     /// Raises an error; only the first one is kept.
-    pub fn raise(&self, error: MinionError) {
+    pub fn raise(&self, error: ExitError) {
         lock(&self.error).get_or_insert(error);
         self.wake.wake();
     }
 
     /// Takes the error, if one was raised.
-    pub fn take(&self) -> Option<MinionError> {
+    pub fn take(&self) -> Option<ExitError> {
         lock(&self.error).take()
     }
 }

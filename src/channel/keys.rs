@@ -1,10 +1,10 @@
 //! Keys in the minion's `pki_dir`: its own key pair and the master's key (reference 2.2).
 
-use super::MinionError;
 use super::signin::MasterKey;
 use halite_config::MinionConfig;
 use halite_crypto::{PrivateKey, PublicKey};
 use halite_sys::daemon::{make_dir, write_atomic, write_new};
+use halite_sys::exit::ExitError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -20,38 +20,38 @@ pub fn master_file(pki_dir: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The directory cannot be used, or the key cannot be read.
-pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, MinionError> {
+pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, ExitError> {
     let dir = &config.pki_dir;
-    make_dir(dir, 0o700).map_err(|e| MinionError::io("pki_dir", dir, &e))?;
+    make_dir(dir, 0o700).map_err(|e| ExitError::io("pki_dir", dir, &e))?;
     let path = config.minion_key();
     let key = match read(&path)? {
         Some(text) => PrivateKey::from_pem(&text)
-            .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))?,
+            .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?,
         None => generate(config, &path)?,
     };
     let public = config.minion_pub();
     if read(&public)?.is_none() {
         let text = key.public().to_pem();
         write_atomic(&public, text.as_bytes(), 0o644)
-            .map_err(|e| MinionError::io("public key", &public, &e))?;
+            .map_err(|e| ExitError::io("public key", &public, &e))?;
     }
     Ok(key)
 }
 
-fn generate(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionError> {
+fn generate(config: &MinionConfig, path: &Path) -> Result<PrivateKey, ExitError> {
     log::info!(
         "generating a key pair of {} bits in {}",
         config.keysize,
         config.pki_dir.display()
     );
     let key = PrivateKey::generate(config.keysize as usize).map_err(|e| {
-        MinionError::new(
+        ExitError::new(
             1,
             format!("a key of {} bits (keysize): {e}", config.keysize),
         )
     })?;
     write_atomic(path, key.to_pem().as_bytes(), 0o400)
-        .map_err(|e| MinionError::io("key", path, &e))?;
+        .map_err(|e| ExitError::io("key", path, &e))?;
     // A public key left from another pair would be shown as ours.
     let _ = std::fs::remove_file(config.minion_pub());
     Ok(key)
@@ -61,13 +61,13 @@ fn generate(config: &MinionConfig, path: &Path) -> Result<PrivateKey, MinionErro
 ///
 /// # Errors
 /// The file cannot be read, or holds no key: to continue would be to trust any master.
-pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
+pub fn pinned(path: &Path) -> Result<Option<MasterKey>, ExitError> {
     let Some(text) = read(path)? else {
         return Ok(None);
     };
     match MasterKey::parse(&text) {
         Some(key) => Ok(Some(key)),
-        None => Err(MinionError::new(
+        None => Err(ExitError::new(
             1,
             format!(
                 "{} holds no public key; remove it to trust the master at the next contact",
@@ -82,11 +82,11 @@ pub fn pinned(path: &Path) -> Result<Option<MasterKey>, MinionError> {
 ///
 /// # Errors
 /// The directory cannot be written.
-pub fn pin(path: &Path, master: &MasterKey, replace: bool) -> Result<bool, MinionError> {
+pub fn pin(path: &Path, master: &MasterKey, replace: bool) -> Result<bool, ExitError> {
     let write = if replace { write_atomic } else { write_new };
     match write(path, master.pem.as_bytes(), 0o644) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(MinionError::io("master's key", path, &e)),
+        Err(e) => Err(ExitError::io("master's key", path, &e)),
         Ok(()) => {
             log::info!(
                 "trusting the master's key from now on; it is stored in {}",
@@ -101,22 +101,22 @@ pub fn pin(path: &Path, master: &MasterKey, replace: bool) -> Result<bool, Minio
 ///
 /// # Errors
 /// The file cannot be read or holds no key.
-pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, MinionError> {
+pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, ExitError> {
     let path = config.sign_pub();
     let Some(text) = read(&path)? else {
         return Ok(None);
     };
     PublicKey::from_pem(&text)
         .map(Some)
-        .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))
+        .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
 }
 
-fn read(path: &Path) -> Result<Option<String>, MinionError> {
+fn read(path: &Path) -> Result<Option<String>, ExitError> {
     match std::fs::metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(MinionError::io("key", path, &e)),
+        Err(e) => return Err(ExitError::io("key", path, &e)),
         Ok(meta) if !meta.is_file() || meta.len() > MAX_KEY => {
-            return Err(MinionError::new(
+            return Err(ExitError::new(
                 1,
                 format!("{} is not a key file", path.display()),
             ));
@@ -125,7 +125,7 @@ fn read(path: &Path) -> Result<Option<String>, MinionError> {
     }
     std::fs::read_to_string(path)
         .map(Some)
-        .map_err(|e| MinionError::io("key", path, &e))
+        .map_err(|e| ExitError::io("key", path, &e))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! ([`signin`], [`master_search`], [`request`], [`publication`]) do no IO.
 
 pub mod channel;
-mod error;
 mod fatal;
 mod identity;
 pub mod interrupt;
@@ -25,7 +24,6 @@ pub mod subscriber;
 #[cfg(test)]
 mod testing;
 
-pub use error::MinionError;
 pub use fatal::FatalError;
 pub use identity::Identity;
 

@@ -4,11 +4,11 @@
 //! requests to the master need no sign-in; it signs in itself only if the master no longer has
 //! those keys. It connects at the first request.
 
-use super::MinionError;
 use super::channel::{Channel, Reply};
 use super::interrupt::Stop;
 use super::session::{Credentials, Session, lock};
 use halite_config::MinionConfig;
+use halite_sys::exit::ExitError;
 use halite_transport::sockets::Context;
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -63,8 +63,8 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-impl From<MinionError> for LinkError {
-    fn from(e: MinionError) -> LinkError {
+impl From<ExitError> for LinkError {
+    fn from(e: ExitError) -> LinkError {
         LinkError::Failed(e.message)
     }
 }
@@ -127,7 +127,7 @@ impl Link {
 
     fn with(
         &self,
-        ask: impl FnOnce(&mut Channel) -> Result<Reply, MinionError>,
+        ask: impl FnOnce(&mut Channel) -> Result<Reply, ExitError>,
     ) -> Result<Value, LinkError> {
         let state = self.0.as_ref().ok_or(LinkError::NoMaster)?;
         let mut state = lock(state);
@@ -189,8 +189,8 @@ fn open_channel(
     opts: &Map,
     grains: &Map,
     credentials: &JobCredentials,
-) -> Result<Channel, MinionError> {
-    let bad = |e: &dyn fmt::Display| MinionError::new(1, e.to_string());
+) -> Result<Channel, ExitError> {
+    let bad = |e: &dyn fmt::Display| ExitError::new(1, e.to_string());
     let file = Path::new(opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().unwrap_or(Path::new("/"));
     let mut own = opts.clone();

@@ -5,11 +5,11 @@
 //! (reference `salt-protocol.md` 3.4). A minion sends the command after a publication `rekey` and when it cannot decrypt
 //! a publication; if that fails, it signs in.
 
-use super::MinionError;
 use super::channel::{Channel, Reply};
 use super::interrupt::Stop;
 use super::session::{PublicationKeys, Session};
 use super::signin::{MasterKey, signed_key};
+use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn verify(master: &MasterKey, answer: &Map) -> Result<PublicationKeys, &'sta
 ///
 /// # Errors
 /// The master refuses permanently.
-pub fn renew(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<(), MinionError> {
+pub fn renew(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<(), ExitError> {
     if !fetch(session, seen, stop)? {
         session.renew(seen, stop)?;
     }
@@ -44,7 +44,7 @@ pub fn renew(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<(), Minio
 ///
 /// # Errors
 /// The master no longer has the session key, and permanently refuses a sign-in.
-pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, MinionError> {
+pub fn fetch(session: &Arc<Session>, seen: u64, stop: &Stop) -> Result<bool, ExitError> {
     let newer = || session.present().is_some_and(|c| c.generation > seen);
     if newer() {
         return Ok(true);

@@ -3,7 +3,6 @@
 //! There is one [`Session`] per process. Threads use the current [`Credentials`]; a thread whose
 //! request is refused calls [`Session::renew`], and if several do so at once, only one signs in.
 
-use super::MinionError;
 use super::interrupt::{Stop, Waker, WeakWaker};
 use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
@@ -11,6 +10,7 @@ use super::requester::{RequestResult, Requester};
 use super::signin::{MasterKey, Request, RetryOptions, SignInConfig, Verdict, verify};
 use halite_config::MinionConfig;
 use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
+use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_transport::sockets::{Context, tcp_url};
 use halite_wire::{Map, Value};
@@ -126,7 +126,7 @@ impl Session {
         grains: &Map,
         context: &Context,
         once: bool,
-    ) -> Result<Session, MinionError> {
+    ) -> Result<Session, ExitError> {
         let file = keys::master_file(&config.pki_dir);
         Session::pinned_in(file, config, grains, context, once)
     }
@@ -142,14 +142,14 @@ impl Session {
         grains: &Map,
         context: &Context,
         once: bool,
-    ) -> Result<Session, MinionError> {
+    ) -> Result<Session, ExitError> {
         let masters = config
             .master
             .iter()
             .map(|m| address(m, config.master_port))
             .collect::<Result<Vec<_>, _>>()?;
         let Some(first) = masters.first() else {
-            return Err(MinionError::new(1, "the option `master` names no master"));
+            return Err(ExitError::new(1, "the option `master` names no master"));
         };
         let requester = Requester::new(context, &config, &tcp_url(&first.host, first.port));
         keys::pinned(&master_file)?;
@@ -238,7 +238,7 @@ impl Session {
     ///
     /// # Errors
     /// The master refuses permanently.
-    pub fn renew(&self, seen: u64, stop: &Stop) -> Result<Option<Arc<Credentials>>, MinionError> {
+    pub fn renew(&self, seen: u64, stop: &Stop) -> Result<Option<Arc<Credentials>>, ExitError> {
         let reason = match self.present() {
             None => Reason::First,
             Some(_) => Reason::Again,
@@ -255,7 +255,7 @@ impl Session {
         seen: u64,
         reason: Reason,
         stop: &Stop,
-    ) -> Result<Option<Arc<Credentials>>, MinionError> {
+    ) -> Result<Option<Arc<Credentials>>, ExitError> {
         let mut signing = lock(&self.signing);
         let before = self.present();
         if let Some(newer) = before.as_ref().filter(|c| c.generation > seen) {
@@ -279,7 +279,7 @@ impl Session {
         before: Option<&Credentials>,
         reason: Reason,
         stop: &Stop,
-    ) -> Result<Option<Credentials>, MinionError> {
+    ) -> Result<Option<Credentials>, ExitError> {
         let mut policy = RetryOptions::of(&self.config);
         policy.once = self.once;
         let present = before.map_or(0, |b| self.index_of(&b.request_url));
@@ -345,7 +345,7 @@ impl Session {
         at: usize,
         timeout: Duration,
         stop: &Stop,
-    ) -> Result<Option<Verdict>, MinionError> {
+    ) -> Result<Option<Verdict>, ExitError> {
         let master = &self.masters[at];
         let url = tcp_url(&master.host, master.port);
         requester.set_url(&url);
@@ -381,7 +381,7 @@ impl Session {
         verdict: Verdict,
         instead: bool,
         again: impl FnOnce(Option<&MasterKey>) -> Verdict,
-    ) -> Result<Verdict, MinionError> {
+    ) -> Result<Verdict, ExitError> {
         let Verdict::Accepted(accepted) = &verdict else {
             return Ok(verdict);
         };
@@ -444,9 +444,9 @@ fn pause(requester: &mut Requester, wait: Duration, stop: &Stop) -> Option<Event
     stop.sleep(wait).then_some(Event::Waited)
 }
 
-fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, MinionError> {
+fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, ExitError> {
     let key = keys::own_key(config)?;
-    let bad = |what: &str, e: &dyn std::fmt::Display| MinionError::new(1, format!("{what}: {e}"));
+    let bad = |what: &str, e: &dyn std::fmt::Display| ExitError::new(1, format!("{what}: {e}"));
     let autosign = (!config.autosign_grains.is_empty()).then(|| {
         config
             .autosign_grains
@@ -487,9 +487,9 @@ fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, MinionErro
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address (`salt/minion.py`,
 /// `salt/utils/network.py parse_host_port`).
-fn address(text: &str, default: u16) -> Result<Address, MinionError> {
+fn address(text: &str, default: u16) -> Result<Address, ExitError> {
     let bad = || {
-        MinionError::new(
+        ExitError::new(
             1,
             format!("the option `master` has {text:?}, which is not a host or host:port"),
         )

@@ -1,11 +1,11 @@
 //! The connection for publications. To add a transport, add a variant of [`Subscriber`].
 
-use super::MinionError;
 use super::interrupt::Stop;
 use super::publication::{BROADCAST, SYNDIC, topic};
 use super::requester::keepalive;
 use super::session::chance;
 use halite_config::MinionConfig;
+use halite_sys::exit::ExitError;
 use halite_transport::poll::Source;
 use halite_transport::sockets::{Context, SubOptions, SubSocket};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Subscriber {
     ///
     /// # Errors
     /// The socket failed.
-    pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>, MinionError> {
+    pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>, ExitError> {
         match self {
             Subscriber::ZeroMq(socket) => Ok(socket.receive()?),
         }
@@ -54,8 +54,8 @@ pub fn subscribe(
     url: &str,
     syndic: bool,
     wait_until: Option<&Stop>,
-) -> Result<Subscriber, MinionError> {
-    let cannot = |e| MinionError::new(1, format!("cannot connect to {url}: {e}"));
+) -> Result<Subscriber, ExitError> {
+    let cannot = |e| ExitError::new(1, format!("cannot connect to {url}: {e}"));
     let socket = SubSocket::new(context, &options(config, url, syndic)).map_err(cannot)?;
     let connected = match wait_until {
         None => socket.connect(url).map(|()| true),

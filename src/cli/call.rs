@@ -3,7 +3,6 @@
 use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputConfig, OutputOptions, fail};
 use super::start::{self, start};
 use clap::Parser;
-use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::interrupt::Stop;
 use halite_channel::link::Link;
@@ -19,6 +18,7 @@ use halite_modules::masters::resolve_master_func;
 use halite_modules::pillar;
 use halite_modules::returners::{self, ReturnerSelection};
 use halite_sys::daemon::make_dir;
+use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_transport::sockets;
 use halite_wire::ids::{JidClock, MinionId};
@@ -135,7 +135,7 @@ pub fn run() -> i32 {
     }
 }
 
-fn call(options: &CallOptions) -> Result<i32, MinionError> {
+fn call(options: &CallOptions) -> Result<i32, ExitError> {
     let (fun, args) = match options.words.split_first() {
         Some((fun, args)) => (fun.as_str(), args),
         None if options.doc || options.grains => ("", &[][..]),
@@ -271,8 +271,8 @@ fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcom
     ret
 }
 
-fn load(options: &CallOptions) -> Result<MinionConfig, MinionError> {
-    let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("ERROR: {e}"));
+fn load(options: &CallOptions) -> Result<MinionConfig, ExitError> {
+    let bad = |e: &dyn std::fmt::Display| ExitError::new(1, format!("ERROR: {e}"));
     let mut config = load_minion(&options.common.config_dir).map_err(|e| bad(&e))?;
     if let Some(id) = &options.id {
         config.id = id.clone();
@@ -371,8 +371,8 @@ fn show(
     config: &MinionConfig,
     out: &str,
     value: &Value,
-) -> Result<i32, MinionError> {
-    let bad = |e: String| MinionError::new(1, format!("ERROR: {e}"));
+) -> Result<i32, ExitError> {
+    let bad = |e: String| ExitError::new(1, format!("ERROR: {e}"));
     let mut screen = options
         .output
         .open(&OutputConfig {
@@ -395,9 +395,9 @@ struct MasterConnection {
 }
 
 impl MasterConnection {
-    fn open(config: &Arc<MinionConfig>, grains: &Map) -> Result<MasterConnection, MinionError> {
+    fn open(config: &Arc<MinionConfig>, grains: &Map) -> Result<MasterConnection, ExitError> {
         make_dir(&config.cachedir, 0o755)
-            .map_err(|e| MinionError::io("cachedir", &config.cachedir, &e))?;
+            .map_err(|e| ExitError::io("cachedir", &config.cachedir, &e))?;
         let stop = Stop::of(&StopFlag::install()?)?;
         let session = Arc::new(Session::new(
             config.clone(),
@@ -416,11 +416,11 @@ impl MasterConnection {
     }
 
     /// A link for the called function.
-    fn link(&self) -> Result<Link, MinionError> {
+    fn link(&self) -> Result<Link, ExitError> {
         Ok(Link::over(Channel::new(&self.session, self.stop.clone())?))
     }
 
-    fn pillar(&mut self, grains: &Map) -> Result<Map, MinionError> {
+    fn pillar(&mut self, grains: &Map) -> Result<Map, ExitError> {
         pillar::fetch_or_compile(&mut self.channel, grains, template_functions)?
             .ok_or_else(interrupted)
     }
@@ -454,6 +454,6 @@ impl MasterConnection {
     }
 }
 
-fn interrupted() -> MinionError {
-    MinionError::new(130, "Exiting gracefully on Ctrl-c")
+fn interrupted() -> ExitError {
+    ExitError::new(130, "Exiting gracefully on Ctrl-c")
 }

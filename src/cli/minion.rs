@@ -4,11 +4,11 @@ use super::common::Common;
 use super::daemon::{self, DaemonOptions, background, checked, dump, refused};
 use super::start::{self, start};
 use clap::Parser;
-use halite_channel::MinionError;
 use halite_config::{MinionConfig, Role, load_minion, sample_config};
 use halite_minion::daemon::{self as minion, Start};
 use halite_minion::job;
 use halite_sys::daemon::Report;
+use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 
 /// The halite minion: runs jobs of a Salt or halite master.
@@ -103,7 +103,7 @@ pub(super) fn begin(common: &Common, config: &mut MinionConfig) -> (Start, Repor
 }
 
 /// The exit status of a minion. A failure is reported to the log and to a waiting starter.
-pub(super) fn status(ended: Result<(), MinionError>, report: &mut Report) -> i32 {
+pub(super) fn status(ended: Result<(), ExitError>, report: &mut Report) -> i32 {
     daemon::end(ended.map_err(|e| (e.message, e.status)), report)
 }
 

@@ -5,10 +5,10 @@ use super::daemon::{CheckOption, background, refused};
 use super::minion::{begin, check, status};
 use super::start::{self, start};
 use clap::{Parser, ValueEnum};
-use halite_channel::MinionError;
 use halite_config::{MinionConfig, load_minion};
 use halite_minion::job;
 use halite_sys::daemon::{PidFile, in_background};
+use halite_sys::exit::ExitError;
 use halite_sysinspect::minion;
 use std::path::PathBuf;
 
@@ -128,11 +128,11 @@ fn serve(options: &SysinspectMinionOptions, mut config: MinionConfig) -> i32 {
     status(ended, &mut report)
 }
 
-fn kept_pid(options: &SysinspectMinionOptions) -> Result<Option<PidFile>, MinionError> {
+fn kept_pid(options: &SysinspectMinionOptions) -> Result<Option<PidFile>, ExitError> {
     let Some(path) = &options.pid_file else {
         return Ok(None);
     };
     let file = PidFile::write(path);
     file.map(Some)
-        .map_err(|e| MinionError::io("pid file", path, &e))
+        .map_err(|e| ExitError::io("pid file", path, &e))
 }

@@ -9,12 +9,13 @@ pub mod returner;
 mod scheduler;
 
 use halite_config::MasterConfig;
-use halite_master::roles::{RoleError, Roles};
+use halite_master::roles::Roles;
+use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 
 /// The function that runs an engine's role.
-type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), RoleError>;
+type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), ExitError>;
 
 /// The engines by role name.
 const ENGINES: &[(&str, Run)] = &[
@@ -32,11 +33,11 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
 }
 
 /// Runs an engine's role; `None` if `role` is not an engine.
-pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), RoleError>> {
+pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), ExitError>> {
     let (_, run) = ENGINES.iter().find(|(name, _)| *name == role)?;
     // Engines and the programs they start must not have the key of publications.
     drop(SharedSecret::inherited());
-    let stop = StopFlag::install().map_err(RoleError::from);
+    let stop = StopFlag::install().map_err(ExitError::from);
     Some(stop.and_then(|stop| run(config, &Roles::inherited(), &stop)))
 }
 

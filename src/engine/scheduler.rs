@@ -11,10 +11,11 @@ use halite_client::wheel;
 use halite_config::{MasterConfig, Returner, SaltSeries};
 use halite_master::events::Bus;
 use halite_master::functions::Call;
-use halite_master::roles::{RoleError, Roles};
+use halite_master::roles::Roles;
 use halite_returners::Opener;
 use halite_schedule::{ReturnJob, Schedule, Spec};
 use halite_store::jobs::{JobUpdate, StoredReturn};
+use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
@@ -26,7 +27,7 @@ const USER: &str = "scheduler";
 const TURN: Duration = Duration::from_millis(200);
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     // Errors in jobs were reported when the master started: see `faults`.
     let (schedule, _) = Schedule::new(&config.schedule);
     let mut schedule = schedule.eager(config.salt_series == SaltSeries::S3008);

@@ -10,9 +10,10 @@ use super::clock::Clock;
 use super::master_events::{self, MasterEvent, MasterEvents};
 use super::writer::{self, Presence, Task, WriteQueue};
 use halite_config::MasterConfig;
-use halite_master::roles::{RoleError, Roles, exit_if_oversized};
+use halite_master::roles::{Roles, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::Stores;
+use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
@@ -37,13 +38,13 @@ pub trait Protocol {
     ///
     /// # Errors
     /// Waiting is no longer possible; the role ends.
-    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError>;
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), ExitError>;
 
     /// Handles what peers have sent, at most about [`BATCH`] messages. Returns whether more is waiting.
     ///
     /// # Errors
     /// A thread of the gateway has stopped ([`thread_ended`]); the role ends.
-    fn receive(&mut self) -> Result<bool, RoleError>;
+    fn receive(&mut self) -> Result<bool, ExitError>;
 
     /// Handles a job or a change of keys.
     fn master_event(&mut self, event: MasterEvent, now: Clock);
@@ -84,8 +85,8 @@ pub struct Frame<'scope, 'env> {
 }
 
 /// The error of a role if one of its threads has stopped.
-pub fn thread_ended() -> RoleError {
-    RoleError::new(1, "a thread of the gateway has ended")
+pub fn thread_ended() -> ExitError {
+    ExitError::new(1, "a thread of the gateway has ended")
 }
 
 /// Runs the role of a gateway until it is told to stop.
@@ -97,7 +98,7 @@ pub fn run(
     config: &MasterConfig,
     roles: &Roles,
     stop: &StopFlag,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     let stores = Stores::open(config);
     stores.gateways.of(gateway.name).prepare()?;
     let (writer, tasks) = writer::queue();
@@ -134,7 +135,7 @@ fn serve(
     stop: &StopFlag,
     mut score: Score,
     alive: &dyn Fn() -> bool,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     let mut presence = Presence::default();
     let mut ticked = Clock::now();
     let mut more = false;
@@ -193,7 +194,7 @@ mod tests {
     }
 
     impl Protocol for Double {
-        fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+        fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), ExitError> {
             let mut select = Select::new();
             select.recv(&self.peers);
             select.recv(events.receiver());
@@ -201,7 +202,7 @@ mod tests {
             Ok(())
         }
 
-        fn receive(&mut self) -> Result<bool, RoleError> {
+        fn receive(&mut self) -> Result<bool, ExitError> {
             match self.peers.try_recv() {
                 Ok("stop") => self.stop.set(),
                 Ok(id) => {
@@ -245,7 +246,7 @@ mod tests {
     struct Setup {
         done: Arc<Mutex<Vec<String>>>,
         tasks: Receiver<Task>,
-        result: Result<(), RoleError>,
+        result: Result<(), ExitError>,
     }
 
     fn serve_double(messages: &[&'static str], keys: &[&str], alive: bool) -> Setup {

@@ -18,7 +18,8 @@ pub mod writer;
 use frame::{Frame, Protocol};
 use halite_client::runner::Function;
 use halite_config::MasterConfig;
-use halite_master::roles::{RoleError, Roles};
+use halite_master::roles::Roles;
+use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 
@@ -38,7 +39,7 @@ pub struct Gateway {
 
 /// The function that starts a gateway.
 pub type Start =
-    for<'scope, 'env> fn(&Frame<'scope, 'env>) -> Result<Box<dyn Protocol + 'scope>, RoleError>;
+    for<'scope, 'env> fn(&Frame<'scope, 'env>) -> Result<Box<dyn Protocol + 'scope>, ExitError>;
 
 /// What is wrong with the files that the gateways need.
 pub fn faults(gateways: &[Gateway], config: &MasterConfig) -> Vec<String> {
@@ -50,10 +51,10 @@ pub fn run_role(
     gateways: &[Gateway],
     role: &str,
     config: &MasterConfig,
-) -> Option<Result<(), RoleError>> {
+) -> Option<Result<(), ExitError>> {
     let gateway = gateways.iter().find(|g| g.role == role)?;
     // A gateway has no use for the key that encrypts publications.
     drop(SharedSecret::inherited());
-    let stop = StopFlag::install().map_err(RoleError::from);
+    let stop = StopFlag::install().map_err(ExitError::from);
     Some(stop.and_then(|stop| frame::run(gateway, config, &Roles::inherited(), &stop)))
 }

@@ -4,7 +4,6 @@
 //!
 //! The request server takes the class of a request from this table, the workers everything else.
 
-use crate::roles::RoleError;
 use crate::worker::aes::{self, Opened, Sealed};
 use crate::worker::caller::FunctionKind;
 use crate::worker::context::{Context, Stats};
@@ -14,6 +13,7 @@ use crate::worker::{
 use CallerKind::{Anyone, Minion, Peer, Syndic, User};
 use Handler::{Aes, AesAnswer, AesBatched, Clear};
 use halite_store::files::{Form, receive};
+use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 
@@ -89,11 +89,11 @@ pub(crate) enum CallerKind {
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
     /// In the clear; called with the load and the address of the peer.
-    Clear(fn(&mut Context, Map, &str) -> Result<Value, RoleError>),
+    Clear(fn(&mut Context, Map, &str) -> Result<Value, ExitError>),
     /// Under the session key, which proves the id.
-    Aes(fn(&mut Context, &MinionId, Map) -> Result<Value, RoleError>),
+    Aes(fn(&mut Context, &MinionId, Map) -> Result<Value, ExitError>),
     /// Like `Aes`; its returns and events are stored and fired together with those already waiting.
-    AesBatched(fn(&mut Context, &MinionId, Map) -> Result<Value, RoleError>),
+    AesBatched(fn(&mut Context, &MinionId, Map) -> Result<Value, ExitError>),
     /// Encodes the whole answer itself.
     AesAnswer(fn(&mut Context, Opened, &Sealed<'_>) -> RequestAnswer),
 }

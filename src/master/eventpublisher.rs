@@ -6,10 +6,11 @@
 //! On failure: its successor binds the same paths; listeners and firing roles reconnect. Listeners miss the
 //! events in between; returns are not lost, as they are in the job cache before their event is fired.
 
-use super::roles::{RoleError, Roles};
+use super::roles::Roles;
 use super::score::Score;
 use halite_config::MasterConfig;
 use halite_ipc::Framing;
+use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_transport::bus::{BusHandle, BusOptions, BusServer};
 use halite_wire::{Map, Value};
@@ -20,7 +21,7 @@ use std::time::Duration;
 const LARGEST_EVENT: usize = 16 << 20;
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let defaults = BusOptions::default();
     let options = BusOptions {
         framing: if config.bus_prefixed() {
@@ -38,7 +39,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         ..defaults
     };
     let mut server = BusServer::bind(&config.event_pull(), &config.event_pub(), options)
-        .map_err(|e| RoleError::new(super::reqserver::EXIT_BIND, e.to_string()))?;
+        .map_err(|e| ExitError::new(super::reqserver::EXIT_BIND, e.to_string()))?;
     roles.ready();
     publish_counters(server.handle());
     server.run(Some(stop.descriptor()?.as_fd()))?;

@@ -32,28 +32,29 @@ pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, supervise};
 use halite_config::MasterConfig;
 use halite_crypto::{PrivateKey, clean_key};
 use halite_sys::daemon::write_atomic;
+use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
-use roles::{RoleError, Roles};
+use roles::Roles;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The master's key pair, created by the supervisor (`master.pem`; a symlink in a 3008 directory).
-pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, RoleError> {
+pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, ExitError> {
     read_key(&config.master_key())
 }
 
-fn read_key(path: &Path) -> Result<PrivateKey, RoleError> {
+fn read_key(path: &Path) -> Result<PrivateKey, ExitError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))?;
-    PrivateKey::from_pem(&text).map_err(|e| RoleError::new(1, format!("{}: {e}", path.display())))
+        .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?;
+    PrivateKey::from_pem(&text).map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
 }
 
 /// Reads a private key, or creates a pair of `bits` bits if there is none.
-pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, RoleError> {
+pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, ExitError> {
     if path.exists() {
         return read_key(path);
     }
-    let key = PrivateKey::generate(bits).map_err(|e| RoleError::new(1, e.to_string()))?;
+    let key = PrivateKey::generate(bits).map_err(|e| ExitError::new(1, e.to_string()))?;
     write_atomic(path, key.to_pem().as_bytes(), 0o400)?;
     let public = clean_key(&key.public().to_pem());
     write_atomic(&path.with_extension("pub"), public.as_bytes(), 0o644)?;
@@ -65,7 +66,7 @@ pub fn run_role(
     role: &str,
     config: &Arc<MasterConfig>,
     lent: functions::WheelHook,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     let stop = StopFlag::install()?;
     let inherited = Roles::inherited();
     match role {
@@ -76,6 +77,6 @@ pub fn run_role(
         worker if worker.starts_with("MWorker-") => {
             worker::run(config.clone(), worker, lent, &inherited, &stop)
         }
-        other => Err(RoleError::new(64, format!("unknown role {other:?}"))),
+        other => Err(ExitError::new(64, format!("unknown role {other:?}"))),
     }
 }

@@ -8,7 +8,7 @@
 //! On failure: nothing is lost, its successor continues.
 
 use super::events::Bus;
-use super::roles::{RoleError, Roles};
+use super::roles::Roles;
 use super::rotation::{Rotation, RotationStep};
 use super::score::Score;
 use halite_config::MasterConfig;
@@ -17,6 +17,7 @@ use halite_store::Stores;
 use halite_store::jobs::JobStore;
 use halite_store::presence::connected_ids;
 use halite_store::tokens::TokenStore;
+use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::{unix_now, unix_now_f64, unix_now_i64};
@@ -32,7 +33,7 @@ use std::time::{Duration, Instant};
 const WATCH: Duration = Duration::from_secs(1);
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let shared = SharedSecret::inherited()?;
     let stores = Stores::open(config);
     let mut bus = Bus::new(config);
@@ -75,7 +76,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         pause(stop);
     }
     if files.join().is_err() {
-        return Err(RoleError::new(1, "the file server thread has panicked"));
+        return Err(ExitError::new(1, "the file server thread has panicked"));
     }
     Ok(())
 }
@@ -89,7 +90,7 @@ fn pause(stop: &StopFlag) {
 }
 
 /// Performs a rotation step; returns whether another key is in force now.
-fn rotate(act: RotationStep, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, RoleError> {
+fn rotate(act: RotationStep, shared: &SharedSecret, bus: &mut Bus) -> Result<bool, ExitError> {
     let fresh = KeyString::generate;
     let generation = match act {
         RotationStep::Offer => {
@@ -110,7 +111,7 @@ fn rotate(act: RotationStep, shared: &SharedSecret, bus: &mut Bus) -> Result<boo
 }
 
 /// `ping_on_rotate`: a job for everybody, so that all sign in again now and not during the next important job.
-fn ping(config: &MasterConfig) -> Result<(), RoleError> {
+fn ping(config: &MasterConfig) -> Result<(), ExitError> {
     let path = config.publish_pull();
     let socket = Push::connect(&Context::new(), &path, PushOptions::default())?;
     let job = halite_wire::map! {

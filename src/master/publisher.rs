@@ -13,10 +13,11 @@
 
 use super::rekey_notice::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
-use super::roles::{RoleError, Roles, exit_if_oversized};
+use super::roles::{Roles, exit_if_oversized};
 use super::score::Score;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, Signing};
+use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::{Poller, Source};
@@ -36,15 +37,15 @@ const TOLD_APART: usize = 50;
 const LINGER: Duration = Duration::from_millis(500);
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let context = Context::new();
     let mut publish: PublishServer =
         PublishServer::bind(&config.interface, config.publish_port, options(config))
-            .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+            .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     // Publications too large for minions are refused by the worker, which can report it.
     let feed = Pull::new(&context)?;
     feed.bind_ipc(&config.publish_pull())
-        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+        .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
     let mut before = publish.mark();
     roles.ready();
@@ -102,7 +103,7 @@ fn announce(
     sealer: &mut Sealer,
     publish: &mut PublishServer,
     before: &mut Mark,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     if let Some(message) = sealer.announcement()? {
         let all = [b"broadcast".to_vec()];
         let topics: &[Vec<u8>] = if config.zmq_filtering { &all } else { &[] };
@@ -165,12 +166,12 @@ struct Sealer {
 }
 
 impl Sealer {
-    fn new(config: &MasterConfig) -> Result<Sealer, RoleError> {
+    fn new(config: &MasterConfig) -> Result<Sealer, ExitError> {
         let signer = if config.sign_pub_messages {
             let algorithm = config
                 .publish_signing_algorithm
                 .parse()
-                .map_err(|e| RoleError::new(1, format!("publish_signing_algorithm: {e}")))?;
+                .map_err(|e| ExitError::new(1, format!("publish_signing_algorithm: {e}")))?;
             Some((super::master_key(config)?, algorithm))
         } else {
             None
@@ -192,7 +193,7 @@ impl Sealer {
     }
 
     /// The announcement of a new key, encrypted under the previous one, if it is due.
-    fn announcement(&mut self) -> Result<Option<Vec<u8>>, RoleError> {
+    fn announcement(&mut self) -> Result<Option<Vec<u8>>, ExitError> {
         let in_force = self.shared.generation()?;
         let offered = self.shared.offered()?.map(|(generation, _)| generation);
         let used = self.crypticle.is_some() && self.serial > 0;
@@ -203,33 +204,33 @@ impl Sealer {
         self.seal_present(&load).map(Some)
     }
 
-    fn refresh(&mut self) -> Result<&Crypticle, RoleError> {
+    fn refresh(&mut self) -> Result<&Crypticle, ExitError> {
         if self.crypticle.is_none() || self.shared.generation()? != self.generation {
             let (generation, text) = self.shared.load_key()?;
-            let key = KeyString::from_text(&text).map_err(|e| RoleError::new(1, e.to_string()))?;
+            let key = KeyString::from_text(&text).map_err(|e| ExitError::new(1, e.to_string()))?;
             self.serial = self.shared.load_serial(generation)?;
             self.generation = generation;
             self.crypticle = Some(Crypticle::new(&key));
         }
         self.crypticle
             .as_ref()
-            .ok_or_else(|| RoleError::new(1, "there is no AES key"))
+            .ok_or_else(|| ExitError::new(1, "there is no AES key"))
     }
 
-    fn seal(&mut self, load: &[u8]) -> Result<Vec<u8>, RoleError> {
+    fn seal(&mut self, load: &[u8]) -> Result<Vec<u8>, ExitError> {
         self.refresh()?;
         self.seal_present(load)
     }
 
     /// Encrypts and signs under the key that was read last.
-    fn seal_present(&mut self, load: &[u8]) -> Result<Vec<u8>, RoleError> {
+    fn seal_present(&mut self, load: &[u8]) -> Result<Vec<u8>, ExitError> {
         self.serial += 1;
         self.shared.store_serial(self.generation, self.serial)?;
         let plain = with_serial(load, self.serial)
-            .ok_or_else(|| RoleError::new(1, "it is not a msgpack map"))?;
+            .ok_or_else(|| ExitError::new(1, "it is not a msgpack map"))?;
         let sealed = match &self.crypticle {
             Some(crypticle) => crypticle.dumps_raw(&plain, None),
-            None => return Err(RoleError::new(1, "there is no AES key")),
+            None => return Err(ExitError::new(1, "there is no AES key")),
         };
         let mut message = halite_wire::map! {"enc" => "aes"};
         if let Some((key, algorithm)) = &self.signer {

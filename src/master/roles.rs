@@ -1,9 +1,8 @@
 //! The processes of the master: their table, and what they have in common.
 
 use halite_config::MasterConfig;
+use halite_sys::exit::ExitError;
 use halite_sys::process::take_inherited;
-use halite_transport::sockets;
-use std::fmt;
 use std::io::Write;
 use std::sync::Mutex;
 
@@ -141,45 +140,6 @@ pub const TOPOLOGY: &[RoleInfo] = &[
     },
 ];
 
-/// An error that ends a role with a given exit status.
-#[derive(Debug)]
-pub struct RoleError {
-    /// Exit status.
-    pub status: i32,
-    /// Message for the operator.
-    pub message: String,
-}
-
-impl RoleError {
-    /// An error with a status.
-    pub fn new(status: i32, message: impl Into<String>) -> RoleError {
-        RoleError {
-            status,
-            message: message.into(),
-        }
-    }
-}
-
-impl fmt::Display for RoleError {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for RoleError {}
-
-impl From<sockets::Error> for RoleError {
-    fn from(e: sockets::Error) -> RoleError {
-        RoleError::new(1, format!("ZeroMQ: {e}"))
-    }
-}
-
-impl From<std::io::Error> for RoleError {
-    fn from(e: std::io::Error) -> RoleError {
-        RoleError::new(1, e.to_string())
-    }
-}
-
 /// Resident memory at which a role exposed to peers restarts. libzmq does not limit the frames of a message or
 /// the topics of a subscriber, so that a single peer could otherwise use up the host's memory.
 const MOST_MEMORY: u64 = 1 << 30;
@@ -187,7 +147,7 @@ const MOST_MEMORY: u64 = 1 << 30;
 const EXIT_MEMORY: i32 = 76;
 
 /// Ends a role that uses too much memory; its successor starts afresh.
-pub fn exit_if_oversized() -> Result<(), RoleError> {
+pub fn exit_if_oversized() -> Result<(), ExitError> {
     let resident = halite_sys::process::resident();
     if resident < MOST_MEMORY {
         return Ok(());
@@ -196,7 +156,7 @@ pub fn exit_if_oversized() -> Result<(), RoleError> {
         "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; restarting",
         resident >> 20
     );
-    Err(RoleError::new(EXIT_MEMORY, message))
+    Err(ExitError::new(EXIT_MEMORY, message))
 }
 
 /// The role's connection to its supervisor.

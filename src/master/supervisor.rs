@@ -12,8 +12,9 @@
 //! pending requests, then all roles stop; those left after three seconds are killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{READY_FD, RoleError, RoleInfo, TOPOLOGY};
+use super::roles::{READY_FD, RoleInfo, TOPOLOGY};
 use super::score;
+use halite_sys::exit::ExitError;
 
 use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::KeyString;
@@ -73,11 +74,11 @@ pub fn supervise(
     command: &str,
     report: &mut Report,
     run: &dyn Fn(&str) -> i32,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     prepare(config)?;
     let lock_path = config.instance_lock();
     let Some(_lock) = InstanceLock::take(&lock_path)? else {
-        return Err(RoleError::new(
+        return Err(ExitError::new(
             EXIT_BIND,
             format!(
                 "another halite-master already runs with sock_dir {}; stop it, or give this one its own sock_dir",
@@ -89,7 +90,7 @@ pub fn supervise(
     in_child(|| make_keys(config, &shared))?;
     let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
-        .map_err(|e| RoleError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
+        .map_err(|e| ExitError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
     become_user(config)?;
     let mut roles = table(config, command);
     let board = Scoreboard::create(roles.len() + 1)?;
@@ -109,12 +110,12 @@ pub fn supervise(
 
 /// Runs work that loads keys into memory in a child: other children must not find them in the memory of this
 /// process.
-fn in_child(work: impl FnOnce() -> Result<(), RoleError>) -> Result<(), RoleError> {
-    fork::in_child(|| work().map_err(|e| e.message))?.map_err(|why| RoleError::new(1, why))
+fn in_child(work: impl FnOnce() -> Result<(), ExitError>) -> Result<(), ExitError> {
+    fork::in_child(|| work().map_err(|e| e.message))?.map_err(|why| ExitError::new(1, why))
 }
 
 /// Creates the key of publications and missing key files, and checks that the master's own key is usable.
-fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), RoleError> {
+fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), ExitError> {
     super::access::local::create_key_files(config)?;
     super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
     shared.store_key(KeyString::generate().as_str())?;
@@ -122,7 +123,7 @@ fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), RoleErr
 }
 
 /// Creates the key files of other accounts.
-fn make_publisher_keys(config: &MasterConfig) -> Result<(), RoleError> {
+fn make_publisher_keys(config: &MasterConfig) -> Result<(), ExitError> {
     if config.publisher_acl.is_empty() {
         return Ok(());
     }
@@ -130,9 +131,9 @@ fn make_publisher_keys(config: &MasterConfig) -> Result<(), RoleError> {
 }
 
 /// Creates directories and raises the limit of open files.
-fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
+fn prepare(config: &MasterConfig) -> Result<(), ExitError> {
     let named = |what: &str, path: &std::path::Path, e: std::io::Error| {
-        RoleError::new(1, format!("{what} {}: {e}", path.display()))
+        ExitError::new(1, format!("{what} {}: {e}", path.display()))
     };
     make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
     // Stock runners keep their state here (`salt/client/mixins.py`), and need the directory.
@@ -163,7 +164,7 @@ fn prepare(config: &MasterConfig) -> Result<(), RoleError> {
 
 /// Switches to the account of the option `user`, after changing the owner of the master's directories. The
 /// ports are above 1024, so nothing needs root from here on.
-fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
+fn become_user(config: &MasterConfig) -> Result<(), ExitError> {
     if user_name() == config.user {
         make_publisher_keys(config)?;
         return Ok(());
@@ -177,7 +178,7 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
         ] {
             // There may be many old jobs; access to their directory is enough to read them.
             chown_tree(dir, &config.user, &["jobs"]).map_err(|e| {
-                RoleError::new(
+                ExitError::new(
                     1,
                     format!(
                         "cannot change the owner of {} to {}: {e}",
@@ -190,7 +191,7 @@ fn become_user(config: &MasterConfig) -> Result<(), RoleError> {
         chown_logs(config)?;
     }
     make_publisher_keys(config)?;
-    drop_privileges(&config.user).map_err(|e| RoleError::new(EXIT_NO_USER, e.to_string()))
+    drop_privileges(&config.user).map_err(|e| ExitError::new(EXIT_NO_USER, e.to_string()))
 }
 
 /// Changes the owner of the master's log files to the account of the option `user`, and of their directory
@@ -254,7 +255,7 @@ fn role(name: &str, title: String) -> Role {
 }
 
 impl Role {
-    fn start(&mut self, signals: &SignalPipe, run: &dyn Fn(&str) -> i32) -> Result<(), RoleError> {
+    fn start(&mut self, signals: &SignalPipe, run: &dyn Fn(&str) -> i32) -> Result<(), ExitError> {
         let (read, write) = nix::unistd::pipe().map_err(std::io::Error::from)?;
         nix::fcntl::fcntl(
             &read,
@@ -272,7 +273,7 @@ impl Role {
             _ => spec.spawn().map(RoleChild::Executed),
         };
         let child = child
-            .map_err(|e| RoleError::new(1, format!("cannot start {}: {e}", self.spec.role)))?;
+            .map_err(|e| ExitError::new(1, format!("cannot start {}: {e}", self.spec.role)))?;
         log::debug!("{} is process {}", self.spec.role, child.id());
         self.child = Some(child);
         self.ready = Some(read.into());
@@ -398,7 +399,7 @@ fn serve(
     signals: &SignalPipe,
     watch: &mut Watch,
     run: &dyn Fn(&str) -> i32,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     let begun = Instant::now();
     let since = unix_now();
     let mut published: Option<Instant> = None;
@@ -429,7 +430,7 @@ fn serve(
         for role in roles.iter_mut() {
             if let Some(status) = role.reap() {
                 if status.code() == Some(EXIT_BIND) && !role.served {
-                    return Err(RoleError::new(
+                    return Err(ExitError::new(
                         EXIT_BIND,
                         "The ports are not available to bind",
                     ));
@@ -458,7 +459,7 @@ fn serve(
                 .filter(|r| r.is_awaited())
                 .map(|r| r.spec.role.as_str())
                 .collect();
-            return Err(RoleError::new(
+            return Err(ExitError::new(
                 1,
                 format!(
                     "these roles did not become ready: {}; see the log",
@@ -480,7 +481,7 @@ fn wait(
     roles: &mut [Role],
     signals: &SignalPipe,
     at_most: Option<Duration>,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     let now = Instant::now();
     let next = roles
         .iter()

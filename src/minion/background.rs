@@ -2,16 +2,17 @@
 
 use crossbeam_channel::Sender;
 use halite_channel::FatalError;
+use halite_channel::STACK;
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
 use halite_channel::requester::{RequestResult, Requester};
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscriber::{Subscriber, subscribe};
-use halite_channel::{MinionError, STACK};
 use halite_config::MinionConfig;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::fetch_or_compile;
+use halite_sys::exit::ExitError;
 use halite_transport::sockets::Context;
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
@@ -69,7 +70,7 @@ pub enum LoopEvent {
     /// A connection is open, with everything it needs.
     Opened(usize, Box<Opened>),
     /// A connection could not be opened.
-    Failed(usize, MinionError),
+    Failed(usize, ExitError),
     /// A sign-in attempt is over; the session knows the result.
     Renewed(usize),
     /// A newly fetched pillar; `None` if it could not be fetched.
@@ -107,7 +108,7 @@ pub fn open(
     seen: u64,
     reason: Reason,
     list: bool,
-) -> Result<Option<Opened>, MinionError> {
+) -> Result<Option<Opened>, ExitError> {
     let (mut seen, mut reason) = (seen, reason);
     loop {
         let Some(credentials) = session.search(seen, reason, &shared.stop)? else {

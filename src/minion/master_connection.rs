@@ -9,7 +9,6 @@ use super::return_sender::{Outbox, ReturnSender};
 use super::spool::Spool;
 use super::watch::{Action, Input, Rules, Watch};
 use halite_channel::Identity;
-use halite_channel::MinionError;
 use halite_channel::STACK;
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::Stop;
@@ -24,6 +23,7 @@ use halite_config::paths::minion::cache;
 use halite_crypto::PublicKey;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::fetch_or_compile;
+use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl MasterConnection {
         shared: &Shared,
         jids: &RecentJids,
         alone: bool,
-    ) -> Result<MasterConnection, MinionError> {
+    ) -> Result<MasterConnection, ExitError> {
         let session = Session::new(config.clone(), grains, &shared.context, false)?;
         let session = Arc::new(session);
         let spool = spool(&config, alone, index);
@@ -208,7 +208,7 @@ impl MasterConnection {
     }
 
     /// The connection could not be opened.
-    pub fn failed(&mut self, why: &MinionError) {
+    pub fn failed(&mut self, why: &ExitError) {
         log::error!("giving up on master {}: {why}", self.master());
         self.dead = true;
         self.renewing = false;
@@ -287,7 +287,7 @@ impl MasterConnection {
     ///
     /// # Errors
     /// The socket is broken.
-    pub fn read_publications(&mut self) -> Result<ReceivedJobs, MinionError> {
+    pub fn read_publications(&mut self) -> Result<ReceivedJobs, ExitError> {
         let mut heard = ReceivedJobs { jobs: Vec::new() };
         for _ in 0..TURN {
             let Some(subscriber) = &self.subscriber else {
@@ -355,7 +355,7 @@ impl MasterConnection {
     fn get_keys(
         &mut self,
         name: &str,
-        get: impl FnOnce(&Arc<Session>, u64, &Stop) -> Result<(), MinionError> + Send + 'static,
+        get: impl FnOnce(&Arc<Session>, u64, &Stop) -> Result<(), ExitError> + Send + 'static,
     ) {
         let (session, shared, seen) = (self.session.clone(), self.shared.clone(), self.generation);
         let index = self.index;
@@ -376,7 +376,7 @@ impl MasterConnection {
     ///
     /// # Errors
     /// The new connection cannot be made.
-    pub fn rekey(&mut self, heard: &mut ReceivedJobs) -> Result<bool, MinionError> {
+    pub fn rekey(&mut self, heard: &mut ReceivedJobs) -> Result<bool, ExitError> {
         let mut news = false;
         let present = self.session.present();
         if let Some(present) = present.filter(|c| c.generation > self.generation)
@@ -432,7 +432,7 @@ impl MasterConnection {
         let grains = self.me.grains.clone();
         self.shared.run_aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
-                .map_err(MinionError::from)
+                .map_err(ExitError::from)
                 .and_then(|mut channel| {
                     fetch_or_compile(&mut channel, &grains, template_functions)
                 });

@@ -6,10 +6,10 @@
 
 use super::spool::Spool;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::session::{Session, chance, jittered};
+use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_wire::msgpack;
 use halite_wire::{Map, Value};
@@ -158,7 +158,7 @@ impl ReturnSender {
     ///
     /// # Errors
     /// A sign-in is refused permanently.
-    pub fn run(mut self) -> Result<(), MinionError> {
+    pub fn run(mut self) -> Result<(), ExitError> {
         while let Some(item) = self.next() {
             if !self.deliver(item)? {
                 break;
@@ -186,7 +186,7 @@ impl ReturnSender {
     }
 
     /// Sends one item; returns `false` if the process is stopping.
-    fn deliver(&mut self, item: Outgoing) -> Result<bool, MinionError> {
+    fn deliver(&mut self, item: Outgoing) -> Result<bool, ExitError> {
         match item {
             Outgoing::Event(load) => Ok(self.event(&load)?.is_some()),
             Outgoing::Ping(load) => {
@@ -212,7 +212,7 @@ impl ReturnSender {
     }
 
     /// Whether it arrived; `None` if the process is stopping.
-    fn event(&mut self, load: &Map) -> Result<Option<bool>, MinionError> {
+    fn event(&mut self, load: &Map) -> Result<Option<bool>, ExitError> {
         let (timeout, tries) = self.channel.usual();
         match self.channel.call(load, timeout, tries)? {
             Reply::Value(_) => Ok(Some(true)),
@@ -229,7 +229,7 @@ impl ReturnSender {
     }
 
     /// Retries a result until the master has it.
-    fn result(&mut self, name: &str, bytes: &[u8]) -> Result<bool, MinionError> {
+    fn result(&mut self, name: &str, bytes: &[u8]) -> Result<bool, ExitError> {
         let Ok(Value::Map(load)) = msgpack::decode(bytes) else {
             log::error!(jid = name; "the stored result {name} is damaged; giving it up");
             return Ok(true);

@@ -1,10 +1,10 @@
 //! Setup before the minion's main loop: directories, account, local bus, and the connection for publications.
 
-use halite_channel::MinionError;
 use halite_channel::STACK;
 use halite_config::MinionConfig;
 use halite_ipc::Framing;
 use halite_sys::daemon::make_dir;
+use halite_sys::exit::ExitError;
 use halite_transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use halite_wire::ids::MinionId;
 
@@ -12,17 +12,17 @@ use halite_wire::ids::MinionId;
 const BUS_BYTES: usize = 4 << 20;
 
 /// Creates the directories, stores the id, and switches to the account to run as.
-pub(super) fn prepare(config: &MinionConfig) -> Result<(), MinionError> {
+pub(super) fn prepare(config: &MinionConfig) -> Result<(), ExitError> {
     if let Err(e) = config.id.parse::<MinionId>() {
-        return Err(MinionError::new(1, format!("the option `id`: {e}")));
+        return Err(ExitError::new(1, format!("the option `id`: {e}")));
     }
     for (what, dir, mode) in [
         ("pki_dir", &config.pki_dir, 0o700),
         ("cachedir", &config.cachedir, 0o755),
         ("sock_dir", &config.sock_dir, 0o755),
     ] {
-        make_dir(dir, mode).map_err(|e| MinionError::io(what, dir, &e))?;
-        chown_dir(dir, &config.user).map_err(|e| MinionError::io(what, dir, &e))?;
+        make_dir(dir, mode).map_err(|e| ExitError::io(what, dir, &e))?;
+        chown_dir(dir, &config.user).map_err(|e| ExitError::io(what, dir, &e))?;
     }
     if let Err(e) = config.store_id() {
         log::warn!(
@@ -50,7 +50,7 @@ pub fn chown_dir(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
 }
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).
-pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, MinionError> {
+pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, ExitError> {
     let path = |kind: &str| {
         halite_modules::bus::socket(&config.sock_dir, &config.hash_type, &config.id, kind)
     };
@@ -68,7 +68,7 @@ pub(super) fn serve_bus(config: &MinionConfig, tap: Tap) -> Result<BusHandle, Mi
         ..BusOptions::default()
     };
     let mut server = BusServer::bind(&path("pull"), &path("pub"), options)
-        .map_err(|e| MinionError::new(1, format!("{e} (is this minion already running?)")))?;
+        .map_err(|e| ExitError::new(1, format!("{e} (is this minion already running?)")))?;
     server.tap(tap);
     let handle = server.handle();
     std::thread::Builder::new()

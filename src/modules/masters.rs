@@ -2,8 +2,8 @@
 
 use super::guard::{FunctionFilter, guarded};
 use crate::execution::{Context, python};
-use halite_channel::MinionError;
 use halite_config::MinionConfig;
+use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// The function does not exist, fails, or returns anything but text or a list of text.
-pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Result<(), MinionError> {
+pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Result<(), ExitError> {
     if config.master_type != "func" {
         return Ok(());
     }
     let wrong = |why: String| {
         let what =
             "`master_type: func` requires `master: module.function`, a function of this minion";
-        Err(MinionError::new(1, format!("{what}: {why}")))
+        Err(ExitError::new(1, format!("{what}: {why}")))
     };
     let [fun] = config.master.as_slice() else {
         return wrong("the option `master` is a list".to_owned());

@@ -3,12 +3,12 @@
 
 use crate::context::{CallError, Context};
 use crate::render::{CallerFactory, SaltFunctions};
-use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::link::LinkError;
 use halite_channel::pillar_request::PillarQuery;
 use halite_config::RenderOptions;
 use halite_render::pillar::{PillarCompiler, PillarRequest};
+use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub fn local(
     grains: &Map,
     query: &PillarQuery,
     functions: CallerFactory,
-) -> Result<Map, MinionError> {
+) -> Result<Map, ExitError> {
     // Nested templates need more stack than the daemon's threads have.
     let compiled = std::thread::scope(|scope| {
         std::thread::Builder::new()
@@ -48,7 +48,7 @@ pub fn local(
     });
     match compiled? {
         Ok(pillar) => pillar,
-        Err(_) => Err(MinionError::new(
+        Err(_) => Err(ExitError::new(
             1,
             "compiling the pillar failed unexpectedly; see the log",
         )),
@@ -60,8 +60,8 @@ fn compile(
     grains: &Map,
     query: &PillarQuery,
     functions: CallerFactory,
-) -> Result<Map, MinionError> {
-    let bad = |e: &dyn std::fmt::Display| MinionError::new(1, format!("the pillar: {e}"));
+) -> Result<Map, ExitError> {
+    let bad = |e: &dyn std::fmt::Display| ExitError::new(1, format!("the pillar: {e}"));
     let id = opts.str("id").unwrap_or_default();
     let id: MinionId = id.parse().map_err(|e| bad(&e))?;
     let options = RenderOptions::of_minion(opts).map_err(|e| bad(&e))?;
@@ -101,7 +101,7 @@ pub fn fetch_or_compile(
     channel: &mut Channel,
     grains: &Map,
     functions: CallerFactory,
-) -> Result<Option<Map>, MinionError> {
+) -> Result<Option<Map>, ExitError> {
     let opts = channel.session().config().as_map();
     let query = PillarQuery::of(&opts);
     if is_local(&opts) {
@@ -110,11 +110,11 @@ pub fn fetch_or_compile(
     match channel.pillar_by(&query.load(&channel.session().config().id, grains))? {
         Reply::Value(Value::Map(pillar)) => Ok(Some(pillar)),
         Reply::Value(_) | Reply::Stopped => Ok(None),
-        Reply::Refused(why) => Err(MinionError::new(
+        Reply::Refused(why) => Err(ExitError::new(
             1,
             format!("the master returned no pillar: {why}"),
         )),
-        Reply::Silence => Err(MinionError::new(
+        Reply::Silence => Err(ExitError::new(
             1,
             "the master did not answer the request for the pillar",
         )),

@@ -3,11 +3,11 @@
 
 use super::forward_queue::Returns;
 use super::{Shared, Upper};
-use halite_channel::MinionError;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::session::lock;
 use halite_config::MinionConfig;
 use halite_store::jobs::JobStore;
+use halite_sys::exit::ExitError;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 use rand::Rng;
@@ -44,7 +44,7 @@ impl Forwarder {
     ///
     /// # Errors
     /// The upper master refuses permanently.
-    pub fn run(mut self) -> Result<(), MinionError> {
+    pub fn run(mut self) -> Result<(), ExitError> {
         let mut swept = Instant::now();
         while self.channel.stop().sleep(self.pause) && !self.over.load(Ordering::Relaxed) {
             if self.mine().behind.swap(false, Ordering::Relaxed) {
@@ -102,7 +102,7 @@ impl Forwarder {
     }
 
     /// Sends events once, without retries, as in stock. `false`: the process is stopping.
-    fn events(&mut self) -> Result<bool, MinionError> {
+    fn events(&mut self) -> Result<bool, ExitError> {
         let events = lock(&self.mine().queue).take_events();
         if events.is_empty() {
             return Ok(true);
@@ -127,7 +127,7 @@ impl Forwarder {
 
     /// Sends returns. They stay queued until the upper master has acknowledged them. `false`: the process is
     /// stopping.
-    fn returns(&mut self) -> Result<bool, MinionError> {
+    fn returns(&mut self) -> Result<bool, ExitError> {
         loop {
             let batch = lock(&self.mine().queue).take_returns();
             let batch = self.missing_upstream(batch);

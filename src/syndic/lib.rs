@@ -17,7 +17,6 @@ use crossbeam_channel::bounded;
 use forward_queue::ForwardQueue;
 use forwarder::Forwarder;
 use halite_channel::FatalError;
-use halite_channel::MinionError;
 use halite_channel::STACK;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::session::{Session, lock};
@@ -25,6 +24,7 @@ use halite_config::{MasterConfig, MinionConfig};
 use halite_ipc::Subscriber;
 use halite_store::Stores;
 use halite_sys::daemon::{PidFile, Report, make_dir};
+use halite_sys::exit::ExitError;
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
 use halite_transport::poll::{Poller, Source};
@@ -161,13 +161,13 @@ impl Shared {
 ///
 /// # Errors
 /// No upper master is configured.
-pub fn upper(master: &MasterConfig, minion: &MinionConfig) -> Result<MinionConfig, MinionError> {
+pub fn upper(master: &MasterConfig, minion: &MinionConfig) -> Result<MinionConfig, ExitError> {
     if master.syndic_master.iter().all(String::is_empty) {
         let text = format!(
             "no upper master is configured: write `syndic_master: HOST` into {}, and `order_masters: true` into the configuration of the master on that host",
             master.conf_file.display()
         );
-        return Err(MinionError::new(1, text));
+        return Err(ExitError::new(1, text));
     }
     let mut upper = minion.clone();
     upper.master = Vec::new();
@@ -197,27 +197,27 @@ pub fn run(
     master: MasterConfig,
     upper: MinionConfig,
     report: &mut Report,
-) -> Result<(), MinionError> {
+) -> Result<(), ExitError> {
     if let Err(e) = upper.id.parse::<halite_wire::ids::MinionId>() {
-        return Err(MinionError::new(1, format!("the option `id`: {e}")));
+        return Err(ExitError::new(1, format!("the option `id`: {e}")));
     }
     let pause = forward_pause(&master)?;
     let rules = Rules::of(&master)?;
-    make_dir(&upper.pki_dir, 0o700).map_err(|e| MinionError::io("pki_dir", &upper.pki_dir, &e))?;
+    make_dir(&upper.pki_dir, 0o700).map_err(|e| ExitError::io("pki_dir", &upper.pki_dir, &e))?;
     if nix::unistd::geteuid().is_root() {
         halite_sys::process::drop_privileges(&upper.user)?;
     }
     let signals = SignalPipe::install()?;
     let stop = Stop::of(&signals.stop)?;
     let _pid = PidFile::write(&upper.pidfile)
-        .map_err(|e| MinionError::io("pid file", &upper.pidfile, &e))?;
+        .map_err(|e| ExitError::io("pid file", &upper.pidfile, &e))?;
     let masters = upper.master.clone();
     let routes = Routes::open(&master.cachedir, &masters, rules)
-        .map_err(|e| MinionError::io("cachedir", &master.cachedir, &e))?;
+        .map_err(|e| ExitError::io("cachedir", &master.cachedir, &e))?;
     let own = master.extra.get("master_id").cloned();
     let shared = Arc::new(Shared::new(routes, masters.len(), own));
     let context = Context::new();
-    let sessions: Result<Vec<_>, MinionError> = (0..masters.len())
+    let sessions: Result<Vec<_>, ExitError> = (0..masters.len())
         .map(|at| session(&upper, at, &context))
         .collect();
     let sessions = sessions?;
@@ -272,7 +272,7 @@ fn session(
     upper: &MinionConfig,
     at: usize,
     context: &Context,
-) -> Result<(Arc<Session>, Arc<MinionConfig>), MinionError> {
+) -> Result<(Arc<Session>, Arc<MinionConfig>), ExitError> {
     let mut one = upper.clone();
     one.master = vec![upper.master[at].clone()];
     let suffix = (at > 0).then(|| routes::dir_name(&upper.master[at]));
@@ -316,19 +316,19 @@ fn forwarder_factory(master: &MasterConfig, pause: Duration) -> MakeForwarder {
     })
 }
 
-fn forward_pause(master: &MasterConfig) -> Result<Duration, MinionError> {
+fn forward_pause(master: &MasterConfig) -> Result<Duration, ExitError> {
     let text = &master.syndic_event_forward_timeout;
     let seconds: f64 = text.trim().parse().unwrap_or(-1.0);
     if !(0.01..=3600.0).contains(&seconds) {
         let why = format!(
             "the option `syndic_event_forward_timeout` is {text:?}; it must be seconds from 0.01 to 3600"
         );
-        return Err(MinionError::new(1, why));
+        return Err(ExitError::new(1, why));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MinionError> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), ExitError> {
     std::thread::Builder::new()
         .name(name.into())
         .stack_size(STACK * 2)
@@ -337,7 +337,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), MinionEr
 }
 
 /// Listens to the event bus of the local master.
-fn listen(master: &MasterConfig, shared: Arc<Shared>, stop: Stop) -> Result<(), MinionError> {
+fn listen(master: &MasterConfig, shared: Arc<Shared>, stop: Stop) -> Result<(), ExitError> {
     let path = master.event_pub();
     spawn("event bus", move || {
         while !stop.is_set() {

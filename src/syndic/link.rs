@@ -4,13 +4,13 @@ use super::forwarder::Forwarder;
 use super::{MOST_HELD, MOST_JOBS, Shared, TURN, spawn};
 use crossbeam_channel::{Sender, TrySendError};
 use halite_channel::FatalError;
-use halite_channel::MinionError;
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::publication::{Job, Received, Receiver};
 use halite_channel::session::{Credentials, Session};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
+use halite_sys::exit::ExitError;
 use halite_transport::poll::Poller;
 use halite_wire::Value;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) type MakeForwarder =
 ///
 /// # Errors
 /// The upper master refuses permanently, or the sockets fail.
-pub(super) fn run(plan: &Plan) -> Result<(), MinionError> {
+pub(super) fn run(plan: &Plan) -> Result<(), ExitError> {
     let Plan { upper, session, .. } = plan;
     let Some(credentials) = session.renew(0, &plan.stop)? else {
         return Ok(());
@@ -110,7 +110,7 @@ struct Link<'a> {
 
 impl Link<'_> {
     /// The start events (`Syndic.fire_master_syndic_start`).
-    fn announce(&self) -> Result<(), MinionError> {
+    fn announce(&self) -> Result<(), ExitError> {
         let id = &self.plan.upper.id;
         let now = jiff::Zoned::now().strftime("%a %b %e %H:%M:%S %Y");
         let text = format!("Syndic {id} started at {now}");
@@ -132,7 +132,7 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn run(&mut self) -> Result<(), MinionError> {
+    fn run(&mut self) -> Result<(), ExitError> {
         while !self.plan.stop.is_set() {
             if let Some(error) = self.alarm.take() {
                 return Err(error);
@@ -219,7 +219,7 @@ impl Link<'_> {
     }
 
     /// Applies new keys, and retries the publications that waited for them.
-    fn rekey(&mut self) -> Result<(), MinionError> {
+    fn rekey(&mut self) -> Result<(), ExitError> {
         let Some(present) = self
             .plan
             .session

@@ -5,9 +5,9 @@
 //! one of them, chosen according to `syndic_failover`.
 
 use super::forwarded::Forwarded;
-use halite_channel::MinionError;
 use halite_config::MasterConfig;
 use halite_sys::daemon::make_dir;
+use halite_sys::exit::ExitError;
 use halite_wire::ids::Jid;
 use rand::seq::SliceRandom;
 use std::collections::BTreeSet;
@@ -31,11 +31,11 @@ impl Rules {
     ///
     /// # Errors
     /// An option has an invalid value.
-    pub fn of(config: &MasterConfig) -> Result<Rules, MinionError> {
+    pub fn of(config: &MasterConfig) -> Result<Rules, ExitError> {
         let one = |name: &str, value: &str, other: &str, default: &str| match value {
             v if v == other => Ok(true),
             v if v == default => Ok(false),
-            v => Err(MinionError::new(
+            v => Err(ExitError::new(
                 1,
                 format!("the option `{name}` is {v:?}; it must be {default} or {other}"),
             )),

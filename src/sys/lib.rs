@@ -7,6 +7,7 @@ pub mod command;
 pub mod crypt;
 pub mod daemon;
 pub mod environment;
+pub mod exit;
 pub mod fork;
 pub mod host;
 pub mod localtime;

@@ -34,7 +34,7 @@ use halite_config::{ArenaGateway, MasterConfig};
 use halite_gateway::Gateway;
 use halite_gateway::clock::Clock;
 use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
-use halite_master::roles::RoleError;
+use halite_sys::exit::ExitError;
 use jobs::Jobs;
 use output::Output;
 use serve::{Links, Parts, Server};
@@ -64,12 +64,12 @@ fn fault(config: &MasterConfig) -> Option<String> {
 ///
 /// # Errors
 /// A key or the store cannot be read, or the settings of the broker cannot work.
-fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
+fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, ExitError> {
     let config = frame.config;
     let settings = config
         .arena_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways has no entry arena"))?;
-    let bad = |why: String| RoleError::new(EXIT_CONFIG, why);
+        .ok_or_else(|| ExitError::new(EXIT_CONFIG, "the option gateways has no entry arena"))?;
+    let bad = |why: String| ExitError::new(EXIT_CONFIG, why);
     secure::check(&settings).map_err(|e| bad(e.to_string()))?;
     let topics = settings
         .topics()

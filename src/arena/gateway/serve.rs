@@ -16,7 +16,7 @@ use halite_gateway::clock::Clock;
 use halite_gateway::frame::{BATCH, Protocol, thread_ended};
 use halite_gateway::master_events::{MasterEvent, MasterEvents};
 use halite_gateway::writer::{Task, WriteQueue};
-use halite_master::roles::RoleError;
+use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, VecDeque};
@@ -77,7 +77,7 @@ pub(super) struct Server<'scope> {
 }
 
 impl Protocol for Server<'_> {
-    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), ExitError> {
         let mut select = Select::new();
         select.recv(&self.links.heard);
         select.recv(events.receiver());
@@ -86,7 +86,7 @@ impl Protocol for Server<'_> {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<bool, RoleError> {
+    fn receive(&mut self) -> Result<bool, ExitError> {
         for _ in 0..BATCH {
             match self.links.heard.try_recv() {
                 Ok(item) => self.handle_mqtt(item),

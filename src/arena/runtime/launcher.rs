@@ -309,7 +309,7 @@ mod tests {
             match events.recv().unwrap() {
                 ModuleEvent::Launched(_, told, Err(why)) => {
                     assert_eq!(told, serial);
-                    assert!(why.contains("fault"), "{why}");
+                    assert!(why.contains("a bug in this program"), "{why}");
                 }
                 other => panic!("{other:?}"),
             }

@@ -13,7 +13,8 @@
 //!                     +------ the next of a list
 //! ```
 
-use super::signin::{Accepted, Failure, RetryOptions, RetryPolicy, Step, Verdict};
+use super::signin::{Accepted, RetryOptions, RetryPolicy, Step, Verdict};
+use halite_sys::exit::ExitError;
 use std::time::Duration;
 
 /// How the masters of one connection are used (`master_type`).
@@ -152,7 +153,7 @@ pub enum Action {
     /// Signed in at this master: use the keys.
     Done(usize, Box<Accepted>),
     /// Give up.
-    Fail(Failure),
+    Fail(ExitError),
 }
 
 /// What happened.
@@ -273,7 +274,7 @@ impl MasterSearch {
             // Like a master that does not reply.
             log::error!("{what}");
             return match self.rounds.after(Verdict::Silence) {
-                Step::Fail(failure) if self.policy.once => Action::Fail(Failure {
+                Step::Fail(failure) if self.policy.once => Action::Fail(ExitError {
                     status: failure.status,
                     message: what,
                 }),
@@ -288,7 +289,7 @@ impl MasterSearch {
             .retry_dns_count
             .is_some_and(|most| self.unresolved > most)
         {
-            return Action::Fail(Failure {
+            return Action::Fail(ExitError {
                 status: 1,
                 message: format!(
                     "Master address: '{name}' could not be resolved. Invalid or unresolveable address. Set 'master' \
@@ -317,7 +318,7 @@ impl MasterSearch {
         let tries = self.policy.master_tries.max(0).unsigned_abs();
         let enough = tries > 0 && self.passes.is_multiple_of(tries);
         if self.policy.once && (enough || tries == 0) {
-            return Action::Fail(Failure {
+            return Action::Fail(ExitError {
                 status: 1,
                 message: format!("{message} ({why})"),
             });

@@ -12,9 +12,9 @@ use halite_crypto::{
     Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, constant_time_eq,
     finger,
 };
+use halite_sys::exit::ExitError;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -413,23 +413,8 @@ pub enum Step {
     Again(Duration),
     /// Try again after a random fraction of this.
     Scattered(Duration),
-    /// Give up.
-    Fail(Failure),
-}
-
-/// Why the sign-in failed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// The exit status of stock for it.
-    pub status: i32,
-    /// What happened, and the remedy.
-    pub message: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.message)
-    }
+    /// Give up; the exit status is that of stock.
+    Fail(ExitError),
 }
 
 /// Attempts at one sign-in. Without `auth_retries`, there is no limit on the wait for acceptance, for a slot
@@ -584,7 +569,7 @@ impl RetryPolicy {
 }
 
 fn fail(status: i32, message: String) -> Step {
-    Step::Fail(Failure { status, message })
+    Step::Fail(ExitError::new(status, message))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use act::Clock;
 use halite_config::{CollectiveGateway, MasterConfig};
 use halite_gateway::Gateway;
 use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
-use halite_master::roles::RoleError;
+use halite_sys::exit::ExitError;
 use inward::Inward;
 use inward::workers::Workers;
 use outward::{Keys, Outward, Rules};
@@ -54,13 +54,13 @@ fn fault(config: &MasterConfig) -> Option<String> {
 ///
 /// # Errors
 /// A key cannot be read, or no broker can be reached with these settings.
-fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
+fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, ExitError> {
     let config = frame.config;
     let settings = config
         .collective_gateway()
-        .ok_or_else(|| RoleError::new(EXIT_CONFIG, "the option gateways has no collective"))?;
+        .ok_or_else(|| ExitError::new(EXIT_CONFIG, "the option gateways has no collective"))?;
     let secure =
-        secure::build(&settings).map_err(|e| RoleError::new(EXIT_CONFIG, e.to_string()))?;
+        secure::build(&settings).map_err(|e| ExitError::new(EXIT_CONFIG, e.to_string()))?;
     log::info!(
         "the collective knows this master as {}, which trusts {}",
         secure.security.caller(),
@@ -73,7 +73,7 @@ fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>
     };
     let (says, heard) = crossbeam_channel::bounded(HEARD);
     let connector = open(&settings, secure.security.caller(), says)
-        .map_err(|e| RoleError::new(EXIT_CONFIG, format!("gateways:collective: {e}")))?;
+        .map_err(|e| ExitError::new(EXIT_CONFIG, format!("gateways:collective: {e}")))?;
     let links = Links {
         connector,
         heard,
@@ -97,8 +97,8 @@ fn outward(
     frame: &Frame,
     settings: &CollectiveGateway,
     secure: &secure::Secure,
-) -> Result<Outward, RoleError> {
-    let bad = |e: crate::wire::BadName| RoleError::new(EXIT_CONFIG, e.to_string());
+) -> Result<Outward, ExitError> {
+    let bad = |e: crate::wire::BadName| ExitError::new(EXIT_CONFIG, e.to_string());
     let rules = Rules::new(settings, secure.security.caller()).map_err(bad)?;
     let key = halite_master::master_key(frame.config)?.public();
     let writer = frame.writer.clone();

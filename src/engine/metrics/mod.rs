@@ -14,9 +14,10 @@ mod text;
 
 use fleet::FleetView;
 use halite_config::MasterConfig;
-use halite_master::roles::{RoleError, Roles};
+use halite_master::roles::Roles;
 use halite_master::score;
 use halite_store::Stores;
+use halite_sys::exit::ExitError;
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
@@ -38,7 +39,7 @@ const TURN: Duration = Duration::from_millis(250);
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let (board, own) = Scoreboard::inherited()?;
     let source = Arc::new(Source {
         config: config.clone(),
@@ -158,8 +159,8 @@ fn answer(request: Request, source: &Source) {
 
 /// The socket of `fleet.status`, for the master's account only. The instance lock of `sock_dir` is held, so an
 /// existing socket is stale.
-fn bind_status(path: &Path) -> Result<UnixListener, RoleError> {
-    let failed = |e: std::io::Error| RoleError::new(1, format!("{}: {e}", path.display()));
+fn bind_status(path: &Path) -> Result<UnixListener, ExitError> {
+    let failed = |e: std::io::Error| ExitError::new(1, format!("{}: {e}", path.display()));
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}

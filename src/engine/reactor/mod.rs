@@ -16,9 +16,10 @@ use halite_client::runner::reactor::proof;
 use halite_client::sls::{self, MasterSls};
 use halite_config::MasterConfig;
 use halite_ipc::Event;
-use halite_master::roles::{RoleError, Roles};
+use halite_master::roles::Roles;
 use halite_render::files::SourceFile;
 use halite_render::state::reaction::{compile_reactions, pad_reactions};
+use halite_sys::exit::ExitError;
 use halite_sys::process::add_nice;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value, msgpack};
@@ -29,12 +30,12 @@ use std::time::{Duration, Instant};
 const USER: &str = "Reactor";
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     lower_priority(config);
     let mut reactor = Reactor {
         // Errors in it were reported when the master started: see `faults`.
         map: ReactionMap::new(&config.reactor.0).0,
-        source: source(config).map_err(|why| RoleError::new(1, why))?,
+        source: source(config).map_err(|why| ExitError::new(1, why))?,
         built: Instant::now(),
         leader: true,
         config,

@@ -18,8 +18,9 @@ use events::EventQueue;
 use halite_client::listen::listen;
 use halite_config::{MasterConfig, Returner};
 use halite_ipc::Event;
-use halite_master::roles::{RoleError, Roles};
+use halite_master::roles::Roles;
 use halite_master::score::Score;
+use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
 use jobs::JobQueue;
@@ -34,7 +35,7 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 const DROPPED: &str = "halite/bus/dropped";
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let mut writers = Writers::default();
     let mut threads = Vec::new();
     for (returner, returns) in config.job_returners() {

@@ -15,12 +15,13 @@
 use super::auth_limit::AuthLimit;
 use super::commands::Class;
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
-use super::roles::{RoleError, Roles, exit_if_oversized};
+use super::roles::{Roles, exit_if_oversized};
 use super::score::Score;
 use halite_config::{MasterConfig, WorkerPool};
 use halite_crypto::Crypticle;
 use halite_store::Stores;
 use halite_store::sessions::SessionStore;
+use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::keep_freed;
 use halite_sys::signals::StopFlag;
@@ -64,7 +65,7 @@ struct Request {
 }
 
 /// Runs the role until it is stopped.
-pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), RoleError> {
+pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     keep_freed();
     let context = Context::new();
     let (back, front) = (
@@ -88,10 +89,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
 }
 
 /// The socket on which workers report.
-fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, RoleError> {
+fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, ExitError> {
     let back = Router::new(context)?;
     back.bind_ipc(&config.workers())
-        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+        .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     Ok(back)
 }
 
@@ -99,7 +100,7 @@ fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, Role
 fn bind_front(
     config: &MasterConfig,
     context: &Context,
-) -> Result<Box<dyn RequestFront>, RoleError> {
+) -> Result<Box<dyn RequestFront>, ExitError> {
     let options = ZeroMqOptions {
         backlog: config.zmq_backlog,
         max_message: config.max_request_size as i64,
@@ -109,7 +110,7 @@ fn bind_front(
     let front = ZeroMqFront::new(context, &options)?;
     front
         .bind(&tcp_url(&config.interface, config.ret_port))
-        .map_err(|e| RoleError::new(EXIT_BIND, e.to_string()))?;
+        .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     Ok(Box::new(front))
 }
 
@@ -162,7 +163,7 @@ impl Server {
         }
     }
 
-    fn turn(&mut self, accept: bool) -> Result<(), RoleError> {
+    fn turn(&mut self, accept: bool) -> Result<(), ExitError> {
         let wait = if self.dispatcher.gathers(Instant::now()) {
             GATHER
         } else {
@@ -192,7 +193,7 @@ impl Server {
         self.tick()
     }
 
-    fn peer_message(&mut self) -> Result<bool, RoleError> {
+    fn peer_message(&mut self) -> Result<bool, ExitError> {
         match self.front.receive()? {
             Received::Request(request) => self.admit(request),
             Received::Malformed => self.ignored += 1,
@@ -274,7 +275,7 @@ impl Server {
         }
     }
 
-    fn worker_message(&mut self) -> Result<bool, RoleError> {
+    fn worker_message(&mut self) -> Result<bool, ExitError> {
         let Some(mut parts) = self.back.receive(WORKER_PARTS)? else {
             return Ok(false);
         };
@@ -334,7 +335,7 @@ impl Server {
         self.answer(&request.from, reply.into());
     }
 
-    fn assign(&mut self) -> Result<(), RoleError> {
+    fn assign(&mut self) -> Result<(), ExitError> {
         let now = Instant::now();
         for request in self.dispatcher.outwaited(now) {
             self.seen.end(request.seal, false);
@@ -354,7 +355,7 @@ impl Server {
         Ok(())
     }
 
-    fn tick(&mut self) -> Result<(), RoleError> {
+    fn tick(&mut self) -> Result<(), ExitError> {
         let now = Instant::now();
         if now.duration_since(self.last_tick) < Duration::from_millis(250) {
             return Ok(());

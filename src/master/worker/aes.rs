@@ -8,8 +8,8 @@ use super::batch::ReturnStorage;
 use super::context::Context;
 use super::{RequestAnswer, begin, syndic};
 use crate::commands::{CallerKind, Command, Handler};
-use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Signing};
+use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;
 use halite_wire::envelope::{Refusal, check_id};
 use halite_wire::ids::{Jid, MinionId, Tag};
@@ -94,7 +94,7 @@ impl Opened {
     }
 
     /// Salt answers an exception in a handler with an empty string under the session key.
-    pub fn failed(&self, cmd: &str, e: &RoleError) -> RequestAnswer {
+    pub fn failed(&self, cmd: &str, e: &ExitError) -> RequestAnswer {
         let id = &self.id;
         log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
         self.reply(&"".into())
@@ -143,7 +143,7 @@ fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
 
 /// `_aes_keys`, specific to halite: the key of publications and the one on offer, each with the master's
 /// signature as in a sign-in (reference 3.4). It needs no RSA operation, so that a whole fleet can ask at once.
-pub(crate) fn aes_keys(worker: &mut Context) -> Result<Value, RoleError> {
+pub(crate) fn aes_keys(worker: &mut Context) -> Result<Value, ExitError> {
     let present = worker.aes_key()?;
     let mut keys =
         halite_wire::map! {"aes" => present.text.as_str(), "sig" => present.digest_signature};
@@ -159,7 +159,7 @@ pub(crate) fn returned(
     worker: &mut Context,
     id: &MinionId,
     mut load: Map,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     if !signature_good(worker, id, &mut load) {
         return Ok(Value::Nil);
     }
@@ -222,7 +222,7 @@ pub(crate) fn minion_event(
     worker: &mut Context,
     id: &MinionId,
     load: Map,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     let pretag = load.str("pretag").map(str::to_owned);
     let below = worker.config.order_masters && pretag == Some(format!("syndic/{id}"));
     if let Some(events) = load.get("events").and_then(Value::as_array) {
@@ -337,7 +337,7 @@ pub(crate) fn revoke_auth(
     worker: &mut Context,
     id: &MinionId,
     mut load: Map,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     use halite_store::keys::KeyState;
     load.remove("cmd");
     if !worker.config.allow_minion_key_revoke {

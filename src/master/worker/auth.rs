@@ -3,9 +3,9 @@
 
 use super::context::Context;
 use crate::admission::{Candidate, Verdict};
-use crate::roles::RoleError;
 use halite_config::MasterConfig;
 use halite_crypto::{Encryption, PrivateKey, PublicKey, Signing, clean_key};
+use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -14,10 +14,10 @@ use halite_wire::{Map, Value};
 const MAX_PUB: usize = 16 * 1024;
 
 /// Handles one sign-in request.
-pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, RoleError> {
+pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError> {
     let bad = |what: &str| Ok(clear_reply(what));
     let Some(nonce) = load.str("nonce") else {
-        return Err(RoleError::new(1, "the request has no nonce"));
+        return Err(ExitError::new(1, "the request has no nonce"));
     };
     let Ok(sig_algo) = load
         .str("sig_algo")
@@ -104,7 +104,7 @@ fn accepted(
     key: &PublicKey,
     sig_algo: Signing,
     nonce: &str,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     let Ok(enc_algo) = load
         .str("enc_algo")
         .unwrap_or("OAEP-SHA1")
@@ -112,7 +112,7 @@ fn accepted(
     else {
         return Ok(clear_reply("bad enc algo"));
     };
-    let crypto = |e: halite_crypto::CryptoError| RoleError::new(1, e.to_string());
+    let crypto = |e: halite_crypto::CryptoError| ExitError::new(1, e.to_string());
     let mut reply = halite_wire::map! {
         "enc" => "pub",
         "pub_key" => worker.master_pub.as_str(),
@@ -180,14 +180,14 @@ pub(crate) enum PubkeySignature {
 
 impl PubkeySignature {
     /// Loads the files named in the options; `None` if the option is off.
-    pub fn load(config: &MasterConfig) -> Result<Option<PubkeySignature>, RoleError> {
+    pub fn load(config: &MasterConfig) -> Result<Option<PubkeySignature>, ExitError> {
         if !config.master_sign_pubkey {
             return Ok(None);
         }
         if config.master_use_pubkey_signature {
             let path = config.pubkey_signature();
             let text = std::fs::read_to_string(&path).map_err(|e| {
-                RoleError::new(
+                ExitError::new(
                     1,
                     format!(
                         "{}: {e}; make it with `halite-key --gen-signature`",

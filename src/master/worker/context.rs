@@ -4,13 +4,13 @@ use super::functions::Runners;
 use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::WheelHook;
-use crate::roles::RoleError;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use halite_render::pillar::PillarCompiler;
 use halite_store::Stores;
 use halite_store::files::FileServer;
 use halite_store::keys::{KeyState, Version};
+use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::ids::{Jid, JidClock, MinionId};
@@ -103,7 +103,7 @@ impl Context {
         config: Arc<MasterConfig>,
         lent: WheelHook,
         context: &sockets::Context,
-    ) -> Result<Context, RoleError> {
+    ) -> Result<Context, ExitError> {
         let options = PushOptions {
             reconnect: Some((Duration::from_millis(20), Duration::from_millis(200))),
             send_timeout: Some(Duration::from_secs(5)),
@@ -163,7 +163,7 @@ impl Context {
     }
 
     /// The AES key in force.
-    pub fn aes_key(&mut self) -> Result<AesKey, RoleError> {
+    pub fn aes_key(&mut self) -> Result<AesKey, ExitError> {
         let generation = self.shared.generation()?;
         if let Some(key) = self.aes.as_ref().filter(|k| k.generation == generation) {
             return Ok(key.clone());
@@ -178,7 +178,7 @@ impl Context {
     }
 
     /// The AES key on offer for the time after `rotation_grace`, if there is one.
-    pub fn next_aes_key(&mut self) -> Result<Option<AesKey>, RoleError> {
+    pub fn next_aes_key(&mut self) -> Result<Option<AesKey>, ExitError> {
         let Some((generation, text)) = self.shared.offered()? else {
             return Ok(None);
         };
@@ -192,12 +192,12 @@ impl Context {
         Ok(self.next_aes.clone())
     }
 
-    fn signed_key(&self, (generation, text): (u64, String)) -> Result<AesKey, RoleError> {
+    fn signed_key(&self, (generation, text): (u64, String)) -> Result<AesKey, ExitError> {
         let digest = halite_crypto::HashType::Sha256.hex(text.as_bytes());
         Ok(AesKey {
             generation,
             digest_signature: self.master.x931_sign(digest.as_bytes()),
-            text: KeyString::from_text(&text).map_err(|e| RoleError::new(1, e.to_string()))?,
+            text: KeyString::from_text(&text).map_err(|e| ExitError::new(1, e.to_string()))?,
         })
     }
 

@@ -3,8 +3,8 @@
 use super::RequestAnswer;
 use super::aes::{Opened, Sealed};
 use super::context::Context;
-use crate::roles::RoleError;
 use halite_store::files::Served;
+use halite_sys::exit::ExitError;
 use halite_wire::msgpack::{self, Profile};
 use std::io;
 
@@ -17,7 +17,7 @@ pub(crate) fn answer(worker: &mut Context, opened: Opened, _: &Sealed<'_>) -> Re
 }
 
 /// The whole encrypted reply; the chunk is read into it and encrypted in place.
-fn serve(worker: &mut Context, opened: &Opened) -> Result<Vec<u8>, RoleError> {
+fn serve(worker: &mut Context, opened: &Opened) -> Result<Vec<u8>, ExitError> {
     let served = worker.files.chunk(&opened.load)?;
     let room = match &served {
         Served::Answer(answer) => msgpack::size_hint(answer),

@@ -7,7 +7,7 @@
 use super::caller::{self, FunctionKind};
 use super::context::Context;
 use crate::functions::{Call, RUNNER_ROLE};
-use crate::roles::RoleError;
+use halite_sys::exit::ExitError;
 use halite_sys::process::RoleSpec;
 use halite_sys::slots::{Slot, Slots};
 use halite_wire::{Map, Value};
@@ -34,7 +34,7 @@ pub(crate) fn request(
     kind: FunctionKind,
     mut load: Map,
     peer: &str,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     let jid = worker.new_jid();
     let user = match caller::prove(worker, kind, &mut load, peer, &jid) {
         Ok(user) => user,
@@ -69,7 +69,7 @@ fn refusal(error: Map) -> Value {
 }
 
 /// Starts the process of a runner; it reports by its events.
-fn start(worker: &mut Context, call: &Call) -> Result<Value, RoleError> {
+fn start(worker: &mut Context, call: &Call) -> Result<Value, ExitError> {
     worker.runners.reap();
     let config = &worker.config;
     let most = config

@@ -2,16 +2,16 @@
 //! minion writes only to its own mine: the id is that of its channel.
 
 use super::context::Context;
-use crate::roles::RoleError;
 use halite_store::keys::KeyState;
 use halite_store::mine::query::{self, Question};
 use halite_store::minions::MinionInventory;
+use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::io;
 
 /// `_mine_get`: values of other minions.
-pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, ExitError> {
     let (Some(tgt), Some(fun)) = (load.get("tgt"), load.get("fun")) else {
         return Ok(Map::new().into());
     };
@@ -43,7 +43,7 @@ fn is_enabled(worker: &Context) -> bool {
 
 /// `_mine`: adds to the minion's own values, or replaces them. Stock fails on `clear`, because its code uses an
 /// undefined name; this does what was intended.
-pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Value, RoleError> {
+pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Value, ExitError> {
     let Some(data) = load.remove("data") else {
         return Ok(Map::new().into());
     };
@@ -59,7 +59,7 @@ pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Valu
 }
 
 /// `_mine_delete`: removes one of the minion's own values.
-pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, ExitError> {
     let Some(fun) = load.get("fun") else {
         return Ok(Map::new().into());
     };
@@ -74,14 +74,14 @@ pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
 }
 
 /// `_mine_flush`: removes all of the minion's own values; false if there were none.
-pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, RoleError> {
+pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, ExitError> {
     if !is_enabled(worker) {
         return Ok(true.into());
     }
     done(id, worker.stores.mine.flush(id))
 }
 
-fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, RoleError> {
+fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, ExitError> {
     match result {
         Ok(done) => Ok(done.into()),
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {

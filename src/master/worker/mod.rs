@@ -25,10 +25,11 @@ pub(super) mod tops;
 
 use super::commands::{Command, Handler};
 use super::functions::WheelHook;
-use super::roles::{RoleError, Roles};
+use super::roles::Roles;
 use super::score::Score;
 use context::Context;
 use halite_config::MasterConfig;
+use halite_sys::exit::ExitError;
 use halite_sys::memory::keep_freed;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
@@ -92,7 +93,7 @@ pub fn run(
     lent: WheelHook,
     roles: &Roles,
     stop: &StopFlag,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     keep_freed();
     let context = sockets::Context::new();
     let socket = Dealer::connect(&context, &config.workers(), name)?;
@@ -129,7 +130,7 @@ pub fn run(
         worker.stats.busy += began.elapsed();
         reply(&socket, seq, done.answers)?;
         if let Some(peer) = done.panicked {
-            return Err(RoleError::new(
+            return Err(ExitError::new(
                 EXIT_PANIC,
                 format!("a handler panicked on a request of {peer}"),
             ));

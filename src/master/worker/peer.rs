@@ -8,8 +8,8 @@ use super::peer_run;
 use super::publish::{self, Permission, Resolved};
 use crate::access::rules::{AuthList, Call, Reach};
 use crate::access::scope;
-use crate::roles::RoleError;
 use halite_store::jobs::StoredReturn;
+use halite_sys::exit::ExitError;
 use halite_target::{
     Inventory, MinionId, PyRegex, Target, TargetType, expand_compound, expand_nodegroup,
 };
@@ -37,7 +37,7 @@ struct Request {
 }
 
 /// `minion_pub`: returns the jid and the expected minions; `{}` if not permitted.
-pub(crate) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn publish(worker: &mut Context, id: &MinionId, load: &Map) -> Result<Value, ExitError> {
     let Some(request) = admitted(worker, id, load)? else {
         return Ok(nothing());
     };
@@ -52,7 +52,7 @@ pub(crate) fn publish_and_wait(
     worker: &mut Context,
     id: &MinionId,
     load: &Map,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     let Some(patience) = patience(worker, load) else {
         log::warn!(minion:% = id; "{id} asked for a job with an invalid timeout; refused");
         return Ok(nothing());
@@ -127,7 +127,7 @@ struct Admitted {
 }
 
 /// Checks a request against `peer` (`AESFuncs.__verify_minion_publish`).
-fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitted>, RoleError> {
+fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitted>, ExitError> {
     let rules = rules(&worker.config.peer, id);
     let request = read(load).and_then(|request| grouped(worker, request));
     let Some(request) = request.filter(|_| !rules.is_empty()) else {
@@ -254,7 +254,7 @@ struct Started {
     minions: Vec<String>,
 }
 
-fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Started, RoleError> {
+fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Started, ExitError> {
     let Admitted {
         mut load,
         kwargs,
@@ -271,7 +271,7 @@ fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Star
     Ok(Started { jid, minions })
 }
 
-fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, RoleError> {
+fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, ExitError> {
     Ok(worker
         .stores
         .jobs
@@ -281,7 +281,7 @@ fn returns(worker: &Context, jid: &Jid) -> Result<Vec<StoredReturn>, RoleError> 
 }
 
 /// `pub_ret`: the returns so far of a job that this minion has started.
-pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, ExitError> {
     let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>) else {
         return Ok(nothing());
     };
@@ -303,7 +303,7 @@ pub(crate) fn fetch(worker: &Context, id: &MinionId, load: &Map) -> Result<Value
 }
 
 /// `minion_runner`: the result of a runner function; `{}` if not permitted.
-pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, RoleError> {
+pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, ExitError> {
     let (Some(fun), Some(arg)) = (load.str("fun"), load.get("arg").and_then(Value::as_array))
     else {
         return Ok(nothing());

@@ -1,8 +1,8 @@
 //! Runner functions on behalf of a minion, each in its own process: `halite-run` with an argument list.
 
-use crate::roles::RoleError;
 use halite_config::MasterConfig;
 use halite_sys::command::Helper;
+use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use std::time::Duration;
 ///
 /// # Errors
 /// The program is missing, or the function fails or exceeds the request timeout.
-pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<Value, RoleError> {
+pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<Value, ExitError> {
     // Reject anything that the command line could take for an option.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     if !fun.starts_with(|c: char| c.is_ascii_alphabetic()) || !fun.chars().all(plain) {
-        return Err(RoleError::new(
+        return Err(ExitError::new(
             1,
             format!("{fun:.80?} is not a function name"),
         ));
@@ -23,13 +23,13 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
     let limit = Duration::from_secs(config.request_timeout.saturating_sub(2).max(1));
     let done = Helper::new(words)
         .run(limit)
-        .map_err(|e| RoleError::new(1, e.to_string()))?;
+        .map_err(|e| ExitError::new(1, e.to_string()))?;
     // If a function fails with a result, as for an unknown job, that result is returned.
     serde_json::from_slice(&done.stdout).map_err(|e| {
         let said = String::from_utf8_lossy(&done.stderr);
         let code = done.code;
         let why = format!("the runner {fun} ended with {code} and no JSON ({e}): {said:.500}");
-        RoleError::new(1, why)
+        ExitError::new(1, why)
     })
 }
 
@@ -37,7 +37,7 @@ fn command_line(
     config: &MasterConfig,
     fun: &str,
     args: &[Value],
-) -> Result<Vec<String>, RoleError> {
+) -> Result<Vec<String>, ExitError> {
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
     let dir = config
         .conf_file

@@ -4,9 +4,9 @@
 use super::aes::{Opened, Sealed};
 use super::context::Context;
 use super::{HANDLER_FAILED, RequestAnswer};
-use crate::roles::RoleError;
 use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
 use halite_render::pillar::PillarRequest;
+use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -48,7 +48,7 @@ fn request(
     load: Map,
     sealed: &Sealed,
     nonce: &str,
-) -> Result<Reply, RoleError> {
+) -> Result<Reply, ExitError> {
     let old = worker.config.pillar_version == 1 && load.str("ver") != Some("2");
     let pillar = match read(id, load) {
         Some(request) => Value::Map(compile(worker, &request)?),
@@ -83,12 +83,12 @@ fn read(id: &MinionId, mut load: Map) -> Option<PillarRequest> {
     })
 }
 
-fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, RoleError> {
+fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, ExitError> {
     let limit = worker.config.request_timeout.saturating_sub(RESERVE).max(1);
     let pillar = worker
         .pillar()
         .pillar(request, Duration::from_secs(limit))
-        .map_err(|e| RoleError::new(1, e.to_string()))?;
+        .map_err(|e| ExitError::new(1, e.to_string()))?;
     if worker.config.minion_data_cache {
         worker
             .stores
@@ -111,8 +111,8 @@ fn seal(
     pillar: Value,
     sealed: &Sealed,
     nonce: &str,
-) -> Result<Value, RoleError> {
-    let failed = |e: &dyn std::fmt::Display| RoleError::new(1, e.to_string());
+) -> Result<Value, ExitError> {
+    let failed = |e: &dyn std::fmt::Display| ExitError::new(1, e.to_string());
     let enc: Encryption = sealed
         .enc_algo
         .unwrap_or("OAEP-SHA1")
@@ -125,7 +125,7 @@ fn seal(
         .map_err(|e| failed(&e))?;
     let key = worker
         .accepted_key(id)
-        .ok_or_else(|| RoleError::new(1, "its key is no longer accepted"))?;
+        .ok_or_else(|| ExitError::new(1, "its key is no longer accepted"))?;
     let once = KeyString::generate();
     let wrapped = key.encrypt(enc, once.as_bytes()).map_err(|e| failed(&e))?;
     let data = msgpack::encode_map(

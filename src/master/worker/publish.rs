@@ -4,11 +4,11 @@
 use super::context::Context;
 use crate::access::rules::{Call, Reach};
 use crate::access::{Caller, scope};
-use crate::roles::RoleError;
 use halite_config::SaltSeries;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
+use halite_sys::exit::ExitError;
 use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
@@ -28,7 +28,7 @@ const EXTRAS: [&str; 5] = [
 const SECRETS: [&str; 3] = ["key", "token", "password"];
 
 /// Handles one publish request.
-pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, RoleError> {
+pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, ExitError> {
     let kwargs = load
         .get("kwargs")
         .and_then(Value::as_map)
@@ -101,7 +101,7 @@ pub(super) fn send_out(
     kwargs: &Map,
     meant: Resolved,
     permission: Permission,
-) -> Result<Value, RoleError> {
+) -> Result<Value, ExitError> {
     let Resolved {
         mut target,
         minions,
@@ -206,7 +206,7 @@ fn authorize(
     caller: &Caller,
     load: &Map,
     minions: &[String],
-) -> Result<Reach, RoleError> {
+) -> Result<Reach, ExitError> {
     let fleet = fleet(worker)?;
     // With lower masters, nobody here knows which minions an empty list stands for (CVE-2022-22941).
     let unknown = minions.is_empty() && worker.config.order_masters;
@@ -253,7 +253,7 @@ fn parse_target(load: &Map, kwargs: &Map) -> Result<Target, String> {
     Target::parse(tgt, kind, kwargs.str("delimiter")).map_err(|e| e.to_string())
 }
 
-pub(super) fn fleet(worker: &Context) -> Result<MinionInventory<'_>, RoleError> {
+pub(super) fn fleet(worker: &Context) -> Result<MinionInventory<'_>, ExitError> {
     Ok(MinionInventory {
         ids: worker.stores.keys.list(KeyState::Accepted)?,
         cache: &*worker.stores.minions,
@@ -262,7 +262,7 @@ pub(super) fn fleet(worker: &Context) -> Result<MinionInventory<'_>, RoleError> 
 }
 
 /// Resolves a target to minions.
-pub(super) fn resolve(worker: &Context, target: Target) -> Result<Resolved, RoleError> {
+pub(super) fn resolve(worker: &Context, target: Target) -> Result<Resolved, ExitError> {
     let expected = target.expected(&fleet(worker)?, &*worker.config);
     if let Some(why) = &expected.error {
         log::warn!("a target matches nothing: {why}");

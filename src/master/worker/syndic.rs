@@ -9,8 +9,8 @@ use super::RequestAnswer;
 use super::aes::{Opened, Sealed};
 use super::context::Context;
 use crate::returns::store_and_fire;
-use crate::roles::RoleError;
 use halite_store::keys::KeyState;
+use halite_sys::exit::ExitError;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
 
@@ -35,7 +35,7 @@ pub(crate) fn answer(worker: &mut Context, mut opened: Opened, _: &Sealed<'_>) -
 }
 
 /// Handles returns of minions below as if they had sent them.
-fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(), RoleError> {
+fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(), ExitError> {
     // Old syndics send one job, newer ones a list.
     let jobs = match load.remove("load") {
         Some(Value::Array(jobs)) => jobs,
@@ -63,7 +63,7 @@ fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(),
     Ok(())
 }
 
-fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), RoleError> {
+fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), ExitError> {
     let Some(Ok(jid)) = job.str("jid").map(str::parse::<Jid>) else {
         log::warn!("{syndic} sent returns for an invalid job");
         return Ok(());
@@ -112,7 +112,7 @@ fn one_return(
     id: &MinionId,
     part: Map,
     shared: &Map,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     let mut load = halite_wire::map! {"jid" => jid.as_str(), "id" => id.as_str()};
     for (key, value) in part.iter().chain(shared.iter()) {
         match key.as_str() {
@@ -133,7 +133,7 @@ pub(super) fn event(
     syndic: &MinionId,
     tag: &str,
     data: Map,
-) -> Result<(), RoleError> {
+) -> Result<(), ExitError> {
     if let (Some(Ok(jid)), Some(Value::Array(minions))) =
         (data.str("jid").map(str::parse::<Jid>), data.get("minions"))
     {
@@ -147,7 +147,7 @@ pub(super) fn event(
 }
 
 /// Adds minions below to those expected to return (`salt/utils/job.py store_minions`).
-fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), RoleError> {
+fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), ExitError> {
     let Some(job) = worker.stores.jobs.get(jid)? else {
         return Ok(());
     };

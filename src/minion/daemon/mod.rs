@@ -17,7 +17,6 @@ use super::timetable::{self, Timetable};
 use super::watch::Input;
 use crossbeam_channel::{Receiver, unbounded};
 use halite_channel::FatalError;
-use halite_channel::MinionError;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
 use halite_channel::publication::RecentJids;
@@ -27,6 +26,7 @@ use halite_modules::grains::all_grains;
 use halite_modules::local::DaemonRequest;
 use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
+use halite_sys::exit::ExitError;
 use halite_sys::logging::{Field, set_process_fields};
 use halite_sys::memory::trim_memory;
 use halite_sys::service::Service;
@@ -58,7 +58,7 @@ pub struct Start {
 ///
 /// # Errors
 /// Why it cannot run; the error's status is the exit status.
-pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<(), MinionError> {
+pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<(), ExitError> {
     let mut config = config;
     prepare(&config)?;
     let signals = SignalPipe::install()?;
@@ -76,7 +76,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     };
     let bus = serve_bus(&config, Box::new(tap))?;
     let _pid = PidFile::write(&config.pidfile)
-        .map_err(|e| MinionError::io("pid file", &config.pidfile, &e))?;
+        .map_err(|e| ExitError::io("pid file", &config.pidfile, &e))?;
     let mut grains = all_grains(&config);
     resolve_master_func(&mut config, &mut grains)?;
     let (config, grains) = (Arc::new(config), Arc::new(grains));
@@ -130,7 +130,7 @@ impl Minion {
         news: Receiver<LoopEvent>,
         grains: Arc<Map>,
         bus: BusHandle,
-    ) -> Result<Minion, MinionError> {
+    ) -> Result<Minion, ExitError> {
         let mut jobs = Jobs::new(&config, start.log, start.title, grains.clone());
         jobs.let_outlive();
         let jids = RecentJids::new(config.minion_jid_queue_hwm as usize);
@@ -181,7 +181,7 @@ impl Minion {
         }
     }
 
-    fn run(mut self, signals: &SignalPipe, leaving: &AtomicBool) -> Result<(), MinionError> {
+    fn run(mut self, signals: &SignalPipe, leaving: &AtomicBool) -> Result<(), ExitError> {
         let outcome = loop {
             if signals.stop.is_set() {
                 break Ok(());
@@ -200,7 +200,7 @@ impl Minion {
     }
 
     /// Waits for events and handles them.
-    fn turn(&mut self, signals: &SignalPipe) -> Result<(), MinionError> {
+    fn turn(&mut self, signals: &SignalPipe) -> Result<(), ExitError> {
         let heard = self.wait(signals)?;
         // Empties the pipe; SIGCHLD needs no other handling.
         signals.wait(&[], 0)?;
@@ -238,7 +238,7 @@ impl Minion {
     }
 
     /// Waits for events; returns which connections have something to read.
-    fn wait(&self, signals: &SignalPipe) -> Result<Vec<bool>, MinionError> {
+    fn wait(&self, signals: &SignalPipe) -> Result<Vec<bool>, ExitError> {
         let mut poller = Poller::new();
         poller.add(Source::fd(signals.as_raw_fd()));
         poller.add(self.shared.wake.source());
@@ -280,7 +280,7 @@ impl Minion {
         Some(wait.saturating_add(Duration::from_millis(1)))
     }
 
-    fn handle(&mut self, news: LoopEvent) -> Result<(), MinionError> {
+    fn handle(&mut self, news: LoopEvent) -> Result<(), ExitError> {
         match news {
             LoopEvent::Opened(at, opened) => {
                 self.lines[at].opened(*opened);
@@ -331,7 +331,7 @@ impl Minion {
     }
 
     /// If one of several masters refuses us, the minion goes on, unless the key was rejected.
-    fn failed(&mut self, at: usize, error: MinionError) -> Result<(), MinionError> {
+    fn failed(&mut self, at: usize, error: ExitError) -> Result<(), ExitError> {
         if error.status != 1 || self.lines.len() == 1 {
             return Err(error);
         }

@@ -21,7 +21,7 @@ mod session;
 
 use halite_gateway::Gateway;
 use halite_gateway::frame::{EXIT_CONFIG, Frame, Protocol};
-use halite_master::roles::RoleError;
+use halite_sys::exit::ExitError;
 use serve::Server;
 
 /// This gateway.
@@ -38,9 +38,9 @@ const NAME: &str = "sysinspect";
 ///
 /// # Errors
 /// The port cannot be bound, or the master's key cannot be read.
-fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, RoleError> {
+fn start<'scope>(frame: &Frame<'scope, '_>) -> Result<Box<dyn Protocol + 'scope>, ExitError> {
     let settings = frame.config.sysinspect_gateway().ok_or_else(|| {
-        RoleError::new(EXIT_CONFIG, "the option gateways has no entry sysinspect")
+        ExitError::new(EXIT_CONFIG, "the option gateways has no entry sysinspect")
     })?;
     let server = Server::new(frame, &settings)?;
     Ok(Box::new(server))

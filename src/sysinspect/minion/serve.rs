@@ -5,7 +5,6 @@ use super::course::{Action, Course, Settings};
 use super::store::Store;
 use super::traits::of_grains;
 use crate::wire::{Decoder, Dialect, MAX_FRAME, MinionMessage};
-use halite_channel::MinionError;
 use halite_channel::publication::Job;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
@@ -16,6 +15,7 @@ use halite_minion::jobs::{Finished, Jobs, Origin};
 use halite_minion::setup::chown_dir;
 use halite_modules::grains::all_grains;
 use halite_sys::daemon::{Report, make_dir};
+use halite_sys::exit::ExitError;
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
 use halite_wire::ids::{Jid, JidClock};
@@ -49,13 +49,13 @@ pub fn run(
     register: Option<&str>,
     start: Start,
     report: &mut Report,
-) -> Result<(), MinionError> {
+) -> Result<(), ExitError> {
     let dialect = match config.sysinspect_dialect.as_str() {
         "seed" => Dialect::Seed,
         "e3" => Dialect::Modern,
         other => {
             let text = format!("sysinspect_dialect is {other:?}; write seed or e3");
-            return Err(MinionError::new(1, text));
+            return Err(ExitError::new(1, text));
         }
     };
     // Separate from the jobs of the minion for Salt masters on this host.
@@ -68,7 +68,7 @@ pub fn run(
     ] {
         make_dir(dir, mode)
             .and_then(|()| chown_dir(dir, &config.user))
-            .map_err(|e| MinionError::io(what, dir, &e))?;
+            .map_err(|e| ExitError::io(what, dir, &e))?;
     }
     config.cachedir = cachedir;
     if nix::unistd::geteuid().is_root() {
@@ -88,7 +88,7 @@ pub fn run(
             pinned.pkcs1_fingerprint(),
             store.master_file().display()
         );
-        return Err(MinionError::new(42, text));
+        return Err(ExitError::new(42, text));
     }
     let millis = Duration::from_millis;
     let settings = Settings {
@@ -131,7 +131,7 @@ pub fn run(
 }
 
 /// Normalises a fingerprint: removes colons between the bytes, lower case.
-fn fingerprint(text: &str) -> Result<String, MinionError> {
+fn fingerprint(text: &str) -> Result<String, ExitError> {
     let plain = text.trim().replace(':', "").to_ascii_lowercase();
     let digits = plain.bytes().all(|b| b.is_ascii_hexdigit());
     if plain.is_empty() || (plain.len() == 64 && digits) {
@@ -140,7 +140,7 @@ fn fingerprint(text: &str) -> Result<String, MinionError> {
     let text = format!(
         "{text:?} is not a fingerprint: it must be 64 hexadecimal digits, the SHA-256 of the master's key as shown to its operator"
     );
-    Err(MinionError::new(64, text))
+    Err(ExitError::new(64, text))
 }
 
 struct Connection {
@@ -169,7 +169,7 @@ impl Daemon {
         self.begun.elapsed()
     }
 
-    fn serve(&mut self, signals: &SignalPipe) -> Result<(), MinionError> {
+    fn serve(&mut self, signals: &SignalPipe) -> Result<(), ExitError> {
         while !signals.stop.is_set() {
             self.wait(signals)?;
             self.read()?;
@@ -189,14 +189,14 @@ impl Daemon {
                     log::warn!("{text}");
                     return Ok(());
                 }
-                Some((status, text)) => return Err(MinionError::new(status, text)),
+                Some((status, text)) => return Err(ExitError::new(status, text)),
                 None => {}
             }
         }
         Ok(())
     }
 
-    fn wait(&self, signals: &SignalPipe) -> Result<(), MinionError> {
+    fn wait(&self, signals: &SignalPipe) -> Result<(), ExitError> {
         let left = match self.course.deadline() {
             Some(due) => due.saturating_sub(self.now()),
             None => Duration::from_secs(1),
@@ -214,7 +214,7 @@ impl Daemon {
     }
 
     /// Reads what is there; reads do not block.
-    fn read(&mut self) -> Result<(), MinionError> {
+    fn read(&mut self) -> Result<(), ExitError> {
         let mut chunk = [0; CHUNK];
         while let Some(connection) = &mut self.connection {
             match connection.stream.read(&mut chunk) {
@@ -229,7 +229,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<(), MinionError> {
+    fn receive(&mut self) -> Result<(), ExitError> {
         loop {
             let Some(connection) = &mut self.connection else {
                 return Ok(());
@@ -245,7 +245,7 @@ impl Daemon {
         }
     }
 
-    fn disconnect(&mut self, why: &str) -> Result<(), MinionError> {
+    fn disconnect(&mut self, why: &str) -> Result<(), ExitError> {
         log::info!("{why}");
         self.service.status("not connected to the master");
         self.connection = None;
@@ -253,7 +253,7 @@ impl Daemon {
         self.perform(actions)
     }
 
-    fn perform(&mut self, actions: Vec<Action>) -> Result<(), MinionError> {
+    fn perform(&mut self, actions: Vec<Action>) -> Result<(), ExitError> {
         for action in actions {
             match action {
                 Action::Connect => self.connect()?,
@@ -278,7 +278,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn connect(&mut self) -> Result<(), MinionError> {
+    fn connect(&mut self) -> Result<(), ExitError> {
         let masters = &self.config.master;
         let name = masters.get(self.masters % masters.len().max(1));
         let host = name.cloned().unwrap_or_default();
@@ -306,7 +306,7 @@ impl Daemon {
         }
     }
 
-    fn send(&mut self, message: &MinionMessage) -> Result<(), MinionError> {
+    fn send(&mut self, message: &MinionMessage) -> Result<(), ExitError> {
         let frame = match message.to_frame(self.dialect) {
             Ok(frame) => frame,
             Err(e) => {
@@ -323,7 +323,7 @@ impl Daemon {
         }
     }
 
-    fn start(&mut self, number: u64, command: Command) -> Result<(), MinionError> {
+    fn start(&mut self, number: u64, command: Command) -> Result<(), ExitError> {
         if self.running.len() >= MAX_COMMANDS {
             let why = format!("{MAX_COMMANDS} commands are already running on this minion");
             return self.answer(number, &why.into(), 1);
@@ -341,7 +341,7 @@ impl Daemon {
         }
     }
 
-    fn returned(&mut self, finished: Finished) -> Result<(), MinionError> {
+    fn returned(&mut self, finished: Finished) -> Result<(), ExitError> {
         let Some(number) = self.running.remove(&finished.jid) else {
             return Ok(());
         };
@@ -358,7 +358,7 @@ impl Daemon {
         self.answer(number, &value, retcode)
     }
 
-    fn answer(&mut self, number: u64, value: &Value, retcode: i64) -> Result<(), MinionError> {
+    fn answer(&mut self, number: u64, value: &Value, retcode: i64) -> Result<(), ExitError> {
         let stamp = stamp_now(StampStyle::Offset);
         let actions = self.course.finished(number, value, retcode, &stamp);
         self.perform(actions)

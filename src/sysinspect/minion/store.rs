@@ -1,9 +1,9 @@
 //! The minion's files in `pki_dir/sysinspect`: its key, the master's key, its id, pushed traits.
 
 use crate::wire::MachineId;
-use halite_channel::MinionError;
 use halite_crypto::{PrivateKey, PublicKey, random_uuid};
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ impl Store {
     ///
     /// # Errors
     /// The directory cannot be created.
-    pub fn open(pki_dir: &Path) -> Result<Store, MinionError> {
+    pub fn open(pki_dir: &Path) -> Result<Store, ExitError> {
         let dir = Store::path(pki_dir);
-        make_dir(&dir, 0o700).map_err(|e| MinionError::io("pki_dir", &dir, &e))?;
+        make_dir(&dir, 0o700).map_err(|e| ExitError::io("pki_dir", &dir, &e))?;
         Ok(Store { dir })
     }
 
@@ -37,7 +37,7 @@ impl Store {
     ///
     /// # Errors
     /// The id is invalid or cannot be stored.
-    pub fn id(&self, configured: &str, system: &Path) -> Result<MachineId, MinionError> {
+    pub fn id(&self, configured: &str, system: &Path) -> Result<MachineId, ExitError> {
         let stored = self.dir.join("id");
         let (text, from) = if !configured.is_empty() {
             (configured.to_owned(), "the option sysinspect_id".to_owned())
@@ -51,16 +51,16 @@ impl Store {
             (text, stored.display().to_string())
         };
         let id = text.trim().parse::<MachineId>();
-        id.map_err(|e| MinionError::new(1, format!("{from}: {e}")))
+        id.map_err(|e| ExitError::new(1, format!("{from}: {e}")))
     }
 
     /// The minion's key; generated if there is none.
     ///
     /// # Errors
     /// The file cannot be read or written, or does not contain a key.
-    pub fn key(&self, bits: usize) -> Result<PrivateKey, MinionError> {
+    pub fn key(&self, bits: usize) -> Result<PrivateKey, ExitError> {
         let path = self.dir.join("minion.pem");
-        let wrong = |e| MinionError::new(1, format!("{}: {e}", path.display()));
+        let wrong = |e| ExitError::new(1, format!("{}: {e}", path.display()));
         if let Some(text) = read(&path)? {
             return PrivateKey::from_pem(&text).map_err(wrong);
         }
@@ -78,21 +78,21 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read, or does not contain a key: going on would trust anybody.
-    pub fn master(&self) -> Result<Option<PublicKey>, MinionError> {
+    pub fn master(&self) -> Result<Option<PublicKey>, ExitError> {
         let path = self.master_file();
         let Some(text) = read(&path)? else {
             return Ok(None);
         };
         let key = PublicKey::from_pem(&text);
         key.map(Some)
-            .map_err(|e| MinionError::new(1, format!("{}: {e}", path.display())))
+            .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
     }
 
     /// Stores the master's key.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn pin(&self, key: &PublicKey) -> Result<(), MinionError> {
+    pub fn pin(&self, key: &PublicKey) -> Result<(), ExitError> {
         write(&self.master_file(), &key.to_pkcs1_pem(), 0o644)
     }
 
@@ -100,11 +100,11 @@ impl Store {
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub fn forget(&self) -> Result<(), MinionError> {
+    pub fn forget(&self) -> Result<(), ExitError> {
         for path in [self.master_file(), self.traits_file()] {
             match std::fs::remove_file(&path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
-                    return Err(MinionError::io("file", &path, &e));
+                    return Err(ExitError::io("file", &path, &e));
                 }
                 _ => {}
             }
@@ -137,14 +137,14 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn store_traits(&self, traits: &Map) -> Result<(), MinionError> {
+    pub fn store_traits(&self, traits: &Map) -> Result<(), ExitError> {
         let text = serde_json::to_string(traits).unwrap_or_default();
         write(&self.traits_file(), &text, 0o600)
     }
 }
 
-fn read(path: &Path) -> Result<Option<String>, MinionError> {
-    let failed = |e: std::io::Error| MinionError::io("file", path, &e);
+fn read(path: &Path) -> Result<Option<String>, ExitError> {
+    let failed = |e: std::io::Error| ExitError::io("file", path, &e);
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -157,8 +157,8 @@ fn read(path: &Path) -> Result<Option<String>, MinionError> {
     Ok(Some(text))
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), MinionError> {
-    write_atomic(path, text.as_bytes(), mode).map_err(|e| MinionError::io("file", path, &e))
+fn write(path: &Path, text: &str, mode: u32) -> Result<(), ExitError> {
+    write_atomic(path, text.as_bytes(), mode).map_err(|e| ExitError::io("file", path, &e))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Errors of libzmq.
 
+use halite_sys::exit::ExitError;
 use std::fmt;
 use std::io;
 
@@ -18,6 +19,12 @@ impl std::error::Error for Error {}
 impl From<zmq::Error> for Error {
     fn from(e: zmq::Error) -> Error {
         Error(e)
+    }
+}
+
+impl From<Error> for ExitError {
+    fn from(e: Error) -> ExitError {
+        ExitError::new(1, format!("ZeroMQ: {e}"))
     }
 }
 

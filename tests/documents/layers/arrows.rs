@@ -1,41 +1,52 @@
-//! Which top-level modules of a crate use which: read from the paths in its sources.
+//! Which modules of a crate use which: read from the paths in its sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A module uses another.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrow {
-    /// Top-level module of the file.
+    /// Module of the file, a child of the module that is looked into.
     pub from: String,
-    /// Top-level module that it names.
+    /// Module that it names, another child.
     pub to: String,
     /// Where, from the directory of the crate.
     pub file: String,
 }
 
-/// Arrows between the top-level modules of a crate. `sources` are files and texts; names of files begin
-/// at the directory of the crate.
-pub fn of_crate(sources: &[(String, String)]) -> Vec<Arrow> {
-    let tops: BTreeSet<String> = sources
-        .iter()
-        .filter_map(|(file, _)| module(file).first().cloned())
+/// Modules that have children, the top of the crate first, as the parts of their paths.
+pub fn parents(sources: &[(String, String)]) -> Vec<Vec<String>> {
+    let modules = sources.iter().map(|(file, _)| module(file));
+    let above: BTreeSet<Vec<String>> = modules
+        .flat_map(|path| (0..path.len()).map(move |n| path[..n].to_vec()))
         .collect();
-    let root = sources.iter().find(|(file, _)| file == "lib.rs");
-    let exported = root
-        .map(|(_, text)| exports(text, &tops))
+    above.into_iter().collect()
+}
+
+/// Arrows between the children of the module `parent`. `sources` are files and texts; names of files begin
+/// at the directory of the crate.
+pub fn within(parent: &[String], sources: &[(String, String)]) -> Vec<Arrow> {
+    let child = |path: &[String]| path.strip_prefix(parent)?.first().cloned();
+    let children: BTreeSet<String> = sources
+        .iter()
+        .filter_map(|(file, _)| child(&module(file)))
+        .collect();
+    let exported = sources
+        .iter()
+        .find(|(file, _)| module(file) == parent)
+        .map(|(_, text)| exports(text, &children))
         .unwrap_or_default();
     let mut arrows = BTreeSet::new();
     for (file, text) in sources {
-        let Some(from) = module(file).first().cloned() else {
+        let Some(from) = child(&module(file)) else {
             continue;
         };
         for path in paths(file, text) {
-            let Some(first) = path.first() else { continue };
-            let to = exported.get(first).unwrap_or(first);
-            if *to != from && tops.contains(to) {
+            let Some(first) = child(&path) else { continue };
+            let to = exported.get(&first).cloned().unwrap_or(first);
+            if to != from && children.contains(&to) {
                 arrows.insert(Arrow {
                     from: from.clone(),
-                    to: to.clone(),
+                    to,
                     file: file.clone(),
                 });
             }
@@ -85,7 +96,7 @@ fn module(file: &str) -> Vec<String> {
     parts
 }
 
-/// What the top of a crate gives other names than their modules': name and module.
+/// What a module exports from its children: name and child.
 fn exports(text: &str, tops: &BTreeSet<String>) -> BTreeMap<String, String> {
     let words = words(text);
     let mut found = BTreeMap::new();
@@ -343,11 +354,27 @@ fn the_scanner_sees_circles() {
         file("c.rs", "fn f() { crate::a::g() }"),
         file("d.rs", "use crate::{a, c};"),
     ];
-    let arrows = of_crate(&sources);
+    let arrows = within(&[], &sources);
     let drawn: Vec<String> = arrows
         .iter()
         .map(|a| format!("{}{}", a.from, a.to))
         .collect();
     assert_eq!(drawn, ["ab", "bc", "ca", "da", "dc"]);
     assert_eq!(circles(&arrows), [["a", "b", "c"]]);
+}
+
+#[test]
+fn the_scanner_looks_into_modules() {
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let sources = [
+        file("lib.rs", "mod a;"),
+        file("a/mod.rs", "mod b; mod c; pub use c::Exported;"),
+        file("a/b.rs", "use super::Exported;"),
+        file("a/c/mod.rs", "mod d;"),
+        file("a/c/d.rs", "use crate::a::b::f;"),
+    ];
+    let a = vec!["a".to_owned()];
+    let c = vec!["a".to_owned(), "c".to_owned()];
+    assert_eq!(parents(&sources), [vec![], a.clone(), c]);
+    assert_eq!(circles(&within(&a, &sources)), [["b", "c"]]);
 }

@@ -14,7 +14,7 @@ use halite_gateway::frame::{self, Protocol};
 use halite_gateway::master_events::{MasterEvent, MasterEvents, Order};
 use halite_gateway::writer::WriteQueue;
 use halite_master::EXIT_BIND;
-use halite_master::roles::RoleError;
+use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use nix::errno::Errno;
@@ -60,7 +60,7 @@ pub(super) struct Server {
 }
 
 impl Protocol for Server {
-    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), RoleError> {
+    fn wait(&mut self, events: &MasterEvents, limit: Duration) -> Result<(), ExitError> {
         if !self.hears_master {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, MASTER);
             self.poll
@@ -77,7 +77,7 @@ impl Protocol for Server {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<bool, RoleError> {
+    fn receive(&mut self) -> Result<bool, ExitError> {
         for n in 0..std::mem::take(&mut self.ready_count) {
             let event = self.ready[n];
             match event.data() {
@@ -141,13 +141,13 @@ impl Protocol for Server {
 
 impl Server {
     /// Binds the port.
-    pub fn new(frame: &frame::Frame, settings: &SysinspectGateway) -> Result<Server, RoleError> {
+    pub fn new(frame: &frame::Frame, settings: &SysinspectGateway) -> Result<Server, ExitError> {
         let (config, writer) = (frame.config, frame.writer.clone());
         let master = halite_master::master_key(config)?;
         let place = (settings.interface.as_str(), settings.port);
         let listener = TcpListener::bind(place).map_err(|e| {
             let place = format!("{}:{}", settings.interface, settings.port);
-            RoleError::new(EXIT_BIND, format!("gateways:sysinspect: {place}: {e}"))
+            ExitError::new(EXIT_BIND, format!("gateways:sysinspect: {place}: {e}"))
         })?;
         if let Ok(backlog) = nix::sys::socket::Backlog::new(BACKLOG) {
             nix::sys::socket::listen(&listener, backlog).map_err(std::io::Error::from)?;

@@ -68,11 +68,11 @@ fn what_is_no_program_is_refused_before_it_is_started() {
         ),
         (
             wat("(module (import \"env\" \"system\" (func)) (func (export \"_start\")))"),
-            "\"system\" of \"env\"",
+            "\"system\" from \"env\"",
         ),
         (
             wat("(module (import \"env\" \"memory\" (memory 1)) (func (export \"_start\")))"),
-            "\"memory\" of \"env\"",
+            "\"memory\" from \"env\"",
         ),
         (
             wat(
