@@ -17,10 +17,10 @@ def events(path):
     bus = socket.socket(socket.AF_UNIX)
     bus.connect(path)
     if bus.recv(1, socket.MSG_PEEK) == b"\x82":
-        # Frames one after the other.
+        # Frames only.
         frames = msgpack.Unpacker(bus.makefile("rb", buffering=0), **OPTIONS)
     else:
-        # Four octets of length, most significant first, before each.
+        # Each has four bytes of length in front, most significant first.
         stream = bus.makefile("rb")
         frames = (msgpack.unpackb(stream.read(*struct.unpack(">I", head)), **OPTIONS)
                   for head in iter(lambda: stream.read(4), b""))

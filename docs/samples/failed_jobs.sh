@@ -1,7 +1,7 @@
 #!/bin/sh
-# Says which jobs have failed on which minion, as it happens.
+# Prints each failed job and its minion as the returns come in.
 #
-#     failed_jobs.sh [COUNT]      end after so many returns; without, go on until Ctrl-C
+#     failed_jobs.sh [COUNT]      ends after COUNT returns; without COUNT, at Ctrl-C
 #
 # HALITE_CONFIG_DIR names the configuration directory of the master.
 tab=$(printf '\t')
