@@ -310,7 +310,7 @@ impl Session {
                     Some(event) => event,
                     None => return Ok(None),
                 },
-                Action::Fail(failure) => return Err(failure.into()),
+                Action::Fail(e) => return Err(e),
                 Action::Done(at, accepted) => {
                     requester.close();
                     let master = &self.masters[at];
