@@ -25,7 +25,7 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// The bank of that name, which may contain slashes; `None` if it could lead out of the cache, is hidden or private.
+    /// The bank of that name, which may contain slashes; `None` if it is hidden, private or could lead out of the cache.
     pub fn named(cachedir: &Path, name: &str) -> Option<Bank> {
         let parts = path_parts(name).filter(|parts| !PRIVATE.contains(&parts[0]))?;
         let dir = cachedir.join(parts.join("/"));

@@ -22,7 +22,7 @@ impl JobLog {
             for jid in self.jids(&slice)? {
                 let changed = match std::fs::symlink_metadata(self.path(&jid)) {
                     Ok(meta) => meta.modified()? >= since,
-                    // It is in a shared file, so it was written when its jid was created; or was removed since it was listed.
+                    // In a shared file, so written when its jid was created; or removed since it was listed.
                     Err(_) => jid >= made,
                 };
                 if changed {

@@ -46,8 +46,8 @@ struct Segment {
 }
 
 impl Writer {
-    /// Appends jobs of the slice at `slice`: for each, a jid that [`fits`] and the end of its records in `records`, which
-    /// holds them in this order. The jids must ascend.
+    /// Appends jobs of the slice at `slice`: for each, a jid that [`fits`] and the end of its records in `records`,
+    /// which holds them in this order. The jids must ascend.
     ///
     /// # Errors
     /// Those of the file system; then none of the jobs is stored.
