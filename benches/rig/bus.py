@@ -37,7 +37,7 @@ class Listener:
 
     def __init__(self, path):
         self.socket = connect(path)
-        # Whether it has received anything.
+        # Whether it has received a probe.
         self.there = False
         self.heard = 0
         self.wrong = None

@@ -120,7 +120,7 @@ class Load:
         self.load("signin", 50, "--prefix", "si", "--rounds", 2)
 
     def returns(self):
-        """Returns for jobs that a minion made up."""
+        """Returns for jids made by the swarm."""
         self.load("returns", 50, "--prefix", "re", "--count", 1000)
 
     def own_jids(self):
