@@ -246,12 +246,12 @@ impl Host for Publisher {
     }
 
     fn publish(&self, _: &Uuid, _: &str, payload: &[u8]) -> bool {
-        let to = self.0.lock().expect("nobody panics while holding it");
+        let to = self.0.lock().expect("no thread panics while holding it");
         to.send(payload.len()).is_ok()
     }
 
     fn subscribe(&self, _: &Uuid, _: &str) {
-        let to = self.0.lock().expect("nobody panics while holding it");
+        let to = self.0.lock().expect("no thread panics while holding it");
         to.send(0).expect("the benchmark listens");
     }
 
@@ -260,7 +260,7 @@ impl Host for Publisher {
     fn output(&self, _: &Uuid, _: Stream, _: &[u8]) {}
 
     fn ended(&self, _: &Uuid, _: End) {
-        let to = self.0.lock().expect("nobody panics while holding it");
+        let to = self.0.lock().expect("no thread panics while holding it");
         // A module that echoes may exit when the receiver is gone.
         let _ = to.send(0);
     }

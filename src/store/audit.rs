@@ -73,19 +73,19 @@ fn line(decision: &Decision) -> String {
         ("from", decision.from),
     ] {
         if !text.is_empty() {
-            map.set(key, cut(text));
+            map.set(key, truncate(text));
         }
     }
     for (key, value) in [("target", decision.target), ("function", decision.function)] {
         if let Some(value) = value {
-            map.set(key, shown(value));
+            map.set(key, shorten(value));
         }
     }
     if let Some(arguments) = &decision.arguments {
-        map.set("arguments", cut(arguments));
+        map.set("arguments", truncate(arguments));
     }
     if !decision.jid.is_empty() {
-        map.set("jid", cut(decision.jid));
+        map.set("jid", truncate(decision.jid));
     }
     map.set(
         "verdict",
@@ -96,30 +96,30 @@ fn line(decision: &Decision) -> String {
         },
     );
     if !decision.reason.is_empty() {
-        map.set("reason", cut(decision.reason));
+        map.set("reason", truncate(decision.reason));
     }
     serde_json::to_string(&map).unwrap_or_default() + "\n"
 }
 
-fn cut(text: &str) -> String {
+fn truncate(text: &str) -> String {
     text.chars().take(MAX_FIELD).collect()
 }
 
-fn shown(value: &Value) -> Value {
+fn shorten(value: &Value) -> Value {
     match value {
-        Value::Str(text) => cut(text).into(),
+        Value::Str(text) => truncate(text).into(),
         Value::Array(items) => {
             let names = items.iter().take(MAX_NAMES);
-            Value::Array(names.map(|item| shown_name(item).into()).collect())
+            Value::Array(names.map(|item| shorten_item(item).into()).collect())
         }
-        other => shown_name(other).into(),
+        other => shorten_item(other).into(),
     }
 }
 
-fn shown_name(value: &Value) -> String {
+fn shorten_item(value: &Value) -> String {
     match value {
-        Value::Str(text) => cut(text),
-        other => cut(&serde_json::to_string(other).unwrap_or_default()),
+        Value::Str(text) => truncate(text),
+        other => truncate(&serde_json::to_string(other).unwrap_or_default()),
     }
 }
 

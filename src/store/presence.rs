@@ -1,7 +1,7 @@
 //! Which minions are connected: those with cached grains, one of whose addresses has an
 //! established connection to the publish port (`salt/utils/minions.py CkMinions.connected_ids`).
 //!
-//! As in Salt, minions behind one address cannot be told apart, and a minion without cached grains
+//! As in Salt, minions behind one address cannot be distinguished, and a minion without cached grains
 //! is never found. Agents of a gateway are connected if the gateway lists them.
 
 use super::Stores;

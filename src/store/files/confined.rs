@@ -35,7 +35,7 @@ pub struct ConfinedPath {
 
 impl ConfinedPath {
     /// Root and path joined as text, for messages and replies only.
-    pub fn shown(&self) -> String {
+    pub fn display_path(&self) -> String {
         names::join(&self.root.to_string_lossy(), &self.rel)
     }
 

@@ -69,7 +69,7 @@ pub fn sync(
     };
     let done = sync.copy(envs, lists).and_then(|()| {
         if config.clean_dynamic_modules {
-            clean(&sync.dir, "", &sync.kept).map_err(|e| shown(&sync.dir, &e))?;
+            clean(&sync.dir, "", &sync.kept).map_err(|e| with_path(&sync.dir, &e))?;
         }
         Ok(())
     });
@@ -90,7 +90,7 @@ struct Sync<'a> {
 
 impl Sync<'_> {
     fn copy(&mut self, envs: &[String], lists: &ModuleFilter) -> Result<(), String> {
-        halite_sys::daemon::make_dir(&self.dir, 0o700).map_err(|e| shown(&self.dir, &e))?;
+        halite_sys::daemon::make_dir(&self.dir, 0o700).map_err(|e| with_path(&self.dir, &e))?;
         let below = format!("_{}/", self.form);
         for env in envs {
             for path in self.server.files(env) {
@@ -111,7 +111,7 @@ impl Sync<'_> {
                 self.kept.insert(rel.to_owned());
                 if self
                     .copy_file(rel, file)
-                    .map_err(|e| shown(&self.dir.join(rel), &e))?
+                    .map_err(|e| with_path(&self.dir.join(rel), &e))?
                 {
                     self.changed.push(format!("{}.{module}", self.form));
                 }
@@ -141,7 +141,7 @@ impl Sync<'_> {
     }
 }
 
-fn shown(path: &Path, e: &io::Error) -> String {
+fn with_path(path: &Path, e: &io::Error) -> String {
     format!("{}: {e}", path.display())
 }
 

@@ -61,7 +61,7 @@ impl MinionFs {
             links: Links::Never,
         };
         let stat = place.stat()?;
-        let path = place.shown();
+        let path = place.display_path();
         (!ignore.ignores(&path)).then(|| Found {
             path,
             rel: rel.to_owned(),

@@ -83,7 +83,7 @@ impl RootsBackend {
                 links: self.links(),
             };
             let stat = place.stat()?;
-            let path = place.shown();
+            let path = place.display_path();
             (!ignore.ignores(&path)).then(|| Found {
                 path,
                 rel: rel.clone(),

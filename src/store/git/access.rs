@@ -55,7 +55,7 @@ impl Access {
 pub fn check_url(url: &str) -> Result<(), String> {
     if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
     {
-        return Err("it is no URL of a repository".into());
+        return Err("it is not the URL of a repository".into());
     }
     if let Some((scheme, rest)) = url.split_once("://") {
         if !PROTOCOLS.contains(&scheme) {
@@ -67,7 +67,7 @@ pub fn check_url(url: &str) -> Result<(), String> {
         let host = rest.split('/').next().unwrap_or_default();
         let host = host.rsplit('@').next().unwrap_or_default();
         if rest.starts_with('-') || host.starts_with('-') || rest.is_empty() {
-            return Err("it is no URL of a repository".into());
+            return Err("it is not the URL of a repository".into());
         }
         return Ok(());
     }

@@ -18,7 +18,7 @@ pub struct LocalOwners {
 }
 
 impl LocalOwners {
-    /// The records of one master. Nothing is read or made yet.
+    /// The records of one master. Nothing is read or created yet.
     pub fn new(config: &MasterConfig) -> LocalOwners {
         let dir = config.job_owners();
         LocalOwners { dir }
@@ -64,7 +64,7 @@ pub struct LocalSyndics {
 }
 
 impl LocalSyndics {
-    /// The records of one master. Nothing is read or made yet.
+    /// The records of one master. Nothing is read or created yet.
     pub fn new(config: &MasterConfig) -> LocalSyndics {
         let dir = config.syndics();
         LocalSyndics { dir }

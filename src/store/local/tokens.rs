@@ -136,10 +136,7 @@ mod tests {
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
         let kept = std::fs::read(&file).unwrap();
         let inside = kept.windows(64).any(|w| w == text.as_bytes());
-        assert!(
-            !inside && !file.ends_with(&text),
-            "the token stands nowhere"
-        );
+        assert!(!inside && !file.ends_with(&text), "the token is not stored");
         assert_eq!(store.get(&text, 100.0).unwrap(), None);
         assert!(!file.exists(), "an ended token is removed");
         assert_eq!(store.get(&text, 60.0).unwrap(), None, "and stays so");

@@ -166,7 +166,7 @@ impl Events {
                 let Some(event) = event else { continue };
                 let data = event.decode::<Value>().unwrap_or_default();
                 keep.lock()
-                    .expect("nobody panics here")
+                    .expect("no thread panics while holding it")
                     .push((event.tag, data));
             }
         });
@@ -175,7 +175,7 @@ impl Events {
 
     /// All events with this tag.
     pub fn all(&self, tag: &str) -> Vec<Value> {
-        let seen = self.seen.lock().expect("nobody panics here");
+        let seen = self.seen.lock().expect("no thread panics while holding it");
         let fitting = seen.iter().filter(|(found, _)| found == tag);
         fitting.map(|(_, data)| data.clone()).collect()
     }

@@ -69,7 +69,7 @@ impl GitFs {
                 .inspect_err(|e| log::error!("gitfs: {path}: {e}"))
                 .ok()?;
             Some(Found {
-                path: place.shown(),
+                path: place.display_path(),
                 rel: path.to_owned(),
                 stat: vec![i64::from(blob.mode)],
                 back: "gitfs",

@@ -107,7 +107,7 @@ fn read(path: &Path) -> Vec<Scenario> {
 fn call(file: &str, value: &Value) -> Call {
     let map = value
         .as_map()
-        .unwrap_or_else(|| panic!("{file}: {value:?} is no call"));
+        .unwrap_or_else(|| panic!("{file}: {value:?} is not a call"));
     let mut call = Call::default();
     for (key, value) in map.iter() {
         match key.as_str().expect("keys are text") {
@@ -119,7 +119,7 @@ fn call(file: &str, value: &Value) -> Call {
             fun if fun.contains('.') => {
                 call.fun = fun.to_owned();
                 call.args = value.as_array().map(<[_]>::to_vec).unwrap_or_else(|| {
-                    assert!(value.is_nil(), "{file}: arguments of {fun} are no list");
+                    assert!(value.is_nil(), "{file}: arguments of {fun} are not a list");
                     Vec::new()
                 });
             }
