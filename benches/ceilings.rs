@@ -1,9 +1,9 @@
-//! What this machine can do at best of what a master does most: `cargo bench --bench ceilings`.
+//! Upper limits of this machine for the operations that a master does most: `cargo bench --bench ceilings`.
 //!
-//! CPU milliseconds per operation of RSA and of sealing by OpenSSL, of one ZeroMQ round trip through a
-//! proxy process to a worker process, and of keeping a return. `benches/compare` shows them beside what
-//! the masters need. `--quick` does little of each; `--json` prints one object. Nothing fails for being
-//! slow.
+//! CPU milliseconds per operation: RSA and symmetric encryption by OpenSSL, one ZeroMQ round trip through a
+//! proxy process to a worker process, and storing a return. `benches/compare` shows them next to the
+//! figures of the masters. `--quick` runs fewer of each; `--json` prints one object. Slow results are not
+//! failures.
 
 use halite::store::jobs::JobStore;
 use halite::store::local::JobLog;
@@ -24,36 +24,36 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Says which of the processes of the ZeroMQ measurement this one is.
+/// Variable that tells a process of the ZeroMQ measurement its role.
 const ROLE: &str = "HALITE_CEILINGS_ROLE";
-/// Where the worker finds the proxy.
+/// Variable with the path of the socket on which the worker finds the proxy.
 const IPC: &str = "HALITE_CEILINGS_IPC";
-/// Octets of a request and of a reply, about those of a return.
+/// Bytes of a request and of a reply, about the size of a return.
 const REQUEST: usize = 512;
 
 /// Collects the figures.
 struct Ceilings {
-    /// How often each thing is done, as a part of the usual number.
+    /// Fraction of the usual number of runs.
     share: f64,
     found: Vec<(String, f64)>,
 }
 
 impl Ceilings {
-    /// Runs `body` about `times` times in this thread; keeps CPU ms of each.
+    /// Runs `body` about `times` times in this thread; records CPU ms per run.
     fn run(&mut self, name: &str, times: u32, mut body: impl FnMut()) {
         let times = self.times(times);
-        // Caches and lazy parts of libraries come first.
+        // Warm up caches and lazily initialized parts of libraries.
         body();
         let before = own_cpu();
         (0..times).for_each(|_| body());
-        self.keep(name, own_cpu().saturating_sub(before), times);
+        self.record(name, own_cpu().saturating_sub(before), times);
     }
 
     fn times(&self, times: u32) -> u32 {
         ((f64::from(times) * self.share) as u32).max(1)
     }
 
-    fn keep(&mut self, name: &str, cpu: Duration, times: u32) {
+    fn record(&mut self, name: &str, cpu: Duration, times: u32) {
         self.found.push((
             name.to_owned(),
             cpu.as_secs_f64() * 1000.0 / f64::from(times),
@@ -97,7 +97,7 @@ fn rsa(c: &mut Ceilings) {
     });
 }
 
-/// AES-192-CBC and HMAC-SHA256 over vector and ciphertext, as of Salt's Crypticle.
+/// AES-192-CBC, and HMAC-SHA256 over IV and ciphertext, as in Salt's Crypticle.
 fn crypticle(c: &mut Ceilings) {
     let cipher = Cipher::aes_192_cbc();
     let (aes, iv) = ([1u8; 24], [2u8; 16]);
@@ -158,11 +158,11 @@ fn one_return(id: &MinionId, jid: &str) -> Map {
     }
 }
 
-/// A process of the ZeroMQ measurement; it ends when its standard input does.
+/// A process of the ZeroMQ measurement; it exits when its standard input is closed.
 struct Peer(Child);
 
 impl Peer {
-    /// Starts this program in a role; gives the line that it says when it is ready.
+    /// Starts this program in a role; also returns the line that it prints when it is ready.
     fn start(role: &str, ipc: &Path) -> (Peer, String) {
         let program = std::env::current_exe().expect("this program has a path");
         let mut child = Command::new(program)
@@ -190,7 +190,7 @@ impl Drop for Peer {
     }
 }
 
-/// The proxy or the worker, until the program that started it ends.
+/// Runs the proxy or the worker, until the program that started it exits.
 fn peer(role: &str) {
     let ipc = std::env::var(IPC).expect("the path of the socket");
     let url = format!("ipc://{ipc}");
@@ -245,7 +245,7 @@ fn zeromq(c: &mut Ceilings) {
     }
 }
 
-/// Keeps a request of each socket under way until there were so many replies.
+/// Keeps one request per socket in flight until there were `times` replies.
 fn round_trips(sockets: &[zmq::Socket], times: u32) {
     let request = [7u8; REQUEST];
     let (mut begun, mut ended) = (0, 0);

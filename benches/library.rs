@@ -1,5 +1,5 @@
 //! Speed of the parts that every request goes through: `cargo bench --bench library`.
-//! Figures are for comparison on one machine; nothing fails for being slow.
+//! Figures are for comparison on one machine; slow results are not failures.
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 const FLEET: usize = 10_000;
 
-/// A return as of `test.ping`, and a bulky one.
+/// A return like that of `test.ping`, and a large one.
 fn loads() -> [(&'static str, Map); 2] {
     let load = |value: Value| {
         halite::map! {
@@ -104,7 +104,7 @@ fn rsa(c: &mut Criterion) {
     rsa_of::<halite::crypto::rsa_openssl::OpenSsl>(c, "openssl");
 }
 
-/// A fleet with grains, as the master has it in its caches.
+/// A fleet with grains, as in the caches of the master.
 struct Fleet {
     ids: Vec<MinionId>,
     grains: Vec<Arc<Map>>,
@@ -185,7 +185,7 @@ fn targets(c: &mut Criterion) {
     }
 }
 
-/// The same minions in files, below the index of the master's cache.
+/// The same minions in files, with the index of the master's cache.
 fn index(c: &mut Criterion) {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = LocalMinions::new(dir.path(), Layout::Split);
@@ -237,7 +237,7 @@ fn templates(c: &mut Criterion) {
     });
 }
 
-/// A host that hands on what is published.
+/// A host that passes on publications.
 struct Publisher(Mutex<Sender<usize>>);
 
 impl Host for Publisher {
@@ -246,12 +246,12 @@ impl Host for Publisher {
     }
 
     fn publish(&self, _: &Uuid, _: &str, payload: &[u8]) -> bool {
-        let to = self.0.lock().expect("nobody panics while holding it");
+        let to = self.0.lock().expect("no thread panics while holding it");
         to.send(payload.len()).is_ok()
     }
 
     fn subscribe(&self, _: &Uuid, _: &str) {
-        let to = self.0.lock().expect("nobody panics while holding it");
+        let to = self.0.lock().expect("no thread panics while holding it");
         to.send(0).expect("the benchmark listens");
     }
 
@@ -260,8 +260,8 @@ impl Host for Publisher {
     fn output(&self, _: &Uuid, _: Stream, _: &[u8]) {}
 
     fn ended(&self, _: &Uuid, _: End) {
-        let to = self.0.lock().expect("nobody panics while holding it");
-        // A module that echoes ends when nobody listens any more.
+        let to = self.0.lock().expect("no thread panics while holding it");
+        // A module that echoes may exit when the receiver is gone.
         let _ = to.send(0);
     }
 }
@@ -294,7 +294,7 @@ fn start(code: &[u8]) -> (Box<dyn Running>, Receiver<usize>) {
     (running, from)
 }
 
-/// A module from its start to its end, a loop of a million steps, and a message through a channel and back.
+/// A module from its start to its exit, a loop of a million steps, and a message through a channel and back.
 fn modules(c: &mut Criterion) {
     const EMPTY: &str = "(module (func (export \"_start\")))";
     const LOOP: &str = "(module (func (export \"_start\") (local $n i32) (loop $next

@@ -1,6 +1,6 @@
-# Shared by the scripts here; read it with `.`, do not run it.
+# Functions shared by the scripts here. Source it with `.`; do not run it.
 
-# The top of the source tree, and where cargo puts what it builds.
+# The top of the source tree, and cargo's target directory.
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$top/target}
 
@@ -12,7 +12,7 @@ die() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Debian packages that building needs and this system lacks.
+# Debian packages that the build needs and this system lacks.
 missing_for_build() {
     has cc || echo gcc
     has c++ || echo g++
@@ -21,7 +21,7 @@ missing_for_build() {
     pkg-config --exists openssl 2>/dev/null || echo libssl-dev
 }
 
-# Debian packages that tests need on top of those: of what the groups in tests/groups name as needs.
+# Debian packages that tests need in addition, for the needs of groups in tests/groups.
 missing_for_tests() {
     local need
     for need in "$@"; do
@@ -47,7 +47,7 @@ missing_for_tests() {
             has ruby || echo ruby
             ;;
         access)
-            # External authentication: an LDAP server of the tests' own, and PAM.
+            # External authentication: the tests start their own LDAP server, and use PAM.
             [ -x /usr/sbin/slapd ] || printf '%s\n' slapd ldap-utils
             [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
             has useradd || echo passwd
@@ -56,16 +56,16 @@ missing_for_tests() {
             has setpriv || echo util-linux
             has ip || echo iproute2
             has pgrep || echo procps
-            # Secrets and repositories of pillars.
+            # Encrypted and git pillars.
             has gpg || echo gnupg
             has git || echo git
             has ssh-keygen || echo openssh-client
-            # Completions are tried in these, and in bash.
+            # Completions are tested in these, and in bash.
             has zsh || echo zsh
             has fish || echo fish
-            # What reads alerts, queries and metrics.
+            # Checks alerts, queries and metrics.
             has promtool || echo prometheus
-            # What C programs for WASM are built with.
+            # Builds C programs for WASM.
             has clang || echo clang
             has wasm-ld || echo lld
             [ -e /usr/include/wasm32-wasi ] || echo wasi-libc
@@ -74,7 +74,7 @@ missing_for_tests() {
                 echo libclang-rt-dev-wasm32
             ;;
         host)
-            # What functions of the minion run.
+            # Programs that functions of the minion run.
             has dig || echo bind9-dnsutils
             has chattr || echo e2fsprogs
             has cpio || echo cpio
@@ -115,57 +115,58 @@ missing_for_tests() {
             has apparmor_parser || [ -x /usr/sbin/apparmor_parser ] || echo apparmor
             ;;
         zypper) ;;
-        *) die "tests/groups: nobody knows how to get '$need'" ;;
+        *) die "tests/groups: unknown need '$need'" ;;
         esac
     done | sort -u
 }
 
-# Installs Debian packages, or says what to install.
+# Installs Debian packages, or prints what to install.
 install_packages() {
     [ $# -gt 0 ] || return 0
     if ! has apt-get; then
-        die "this system lacks what Debian calls: $*; please install it and call me again"
+        die "these Debian packages, or their equivalents, are missing: $*; install them and try again"
     fi
     if [ "$(id -u)" != 0 ]; then
-        die "this system lacks: $*; as root, run: apt-get install -y $*"
+        die "these packages are missing; as root, run: apt-get install -y $*"
     fi
     say "installing $*"
-    # Where nothing looks after services, none that came with a package is to stay behind.
+    # Without systemd, services that come with packages must not be started: nothing would stop them.
     local policy=/usr/sbin/policy-rc.d made=0
     if [ -d /run/systemd/system ]; then
-        say "those of them that are services are started by their packages; systemctl disable --now ends them"
+        say "packages that contain services start them; systemctl disable --now stops them"
     elif [ ! -e $policy ]; then
         printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy && made=1
     fi
-    # An index that is out of date names files that are gone, so it is fetched first.
-    DEBIAN_FRONTEND=noninteractive apt-get update -qq >/dev/null || say "the package index could not be fetched; trying with the old one"
+    # An outdated index names files that no longer exist, so it is updated first.
+    DEBIAN_FRONTEND=noninteractive apt-get update -qq >/dev/null || say "the package index could not be updated; trying with the old one"
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
     local status=$?
     [ $made = 0 ] || rm -f $policy
     [ $status = 0 ] || die "apt-get could not install: $*"
 }
 
-# Cargo, also where a login shell has not put it on the path.
+# Finds cargo, even if its directory is not on PATH.
 find_cargo() {
     has cargo || PATH="$HOME/.cargo/bin:$PATH"
-    has cargo || die "there is no cargo; get Rust from https://rustup.rs and call me again"
+    has cargo || die "there is no cargo; install Rust from https://rustup.rs and try again"
 }
 
-# Exports SOURCE_DATE_EPOCH, unless it is set: when the tree was changed last, for whatever would take the time of the build.
+# Exports SOURCE_DATE_EPOCH, unless it is set: the time of the last change to the tree, for tools that would otherwise
+# use the time of the build.
 source_date() {
     SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || stat -c %Y "$top/CHANGELOG.md")}
     export SOURCE_DATE_EPOCH
 }
 
-# Builds the programs for packages into $target/release. No path of this machine gets into them, so that they are the same
-# wherever they are built from the same tree with the same compilers (docs/supply-chain.md).
+# Builds the programs for packages into $target/release. They contain no paths of this machine, so the same tree and
+# compilers give the same programs on any machine (docs/supply-chain.md).
 build_programs() {
     find_cargo
     source_date
-    # What is remapped below must be unpacked.
+    # Sources whose paths are remapped below must be unpacked.
     (cd "$top" && cargo fetch --locked) || die "the crates cannot be fetched"
     local home=${CARGO_HOME:-$HOME/.cargo} dir maps cmaps separator=$'\x1f'
-    # ZeroMQ's C++ names its own files in messages.
+    # ZeroMQ's C++ code has the paths of its files in messages.
     maps="--remap-path-prefix=$top=/halite" cmaps="-ffile-prefix-map=$target=/target"
     for dir in "$home"/registry/src/*/; do
         maps+=$separator--remap-path-prefix=${dir%/}=/crates
@@ -179,8 +180,8 @@ build_programs() {
     ) || die "the build failed"
 }
 
-# Flags for smaller programs, each with the separator $1 before it, where this system has what they need: rustc's own linker on x86_64, which merges
-# functions that are the same, and a C library that reads packed relocations.
+# Flags for smaller programs, each preceded by the separator $1, if this system supports them: rustc's own linker on x86_64,
+# which merges identical functions, and a C library that reads packed relocations.
 small() {
     [ "$(uname -m)" = x86_64 ] || return 0
     printf '%s' "$1-Clink-arg=-Wl,--icf=all"
@@ -189,7 +190,7 @@ small() {
     [ "$(printf '%s\n' "${libc#glibc }" 2.36 | sort -V | head -n 1)" != 2.36 ] || printf '%s' "$1-Clink-arg=-Wl,-z,pack-relative-relocs"
 }
 
-# program_of COMMAND: the program that packages install under that name (src/bin; src/cli/programs.rs).
+# program_of COMMAND: the program that this command is a name of (src/bin; src/cli/programs.rs).
 program_of() {
     case $1 in
     halite-call) echo halite-minion ;;
@@ -207,7 +208,7 @@ programs() {
     done
 }
 
-# Packages of the distribution that building Debian packages needs and this system lacks.
+# Packages that are needed to build Debian packages and that this system lacks.
 missing_for_debs() {
     has dpkg-buildpackage || echo dpkg-dev
     has dh || echo debhelper
@@ -220,9 +221,9 @@ missing_for_rpms() {
     has python3 || echo python3
 }
 
-# prepare_package MISSING OPTION...: the options of scripts/package and all that building packages begins with. MISSING lists
-# what the kind of packages needs. Sets `binaries`, where the programs lie, `out`, where packages go, `version`, and `work`, a directory
-# that goes with the script.
+# prepare_package MISSING OPTION...: parses the options of scripts/package and prepares the build of packages. MISSING is
+# a command that lists what this type of package needs. Sets `binaries` (directory of the programs), `out` (directory for
+# the packages), `version`, and `work` (a directory that is removed when the script exits).
 prepare_package() {
     local missing=$1 lacking
     shift
@@ -239,7 +240,7 @@ prepare_package() {
         esac
         shift 2
     done
-    # What is wrong with them is said before minutes of building.
+    # Check these before a build that takes minutes.
     [[ $version =~ ^[0-9][0-9A-Za-z.+~]*$ ]] || die "--version '$version': letters, digits and .+~ with a digit first"
     mkdir -p "$out" || die "--out $out: cannot be made"
     out=$(cd "$out" && pwd)

@@ -1,4 +1,4 @@
-"""Events through a master's bus to several listeners, every one counted."""
+"""Sends events through a master's bus to several listeners, and counts every one."""
 import datetime
 import re
 import socket
@@ -8,12 +8,12 @@ import time
 
 from .masters import Failed
 
-# Events under way; less than any master drops for listeners that read.
+# Events in flight; few enough that no master drops any for a listener that reads.
 WINDOW = 200
 PATIENCE = 60
 TAG = re.compile(rb"compare/event/(\d{8})\n\n")
 PROBE = b"compare/probe\n\n"
-# A match is so long that the rest of a chunk may hold the beginning of one.
+# Length of a match: that much of a chunk is kept, since a match may be split between chunks.
 TAG_SIZE = len("compare/event/00000000\n\n")
 
 
@@ -24,7 +24,7 @@ def text(value):
 
 
 def event(name):
-    """An event as it goes to master_event_pull.ipc: length, envelope, tag and data of about 300 octets."""
+    """An event as it goes to master_event_pull.ipc: length, envelope, tag and data, about 300 bytes."""
     stamp = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None).isoformat()
     data = b"\x82" + text("data") + text("x" * 200) + text("_stamp") + text(stamp)
     body = f"compare/{name}\n\n".encode() + data
@@ -37,7 +37,7 @@ class Listener:
 
     def __init__(self, path):
         self.socket = connect(path)
-        # Whether the bus has taken it in.
+        # Whether it has received a probe.
         self.there = False
         self.heard = 0
         self.wrong = None
@@ -46,7 +46,7 @@ class Listener:
         self.thread.start()
 
     def read(self):
-        """Counts events; each must have the number after that of the one before."""
+        """Counts events; their numbers must be consecutive."""
         rest = b""
         while chunk := self.socket.recv(1 << 18):
             rest += chunk
@@ -62,14 +62,14 @@ class Listener:
             rest = rest[keep:]
 
     def wait(self, count):
-        """Waits until it has heard so many."""
+        """Waits until it has received that many."""
         with self.lock:
             come = self.lock.wait_for(lambda: self.wrong or self.heard >= count, PATIENCE)
             if self.wrong or not come:
                 raise Failed(f"a listener heard {self.heard} of {count} events; {self.wrong or 'no more came'}")
 
     def close(self):
-        """Leaves."""
+        """Disconnects."""
         self.socket.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.socket.close()
@@ -87,11 +87,11 @@ def connect(path):
 
 
 def fire(sock_dir, count, listeners=4, window=WINDOW):
-    """Fires so many events, a window at a time; every listener must hear every one, in order."""
+    """Fires that many events, a window at a time; every listener must receive all of them in order."""
     ears = [Listener(f"{sock_dir}/master_event_pub.ipc") for _ in range(listeners)]
     out = connect(f"{sock_dir}/master_event_pull.ipc")
     try:
-        # A bus takes new listeners in while it serves others, and tells nobody when.
+        # A bus does not confirm new listeners, so send probes until all receive them.
         end = time.monotonic() + PATIENCE
         while not all(ear.there for ear in ears):
             out.sendall(event("probe"))

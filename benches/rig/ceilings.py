@@ -16,5 +16,5 @@ def measure(top, quick):
 
 
 def table(found):
-    """Heads and lines."""
+    """Header and rows of the table."""
     return ["what", "CPU ms each"], [[name, figures.number(ms)] for name, ms in found.items()]

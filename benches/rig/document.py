@@ -1,9 +1,9 @@
-"""Tables between markers in the documents."""
+"""Writes tables between markers in documents."""
 from .masters import Failed
 
 
 def markers(name):
-    """The lines before and after what is written."""
+    """The marker lines before and after a table."""
     return f"<!-- {name}: written by benches/compare --docs -->\n", f"<!-- end of {name} -->\n"
 
 
@@ -17,7 +17,7 @@ def put(text, name, body):
 
 
 def write(path, bodies):
-    """Puts each body, by the name of its markers, into a file. Raises Failed as `put` does."""
+    """Writes several bodies, by name of their markers, into a file. Raises Failed like `put`."""
     with open(path) as f:
         text = f.read()
     for name, body in bodies.items():

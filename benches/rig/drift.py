@@ -1,37 +1,37 @@
-"""Whether a process grows: a verdict on series of samples, without clocks or files."""
+"""Decides from series of samples whether a process grows. Uses no clock and no files."""
 from dataclasses import dataclass
 from statistics import median
 
-# Of a series, the part that counts as warming up: caches and allocators fill.
+# Fraction of a series that counts as warm-up, while caches and allocators fill.
 WARM_UP = 0.25
-# Medians of so many equal spans are looked at: the slope is that of the whole, not of one peak.
+# Medians of this many equal spans are used, so that the slope is that of the whole and not of one peak.
 BINS = 60
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a process may grow."""
+    """Limits of growth of a process."""
 
     # Memory per hour, in MiB.
     memory_per_hour: float = 2.0
-    # Memory over the whole, in MiB, that is no growth whatever its slope: an allocator's pages, a full buffer.
+    # Growth in total, in MiB, that is accepted whatever its slope: an allocator's pages, a full buffer.
     memory_noise: float = 1.0
-    # Descriptors over the whole.
+    # Growth of the number of descriptors in total.
     descriptors: int = 3
-    # Memory at any time, in MiB; None for no bound.
+    # Memory at any time, in MiB; None for no limit.
     memory_most: float | None = None
 
 
 def slope(points):
     """Theil and Sen's: the median of the slopes between all pairs of points (x, y); 0 for fewer than two.
 
-    Up to 29 of 100 points may be anything without moving it far."""
+    Up to 29 of 100 points may be outliers without changing it much."""
     slopes = [(y2 - y1) / (x2 - x1) for i, (x1, y1) in enumerate(points) for x2, y2 in points[i + 1:] if x2 != x1]
     return median(slopes) if slopes else 0.0
 
 
 def warm(samples):
-    """What is left of samples (seconds, value) without the warm-up."""
+    """The samples (seconds, value) without the warm-up."""
     if not samples:
         return []
     first, last = samples[0][0], samples[-1][0]
@@ -39,7 +39,7 @@ def warm(samples):
 
 
 def binned(samples, bins=BINS):
-    """Samples as one point for each of equal spans of time: the middle time and value of each."""
+    """One point per span of time: the median time and value of its samples."""
     if not samples:
         return []
     first = samples[0][0]
@@ -74,7 +74,7 @@ def memory(samples, limits):
 def descriptors(samples, limits):
     """Complaint about samples (seconds, number), or None.
 
-    Connections come and go with the load; what a leak moves is the least number that is ever open."""
+    Connections come and go with the load; a leak raises the minimum."""
     values = [value for _, value in warm(samples)]
     if not values:
         return None
@@ -86,7 +86,7 @@ def descriptors(samples, limits):
 
 
 def rest(before, after, limits):
-    """Complaint about descriptors left over when the load has ended, or None."""
+    """Complaint about descriptors that are still open after the load, or None."""
     if after - before >= limits.descriptors:
         return f"{after} descriptors are open after the load and {before} were before it"
     return None

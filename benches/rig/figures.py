@@ -3,12 +3,12 @@ import statistics
 
 
 def median(values):
-    """The middle one."""
+    """The median."""
     return statistics.median(values)
 
 
 def number(value):
-    """A figure with three digits that count."""
+    """A figure with three significant digits."""
     if value is None:
         return "-"
     if value == 0:
@@ -19,7 +19,7 @@ def number(value):
 
 
 def spread(values):
-    """The median and, of several rounds, the lowest and the highest."""
+    """The median and, if there are several rounds, the lowest and the highest value."""
     if not values:
         return "-"
     middle = number(median(values))
@@ -29,18 +29,18 @@ def spread(values):
 
 
 def ratios(stock, halite):
-    """Stock by halite of each round, for rounds that have both."""
+    """Stock divided by halite for each round that has both."""
     return [a / b for a, b in zip(stock, halite) if b]
 
 
 def markdown(heads, rows):
-    """A table."""
+    """A table in Markdown."""
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines)
 
 
 def plain(heads, rows):
-    """The same for a terminal."""
+    """The same table for a terminal."""
     widths = [max(map(len, column)) for column in zip(heads, *rows)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [heads, *rows])

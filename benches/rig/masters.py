@@ -1,4 +1,4 @@
-"""Masters below a temporary directory, halite's and stock ones, told apart by a table of their programs."""
+"""Masters in temporary directories, halite's and stock ones; a table of programs is the only difference."""
 import atexit
 import json
 import os
@@ -12,7 +12,7 @@ import time
 
 from . import procs
 
-# How a program of each kind is called: what the rows need is the same for both.
+# Names of the programs by kind of master.
 PROGRAMS = {
     "halite": {"master": "halite-master", "cli": "halite", "call": "halite-call", "minion": "halite-minion",
                "key": "halite-key", "run": "halite-run"},
@@ -24,7 +24,7 @@ PILLAR_ITEMS = 50
 MIB = 1 << 20
 
 TOP_SLS = "base:\n  '*':\n    - items\n"
-# Fifty items with a loop, a condition, a filter and a grain each, as pillars of real fleets have them.
+# Fifty items, each with a loop, a condition, a filter and a grain, like pillars of real fleets.
 ITEMS_SLS = """\
 {%% set domain = 'example.org' %%}
 items:
@@ -52,7 +52,7 @@ def pillar():
 
 
 def free_ports(count):
-    """Ports that nobody listens on now, all different."""
+    """Different ports that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -64,21 +64,21 @@ def free_ports(count):
 
 
 def write(path, data):
-    """Writes a file and makes the directories above it."""
+    """Writes a file and creates its parent directories."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as f:
         f.write(data.encode() if isinstance(data, str) else data)
 
 
 class Failed(Exception):
-    """Something that a measurement rests on did not happen."""
+    """A measurement failed."""
 
 
 class Master:
-    """One master with a directory of its own. It is made stopped."""
+    """One master with its own directory. The constructor does not start it."""
 
     def __init__(self, kind, programs, extra=""):
-        """`kind` is halite or stock, `programs` the directory of its programs, `extra` lines of configuration."""
+        """`kind` is halite or stock, `programs` the directory of its programs, `extra` more lines of configuration."""
         self.kind = kind
         self.programs = programs
         self.root = tempfile.mkdtemp(prefix="hc")
@@ -124,17 +124,17 @@ class Master:
 
     @property
     def pid(self):
-        """Of its main process."""
+        """Pid of its main process."""
         return self.process.pid
 
     def pids(self):
-        """Of all its processes."""
+        """Pids of all its processes."""
         return procs.family(self.pid)
 
     def roles(self):
         """Pids of a halite master's processes by their role."""
-        # The command line is the program, its two words of options, and the role.
-        return {" ".join(procs.words(pid)[3:]): pid for pid in self.pids()}
+        # The command line is the program, two words of options, and the role.
+        return {" ".join(procs.command_line(pid)[3:]): pid for pid in self.pids()}
 
     def log(self):
         """The end of its log."""
@@ -145,13 +145,14 @@ class Master:
             return "it has written no log"
 
     def stop(self):
-        """Ends all its processes."""
+        """Stops all its processes."""
         if self.process:
             procs.stop(self.process)
             self.process = None
 
     def remove(self):
-        """Ends it; its directory goes when all is measured: ext4 makes new files slowly for half a minute after so many were removed."""
+        """Stops it. Its directory is removed at the end of all measurements: after many files are removed, ext4 creates files slowly for
+        half a minute."""
         self.stop()
         atexit.register(shutil.rmtree, self.root, ignore_errors=True)
 
@@ -163,7 +164,7 @@ class Master:
 
 
 def halite(top, given):
-    """Where halite's programs lie: in the directory given, or built in release."""
+    """The directory with halite's programs: the given one, or that of a release build."""
     if given is None:
         return build(top)
     if not os.path.exists(os.path.join(given, "halite-master")):
@@ -172,7 +173,7 @@ def halite(top, given):
 
 
 def build(top):
-    """Builds halite's programs in release; gives the directory that they lie in."""
+    """Builds halite's programs in release mode; returns their directory."""
     names = [*PROGRAMS["halite"].values(), "halite-swarm"]
     argv = ["cargo", "build", "--release", "--quiet", *(word for name in names for word in ("--bin", name))]
     subprocess.run(argv, cwd=top, check=True)
@@ -180,6 +181,6 @@ def build(top):
 
 
 def version(path):
-    """What a program says about its version."""
+    """The version that a program prints."""
     ran = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
     return ran.stdout.strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""Processes: families, CPU time, memory and descriptors from /proc, and the ones started here."""
+"""Processes: descendants, CPU time, memory and descriptors from /proc; starting and stopping."""
 import atexit
 import contextlib
 import os
@@ -9,7 +9,7 @@ import time
 
 TICK = os.sysconf("SC_CLK_TCK")
 
-# What was started here and has not been ended yet.
+# Processes started here and not stopped yet.
 _started = []
 
 
@@ -17,7 +17,7 @@ def _stat(pid):
     """Fields of /proc/PID/stat from the state on; None if the process is gone or a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as f:
-            # The name in parentheses may hold anything, so count from behind it.
+            # The name in parentheses may contain anything, so start after it.
             fields = f.read().rsplit(")", 1)[1].split()
     except OSError:
         return None
@@ -25,7 +25,7 @@ def _stat(pid):
 
 
 def family(pid):
-    """Pids of a process and of all below it, the process itself first."""
+    """Pids of a process and all its descendants, the process itself first."""
     below = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         fields = _stat(name)
@@ -41,13 +41,13 @@ def family(pid):
 
 
 def cpu(pids):
-    """CPU seconds of processes and of their ended children, user and system."""
+    """CPU seconds, user and system, of processes and their exited children."""
     every = filter(None, map(_stat, pids))
     return sum(sum(map(int, fields[11:15])) for fields in every) / TICK
 
 
 def memory_kib(pid):
-    """Memory of a process in KiB: `Rss`, `Pss` (pages that n processes share count as 1/n) and `Anonymous`, its own data."""
+    """Memory of a process in KiB: `Rss`, `Pss` (pages that n processes share count as 1/n) and `Anonymous`, its private data."""
     found = {"Rss": 0, "Pss": 0, "Anonymous": 0}
     with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup") as f:
         for line in f:
@@ -70,8 +70,8 @@ def descriptors(pid):
         return 0
 
 
-def words(pid):
-    """The words that the process list shows."""
+def command_line(pid):
+    """The words of the command line, as in the process list."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             return f.read().replace(b"\0", b" ").decode(errors="replace").split()
@@ -80,7 +80,7 @@ def words(pid):
 
 
 def start(argv, **more):
-    """Starts a process that is ended with this one; its output goes nowhere unless told otherwise."""
+    """Starts a process that is stopped when this one exits; its output is discarded by default."""
     for stream in ("stdin", "stdout", "stderr"):
         more.setdefault(stream, subprocess.DEVNULL)
     process = subprocess.Popen(argv, **more)
@@ -89,39 +89,39 @@ def start(argv, **more):
 
 
 def stop(process, patience=20):
-    """Ends a process that `start` gave, and all below it."""
+    """Stops a process returned by `start`, and all its descendants."""
     if process in _started:
         _started.remove(process)
     if process.poll() is not None:
         return
-    everybody = [(pid, _born(pid)) for pid in family(process.pid)]
+    processes = [(pid, _start_time(pid)) for pid in family(process.pid)]
     process.terminate()
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:
         pass
-    for pid, born in everybody:
-        # A pid may have been given to somebody else meanwhile; the time of its start tells.
-        if born is not None and _born(pid) == born:
+    for pid, started in processes:
+        # The pid may belong to another process by now, which has another start time.
+        if started is not None and _start_time(pid) == started:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     process.wait()
 
 
-def _born(pid):
-    """When a process began, in ticks since the system did; None if it is gone."""
+def _start_time(pid):
+    """When a process started, in ticks since boot; None if it is gone."""
     fields = _stat(pid)
     return fields and int(fields[19])
 
 
 def stop_all():
-    """Ends all that was started here, the last first."""
+    """Stops all processes started here, the last one first."""
     for process in list(reversed(_started)):
         stop(process)
 
 
 def raise_open_files(wanted):
-    """Lets what is started from now on open so many files, as far as this account may say so."""
+    """Raises the limit of open files of processes started from now on, as far as this account may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for limits in ((max(soft, wanted), max(hard, wanted)), (hard, hard)):
         with contextlib.suppress(OSError, ValueError):
@@ -129,19 +129,21 @@ def raise_open_files(wanted):
 
 
 def most_minions(wanted):
-    """As many simulated minions in one process as wanted, or as its open files allow, in whole hundreds: two each and some more."""
+    """The number of simulated minions in one process: `wanted`, or as many hundreds as its limit of open files allows, with two per
+    minion and some more."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(wanted, (hard - 64) // 200 * 100)
 
 
 def end_with_signals():
-    """Lets SIGTERM and SIGHUP end this program as Ctrl-C does, so that nothing it started stays."""
+    """Makes SIGTERM and SIGHUP exit this program in order, so that all processes it started are stopped."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: exit(128 + number))
 
 
-def settle(pid, limit=30.0, share=0.03, span=0.5):
-    """Waits until a family uses less than `share` of a core over `span` seconds; gives its CPU seconds then."""
+def wait_until_idle(pid, limit=30.0, share=0.03, span=0.5):
+    """Waits until a process and its descendants use less than `share` of a core over `span` seconds, at most `limit` seconds; returns
+    their CPU seconds."""
     end = time.monotonic() + limit
     before = cpu(family(pid))
     while True:

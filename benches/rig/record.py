@@ -1,13 +1,13 @@
-"""The file with all figures, written again after each of them, so that a run that is cut off loses nothing."""
+"""The file with all figures. It is rewritten after each figure, so that an interrupted run loses nothing."""
 import json
 import os
 
 
 class Record:
-    """Figures of the parts `compare`, `ceilings` and `sizing`; what is not measured now stays from earlier runs."""
+    """Figures of the parts `compare`, `ceilings` and `sizing`; those not measured now are kept from earlier runs."""
 
     def __init__(self, path, machine):
-        """`path` is None to keep nothing. Figures of another machine are forgotten."""
+        """If `path` is None, nothing is written. Figures of another machine are dropped."""
         self.path = path
         self.parts = {}
         if path and os.path.exists(path):
@@ -17,16 +17,16 @@ class Record:
             self.parts = {"machine": machine}
 
     def get(self, part):
-        """A part that there is, or an empty one."""
+        """A part, empty if it does not exist."""
         return self.parts.get(part, {})
 
     def put(self, part, value):
-        """Keeps a part."""
+        """Stores a part."""
         self.parts[part] = value
         self.save()
 
     def save(self):
-        """Writes everything; at any time the file is whole."""
+        """Writes everything; the file is complete at any time."""
         if not self.path:
             return
         with open(f"{self.path}.new", "w") as f:

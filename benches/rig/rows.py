@@ -1,4 +1,4 @@
-"""The rows of the comparison: what each measures, in which unit, and what the aim is."""
+"""The rows of the comparison: what each measures, its unit and its goal."""
 import json
 import shutil
 import subprocess
@@ -20,21 +20,21 @@ class Row:
     name: str
     title: str
     unit: str
-    # What halite is to reach, in the unit; None where there is no aim.
+    # The goal for halite, in the unit; None if there is none.
     goal: float | None
-    # The least that this machine needs for it, from the ceilings; None where nothing is known.
+    # The least that this machine needs, from the ceilings; None if unknown.
     ceiling: Callable[[dict], float] | None = None
 
 
 @dataclass
 class Sizes:
-    """How much of everything is done."""
+    """Numbers of operations and minions."""
 
     minions: int = 1000
-    # For what does not depend on their number: pillars, files.
+    # For operations that do not depend on the number of minions: pillars, files.
     few: int = 64
     rounds: int = 2
-    # Operations that halite and a stock master are given: enough CPU time of either to be told from noise.
+    # Operations for halite and for a stock master: each takes enough CPU time to stand out from noise.
     returns: dict = field(default_factory=lambda: {"halite": 60_000})
     req: dict = field(default_factory=lambda: {"halite": 20_000, "stock": 300})
     jobs: dict = field(default_factory=lambda: {"halite": 30, "stock": 4})
@@ -55,7 +55,7 @@ QUICK = Sizes(
 
 
 def _hop(c):
-    """A round trip to a worker process, 64 under way."""
+    """A round trip to a worker process, with 64 in flight."""
     return c["zmq hop 64"]
 
 
@@ -87,17 +87,17 @@ ROWS = [
     Row("many-memory", "master, all processes, after that", "MiB PSS", None),
 ]
 
-# A stock master is not asked for these unless told to be: it takes minutes for them.
+# Not measured for a stock master by default: they take it minutes.
 MANY = ["many", "many-cpu", "many-memory"]
 
 NAMES = [row.name for row in ROWS]
 
 
 class Round:
-    """All wanted rows of one master, measured once, in a directory of its own."""
+    """All wanted rows of one master, measured once, in its own directory."""
 
     def __init__(self, master, swarm, sizes, wanted, keep=lambda found: None, late=lambda: False):
-        """`keep` is given the figures by the names of their rows after each step; when `late` says so, steps are left out."""
+        """`keep` is called with the figures by row after each step; once `late` returns true, steps are skipped."""
         self.master = master
         self.swarm = swarm
         self.sizes = sizes
@@ -107,7 +107,7 @@ class Round:
         self.found = {}
 
     def run(self):
-        """Measures; gives what failed. A failure loses the rows of its step, and those alone."""
+        """Measures; returns failures. A failed step only loses its own rows."""
         self.start()
         failures = []
         for step in (self.idle, self.sign_ins, self.returns, self.req, self.jobs, self.pillar, self.files, self.events, self.commands,
@@ -130,7 +130,7 @@ class Round:
         return parts[operation]["master_cpu_ms_per_operation"]
 
     def start(self):
-        """The second start: the first makes keys, which takes as long as it takes."""
+        """The second start: the first one creates keys, the time of which varies."""
         self.master.start()
         if not self.wants("start"):
             return
@@ -141,13 +141,13 @@ class Round:
         self.found["start"] = self.ping_one() - begun
 
     def ping_one(self):
-        """Signs one minion in and has it answer the CLI; gives the time of the answer."""
+        """Signs in one minion and pings it with the CLI; returns the time of its reply."""
         with Serving(self.swarm, self.master, 1):
             self.cli()
             return time.monotonic()
 
     def cli(self):
-        """The CLI asks one minion and gets its answer: (CPU s, wall s)."""
+        """Pings one minion with the CLI: (CPU s, wall s)."""
         used, wall, out = timed(self.master.command("cli", "--out=json", "sw-0", "test.ping"))
         if json.loads(out or "{}").get("sw-0") is not True:
             raise Failed(f"the CLI says {out!r}; {self.master.log()}")
@@ -157,12 +157,12 @@ class Round:
         """Memory of a master that has done nothing yet."""
         if not self.wants("memory-idle"):
             return
-        procs.settle(self.master.pid)
+        procs.wait_until_idle(self.master.pid)
         time.sleep(self.sizes.idle)
         self.found["memory-idle"] = procs.pss_mib(self.master.pids())
 
     def sign_ins(self):
-        """First sign-ins, which make the keys known that later rows count on, and further ones."""
+        """First sign-ins, which store the keys that later rows need, and repeated ones."""
         if not self.wants("signin", "signin-again", "req", "memory-loaded"):
             return
         parts = self.swarm.run(self.master, "signin", self.sizes.minions, "--rounds", self.sizes.rounds)
@@ -179,7 +179,7 @@ class Round:
         self.found["return"] = self.each(parts, "return")
 
     def req(self):
-        """Returns that ask for a jid, as those of salt-call."""
+        """Returns for which the master creates a jid, like those of salt-call."""
         if not self.wants("req"):
             return
         count = self.sizes.req[self.master.kind]
@@ -187,7 +187,7 @@ class Round:
         self.found["req"] = self.each(parts, "return")
 
     def jobs(self):
-        """Jobs to everybody, one after another."""
+        """Jobs for all minions, one after another."""
         stock = self.master.kind == "stock"
         if not self.wants("job", "job-wall", "memory-loaded", *(["return"] if stock else [])):
             return
@@ -195,15 +195,15 @@ class Round:
         self.found["job"] = self.each(parts, "job")
         self.found["job-wall"] = parts["job"]["latency_ms"]["p50"] / 1000
         if stock:
-            # The publication is in it, a few hundredths of the whole.
+            # Includes the publication, a few percent of the total.
             self.found["return"] = self.each(parts, "job answer")
 
     def job_parts(self, minions, jobs):
-        """Has so many jobs answered by all of so many minions."""
+        """Runs that many jobs, each answered by all of that many minions."""
         return self.swarm.run(self.master, "jobs", minions, "--jobs", jobs, "--cachedir", f"{self.master.root}/cache")
 
     def pillar(self):
-        """Pillars, each compiled anew."""
+        """Pillars, each compiled again."""
         if not self.wants("pillar", "memory-loaded"):
             return
         count = self.sizes.pillars[self.master.kind]
@@ -211,7 +211,7 @@ class Round:
         self.found["pillar"] = self.each(parts, "pillar")
 
     def files(self):
-        """Pieces of a file of 1 MiB, and a file of 4 KiB."""
+        """Chunks of a file of 1 MiB, and a file of 4 KiB."""
         for name, file, sizes in (("file-chunk", "big", self.sizes.chunks), ("file-small", "small", self.sizes.requests)):
             if self.wants(name, "memory-loaded"):
                 count = sizes[self.master.kind]
@@ -224,12 +224,12 @@ class Round:
         for name, times, window in (("event", count, 200), ("event-single", count // 8, 1)):
             if not self.wants(name, "memory-loaded"):
                 continue
-            before = procs.settle(self.master.pid)
+            before = procs.wait_until_idle(self.master.pid)
             bus.fire(f"{self.master.root}/run", times, window=window)
-            self.found[name] = (procs.settle(self.master.pid) - before) * 1000 / times
+            self.found[name] = (procs.wait_until_idle(self.master.pid) - before) * 1000 / times
 
     def commands(self):
-        """The CLI again and again: the median."""
+        """The median of several runs of the CLI."""
         if not self.wants("cli-cpu", "cli-wall"):
             return
         with Serving(self.swarm, self.master, 1):
@@ -239,7 +239,7 @@ class Round:
         self.found["cli-wall"] = median([wall for _, wall in runs])
 
     def minion(self):
-        """A real minion of the same kind below the master, and its masterless command."""
+        """A real minion of the same kind at the master, and its masterless command."""
         if not self.wants("call", "minion-memory"):
             return
         root = tempfile.mkdtemp(prefix="hn")
@@ -258,18 +258,18 @@ class Round:
             shutil.rmtree(root, ignore_errors=True)
 
     def minion_memory(self, root):
-        """Memory of a minion that has answered a job and then had nothing to do."""
+        """Memory of a minion that has answered a job and is idle."""
         daemon = procs.start([self.master.program("minion"), "-c", f"{root}/etc"])
         try:
             self.wait_for_minion(daemon)
-            procs.settle(daemon.pid)
+            procs.wait_until_idle(daemon.pid)
             time.sleep(self.sizes.idle)
             return procs.pss_mib(procs.family(daemon.pid))
         finally:
             procs.stop(daemon)
 
     def wait_for_minion(self, daemon):
-        """Asks until the minion has answered: publications before it listens are lost."""
+        """Repeats until the minion has answered: publications before it listens are lost."""
         end = time.monotonic() + 120
         argv = self.master.command("cli", "--out=json", "--timeout=2", "real", "test.ping")
         while time.monotonic() < end and daemon.poll() is None:
@@ -280,15 +280,15 @@ class Round:
         raise Failed(f"{self.master.program('minion')} does not answer; {self.master.log()}")
 
     def loaded(self):
-        """Memory of the master after all the rest."""
+        """Memory of the master after all other rows."""
         if not self.wants("memory-loaded"):
             return
-        procs.settle(self.master.pid)
+        procs.wait_until_idle(self.master.pid)
         time.sleep(self.sizes.idle)
         self.found["memory-loaded"] = procs.pss_mib(self.master.pids())
 
     def many(self):
-        """Ten thousand minions; nobody may be missing."""
+        """Ten thousand minions, all of which must answer."""
         if not self.wants(*MANY):
             return
         parts = self.job_parts(self.sizes.many, 3)

@@ -1,4 +1,4 @@
-"""How much CPU and memory a halite master takes, by minions, jobs a minute and workers."""
+"""How much CPU and memory a halite master needs, by minions, jobs per minute and workers."""
 import time
 from dataclasses import dataclass
 
@@ -6,25 +6,25 @@ from . import figures, procs
 from .masters import Failed, Master
 from .swarm import Serving, timed
 
-# More answers in a second than the simulated minions give beside a master on two cores.
+# More replies per second than the simulated minions can give while a master runs on the same two cores.
 MOST_ANSWERS = 5000
-# Jobs by which the time of one is measured.
+# Number of jobs from which the time of one job is computed.
 JOBS = 5
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the table has."""
+    """What is measured for the table."""
 
-    # (minions, workers) of each line; what matters most comes first, in case the time runs out.
+    # (minions, workers) of each line; the most important first, in case time runs out.
     lines: tuple = ((1000, 5), (10_000, 5), (100, 5), (5000, 5), (1000, 1), (1000, 2), (1000, 10), (5000, 2), (10_000, 2))
-    # Jobs a minute.
+    # Jobs per minute.
     rates: tuple = (0, 6, 60)
-    # How long CPU time is counted for each rate.
+    # How long CPU time is measured for each rate.
     seconds: float = 10.0
 
     def heads(self):
-        """Of the table."""
+        """Header of the table."""
         return ["minions", "workers", "memory at rest, MiB PSS", "after the load", "a job to all, s", "CPU ms of it",
                 *(f"CPU at {rate} jobs a minute" for rate in self.rates)]
 
@@ -33,9 +33,9 @@ QUICK = Plan(lines=((20, 2),), rates=(0, 60), seconds=1.0)
 
 
 def measure(programs, swarm, plan, keep, late):
-    """Measures line by line; `keep` is given all lines that there are after each, ordered, and `late` ends it.
+    """Measures line by line; `keep` is called after each with all lines so far, sorted; it stops once `late` returns true.
 
-    Gives what failed."""
+    Returns failures."""
     lines, failures = [], []
     for wanted, workers in plan.lines:
         minions = procs.most_minions(wanted)
@@ -59,7 +59,7 @@ def one(master, swarm, minions, plan):
     parts = swarm.run(master, "jobs", minions, "--jobs", JOBS, "--cachedir", f"{master.root}/cache")
     job = parts["job"]
     with Serving(swarm, master, minions):
-        procs.settle(master.pid)
+        procs.wait_until_idle(master.pid)
         idle = procs.pss_mib(master.pids())
         shares = [share(master, minions, rate, plan.seconds) for rate in plan.rates]
         loaded = procs.pss_mib(master.pids())
@@ -68,12 +68,12 @@ def one(master, swarm, minions, plan):
 
 
 def share(master, minions, rate, seconds):
-    """CPU time of the master as a share of one core while jobs go to all minions at that rate a minute.
+    """CPU time of the master as a share of one core while that many jobs per minute go to all minions.
 
-    "-" where this machine cannot simulate that."""
+    "-" if this machine cannot simulate that."""
     if minions * rate / 60 > MOST_ANSWERS:
         return "-"
-    procs.settle(master.pid)
+    procs.wait_until_idle(master.pid)
     pause = 60 / rate if rate else seconds
     # Whole jobs only, and at least one.
     jobs = max(1, int(seconds / pause)) if rate else 0

@@ -1,4 +1,4 @@
-"""Load by halite-swarm, and CPU time of a master under it."""
+"""Load by halite-swarm, and the CPU time of a master under it."""
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ from .masters import Failed
 
 
 class Swarm:
-    """halite-swarm with the keys that it keeps from run to run."""
+    """halite-swarm, with keys that are reused between runs."""
 
     def __init__(self, program, keys, pool=16, timeout=10):
         """`keys` is a directory for `pool` key pairs, `timeout` how many seconds a minion waits for a reply."""
@@ -19,22 +19,22 @@ class Swarm:
         self.timeout = timeout
 
     def command(self, master, mode, minions, *more):
-        """Command line of a swarm of that many minions below a master."""
+        """Command line of a swarm of that many minions at a master."""
         return [self.program, "--ret-port", str(master.ret_port), "--keys", self.keys, "--key-pool", str(self.pool), "--timeout", str(self.timeout),
                 "--mode", mode, "--minions", str(minions), *map(str, more)]
 
     def run(self, master, mode, minions, *more, limit=120):
-        """Runs a swarm to its end and gives its parts by the name of their operation.
+        """Runs a swarm to its end and returns its parts by name of operation.
 
         CPU time that the master still needs after the last answer counts to the last part.
-        Raises Failed for anything that was not answered rightly."""
+        Raises Failed if any reply is missing or wrong."""
         argv = self.command(master, mode, minions, "--master-pids", master.pid, "--json", "--seconds", limit, *more)
         try:
             ran = subprocess.run(argv, capture_output=True, text=True, timeout=limit + 60, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             raise Failed(f"{' '.join(argv)} does not end") from None
         before = procs.cpu(master.pids())
-        late = procs.settle(master.pid) - before
+        late = procs.wait_until_idle(master.pid) - before
         try:
             said = json.loads(ran.stdout)
         except ValueError:
@@ -42,7 +42,7 @@ class Swarm:
         if ran.returncode or said["error_count"]:
             raise Failed(f"{' '.join(argv)}: {json.dumps(said)}\n{ran.stderr}{master.log()}")
         parts = {part["operation"]: part for part in said["parts"]}
-        # What was counted side by side shares its CPU time.
+        # Operations that were measured together share their CPU time.
         for part in said["parts"][1:] or said["parts"]:
             part["master_cpu_ms"] += late * 1000
             part["master_cpu_ms_per_operation"] = part["master_cpu_ms"] / max(1, part["count"])
@@ -50,7 +50,7 @@ class Swarm:
 
 
 class Serving:
-    """Minions that answer jobs while the block lasts. Raises Failed if they met a wrong answer."""
+    """Minions that answer jobs inside a `with` block. Raises Failed if they received a wrong reply."""
 
     def __init__(self, swarm, master, minions, *more):
         self.argv = swarm.command(master, "serve", minions, *more)

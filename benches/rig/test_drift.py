@@ -1,4 +1,4 @@
-"""Series that the verdict must let pass, and such as it must not."""
+"""Series that drift.py must accept, and series that it must not."""
 import math
 import random
 import unittest

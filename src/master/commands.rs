@@ -12,7 +12,7 @@ use crate::worker::{
 };
 use CallerKind::{Anyone, Minion, Peer, Syndic, User};
 use Handler::{Aes, AesAnswer, AesBatched, Clear};
-use halite_store::files::{Form, receive};
+use halite_store::files::{FileListKind, receive};
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -168,13 +168,13 @@ static COMMANDS: &[Command] = &[
     counted("_minion_event", Class::Return, Minion, |s| &mut s.events, AesBatched(aes::minion_event)),
     row("_syndic_return", Class::Return, Syndic, AesAnswer(syndic::answer)),
 
-    row("_dir_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, Form::Dirs)))),
+    row("_dir_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, FileListKind::Dirs)))),
     row("_file_envs", Class::File, Minion, Aes(|w, _, load| Ok(w.files.envs(&load)))),
     row("_file_find", Class::File, Minion, Aes(|w, _, load| Ok(w.files.find(&load)))),
     row("_file_hash", Class::File, Minion, Aes(|w, _, load| Ok(w.files.hash(&load)?))),
     row("_file_hash_and_stat", Class::File, Minion, Aes(|w, _, load| Ok(w.files.hash_and_stat(&load)?))),
-    row("_file_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, Form::Files)))),
-    row("_file_list_emptydirs", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, Form::EmptyDirs)))),
+    row("_file_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, FileListKind::Files)))),
+    row("_file_list_emptydirs", Class::File, Minion, Aes(|w, _, load| Ok(w.files.list(&load, FileListKind::EmptyDirs)))),
     row("_file_recv", Class::File, Minion, Aes(|w, id, load| Ok(receive(&w.config, id, &load)?.into()))),
     row("_serve_file", Class::File, Minion, AesAnswer(files::answer)),
     row("_symlink_list", Class::File, Minion, Aes(|w, _, load| Ok(w.files.symlinks(&load)))),

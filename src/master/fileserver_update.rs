@@ -4,7 +4,7 @@
 use super::events::Bus;
 use halite_config::MasterConfig;
 use halite_store::files::git::GitFs;
-use halite_store::files::{Watch, backend_names, clear_lists, expire_hashes};
+use halite_store::files::{RootsWatch, backend_names, clear_lists, expire_hashes};
 use halite_sys::signals::StopFlag;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(super) fn start(config: &MasterConfig, stop: &StopFlag) -> std::io::Result<J
 struct Updates {
     bus: Bus,
     git: Option<Git>,
-    roots: Option<(Watch, Option<Instant>)>,
+    roots: Option<(RootsWatch, Option<Instant>)>,
     config: MasterConfig,
 }
 
@@ -45,7 +45,7 @@ impl Updates {
         Updates {
             bus: Bus::new(&config),
             git,
-            roots: watched.then(|| (Watch::default(), None)),
+            roots: watched.then(|| (RootsWatch::default(), None)),
             config,
         }
     }
@@ -73,7 +73,7 @@ impl Updates {
         if which.is_empty() {
             return;
         }
-        let gone = git.fs.tidy();
+        let gone = git.fs.prune();
         let changed = git.fs.update(&which, Some(stop)) || gone;
         for at in which {
             git.clock[at].1 = Some(Instant::now());
@@ -96,7 +96,7 @@ impl Updates {
             return;
         }
         *last = Some(Instant::now());
-        let data = watch.look(&self.config);
+        let data = watch.scan(&self.config);
         self.bus.fire("salt/fileserver/roots/update", data);
     }
 }

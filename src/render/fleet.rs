@@ -5,7 +5,7 @@ use halite_config::{MasterConfig, SaltSeries};
 use halite_store::Stores;
 use halite_store::cached_data::{CachedPart, cached_data};
 use halite_store::keys::{IdList, KeyState};
-use halite_store::mine::query::{self, Question};
+use halite_store::mine::query::{self, MineQuery};
 use halite_store::minions::MinionInventory;
 use halite_store::presence::connected_ids;
 use halite_target::{Inventory, Target};
@@ -66,7 +66,7 @@ impl Fleet {
             SaltSeries::S3006 | SaltSeries::S3007 => id.as_str(),
             SaltSeries::S3008 => self.config.id.as_str(),
         };
-        let question = Question {
+        let request = MineQuery {
             asker,
             tgt,
             tgt_type,
@@ -76,7 +76,7 @@ impl Fleet {
             &self.config,
             &*self.stores.mine,
             &self.accepted()?,
-            &question,
+            &request,
         ))
     }
 

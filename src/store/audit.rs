@@ -1,7 +1,7 @@
 //! The audit log: who asked for what, and what was decided.
 //!
 //! One line of JSON per decision, appended with a single write to a file of mode 0600. The file
-//! is opened anew for each line, so that it may be renamed at any time.
+//! is opened again for each line, so it can be renamed at any time.
 
 use halite_sys::safe_open::no_follow;
 use halite_wire::{Map, Value};
@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Longest text of one field; the rest is cut off.
-const LONGEST: usize = 512;
-/// Most names of one list.
-const MOST: usize = 64;
+/// Most characters of one field; the rest is cut off.
+const MAX_FIELD: usize = 512;
+/// Most names of one list; the rest are dropped.
+const MAX_NAMES: usize = 64;
 
-/// The audit log of one master; with no path nothing is kept.
+/// The audit log of one master. Without a path, nothing is logged.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     path: Option<PathBuf>,
@@ -25,35 +25,35 @@ pub struct AuditLog {
 pub struct Decision<'a> {
     /// `publish`, `runner`, `wheel`, `token`, `key`.
     pub what: &'a str,
-    /// The user, as far as it is known.
+    /// The user; empty if unknown.
     pub user: &'a str,
-    /// How he proved it: `key`, `token`, `eauth:pam`, `account` (the tool ran as this account).
+    /// How the user was authenticated: `key`, `token`, `eauth:pam`, `account` (the tool ran as this account).
     pub method: &'a str,
-    /// Address of the peer, where there is one.
+    /// Address of the peer; empty for local callers.
     pub from: &'a str,
     /// Target of a job.
     pub target: Option<&'a Value>,
-    /// Function, or several.
+    /// The function, or a list of functions.
     pub function: Option<&'a Value>,
     /// Names of keyword arguments and the number of positional ones; never their values.
     pub arguments: Option<String>,
-    /// Jid.
+    /// The jid; empty if there is none.
     pub jid: &'a str,
     /// Whether it was allowed.
     pub allowed: bool,
-    /// Why.
+    /// Why it was allowed or refused.
     pub reason: &'a str,
 }
 
 impl AuditLog {
-    /// The log at this path; an empty path keeps none.
+    /// The log at this path; an empty path turns it off.
     pub fn new(path: &Path) -> AuditLog {
         let path = (!path.as_os_str().is_empty()).then(|| path.to_owned());
         AuditLog { path }
     }
 
-    /// Writes one decision. What cannot be written is said in the ordinary log: the work of the
-    /// master does not stop for a full disk.
+    /// Writes one decision. Errors go to the ordinary log: the master does not stop working
+    /// because a disk is full.
     pub fn write(&self, decision: &Decision) {
         let Some(path) = &self.path else { return };
         if let Err(e) = append(path, &line(decision)) {
@@ -73,19 +73,19 @@ fn line(decision: &Decision) -> String {
         ("from", decision.from),
     ] {
         if !text.is_empty() {
-            map.set(key, cut(text));
+            map.set(key, truncate(text));
         }
     }
     for (key, value) in [("target", decision.target), ("function", decision.function)] {
         if let Some(value) = value {
-            map.set(key, shown(value));
+            map.set(key, shorten(value));
         }
     }
     if let Some(arguments) = &decision.arguments {
-        map.set("arguments", cut(arguments));
+        map.set("arguments", truncate(arguments));
     }
     if !decision.jid.is_empty() {
-        map.set("jid", cut(decision.jid));
+        map.set("jid", truncate(decision.jid));
     }
     map.set(
         "verdict",
@@ -96,30 +96,30 @@ fn line(decision: &Decision) -> String {
         },
     );
     if !decision.reason.is_empty() {
-        map.set("reason", cut(decision.reason));
+        map.set("reason", truncate(decision.reason));
     }
     serde_json::to_string(&map).unwrap_or_default() + "\n"
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+fn truncate(text: &str) -> String {
+    text.chars().take(MAX_FIELD).collect()
 }
 
-fn shown(value: &Value) -> Value {
+fn shorten(value: &Value) -> Value {
     match value {
-        Value::Str(text) => cut(text).into(),
+        Value::Str(text) => truncate(text).into(),
         Value::Array(items) => {
-            let names = items.iter().take(MOST);
-            Value::Array(names.map(|item| shown_name(item).into()).collect())
+            let names = items.iter().take(MAX_NAMES);
+            Value::Array(names.map(|item| shorten_item(item).into()).collect())
         }
-        other => shown_name(other).into(),
+        other => shorten_item(other).into(),
     }
 }
 
-fn shown_name(value: &Value) -> String {
+fn shorten_item(value: &Value) -> String {
     match value {
-        Value::Str(text) => cut(text),
-        other => cut(&serde_json::to_string(other).unwrap_or_default()),
+        Value::Str(text) => truncate(text),
+        other => truncate(&serde_json::to_string(other).unwrap_or_default()),
     }
 }
 
@@ -137,7 +137,9 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     };
     let written = file.write(line.as_bytes())?;
     if written < line.len() {
-        return Err(io::Error::other("only a part of a line could be written"));
+        return Err(io::Error::other(
+            "only part of a line was written; is the disk full?",
+        ));
     }
     Ok(())
 }

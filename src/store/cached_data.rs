@@ -1,5 +1,5 @@
-//! What is cached of several minions at once: grains, pillar or mine
-//! (`salt/utils/master.py MasterPillarUtil`, as the runner `cache` asks it).
+//! Cached grains, pillar or mine of several minions at once
+//! (`salt/utils/master.py MasterPillarUtil`, as the runner `cache` uses it).
 
 use super::mine::MineStore;
 use super::minions::MinionInventory;
@@ -22,7 +22,7 @@ pub enum CachedPart {
 /// minions with cached data.
 ///
 /// # Errors
-/// The target is wrong, or something cannot be read.
+/// The target is invalid, or the cache cannot be read.
 pub fn cached_data(
     config: &MasterConfig,
     mine: &dyn MineStore,

@@ -12,9 +12,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a gateway says who is connected, even if nothing has changed.
+/// How often a gateway writes its list of connected agents, even if nothing has changed.
 pub const REFRESH: Duration = Duration::from_secs(5);
-/// A list of connected agents older than this is of a gateway that has stopped: it writes one every [`REFRESH`].
+/// A list of connected agents older than this means that the gateway has stopped: it writes one every [`REFRESH`].
 pub(crate) const STALE: Duration = Duration::from_secs(20);
 
 /// The records of all gateways.
@@ -46,10 +46,10 @@ pub trait GatewayStore: Send + Sync {
     /// All ids that have a record.
     fn ids(&self) -> io::Result<Vec<MinionId>>;
 
-    /// Records who is connected, and from where.
+    /// Records which agents are connected, and from which address.
     fn put_connected(&self, connected: &BTreeMap<MinionId, IpAddr>) -> io::Result<()>;
 
-    /// Who is connected; empty if the gateway has not said so for 20 seconds.
+    /// The connected agents and their addresses; empty if the list is older than 20 seconds.
     fn connected(&self) -> BTreeMap<MinionId, IpAddr>;
 
     /// Whether `id` has registered here.
@@ -65,7 +65,7 @@ pub trait GatewayStore: Send + Sync {
         Ok(PublicKey::from_pem(key).is_ok_and(|key| key.pkcs1_fingerprint() == registered))
     }
 
-    /// The state that decides about `id`, if its key is the one that was registered here.
+    /// The state of the key of `id`, if it is the key that was registered here.
     fn state(&self, keys: &dyn KeyStore, id: &MinionId) -> io::Result<Option<KeyState>> {
         match keys.state(id)? {
             Some((state, key)) if self.owns(id, &key)? => Ok(Some(state)),

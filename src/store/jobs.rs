@@ -5,16 +5,16 @@ use halite_wire::{Map, Value};
 use std::io;
 use std::time::SystemTime;
 
-/// One return as it was stored.
+/// A stored return.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredReturn {
-    /// Who returned.
+    /// The minion that returned.
     pub id: String,
     /// The return load: `return`, `retcode`, `success`, `out`, `fun`, ...
     pub load: Map,
 }
 
-/// A job with what has been returned so far.
+/// A job with its returns so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredJob {
     /// The clear publish load without its key; for jobs that a minion started by itself, its return load.
@@ -30,14 +30,14 @@ pub struct StoredJob {
 /// A return to store.
 #[derive(Clone, Copy, Debug)]
 pub struct Returned<'a> {
-    /// Of which job.
+    /// The job.
     pub jid: &'a Jid,
-    /// Who returned.
+    /// The minion that returned.
     pub id: &'a MinionId,
     /// The return load.
     pub load: &'a Map,
-    /// Whether the job starts with it: the minion ran something by itself, and its return is the job's load as well.
-    pub begins: bool,
+    /// Whether the minion started the job by itself: its return is also the job's load.
+    pub starts_job: bool,
 }
 
 /// What was added to one job.
@@ -47,15 +47,15 @@ pub struct JobUpdate {
     pub jid: Jid,
     /// Its load, if that was added; for a job that a minion started by itself, its first return.
     pub load: Option<Map>,
-    /// Returns, at most one of each minion.
+    /// New returns, at most one per minion.
     pub returns: Vec<StoredReturn>,
-    /// Where to go on: the cursor for the next call of [`JobStore::updates`].
+    /// The cursor for the next call of [`JobStore::updates`].
     pub end: u64,
 }
 
 /// Where jobs and returns are stored.
 pub trait JobStore: Send + Sync {
-    /// Starts a job. A second call for the same jid adds load and minions again; the last one counts.
+    /// Starts a job. A later call for the same jid replaces load and minions.
     fn save_load(
         &self,
         jid: &Jid,
@@ -64,24 +64,24 @@ pub trait JobStore: Send + Sync {
         missing: &[String],
     ) -> io::Result<()>;
 
-    /// Stores one return. After that the return outlives any process.
+    /// Stores one return. Once stored, it survives a crash of any process.
     ///
     /// # Errors
-    /// `InvalidInput`: it cannot be stored because of what is in it. Others: it cannot be written.
+    /// `InvalidInput`: the return itself is not acceptable. Others: it cannot be written.
     fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
-        let begins = false;
+        let starts_job = false;
         let stored = self
             .save_returns(&[Returned {
                 jid,
                 id,
                 load,
-                begins,
+                starts_job,
             }])
             .pop();
         stored.unwrap_or(Ok(()))
     }
 
-    /// Stores several returns, with one write per job; a result for each, as of [`JobStore::save_return`].
+    /// Stores several returns, with one write per job; one result for each, as for [`JobStore::save_return`].
     fn save_returns(&self, returns: &[Returned<'_>]) -> Vec<io::Result<()>>;
 
     /// The whole job; `None` if unknown.
@@ -90,7 +90,7 @@ pub trait JobStore: Send + Sync {
     /// Jids with their loads, oldest first.
     fn list(&self) -> io::Result<Vec<(Jid, StoredJob)>>;
 
-    /// Removes what is older than `keep` seconds at `now` (Unix seconds); returns the number of jobs removed.
+    /// Removes jobs older than `keep` seconds at `now` (Unix seconds); returns how many.
     fn expire(&self, now: i64, keep: u64) -> io::Result<u64>;
 
     /// Jobs to which something was added at `since` or later, oldest first.
@@ -99,8 +99,8 @@ pub trait JobStore: Send + Sync {
     /// Jobs that started at `since` (Unix seconds) or later, oldest first.
     fn started_since(&self, since: i64) -> io::Result<Vec<Jid>>;
 
-    /// What was added to a job behind `cursor`, which is 0 or the `end` of an earlier update; `None` if the job is not
-    /// there (any more). A record that is being written now is left for the next call.
+    /// What was added to a job after `cursor`, which is 0 or the `end` of an earlier update; `None` if the job does not
+    /// exist (any more). A record that is still being written is left for the next call.
     fn updates(&self, jid: &Jid, cursor: u64) -> io::Result<Option<JobUpdate>>;
 }
 
@@ -112,8 +112,7 @@ pub fn stored_part(load: &Map) -> Map {
         .collect()
 }
 
-/// The fields by which Salt describes a job (`salt/utils/jid.py
-/// format_job_instance`).
+/// The fields by which Salt describes a job (`salt/utils/jid.py format_job_instance`).
 pub fn description(load: &Map) -> Map {
     let pick = |key: &str, other: &str| load.get(key).cloned().unwrap_or_else(|| other.into());
     let mut out = halite_wire::map! {
@@ -129,7 +128,7 @@ pub fn description(load: &Map) -> Map {
     out
 }
 
-/// Metadata of a job: beside the load, in its `kwargs`, or among the function's keywords.
+/// Metadata of a job: in the load itself, in its `kwargs`, or among the function's keyword arguments.
 pub fn metadata(load: &Map) -> Option<&Value> {
     let inner = |key: &str| load.get(key).and_then(Value::as_map);
     let keywords = || {

@@ -59,7 +59,7 @@ impl fmt::Display for KeyState {
 /// Sorted ids of one state.
 pub type IdList = Arc<Vec<MinionId>>;
 
-/// Version of one stored thing: it differs after every change. Only good for comparing.
+/// Version of a stored item, which differs after every change. Only useful for comparing.
 pub type Version = (i64, i64, u64);
 
 /// Where keys are stored.
@@ -67,13 +67,13 @@ pub trait KeyStore: Send + Sync {
     /// Prepares the store for its first write.
     ///
     /// # Errors
-    /// As the store has it; for files, the directories cannot be made.
+    /// The store cannot be prepared; for files, the directories cannot be created.
     fn prepare(&self) -> io::Result<()>;
 
-    /// The key of `id` in `state` as it was stored, with line feeds for line ends; `None` if there is none.
+    /// The key of `id` in `state` as it was stored, with LF line endings; `None` if there is none.
     fn text(&self, state: KeyState, id: &MinionId) -> io::Result<Option<String>>;
 
-    /// The key of `id` in `state` in the form that keys are compared in; `None` if there is none.
+    /// The key of `id` in `state` in the form used for comparing; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be read, or is not UTF-8 (`InvalidData`).
@@ -94,16 +94,17 @@ pub trait KeyStore: Send + Sync {
     /// Ids in `state`, sorted. Cheap if nothing has changed since the last call.
     fn list(&self, state: KeyState) -> io::Result<IdList>;
 
-    /// Removes the one-time approval of `id` (`minions_autosign/<id>`). `true` if there was one, not older than `max_age`.
+    /// Removes the one-time approval of `id` (`minions_autosign/<id>`). `true` if there was one that is not older than
+    /// `max_age`.
     fn consume_autosign(&self, id: &MinionId, max_age: Duration) -> io::Result<bool>;
 
-    /// Stores `key` for `id` in `state`, in the form that keys are compared in.
+    /// Stores `key` for `id` in `state`, in the form used for comparing.
     fn put(&self, state: KeyState, id: &MinionId, key: &str) -> io::Result<()> {
         self.put_text(state, id, &clean_key(key))
     }
 
-    /// The state that decides about `id`: rejected before pending before accepted
-    /// (`salt/cache/localfs_key.py`). Denied keys are kept besides and do not count.
+    /// The effective state of `id` and its key: rejected before pending before accepted
+    /// (`salt/cache/localfs_key.py`). Denied keys are ignored: they exist in addition to these.
     fn state(&self, id: &MinionId) -> io::Result<Option<(KeyState, String)>> {
         for state in [KeyState::Rejected, KeyState::Pending, KeyState::Accepted] {
             if let Some(key) = self.get(state, id)? {

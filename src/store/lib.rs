@@ -1,8 +1,8 @@
 //! What a master stores: keys, session keys, jobs, data of minions, files.
 //!
-//! [`Stores`] is what the other rooms use: one trait per store, opened together, once per process. The stores of one master are files
-//! ([`local`]). [`memory`] is a second implementation, for tests of what uses stores; both pass the same tests.
-//! What belongs to one host is not behind a trait: the file server, mirrors of repositories, the audit log.
+//! The other rooms use [`Stores`]: one trait per store, opened together, once per process. A master stores files
+//! ([`local`]). [`memory`] is a second implementation, for tests of code that uses stores; both pass the same tests.
+//! What is specific to one host has no trait: the file server, mirrors of repositories, the audit log.
 
 pub mod audit;
 pub mod cached_data;
@@ -25,7 +25,7 @@ use halite_crypto::HashType;
 use std::io;
 use std::sync::Arc;
 
-/// All stores of one master. A clone is the same stores.
+/// All stores of one master. Clones share the same stores.
 #[derive(Clone)]
 pub struct Stores {
     /// Keys of minions.
@@ -51,7 +51,7 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// The stores that a configuration names. Nothing is read or made yet.
+    /// The stores of a configuration. Nothing is read or created yet.
     pub fn open(config: &MasterConfig) -> Stores {
         local::open(config)
     }
@@ -59,7 +59,7 @@ impl Stores {
     /// Prepares keys and session keys for their first write.
     ///
     /// # Errors
-    /// A directory cannot be made.
+    /// A directory cannot be created.
     pub fn prepare(&self) -> io::Result<()> {
         self.keys.prepare()?;
         self.sessions.prepare()

@@ -1,4 +1,5 @@
-//! Stores in the memory of one process: for tests of what uses stores, and to show that the traits need no files.
+//! Stores in the memory of one process: for tests of code that uses stores, and to show that the traits do not depend
+//! on files.
 //!
 //! Session keys and records do not expire by age.
 
@@ -122,7 +123,7 @@ impl KeyStore for MemoryKeys {
         Ok(Arc::new(ids.collect()))
     }
 
-    /// Nobody can approve a minion here.
+    /// There is no way to approve a minion here.
     fn consume_autosign(&self, _id: &MinionId, _max_age: Duration) -> io::Result<bool> {
         Ok(false)
     }
@@ -159,7 +160,7 @@ enum Record {
     Return {
         id: MinionId,
         load: Map,
-        begins: bool,
+        starts_job: bool,
     },
 }
 
@@ -187,9 +188,13 @@ fn assemble(records: &[(SystemTime, Record)]) -> StoredJob {
                     ..head.clone()
                 };
             }
-            Record::Return { id, load, begins } => {
+            Record::Return {
+                id,
+                load,
+                starts_job,
+            } => {
                 let id = id.to_string();
-                if *begins {
+                if *starts_job {
                     job.minions = vec![id.clone()];
                     job.load = load.clone();
                 }
@@ -228,7 +233,7 @@ impl JobStore for MemoryJobs {
             let record = Record::Return {
                 id: one.id.clone(),
                 load: one.load.clone(),
-                begins: one.begins,
+                starts_job: one.starts_job,
             };
             self.add(one.jid, record);
             Ok(())

@@ -1,4 +1,4 @@
-//! Grains and pillar of the minions, as of their last refresh.
+//! Cached grains and pillar of minions, as of their last refresh.
 
 use super::keys::{IdList, Version};
 use halite_target::{DataQuery, Inventory, QueryResults};
@@ -7,7 +7,7 @@ use halite_wire::ids::MinionId;
 use std::io;
 use std::sync::Arc;
 
-/// What is cached of one minion.
+/// Cached data of one minion.
 #[derive(Debug, Default)]
 pub struct MinionData {
     /// Its grains at the last refresh.
@@ -16,7 +16,7 @@ pub struct MinionData {
     pub pillar: Arc<Map>,
 }
 
-/// One part of what is cached of a minion.
+/// A part of the cached data of a minion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPart {
     /// Its grains.
@@ -30,37 +30,37 @@ pub type DataVersion = [Version; 2];
 
 /// Where grains and pillar of minions are cached.
 pub trait MinionCache: Send + Sync {
-    /// Stores grains and pillar of a minion, unless the same are stored already.
+    /// Stores grains and pillar of a minion, unless the same data is already stored.
     fn store(&self, id: &MinionId, grains: &Map, pillar: &Map) -> io::Result<()>;
 
-    /// What is cached of `id`; `None` if nothing is. Kept in memory: for those who ask often.
+    /// The cached data of `id`; `None` if there is none. Keeps it in memory, for frequent reads.
     fn get(&self, id: &MinionId) -> Option<Arc<MinionData>>;
 
-    /// As [`MinionCache::get`], for those who ask once for each version and keep their own copy.
+    /// Like [`MinionCache::get`], for callers that read each version once and keep their own copy.
     fn peek(&self, id: &MinionId) -> Option<MinionData>;
 
     /// Changes whenever something is stored for `id`; `None` if nothing is.
     fn version(&self, id: &MinionId) -> Option<DataVersion>;
 
-    /// Minions of which grains are cached, sorted.
+    /// Minions with cached grains, sorted.
     fn ids(&self) -> io::Result<Vec<MinionId>>;
 
-    /// How the data of each of `ids`, the accepted minions, answer one question of a target; `None` without an index: then
-    /// the data of each minion are asked.
+    /// Whether the data of each of `ids`, the accepted minions, matches one term of a target. `None` if there is no
+    /// index; then the caller reads the data of each minion.
     fn query<'a>(
         &'a self,
         _ids: &IdList,
-        _question: DataQuery<'a>,
+        _query: DataQuery<'a>,
     ) -> Option<Box<dyn QueryResults + 'a>> {
         None
     }
 
-    /// Takes in changes that other processes made. To be called from time to time by long-running readers; without
-    /// it [`MinionCache::query`] is as correct, but slower.
+    /// Reads notifications about changes by other processes. Long-running readers should call this from time to time;
+    /// without it, [`MinionCache::query`] is still correct, but slower.
     fn poll_changes(&self) {}
 
-    /// Removes everything that is cached, in any layout, of minions that `keep` does not name. What cannot be
-    /// removed is logged.
+    /// Removes all cached data, in any layout, of minions for which `keep` is false. Failures to remove
+    /// are logged.
     ///
     /// # Errors
     /// The cache cannot be listed.
@@ -73,7 +73,7 @@ pub trait MinionCache: Send + Sync {
     fn remove(&self, id: &MinionId) -> io::Result<()>;
 }
 
-/// Accepted minions with what is cached of them.
+/// Accepted minions with their cached data.
 pub struct MinionInventory<'a> {
     /// Accepted ids.
     pub ids: IdList,
@@ -106,7 +106,7 @@ impl Inventory for MinionInventory<'_> {
         self.caches_data
     }
 
-    fn query<'b>(&'b self, question: DataQuery<'b>) -> Option<Box<dyn QueryResults + 'b>> {
-        self.cache.query(&self.ids, question)
+    fn query<'b>(&'b self, query: DataQuery<'b>) -> Option<Box<dyn QueryResults + 'b>> {
+        self.cache.query(&self.ids, query)
     }
 }

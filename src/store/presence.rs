@@ -1,8 +1,8 @@
-//! Who is connected: minions of which grains are cached and one of whose addresses has an
+//! Which minions are connected: those with cached grains, one of whose addresses has an
 //! established connection to the publish port (`salt/utils/minions.py CkMinions.connected_ids`).
 //!
-//! As in Salt, minions behind one address cannot be told apart, and a minion whose grains are
-//! not cached is never seen. Agents of a gateway are connected where the gateway says so.
+//! As in Salt, minions behind one address cannot be distinguished, and a minion without cached grains
+//! is never found. Agents of a gateway are connected if the gateway lists them.
 
 use super::Stores;
 use super::gateways::GatewayStore;
@@ -15,7 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Connected ids with the address each connects from, of all cached ones or of `subset`.
+/// Connected minions and the address of each: of all with cached grains, or of `subset`.
 ///
 /// # Errors
 /// The cache cannot be listed.
@@ -38,14 +38,14 @@ pub fn connected_ids(
         Some(ids) => ids.to_vec(),
         None => cache.ids()?,
     };
-    // Agents may have the address of a minion on the same host.
+    // Agents may have the same address as a minion on the same host.
     ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
     let grains = |id: &MinionId| cache.get(id).map(|data| data.grains.clone());
     found.extend(among(&grains, ids, &peers));
     Ok(found)
 }
 
-/// Which of some minions are connected, for callers that hold their grains. Agents of gateways are not looked for.
+/// Which of `ids` are connected, for callers that have their grains. Ignores the lists of gateways.
 pub fn connected_among(
     config: &MasterConfig,
     ids: &[MinionId],
@@ -55,7 +55,7 @@ pub fn connected_among(
     found.into_keys().collect()
 }
 
-/// The addresses that are connected to the publish port.
+/// Addresses connected to the publish port.
 fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
     let mut peers = net::peers(config.publish_port);
     if peers.iter().any(IpAddr::is_loopback) {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_the_grains_counts() {
+    fn a_minion_is_found_by_an_address_in_its_grains() {
         let cache = crate::memory::stores().minions;
         let list = |a: &str| Value::from(vec!["127.0.0.1".to_owned(), a.to_owned()]);
         for (id, grains) in [

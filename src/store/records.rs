@@ -4,7 +4,7 @@ use halite_wire::ids::{Jid, MinionId};
 use std::io;
 use std::time::Duration;
 
-/// Which minion started a job (`publish.publish`): it alone may ask for its returns.
+/// Which minion started a job (`publish.publish`): only that minion may read its returns.
 pub trait JobOwners: Send + Sync {
     /// Records that `id` started `jid`.
     fn put(&self, jid: &Jid, id: &MinionId) -> io::Result<()>;
@@ -12,11 +12,11 @@ pub trait JobOwners: Send + Sync {
     /// Whether `id` started `jid`.
     fn owns(&self, id: &MinionId, jid: &Jid) -> bool;
 
-    /// Removes records older than `keep`. What cannot be removed is logged.
+    /// Removes records older than `keep`. Failures to remove are logged.
     fn expire(&self, keep: Duration);
 }
 
-/// Ids of the syndics of lower masters. Clients do not wait for returns of these themselves.
+/// Ids of the syndics of lower masters. Clients do not wait for returns of the syndics themselves.
 pub trait Syndics: Send + Sync {
     /// Records `id` as a syndic.
     fn put(&self, id: &MinionId) -> io::Result<()>;
@@ -30,6 +30,6 @@ pub trait RotationRequests: Send + Sync {
     /// Asks for a new key.
     fn request(&self) -> io::Result<()>;
 
-    /// Removes the request; whether there was a valid one.
+    /// Removes the request; returns whether there was a valid one.
     fn take(&self) -> bool;
 }

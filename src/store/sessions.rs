@@ -1,4 +1,4 @@
-//! Session keys of minions, made at sign-in and kept across restarts (reference `salt-protocol.md` 4.3).
+//! Session keys of minions, created at sign-in and kept across restarts (reference `salt-protocol.md` 4.3).
 
 use halite_crypto::KeyString;
 use halite_wire::ids::MinionId;
@@ -12,7 +12,8 @@ pub trait SessionStore: Send + Sync {
     /// The key of `id`; `None` if there is none, or it has expired.
     fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>>;
 
-    /// The key of `id`, made now if there is none or it has expired. Several processes that ask at once get the same.
+    /// The key of `id`, created now if there is none or it has expired. Processes that call this at the same time get
+    /// the same key.
     fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString>;
 
     /// Removes the key of `id`.

@@ -1,4 +1,4 @@
-//! What every implementation of the stores has to do.
+//! Tests that every implementation of the stores must pass.
 
 use crate::keys::KeyState;
 use crate::minions::{DataPart, MinionInventory};
@@ -68,7 +68,7 @@ fn keys_have_states_and_versions() {
 }
 
 #[test]
-fn sessions_last() {
+fn sessions_are_kept() {
     each(|stores| {
         let (sessions, a) = (&stores.sessions, id("a"));
         assert!(sessions.get(&a).unwrap().is_none());
@@ -246,7 +246,7 @@ fn records_are_kept() {
 }
 
 #[test]
-fn an_id_is_a_gateways_only_with_the_registered_key() {
+fn a_gateway_owns_an_id_only_with_the_registered_key() {
     let [own, other] = [0, 1].map(|_| PrivateKey::generate(1024).unwrap().public());
     each(|stores| {
         let (keys, a) = (&*stores.keys, id("a"));

@@ -3,10 +3,10 @@
 use halite_wire::{Map, Value};
 use std::io;
 
-/// What a token stands for.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    /// Seconds since the epoch at which it was made.
+    /// Seconds since the epoch at which it was created.
     pub start: f64,
     /// Seconds since the epoch at which it expires.
     pub expire: f64,
@@ -35,7 +35,7 @@ impl Token {
         map
     }
 
-    /// The map that `mk_token` and `get_token` answer with.
+    /// The reply to `mk_token` and `get_token`.
     pub fn to_answer(&self, token: &str) -> Map {
         let mut map = self.to_map();
         map.set("token", token);
@@ -58,20 +58,20 @@ impl Token {
         })
     }
 
-    /// The one place that decides whether a token has expired.
+    /// Whether the token has expired at `now`. Nothing else decides this.
     pub(crate) fn expired(&self, now: f64) -> bool {
         // NaN counts as expired.
-        let lives = self.expire > now;
-        !lives
+        let valid = self.expire > now;
+        !valid
     }
 }
 
 /// Where tokens are stored.
 pub trait TokenStore: Send + Sync {
-    /// Stores what a new token stands for and returns the token, which nobody can guess.
+    /// Stores the content of a new token and returns the token, which is random.
     fn create(&self, token: &Token) -> io::Result<String>;
 
-    /// What a token stands for; `None` if it is unknown, damaged, or has expired at `now` (seconds since the
+    /// The content of a token; `None` if it is unknown, damaged, or has expired at `now` (seconds since the
     /// epoch). Expired and damaged ones are removed.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ pub trait TokenStore: Send + Sync {
     fn expire(&self, now: f64) -> io::Result<usize>;
 }
 
-/// Whether `token` can be one at all: hexadecimal digits of any digest's length.
+/// Whether `token` has the form of one: 16 to 128 hexadecimal digits.
 pub(crate) fn is_token(token: &str) -> bool {
     (16..=128).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -22,7 +22,7 @@ fn compare(meant: fn(&str) -> bool) {
             continue;
         }
         let found = play::play(&config, &minions[0], &scenario);
-        let (count, mut differ) = recorded.judge(&scenario, &found);
+        let (count, mut differ) = recorded.compare(&scenario, &found);
         compared += count;
         wrong.append(&mut differ);
     }

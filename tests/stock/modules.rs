@@ -24,7 +24,7 @@ fn calls_return_what_stock_returns() {
     play::wait(&config, &mut minions);
     let all = testing::modules::scenarios();
     let count = all.len();
-    let scenarios = play::wanted(all);
+    let scenarios = play::selected(all);
     // Before anything sets grains.
     let wrong = match scenarios.len() == count {
         true => other_grains(&config),

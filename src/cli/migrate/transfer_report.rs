@@ -92,7 +92,7 @@ impl TransferReport {
             (left.len(), "left as they are"),
         ]);
         let master = match &self.master {
-            MasterKey::Brought(names) => names.join(", "),
+            MasterKey::Copied(names) => names.join(", "),
             MasterKey::Same => "the same".to_owned(),
             MasterKey::None | MasterKey::Conflict => "none".to_owned(),
         };
@@ -180,7 +180,7 @@ impl TransferReport {
                 "remarks" => count(self.remarks),
             },
             "master_key" => match &self.master {
-                MasterKey::Brought(_) => "brought",
+                MasterKey::Copied(_) => "brought",
                 MasterKey::Same => "same",
                 MasterKey::None | MasterKey::Conflict => "none",
             },

@@ -3,7 +3,7 @@
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_config::FileServerOptions;
 use halite_store::files::git::{self, GitFs};
-use halite_store::files::{FileServer, Form, backend_names, clear_lists};
+use halite_store::files::{FileListKind, FileServer, backend_names, clear_lists};
 use halite_wire::{Map, Value};
 
 const LIST: &[&str] = &["?saltenv", "?backend"];
@@ -31,20 +31,28 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "fileserver.file_list",
         args: LIST,
         doc: "Files of an environment.",
-        run: |context, args| Ok(server(context).list(&load(args), Form::Files).into()),
+        run: |context, args| {
+            Ok(server(context)
+                .list(&load(args), FileListKind::Files)
+                .into())
+        },
     },
     Function {
         name: "fileserver.dir_list",
         args: LIST,
         doc: "Directories of an environment.",
-        run: |context, args| Ok(server(context).list(&load(args), Form::Dirs).into()),
+        run: |context, args| Ok(server(context).list(&load(args), FileListKind::Dirs).into()),
     },
     Function {
         name: "fileserver.empty_dir_list",
         args: LIST,
         doc: "Empty directories of an environment.",
         // As in stock, selecting backends has no effect here.
-        run: |context, args| Ok(server(context).list(&load(args), Form::EmptyDirs).into()),
+        run: |context, args| {
+            Ok(server(context)
+                .list(&load(args), FileListKind::EmptyDirs)
+                .into())
+        },
     },
     Function {
         name: "fileserver.symlink_list",
@@ -169,7 +177,7 @@ fn mark(context: &mut RunContext, args: &Args, set: bool) -> Result<RunnerOutput
     let (mut done, mut errors) = (Vec::new(), Vec::new());
     if with_git(context, args) {
         (done, errors) =
-            GitFs::new(&(&context.config).into()).mark(args.text(1, "remote").as_deref(), set);
+            GitFs::new(&(&context.config).into()).set_locks(args.text(1, "remote").as_deref(), set);
     }
     let (key, nothing) = if set {
         ("locked", "No locks were set")

@@ -5,7 +5,7 @@ use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::fleet::Fleet;
 use crate::gather::MinionOutcome;
 use crate::local::Job;
-use halite_store::mine::query::{self, Question};
+use halite_store::mine::query::{self, MineQuery};
 use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -33,13 +33,13 @@ fn get(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     let config = &context.config;
     let fleet = Fleet::open(config)?;
     let part = |at, name| args.get(at, name).cloned().unwrap_or_default();
-    let question = Question {
+    let request = MineQuery {
         asker: &config.id,
         tgt: &part(0, "tgt"),
         tgt_type: &kind(args, 2).to_lowercase(),
         fun: &part(1, "fun"),
     };
-    let found = query::get(config, &*context.stores.mine, &fleet.inventory(), &question);
+    let found = query::get(config, &*context.stores.mine, &fleet.inventory(), &request);
     Ok(Value::from(found).into())
 }
 

@@ -4,7 +4,7 @@
 use super::{Args, Function, RunContext, RunError, RunnerOutput, not_available};
 use halite_config::{FileServerOptions, SaltSeries};
 use halite_store::files::FileServer;
-use halite_store::files::extmods::{Lists, sync};
+use halite_store::files::extmods::{ModuleFilter, sync};
 use halite_wire::{Map, Value};
 
 const ARGS: &[&str] = &["?saltenv", "?extmod_whitelist", "?extmod_blacklist"];
@@ -123,7 +123,7 @@ fn one(context: &RunContext, args: &Args, form: &str) -> Value {
         }
     };
     let config = &context.config;
-    let lists = Lists {
+    let lists = ModuleFilter {
         white: list(args, 1, "extmod_whitelist", form, &config.extmod_whitelist),
         black: list(args, 2, "extmod_blacklist", form, &config.extmod_blacklist),
     };

@@ -97,7 +97,7 @@ pub(super) fn flush(worker: &mut Context) {
                 jid,
                 id,
                 load,
-                begins: *keep == ReturnStorage::AsJob,
+                starts_job: *keep == ReturnStorage::AsJob,
             }),
             _ => None,
         })

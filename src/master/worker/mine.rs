@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use halite_store::keys::KeyState;
-use halite_store::mine::query::{self, Question};
+use halite_store::mine::query::{self, MineQuery};
 use halite_store::minions::MinionInventory;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
@@ -27,13 +27,13 @@ pub(crate) fn get(worker: &Context, id: &MinionId, load: &Map) -> Result<Value, 
         cache: &*worker.stores.minions,
         caches_data: worker.config.minion_data_cache,
     };
-    let question = Question {
+    let request = MineQuery {
         asker: id.as_str(),
         tgt,
         tgt_type: &kind.to_lowercase(),
         fun,
     };
-    Ok(query::get(&worker.config, &*worker.stores.mine, &fleet, &question).into())
+    Ok(query::get(&worker.config, &*worker.stores.mine, &fleet, &request).into())
 }
 
 /// Whether mine data is stored.

@@ -21,7 +21,7 @@ use halite_channel::link::{Link, LinkError};
 use halite_channel::session::lock;
 use halite_config::FileServerOptions;
 use halite_crypto::HashType;
-use halite_store::files::{FileServer, Form, stat_list};
+use halite_store::files::{FileListKind, FileServer, stat_list};
 use halite_wire::{Map, Value};
 use std::fmt;
 use std::fs::File;
@@ -290,9 +290,9 @@ fn local_server(ctx: &Context) -> Result<FileServer> {
 
 fn serve(server: &mut FileServer, load: &Map) -> io::Result<Value> {
     match load.str("cmd").unwrap_or_default() {
-        "_file_list" => Ok(server.list(load, Form::Files)),
-        "_dir_list" => Ok(server.list(load, Form::Dirs)),
-        "_file_list_emptydirs" => Ok(server.list(load, Form::EmptyDirs)),
+        "_file_list" => Ok(server.list(load, FileListKind::Files)),
+        "_dir_list" => Ok(server.list(load, FileListKind::Dirs)),
+        "_file_list_emptydirs" => Ok(server.list(load, FileListKind::EmptyDirs)),
         "_symlink_list" => Ok(server.symlinks(load)),
         "_file_envs" => Ok(server.envs(load)),
         "_file_find" => Ok(server.find(load)),

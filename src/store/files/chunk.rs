@@ -1,4 +1,4 @@
-//! Pieces of files as `_serve_file` sends them.
+//! Chunks of files as `_serve_file` sends them.
 
 use super::confined::ConfinedPath;
 use flate2::Compression;
@@ -8,27 +8,27 @@ use halite_wire::{Map, Value};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// What is answered to `_serve_file`.
+/// The reply to `_serve_file`.
 #[derive(Debug)]
 pub enum Served {
-    /// An answer that is ready.
+    /// A complete reply.
     Answer(Value),
-    /// A piece that is still to be read.
+    /// A chunk that has not been read yet.
     Chunk(Chunk),
 }
 
-/// A piece of an open file.
+/// A chunk of an open file.
 #[derive(Debug)]
 pub struct Chunk {
     file: File,
     loc: u64,
-    /// Bytes that the file had from `loc` on when it was opened, up to the size of a piece.
+    /// Bytes from `loc` to the end of the file when it was opened, at most the size of a chunk.
     len: usize,
     dest: String,
 }
 
 impl Chunk {
-    /// The `size` octets from `loc` on of a file that was just found; fewer at its end.
+    /// The `size` bytes at `loc` of a file that was just found; fewer at its end.
     pub(super) fn open(
         place: &ConfinedPath,
         loc: u64,
@@ -36,7 +36,7 @@ impl Chunk {
         dest: String,
     ) -> io::Result<Chunk> {
         if loc > i64::MAX as u64 - size as u64 {
-            // The system reads nothing so far behind, and stock fails.
+            // The kernel cannot read at such an offset, and stock fails.
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let (file, meta) = place.open_seen()?;
@@ -49,21 +49,21 @@ impl Chunk {
         })
     }
 
-    /// Whether it lies at or behind the end of the file.
+    /// Whether it starts at or after the end of the file.
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Octets that [`Chunk::write`] appends at most.
+    /// Most bytes that [`Chunk::write`] appends.
     pub fn room(&self) -> usize {
         self.len + self.dest.len() + 32
     }
 
-    /// Appends the answer, a msgpack map with `data` and `dest`, reading the file to where it is sent
-    /// from.
+    /// Appends the reply, a msgpack map with `data` and `dest`. The file is read straight into the
+    /// buffer that is sent.
     ///
     /// # Errors
-    /// The file cannot be read; what was appended is then good for nothing.
+    /// The file cannot be read; what was appended until then must be discarded.
     pub fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
         out.reserve(self.room());
         msgpack::put_map_header(out, 2);
@@ -72,7 +72,7 @@ impl Chunk {
         msgpack::put_str_header(out, self.len, Profile::Wire);
         let data = out.len();
         if self.read(out)? < self.len {
-            // It was cut off meanwhile, and the length before the data is wrong.
+            // The file was truncated meanwhile, so the length before the data is wrong.
             let rest = out.split_off(data);
             out.truncate(head);
             msgpack::put_str(out, &rest, Profile::Wire);
@@ -82,12 +82,12 @@ impl Chunk {
         Ok(())
     }
 
-    /// The answer as a value.
+    /// The reply as a value.
     pub(super) fn answer(self) -> io::Result<Value> {
         Ok(Value::Map(self.map()?))
     }
 
-    /// The answer, its data compressed at a level of zlib (`salt/utils/gzip_util.py compress`).
+    /// The reply, with its data compressed at a zlib level (`salt/utils/gzip_util.py compress`).
     pub(super) fn compressed(self, level: &Value) -> io::Result<Value> {
         let mut answer = self.map()?;
         let data = gzip(answer.bytes("data").unwrap_or_default(), level)?;
@@ -102,7 +102,7 @@ impl Chunk {
         Ok(halite_wire::map! {"data" => Value::Bytes(data), "dest" => self.dest})
     }
 
-    /// Appends the bytes of the piece and says how many there were.
+    /// Appends the bytes of the chunk; returns how many there were.
     fn read(&self, out: &mut Vec<u8>) -> io::Result<usize> {
         let mut file = &self.file;
         if self.loc > 0 {
@@ -120,7 +120,7 @@ fn gzip(data: &[u8], level: &Value) -> io::Result<Vec<u8>> {
     let level = match level {
         -1 => Compression::default(),
         0..=9 => Compression::new(level as u32),
-        _ => return Err(io::Error::other("gzip is no level from 0 to 9")),
+        _ => return Err(io::Error::other("gzip is not a level from 0 to 9")),
     };
     let mut out = GzEncoder::new(Vec::with_capacity(data.len() / 2), level);
     out.write_all(data)?;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_the_answer_whatever_becomes_of_the_file() {
+    fn the_reply_is_valid_if_the_file_changes_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let place = ConfinedPath {

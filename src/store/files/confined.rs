@@ -1,4 +1,4 @@
-//! Opening files beneath a directory: regular files only, and never what lies elsewhere.
+//! Opens files below a directory: regular files only, and never anything outside it.
 
 use super::names;
 use nix::errno::Errno;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Which symbolic links are followed below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// All of them, also out of the root: the operator has put them there
+    /// All of them, also those that lead out of the root: the operator created them
     /// (`fileserver_followsymlinks: true`, Salt's default).
     Follow,
     /// Those that end below the root.
@@ -22,24 +22,24 @@ pub enum Links {
     Never,
 }
 
-/// A file by its root and the path below it.
+/// A file, as a root and a path below it.
 #[derive(Clone, Debug)]
 pub struct ConfinedPath {
     /// The directory that must not be left.
     pub root: PathBuf,
-    /// A path that [`names::inside`] has made.
+    /// A path returned by [`names::inside`].
     pub rel: String,
     /// How links are treated.
     pub links: Links,
 }
 
 impl ConfinedPath {
-    /// The path as text joins it, for messages and answers only.
-    pub fn shown(&self) -> String {
+    /// Root and path joined as text, for messages and replies only.
+    pub fn display_path(&self) -> String {
         names::join(&self.root.to_string_lossy(), &self.rel)
     }
 
-    /// What the file system says of the file, if it is a regular one.
+    /// The metadata of the file, if it is a regular file.
     pub fn stat(&self) -> Option<Metadata> {
         match self.links {
             Links::Follow => {
@@ -53,27 +53,27 @@ impl ConfinedPath {
     /// Opens the file for reading.
     ///
     /// # Errors
-    /// `NotFound` for what is no regular file, or does not lie where it must.
+    /// `NotFound` if it is not a regular file, or is outside the root.
     pub fn open(&self) -> io::Result<File> {
-        // A device may do something when it is opened.
+        // Opening a device can have side effects.
         if self.links == Links::Follow && !std::fs::metadata(self.root.join(&self.rel))?.is_file() {
             return Err(missing());
         }
         self.open_seen().map(|(file, _)| file)
     }
 
-    /// As [`ConfinedPath::open`] for what [`ConfinedPath::stat`] has just found to be a regular file; gives what the
-    /// file system says of the opened one as well.
+    /// Like [`ConfinedPath::open`], for what [`ConfinedPath::stat`] has just found to be a regular file; also returns
+    /// the metadata of the opened file.
     ///
     /// # Errors
-    /// As [`ConfinedPath::open`].
+    /// Those of [`ConfinedPath::open`].
     pub fn open_seen(&self) -> io::Result<(File, Metadata)> {
         if self.links != Links::Follow {
             let file = self.walk()?;
             let meta = file.metadata()?;
             return Ok((file, meta));
         }
-        // Without O_NONBLOCK a FIFO put there in between would hang the worker.
+        // Without O_NONBLOCK, a FIFO created there in between would block the worker.
         let file = File::options()
             .read(true)
             .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
@@ -86,7 +86,7 @@ impl ConfinedPath {
         }
     }
 
-    /// Goes down by directory handles, none of them a link.
+    /// Descends by directory handles, none of which is a link.
     fn walk(&self) -> io::Result<File> {
         let (root, rest) = match self.links {
             Links::Never => (self.root.clone(), PathBuf::from(&self.rel)),
@@ -107,11 +107,11 @@ impl ConfinedPath {
     }
 }
 
-/// Opens a file below `root` for writing, and makes the directories on the way. No link is
-/// followed, only a regular file is opened; a new one belongs to this account alone.
+/// Opens a file below `root` for writing, and creates missing directories. No link is
+/// followed and only a regular file is opened. New files have mode 0600, new directories 0700.
 ///
 /// # Errors
-/// As the file system has them.
+/// Those of the file system.
 pub fn create(root: &Path, rel: &str, truncate: bool) -> io::Result<File> {
     let (dir, name) = parent(root, Path::new(rel), Some(0o700))?;
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
@@ -128,11 +128,11 @@ fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     Ok(nix::fcntl::open(path, flags, Mode::empty())?)
 }
 
-/// Opens the directory of a path below `root`, and gives the last name of the path. Only the root may be a link.
-/// Missing directories are made if `make` gives their mode.
+/// Opens the parent directory of a path below `root`; also returns the last name of the path. Only the root may be
+/// a link. Missing directories are created if `make` is set, which is their mode.
 ///
 /// # Errors
-/// `NotFound` if the path leads out of the root or names no file; else as the file system has them.
+/// `NotFound` if the path leads out of the root or does not name a file; else those of the file system.
 pub fn parent(root: &Path, rest: &Path, make: Option<u32>) -> io::Result<(OwnedFd, String)> {
     let mut dir = open_dir(root)?;
     let text = rest.to_str().ok_or_else(missing)?;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_as_told() {
+    fn links_are_followed_only_as_configured() {
         let top = tree();
         for (rel, follow, within, never) in [
             ("a", true, true, true),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_hangs_nobody() {
+    fn a_fifo_does_not_block() {
         let top = tree();
         for links in [Links::Follow, Links::Within, Links::Never] {
             assert!(!readable(&top, "fifo", links));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_stay_below() {
+    fn new_files_stay_below_the_root() {
         let top = tree();
         let root = top.path().join("root");
         create(&root, "new/deep/file", true).unwrap();

@@ -1,5 +1,5 @@
-//! Copies of the modules that administrators write in Python, in `extension_modules` of the master
-//! (`salt/utils/extmods.py sync`). Nothing here runs them: they are there for stock's tools.
+//! Copies custom Python modules to `extension_modules` of the master (`salt/utils/extmods.py sync`).
+//! halite never runs them: they are for stock's tools.
 
 use super::{FileServer, Opened, confined, names};
 use halite_config::MasterConfig;
@@ -9,54 +9,56 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// What a module's file may end with.
-const ENDINGS: [&str; 4] = [".py", ".pyx", ".so", ".zip"];
+/// File name extensions of modules.
+const EXTENSIONS: [&str; 4] = [".py", ".pyx", ".so", ".zip"];
 
-/// Which modules are copied: names per kind; without an entry for the kind all are.
+/// Which modules are copied: names per module type. A type without an entry is not filtered.
 #[derive(Clone, Debug, Default)]
-pub struct Lists {
-    /// Only these.
+pub struct ModuleFilter {
+    /// Only these are copied.
     pub white: Value,
-    /// None of these.
+    /// None of these is copied.
     pub black: Value,
 }
 
-impl Lists {
-    /// Whether a module may be there.
+impl ModuleFilter {
+    /// Whether a module may be copied.
     ///
     /// # Errors
-    /// A list is nothing that a name could stand in.
+    /// An entry is not a list, map or text.
     fn allow(&self, form: &str, module: &str) -> Result<bool, String> {
-        Ok(stands_in(&self.white, form, module)?.unwrap_or(true)
-            && !stands_in(&self.black, form, module)?.unwrap_or(false))
+        Ok(lists_module(&self.white, form, module)?.unwrap_or(true)
+            && !lists_module(&self.black, form, module)?.unwrap_or(false))
     }
 }
 
 /// Python's `module in lists[form]`; `None` without an entry.
-fn stands_in(lists: &Value, form: &str, module: &str) -> Result<Option<bool>, String> {
-    let wrong = |what: &str| Err(format!("{what} lists no modules of the kind {form}"));
+fn lists_module(lists: &Value, form: &str, module: &str) -> Result<Option<bool>, String> {
     match lists {
         Value::Map(lists) => match lists.get(form) {
             None => Ok(None),
             Some(Value::Array(list)) => Ok(Some(list.iter().any(|m| m.is_str(module)))),
             Some(Value::Map(map)) => Ok(Some(map.contains(module))),
             Some(Value::Str(text)) => Ok(Some(text.contains(module))),
-            Some(_) => wrong("the entry"),
+            Some(_) => Err(format!("the entry for {form} is not a list of modules")),
         },
-        Value::Array(list) if list.iter().any(|m| m.is_str(form)) => wrong("a list"),
+        Value::Array(list) if list.iter().any(|m| m.is_str(form)) => {
+            Err("whitelist and blacklist must map module types to names".to_owned())
+        }
         _ => Ok(None),
     }
 }
 
-/// Copies the modules of a kind (`modules`, `states`, ...) from `salt://_<kind>` of some
-/// environments, a later one over an earlier, and removes what is gone if `clean_dynamic_modules`
-/// says so. The names of those that are new or changed; what went wrong stands in the log.
+/// Copies the modules of one type (`modules`, `states`, ...) from `salt://_<type>` of some
+/// environments; later environments override earlier ones. With `clean_dynamic_modules`, files that
+/// are gone from the environments are removed. Returns the names of new and changed modules; errors
+/// are logged.
 pub fn sync(
     server: &mut FileServer,
     config: &MasterConfig,
     form: &str,
     envs: &[String],
-    lists: &Lists,
+    lists: &ModuleFilter,
 ) -> Vec<String> {
     let mut sync = Sync {
         server,
@@ -67,12 +69,12 @@ pub fn sync(
     };
     let done = sync.copy(envs, lists).and_then(|()| {
         if config.clean_dynamic_modules {
-            clean(&sync.dir, "", &sync.kept).map_err(|e| shown(&sync.dir, &e))?;
+            clean(&sync.dir, "", &sync.kept).map_err(|e| with_path(&sync.dir, &e))?;
         }
         Ok(())
     });
     if let Err(why) = done {
-        log::error!("modules of the kind {form} are not all in place: {why}");
+        log::error!("not all custom {form} were copied: {why}");
     }
     sync.changed
 }
@@ -82,20 +84,20 @@ struct Sync<'a> {
     form: &'a str,
     dir: PathBuf,
     changed: Vec<String>,
-    /// Paths below the directory that belong there.
+    /// Paths below the directory that are not removed.
     kept: BTreeSet<String>,
 }
 
 impl Sync<'_> {
-    fn copy(&mut self, envs: &[String], lists: &Lists) -> Result<(), String> {
-        halite_sys::daemon::make_dir(&self.dir, 0o700).map_err(|e| shown(&self.dir, &e))?;
+    fn copy(&mut self, envs: &[String], lists: &ModuleFilter) -> Result<(), String> {
+        halite_sys::daemon::make_dir(&self.dir, 0o700).map_err(|e| with_path(&self.dir, &e))?;
         let below = format!("_{}/", self.form);
         for env in envs {
             for path in self.server.files(env) {
                 let Some(rel) = path.strip_prefix(&below) else {
                     continue;
                 };
-                if !ENDINGS.iter().any(|ending| rel.ends_with(ending)) {
+                if !EXTENSIONS.iter().any(|extension| rel.ends_with(extension)) {
                     continue;
                 }
                 let module = module_of(rel);
@@ -108,8 +110,8 @@ impl Sync<'_> {
                 };
                 self.kept.insert(rel.to_owned());
                 if self
-                    .put(rel, file)
-                    .map_err(|e| shown(&self.dir.join(rel), &e))?
+                    .copy_file(rel, file)
+                    .map_err(|e| with_path(&self.dir.join(rel), &e))?
                 {
                     self.changed.push(format!("{}.{module}", self.form));
                 }
@@ -118,8 +120,8 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Puts a file in its place; `false` if it is there already.
-    fn put(&self, rel: &str, mut file: File) -> io::Result<bool> {
+    /// Copies a file; `false` if the copy is already up to date.
+    fn copy_file(&self, rel: &str, mut file: File) -> io::Result<bool> {
         let place = self.dir.join(rel);
         if place.is_file() && same(&mut file, &place)? {
             return Ok(false);
@@ -132,21 +134,21 @@ impl Sync<'_> {
             .and_then(|_| copy.flush())
             .and_then(|()| std::fs::rename(self.dir.join(&fresh), &place));
         if done.is_err() {
-            // What is left of it is of no use.
+            // An incomplete copy is useless.
             let _ = std::fs::remove_file(self.dir.join(&fresh));
         }
         done.map(|()| true)
     }
 }
 
-fn shown(path: &Path, e: &io::Error) -> String {
+fn with_path(path: &Path, e: &io::Error) -> String {
     format!("{}: {e}", path.display())
 }
 
-/// The path without its ending, with dots.
+/// The path without its extension, with dots for slashes.
 fn module_of(rel: &str) -> String {
     let name = rel.rfind('/').map_or(0, |at| at + 1);
-    // A dot at the beginning of a name begins no ending (`os.path.splitext`).
+    // Leading dots of a name do not start an extension (`os.path.splitext`).
     let first = rel.len() - rel[name..].trim_start_matches('.').len();
     let end = rel[first..].rfind('.').map_or(rel.len(), |at| first + at);
     rel[..end].replace('/', ".")
@@ -173,7 +175,7 @@ fn same(one: &mut File, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes files that are not to be kept, and then directories with nothing in them, `dir` too.
+/// Removes files that are not in `kept`, and then empty directories, including `dir` itself.
 /// Links to directories stay.
 fn clean(dir: &Path, below: &str, kept: &BTreeSet<String>) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
@@ -183,7 +185,7 @@ fn clean(dir: &Path, below: &str, kept: &BTreeSet<String>) -> io::Result<()> {
             if !path.is_symlink() {
                 clean(&path, &rel, kept)?;
             }
-        } else if path.is_file() && !kept.contains(&rel) && !spared(below) {
+        } else if path.is_file() && !kept.contains(&rel) && !not_cleaned(below) {
             std::fs::remove_file(&path)?;
         }
     }
@@ -193,8 +195,8 @@ fn clean(dir: &Path, below: &str, kept: &BTreeSet<String>) -> io::Result<()> {
     }
 }
 
-/// Stock takes dots off both ends of a directory's path and then does not find the files there.
-fn spared(below: &str) -> bool {
+/// Stock strips dots from both ends of a directory's path, and so never finds the files there.
+fn not_cleaned(below: &str) -> bool {
     below.starts_with('.') || below.ends_with('.')
 }
 
@@ -231,7 +233,7 @@ mod tests {
             }
         }
 
-        fn sync(&self, envs: &[&str], lists: &Lists) -> Vec<String> {
+        fn sync(&self, envs: &[&str], lists: &ModuleFilter) -> Vec<String> {
             let envs: Vec<String> = envs.iter().map(|e| (*e).to_owned()).collect();
             let mut server = FileServer::new(&(&self.config).into());
             sync(&mut server, &self.config, "modules", &envs, lists)
@@ -255,7 +257,7 @@ mod tests {
             ("extmods/modules/old/gone.py", ""),
             ("extmods/modules/__pycache__/a.pyc", ""),
         ]);
-        let none = Lists::default();
+        let none = ModuleFilter::default();
         assert_eq!(f.sync(&["base"], &none), ["modules.a", "modules.sub.b"]);
         assert_eq!(f.read("a.py").as_deref(), Some("a"));
         assert_eq!(f.read("sub/b.so").as_deref(), Some("b"));
@@ -267,13 +269,13 @@ mod tests {
         assert_eq!(f.sync(&["base"], &none), ["modules.a"]);
         assert_eq!(f.sync(&["base", "dev"], &none), ["modules.a"]);
         assert_eq!(f.read("a.py").as_deref(), Some("dev"));
-        // Without any module the directory goes as well.
+        // Without any module the directory is removed too.
         assert!(f.sync(&["none"], &none).is_empty());
         assert!(!f.dir.path().join("extmods/modules").exists());
     }
 
     #[test]
-    fn lists_and_options_are_heeded() {
+    fn lists_and_options_are_applied() {
         let f = Fixture::new(halite_wire::map! {"clean_dynamic_modules" => false});
         f.write(&[
             ("base/_modules/a.py", "a"),
@@ -281,7 +283,7 @@ mod tests {
             ("extmods/modules/old.py", ""),
         ]);
         let per_form = |list: Value| Value::Map(halite_wire::map! {"modules" => list});
-        let only = |white: Value, black: Value| f.sync(&["base"], &Lists { white, black });
+        let only = |white: Value, black: Value| f.sync(&["base"], &ModuleFilter { white, black });
         let a = || Value::from(vec!["a".to_owned()]);
         assert_eq!(
             only(per_form(Value::Array(Vec::new())), Value::Nil),
@@ -307,7 +309,7 @@ mod tests {
         let modules = top.join("extmods/modules");
         std::os::unix::fs::symlink(top.join("other"), modules.join("sub")).unwrap();
         std::os::unix::fs::symlink(top.join("file"), modules.join("b.py")).unwrap();
-        f.sync(&["base"], &Lists::default());
+        f.sync(&["base"], &ModuleFilter::default());
         let read = |name: &str| std::fs::read_to_string(top.join(name)).unwrap();
         assert_eq!(
             (read("other/a.py"), read("file")),

@@ -1,8 +1,8 @@
 //! Hashes of files, computed once for all workers.
 //!
-//! A hash belongs to device, inode, size and both times of a file. Those of large files are kept on
-//! disk as well, one entry per inode: whoever computes one holds a lock on its entry, so that many
-//! minions that ask for one large file cost one reading of it.
+//! A hash is valid for one combination of device, inode, size, mtime and ctime of a file. Hashes of large files
+//! are also cached on disk, one entry per inode. A worker locks the entry while it computes the hash, so a large
+//! file is read only once however many minions ask for it.
 
 use halite_crypto::HashType;
 use nix::fcntl::{Flock, FlockArg};
@@ -15,15 +15,15 @@ use std::time::{Duration, SystemTime};
 
 /// Smaller files are hashed by each worker: that is cheaper than an entry on disk.
 const LARGE: u64 = 256 * 1024;
-/// Hashes held in memory; beyond this the table is emptied and fills again.
-const HELD: usize = 20_000;
-/// A file that changed so recently could change again without another time.
-const SETTLED: Duration = Duration::from_secs(2);
-/// Entries that nobody has used for so long are removed.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// Hashes kept in memory; when there are more, the table is emptied.
+const MAX_IN_MEMORY: usize = 20_000;
+/// A file that changed more recently than this might change again without a new timestamp.
+const STABLE_AFTER: Duration = Duration::from_secs(2);
+/// Entries that were not used for so long are removed.
+const MAX_UNUSED: Duration = Duration::from_secs(7 * 86_400);
 const CHUNK: usize = 256 * 1024;
 
-/// What a hash belongs to.
+/// The state of a file that a hash is valid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     dev: u64,
@@ -44,12 +44,12 @@ impl Key {
         }
     }
 
-    fn settled(&self, now: SystemTime) -> bool {
+    fn is_stable(&self, now: SystemTime) -> bool {
         let now = now
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         let changed = self.mtime.0.max(self.ctime.0);
-        u64::try_from(changed).is_ok_and(|at| Duration::from_secs(at) + SETTLED <= now)
+        u64::try_from(changed).is_ok_and(|at| Duration::from_secs(at) + STABLE_AFTER <= now)
     }
 
     fn line(&self, hash: &str) -> String {
@@ -68,7 +68,7 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// Hashes kept in `dir`, which is made when it is first needed.
+    /// Hashes cached in `dir`, which is created when it is first needed.
     pub fn new(kind: HashType, dir: PathBuf) -> Hashes {
         Hashes {
             kind,
@@ -81,7 +81,7 @@ impl Hashes {
     /// The hash of an open regular file, in hexadecimal digits.
     ///
     /// # Errors
-    /// When the file cannot be read. An unusable cache costs time only.
+    /// The file cannot be read. An unusable cache is not an error.
     pub fn of(&mut self, file: &File) -> io::Result<String> {
         self.at(file, SystemTime::now())
     }
@@ -91,7 +91,7 @@ impl Hashes {
         if let Some(hash) = self.memory.get(&key) {
             return Ok(hash.clone());
         }
-        if !key.settled(now) {
+        if !key.is_stable(now) {
             return self.compute(file);
         }
         let hash = if key.size < LARGE {
@@ -100,7 +100,7 @@ impl Hashes {
             self.shared(file, &key)?
         };
         if Key::of(&file.metadata()?) == key {
-            if self.memory.len() >= HELD {
+            if self.memory.len() >= MAX_IN_MEMORY {
                 self.memory.clear();
             }
             self.memory.insert(key, hash.clone());
@@ -108,7 +108,7 @@ impl Hashes {
         Ok(hash)
     }
 
-    /// From the entry on disk, else computed under its lock.
+    /// Reads the hash from the entry on disk, or computes it while holding the lock of the entry.
     fn shared(&mut self, file: &File, key: &Key) -> io::Result<String> {
         let Some(entry) = self.entry(key) else {
             return self.compute(file);
@@ -119,19 +119,19 @@ impl Hashes {
         let Ok(mut entry) = Flock::lock(entry, FlockArg::LockExclusive) else {
             return self.compute(file);
         };
-        // Somebody may have computed it while this waited for the lock.
+        // Another worker may have computed it while we waited for the lock.
         if let Some(hash) = known(&entry, key, self.kind) {
             return Ok(hash);
         }
         let hash = self.compute(file)?;
         if Key::of(&file.metadata()?) == *key {
             let text = key.line(&hash);
-            let kept = entry
+            let saved = entry
                 .set_len(0)
                 .and_then(|()| entry.rewind())
                 .and_then(|()| entry.write_all(text.as_bytes()));
-            if let Err(e) = kept {
-                log::debug!("a hash could not be kept in {}: {e}", self.dir.display());
+            if let Err(e) = saved {
+                log::debug!("cannot cache a hash in {}: {e}", self.dir.display());
             }
         }
         Ok(hash)
@@ -171,14 +171,14 @@ impl Hashes {
     }
 }
 
-/// What an entry says, if it is about this state of the file.
+/// The hash in an entry, if it is valid for this state of the file.
 fn known(mut entry: &File, key: &Key, kind: HashType) -> Option<String> {
     let mut text = String::new();
     entry.rewind().ok()?;
     entry.take(1024).read_to_string(&mut text).ok()?;
     let digits = kind.hex(b"").len();
     let hash = text.trim_end().rsplit(' ').next()?.to_owned();
-    // A line that is only half written does not compare equal.
+    // A partly written line does not compare equal.
     (hash.len() == digits && text == key.line(&hash)).then_some(hash)
 }
 
@@ -191,7 +191,7 @@ pub fn expire(dir: &Path) {
         let used = entry
             .metadata()
             .and_then(|m| Ok(m.modified()?.max(m.accessed()?)));
-        let old = used.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
+        let old = used.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MAX_UNUSED));
         if old && let Err(e) = std::fs::remove_file(entry.path()) {
             log::debug!("{}: {e}", entry.path().display());
         }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reading_serves_all_workers() {
+    fn a_file_is_read_once_for_all_workers() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("big");
         std::fs::write(&path, vec![7; LARGE as usize]).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_just_now_is_not_remembered() {
+    fn hashes_of_recently_changed_files_are_not_cached() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         std::fs::write(&path, "x").unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_entry_is_computed_anew() {
+    fn a_damaged_entry_is_computed_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("big");
         std::fs::write(&path, vec![7; LARGE as usize]).unwrap();

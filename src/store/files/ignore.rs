@@ -9,8 +9,7 @@ pub struct Ignore {
 }
 
 impl Ignore {
-    /// Reads the two options; an expression that cannot be used is named in the log and left out,
-    /// as with Salt.
+    /// Compiles the two options. Invalid expressions are logged and skipped, as in Salt.
     pub fn new(regexes: &[String], globs: &[String]) -> Ignore {
         let compiled = regexes.iter().filter_map(|pattern| {
             PyRegex::new(&anywhere(pattern))
@@ -23,14 +22,14 @@ impl Ignore {
         }
     }
 
-    /// Whether `name` is ignored. Salt asks with the full path when a file is looked for, and with
-    /// the path below the root when files are listed.
+    /// Whether `name` is ignored. As in Salt, `name` is the full path when a file is requested, and the
+    /// path below the root when files are listed.
     pub fn ignores(&self, name: &str) -> bool {
         self.regexes.iter().any(|r| r.matches(name)) || self.globs.iter().any(|g| g.matches(name))
     }
 }
 
-/// `re.search` by an expression that is matched at the start; flags stay in front.
+/// Turns an expression for `re.search` into one for `re.match`; leading flags stay in front.
 fn anywhere(pattern: &str) -> String {
     let flags = pattern.strip_prefix("(?").and_then(|rest| {
         let end = rest.find(|c: char| !"aiLmsux".contains(c))?;

@@ -1,4 +1,4 @@
-//! Lists of files per environment, and their cache in the form that stock's tools read and clear
+//! Lists of files per environment, and their cache in the format that stock's tools read and clear
 //! (`salt/fileserver/__init__.py check_file_list_cache`).
 
 use super::names::safe_leaf;
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Environments whose lists a worker holds in memory.
-const HELD: usize = 16;
+/// Environments whose lists a worker keeps in memory.
+const MAX_IN_MEMORY: usize = 16;
 
-/// What one environment of a backend holds; all paths are below its root.
+/// The files of one environment of a backend; all paths are relative to its root.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lists {
-    /// Everything that is no directory, sorted.
+    /// Everything that is not a directory, sorted.
     pub files: Vec<String>,
     /// Directories, sorted.
     pub dirs: Vec<String>,
-    /// Directories with nothing in them, sorted.
+    /// Empty directories, sorted.
     pub empty_dirs: Vec<String>,
-    /// Links and where they point.
+    /// Symbolic links and their targets.
     pub links: BTreeMap<String, String>,
 }
 
-/// Which of the lists is asked for.
+/// Which of the lists is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FileListKind {
     /// `_file_list`.
     Files,
     /// `_dir_list`.
@@ -42,11 +42,11 @@ pub enum Form {
 
 impl Lists {
     /// One of the lists.
-    pub fn get(&self, form: Form) -> &[String] {
-        match form {
-            Form::Files => &self.files,
-            Form::Dirs => &self.dirs,
-            Form::EmptyDirs => &self.empty_dirs,
+    pub fn get(&self, kind: FileListKind) -> &[String] {
+        match kind {
+            FileListKind::Files => &self.files,
+            FileListKind::Dirs => &self.dirs,
+            FileListKind::EmptyDirs => &self.empty_dirs,
         }
     }
 
@@ -79,36 +79,36 @@ impl Lists {
 /// A cache of lists, shared by all workers through `cachedir/file_lists/<backend>/<env>.p`.
 pub struct ListCache {
     dir: PathBuf,
-    kept: Duration,
+    max_age: Duration,
     memory: HashMap<String, (Stamp, Arc<Lists>)>,
 }
 
 type Stamp = (u64, i64, i64);
 
 impl ListCache {
-    /// The cache of one backend; lists count for `fileserver_list_cache_time`.
-    pub fn new(cachedir: &Path, backend: &str, kept: Duration) -> ListCache {
+    /// The cache of one backend; lists are valid for `max_age` (`fileserver_list_cache_time`).
+    pub fn new(cachedir: &Path, backend: &str, max_age: Duration) -> ListCache {
         ListCache {
             dir: cachedir.join("file_lists").join(backend),
-            kept,
+            max_age,
             memory: HashMap::new(),
         }
     }
 
-    /// The lists of an environment: what is kept and young enough, else what `make` finds. One
-    /// worker makes them while others wait.
+    /// The lists of an environment, from the cache or made by `make`. One worker makes them while
+    /// the others wait.
     pub fn get(&mut self, env: &str, make: impl FnOnce() -> Lists) -> Arc<Lists> {
         let name = safe_leaf(env);
-        if self.kept.is_zero() || name.len() > 200 {
+        if self.max_age.is_zero() || name.len() > 200 {
             return Arc::new(make());
         }
         let path = self.dir.join(format!("{name}.p"));
-        if let Some(lists) = self.young(env, &path) {
+        if let Some(lists) = self.fresh(env, &path) {
             return lists;
         }
         let lock = self.lock(&name);
         if lock.is_some()
-            && let Some(lists) = self.young(env, &path)
+            && let Some(lists) = self.fresh(env, &path)
         {
             return lists;
         }
@@ -116,15 +116,15 @@ impl ListCache {
         let payload = msgpack::encode_map(&lists.to_value(), Profile::Local);
         match write_atomic(&path, &payload, 0o600) {
             Ok(()) => self.remember(env, &path, &lists),
-            Err(e) => log::warn!("{}: {e}; the list of files is not kept", path.display()),
+            Err(e) => log::warn!("{}: {e}; the file list is not cached", path.display()),
         }
         lists
     }
 
-    fn young(&mut self, env: &str, path: &Path) -> Option<Arc<Lists>> {
+    fn fresh(&mut self, env: &str, path: &Path) -> Option<Arc<Lists>> {
         let meta = std::fs::metadata(path).ok()?;
-        // A time in the future is no age.
-        if meta.modified().ok()?.elapsed().ok()? >= self.kept {
+        // A timestamp in the future does not count.
+        if meta.modified().ok()?.elapsed().ok()? >= self.max_age {
             return None;
         }
         let stamp = (meta.ino(), meta.mtime(), meta.mtime_nsec());
@@ -143,7 +143,7 @@ impl ListCache {
         let Ok(meta) = std::fs::metadata(path) else {
             return;
         };
-        if self.memory.len() >= HELD {
+        if self.memory.len() >= MAX_IN_MEMORY {
             self.memory.clear();
         }
         let stamp = (meta.ino(), meta.mtime(), meta.mtime_nsec());
@@ -168,11 +168,11 @@ impl ListCache {
     }
 }
 
-/// Removes kept lists and names what was removed, per backend
+/// Removes cached lists; returns the removed environments per backend
 /// (`salt/fileserver/__init__.py Fileserver.clear_file_list_cache`).
 ///
 /// # Errors
-/// When the directory exists and cannot be read.
+/// The directory exists but cannot be read.
 pub fn clear(
     cachedir: &Path,
     backends: &[String],
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_shared_while_they_are_young() {
+    fn lists_are_shared_until_they_expire() {
         let dir = tempfile::tempdir().unwrap();
         let new = |seconds| ListCache::new(dir.path(), "roots", Duration::from_secs(seconds));
         let mut one = new(1000);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_cache_is_made_anew() {
+    fn a_damaged_cache_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let mut cache = ListCache::new(dir.path(), "roots", Duration::from_secs(1000));
         for bad in [&b""[..], b"\xc1", b"\x80", b"\x81\xa5files\x01"] {

@@ -40,8 +40,8 @@ impl MinionFs {
         exposed(minion, &self.whitelist, &self.blacklist)
     }
 
-    /// The file that a path `<mountpoint>/<minion id>/<path>` names. Salt cuts off as many
-    /// characters as the mountpoint has, whatever they are; here they must be the mountpoint.
+    /// The file at `<mountpoint>/<minion id>/<path>`. Salt cuts off as many characters as the
+    /// mountpoint has, whatever they are; halite requires them to be the mountpoint.
     pub fn find(&self, path: &str, env: &str, ignore: &Ignore) -> Option<Found> {
         let below = path.strip_prefix(self.mountpoint.as_str())?;
         let rel = below.trim_start_matches('/');
@@ -51,7 +51,7 @@ impl MinionFs {
             return None;
         }
         let pushed = names::inside(pushed)?;
-        // A minion must not give states to others.
+        // A minion must not assign states to other minions.
         if pushed.rsplit('/').next() == Some("top.sls") {
             return None;
         }
@@ -61,7 +61,7 @@ impl MinionFs {
             links: Links::Never,
         };
         let stat = place.stat()?;
-        let path = place.shown();
+        let path = place.display_path();
         (!ignore.ignores(&path)).then(|| Found {
             path,
             rel: rel.to_owned(),
@@ -75,7 +75,7 @@ impl MinionFs {
         self.dir.join(minion).join("files")
     }
 
-    /// Files and directories, all or those below a prefix that names a minion.
+    /// Files and directories: all, or those below a prefix that names a minion.
     pub fn lists(&self, env: &str, prefix: &str, ignore: &Ignore) -> Lists {
         let mut lists = Lists::default();
         if env != self.env {
@@ -87,7 +87,7 @@ impl MinionFs {
         } else {
             prefix.strip_prefix(&below).unwrap_or(prefix)
         };
-        // A prefix names a minion and a directory of its files, or there is nothing.
+        // A prefix must name a minion and a directory of its files; otherwise nothing matches.
         let wanted = match prefix.split_once('/') {
             None if !prefix.is_empty() => return lists,
             Some((_, "")) => return lists,

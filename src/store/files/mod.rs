@@ -1,8 +1,8 @@
 //! The master's file server (`salt/fileserver/__init__.py`; reference `salt-protocol.md` 8.3).
 //!
-//! Backends in the order of `fileserver_backend`; what several of them have comes from the first.
-//! Loads and answers are those of the wire. Paths of minions are taken apart in one place
-//! (`wanted`) and opened in one place (`beneath`).
+//! Backends are searched in the order of `fileserver_backend`; the first that has a file serves it.
+//! Loads and replies are those of the wire. Paths from minions are parsed in one place
+//! (`request_path`) and opened in one place (`confined`).
 
 mod chunk;
 pub mod confined;
@@ -21,10 +21,10 @@ mod roots_events;
 
 pub use chunk::{Chunk, Served};
 pub use hashes::expire as expire_hashes;
-pub use lists::{Form, clear as clear_lists};
+pub use lists::{FileListKind, clear as clear_lists};
 pub use read::Opened;
 pub use recv::receive;
-pub use roots_events::Watch;
+pub use roots_events::RootsWatch;
 
 use confined::ConfinedPath;
 use git::GitFs;
@@ -43,7 +43,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Most bytes of a piece that is sent, whatever `file_buffer_size` says: a reply must fit.
+/// Most bytes of a chunk, whatever `file_buffer_size` says: it must fit in a reply.
 const LARGEST_CHUNK: u64 = 64 * 1024 * 1024;
 
 /// A file that was found.
@@ -57,7 +57,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// As stock gives it to `_file_find`: `path`, `rel`, `stat`, `back`.
+    /// As stock replies to `_file_find`: `path`, `rel`, `stat`, `back`.
     fn to_value(&self) -> Value {
         let stat: Vec<Value> = self.stat.iter().map(|n| (*n).into()).collect();
         Value::Map(halite_wire::map! {
@@ -108,7 +108,7 @@ impl Backend {
     }
 }
 
-/// The file server as one process uses it.
+/// The file server of one process.
 pub struct FileServer {
     backends: Vec<Backend>,
     ignore: Ignore,
@@ -118,13 +118,13 @@ pub struct FileServer {
 }
 
 /// The names of the backends that a configuration enables, in Salt's spelling
-/// (`salt/config/__init__.py apply_master_config`); unknown ones are left out.
+/// (`salt/config/__init__.py apply_master_config`); unknown ones are skipped.
 pub fn backend_names(config: &MasterConfig) -> Vec<&'static str> {
     let names = config.fileserver_backend.iter();
     names.filter_map(|name| backend_name(name)).collect()
 }
 
-/// The backends of a configuration that are not here.
+/// The configured backends that halite does not have.
 pub fn absent_backends(config: &MasterConfig) -> impl Iterator<Item = &str> {
     let names = config.fileserver_backend.iter().map(String::as_str);
     names.filter(|name| backend_name(name).is_none())
@@ -139,7 +139,7 @@ fn backend_name(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The digest of files and of URLs.
+/// The hash of files and URLs.
 fn hash_type(options: &FileServerOptions) -> HashType {
     options.hash_type.parse().unwrap_or(HashType::Sha256)
 }
@@ -152,7 +152,7 @@ impl FileServer {
             match backend_name(name) {
                 Some("roots") => backends.push(Backend::Roots(RootsBackend::new(options))),
                 Some("gitfs") => backends.push(Backend::Git(Box::new(GitFs::new(options)))),
-                // As with Salt, it is there only when files can be received.
+                // As in Salt, it needs `file_recv`.
                 Some("minionfs") if options.file_recv => {
                     backends.push(Backend::MinionFs(MinionFs::new(options)));
                 }
@@ -178,7 +178,7 @@ impl FileServer {
         envs.into_iter().collect()
     }
 
-    /// `_file_envs`: names, or with `sources` names per backend; `back` picks backends.
+    /// `_file_envs`: names, or names per backend with `sources`; `back` selects backends.
     pub fn envs(&mut self, load: &Map) -> Value {
         let picked = self.picked(load.get("back"));
         let by_source = load.get("sources").is_some_and(Value::truthy);
@@ -198,8 +198,8 @@ impl FileServer {
         }
     }
 
-    /// Positions of the backends that a list, a comma separated text, or names to be left out
-    /// (`-roots`) pick; all without (`Fileserver.backends`).
+    /// Indexes of the backends selected by a list or comma-separated text; names such as `-roots`
+    /// exclude a backend. Without a selection, all (`Fileserver.backends`).
     fn picked(&self, back: Option<&Value>) -> Vec<usize> {
         let names: Vec<String> = match back.filter(|b| b.truthy()) {
             None => Vec::new(),
@@ -253,7 +253,7 @@ impl FileServer {
         }
     }
 
-    /// `_file_hash`: `""` for what no backend has.
+    /// `_file_hash`: `""` if no backend has the file.
     ///
     /// # Errors
     /// When the file is there and cannot be read.
@@ -291,17 +291,17 @@ impl FileServer {
                 hash.set("hash_type", self.hash_type.as_str());
                 hash.set("hsum", self.hashes.of(&file)?);
             }
-            // Gone since it was found.
+            // Removed since it was found.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
         Ok(Some((Value::Map(hash), found.stat)))
     }
 
-    /// `_serve_file`: the piece of a file from `loc` on.
+    /// `_serve_file`: the chunk of a file at `loc`.
     ///
     /// # Errors
-    /// When the file is there and cannot be read, or `loc` or `gzip` is not usable.
+    /// The file exists but cannot be read, or `loc` or `gzip` is invalid.
     pub fn serve(&mut self, load: &Map) -> io::Result<Value> {
         match self.chunk(load)? {
             Served::Answer(answer) => Ok(answer),
@@ -309,10 +309,10 @@ impl FileServer {
         }
     }
 
-    /// As [`FileServer::serve`]; what is sent as it stands in the file is not read yet.
+    /// Like [`FileServer::serve`], but an uncompressed chunk is not read yet.
     ///
     /// # Errors
-    /// As [`FileServer::serve`].
+    /// Those of [`FileServer::serve`].
     pub fn chunk(&mut self, load: &Map) -> io::Result<Served> {
         let nothing = |dest: &str| {
             let answer = halite_wire::map! {"data" => "", "dest" => dest};
@@ -332,7 +332,7 @@ impl FileServer {
             }
         }
         let loc = load.int("loc").and_then(|loc| u64::try_from(loc).ok());
-        let loc = loc.ok_or_else(|| io::Error::other("loc is no position in a file"))?;
+        let loc = loc.ok_or_else(|| io::Error::other("loc is not a position in a file"))?;
         let chunk = Chunk::open(&found.place, loc, self.chunk, found.rel)?;
         match load.get("gzip").filter(|level| level.truthy()) {
             Some(level) if !chunk.is_empty() => chunk.compressed(level).map(Served::Answer),
@@ -348,25 +348,31 @@ impl FileServer {
     }
 
     /// `_file_list`, `_dir_list`, `_file_list_emptydirs`: paths below the prefix, sorted.
-    pub fn list(&mut self, load: &Map, form: Form) -> Value {
+    pub fn list(&mut self, load: &Map, kind: FileListKind) -> Value {
         let Some(env) = env_of(load) else {
             return Value::Array(Vec::new());
         };
         let prefix = prefix_of(load);
-        let picked = match form {
-            // Stock does not look at it here.
-            Form::EmptyDirs => self.picked(None),
+        let picked = match kind {
+            // Stock ignores `fsbackend` here.
+            FileListKind::EmptyDirs => self.picked(None),
             _ => self.picked(load.get("fsbackend")),
         };
-        self.names(&picked, &env, prefix, form).into()
+        self.names(&picked, &env, prefix, kind).into()
     }
 
-    fn names(&mut self, picked: &[usize], env: &str, prefix: &str, form: Form) -> Vec<String> {
+    fn names(
+        &mut self,
+        picked: &[usize],
+        env: &str,
+        prefix: &str,
+        kind: FileListKind,
+    ) -> Vec<String> {
         let mut all = Vec::new();
         for at in picked {
             let lists = self.backends[*at].lists(env, prefix, &self.ignore);
             let found = lists
-                .get(form)
+                .get(kind)
                 .iter()
                 .filter(|path| path.starts_with(prefix));
             all.extend(found.cloned());
@@ -378,8 +384,8 @@ impl FileServer {
         all
     }
 
-    /// `_symlink_list`: links and where they point. Of a link that several backends have, the first
-    /// counts (stock answers with the links of the last backend alone).
+    /// `_symlink_list`: links and their targets. If several backends have a link, the first
+    /// wins (stock only lists the links of the last backend).
     pub fn symlinks(&mut self, load: &Map) -> Value {
         let Some(env) = env_of(load) else {
             return Value::Map(Map::new());
@@ -400,7 +406,7 @@ fn prefix_of(load: &Map) -> &str {
     load.str("prefix").unwrap_or_default().trim_matches('/')
 }
 
-/// Salt's list of a `stat` result: mode, inode, device, links, owner, group, size, three times.
+/// Salt's list of a `stat` result: mode, inode, device, links, uid, gid, size, atime, mtime, ctime.
 pub fn stat_list(meta: &Metadata) -> Vec<i64> {
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     vec![
@@ -417,14 +423,14 @@ pub fn stat_list(meta: &Metadata) -> Vec<i64> {
     ]
 }
 
-/// `salt/utils/stringutils.py check_whitelist_blacklist`: in the first list, if there is one, and
-/// not in the second; both hold globs or regular expressions.
+/// `salt/utils/stringutils.py check_whitelist_blacklist`: matches the first list, unless that is
+/// empty, and does not match the second. Both hold globs or regular expressions.
 fn exposed(name: &str, whitelist: &[String], blacklist: &[String]) -> bool {
     let hit = |list: &[String]| list.iter().any(|e| expr_match(name, e));
     !hit(blacklist) && (whitelist.is_empty() || hit(whitelist))
 }
 
-/// `salt/utils/stringutils.py expr_match`: equal, a glob, or a regular expression for the whole.
+/// `salt/utils/stringutils.py expr_match`: equal, or matched as a whole by a glob or a regular expression.
 fn expr_match(name: &str, expr: &str) -> bool {
     name == expr
         || fnmatch(name, expr)

@@ -1,9 +1,9 @@
-//! Paths as Python's `os.path` treats them, where Salt's answers depend on it. Lexical only,
-//! but for [`realpath`].
+//! Paths as Python's `os.path` treats them, where Salt's replies depend on it. Only [`realpath`]
+//! accesses the file system.
 
 use std::path::{Path, PathBuf};
 
-/// Links that [`realpath`] goes through before it gives up.
+/// Most links that [`realpath`] follows.
 const MAX_LINKS: usize = 40;
 
 /// `os.path.normpath`.
@@ -28,7 +28,7 @@ pub fn normpath(path: &str) -> String {
     }
 }
 
-/// `os.path.join` of two texts.
+/// `os.path.join` of two paths.
 pub fn join(dir: &str, path: &str) -> String {
     if path.starts_with('/') || dir.is_empty() {
         return path.into();
@@ -40,20 +40,20 @@ pub fn join(dir: &str, path: &str) -> String {
     }
 }
 
-/// A path that stays below the directory it is looked up in: relative, normal, without `..`, without
-/// a NUL. `None` for everything else, the directory itself included.
+/// A path that stays below the directory it is looked up in: relative, normalized, without `..` or
+/// NUL. `None` for everything else, the directory itself included.
 pub fn inside(path: &str) -> Option<String> {
     let normal = normpath(path);
     let leaves = normal.starts_with('/') || normal == "." || normal.split('/').any(|p| p == "..");
     (!leaves && !normal.contains('\0')).then_some(normal)
 }
 
-/// Whether `path` is `root` or lies below it; both absolute and normal.
+/// Whether `path` is `root` or is below it; both must be absolute and normalized.
 pub fn is_below(root: &Path, path: &Path) -> bool {
     path.starts_with(root)
 }
 
-/// `os.path.realpath`: links are followed as far as files exist, the rest stands as it is.
+/// `os.path.realpath`: links are followed as far as files exist; the rest is kept as it is.
 pub fn realpath(path: &Path) -> PathBuf {
     real(path, 0)
 }
@@ -89,7 +89,7 @@ pub fn safe_leaf(name: &str) -> String {
     out
 }
 
-/// `salt/utils/url.py strip_proto`: what stands behind `scheme://`.
+/// `salt/utils/url.py strip_proto`: what follows `scheme://`.
 pub fn strip_proto(url: &str) -> &str {
     match url.split_once("://") {
         Some((scheme, rest)) if !scheme.is_empty() && !scheme.contains([':', '/']) => rest,
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn normal_paths_are_pythons() {
+    fn paths_are_normalized_as_in_python() {
         for (path, normal) in [
             ("", "."),
             (".", "."),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out() {
+    fn paths_that_lead_out_are_refused() {
         for bad in [
             "",
             ".",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn real_paths_go_through_what_is_missing() {
+    fn realpath_accepts_missing_files() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
         std::os::unix::fs::symlink("gone/x", top.join("link")).unwrap();

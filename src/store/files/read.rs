@@ -1,8 +1,8 @@
-//! The file server as the master itself uses it: files for orchestration, reactions and the
-//! functions that copy files (`salt/fileclient.py FSClient`, `salt/fileserver/__init__.py FSChan`).
+//! File access for the master itself: for orchestration, reactions and functions that copy
+//! files (`salt/fileclient.py FSClient`, `salt/fileserver/__init__.py FSChan`).
 
 use super::request_path::RequestPath;
-use super::{FileServer, Form, Found};
+use super::{FileListKind, FileServer, Found};
 use std::fs::File;
 use std::io;
 
@@ -13,13 +13,13 @@ pub struct Opened {
     pub file: File,
     /// Its name below `salt://`.
     pub name: String,
-    /// Where an administrator finds it: set for files of `file_roots`.
+    /// Its path on this host; only set for files of `file_roots`.
     pub path: Option<String>,
 }
 
 impl FileServer {
-    /// Opens the file of a name below `salt://`, taken as it stands. Of several backends the first
-    /// that has it counts. `Ok(None)` is what none of them has.
+    /// Opens a file by its name below `salt://`, in which `?` and `|` are not special. The first backend
+    /// that has it wins; `Ok(None)` if none has it.
     ///
     /// # Errors
     /// When the file is there and cannot be opened.
@@ -28,7 +28,7 @@ impl FileServer {
         self.open_request(RequestPath::plain(name, env), name)
     }
 
-    /// Opens the file of a URL without its `salt://`; `?saltenv=` may hang on it.
+    /// Opens a file by its URL without `salt://`, which may end with `?saltenv=`.
     ///
     /// # Errors
     /// When the file is there and cannot be opened.
@@ -53,7 +53,7 @@ impl FileServer {
                 name: name.to_owned(),
                 path: (*back == "roots").then(|| found.path.clone()),
             })),
-            // Gone since it was found.
+            // Removed since it was found.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
@@ -62,7 +62,7 @@ impl FileServer {
     /// The files of an environment, sorted.
     pub fn files(&mut self, env: &str) -> Vec<String> {
         let all = self.picked(None);
-        self.names(&all, env, "", Form::Files)
+        self.names(&all, env, "", FileListKind::Files)
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn files_are_read_beneath_their_roots() {
+    fn files_are_read_below_their_roots() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().to_str().unwrap();
         for (name, text) in [

@@ -8,11 +8,11 @@ use halite_wire::{Map, Value};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 
-/// Writes one chunk of a file to `cachedir/minions/<id>/files`. `false` is a refusal, which the
-/// minion hears of. `id` is the minion whose channel it came through, not what the load says.
+/// Writes one chunk of a file to `cachedir/minions/<id>/files`. `false` if it is
+/// refused, which is sent to the minion. `id` is the minion whose channel it came through, not the `id` in the load.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// The file cannot be written.
 pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<bool> {
     let Some(chunk) = Chunk::read(load) else {
         return Ok(false);
@@ -31,7 +31,7 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
     }
     let Some(rel) = names::inside(&chunk.path) else {
         log::warn!(
-            "{id} wants to write to {:?}, outside of its files; refused",
+            "{id} tried to write to {:?}, outside its own files; refused",
             chunk.path
         );
         return Ok(false);
@@ -47,8 +47,8 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
         .create(&root)?;
     let file = match confined::create(&root, &rel, chunk.loc == 0) {
         Ok(file) => file,
-        Err(e) if refused(&e) => {
-            log::warn!("{id} wants to write to {rel:?}, which is no file: {e}; refused");
+        Err(e) if is_bad_path(&e) => {
+            log::warn!("{id} cannot write to {rel:?}: {e}; refused");
             return Ok(false);
         }
         Err(e) => return Err(e),
@@ -57,8 +57,8 @@ pub fn receive(config: &MasterConfig, id: &MinionId, load: &Map) -> io::Result<b
     Ok(true)
 }
 
-/// What the name is to blame for; the rest is the master's trouble.
-fn refused(e: &io::Error) -> bool {
+/// Whether the path itself causes the error; other errors are failures of the master.
+fn is_bad_path(e: &io::Error) -> bool {
     use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
     let links = Some(nix::errno::Errno::ELOOP as i32);
     let long = Some(nix::errno::Errno::ENAMETOOLONG as i32);
@@ -128,7 +128,7 @@ mod tests {
         assert!(f.send(&["etc", "x"], 0, b"hello old and long"));
         assert!(f.send(&["etc", "x"], 0, b"hello "));
         assert!(f.send(&["etc", "x"], 6, b"world"));
-        // A chunk that comes twice does no harm.
+        // A chunk may be sent twice.
         assert!(f.send(&["etc", "x"], 6, b"world"));
         assert_eq!(f.read("etc/x").unwrap(), b"hello world");
         assert!(f.send(&["a", "..", "b"], 0, b""));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_stand_there_are_not_followed() {
+    fn existing_links_are_not_followed() {
         let f = Fixture::new();
         assert!(f.send(&["x"], 0, b"x"));
         let files = f.dir.path().join("cache/minions/m1/files");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold() {
+    fn limits_are_enforced() {
         let mut f = Fixture::new();
         let mega = 1024 * 1024;
         assert!(f.send(&["x"], mega - 1, b"x"));

@@ -1,20 +1,20 @@
-//! What a minion asks for: the path of a load, with what may hang on it
+//! The path in a load of a minion, with its `?` options
 //! (`salt/fileserver/__init__.py Fileserver.find_file`, `salt/utils/url.py`).
 
 use halite_wire::{Map, Value};
 
-/// A path and the environment to look in.
+/// A path and the environment to search.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RequestPath {
     pub path: String,
     pub env: String,
-    /// Which directory of the environment, from `?index=`.
+    /// Which directory of the environment to search, from `?index=`.
     pub index: Option<String>,
 }
 
 impl RequestPath {
-    /// Reads `path` (with `?saltenv=` and `?index=`, unless a `|` before it says that it is to be
-    /// taken as it stands). `None` for paths that are refused everywhere.
+    /// Parses `path` with `?saltenv=` and `?index=`; after a leading `|`, `?` is not special. `None` for
+    /// paths that every backend refuses.
     pub fn parse(path: &str, env: &str) -> Option<RequestPath> {
         let mut request = RequestPath {
             path: path.into(),
@@ -37,7 +37,7 @@ impl RequestPath {
         request.checked()
     }
 
-    /// A path that is taken as it stands. `None` for those that are refused everywhere.
+    /// A path in which `?` and `|` are not special. `None` for paths that every backend refuses.
     pub fn plain(path: &str, env: &str) -> Option<RequestPath> {
         let request = RequestPath {
             path: path.into(),
@@ -53,7 +53,7 @@ impl RequestPath {
     }
 }
 
-/// The path behind the escape character `|`.
+/// The path after the escape character `|`.
 fn unescaped(path: &str) -> Option<String> {
     if path.starts_with('|') {
         return Some(path.trim_start_matches('|').into());
@@ -63,7 +63,7 @@ fn unescaped(path: &str) -> Option<String> {
     Some(format!("salt://{}", below.trim_start_matches('|')))
 }
 
-/// `str()` of what a load has for an environment; `None` if the key is missing.
+/// The environment of a load as Python's `str()` would print it; `None` if the key is missing.
 pub(super) fn env_of(load: &Map) -> Option<String> {
     Some(match load.get("saltenv")? {
         Value::Nil => "None".into(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn options_hang_on_a_path_unless_it_is_escaped() {
+    fn options_are_parsed_unless_the_path_is_escaped() {
         assert_eq!(parse("a/b"), some("a/b", "base", None));
         assert_eq!(parse("a?saltenv=dev"), some("a", "dev", None));
         assert_eq!(
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_out_are_refused() {
+    fn paths_that_lead_out_are_refused() {
         for bad in [
             "/etc/passwd",
             "../x",

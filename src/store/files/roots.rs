@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The environment that stands for all that have no entry of their own.
+/// The entry for all environments without an entry of their own.
 const ANY_ENV: &str = "__env__";
 
-/// `roots` with the options that concern it.
+/// `roots` with its options.
 pub struct RootsBackend {
     roots: Roots,
     follow: bool,
@@ -27,22 +27,22 @@ pub struct RootsBackend {
 impl RootsBackend {
     /// The backend of a configuration.
     pub fn new(options: &FileServerOptions) -> RootsBackend {
-        let kept = Duration::from_secs(options.fileserver_list_cache_time);
+        let max_age = Duration::from_secs(options.fileserver_list_cache_time);
         RootsBackend {
             roots: options.file_roots.clone(),
             follow: options.fileserver_followsymlinks,
             ignore_links: options.fileserver_ignoresymlinks,
-            cache: ListCache::new(&options.cachedir, "roots", kept),
+            cache: ListCache::new(&options.cachedir, "roots", max_age),
         }
     }
 
-    /// Environments by name.
+    /// Names of the environments.
     pub fn envs(&self) -> Vec<String> {
         self.roots.0.iter().map(|(env, _)| env.clone()).collect()
     }
 
-    /// The directories of an environment. `None` without an entry for it, and for names that
-    /// would lead elsewhere in the place of `__env__` (stock puts any text there).
+    /// The directories of an environment. `None` if it has no entry, or if its name in place of
+    /// `__env__` would lead elsewhere (stock substitutes any text).
     fn dirs(&self, env: &str) -> Option<Vec<String>> {
         if let Some(dirs) = self.roots.get(env).filter(|_| env != ANY_ENV) {
             return Some(dirs.to_vec());
@@ -62,7 +62,7 @@ impl RootsBackend {
         }
     }
 
-    /// The first file of that path (`roots.find_file`); `index` picks one of the directories.
+    /// The first file at that path (`roots.find_file`); `index` selects one of the directories.
     pub fn find(
         &self,
         path: &str,
@@ -83,7 +83,7 @@ impl RootsBackend {
                 links: self.links(),
             };
             let stat = place.stat()?;
-            let path = place.shown();
+            let path = place.display_path();
             (!ignore.ignores(&path)).then(|| Found {
                 path,
                 rel: rel.clone(),
@@ -94,8 +94,8 @@ impl RootsBackend {
         })
     }
 
-    /// Whether a file that was found may be served for the environment of the load, which can be
-    /// another one than that in which it was found; `None` if there is no such environment.
+    /// Whether a file that was found may be served for the environment of the load, which can
+    /// differ from the one in which it was found; `None` if there is no such environment.
     pub fn holds(&self, env: &str, found: &Found) -> Option<bool> {
         let path = PathBuf::from(names::normpath(&found.path));
         let holds = |root: String| {
@@ -108,14 +108,14 @@ impl RootsBackend {
         Some(self.dirs(env)?.into_iter().any(holds))
     }
 
-    /// The lists of an environment (`roots._file_lists`); empty without one.
+    /// The lists of an environment (`roots._file_lists`); empty if it does not exist.
     pub fn lists(&mut self, env: &str, ignore: &Ignore) -> Arc<Lists> {
         let Some(dirs) = self.dirs(env) else {
             return Arc::default();
         };
         let (follow, ignore_links) = (self.follow, self.ignore_links);
         if !dirs.iter().any(|dir| Path::new(dir).is_dir()) {
-            // No cache file for environments that minions make up.
+            // No cache file for environments that do not exist: minions can send any name.
             return Arc::default();
         }
         self.cache.get(env, || {
@@ -123,7 +123,7 @@ impl RootsBackend {
             for dir in &dirs {
                 walk.root(dir);
             }
-            walk.done()
+            walk.finish()
         })
     }
 }
@@ -172,8 +172,8 @@ impl<'a> Walk<'a> {
         self.dir(root, &real, "", &mut vec![id(&meta)]);
     }
 
-    /// `above` holds the directories from the root to this one: a link back to one of them is
-    /// listed but not entered, where stock goes in circles until the system stops it.
+    /// `above` holds the directories from the root to this one. A link back to one of them is
+    /// listed but not entered; stock follows it until the kernel refuses.
     fn dir(&mut self, dir: &Path, real_root: &Path, rel: &str, above: &mut Vec<(u64, u64)>) {
         let Ok(entries) = std::fs::read_dir(dir) else {
             return;
@@ -182,7 +182,10 @@ impl<'a> Walk<'a> {
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let Ok(name) = entry.file_name().into_string() else {
-                log::debug!("{}: a name that is not UTF-8", entry.path().display());
+                log::debug!(
+                    "{}: skipped, since the name is not UTF-8",
+                    entry.path().display()
+                );
                 continue;
             };
             let Ok(kind) = entry.file_type() else {
@@ -206,8 +209,8 @@ impl<'a> Walk<'a> {
     ) {
         let meta = std::fs::metadata(path).ok();
         let meta = meta.filter(|m| m.is_dir());
-        let left_out = kind.is_symlink() && self.ignore_links;
-        let listed = !left_out && !self.ignore.ignores(&rel);
+        let skipped = kind.is_symlink() && self.ignore_links;
+        let listed = !skipped && !self.ignore.ignores(&rel);
         if listed {
             if meta.is_some() && std::fs::read_dir(path).is_ok_and(|mut d| d.next().is_none()) {
                 self.empty.insert(rel.clone());
@@ -234,13 +237,13 @@ impl<'a> Walk<'a> {
         above.pop();
     }
 
-    /// Lists a link, unless it is followed and leads out of the root.
+    /// Lists a link, unless links are followed and it leads out of the root.
     fn link(&mut self, path: &Path, real_root: &Path, rel: &str) {
         let Ok(target) = std::fs::read_link(path) else {
             return;
         };
         let target = target.to_string_lossy().into_owned();
-        // A target that starts with two dots is taken from the link itself, as stock does.
+        // A target that starts with `..` is resolved from the link itself, as in stock.
         let base = if target.starts_with("..") {
             Some(path)
         } else {
@@ -254,7 +257,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn done(self) -> Lists {
+    fn finish(self) -> Lists {
         Lists {
             files: self.files.into_iter().collect(),
             dirs: self.dirs.into_iter().collect(),
@@ -264,8 +267,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether the way from the root to `path` begins with two dots, as stock asks for it: a name that
-/// begins so counts as well.
+/// Whether the relative path from `root` to `path` starts with `..`. As in stock, a file name that
+/// starts with `..` counts too.
 fn leads_out(path: &Path, root: &Path) -> bool {
     match path.strip_prefix(root) {
         Ok(rest) => rest.to_string_lossy().starts_with(".."),

@@ -1,4 +1,4 @@
-//! What changed below `file_roots`, for the event that `fileserver_events` turns on
+//! Changes below `file_roots`, for the event that `fileserver_events` enables
 //! (`salt/fileserver/roots.py update`).
 
 use super::ignore::Ignore;
@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The times of all files at the last look.
+/// The modification times of all files at the last scan.
 #[derive(Default)]
-pub struct Watch {
+pub struct RootsWatch {
     known: Option<BTreeMap<PathBuf, SystemTime>>,
 }
 
-impl Watch {
-    /// Looks again; the data of the event. The first look of a process finds nothing changed.
-    pub fn look(&mut self, config: &MasterConfig) -> Map {
+impl RootsWatch {
+    /// Scans `file_roots` and returns the data of the event. The first scan of a process reports no
+    /// changes.
+    pub fn scan(&mut self, config: &MasterConfig) -> Map {
         let ignore = Ignore::new(&config.file_ignore_regex, &config.file_ignore_glob);
         let mut now = BTreeMap::new();
         for dir in config.file_roots.0.iter().flat_map(|(_, dirs)| dirs) {
@@ -77,8 +78,8 @@ mod tests {
         let options = halite_wire::map! {"file_roots" => halite_wire::map! {
         "base" => vec![root.to_string_lossy().into_owned()]}, "sock_dir" => "/s"};
         let config = MasterConfig::from_map(options, dir.path()).unwrap();
-        let mut watch = Watch::default();
-        assert_eq!(watch.look(&config).get("changed"), Some(&false.into()));
+        let mut watch = RootsWatch::default();
+        assert_eq!(watch.scan(&config).get("changed"), Some(&false.into()));
         std::fs::remove_file(root.join("gone")).unwrap();
         std::fs::write(root.join("new"), "x").unwrap();
         let file = std::fs::File::options()
@@ -86,12 +87,12 @@ mod tests {
             .open(root.join("s/b"))
             .unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        let data = watch.look(&config);
+        let data = watch.scan(&config);
         let files = data.get("files").unwrap().as_map().unwrap();
         let one = |key: &str| files.get(key).unwrap().str_list();
         assert!(one("changed")[0].ends_with("/s/b") && one("changed").len() == 1);
         assert!(one("added")[0].ends_with("/new") && one("removed")[0].ends_with("/gone"));
         assert_eq!(data.get("changed"), Some(&true.into()));
-        assert_eq!(watch.look(&config).get("changed"), Some(&false.into()));
+        assert_eq!(watch.scan(&config).get("changed"), Some(&false.into()));
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-/// A file server over a small tree; further options as YAML lines.
+/// A file server over a small tree, with further options.
 struct Fixture {
     dir: tempfile::TempDir,
     server: FileServer,
@@ -60,9 +60,9 @@ impl Fixture {
         self.server.serve(&load).unwrap().into_map().unwrap()
     }
 
-    fn list(&mut self, env: &str, form: Form) -> Vec<String> {
+    fn list(&mut self, env: &str, kind: FileListKind) -> Vec<String> {
         let load = halite_wire::map! {"saltenv" => env, "prefix" => ""};
-        self.server.list(&load, form).str_list()
+        self.server.list(&load, kind).str_list()
     }
 }
 
@@ -102,10 +102,10 @@ fn any_environment_has_its_own_directory_only() {
     ] {
         assert_eq!(f.find("a", env), None, "{env:?}");
         assert_eq!(f.find("x/f", env), None, "{env:?}");
-        assert_eq!(f.list(env, Form::Files), [""; 0], "{env:?}");
+        assert_eq!(f.list(env, FileListKind::Files), [""; 0], "{env:?}");
     }
-    assert_eq!(f.list("prod", Form::Files), ["x/f"]);
-    assert_eq!(f.list("made-up", Form::Files), [""; 0]);
+    assert_eq!(f.list("prod", FileListKind::Files), ["x/f"]);
+    assert_eq!(f.list("made-up", FileListKind::Files), [""; 0]);
     assert!(!f.path("cache/file_lists/roots/made-up.p").exists());
     assert_eq!(f.server.environments(), ["__env__", "base", "empty"]);
 }
@@ -114,7 +114,7 @@ fn any_environment_has_its_own_directory_only() {
 fn links_are_listed_as_by_stock() {
     let mut f = server(Map::new());
     let files = ["a", "dangling", "dirlink/b?c", "in", "out", "sub/b?c"];
-    assert_eq!(f.list("base", Form::Files), files);
+    assert_eq!(f.list("base", FileListKind::Files), files);
     let dirs = [
         "dirlink",
         "dirlink/empty",
@@ -123,9 +123,9 @@ fn links_are_listed_as_by_stock() {
         "sub/empty",
         "sub/loop",
     ];
-    assert_eq!(f.list("base", Form::Dirs), dirs);
+    assert_eq!(f.list("base", FileListKind::Dirs), dirs);
     assert_eq!(
-        f.list("base", Form::EmptyDirs),
+        f.list("base", FileListKind::EmptyDirs),
         ["dirlink/empty", "sub/empty"]
     );
     let links = f
@@ -140,20 +140,20 @@ fn links_are_listed_as_by_stock() {
     assert_eq!(links, ["dangling", "dirlink", "dirlink/loop"]);
     let mut f = server(halite_wire::map! {"fileserver_followsymlinks" => false});
     assert_eq!(
-        f.list("base", Form::Dirs),
+        f.list("base", FileListKind::Dirs),
         ["dirlink", "sub", "sub/empty", "sub/loop"]
     );
     assert!(f.find("in", "base").is_some() && f.find("dirlink/b?c", "base").is_none());
     assert_eq!(f.find("out", "base"), None);
     let mut f = server(halite_wire::map! {"fileserver_ignoresymlinks" => true});
     assert_eq!(
-        f.list("base", Form::Dirs),
+        f.list("base", FileListKind::Dirs),
         ["dirlink/empty", "sub", "sub/empty"]
     );
 }
 
 #[test]
-fn files_are_served_in_pieces() {
+fn files_are_served_in_chunks() {
     let mut f = server(Map::new());
     for (loc, data) in [(0, "alph"), (4, "a"), (5, ""), (4000, "")] {
         let answer = f.serve("a", loc);
@@ -188,7 +188,7 @@ fn files_are_served_in_pieces() {
 }
 
 #[test]
-fn pieces_are_compressed_when_asked_for() {
+fn chunks_are_compressed_on_request() {
     let mut f = server(Map::new());
     let ask = |level: Value| {
         halite_wire::map! {"path" => "a", "saltenv" => "base", "loc" => 0, "gzip" => level}

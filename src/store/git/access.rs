@@ -1,29 +1,29 @@
-//! Where a repository lies and how it is reached.
+//! URLs of repositories, and how they are reached.
 
 use base64::Engine;
 use std::process::Command;
 
-/// Protocols that a URL may name, and that a server may lead to.
+/// Protocols that are allowed in URLs, and in redirects by servers.
 pub(crate) const PROTOCOLS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
 /// How a remote is reached.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Check the certificate of the server.
+    /// Whether to check the certificate of the server.
     pub ssl_verify: bool,
-    /// For HTTP; empty for none.
+    /// User name for HTTP; empty for none.
     pub user: String,
-    /// Of this user.
+    /// Password of this user.
     pub password: String,
-    /// File with a private key, for SSH; empty for those of the account.
+    /// File with a private key for SSH; empty for the keys of the account.
     pub privkey: String,
-    /// For HTTP; empty for that of the environment.
+    /// Proxy for HTTP; empty for the one in the environment.
     pub proxy: String,
 }
 
 impl Access {
-    /// Sets the environment of a `git` that speaks to the remote. Secrets stay out of its argument
-    /// list, which every account on the host can read.
+    /// Sets the environment of a `git` command that contacts the remote. Secrets are not passed as
+    /// arguments, which every account on the host can read.
     pub fn apply(&self, command: &mut Command) {
         if !self.ssl_verify {
             command.env("GIT_SSL_NO_VERIFY", "true");
@@ -43,7 +43,7 @@ impl Access {
         }
         let mut ssh = "ssh -o BatchMode=yes".to_owned();
         if !self.privkey.is_empty() {
-            // git hands this to a shell.
+            // git passes this to a shell.
             let quoted = self.privkey.replace('\'', r"'\''");
             ssh.push_str(&format!(" -o IdentitiesOnly=yes -i '{quoted}'"));
         }
@@ -51,11 +51,11 @@ impl Access {
     }
 }
 
-/// Refuses what git would take for an option, a program to run, or an unknown protocol.
+/// Refuses URLs that git would take for an option or a program to run, and unknown protocols.
 pub fn check_url(url: &str) -> Result<(), String> {
     if url.starts_with('-') || url.contains("::") || url.chars().any(|c| c.is_control() || c == ' ')
     {
-        return Err("it is no URL of a repository".into());
+        return Err("it is not the URL of a repository".into());
     }
     if let Some((scheme, rest)) = url.split_once("://") {
         if !PROTOCOLS.contains(&scheme) {
@@ -67,7 +67,7 @@ pub fn check_url(url: &str) -> Result<(), String> {
         let host = rest.split('/').next().unwrap_or_default();
         let host = host.rsplit('@').next().unwrap_or_default();
         if rest.starts_with('-') || host.starts_with('-') || rest.is_empty() {
-            return Err("it is no URL of a repository".into());
+            return Err("it is not the URL of a repository".into());
         }
         return Ok(());
     }
@@ -76,19 +76,19 @@ pub fn check_url(url: &str) -> Result<(), String> {
         let (user, host) = login.split_once('@').unwrap_or(("git", login));
         (user, host, path)
     });
-    let word = |s: &str| !s.is_empty() && !s.starts_with('-') && !s.contains(['/', '@']);
+    let is_plain = |s: &str| !s.is_empty() && !s.starts_with('-') && !s.contains(['/', '@']);
     match scp {
         Some((user, host, path))
-            if word(user) && word(host) && !path.is_empty() && !path.starts_with('-') =>
+            if is_plain(user) && is_plain(host) && !path.is_empty() && !path.starts_with('-') =>
         {
             Ok(())
         }
-        _ => Err("it must begin with a protocol, or be host:path".into()),
+        _ => Err("it must start with a protocol, or be host:path".into()),
     }
 }
 
-/// A URL without the password in it.
-pub fn shown(url: &str) -> String {
+/// A URL for messages, without user name and password.
+pub fn redact_url(url: &str) -> String {
     match url
         .split_once("://")
         .map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
@@ -103,10 +103,10 @@ pub fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// What is wrong with a refspec; it must lead to where refs are looked up.
-pub fn refspec_fault(spec: &str) -> Option<String> {
+/// What is wrong with a refspec: it must map to `refs/remotes/origin/` or `refs/tags/`, where refs are looked up.
+pub fn refspec_error(spec: &str) -> Option<String> {
     let target = spec.rsplit(':').next().unwrap_or_default();
     let known = target.starts_with("refs/remotes/origin/") || target.starts_with("refs/tags/");
     (spec.starts_with('-') || !known)
-        .then(|| format!("refspecs: {spec:?} does not lead to refs/remotes/origin/ or refs/tags/"))
+        .then(|| format!("refspecs: {spec:?} must map to refs/remotes/origin/ or refs/tags/"))
 }

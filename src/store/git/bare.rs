@@ -1,6 +1,6 @@
-//! A bare copy of a remote: who fetches writes down its refs, who serves reads them.
+//! A bare mirror of a remote. The process that fetches writes its refs to a file, which the others read.
 
-use super::access::{Access, is_hex, shown};
+use super::access::{Access, is_hex, redact_url};
 use super::run::{Git, LOCAL};
 use halite_sys::daemon::write_atomic;
 use halite_sys::signals::StopFlag;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Hashes of which it is remembered what they stand for.
-const COMMITS: usize = 1000;
+/// Commits that are cached by hash.
+const MAX_COMMITS: usize = 1000;
 
-/// Names of refs and the objects they stand for, tags peeled.
+/// Names of refs and the objects they point to, with tags peeled.
 pub type Refs = BTreeMap<String, String>;
 
-/// A mirror as one process sees it.
-pub struct Bare {
+/// A mirror, with what this process caches of it.
+pub struct BareMirror {
     dir: PathBuf,
     url: String,
     access: Access,
@@ -32,10 +32,10 @@ pub struct Bare {
     commits: HashMap<String, Option<String>>,
 }
 
-impl Bare {
-    /// The mirror of `url` in `dir`; nothing is made yet.
-    pub fn new(dir: PathBuf, url: &str, access: Access, refspecs: Vec<String>) -> Bare {
-        Bare {
+impl BareMirror {
+    /// The mirror of `url` in `dir`. Nothing is created yet.
+    pub fn new(dir: PathBuf, url: &str, access: Access, refspecs: Vec<String>) -> BareMirror {
+        BareMirror {
             dir,
             url: url.to_owned(),
             access,
@@ -46,12 +46,12 @@ impl Bare {
         }
     }
 
-    /// Where it lies.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The mark that keeps it from being fetched (`fileserver.lock`).
+    /// While this file exists, the mirror is not fetched (`fileserver.lock`).
     pub fn lock_file(&self) -> PathBuf {
         self.dir.with_extension("lk")
     }
@@ -60,7 +60,7 @@ impl Bare {
         self.dir.join("halite-refs")
     }
 
-    /// The refs as they were fetched last.
+    /// The refs as of the last fetch.
     pub fn refs(&mut self) -> Arc<Refs> {
         let path = self.refs_file();
         let stamp = std::fs::metadata(&path)
@@ -74,8 +74,8 @@ impl Bare {
         self.refs.clone()
     }
 
-    /// Fetches if that was not tried within `interval`. What fails is an error only while there
-    /// is nothing yet; a server that is away is not asked again at once either.
+    /// Fetches, unless that was tried within `interval`. A failure is only an error as long as nothing
+    /// was ever fetched; otherwise it is logged, and tried again after `interval`.
     pub fn refresh(&mut self, interval: Duration, limit: Duration) -> io::Result<()> {
         let tried = self.dir.join("halite-tried");
         let age = std::fs::metadata(&tried).and_then(|m| m.modified()).ok();
@@ -90,7 +90,7 @@ impl Bare {
         }
         match done {
             Err(e) if there => {
-                log::error!("{} was not updated: {e}", shown(&self.url));
+                log::error!("{} was not updated: {e}", redact_url(&self.url));
                 Ok(())
             }
             Ok(()) if !self.refs_file().exists() => {
@@ -100,10 +100,10 @@ impl Bare {
         }
     }
 
-    /// Brings the mirror up to date; whether any ref moved. Only one process does so at a time, and
-    /// none while [`Self::lock_file`] exists.
+    /// Fetches; returns whether any ref changed. Only one process fetches at a time, and none while
+    /// [`Self::lock_file`] exists.
     pub fn fetch(&mut self, limit: Duration, stop: Option<&StopFlag>) -> io::Result<bool> {
-        let url = shown(&self.url);
+        let url = redact_url(&self.url);
         if self.lock_file().exists() {
             log::warn!(
                 "git: {url} is locked ({}); it is not updated",
@@ -120,7 +120,7 @@ impl Bare {
             .mode(0o600)
             .open(self.dir.join("halite-lock"))?;
         let Ok(_guard) = Flock::lock(guard, FlockArg::LockExclusiveNonblock) else {
-            log::debug!("git: {url} is being updated by somebody else");
+            log::debug!("git: {url} is being updated by another process");
             return Ok(false);
         };
         let git = Git {
@@ -135,7 +135,7 @@ impl Bare {
         let mut args = vec!["fetch", "--quiet", "--prune", "--no-tags", "--force", "--"];
         args.push(&self.url);
         args.extend(self.refspecs.iter().map(String::as_str));
-        // Its messages may hold the URL with a password.
+        // The messages of git may contain the URL with a password.
         git.run(&args, b"")
             .map_err(|e| io::Error::other(e.to_string().replace(&self.url, &url)))?;
         let format = "--format=%(objectname) %(*objectname) %(refname)";
@@ -157,7 +157,7 @@ impl Bare {
         Ok(true)
     }
 
-    /// The commit that a branch, a tag or a hash stands for, in this order.
+    /// The commit that a name means: that of a branch, a tag or a hash, in this order.
     pub fn commit(&mut self, name: &str) -> Option<String> {
         let refs = self.refs();
         refs.get(&format!("refs/remotes/origin/{name}"))
@@ -166,7 +166,7 @@ impl Bare {
             .or_else(|| self.commit_of_hash(name))
     }
 
-    /// The commit that a hash, or the beginning of one, stands for.
+    /// The commit with this hash, which may be abbreviated.
     pub fn commit_of_hash(&mut self, name: &str) -> Option<String> {
         if !is_hex(name) || !(4..=64).contains(&name.len()) {
             return None;
@@ -180,15 +180,15 @@ impl Bare {
             .ok()
             .and_then(|out| String::from_utf8(out).ok())
             .map(|out| out.trim().to_owned());
-        if self.commits.len() > COMMITS {
+        if self.commits.len() > MAX_COMMITS {
             self.commits.clear();
         }
         self.commits.insert(name.to_owned(), found.clone());
         found
     }
 
-    /// Writes all files of a commit into `tree`, an empty directory; `index` is a file for the
-    /// time being.
+    /// Writes all files of a commit into `tree`, an empty directory; `index` is the path of
+    /// a temporary file.
     pub fn check_out(
         &self,
         commit: &str,
@@ -217,8 +217,8 @@ fn read_refs(path: &Path) -> Option<Refs> {
 fn parse_refs(output: &[u8]) -> Refs {
     let text = String::from_utf8_lossy(output);
     let lines = text.lines().filter_map(|line| {
-        let mut words = line.splitn(3, ' ');
-        let (object, peeled, name) = (words.next()?, words.next()?, words.next()?);
+        let mut fields = line.splitn(3, ' ');
+        let (object, peeled, name) = (fields.next()?, fields.next()?, fields.next()?);
         let object = if peeled.is_empty() { object } else { peeled };
         Some((name.to_owned(), object.to_owned()))
     });

@@ -1,30 +1,30 @@
-//! Commits of a repository as directories that never change: one gets its name when it is complete.
+//! Commits of a repository as directories that never change. A directory is renamed into place when it is complete.
 
-use super::bare::Bare;
+use super::bare::BareMirror;
 use halite_crypto::HashType;
 use halite_sys::daemon::make_dir;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Trees of one repository that are kept, and links to them.
-const TREES: usize = 20;
+/// Most trees, and most link directories, of one repository.
+const MAX_TREES: usize = 20;
 
-/// A repository below a directory of its own: `mirror`, `trees` and `links`.
+/// A repository in its own directory, with `mirror`, `trees` and `links`.
 pub struct Checkout {
     dir: PathBuf,
     /// The mirror.
-    pub bare: Bare,
+    pub bare: BareMirror,
 }
 
 impl Checkout {
-    /// The place of a repository's mirror below `dir`.
+    /// The path of the mirror below `dir`.
     pub fn mirror(dir: &Path) -> PathBuf {
         dir.join("mirror")
     }
 
-    /// Directories below `dir`, of the mirror in it.
-    pub fn new(dir: PathBuf, bare: Bare) -> Checkout {
+    /// Checkouts below `dir` from its mirror.
+    pub fn new(dir: PathBuf, bare: BareMirror) -> Checkout {
         Checkout { dir, bare }
     }
 
@@ -35,7 +35,7 @@ impl Checkout {
             make(&tree, |fresh| {
                 let index = self.dir.join(format!("index.{}", std::process::id()));
                 let done = self.bare.check_out(commit, fresh, &index, limit);
-                // Whether it was made or not, it has served.
+                // It is no longer needed, and may not exist.
                 let _ = std::fs::remove_file(&index);
                 done
             })?;
@@ -43,10 +43,10 @@ impl Checkout {
         Ok(tree)
     }
 
-    /// A directory in which `target` appears under `mountpoint`, a path without `..`.
+    /// A directory in which `target` is linked at `mountpoint`, a path without `..`.
     pub fn mounted(&self, target: &Path, mountpoint: &str) -> io::Result<PathBuf> {
-        let words = format!("{mountpoint}\n{}", target.display());
-        let name = HashType::Sha256.hex(words.as_bytes());
+        let text = format!("{mountpoint}\n{}", target.display());
+        let name = HashType::Sha256.hex(text.as_bytes());
         let dir = self.dir.join("links").join(name);
         if !dir.is_dir() {
             make(&dir, |fresh| {
@@ -59,25 +59,25 @@ impl Checkout {
     }
 }
 
-/// Makes a directory that has its name only once `fill` is done.
+/// Creates a directory, which gets its name only after `fill` succeeds.
 fn make(dir: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let parent = dir.parent().unwrap_or(dir);
     make_dir(parent, 0o700)?;
-    tidy(parent);
+    prune(parent);
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let fresh = parent.join(format!(".{name}.{}", std::process::id()));
     make_dir(&fresh, 0o700)?;
     let placed = fill(&fresh).and_then(|()| std::fs::rename(&fresh, dir));
     if placed.is_err() {
-        // What is left of it is of no use.
+        // An incomplete directory is useless.
         let _ = std::fs::remove_dir_all(&fresh);
     }
-    // Another worker may have been faster.
+    // Another worker may have created it meanwhile.
     if dir.is_dir() { Ok(()) } else { placed }
 }
 
-/// Removes the oldest directories when there are many.
-fn tidy(parent: &Path) {
+/// Removes the oldest directories if there are more than [`MAX_TREES`].
+fn prune(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else {
         return;
     };
@@ -86,7 +86,7 @@ fn tidy(parent: &Path) {
         .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path())))
         .collect();
     dirs.sort();
-    let many = dirs.len().saturating_sub(TREES);
+    let many = dirs.len().saturating_sub(MAX_TREES);
     for (_, dir) in dirs.into_iter().take(many) {
         let _ = std::fs::remove_dir_all(dir);
     }

@@ -1,4 +1,4 @@
-//! Repositories by the command `git`, for the file server and for the pillar: URLs, credentials,
+//! Git repositories for the file server and for the pillar, by the command `git`: URLs, credentials,
 //! mirrors, and commits as directories.
 
 mod access;
@@ -6,7 +6,7 @@ mod bare;
 mod checkout;
 mod run;
 
-pub use access::{Access, check_url, is_hex, refspec_fault, shown};
-pub use bare::{Bare, Refs};
+pub use access::{Access, check_url, is_hex, redact_url, refspec_error};
+pub use bare::{BareMirror, Refs};
 pub use checkout::Checkout;
 pub(crate) use run::{Git, REMOTE};

@@ -1,4 +1,4 @@
-//! Running `git`: by its argument list, in an environment of its own, for a limited time.
+//! Runs `git` with an argument list (no shell), a clean environment and a time limit.
 
 use super::access::{Access, PROTOCOLS};
 use halite_sys::signals::StopFlag;
@@ -12,15 +12,16 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For commands that only read the mirror.
+/// Time limit for commands that only read the mirror.
 pub(crate) const LOCAL: Duration = Duration::from_secs(30);
-/// For fetching.
+/// Time limit for fetching.
 pub(crate) const REMOTE: Duration = Duration::from_secs(600);
-/// Most bytes of output that are taken in.
+/// Most bytes of output that are read.
 const MAX_OUTPUT: u64 = 256 << 20;
+/// Most bytes of error messages that are read.
 const MAX_MESSAGE: u64 = 64 << 10;
-/// What git needs of our environment.
-const KEPT: [&str; 9] = [
+/// Variables of our environment that git gets.
+const PASSED_ENV: [&str; 9] = [
     "PATH",
     "HOME",
     "SSH_AUTH_SOCK",
@@ -36,13 +37,13 @@ const KEPT: [&str; 9] = [
 pub(crate) struct Git<'a> {
     /// The repository.
     pub dir: &'a Path,
-    /// How its remote is reached; nothing for commands that do not.
+    /// How its remote is reached; `None` for commands that do not contact it.
     pub access: Option<&'a Access>,
-    /// How long it may take.
+    /// Time limit.
     pub limit: Duration,
-    /// Ends it early.
+    /// Stops it early.
     pub stop: Option<&'a StopFlag>,
-    /// Further variables of its environment.
+    /// Additional environment variables.
     pub env: &'a [(&'a str, &'a Path)],
 }
 
@@ -58,14 +59,14 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// Runs `git <args>` with `input` and gives its output.
+    /// Runs `git <args>` with `input`; returns its output.
     pub fn run(&self, args: &[&str], input: &[u8]) -> io::Result<Vec<u8>> {
         let mut output = Vec::new();
         self.child(args, input, Stdio::piped(), &mut output)?;
         Ok(output)
     }
 
-    /// Runs `git <args>` with its output in a file.
+    /// Runs `git <args>` and writes its output to a file.
     pub fn run_into(&self, args: &[&str], file: File) -> io::Result<()> {
         self.child(args, b"", file.into(), &mut Vec::new())
     }
@@ -90,7 +91,7 @@ impl<'a> Git<'a> {
             .arg(self.dir)
             .args(args)
             .env_clear();
-        for name in KEPT {
+        for name in PASSED_ENV {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
@@ -107,7 +108,7 @@ impl<'a> Git<'a> {
         if let Some(access) = self.access {
             access.apply(&mut command);
         }
-        // A group of its own, so that helpers of git end with it.
+        // Its own process group, so that helpers of git are killed with it.
         command.process_group(0);
         command
     }
@@ -136,7 +137,7 @@ impl<'a> Git<'a> {
         let mut message = Vec::new();
         let status = thread::scope(|s| {
             s.spawn(move || {
-                // A command that has ended reads no more.
+                // Fails if the command has exited.
                 let _ = stdin.map(|mut pipe| pipe.write_all(input));
             });
             s.spawn(|| stdout.map(|pipe| pipe.take(MAX_OUTPUT).read_to_end(output)));
@@ -149,7 +150,7 @@ impl<'a> Git<'a> {
                 }
                 if Instant::now() > end || self.stop.is_some_and(StopFlag::is_set) {
                     let group = Pid::from_raw(child.id().cast_signed());
-                    // It may have ended just now.
+                    // Fails if it has just exited.
                     let _ = killpg(group, Signal::SIGKILL);
                     child.wait()?;
                     return Ok::<_, io::Error>(None);
@@ -164,7 +165,7 @@ impl<'a> Git<'a> {
             Some(status) if status.success() => Ok(()),
             Some(_) => Err(io::Error::other(format!("git {name}: {text}"))),
             None => Err(io::Error::other(format!(
-                "git {name} took longer than {:?}; ended",
+                "git {name} was stopped, or took longer than {:?}",
                 self.limit
             ))),
         }

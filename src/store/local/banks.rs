@@ -1,4 +1,5 @@
-//! Banks of the cache as stock's `localfs` has them (`salt/cache/localfs.py`), for the runner `cache`, which edits them as they are.
+//! Banks of the cache in the format of stock's `localfs` (`salt/cache/localfs.py`), for the runner `cache`, which
+//! reads and writes them directly.
 
 use super::found;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -7,7 +8,7 @@ use halite_wire::msgpack::{self, Profile};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directories of `cachedir` that are not banks: what is in them is secret, or not for editing.
+/// Directories of `cachedir` that are not banks: their content is secret or must not be edited.
 const PRIVATE: &[&str] = &[
     "tokens",
     "sessions",
@@ -24,14 +25,14 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// The bank of that name, which may have slashes; `None` if it could lead out of the cache, is hidden or private.
+    /// The bank of that name, which may contain slashes; `None` if it is hidden, private or could lead out of the cache.
     pub fn named(cachedir: &Path, name: &str) -> Option<Bank> {
         let parts = path_parts(name).filter(|parts| !PRIVATE.contains(&parts[0]))?;
         let dir = cachedir.join(parts.join("/"));
         Some(Bank { dir })
     }
 
-    /// Whether that can be a key. It may have slashes.
+    /// Whether `key` is valid. It may contain slashes.
     pub fn is_key(key: &str) -> bool {
         path_parts(key).is_some()
     }
@@ -60,7 +61,7 @@ impl Bank {
         Ok(out)
     }
 
-    /// The file of the key, else the key in the file of the bank.
+    /// The value in the file of the key, or under the key in the file of the bank.
     ///
     /// # Errors
     /// The file cannot be read or is damaged.
@@ -117,8 +118,8 @@ fn read(path: &Path) -> io::Result<Option<Value>> {
 fn path_parts(name: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = name.split('/').collect();
     let fits = |part: &&str| !part.is_empty() && !part.starts_with('.') && part.len() < 256;
-    let whole = !name.contains(['\0', '\\', '\n']) && parts.len() < 32;
-    (whole && parts.iter().all(fits)).then_some(parts)
+    let valid = !name.contains(['\0', '\\', '\n']) && parts.len() < 32;
+    (valid && parts.iter().all(fits)).then_some(parts)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub struct LocalGateways {
 }
 
 impl LocalGateways {
-    /// Records below `cachedir`. Nothing is read or made yet.
+    /// Records below `cachedir`. Nothing is read or created yet.
     pub fn new(cachedir: &Path) -> LocalGateways {
         let dir = cachedir.join("gateways");
         LocalGateways { dir }
@@ -54,7 +54,7 @@ impl LocalGateway {
 }
 
 impl GatewayStore for LocalGateway {
-    /// Makes the missing directories.
+    /// Creates missing directories.
     fn prepare(&self) -> io::Result<()> {
         make_dir(&self.dir, 0o700)?;
         make_dir(&self.dir.join("minions"), 0o700)
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_list_says_nothing() {
+    fn a_stale_list_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let all = LocalGateways::new(dir.path());
         let store = all.of("sysinspect");

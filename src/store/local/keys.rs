@@ -25,7 +25,7 @@ pub struct LocalKeys {
 }
 
 impl LocalKeys {
-    /// A store below `pki_dir`. Nothing is read or made yet.
+    /// A store below `pki_dir`. Nothing is read or created yet.
     pub fn new(pki_dir: impl Into<PathBuf>) -> LocalKeys {
         LocalKeys {
             pki_dir: pki_dir.into(),
@@ -60,7 +60,7 @@ impl LocalKeys {
 }
 
 impl KeyStore for LocalKeys {
-    /// Makes the missing directories; `pki_dir` itself is readable by its owner alone.
+    /// Creates missing directories; `pki_dir` itself is only readable by its owner.
     fn prepare(&self) -> io::Result<()> {
         make_dir(&self.pki_dir, 0o700)?;
         for state in KeyState::ALL {
@@ -102,7 +102,7 @@ impl KeyStore for LocalKeys {
     fn change(&self, id: &MinionId, from: KeyState, to: KeyState) -> io::Result<bool> {
         let rename = || std::fs::rename(self.path(from, id), self.path(to, id));
         let renamed = match rename() {
-            // The key, or the directory that it goes to.
+            // The key is missing, or the directory that it goes to.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 make_dir(&self.dir(to), 0o755)?;
                 rename()
@@ -116,8 +116,8 @@ impl KeyStore for LocalKeys {
         Ok(found(std::fs::remove_file(self.path(state, id)))?.is_some())
     }
 
-    /// Reads the directory only when its modification time has changed: asking for each job is cheap with
-    /// 100 000 keys.
+    /// Reads the directory only if its modification time has changed: listing the keys for each job is cheap even
+    /// with 100 000 of them.
     fn list(&self, state: KeyState) -> io::Result<IdList> {
         let dir = self.dir(state);
         let Some(meta) = found(std::fs::metadata(&dir))? else {
@@ -132,14 +132,14 @@ impl KeyStore for LocalKeys {
             return Ok(listing.ids.clone());
         }
         listing.ids = Arc::new(read_ids(&dir)?);
-        // Two changes within the clock's granularity leave the same time: a time is trusted only when it
-        // is a little old.
-        let rested = meta
+        // Two changes within the clock's granularity leave the same timestamp, so a recent timestamp is not
+        // trusted.
+        let trusted = meta
             .modified()
             .ok()
             .and_then(|t| SystemTime::now().duration_since(t).ok())
             .is_some_and(|age| age > Duration::from_millis(100));
-        listing.stamp = rested.then_some(stamp);
+        listing.stamp = trusted.then_some(stamp);
         Ok(listing.ids.clone())
     }
 

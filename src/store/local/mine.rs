@@ -22,7 +22,7 @@ pub struct LocalMines {
 }
 
 impl LocalMines {
-    /// Mines below `cachedir`. Nothing is read or made yet.
+    /// Mines below `cachedir`. Nothing is read or created yet.
     pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> LocalMines {
         LocalMines {
             cachedir: cachedir.into(),
@@ -59,8 +59,8 @@ impl LocalMines {
         write_atomic(&path, &bytes, 0o600)
     }
 
-    /// Several workers may change the mine of one minion. The lock file is outside of the directories whose
-    /// entries stock tools take for ids.
+    /// Locks all mines: several workers may change the mine of one minion. The lock file is outside the
+    /// directories whose entries stock tools take for ids.
     fn lock(&self) -> io::Result<Flock<File>> {
         make_dir(&self.cachedir, 0o755)?;
         let file = OpenOptions::new()
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_and_go() {
+    fn values_are_stored_and_removed() {
         for layout in [Layout::Combined, Layout::Split] {
             let dir = tempfile::tempdir().unwrap();
             let mine = LocalMines::new(dir.path(), layout);

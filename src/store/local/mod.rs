@@ -1,7 +1,7 @@
 //! The stores of one master, as files below its `cachedir` and `pki_dir`.
 //!
-//! Any number of processes use them at once. Where stock tools read the same data, they are laid out as stock has
-//! them (reference `salt-local.md` 5).
+//! Any number of processes can use them at once. Where stock tools read the same data, the layout is that of stock
+//! (reference `salt-local.md` 5).
 
 mod banks;
 mod gateways;
@@ -33,7 +33,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All stores of the master that `config` describes. Nothing is read or made yet.
+/// All stores of the master that `config` describes. Nothing is read or created yet.
 pub(crate) fn open(config: &MasterConfig) -> Stores {
     let sessions = Duration::from_secs(config.publish_session);
     Stores {
@@ -50,12 +50,12 @@ pub(crate) fn open(config: &MasterConfig) -> Stores {
     }
 }
 
-/// The key files that a configuration names.
+/// The key files of a configuration.
 pub fn key_files(config: &MasterConfig) -> LocalKeys {
     LocalKeys::new(&config.pki_dir)
 }
 
-/// The job log that a configuration names.
+/// The job log of a configuration.
 pub fn job_log(config: &MasterConfig) -> JobLog {
     let hash = hash_type(config);
     let returns = config.job_cache_compat == JobCacheCompat::Full;
@@ -65,7 +65,7 @@ pub fn job_log(config: &MasterConfig) -> JobLog {
     JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_legacy(legacy)
 }
 
-/// The job cache of a stock master, returns included, where a configuration has it.
+/// The job cache of a stock master, including returns, at the path of a configuration.
 pub fn stock_jobs(config: &MasterConfig) -> StockLayout {
     StockLayout::new(&config.cachedir, hash_type(config), true)
 }
@@ -78,12 +78,12 @@ pub fn layout(config: &MasterConfig) -> Layout {
     }
 }
 
-/// Modification time and inode: a file that is replaced or written has others afterwards.
+/// Modification time and inode: they change when a file is replaced or written.
 fn version(meta: &Metadata) -> Version {
     (meta.mtime(), meta.mtime_nsec(), meta.ino())
 }
 
-/// `None` for what is not there.
+/// `None` for `NotFound`.
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -18,7 +18,7 @@ pub struct LocalOwners {
 }
 
 impl LocalOwners {
-    /// The records of one master. Nothing is read or made yet.
+    /// The records of one master. Nothing is read or created yet.
     pub fn new(config: &MasterConfig) -> LocalOwners {
         let dir = config.job_owners();
         LocalOwners { dir }
@@ -42,7 +42,7 @@ impl JobOwners for LocalOwners {
         })
     }
 
-    /// By the age of the file (`salt/daemons/masterapi.py clean_pub_auth`).
+    /// Goes by the age of the file (`salt/daemons/masterapi.py clean_pub_auth`).
     fn expire(&self, keep: Duration) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else {
             return;
@@ -64,7 +64,7 @@ pub struct LocalSyndics {
 }
 
 impl LocalSyndics {
-    /// The records of one master. Nothing is read or made yet.
+    /// The records of one master. Nothing is read or created yet.
     pub fn new(config: &MasterConfig) -> LocalSyndics {
         let dir = config.syndics();
         LocalSyndics { dir }
@@ -98,7 +98,7 @@ pub struct LocalRotation {
 }
 
 impl LocalRotation {
-    /// The request to one master. Nothing is read or made yet.
+    /// The request file of one master. Nothing is read or created yet.
     pub fn new(config: &MasterConfig) -> LocalRotation {
         LocalRotation {
             path: config.rotation_request(),
@@ -116,7 +116,7 @@ impl RotationRequests for LocalRotation {
             SaltSeries::S3007 | SaltSeries::S3008 => &self.id,
         };
         make_dir(&self.cachedir, 0o750)?;
-        // A request that is there is written again: if it were damaged, nobody would follow it.
+        // An existing request is replaced: if it were damaged, it would be ignored.
         write_atomic(&self.path, content.as_bytes(), 0o400)
     }
 
@@ -132,7 +132,7 @@ impl RotationRequests for LocalRotation {
         let valid = text.is_ok_and(|text| text.is_empty() || text == self.id);
         if let Err(e) = std::fs::remove_file(path) {
             log::error!(
-                "{}: {e}; the AES key would be rotated again and again",
+                "{}: {e}; the request is ignored, or the AES key would be rotated again and again",
                 path.display()
             );
             return false;
@@ -147,7 +147,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_rotation_request_is_known_by_mode_and_content() {
+    fn a_rotation_request_needs_the_right_mode_and_content() {
         let dir = tempfile::tempdir().unwrap();
         let options = halite_wire::map! {
             "id" => "m", "cachedir" => dir.path().to_string_lossy().as_ref(),

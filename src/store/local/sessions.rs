@@ -1,4 +1,4 @@
-//! One session key per file, `cachedir/sessions/<id>`. Its modification time says when the key was made.
+//! One session key per file, `cachedir/sessions/<id>`. Its modification time is when the key was created.
 
 use super::found;
 use crate::sessions::SessionStore;
@@ -29,8 +29,8 @@ impl LocalSessions {
         self.dir.join(id.as_str())
     }
 
-    /// The whole lifetime less up to an eighth, by the id: a fleet that signed in together, as after a restart,
-    /// does not have to sign in together again once a day.
+    /// The lifetime minus up to an eighth, depending on the id: minions that signed in at the same time, as after a
+    /// restart, do not all sign in again at the same time.
     fn lifetime_of(&self, id: &MinionId) -> Duration {
         let share = crc32fast::hash(id.as_str().as_bytes()) % 1024;
         self.lifetime - self.lifetime / 8 * share / 1024
@@ -38,7 +38,7 @@ impl LocalSessions {
 }
 
 impl SessionStore for LocalSessions {
-    /// Makes the directory, readable by its owner alone.
+    /// Creates the directory, readable only by its owner.
     fn prepare(&self) -> io::Result<()> {
         make_dir(&self.dir, 0o700)
     }
@@ -68,7 +68,7 @@ impl SessionStore for LocalSessions {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
-        // Another worker may have signed in the same minion since the first look: its key counts for both.
+        // Another worker may have signed in the same minion since the first check: both use its key.
         if let Some(other) = self.get(id)? {
             return Ok(other);
         }
@@ -93,7 +93,7 @@ mod tests {
         store.prepare().unwrap();
         let id: MinionId = "m".parse().unwrap();
         assert!(store.get(&id).unwrap().is_none());
-        // Often, since who comes between whom is chance.
+        // Repeated, since the interleaving is random.
         for _ in 0..200 {
             store.remove(&id).unwrap();
             let keys: Vec<KeyString> = std::thread::scope(|s| {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_a_fleet_do_not_end_together() {
+    fn sessions_of_a_fleet_do_not_expire_together() {
         let day = Duration::from_secs(86_400);
         let store = LocalSessions::new(std::path::Path::new("/"), day);
         let ids = (0..1000).map(|n| format!("web{n}").parse().unwrap());

@@ -1,6 +1,6 @@
-//! One file per token below `cachedir/tokens`, mode 0600, created exclusively. Unlike with stock Salt the file's
-//! name is the SHA-256 of the token, which is not in the file either: nobody who sees the directory can use
-//! what they see.
+//! One file per token below `cachedir/tokens`, mode 0600, created exclusively. Unlike in stock Salt, the file
+//! name is the SHA-256 of the token, and the file does not contain the token: read access to the directory does
+//! not give anyone a usable token.
 
 use super::found;
 use crate::tokens::{Token, TokenStore, is_token};
@@ -11,10 +11,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Random bytes behind a token.
-const RANDOM: usize = 32;
-/// Largest file that is read.
-const LARGEST: u64 = 1 << 20;
+/// Random bytes that a token is made from.
+const RANDOM_BYTES: usize = 32;
+/// Largest file that is read, in bytes.
+const MAX_SIZE: u64 = 1 << 20;
 
 /// The tokens below one directory.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct LocalTokens {
 }
 
 impl LocalTokens {
-    /// The tokens of the master with this cache; `hash` shapes the names of new ones.
+    /// The tokens of the master with this cache. New tokens are digests of random bytes with `hash`.
     pub fn new(cachedir: &Path, hash: HashType) -> LocalTokens {
         LocalTokens {
             dir: cachedir.join("tokens"),
@@ -56,7 +56,7 @@ impl LocalTokens {
 impl TokenStore for LocalTokens {
     fn create(&self, token: &Token) -> io::Result<String> {
         halite_sys::daemon::make_dir(&self.dir, 0o700)?;
-        let mut random = [0; RANDOM];
+        let mut random = [0; RANDOM_BYTES];
         fill_random(&mut random);
         let text = self.hash.hex(&random);
         let path = self.path(&text);
@@ -102,11 +102,11 @@ impl TokenStore for LocalTokens {
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_no_follow(path)?;
     let meta = file.metadata()?;
-    if !meta.is_file() || meta.size() > LARGEST {
+    if !meta.is_file() || meta.size() > MAX_SIZE {
         return Ok(Vec::new());
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes)?;
+    file.take(MAX_SIZE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_until_it_ends() {
+    fn a_token_is_valid_until_it_expires() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalTokens::new(dir.path(), HashType::Sha256);
         let text = store.create(&token(100.0)).unwrap();
@@ -136,10 +136,7 @@ mod tests {
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
         let kept = std::fs::read(&file).unwrap();
         let inside = kept.windows(64).any(|w| w == text.as_bytes());
-        assert!(
-            !inside && !file.ends_with(&text),
-            "the token stands nowhere"
-        );
+        assert!(!inside && !file.ends_with(&text), "the token is not stored");
         assert_eq!(store.get(&text, 100.0).unwrap(), None);
         assert!(!file.exists(), "an ended token is removed");
         assert_eq!(store.get(&text, 60.0).unwrap(), None, "and stays so");
@@ -166,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_and_damaged_ones_are_cleared_away() {
+    fn expired_and_damaged_tokens_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalTokens::new(dir.path(), HashType::Sha512);
         assert_eq!(store.expire(10.0).unwrap(), 0);

@@ -1,4 +1,4 @@
-//! The mine: values that minions leave with the master for each other
+//! The mine: values that minions store at the master for each other
 //! (`salt/daemons/masterapi.py RemoteFuncs._mine`).
 
 pub mod query;
@@ -7,7 +7,7 @@ use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use std::io;
 
-/// Most bytes that the mine of one minion may have.
+/// Most bytes in the mine of one minion.
 pub const MAX_MINE: usize = 16 << 20;
 /// Most values in the mine of one minion.
 pub const MAX_VALUES: usize = 10_000;
@@ -33,7 +33,7 @@ pub trait MineStore: Send + Sync {
     fn flush(&self, id: &MinionId) -> io::Result<bool>;
 }
 
-/// Adds `data` to `all`, and checks the number of values and, with `len`, the bytes of all.
+/// Adds `data` to `all`. Fails if there are then more than [`MAX_VALUES`] values.
 pub(crate) fn merge(all: &mut Map, data: Map) -> io::Result<()> {
     for (name, value) in data.0 {
         if let halite_wire::Value::Str(name) = name {
@@ -46,7 +46,7 @@ pub(crate) fn merge(all: &mut Map, data: Map) -> io::Result<()> {
     Ok(())
 }
 
-/// The error of a mine that grew beyond its limits.
+/// The error for a mine that would exceed its limits.
 pub(crate) fn too_large(what: &str) -> io::Error {
     let why = format!("the mine would {what}");
     io::Error::new(io::ErrorKind::InvalidInput, why)

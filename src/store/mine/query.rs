@@ -1,4 +1,4 @@
-//! Reading the mine: who is meant, and what the one who asks may see
+//! Reads the mine: which minions are targeted, and what the requester may see
 //! (`salt/daemons/masterapi.py RemoteFuncs._mine_get`, `salt/utils/mine.py`).
 
 use super::MineStore;
@@ -9,56 +9,59 @@ use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Marks a value that has rules of its own (`MINE_ITEM_ACL_ID`).
+/// Marks a value with its own access rules (`MINE_ITEM_ACL_ID`).
 const ACL: &str = "__saltmine_acl__";
-/// The value in it (`MINE_ITEM_ACL_DATA`).
+/// Key of the value itself (`MINE_ITEM_ACL_DATA`).
 const DATA: &str = "__data__";
 
-/// A question: the fields of a `_mine_get` load, or the arguments of the runner `mine.get`.
+/// A query: the fields of a `_mine_get` load, or the arguments of the runner `mine.get`.
 #[derive(Debug)]
-pub struct Question<'a> {
-    /// Who asks; for a minion the id of its channel.
+pub struct MineQuery<'a> {
+    /// The requester; for a minion, the id of its channel.
     pub asker: &'a str,
-    /// Whose values.
+    /// The minions whose values are requested.
     pub tgt: &'a Value,
-    /// How `tgt` is read.
+    /// The type of `tgt`.
     pub tgt_type: &'a str,
-    /// Function, several with commas between them, or a list.
+    /// One function, several separated by commas, or a list.
     pub fun: &'a Value,
 }
 
-/// The answer: id -> value, or for several functions function -> id -> value.
+/// Runs a query. The result is id -> value, or for several functions function -> id -> value.
 pub fn get(
     config: &MasterConfig,
     mine: &dyn MineStore,
     fleet: &MinionInventory,
-    question: &Question,
+    query: &MineQuery,
 ) -> Map {
-    let Some((functions, several)) = functions(question.fun) else {
+    let Some((functions, several)) = functions(query.fun) else {
         return Map::new();
     };
-    let functions = allowed(config.mine_get.as_ref(), question.asker, functions);
+    let functions = allowed(config.mine_get.as_ref(), query.asker, functions);
     if functions.is_empty() {
         return Map::new();
     }
-    let fleet = Cached { fleet, only: None };
-    let kind = match question.tgt_type {
-        // Whoever may guess with patterns learns the pillar of others bit by bit.
+    let fleet = StrictInventory { fleet, only: None };
+    let kind = match query.tgt_type {
+        // With patterns, a minion could guess the pillar of others bit by bit.
         "pillar" | "pillar_pcre" => "pillar_exact",
         "compound" => "compound_pillar_exact",
         other => other,
     };
-    let target = match Target::parse(question.tgt, kind, None) {
+    let target = match Target::parse(query.tgt, kind, None) {
         Ok(target) => target,
         Err(e) => {
-            log::warn!("{} asked for the mine of nobody: {e}", question.asker);
+            log::warn!(
+                "{} queried the mine with an invalid target: {e}",
+                query.asker
+            );
             return Map::new();
         }
     };
-    let mut gate = Gate {
+    let mut access = AccessCheck {
         config,
         fleet: fleet.fleet,
-        asker: question.asker.parse().ok(),
+        asker: query.asker.parse().ok(),
         known: HashMap::new(),
     };
     let mut answer = Map::new();
@@ -72,7 +75,7 @@ pub fn get(
             }
         };
         for function in &functions {
-            let Some(value) = data.get(function).and_then(|entry| gate.open(entry)) else {
+            let Some(value) = data.get(function).and_then(|entry| access.open(entry)) else {
                 continue;
             };
             if several {
@@ -95,7 +98,7 @@ pub fn get(
     answer
 }
 
-/// The functions asked for, each once, and whether the answer names them.
+/// The requested functions without duplicates, and whether the result has a level for functions.
 fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     let mut names: Vec<String> = match fun {
         Value::Str(text) => text.split(',').map(str::to_owned).collect(),
@@ -108,7 +111,7 @@ fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     Some((names, several))
 }
 
-/// What the option `mine_get` leaves of the functions.
+/// The functions that the option `mine_get` allows.
 fn allowed(rules: Option<&Map>, asker: &str, functions: Vec<String>) -> Vec<String> {
     let Some(rules) = rules else {
         return functions;
@@ -127,18 +130,18 @@ fn matches(pattern: &str, text: &str) -> bool {
     PyRegex::new(pattern).is_ok_and(|p| p.matches(text))
 }
 
-/// Decides about values that their owner has restricted.
-struct Gate<'a> {
+/// Checks access to values that their owner has restricted.
+struct AccessCheck<'a> {
     config: &'a MasterConfig,
     fleet: &'a MinionInventory<'a>,
-    /// `None` for one that is no minion and so never among those allowed.
+    /// `None` if the requester is not a minion; then it is never among those allowed.
     asker: Option<MinionId>,
-    /// Decisions made before, by the rule's msgpack.
+    /// Earlier decisions, by the rule's msgpack.
     known: HashMap<Vec<u8>, bool>,
 }
 
-impl Gate<'_> {
-    /// The value of an entry, if the asker may have it.
+impl AccessCheck<'_> {
+    /// The value of an entry, if the requester may read it.
     fn open<'v>(&mut self, entry: &'v Value) -> Option<&'v Value> {
         let Some(restricted) = entry.as_map().filter(|m| m.contains(ACL)) else {
             return Some(entry);
@@ -163,7 +166,7 @@ impl Gate<'_> {
         admitted
     }
 
-    /// Whether the target holds for the asker. What cannot be evaluated admits nobody.
+    /// Whether the target matches the requester. An invalid target matches nobody.
     fn decide(&self, allow: &Value, kind: Option<&Value>) -> bool {
         let kind = match kind {
             None => "glob",
@@ -173,7 +176,7 @@ impl Gate<'_> {
         let (Some(asker), Ok(target)) = (&self.asker, Target::parse(allow, kind, None)) else {
             return false;
         };
-        let only = Cached {
+        let only = StrictInventory {
             fleet: self.fleet,
             only: Some(std::slice::from_ref(asker)),
         };
@@ -185,15 +188,14 @@ impl Gate<'_> {
     }
 }
 
-/// The fleet as [`MinionInventory`], but without the benefit of doubt: whoever has no cached data
-/// matches no grain, no pillar and no address (`check_minions` with `greedy=False`). With `only`
-/// it holds nobody else.
-struct Cached<'a> {
+/// Like [`MinionInventory`], but strict: a minion without cached data matches no grain, no pillar and
+/// no address (`check_minions` with `greedy=False`). With `only`, there are no other minions.
+struct StrictInventory<'a> {
     fleet: &'a MinionInventory<'a>,
     only: Option<&'a [MinionId]>,
 }
 
-impl Inventory for Cached<'_> {
+impl Inventory for StrictInventory<'_> {
     fn ids(&self) -> &[MinionId] {
         self.only.unwrap_or(&self.fleet.ids)
     }
@@ -217,26 +219,26 @@ impl Inventory for Cached<'_> {
 
     fn query<'b>(
         &'b self,
-        question: halite_target::DataQuery<'b>,
+        query: halite_target::DataQuery<'b>,
     ) -> Option<Box<dyn QueryResults + 'b>> {
         if self.only.is_some() || !self.fleet.caches_data() {
             return None;
         }
-        let bare = question.matches(&Map::new());
-        let inner = self.fleet.query(question)?;
-        Some(Box::new(Certain { inner, bare }))
+        let if_unknown = query.matches(&Map::new());
+        let inner = self.fleet.query(query)?;
+        Some(Box::new(StrictResults { inner, if_unknown }))
     }
 }
 
-/// Answers, with that of somebody who has no data for those of whom nothing is known.
-struct Certain<'a> {
+/// Query results in which a minion without cached data counts as one with empty data.
+struct StrictResults<'a> {
     inner: Box<dyn QueryResults + 'a>,
-    bare: bool,
+    if_unknown: bool,
 }
 
-impl QueryResults for Certain<'_> {
+impl QueryResults for StrictResults<'_> {
     fn get(&self, at: usize) -> Option<bool> {
-        Some(self.inner.get(at).unwrap_or(self.bare))
+        Some(self.inner.get(at).unwrap_or(self.if_unknown))
     }
 }
 
@@ -289,13 +291,13 @@ mod tests {
                 cache: &*self.stores.minions,
                 caches_data: self.config.minion_data_cache,
             };
-            let question = Question {
+            let query = MineQuery {
                 asker,
                 tgt: &tgt.into(),
                 tgt_type,
                 fun: &fun.into(),
             };
-            get(&self.config, &*self.stores.mine, &fleet, &question)
+            get(&self.config, &*self.stores.mine, &fleet, &query)
         }
     }
 
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_say_who_may_read() {
+    fn owners_decide_who_may_read() {
         let w = world(Map::new());
         assert_eq!(w.ask("web2", "*", "glob", "webs").len(), 3);
         assert_eq!(w.ask("db1", "*", "glob", "webs").len(), 0);
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cached_data_rules_by_grain_admit_nobody() {
+    fn without_cached_data_rules_by_grain_match_nobody() {
         let w = world(map! {"minion_data_cache" => false, "enforce_mine_cache" => true});
         assert_eq!(w.ask("db1", "*", "glob", "open").len(), 3);
         assert!(w.ask("db1", "*", "glob", "dbs").is_empty());
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_master_says_which_functions() {
+    fn the_master_restricts_functions() {
         let rules = map! {
             "web.*" => vec!["op".to_owned(), "(".to_owned()],
             "db.*" => "open", "(" => vec!["open".to_owned()],

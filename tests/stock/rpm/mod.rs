@@ -70,7 +70,7 @@ fn compare(name: &str, family: &Family, meant: fn(&str) -> bool) {
     let Some(stock) = Stock::find("3008") else {
         return;
     };
-    let mut scenarios = play::wanted(testing::modules::rpm_scenarios(family.name));
+    let mut scenarios = play::selected(testing::modules::rpm_scenarios(family.name));
     scenarios.retain(|s| meant(&s.file));
     if scenarios.is_empty() {
         return;

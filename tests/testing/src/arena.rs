@@ -1,4 +1,4 @@
-//! Simulated runtimes and users of ARENA, and what a master tells on its bus meanwhile.
+//! Simulated runtimes and users of ARENA, and the events on the bus of a master meanwhile.
 
 use super::mosquitto::{Mosquitto, Peer};
 use super::{Cli, Master, wait_for, wait_until};
@@ -9,10 +9,10 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Time after which something that a runtime says is said again, as real ones do.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Time after which a runtime repeats a message, as real ones do.
+const REPEAT: Duration = Duration::from_secs(1);
 
-/// A master whose gateway is at this broker, with further settings of the gateway.
+/// A master whose gateway is connected to this broker, with further settings of the gateway.
 pub fn master(broker: &Mosquitto, more: &str) -> Master {
     Master::halite(&format!(
         "gather_job_timeout: 1\ngateways: {{arena: {{servers: '{}', {more}}}}}",
@@ -20,7 +20,7 @@ pub fn master(broker: &Mosquitto, more: &str) -> Master {
     ))
 }
 
-/// A runtime that does what a test says.
+/// A runtime controlled by a test.
 pub struct Runtime {
     /// Its uuid.
     pub uuid: String,
@@ -31,12 +31,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// One with this uuid and name; `more` are fields of its registration. Nothing is said yet.
+    /// A runtime with this uuid and name; `more` are fields of its registration. It sends nothing yet.
     pub fn new(broker: &Mosquitto, uuid: &str, name: &str, more: Value) -> Runtime {
         Runtime::over(&broker.settings(&format!("rt-{uuid}")), uuid, name, more)
     }
 
-    /// One with a connection of these settings.
+    /// The same with these settings of its connection.
     pub fn over(settings: &MqttSettings, uuid: &str, name: &str, more: Value) -> Runtime {
         let mut data = json!({
             "type": "runtime", "uuid": uuid, "name": name, "runtime_type": "linux",
@@ -57,12 +57,12 @@ impl Runtime {
         }
     }
 
-    /// Registers until it is answered; the answer's data.
+    /// Registers until there is a reply; returns the data of the reply.
     pub fn register(&self) -> Value {
         let topic = format!("realm/proc/reg/{}", self.uuid);
         wait_for("a registration is answered", || {
             let id = self.say(&topic, "create", self.data.clone());
-            let found = self.peer.find(AGAIN, |message| {
+            let found = self.peer.find(REPEAT, |message| {
                 let json: Value = serde_json::from_slice(&message.payload).unwrap_or_default();
                 json["object_id"] == id.as_str() && json["type"] == "resp"
             })?;
@@ -71,13 +71,13 @@ impl Runtime {
         })
     }
 
-    /// As [`Runtime::register`]; it is confirmed at once.
+    /// Like [`Runtime::register`]; the reply must be a confirmation.
     pub fn join(&self) {
         let answer = self.register();
         assert_eq!(answer["result"], "ok", "{answer}");
     }
 
-    /// Says that it is there, and which modules run.
+    /// Sends a keepalive with the running modules.
     pub fn keepalive(&self, children: Value) {
         let mut data = self.data.clone();
         data["children"] = children;
@@ -88,7 +88,7 @@ impl Runtime {
         );
     }
 
-    /// Says that it is gone, as its last will would.
+    /// Sends the message of its last will.
     pub fn leave(&self) {
         let topic = format!("realm/proc/reg/{}", self.uuid);
         self.say(
@@ -98,7 +98,7 @@ impl Runtime {
         );
     }
 
-    /// The next request to it with this action: the whole message.
+    /// The next request to it with this action, as a whole message.
     pub fn asked(&self, action: &str) -> Value {
         let topic = format!("realm/proc/control/{}", self.uuid);
         self.peer
@@ -107,7 +107,7 @@ impl Runtime {
             })
     }
 
-    /// A request to it with this action, if one comes within that time.
+    /// The next request to it with this action, if one comes within that time.
     pub fn asked_within(&self, action: &str, limit: Duration) -> Option<Value> {
         let found = self.peer.find(limit, |message| {
             let json: Value = serde_json::from_slice(&message.payload).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Runtime {
         serde_json::from_slice(&found.payload).ok()
     }
 
-    /// Answers a request.
+    /// Replies to a request.
     pub fn answer(&self, request: &Value, data: Value) {
         let message = json!({
             "object_id": request["object_id"], "action": request["action"], "type": "resp", "data": data,
@@ -125,7 +125,7 @@ impl Runtime {
         self.peer.publish(&topic, message.to_string());
     }
 
-    /// Says that a module has ended.
+    /// Reports that a module has exited.
     pub fn exited(&self, module: &str, more: Value) {
         let mut data = json!({"type": "module", "uuid": module});
         if let (Some(data), Some(more)) = (data.as_object_mut(), more.as_object()) {
@@ -134,13 +134,13 @@ impl Runtime {
         self.say("realm/proc/control", "exited", data);
     }
 
-    /// Publishes what a module writes.
+    /// Publishes output of a module.
     pub fn writes(&self, module: &str, stream: &str, text: &str) {
         self.peer
             .publish(&format!("realm/proc/io/{module}/{stream}"), text);
     }
 
-    /// A request of its own: its id.
+    /// Sends a request; returns its id.
     pub fn say(&self, topic: &str, action: &str, data: Value) -> String {
         self.requests.set(self.requests.get() + 1);
         let id = format!("{}-{}", self.uuid, self.requests.get());
@@ -150,13 +150,13 @@ impl Runtime {
     }
 }
 
-/// What a master tells on its bus.
+/// Events on the bus of a master.
 pub struct Events {
     seen: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Events {
-    /// Listens from now on, for as long as the master serves.
+    /// Listens from now on, for as long as the master runs.
     pub fn of(master: &Master) -> Events {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut bus = Subscriber::connect(master.bus()).expect("the bus is there");
@@ -166,32 +166,32 @@ impl Events {
                 let Some(event) = event else { continue };
                 let data = event.decode::<Value>().unwrap_or_default();
                 keep.lock()
-                    .expect("nobody panics here")
+                    .expect("no thread panics while holding it")
                     .push((event.tag, data));
             }
         });
         Events { seen }
     }
 
-    /// All with this tag.
+    /// All events with this tag.
     pub fn all(&self, tag: &str) -> Vec<Value> {
-        let seen = self.seen.lock().expect("nobody panics here");
+        let seen = self.seen.lock().expect("no thread panics while holding it");
         let fitting = seen.iter().filter(|(found, _)| found == tag);
         fitting.map(|(_, data)| data.clone()).collect()
     }
 
-    /// Waits for the first with this tag.
+    /// Waits for the first event with this tag.
     pub fn one(&self, tag: &str) -> Value {
         wait_for(tag, || self.all(tag).into_iter().next())
     }
 
-    /// Waits for one with this tag that fits.
+    /// Waits for an event with this tag for which `fits` is true.
     pub fn fitting(&self, tag: &str, fits: impl Fn(&Value) -> bool) -> Value {
         wait_for(tag, || self.all(tag).into_iter().find(|data| fits(data)))
     }
 }
 
-/// Waits until these minions are connected, in their order.
+/// Waits until exactly these minions are connected; `expected` is sorted.
 pub fn present(cli: &Cli, expected: &[&str]) {
     wait_until(&format!("{expected:?} are present"), || {
         let ran = cli.runner(&["manage.present", "--out=json"]);

@@ -1,5 +1,5 @@
-//! Many simulated runtimes of ARENA behind a few managers, one connection each (reference, section 4.2). They write and read JSON by
-//! themselves, without the codec of the program under test.
+//! Many simulated runtimes of ARENA behind a few managers, one connection each (reference, section 4.2). They have their own JSON
+//! code, independent of the codec of the program under test.
 
 use super::LONG;
 use super::mosquitto::publication;
@@ -12,39 +12,39 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a registration is repeated that nobody has confirmed.
+/// How often an unconfirmed registration is repeated.
 const REPEAT: Duration = Duration::from_secs(10);
-/// The longest time without a look at the clock.
+/// How often timers are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What all of them were asked and have done.
+/// Counters of all managers and runtimes.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Managers that are connected.
+    /// Connected managers.
     pub connected: AtomicUsize,
-    /// Runtimes that are confirmed now.
+    /// Runtimes that are currently confirmed.
     pub confirmed: AtomicUsize,
-    /// Requests for a module, of which some may come twice.
+    /// Requests to create a module, which may include duplicates.
     pub creates: AtomicUsize,
-    /// Modules that run.
+    /// Running modules.
     pub modules: AtomicUsize,
-    /// Modules that were told to end.
+    /// Modules that were deleted.
     pub deletes: AtomicUsize,
-    /// Keepalives.
+    /// Keepalives sent.
     pub keepalives: AtomicUsize,
-    /// Messages that could not be read, or had no room in a queue.
+    /// Messages that could not be parsed, or did not fit in a queue.
     pub broken: AtomicUsize,
     stop: AtomicBool,
 }
 
-/// One of the numbers.
+/// The value of a counter.
 pub fn value(number: &AtomicUsize) -> usize {
     number.load(Ordering::Relaxed)
 }
 
 /// Managers and runtimes that run until this is dropped.
 pub struct ArenaFleet {
-    /// What they do.
+    /// Their counters.
     pub tally: Arc<Tally>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -62,14 +62,14 @@ fn manager_uuid(n: usize) -> String {
     format!("dddddddd-0000-4000-8000-{n:012}")
 }
 
-/// What every runtime offers.
+/// Properties of every runtime.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The first levels of all topics.
     pub realm: String,
-    /// Modules that each takes; 0 for no limit.
+    /// Most modules of each; 0 for no limit.
     pub max_modules: usize,
-    /// What it can.
+    /// The APIs that it supports.
     pub apis: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl Drop for ArenaFleet {
     fn drop(&mut self) {
         self.tally.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic in there was reported when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -102,7 +102,7 @@ struct Runtime {
     number: usize,
     uuid: String,
     confirmed: bool,
-    /// Time between keepalives, as it was told.
+    /// Time between keepalives, as set by the orchestrator.
     interval: Duration,
     /// When the next keepalive or registration is due.
     due: Instant,
@@ -203,7 +203,7 @@ impl Manager {
                 if std::mem::take(&mut self.up) {
                     self.tally.connected.fetch_sub(1, Ordering::Relaxed);
                 }
-                // The will has told that all are gone: they register anew.
+                // The last will has reported that all are gone: they register again.
                 for runtime in &mut self.runtimes {
                     if std::mem::take(&mut runtime.confirmed) {
                         self.tally.confirmed.fetch_sub(1, Ordering::Relaxed);
@@ -222,14 +222,14 @@ impl Manager {
         }
     }
 
-    /// `None` if this is nothing that an orchestrator says.
+    /// `None` if an orchestrator does not send such messages.
     fn message(&mut self, message: &Incoming) -> Option<()> {
         let said: Json = serde_json::from_slice(&message.payload).ok()?;
         let (room, whose) = message.topic.rsplit_once('/')?;
         let data = &said["data"];
         let (kind, action) = (said["type"].as_str()?, said["action"].as_str());
         let Some(at) = self.by_uuid.get(whose).copied() else {
-            // The answer to the manager's own registration.
+            // The reply to the manager's own registration.
             return (whose == self.uuid && data["result"] == "ok").then_some(());
         };
         match (room.rsplit('/').next()?, kind, action) {
@@ -244,7 +244,7 @@ impl Manager {
                     self.tally.confirmed.fetch_add(1, Ordering::Relaxed);
                 }
                 runtime.interval = Duration::from_secs(seconds);
-                // Not all at once.
+                // Spread them over time.
                 let share = runtime.interval.mul_f64(at as f64 / count as f64);
                 runtime.due = Instant::now() + share;
                 Some(())
@@ -282,7 +282,7 @@ impl Manager {
         }
     }
 
-    /// Sends what is due: keepalives, and registrations that nobody has confirmed.
+    /// Sends what is due: keepalives, and registrations that are not confirmed yet.
     fn beat(&mut self) {
         let now = Instant::now();
         for at in 0..self.runtimes.len() {

@@ -1,4 +1,4 @@
-//! Real runtimes at a real broker, and somebody who says what an orchestrator would.
+//! Real runtimes at a real broker, and a simulated orchestrator.
 
 use super::mosquitto::{Mosquitto, Peer, publication};
 use super::process::Process;
@@ -12,7 +12,7 @@ use std::process::Command;
 /// Id of a runtime in configurations.
 pub const RT: &str = "5f937916-d29d-4f66-801e-3d69f57728e2";
 
-/// Compiles a module of the test data, or the text of one, into a file.
+/// Compiles a module, given by its name in the test data or as text, to a file.
 pub fn compile(source: &str, file: &Path) {
     let data = super::top().join("tests/data/arena/wat");
     let text = match source.starts_with('(') {
@@ -26,7 +26,7 @@ pub fn compile(source: &str, file: &Path) {
     std::fs::write(file, code).expect("a file can be written");
 }
 
-/// A module that writes `on` to the file that `path` names; it exits with the error number of what fails.
+/// A module that writes `on` to the file `path`; if that fails, it exits with the error number.
 pub fn writer(path: &str) -> String {
     let length = path.len();
     format!(
@@ -51,7 +51,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Ends it with a signal; its exit status, if it has one.
+    /// Stops it with a signal; returns its exit status, if it has one.
     pub fn end(&mut self, signal: Signal) -> Option<i32> {
         self.process.signal(signal);
         wait_until("the runtime has ended", || self.process.status().is_some());
@@ -59,7 +59,7 @@ impl Runtime {
     }
 }
 
-/// A broker, a directory with modules, and an orchestrator that does what a test says.
+/// A broker, a directory with modules, and an orchestrator controlled by a test.
 pub struct Rig {
     pub broker: Mosquitto,
     pub peer: Peer,
@@ -68,7 +68,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Nothing runs but the broker. `None`, and a word about it, where there is none.
+    /// Only the broker runs. `None`, with a message, if it is not installed.
     pub fn new() -> Option<Rig> {
         let broker = Mosquitto::start()?;
         let peer = broker.peer("orchestrator", &["realm/proc/#", "home/#"]);
@@ -82,7 +82,7 @@ impl Rig {
         })
     }
 
-    /// With modules of the test data, each as `NAME.wasm`.
+    /// The same with modules of the test data, each as `NAME.wasm`.
     pub fn with(modules: &[&str]) -> Option<Rig> {
         let rig = Rig::new()?;
         for name in modules {
@@ -91,7 +91,7 @@ impl Rig {
         Some(rig)
     }
 
-    /// Where the file of a module is.
+    /// The path of the file of a module.
     pub fn module(&self, name: &str) -> PathBuf {
         self.dir.path().join(format!("modules/{name}.wasm"))
     }
@@ -155,7 +155,7 @@ impl Rig {
         self.peer.publish(topic, message.to_string());
     }
 
-    /// Asks a runtime for something; the id of the request.
+    /// Sends a request to a runtime; returns its id.
     pub fn ask(&self, runtime: &str, action: &str, data: Json) -> String {
         self.asked.set(self.asked.get() + 1);
         let id = format!("ask-{}", self.asked.get());
@@ -164,19 +164,19 @@ impl Rig {
         id
     }
 
-    /// The answer to a request.
+    /// The reply to a request.
     pub fn answer(&self, id: &str) -> Json {
         self.peer.json("an answer", |_, message| {
             message["object_id"] == id && message["type"] == "resp"
         })
     }
 
-    /// Asks the runtime [`RT`] for a module with further fields; the answer's `data`.
+    /// Asks the runtime [`RT`] to create a module, with further fields; returns the `data` of the reply.
     pub fn create(&self, uuid: &str, file: &str, more: Json) -> Json {
         self.create_on(RT, uuid, file, more)
     }
 
-    /// As [`Rig::create`] on another runtime.
+    /// Like [`Rig::create`], on another runtime.
     pub fn create_on(&self, runtime: &str, uuid: &str, file: &str, more: Json) -> Json {
         let mut data =
             json!({"type": "module", "uuid": uuid, "name": uuid, "parent": runtime, "file": file});
@@ -187,18 +187,18 @@ impl Rig {
         self.answer(&id)["data"].clone()
     }
 
-    /// A module that runs.
+    /// Starts a module, which must succeed.
     pub fn run(&self, uuid: &str, file: &str, more: Json) {
         let answer = self.create(uuid, file, more);
         assert_eq!(answer["result"], "ok", "{answer}");
     }
 
-    /// Tells a module to end.
+    /// Deletes a module; returns the id of the request.
     pub fn delete(&self, uuid: &str) -> String {
         self.ask(RT, "delete", json!({"type": "module", "uuid": uuid}))
     }
 
-    /// The notice that a module has ended: its `data`.
+    /// The `data` of the notice that a module has exited.
     pub fn exit(&self, uuid: &str) -> Json {
         let message = self.peer.json("an exit", |on, message| {
             on == "realm/proc/control"
@@ -215,7 +215,7 @@ impl Rig {
         (status, exit["exit_code"].as_i64())
     }
 
-    /// What comes on a topic until it ends with `last`, all of it.
+    /// All text on a topic up to and including `last`.
     pub fn text(&self, topic: &str, last: &str) -> String {
         let mut text = String::new();
         while !text.ends_with(last) {
@@ -231,8 +231,8 @@ impl Rig {
         String::from_utf8_lossy(&self.peer.on(topic).payload).into_owned()
     }
 
-    /// Publishes `probe` on one topic until something comes on another: then the modules between them listen. What was on its way is
-    /// passed over.
+    /// Publishes `probe` on one topic until something comes on another, which shows that the modules between them listen. Drops
+    /// messages that are still on their way.
     pub fn warm(&self, from: &str, to: &str) {
         let pause = std::time::Duration::from_millis(50);
         wait_until("modules listen", || {

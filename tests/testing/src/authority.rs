@@ -11,7 +11,7 @@ use openssl::x509::extension::{
 use openssl::x509::{X509, X509Builder, X509NameBuilder};
 use std::path::{Path, PathBuf};
 
-/// Files of somebody who has a certificate.
+/// Files of a certificate holder.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The certificate.
@@ -20,7 +20,7 @@ pub struct Issued {
     pub key: PathBuf,
 }
 
-/// A CA; everything is below one directory.
+/// A CA, with all files in one directory.
 pub struct Authority {
     dir: PathBuf,
     key: PKey<Private>,
@@ -28,7 +28,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes a key and a certificate of its own.
+    /// Creates its key and its certificate.
     pub fn new(dir: &Path, name: &str) -> Authority {
         std::fs::create_dir_all(dir).expect("a directory can be made");
         let key = key();
@@ -71,7 +71,7 @@ impl Authority {
         self.dir.join("ca.pem")
     }
 
-    /// Certifies a new key for a name, which is that of a host as well.
+    /// Issues a certificate for a new key and a name, which is also a host name.
     pub fn issue(&self, name: &str) -> Issued {
         let key = key();
         let mut builder = builder(name, &key);

@@ -1,4 +1,4 @@
-//! Many checks on one expensive set of daemons: all are made, failures are told at the end.
+//! Many checks on one expensive set of daemons: all are run, and failures are reported at the end.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Makes one check and prints how it went.
+    /// Runs one check and prints its result.
     pub fn run(&mut self, name: &str, check: impl FnOnce() -> Result<(), String>) {
         let begun = Instant::now();
         self.made += 1;
@@ -35,11 +35,11 @@ impl Checks {
             failed.len(),
             failed.join("\n\n")
         );
-        assert!(made > 0, "no check was made");
+        assert!(made > 0, "no check was run");
     }
 }
 
-/// `Ok` if both are equal, else a message with both.
+/// `Ok` if both are equal; otherwise a message with both.
 pub fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Result<(), String> {
     if found == expected {
         return Ok(());

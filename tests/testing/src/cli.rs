@@ -1,4 +1,4 @@
-//! Command line tools, with a limit on how long they may take.
+//! Command line tools, with a time limit.
 
 use super::process::Process;
 use super::{Stock, halite_program};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// After this a tool counts as hanging.
+/// Time limit; a tool that takes longer counts as hanging.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// The tools of halite or of a stock release, for one configuration directory.
@@ -20,12 +20,12 @@ pub struct Cli {
     config_dir: PathBuf,
 }
 
-/// What a tool did.
+/// The result of running a tool.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The command line.
     pub line: String,
-    /// Exit status; `None` when a signal or the limit ended it.
+    /// Exit status; `None` if it was killed by a signal or by the limit.
     pub status: Option<i32>,
     /// Standard output.
     pub out: String,
@@ -74,7 +74,7 @@ impl Cli {
         command
     }
 
-    /// Runs a tool to its end.
+    /// Runs a tool until it exits.
     pub fn run(&self, tool: &str, args: &[&str]) -> Ran {
         let mut command = self.command(tool);
         command.args(args);
@@ -105,7 +105,7 @@ impl Cli {
     }
 }
 
-/// Runs a command; its outputs go through files, so that nobody waits for a full pipe.
+/// Runs a command. Its output goes to files, so that it never blocks on a full pipe.
 pub fn run(mut command: Command, line: String, limit: Duration) -> Ran {
     let dir = super::short_dir();
     let [out, err] = ["out", "err"].map(|name| dir.path().join(name));
@@ -143,7 +143,7 @@ fn read(path: &Path) -> String {
 }
 
 impl Ran {
-    /// Its output, if it ended with status 0.
+    /// Its output, if it exited with status 0.
     pub fn ok(self) -> Result<String, String> {
         match self.status {
             Some(0) => Ok(self.out),
@@ -151,7 +151,7 @@ impl Ran {
         }
     }
 
-    /// The JSON objects it printed, as one.
+    /// The JSON objects that it printed, merged.
     pub fn returns(&self) -> Result<Map<String, Value>, String> {
         let mut all = Map::new();
         for value in serde_json::Deserializer::from_str(&self.out).into_iter::<Value>() {
@@ -163,12 +163,12 @@ impl Ran {
         Ok(all)
     }
 
-    /// One JSON value on standard output.
+    /// Its standard output, which must be one JSON value.
     pub fn json(&self) -> Result<Value, String> {
         serde_json::from_str(&self.out).map_err(|e| format!("{e}: {}", self.describe()))
     }
 
-    /// All of it, for a message.
+    /// The whole result, for messages.
     pub fn describe(&self) -> String {
         format!(
             "`{}` ended with {:?} after {:?}\nstdout: {}\nstderr: {}",

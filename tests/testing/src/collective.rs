@@ -1,4 +1,4 @@
-//! Connectors of the collective, as tests use them.
+//! Connectors of a collective, for tests.
 
 use super::{LONG, NatsServer, wait_until};
 use crossbeam_channel::Receiver;
@@ -8,10 +8,10 @@ use halite::config::{CollectiveGateway, MasterConfig};
 use halite::wire::{Map, Value};
 use std::path::Path;
 
-/// Who asks.
+/// The caller of requests.
 pub const CALLER: &str = "choria=rip.mcollective";
 
-/// Settings of a gateway with more than the servers.
+/// Settings of a gateway: servers and further ones.
 pub fn settings(servers: &[String], more: Map) -> CollectiveGateway {
     let servers: Vec<Value> = servers.iter().map(|s| Value::from(s.as_str())).collect();
     let mut collective = halite::map! {
@@ -28,14 +28,14 @@ pub fn settings(servers: &[String], more: Map) -> CollectiveGateway {
 
 /// A connector with its queue.
 pub struct Peer {
-    /// It.
+    /// The connector.
     pub connector: Box<dyn Connector>,
-    /// What it hears.
+    /// What it receives.
     pub heard: Receiver<Heard>,
 }
 
 impl Peer {
-    /// Opens one with a queue of so many places.
+    /// Opens a connector with a queue of `room` places.
     pub fn open(settings: &CollectiveGateway, room: usize) -> Peer {
         let (to, heard) = crossbeam_channel::bounded(room);
         let connector =
@@ -43,17 +43,17 @@ impl Peer {
         Peer { connector, heard }
     }
 
-    /// Opens one at a NATS server.
+    /// Opens a connector at a NATS server.
     pub fn at(server: &NatsServer) -> Peer {
         Peer::open(&settings(&[server.address()], Map::new()), 1000)
     }
 
-    /// The next word.
+    /// The next event.
     pub fn next(&self) -> Heard {
         self.heard.recv_timeout(LONG).expect("something is heard")
     }
 
-    /// The server that there is a connection to, which comes next.
+    /// The next event, which must be a connection: its server.
     pub fn up(&self) -> String {
         match self.next() {
             Heard::Up(server) => server,
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    /// Why there is no connection, which comes next.
+    /// The next event, which must be the loss of the connection: its reason.
     pub fn down(&self) -> String {
         match self.next() {
             Heard::Down(why) => why,
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// The packet that comes next.
+    /// The next event, which must be a packet.
     pub fn packet(&self) -> (Option<Place>, Packet) {
         match self.next() {
             Heard::Packet(place, packet) => (place, packet),
@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// Returns once the server knows of the subscription to this subject.
+    /// Waits until the server has the subscription to this subject.
     pub fn hears(&self, server: &NatsServer, subject: &str) {
         wait_until("the subscription", || server.hearers(subject) > 0);
     }
@@ -88,17 +88,17 @@ pub fn main_collective() -> Collective {
     "mcollective".parse().unwrap()
 }
 
-/// What a node hears.
+/// The place of requests to one node.
 pub fn node(name: &str) -> Place {
     Place::Node(main_collective(), name.parse().unwrap())
 }
 
-/// What all nodes hear.
+/// The place of requests to all nodes.
 pub fn discovery() -> Place {
     Place::Broadcast(main_collective(), "discovery".parse().unwrap())
 }
 
-/// The same, to send there.
+/// The same as a destination.
 pub fn to(place: &Place) -> To {
     match place.clone() {
         Place::Broadcast(collective, agent) => To::Broadcast(collective, agent),

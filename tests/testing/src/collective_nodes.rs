@@ -1,5 +1,5 @@
-//! Scripted nodes of a collective at a NATS broker: they read and write with halite's codecs, judge filters as Ruby's servers
-//! do, and do what the names of packages tell them.
+//! Scripted nodes of a collective at a NATS broker. They use halite's codecs, evaluate filters like Ruby's servers, and
+//! behave as the name of the requested package says.
 
 use super::authority::Authority;
 use super::nats_server::NatsServer;
@@ -23,12 +23,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// Secret of networks with PSK.
+/// Shared secret of networks with PSK.
 const SECRET: &str = "a secret that all of them share";
 /// Agents of each node.
 const AGENTS: &[&str] = &["discovery", "package", "rpcutil"];
 
-/// What a network speaks.
+/// The protocol of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// PSK of MCollective.
@@ -49,7 +49,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network; `None`, and a word about it, where there is no `nats-server`.
+    /// A network. `None`, with a message, if `nats-server` is not installed.
     pub fn new(generation: Generation) -> Option<Network> {
         let nats = NatsServer::start(&[])?;
         let dir = super::short_dir();
@@ -195,20 +195,20 @@ pub fn now() -> i64 {
     since.map_or(0, |since| since.as_secs() as i64)
 }
 
-/// What a node was asked.
+/// A request to a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// Whether everybody was.
+    /// Whether it went to all nodes.
     pub broadcast: bool,
     /// `agent.action`, or `discovery`.
     pub what: String,
     /// The inputs.
     pub inputs: Map,
-    /// Its filter names identities.
+    /// Whether its filter names identities.
     pub named: bool,
 }
 
-/// A node; ends with its guard.
+/// A node, which is stopped when this is dropped.
 pub struct Node {
     asked: Arc<Mutex<Vec<Asked>>>,
     stop: Arc<AtomicBool>,
@@ -216,7 +216,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// What it was asked for that passed its filter, by the name of an action.
+    /// The requests with this `what` that matched the filter.
     pub fn asked(&self, what: &str) -> Vec<Asked> {
         let all = self.asked.lock().expect("no panic").clone();
         all.into_iter().filter(|asked| asked.what == what).collect()
@@ -235,7 +235,7 @@ impl Drop for Node {
     }
 }
 
-/// What is known of a simulated node.
+/// Properties of a simulated node.
 pub struct About {
     pub identity: Identity,
     pub facts: Map,
@@ -252,7 +252,7 @@ struct Life {
 }
 
 impl About {
-    /// Whether the node is to answer.
+    /// Whether the node matches the filter.
     pub fn passes(&self, matcher: &Matcher) -> bool {
         let view = Filtered {
             identity: self.identity.as_str(),
@@ -341,7 +341,7 @@ impl Life {
         self.say(&node.identity, request, form, packet, body);
     }
 
-    /// Answers in the name of others, and to what nobody asked; the truth comes last.
+    /// Sends replies in the name of others and replies to unknown requests, and finally the genuine one.
     fn forge(&self, own: &Identity, request: &Request, form: Form, packet: &Packet) {
         let lie = || rpc(0, "a lie", Map::new());
         let stranger = "stranger.example".parse().expect("an identity");

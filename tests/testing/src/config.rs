@@ -14,7 +14,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// Makes the directory; `role` is `master` or `minion`.
+    /// Creates the directory; `role` is `master` or `minion`.
     pub fn create(dir: PathBuf, role: &'static str) -> Home {
         let home = Home {
             dir,
@@ -25,34 +25,34 @@ impl Home {
         home
     }
 
-    /// The same root with directories of another name, as of a halite beside a stock Salt.
+    /// The same root with directories of another name, as for halite installed next to stock Salt.
     pub fn beside(&self, product: &'static str) -> Home {
         let dir = self.dir.clone();
         let role = self.role;
         Home { dir, role, product }
     }
 
-    /// What `root_dir` says.
+    /// The value of `root_dir`.
     pub fn root(&self) -> &Path {
         &self.dir
     }
 
-    /// What the option `-c` says.
+    /// The value of the option `-c`.
     pub fn config_dir(&self) -> PathBuf {
         self.dir.join("etc").join(self.product)
     }
 
-    /// Where the output of the daemon goes.
+    /// The file with the output of the daemon.
     pub fn log(&self) -> PathBuf {
         self.dir.join(format!("{}.log", self.role))
     }
 
-    /// Keys of the daemon (and of the minions, at a master).
+    /// Directory of the keys of the daemon (and, for a master, of the minions).
     pub fn pki(&self) -> PathBuf {
         self.config_dir().join("pki").join(self.role)
     }
 
-    /// Its cache.
+    /// Its cache directory.
     pub fn cache(&self) -> PathBuf {
         self.dir
             .join("var/cache")
@@ -60,7 +60,7 @@ impl Home {
             .join(self.role)
     }
 
-    /// Its local sockets.
+    /// Directory of its local sockets.
     pub fn sockets(&self) -> PathBuf {
         self.dir.join("var/run").join(self.product).join(self.role)
     }

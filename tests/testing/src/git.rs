@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Makes a repository with these files on the branch `main`, or adds them to it; its URL.
+/// Creates a repository with these files on the branch `main`, or commits them to an existing one; returns its URL.
 pub fn repository(dir: &Path, files: &[(&str, &str)]) -> String {
     if !dir.join(".git").exists() {
         std::fs::create_dir_all(dir).unwrap();

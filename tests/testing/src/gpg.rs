@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A directory of `gpg` with a key of its own; its agent goes with it.
+/// A home directory of `gpg` with its own key. Its agent is stopped when this is dropped.
 pub struct KeyRing(pub PathBuf);
 
 impl KeyRing {
-    /// Makes the directory and the key `master`, which has no pass phrase.
+    /// Creates the directory and the key `master`, which has no passphrase.
     pub fn new(dir: PathBuf) -> KeyRing {
         use std::os::unix::fs::PermissionsExt;
         fs::create_dir(&dir).unwrap();
@@ -40,7 +40,7 @@ impl KeyRing {
         output.stdout
     }
 
-    /// A block for the key of this ring.
+    /// An armored message for the key of this ring.
     pub fn encrypt(&self, plain: &[u8]) -> String {
         let args = [
             "--trust-model",
@@ -53,14 +53,14 @@ impl KeyRing {
         String::from_utf8(self.gpg(&args, plain)).unwrap()
     }
 
-    /// The same on one line, with `\n` for ends of lines.
+    /// The same on one line, with `\n` for line ends.
     pub fn encrypt_folded(&self, plain: &[u8]) -> String {
         self.encrypt(plain).trim_end().replace('\n', "\\n")
     }
 
-    /// Fills `{{indent:NAME}}` in with a block for one of the texts below, its lines indented
-    /// by two; `{{folded:NAME}}` is one line with `\n` for ends of lines, and `{{broken}}` is a block
-    /// for nobody.
+    /// Replaces `{{indent:NAME}}` by an encrypted block with one of the texts below, its lines indented
+    /// by two; `{{folded:NAME}}` by one line with `\n` for line ends, and `{{broken}}` by a block that
+    /// nobody can decrypt.
     pub fn fill(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let plain: [(&str, &[u8]); 4] = [
@@ -84,7 +84,7 @@ impl KeyRing {
 
 impl Drop for KeyRing {
     fn drop(&mut self) {
-        // An agent that is gone already needs no ending.
+        // Fails if the agent has already exited.
         let _ = Command::new("gpgconf")
             .arg("--homedir")
             .arg(&self.0)

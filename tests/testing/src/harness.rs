@@ -1,4 +1,4 @@
-//! A real `halite-master` in a directory of its own, on free ports, for tests.
+//! A real `halite-master` in its own directory, on free ports, for tests.
 
 use halite::client::local::{Job, LocalClient, Published};
 use halite::client::swarm::session::MinionKeys;
@@ -14,23 +14,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far more than anything here takes, also on a busy machine.
+/// Far longer than anything here takes, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A running master; dropping it ends all its processes.
+/// A running master; dropping it stops all its processes.
 pub struct Master {
     pub dir: tempfile::TempDir,
     pub publish_port: u16,
     pub ret_port: u16,
     child: Child,
-    /// Where the master says that it serves, as to systemd.
+    /// Socket on which the master reports that it is ready, as it does to systemd.
     notify: UnixDatagram,
 }
 
 impl Master {
-    /// Starts a master with further lines of configuration and waits until it serves.
+    /// Starts a master with further lines of configuration and waits until it is ready.
     pub fn start(extra: &str) -> Master {
-        // A free port may be taken by somebody else before the master binds it.
+        // Another process may take a free port before the master binds it.
         (0..5)
             .find_map(|_| Master::try_start(extra))
             .expect("the master does not start")
@@ -60,7 +60,7 @@ impl Master {
         master.wait_ready().then_some(master)
     }
 
-    /// Starts the same master once more, in the same directory.
+    /// Starts the same master again, in the same directory.
     pub fn restart(&mut self) {
         self.child = spawn(self.dir.path());
         assert!(self.wait_ready(), "the master does not start again");
@@ -121,7 +121,7 @@ impl Master {
         pids
     }
 
-    /// The one process whose title ends so.
+    /// The process whose title ends with `title`.
     pub fn role(&self, title: &str) -> Option<Process> {
         self.family().into_iter().find(|p| p.title.ends_with(title))
     }
@@ -135,7 +135,7 @@ impl Master {
         send(self.pid(), signal);
     }
 
-    /// Waits for the main process to end.
+    /// Waits for the main process to exit.
     pub fn wait_end(&mut self, limit: Duration) -> Option<ExitStatus> {
         let end = Instant::now() + limit;
         while Instant::now() < end {
@@ -155,8 +155,8 @@ impl Master {
     pub fn swarm_options(&self, minions: usize) -> SwarmOptions {
         let mut options = SwarmOptions::new(self.address(), minions, vec![keys("minion")]);
         options.record = true;
-        // A master that restarts is away for as long as the machine takes; the tests' own
-        // limits bound the wait.
+        // How long a restart of the master takes depends on the machine; the tests have their own
+        // limits.
         options.tries = u32::MAX;
         options
     }
@@ -178,7 +178,7 @@ impl Drop for Master {
         if std::thread::panicking() {
             let log = self.log();
             let tail: Vec<&str> = log.lines().rev().take(40).collect();
-            eprintln!("--- end of the master's log:");
+            eprintln!("--- last lines of the master's log:");
             tail.iter().rev().for_each(|line| eprintln!("{line}"));
         }
         if matches!(self.child.try_wait(), Ok(Some(_))) {
@@ -234,7 +234,7 @@ pub fn keys(whose: &str) -> MinionKeys {
     MinionKeys::new(PrivateKey::from_pem(pem).unwrap())
 }
 
-/// Waits until `done`; a test that needs this has no event to wait for.
+/// Waits until `done` is true. Only for tests that have no event to wait for.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !done() {

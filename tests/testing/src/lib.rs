@@ -1,8 +1,8 @@
 //! Real daemons and real command line tools for tests: halite's and stock Salt's, in any mix.
 //!
-//! Stock Salt comes from virtual environments that `HALITE_SALT_3006`, `HALITE_SALT_3007` and
-//! `HALITE_SALT_3008` name (`scripts/test` makes them). Everything runs below a short temporary directory, on
-//! ports of its own, and ends with the guard that holds it.
+//! Stock Salt comes from virtual environments named by `HALITE_SALT_3006`, `HALITE_SALT_3007` and
+//! `HALITE_SALT_3008` (`scripts/test` creates them). Everything runs in a temporary directory with a short path, on
+//! its own ports, and is stopped when its guard is dropped.
 
 pub mod arena;
 pub mod arena_fleet;
@@ -42,10 +42,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Far longer than anything here takes, also on a busy machine.
+/// Far longer than anything here takes, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
-/// A release of Salt whose programs are installed beside each other in one directory.
+/// A release of Salt, with all its programs in one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stock {
     /// `3006`, `3007` or `3008`.
@@ -54,7 +54,7 @@ pub struct Stock {
 }
 
 impl Stock {
-    /// The release that `HALITE_SALT_<series>` names; `None`, and a word about it, without.
+    /// The release named by `HALITE_SALT_<series>`. `None`, with a message, if that is not set.
     pub fn find(series: &str) -> Option<Stock> {
         let name = format!("HALITE_SALT_{series}");
         let Some(venv) = std::env::var_os(&name).filter(|v| !v.is_empty()) else {
@@ -81,10 +81,10 @@ impl Stock {
     }
 }
 
-/// Path of one of our programs, beside which cargo has put the test that runs; `HALITE_BIN_DIR` names another directory.
+/// Path of one of halite's programs: in the directory where cargo builds them, or in `HALITE_BIN_DIR`.
 ///
 /// # Panics
-/// If it is not there.
+/// If it does not exist.
 pub fn halite_program(name: &str) -> PathBuf {
     let dir = std::env::var_os("HALITE_BIN_DIR").filter(|dir| !dir.is_empty());
     let dir = dir.map_or_else(
@@ -109,10 +109,10 @@ pub fn top() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Asks again and again until `ready` gives something.
+/// Calls `ready` repeatedly until it returns a value.
 ///
 /// # Panics
-/// With `what`, when [`LONG`] has passed.
+/// With `what`, after [`LONG`].
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
@@ -124,12 +124,12 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// As [`wait_for`] with a condition.
+/// Like [`wait_for`], with a condition.
 pub fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
     wait_for(what, || ready().then_some(()));
 }
 
-/// A temporary directory with a path so short that every socket below it fits.
+/// A temporary directory with a path so short that sockets below it do not exceed the limit.
 pub fn short_dir() -> tempfile::TempDir {
     tempfile::Builder::new()
         .prefix("h")
@@ -137,7 +137,7 @@ pub fn short_dir() -> tempfile::TempDir {
         .expect("a directory below /tmp can be made")
 }
 
-/// A lock that one process holds at a time, until it is dropped.
+/// An exclusive lock between processes, held until it is dropped.
 pub fn locked(path: &Path) -> Flock<File> {
     let file = File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     Flock::lock(file, FlockArg::LockExclusive)

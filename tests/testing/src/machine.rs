@@ -1,7 +1,7 @@
-//! A machine for packages: a root directory with systemd as its first process, in namespaces of its own.
+//! A machine to install packages on: a root directory with systemd as its first process, in its own namespaces.
 //!
-//! It has its own processes, mounts, network (loopback alone), host name and control group; nothing in it reaches
-//! this host. It ends with the guard that holds it.
+//! It has its own processes, mounts, network (loopback only), host name and control group, and cannot affect
+//! this host. It is stopped when its guard is dropped.
 
 use super::process::Process;
 use super::wait_for;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where kernels with both kinds of control groups, and those with the new kind alone, have the new kind.
+/// Where cgroup v2 is mounted: on hosts with both versions, and on those with v2 only.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
-/// Brings systemd up in `$1`. Its own control group is the one of this shell. The kernel is the host's: no module is loaded from inside.
+/// Starts systemd in `$1`, in the control group of this shell. The kernel is the host's: the machine loads no modules.
 const BOOT: &str = r#"
 set -e
 root=$1
@@ -49,7 +49,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Why no machine can be had here; `None` if one can.
+    /// Why no machine can be started here; `None` if it can.
     pub fn impossible() -> Option<&'static str> {
         if !nix::unistd::geteuid().is_root() {
             return Some("only root can make namespaces");
@@ -66,10 +66,10 @@ impl Machine {
         (!may).then_some("control groups cannot be made")
     }
 
-    /// Boots `root`, which has systemd and D-Bus in it, and waits until its services are up; its log is written beside it.
+    /// Boots `root`, which contains systemd and D-Bus, and waits until its services are up. Its log is written next to it.
     ///
     /// # Panics
-    /// It does not come up.
+    /// If it does not come up.
     pub fn boot(root: &Path) -> Machine {
         static BOOTED: AtomicU32 = AtomicU32::new(0);
         let nth = BOOTED.fetch_add(1, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Machine {
         command.args(["--fork", "--kill-child", "--", "bash", "-c", BOOT, "boot"]);
         let process = Process::start("machine", command.arg(root), &root.with_extension("log"));
         let machine = Machine { process, group };
-        // Its first answers come when its bus is there.
+        // systemctl works once its bus is up.
         wait_for("the machine is up", || {
             machine.pid()?;
             let said = machine.output(&["systemctl", "is-system-running", "--wait"]);
@@ -96,18 +96,18 @@ impl Machine {
         machine
     }
 
-    /// The id that the machine's first process has on this host; `None` before it is there.
+    /// Process id, on this host, of the machine's first process; `None` if it has not started yet.
     fn pid(&self) -> Option<i32> {
         let unshare = self.process.id();
         let children = format!("/proc/{unshare}/task/{unshare}/children");
         let children = fs::read_to_string(children).ok()?;
         let pid = children.split_whitespace().next()?.parse().ok()?;
-        // Before that it has not left the host yet.
+        // Until then it has not entered its root directory yet.
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         (name.trim() == "systemd").then_some(pid)
     }
 
-    /// What a program of the machine says.
+    /// Runs a program in the machine.
     pub fn output(&self, command: &[&str]) -> Output {
         let pid = self.pid().expect("the machine runs").to_string();
         let mut enter = Command::new("nsenter");
@@ -116,7 +116,7 @@ impl Machine {
         enter.args(command).output().expect("nsenter runs")
     }
 
-    /// What a program that must succeed prints.
+    /// Runs a program that must succeed; returns its output.
     pub fn run(&self, command: &[&str]) -> String {
         let done = self.output(command);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -135,7 +135,7 @@ impl Machine {
         text(&done.stdout)
     }
 
-    /// As [`Machine::run`] with a line for a shell.
+    /// Like [`Machine::run`], with a shell command.
     pub fn shell(&self, line: &str) -> String {
         self.run(&["sh", "-c", line])
     }
@@ -143,7 +143,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // The end of the first process is the end of all.
+        // Killing the first process kills all others.
         if let Some(pid) = self.pid() {
             let pid = nix::unistd::Pid::from_raw(pid);
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
@@ -159,7 +159,7 @@ fn groups() -> Option<PathBuf> {
     found.next().map(Path::to_owned)
 }
 
-/// Removes a control group and those in it, which have no processes any more.
+/// Removes a control group and its children, which have no processes any more.
 fn remove_groups(group: &Path) {
     for entry in fs::read_dir(group).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -8,16 +8,16 @@ use halite_ipc::Subscriber;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A master in a directory of its own; dropping it ends its processes.
+/// A master in its own directory; dropping it stops its processes.
 pub struct Master {
     // Fields are dropped in this order: the process before its directory.
     process: Option<Process>,
     program: PathBuf,
-    /// Where its files lie.
+    /// Its directories.
     pub home: Home,
-    /// Port of publications.
+    /// Port for publications.
     pub publish_port: u16,
-    /// Port of requests.
+    /// Port for requests.
     pub ret_port: u16,
     dir: tempfile::TempDir,
 }
@@ -33,7 +33,7 @@ impl Master {
         Master::start(stock.program("salt-master"), extra)
     }
 
-    /// Starts the master that lies at `program`, with further lines of configuration.
+    /// Starts the master at the path `program`, with further lines of configuration.
     pub fn start(program: PathBuf, extra: &str) -> Master {
         let dir = short_dir();
         let home = Home::create(dir.path().join("m"), "master");
@@ -62,7 +62,7 @@ impl Master {
         master
     }
 
-    /// Starts it in the same directory, after [`Master::stop`].
+    /// Starts it again in the same directory, after [`Master::stop`].
     pub fn start_again(&mut self) {
         let mut command = Command::new(&self.program);
         command
@@ -81,21 +81,21 @@ impl Master {
         self.process = Some(process);
     }
 
-    /// After [`Master::stop`]: another program serves the same minions, with the directories called `product`.
+    /// After [`Master::stop`]: starts another program for the same minions, with directories named `product`.
     pub fn go_on_as(&mut self, program: PathBuf, product: &'static str) {
         self.program = program;
         self.home = self.home.beside(product);
         self.start_again();
     }
 
-    /// Ends it and waits until all its processes are gone.
+    /// Stops it and waits until all its processes are gone.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.stop();
         }
     }
 
-    /// The socket on which its events are heard.
+    /// The socket on which it publishes events.
     pub fn bus(&self) -> PathBuf {
         self.home.sockets().join("master_event_pub.ipc")
     }

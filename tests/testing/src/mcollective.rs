@@ -1,4 +1,4 @@
-//! MCollective as Debian packages it: servers (`mcollectived`) and a client (`mco`) in one network, below a directory of
+//! MCollective as Debian packages it: servers (`mcollectived`) and a client (`mco`) in one network, with all files in a directory of
 //! the test.
 
 use super::cli::{Ran, run};
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// Name of the gateway's own key, and of the client's.
 const KEYS: [&str; 2] = ["halite", "rip"];
-/// After this `mco` counts as hanging.
+/// Time limit; `mco` counts as hanging after it.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Psych 4 takes classes by keyword only and loads no symbols; MCollective 2.12 was written for its predecessors.
+/// Psych 4 takes permitted classes only by keyword and does not load symbols; MCollective 2.12 was written for earlier versions.
 const SHIM: &str = "\
 require 'yaml'
 module OldPsych
@@ -33,7 +33,7 @@ end
 Psych.singleton_class.prepend(OldPsych)
 ";
 
-/// Security plugin of a network, and what SSL and AES write in: `marshal` or `yaml`.
+/// Security plugin of a network; for SSL and AES with their serializer, `marshal` or `yaml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     /// `psk`.
@@ -44,14 +44,14 @@ pub enum Plugin {
     Aes(&'static str),
 }
 
-/// A network at a RabbitMQ broker that speaks STOMP.
+/// A network at a RabbitMQ broker, over STOMP.
 pub struct Network {
     plugin: Plugin,
     port: u16,
     dir: tempfile::TempDir,
 }
 
-/// A server of it; ends with its guard.
+/// A server of the network, which is stopped when this is dropped.
 pub struct Node {
     /// Its process.
     pub process: Process,
@@ -60,7 +60,7 @@ pub struct Node {
 }
 
 impl Network {
-    /// A network with a plugin, at the STOMP port of a broker whose user is `guest`. `None`, and a word about it, where
+    /// A network with a plugin, at the STOMP port of a broker whose user is `guest`. `None`, with a message, if
     /// MCollective is not installed.
     pub fn new(plugin: Plugin, port: u16) -> Option<Network> {
         if ["/usr/sbin/mcollectived", "/usr/bin/mco"]
@@ -107,7 +107,7 @@ impl Network {
         std::fs::set_permissions(&path, mode).expect("a mode can be set");
     }
 
-    /// Puts an agent where all servers started later find it, and the client.
+    /// Installs an agent for the client and for all servers started later.
     pub fn agent(&self, name: &str, ddl: &str, ruby: &str) {
         let place = |suffix: &str| format!("lib/mcollective/agent/{name}.{suffix}");
         self.write(&place("ddl"), ddl, 0o644);
@@ -170,7 +170,7 @@ impl Network {
         command
     }
 
-    /// Starts a server with facts (lines of YAML) and classes; it is connected when this returns. `more` are further lines
+    /// Starts a server with facts (lines of YAML) and classes; returns when it is connected. `more` are further lines
     /// of its configuration.
     pub fn server(&self, identity: &str, facts: &str, classes: &[&str], more: &str) -> Node {
         let dir = self.dir.path().display();
@@ -209,8 +209,8 @@ impl Network {
         run(command, format!("mco {}", words.join(" ")), LIMIT)
     }
 
-    /// The gateway's settings for this network, as lines below `gateways: collective:`, each indented by four. The keys
-    /// of both halves are among them.
+    /// The gateway's settings for this network, as lines below `gateways: collective:`, each indented by four. Includes the
+    /// keys of both halves.
     pub fn settings(&self) -> String {
         let dir = self.dir.path().display();
         let (plugin, serializer) = match self.plugin {

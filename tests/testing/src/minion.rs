@@ -6,12 +6,12 @@ use super::{Master, Stock, halite_program};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A minion in a directory of its own; dropping it ends its processes.
+/// A minion in its own directory; dropping it stops its processes.
 pub struct Minion {
     process: Process,
     /// Its id.
     pub id: String,
-    /// Where its files lie.
+    /// Its directories.
     pub home: Home,
 }
 
@@ -26,7 +26,7 @@ impl Minion {
         Minion::start(halite_program("halite-minion"), master, id, extra)
     }
 
-    /// Starts the minion that lies at `program`, with further lines of configuration.
+    /// Starts the minion at the path `program`, with further lines of configuration.
     pub fn start(program: PathBuf, master: &Master, id: &str, extra: &str) -> Minion {
         let home = Home::create(master.place(id), "minion");
         home.write(&format!(
@@ -50,7 +50,7 @@ impl Minion {
         }
     }
 
-    /// Panics with its log if it has ended.
+    /// Panics with its log if it has exited.
     pub fn must_live(&mut self) {
         self.process.must_live();
     }

@@ -1,4 +1,4 @@
-//! `mosquitto`, and a client of it that waits for what it asks for.
+//! `mosquitto`, and a client for it that waits for expected messages.
 
 use super::authority::Issued;
 use super::ports::{Ports, listens};
@@ -17,47 +17,47 @@ use std::time::{Duration, Instant};
 const SERVER: &str = "/usr/sbin/mosquitto";
 const PASSWORDS: &str = "/usr/bin/mosquitto_passwd";
 
-/// How a broker is to be.
+/// Configuration of a broker.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Users with their passwords; where there are some, nobody else gets in.
+    /// Users and their passwords. If there are any, other clients are refused.
     pub users: Vec<(String, String)>,
     /// TLS only: the CA and the certificate of the broker.
     pub tls: Option<(PathBuf, PathBuf, PathBuf)>,
-    /// With TLS: only who has a certificate of the same CA gets in, as the user that it names.
+    /// With TLS: clients need a certificate of the same CA, which names their user.
     pub certificates: bool,
-    /// Lines of an ACL file; all is allowed if there are none.
+    /// Lines of an ACL file; if empty, everything is allowed.
     pub acl: String,
-    /// More lines of the configuration.
+    /// Further lines of the configuration.
     pub more: String,
 }
 
 impl Rules {
-    /// With one more user.
+    /// Adds a user.
     pub fn user(mut self, name: &str, password: &str) -> Rules {
         self.users.push((name.to_owned(), password.to_owned()));
         self
     }
 
-    /// With TLS only.
+    /// Requires TLS.
     pub fn tls(mut self, ca: &Path, own: &Issued) -> Rules {
         self.tls = Some((ca.to_owned(), own.certificate.clone(), own.key.clone()));
         self
     }
 
-    /// With client certificates.
+    /// Requires client certificates.
     pub fn certificates(mut self) -> Rules {
         self.certificates = true;
         self
     }
 
-    /// With lines of an ACL file, such as `user a` and `topic read x/#`.
+    /// Adds lines to the ACL file, such as `user a` and `topic read x/#`.
     pub fn acl(mut self, lines: &str) -> Rules {
         self.acl = lines.to_owned();
         self
     }
 
-    /// With more lines of configuration.
+    /// Adds lines to the configuration.
     pub fn more(mut self, lines: &str) -> Rules {
         self.more.push_str(lines);
         self.more.push('\n');
@@ -65,7 +65,7 @@ impl Rules {
     }
 }
 
-/// A broker on a loopback port of its own. Ends with its guard.
+/// A broker on its own loopback port, which is stopped when this is dropped.
 pub struct Mosquitto {
     /// Its port; the same after a restart.
     pub port: u16,
@@ -75,12 +75,12 @@ pub struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// One that lets in everybody. `None`, and a word about it, where there is no program.
+    /// Starts a broker that accepts everybody. `None`, with a message, if mosquitto is not installed.
     pub fn start() -> Option<Mosquitto> {
         Mosquitto::with(&Rules::default())
     }
 
-    /// One with these rules.
+    /// Starts a broker with these rules.
     pub fn with(rules: &Rules) -> Option<Mosquitto> {
         if !Path::new(SERVER).exists() {
             eprintln!("skipped: there is no {SERVER}; install the package mosquitto");
@@ -105,8 +105,8 @@ impl Mosquitto {
     }
 
     fn configure(&self, rules: &Rules) {
-        // Tests compare all that is queued for a client. Without any limit (0), 2.0.11 ends the connection of whoever
-        // publishes what is not allowed.
+        // Tests compare everything that is queued for a client. Without a limit (0), version 2.0.11 disconnects clients
+        // whose publication is not allowed.
         let mut text = String::from(
             "user root\npersistence false\nlog_dest stderr\nmax_queued_messages 1000000\nset_tcp_nodelay true\n",
         );
@@ -149,7 +149,7 @@ impl Mosquitto {
         std::fs::write(self.path("conf"), text).expect("a file can be written");
     }
 
-    /// Starts it again, after [`Mosquitto::stop`] or [`Mosquitto::kill`]; it has forgotten everything.
+    /// Starts it again, after [`Mosquitto::stop`] or [`Mosquitto::kill`]; it has lost its state.
     pub fn restart(&mut self) {
         let mut command = Command::new(SERVER);
         command.arg("-c").arg(self.path("conf"));
@@ -161,19 +161,19 @@ impl Mosquitto {
         self.process = Some(process);
     }
 
-    /// Ends it in order: it says goodbye to its clients.
+    /// Stops it in order: it sends DISCONNECT to its clients.
     pub fn stop(&mut self) {
         self.process = None;
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) {
         if let Some(process) = self.process.take() {
             process.signal(Signal::SIGKILL);
         }
     }
 
-    /// Stops its process where it stands, or lets it go on: connections stay, but nobody answers.
+    /// Suspends its process, or resumes it: connections stay open, but there are no replies.
     pub fn freeze(&self, frozen: bool) {
         let signal = match frozen {
             true => Signal::SIGSTOP,
@@ -182,7 +182,7 @@ impl Mosquitto {
         self.process.as_ref().expect("it runs").signal(signal);
     }
 
-    /// `127.0.0.1:port`; with TLS `localhost:port`, as its certificate says.
+    /// `127.0.0.1:port`; with TLS `localhost:port`, as in its certificate.
     pub fn address(&self) -> String {
         match self.tls {
             true => format!("localhost:{}", self.port),
@@ -190,7 +190,7 @@ impl Mosquitto {
         }
     }
 
-    /// What it has logged, all restarts included.
+    /// Its log, including that before restarts.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -200,7 +200,7 @@ impl Mosquitto {
         settings(&[self.address()], client_id)
     }
 
-    /// A client that is there, with subscriptions that the broker has confirmed.
+    /// A connected client, with confirmed subscriptions.
     pub fn peer(&self, client_id: &str, filters: &[&str]) -> Peer {
         let peer = Peer::open(&self.settings(client_id), filters);
         peer.up();
@@ -249,18 +249,18 @@ pub struct Peer {
     /// Its connection.
     pub mqtt: Mqtt,
     heard: Receiver<MqttEvent>,
-    /// Messages that nobody has asked for yet.
+    /// Received messages that were not returned yet.
     early: RefCell<VecDeque<Incoming>>,
 }
 
 impl Peer {
-    /// Opens a connection that hears these filters, its own messages included.
+    /// Opens a connection with subscriptions to these filters, which include its own messages.
     pub fn open(settings: &MqttSettings, filters: &[&str]) -> Peer {
         let filters: Vec<_> = filters.iter().map(|filter| (*filter, false)).collect();
         Peer::with_room(settings, &filters, 100_000)
     }
 
-    /// Opens a connection with a queue of so many places; to each filter, whether without its own messages.
+    /// Opens a connection with a queue of `room` places; the flag of a filter is whether its own messages are excluded.
     pub fn with_room(settings: &MqttSettings, filters: &[(&str, bool)], room: usize) -> Peer {
         let (to, heard) = crossbeam_channel::bounded(room);
         let mqtt = Mqtt::open_hearing(settings, filters, to).expect("settings are fine");
@@ -271,63 +271,63 @@ impl Peer {
         }
     }
 
-    /// The next word; messages that came early stay where they are.
+    /// The next event; ignores stored messages.
     pub fn next(&self) -> MqttEvent {
         self.heard.recv_timeout(LONG).expect("something is heard")
     }
 
-    fn told<T>(&self, what: &str, fits: impl Fn(&MqttEvent) -> Option<T>) -> T {
+    fn wait_for_event<T>(&self, what: &str, fits: impl Fn(&MqttEvent) -> Option<T>) -> T {
         let end = Instant::now() + LONG;
         while Instant::now() < end {
-            let word = self.next();
-            if let Some(found) = fits(&word) {
+            let event = self.next();
+            if let Some(found) = fits(&event) {
                 return found;
             }
-            if let MqttEvent::Message(message) = word {
+            if let MqttEvent::Message(message) = event {
                 self.early.borrow_mut().push_back(message);
             }
         }
         panic!("{what}: not within {LONG:?}");
     }
 
-    /// The server that there is a connection to, once there is one.
+    /// Waits for a connection; returns its server.
     pub fn up(&self) -> String {
-        self.told("a connection", |word| match word {
+        self.wait_for_event("a connection", |event| match event {
             MqttEvent::Up(server) => Some(server.clone()),
             _ => None,
         })
     }
 
-    /// Why there is no connection, once there is none.
+    /// Waits for the loss of the connection; returns the reason.
     pub fn down(&self) -> String {
-        self.told("no connection", |word| match word {
+        self.wait_for_event("no connection", |event| match event {
             MqttEvent::Down(why) => Some(why.clone()),
             _ => None,
         })
     }
 
-    /// A filter that the broker refuses, and why.
+    /// Waits until the broker refuses a filter; returns the filter and the reason.
     pub fn denied(&self) -> (String, String) {
-        self.told("a refusal", |word| match word {
+        self.wait_for_event("a refusal", |event| match event {
             MqttEvent::Denied(filter, why) => Some((filter.clone(), why.clone())),
             _ => None,
         })
     }
 
-    /// Hears one more filter; the broker knows when this returns.
+    /// Subscribes to a filter; returns when the broker has confirmed it.
     pub fn subscribe(&self, filter: &str) {
         self.mqtt.subscribe(filter, false);
         self.settle();
     }
 
-    /// Publishes with QoS 2; the broker has it when this returns.
+    /// Publishes with QoS 2; returns when the broker has confirmed it.
     pub fn publish(&self, topic: &str, payload: impl Into<Vec<u8>>) {
         let sent = self.mqtt.publish(publication(topic, payload));
         assert_eq!(sent, Ok::<(), Unsent>(()));
         self.settle();
     }
 
-    /// Waits until the broker has answered to all that was asked of it.
+    /// Waits until the broker has confirmed everything that was sent.
     pub fn settle(&self) {
         wait_until("the broker has answered", || self.mqtt.settled());
     }
@@ -337,7 +337,7 @@ impl Peer {
         self.find(limit, |_| true)
     }
 
-    /// The first message that fits, if one comes within that time. Those before it stay.
+    /// The first message that fits, if one comes within that time. Earlier messages are stored.
     pub fn find(&self, limit: Duration, fits: impl Fn(&Incoming) -> bool) -> Option<Incoming> {
         let mut early = self.early.borrow_mut();
         if let Some(at) = early.iter().position(&fits) {
@@ -357,7 +357,7 @@ impl Peer {
     /// The first message that fits.
     ///
     /// # Panics
-    /// None comes for very long.
+    /// If none comes within [`LONG`].
     pub fn message(&self, what: &str, fits: impl Fn(&Incoming) -> bool) -> Incoming {
         self.find(LONG, fits)
             .unwrap_or_else(|| panic!("{what}: not within {LONG:?}"))

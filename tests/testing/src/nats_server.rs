@@ -1,4 +1,4 @@
-//! `nats-server`, and a client of it in a few lines that shares nothing with the programs under test.
+//! `nats-server`, and a small client for it that shares no code with the programs under test.
 
 use super::ports::Ports;
 use super::process::Process;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A server on a loopback port of its own. Ends with its guard.
+/// A server on its own loopback port, which is stopped when this is dropped.
 pub struct NatsServer {
     /// Its port; the same after a restart.
     pub port: u16,
@@ -21,7 +21,7 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts one with more arguments (`--user x --pass y`, ...). `None`, and a word about it, where there is no program.
+    /// Starts a server with further arguments (`--user x --pass y`, ...). `None`, with a message, if it is not installed.
     pub fn start(arguments: &[&str]) -> Option<NatsServer> {
         let known = [
             "/usr/sbin/nats-server",
@@ -47,7 +47,7 @@ impl NatsServer {
         Some(server)
     }
 
-    /// A server that speaks TLS only, with a certificate for `localhost`, and lets in whom the same CA has certified.
+    /// Starts a server that requires TLS, with a certificate for `localhost`, and client certificates of the same CA.
     pub fn start_tls(ca: &Path, certificate: &Path, key: &Path) -> Option<NatsServer> {
         let text = |path: &Path| path.display().to_string();
         let (ca, certificate, key) = (text(ca), text(certificate), text(key));
@@ -79,7 +79,7 @@ impl NatsServer {
         self.process = Some(process);
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) {
         if let Some(process) = self.process.take() {
             process.signal(nix::sys::signal::Signal::SIGKILL);
@@ -91,12 +91,12 @@ impl NatsServer {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A client of it.
+    /// A client connected to it.
     pub fn client(&self) -> NatsClient {
         NatsClient::connect(self.port)
     }
 
-    /// Its connections, as its operator sees them.
+    /// Its connections, from its monitoring port.
     pub fn connections(&self) -> Vec<serde_json::Value> {
         let asked = "GET /connz?subs=1&limit=100000 HTTP/1.0\r\nHost: localhost\r\n\r\n";
         let mut text = String::new();
@@ -105,13 +105,16 @@ impl NatsServer {
                 stream.write_all(asked.as_bytes())?;
                 stream.read_to_string(&mut text)
             });
-        read.expect("nats-server tells of its connections");
-        let (_, body) = text.split_once("\r\n\r\n").expect("an answer of HTTP");
-        let told: serde_json::Value = serde_json::from_str(body).expect("an answer in JSON");
-        told["connections"].as_array().cloned().unwrap_or_default()
+        read.expect("nats-server lists its connections");
+        let (_, body) = text.split_once("\r\n\r\n").expect("an HTTP response");
+        let report: serde_json::Value = serde_json::from_str(body).expect("a JSON body");
+        report["connections"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
     }
 
-    /// How many connections hear exactly this subject.
+    /// How many connections are subscribed to exactly this subject.
     pub fn hearers(&self, subject: &str) -> usize {
         let all = self.connections();
         let lists = all
@@ -122,7 +125,7 @@ impl NatsServer {
             .count()
     }
 
-    /// What it has logged.
+    /// Its log.
     pub fn log(&self) -> String {
         self.process
             .as_ref()
@@ -139,18 +142,18 @@ fn greets(port: u16) -> bool {
     BufReader::new(stream).read_line(&mut line).is_ok() && line.starts_with("INFO ")
 }
 
-/// What a client of NATS hears.
+/// A message received by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatsMessage {
-    /// Where it came in.
+    /// Its subject.
     pub subject: String,
-    /// The reply subject of the protocol.
+    /// Its reply subject.
     pub reply: Option<String>,
-    /// What it is.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
-/// A client that waits for what it asks for.
+/// A client that waits for messages.
 pub struct NatsClient {
     reader: BufReader<TcpStream>,
     writer: TcpStream,
@@ -190,7 +193,7 @@ impl NatsClient {
         line.trim_end().to_owned()
     }
 
-    /// Waits until the server has done all that was written; what comes meanwhile is kept.
+    /// Waits until the server has processed everything that was written. Messages that come meanwhile are stored.
     pub fn settle(&mut self) {
         self.write("PING\r\n");
         loop {
@@ -205,7 +208,8 @@ impl NatsClient {
         }
     }
 
-    /// Hears a subject, which may have wildcards; alone or in a group. The server knows when this returns.
+    /// Subscribes to a subject, which may have wildcards, in a queue group if `group` is not empty. Returns when the server has
+    /// processed it.
     pub fn subscribe(&mut self, subject: &str, group: &str) {
         self.subscriptions += 1;
         let id = self.subscriptions;
@@ -251,7 +255,7 @@ impl NatsClient {
         }
         let end = Instant::now() + limit;
         loop {
-            // Only the first byte is waited for: a line that has begun is read whole.
+            // Only wait for the first byte: the rest of a line follows.
             let left = end.saturating_duration_since(Instant::now());
             let wait = left.max(Duration::from_millis(1));
             self.writer
@@ -282,7 +286,7 @@ impl NatsClient {
     /// The next message.
     ///
     /// # Panics
-    /// None comes for very long.
+    /// If none comes within [`LONG`](super::LONG).
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> NatsMessage {
         self.within(super::LONG).expect("a message comes")

@@ -8,16 +8,16 @@ const COUNT: u16 = 12_000;
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// Ports that nobody else gets until they are released.
+/// Ports that are reserved until they are released.
 ///
-/// They lie below the range from which the kernel serves outgoing connections: a port of that
-/// range could be taken, or even be connected to itself, while a master restarts.
+/// They are below the range that the kernel uses for outgoing connections: a port in that range could be
+/// taken, or even be connected to itself, while a master restarts.
 pub struct Ports(Vec<TcpListener>);
 
 impl Ports {
-    /// Holds `count` ports of the loopback address.
+    /// Reserves `count` ports of the loopback address.
     pub fn hold(count: usize) -> Ports {
-        // Tests that run at the same time start at different places.
+        // Tests that run at the same time start at different numbers.
         let start = (std::process::id() as u16).wrapping_mul(61) % COUNT;
         let mut held = Vec::new();
         for _ in 0..COUNT {
@@ -44,11 +44,11 @@ impl Ports {
             .collect()
     }
 
-    /// Lets go of them, for a daemon that starts now.
+    /// Frees them, for a daemon that starts now.
     pub fn release(self) {}
 }
 
-/// Whether somebody listens there.
+/// Whether a process listens on this port.
 pub fn listens(port: u16) -> bool {
     std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Processes with a guard.
+//! Processes that are stopped when they are dropped.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 const TERM_LIMIT: Duration = Duration::from_secs(8);
 const LOG_LINES: usize = 60;
 
-/// A program in a process group of its own, with its output in a file.
+/// A program in its own process group, with its output in a file.
 ///
-/// Dropping it ends the group by its id. In a panic the end of the output is printed.
+/// Dropping it stops the group. During a panic, the end of the output is printed.
 pub struct Process {
     name: String,
     child: Child,
@@ -24,7 +24,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; both outputs are appended to `log`.
+    /// Starts `command`; standard output and error are appended to `log`.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> Process {
         let out = File::options()
             .create(true)
@@ -36,7 +36,7 @@ impl Process {
         Process::start_quiet(name, command, log)
     }
 
-    /// As [`Process::start`], with outputs as they stand in `command`.
+    /// Like [`Process::start`], but leaves standard output and error as set in `command`.
     pub fn start_quiet(name: &str, command: &mut Command, log: &Path) -> Process {
         let child = command
             .stdin(Stdio::null())
@@ -53,12 +53,12 @@ impl Process {
         }
     }
 
-    /// Its process id, which is the id of its group too.
+    /// Its process id, which is also the id of its group.
     pub fn id(&self) -> i32 {
         self.group.as_raw()
     }
 
-    /// Its status, once it has ended.
+    /// Its status, once it has exited.
     pub fn status(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().expect("a child can be waited for");
@@ -66,14 +66,14 @@ impl Process {
         self.ended
     }
 
-    /// Panics with its output if it has ended.
+    /// Panics with its output if it has exited.
     pub fn must_live(&mut self) {
         if let Some(status) = self.status() {
             panic!("{} ended ({status}):\n{}", self.name, self.tail());
         }
     }
 
-    /// All it has printed.
+    /// Everything it has printed.
     pub fn output(&self) -> String {
         std::fs::read(&self.log).map_or_else(
             |_| String::new(),
@@ -81,7 +81,7 @@ impl Process {
         )
     }
 
-    /// The last lines of it.
+    /// The last lines of its output.
     pub fn tail(&self) -> String {
         let text = self.output();
         let lines: Vec<&str> = text.lines().collect();
@@ -90,11 +90,11 @@ impl Process {
 
     /// Sends a signal to the whole group.
     pub fn signal(&self, signal: Signal) {
-        // Whoever has ended needs no signal.
+        // Fails if it has exited.
         let _ = killpg(self.group, signal);
     }
 
-    /// Ends the group: SIGTERM first, SIGKILL for what is left.
+    /// Stops the group: SIGTERM first, then SIGKILL for what is left.
     pub fn stop(&mut self) {
         self.signal(Signal::SIGTERM);
         if !self.gone_within(TERM_LIMIT) {

@@ -1,4 +1,4 @@
-//! A network that can be cut: a relay before one TCP port.
+//! A network that can be cut: a relay in front of a TCP port.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 const OPEN: u8 = 0;
-/// Nothing passes, and nobody is told.
+/// Nothing is forwarded, and connections stay open.
 const CUT: u8 = 1;
-/// What the server says is lost.
+/// Nothing that the server sends is forwarded.
 const DEAF: u8 = 2;
 
-/// The relay; connections end with it.
+/// The relay; dropping it closes its connections.
 pub struct Proxy {
     /// Its port.
     pub port: u16,
@@ -41,17 +41,17 @@ impl Proxy {
         Proxy { port: own, state }
     }
 
-    /// From now on nothing passes; connections stay, as they do when a cable is pulled.
+    /// From now on nothing is forwarded; connections stay open, as when a cable is pulled.
     pub fn cut(&self) {
         self.state.mode.store(CUT, Ordering::SeqCst);
     }
 
-    /// From now on the server is heard by nobody.
+    /// From now on nothing that the server sends is forwarded.
     pub fn deafen(&self) {
         self.state.mode.store(DEAF, Ordering::SeqCst);
     }
 
-    /// All is well for new connections; the old ones are gone.
+    /// Forwards new connections again; closes the old ones.
     pub fn mend(&self) {
         self.state.mode.store(OPEN, Ordering::SeqCst);
         for stream in self.state.streams.lock().unwrap().drain(..) {
@@ -94,7 +94,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lost: &'stat
         loop {
             match from.read(&mut chunk) {
                 Ok(n) if n > 0 => {
-                    // What is missing is missing: this direction stays silent.
+                    // Data was lost, so nothing more may be forwarded in this direction.
                     broken |= lost.contains(&state.mode.load(Ordering::SeqCst));
                     if !broken && to.write_all(&chunk[..n]).is_err() {
                         break;

@@ -1,4 +1,4 @@
-//! `rabbitmq-server` with STOMP, in an environment of its own: ports, data, cookie and the port mapper of Erlang.
+//! `rabbitmq-server` with STOMP, in its own environment: ports, data, cookie and Erlang's port mapper.
 
 use super::authority::Issued;
 use super::ports::{Ports, listens};
@@ -11,9 +11,9 @@ use std::process::Command;
 
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/// A server on loopback ports. Ends with its guard, port mapper included.
+/// A server on loopback ports. Dropping it stops it and its port mapper.
 pub struct RabbitMq {
-    /// The port of STOMP; the same after a restart.
+    /// Its STOMP port; the same after a restart.
     pub port: u16,
     ports: [u16; 4],
     process: Option<Process>,
@@ -21,13 +21,13 @@ pub struct RabbitMq {
 }
 
 impl RabbitMq {
-    /// Starts one with the exchanges of these collectives, and users guest and choria (password `s3cret`). `None`, and a
-    /// word about it, where there is no program.
+    /// Starts a server with the exchanges of these collectives, and users guest and choria (password `s3cret`). `None`, with
+    /// a message, if it is not installed.
     pub fn start(collectives: &[&str]) -> Option<RabbitMq> {
         RabbitMq::launch(collectives, None)
     }
 
-    /// The same with STOMP in TLS only, for clients that the same CA has certified.
+    /// The same with STOMP only over TLS, for clients with certificates of the same CA.
     pub fn start_tls(collectives: &[&str], ca: &Path, own: &Issued) -> Option<RabbitMq> {
         RabbitMq::launch(collectives, Some((ca, own)))
     }
@@ -132,7 +132,7 @@ impl RabbitMq {
         self.process = Some(process);
     }
 
-    /// Ends it at once; what it keeps on disk stays.
+    /// Kills it; its data on disk stays.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.signal(Signal::SIGKILL);
@@ -145,12 +145,12 @@ impl RabbitMq {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What it has logged since it was started.
+    /// Its log since the last start.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// The port mapper that came with it leaves its process group; its environment tells whose it is.
+    /// The port mapper that it started leaves its process group, so it is found by its environment.
     fn mappers(&self) -> Vec<Pid> {
         let ours = format!("HOME={}", self.dir.path().display());
         let mut found = Vec::new();
@@ -170,7 +170,7 @@ impl RabbitMq {
 
 impl Drop for RabbitMq {
     fn drop(&mut self) {
-        // The server first, so that it starts no other mapper.
+        // Stop the server first, so that it does not start another mapper.
         if let Some(process) = &mut self.process {
             process.signal(Signal::SIGKILL);
         }

@@ -1,4 +1,4 @@
-//! What tests of scale have in common: what a process uses, and jobs whose answers are all awaited.
+//! Helpers for tests of scale: resource usage of a process, and jobs that wait for all replies.
 
 use super::{LONG, Master, wait_for};
 use halite::client::local::{Job, LocalClient};
@@ -8,14 +8,14 @@ use halite::sys::procs;
 use halite::wire::Value;
 use std::time::{Duration, Instant};
 
-/// A gateway's process, with what it has used since it was last looked at.
+/// The process of a gateway, with its CPU time at the last call.
 pub struct Gateway {
     pid: u32,
     before: Duration,
 }
 
 impl Gateway {
-    /// The process with that word in its title.
+    /// Finds the process with this word in its title.
     pub fn find(master: &Master, word: &str) -> Gateway {
         let process = wait_for("the gateway's process", || {
             let family = procs::family(master.id() as u32).ok()?;
@@ -37,7 +37,7 @@ impl Gateway {
         spent.as_secs_f64() * 1e3
     }
 
-    /// Proportional set size in KiB.
+    /// Proportional set size (PSS) in KiB.
     pub fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid)).unwrap();
         let line = text.lines().find(|l| l.starts_with("Pss:")).unwrap();
@@ -45,7 +45,7 @@ impl Gateway {
     }
 }
 
-/// Waits far longer than `wait_until` does, for what happens thousands of times.
+/// Waits far longer than `wait_until`, for conditions that need thousands of operations.
 pub fn patiently(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
@@ -54,7 +54,7 @@ pub fn patiently(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a job and returns once all these ids have answered; each must have succeeded.
+/// Runs a job and waits until all these ids have answered; each must have succeeded.
 pub fn run(config: &MasterConfig, job: &Job, ids: &[String]) -> Duration {
     let jobs = Stores::open(config).jobs;
     let begin = Instant::now();
@@ -76,7 +76,7 @@ pub fn run(config: &MasterConfig, job: &Job, ids: &[String]) -> Duration {
     took
 }
 
-/// A job.
+/// A job with these fields.
 pub fn job(fun: &str, arg: Vec<Value>, tgt: Value, tgt_type: &str) -> Job {
     Job {
         fun: fun.into(),

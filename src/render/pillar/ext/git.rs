@@ -9,7 +9,7 @@ use crate::functions::text_of;
 use crate::merge::{MergeStrategy, Merger};
 use halite_config::RenderOptions;
 use halite_crypto::HashType;
-use halite_store::git::{Access, Bare, Checkout, check_url, refspec_fault, shown};
+use halite_store::git::{Access, BareMirror, Checkout, check_url, redact_url, refspec_error};
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Remote {
         // Unlike with the file server, local repositories are allowed.
         if !url.starts_with('/') {
             check_url(url)
-                .map_err(|why| format!("the URL {} is not allowed: {why}", shown(url)))?;
+                .map_err(|why| format!("the URL {} is not allowed: {why}", redact_url(url)))?;
         }
         Ok(Remote {
             url: url.to_owned(),
@@ -75,9 +75,9 @@ impl Remote {
         let mut remote = Remote::new(options, name)?;
         for (key, value) in own.iter() {
             let key = key.as_str().unwrap_or_default();
-            remote
-                .set(key, value)
-                .map_err(|why| format!("the option '{key}' of {}: {why}", shown(&remote.url)))?;
+            remote.set(key, value).map_err(|why| {
+                format!("the option '{key}' of {}: {why}", redact_url(&remote.url))
+            })?;
         }
         remote.checked()
     }
@@ -120,7 +120,7 @@ impl Remote {
                 return Err(format!("the {what} '{path}' leads out of its repository"));
             }
         }
-        match self.refspecs.iter().find_map(|spec| refspec_fault(spec)) {
+        match self.refspecs.iter().find_map(|spec| refspec_error(spec)) {
             Some(why) => Err(why),
             None => Ok(self),
         }
@@ -158,7 +158,7 @@ impl Remote {
         let words = words.collect::<Vec<_>>().join("\n");
         let name = HashType::Sha256.hex(words.as_bytes());
         let dir = options.git_pillar_dir().join(name);
-        let bare = Bare::new(
+        let bare = BareMirror::new(
             Checkout::mirror(&dir),
             &self.url,
             self.access.clone(),
@@ -182,7 +182,7 @@ impl Remote {
         let Some(commit) = names.find_map(|name| repository.bare.commit(name)) else {
             log::error!(
                 "git_pillar: {} has no branch or tag {target}",
-                shown(&self.url)
+                redact_url(&self.url)
             );
             return Ok(None);
         };
@@ -190,7 +190,7 @@ impl Remote {
         if !dir.is_dir() {
             log::error!(
                 "git_pillar: {} has no directory '{}'",
-                shown(&self.url),
+                redact_url(&self.url),
                 self.root
             );
             return Ok(None);
@@ -241,7 +241,7 @@ fn roots(compile: &Compilation, entries: &[Value]) -> Result<Vec<Root>, String> 
         let remote = Remote::read(options, entry)?;
         let target = remote.target(settings);
         let found = remote.directory(options, &target, compile.left());
-        let Some(dir) = found.map_err(|e| format!("{}: {e}", shown(&remote.url)))? else {
+        let Some(dir) = found.map_err(|e| format!("{}: {e}", redact_url(&remote.url)))? else {
             continue;
         };
         let mut env = remote.env(settings, &target);

@@ -1,10 +1,10 @@
-//! A remote as the file server sees it: the trees of its commits and the content of their files.
+//! A gitfs remote: the trees of its commits and the content of their files.
 
 use super::remote::Remote;
 use crate::files::confined::{ConfinedPath, Links};
 use crate::files::lists::Lists;
 use crate::files::names;
-use crate::git::{Bare, Git, REMOTE, Refs, shown};
+use crate::git::{BareMirror, Git, REMOTE, Refs, redact_url};
 use halite_sys::signals::StopFlag;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -13,10 +13,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Trees a worker holds in memory per remote.
-const HELD: usize = 32;
-/// Links that are followed from one file to the next (`SYMLINK_RECURSE_DEPTH`).
+/// Trees that a worker keeps in memory per remote.
+const MAX_TREES: usize = 32;
+/// Most links that are followed in a row (`SYMLINK_RECURSE_DEPTH`).
 const MAX_LINKS: usize = 100;
+/// Mode of a symbolic link in a tree.
 const LINK: u32 = 0o120_000;
 
 /// A file of a tree.
@@ -26,7 +27,7 @@ pub(super) struct Blob {
     pub oid: String,
 }
 
-/// All of one commit.
+/// All files of one commit.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     blobs: BTreeMap<String, Blob>,
@@ -34,19 +35,19 @@ pub(super) struct Tree {
     links: HashMap<String, String>,
 }
 
-/// A mirror as one process sees it.
+/// A mirror, with what this process caches of it.
 pub(super) struct Mirror {
     pub remote: Remote,
-    bare: Bare,
+    bare: BareMirror,
     blobs: PathBuf,
     trees: HashMap<String, Arc<Tree>>,
 }
 
 impl Mirror {
-    /// The mirror of a remote below `cachedir/gitfs`; nothing is made yet.
+    /// The mirror of a remote below `cachedir/gitfs`. Nothing is created yet.
     pub fn new(remote: Remote, top: &Path) -> Mirror {
         Mirror {
-            bare: Bare::new(
+            bare: BareMirror::new(
                 top.join("mirrors").join(&remote.name),
                 &remote.url,
                 remote.access.clone(),
@@ -58,22 +59,22 @@ impl Mirror {
         }
     }
 
-    /// The refs as they were fetched last.
+    /// The refs as of the last fetch.
     pub fn refs(&mut self) -> Arc<Refs> {
         self.bare.refs()
     }
 
-    /// Brings the mirror up to date; whether any ref moved.
+    /// Fetches; returns whether any ref changed.
     pub fn fetch(&mut self, stop: Option<&StopFlag>) -> io::Result<bool> {
         self.bare.fetch(REMOTE, stop)
     }
 
-    /// The mark that keeps it from being fetched (`fileserver.lock`).
+    /// While this file exists, the mirror is not fetched (`fileserver.lock`).
     pub fn lock_file(&self) -> PathBuf {
         self.bare.lock_file()
     }
 
-    /// The commit of an environment (`GitProvider.get_tree`).
+    /// The commit that an environment is served from (`GitProvider.get_tree`).
     fn commit(&mut self, env: &str) -> Option<String> {
         if !self.remote.exposes(env) {
             return None;
@@ -98,17 +99,17 @@ impl Mirror {
             return Some(tree.clone());
         }
         let tree = read_tree(self.bare.dir(), &commit)
-            .inspect_err(|e| log::error!("gitfs: {}: {e}", shown(&self.remote.url)))
+            .inspect_err(|e| log::error!("gitfs: {}: {e}", redact_url(&self.remote.url)))
             .ok()?;
         let tree = Arc::new(tree);
-        if self.trees.len() >= HELD {
+        if self.trees.len() >= MAX_TREES {
             self.trees.clear();
         }
         self.trees.insert(commit, tree.clone());
         Some(tree)
     }
 
-    /// The file of a path as minions name it.
+    /// The file at a path as minions name it.
     pub fn find(&mut self, path: &str, env: &str) -> Option<Blob> {
         let path = names::inside(path)?;
         let path = match self.remote.mountpoint(env).as_str() {
@@ -120,7 +121,7 @@ impl Mirror {
         tree.file(names::inside(&path)?)
     }
 
-    /// Adds what an environment holds to lists.
+    /// Adds the files of an environment to `lists`.
     pub fn add_to(&mut self, lists: &mut Lists, env: &str) {
         let Some(tree) = self.tree(env) else {
             return;
@@ -152,7 +153,7 @@ impl Mirror {
         }
     }
 
-    /// Where the content of a file lies; it is taken out of the repository when first needed.
+    /// The path of a file with the content of `blob`, which is extracted from the repository when first needed.
     pub fn extract(&self, blob: &Blob) -> io::Result<ConfinedPath> {
         let rel = format!("{:.2}/{}", blob.oid, blob.oid);
         let place = ConfinedPath {
@@ -181,7 +182,7 @@ impl Mirror {
             .run_into(&["cat-file", "blob", &blob.oid], file)
             .and_then(|()| std::fs::rename(&temp, &path));
         if done.is_err() {
-            // What is left of it is of no use.
+            // An incomplete file is useless.
             let _ = std::fs::remove_file(&temp);
         }
         done.map(|()| place)
@@ -216,7 +217,7 @@ fn read_tree(dir: &Path, commit: &str) -> io::Result<Tree> {
             "blob" => {
                 tree.blobs.insert(path, Blob { mode, oid });
             }
-            // A submodule.
+            // Submodules are not served.
             _ => {}
         }
     }
@@ -227,8 +228,8 @@ fn read_tree(dir: &Path, commit: &str) -> io::Result<Tree> {
         .map(|(path, blob)| (path.clone(), blob.oid.clone()))
         .collect();
     if !links.is_empty() {
-        let ask: String = links.iter().map(|(_, oid)| format!("{oid}\n")).collect();
-        let output = git.run(&["cat-file", "--batch"], ask.as_bytes())?;
+        let input: String = links.iter().map(|(_, oid)| format!("{oid}\n")).collect();
+        let output = git.run(&["cat-file", "--batch"], input.as_bytes())?;
         let mut rest = output.as_slice();
         for (path, _) in links {
             let Some((target, after)) = next_object(rest) else {
@@ -245,8 +246,8 @@ fn read_tree(dir: &Path, commit: &str) -> io::Result<Tree> {
 /// `<mode> <kind> <object>\t<path>`; `None` for paths that are not UTF-8.
 fn parse_entry(entry: &[u8]) -> Option<(u32, &str, String, String)> {
     let (head, path) = std::str::from_utf8(entry).ok()?.split_once('\t')?;
-    let mut words = head.split(' ');
-    let (mode, kind, oid) = (words.next()?, words.next()?, words.next()?);
+    let mut fields = head.split(' ');
+    let (mode, kind, oid) = (fields.next()?, fields.next()?, fields.next()?);
     Some((
         u32::from_str_radix(mode, 8).ok()?,
         kind,

@@ -1,15 +1,15 @@
 //! The backend `gitfs`: branches and tags of git repositories as environments
-//! (`salt/fileserver/gitfs.py`, `salt/utils/gitfs.py GitFS`), by the command `git`.
+//! (`salt/fileserver/gitfs.py`, `salt/utils/gitfs.py GitFS`). Runs the command `git`.
 //!
-//! Maintenance fetches into bare mirrors below `cachedir/gitfs`; workers list their trees and serve
-//! files that they take out of them, one file per content.
+//! Maintenance fetches into bare mirrors below `cachedir/gitfs`. Workers list the trees of these, and extract
+//! the files that they serve: one file per content.
 
 mod mirror;
 mod remote;
 
 use super::Found;
 use super::lists::Lists;
-use crate::git::{is_hex, shown};
+use crate::git::{is_hex, redact_url};
 use halite_config::FileServerOptions;
 use halite_sys::signals::StopFlag;
 use halite_target::fnmatch;
@@ -21,8 +21,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Content that nobody has asked for in this time is taken out again when needed.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// Extracted content that was not used for so long is removed.
+const MAX_UNUSED: Duration = Duration::from_secs(7 * 86_400);
 
 /// All remotes of a configuration.
 pub struct GitFs {
@@ -31,7 +31,7 @@ pub struct GitFs {
 }
 
 impl GitFs {
-    /// Reads the remotes; nothing is run.
+    /// Reads the remotes of a configuration. Does not run git.
     pub fn new(options: &FileServerOptions) -> GitFs {
         let top = options.cachedir.join("gitfs");
         let remotes = Remote::all(options).into_iter();
@@ -51,7 +51,7 @@ impl GitFs {
         envs.into_iter().collect()
     }
 
-    /// The mirrors in which an environment is looked for.
+    /// The mirrors that are searched for an environment.
     fn offering(&mut self, env: &str) -> Vec<&mut Mirror> {
         let known = is_hex(env) || self.envs().iter().any(|e| e == env);
         let mirrors = self.mirrors.iter_mut();
@@ -60,7 +60,7 @@ impl GitFs {
             .collect()
     }
 
-    /// The first file of that path.
+    /// The first file at that path.
     pub fn find(&mut self, path: &str, env: &str) -> Option<Found> {
         self.offering(env).into_iter().find_map(|mirror| {
             let blob = mirror.find(path, env)?;
@@ -69,7 +69,7 @@ impl GitFs {
                 .inspect_err(|e| log::error!("gitfs: {path}: {e}"))
                 .ok()?;
             Some(Found {
-                path: place.shown(),
+                path: place.display_path(),
                 rel: path.to_owned(),
                 stat: vec![i64::from(blob.mode)],
                 back: "gitfs",
@@ -78,7 +78,7 @@ impl GitFs {
         })
     }
 
-    /// What an environment holds in all remotes.
+    /// The files of an environment in all remotes.
     pub fn lists(&mut self, env: &str) -> Lists {
         let mut lists = Lists::default();
         for mirror in self.offering(env) {
@@ -99,7 +99,7 @@ impl GitFs {
             .collect()
     }
 
-    /// Fetches the remotes at these positions; whether anything changed.
+    /// Fetches the remotes at these indexes; returns whether anything changed.
     pub fn update(&mut self, which: &[usize], stop: Option<&StopFlag>) -> bool {
         let mut changed = false;
         for at in which {
@@ -108,13 +108,16 @@ impl GitFs {
             };
             match mirror.fetch(stop) {
                 Ok(moved) => changed |= moved,
-                Err(e) => log::error!("gitfs: {} was not updated: {e}", shown(&mirror.remote.url)),
+                Err(e) => log::error!(
+                    "gitfs: {} was not updated: {e}",
+                    redact_url(&mirror.remote.url)
+                ),
             }
         }
         changed
     }
 
-    /// Positions of the remotes whose URL or name is one of these; all without any.
+    /// Indexes of the remotes whose URL or name is in `wanted`; of all remotes if it is empty.
     pub fn select(&self, wanted: &[String]) -> Vec<usize> {
         let all = self.mirrors.iter().enumerate();
         let is = |m: &Mirror| {
@@ -127,9 +130,9 @@ impl GitFs {
             .collect()
     }
 
-    /// Removes mirrors of remotes that are gone from the configuration, and old content; whether a
-    /// mirror went.
-    pub fn tidy(&self) -> bool {
+    /// Removes mirrors of remotes that are no longer configured, and old content. Returns whether a
+    /// mirror was removed.
+    pub fn prune(&self) -> bool {
         let names: BTreeSet<&str> = self
             .mirrors
             .iter()
@@ -156,7 +159,7 @@ impl GitFs {
             let used = path
                 .metadata()
                 .and_then(|m| Ok(m.accessed()?.max(m.modified()?)));
-            let old = used.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > KEPT));
+            let old = used.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > MAX_UNUSED));
             if old && let Err(e) = std::fs::remove_file(&path) {
                 log::debug!("{}: {e}", path.display());
             }
@@ -164,9 +167,9 @@ impl GitFs {
         gone
     }
 
-    /// Sets or clears the marks that keep remotes from being fetched. What was done per remote, and
-    /// what went wrong (`GitBase.lock`, `clear_lock`).
-    pub fn mark(&self, pattern: Option<&str>, set: bool) -> (Vec<String>, Vec<String>) {
+    /// Sets or clears the lock files that keep remotes from being fetched (`GitBase.lock`, `clear_lock`).
+    /// Returns messages about what was done, and errors.
+    pub fn set_locks(&self, pattern: Option<&str>, set: bool) -> (Vec<String>, Vec<String>) {
         let (mut done, mut errors) = (Vec::new(), Vec::new());
         for mirror in &self.mirrors {
             let url = &mirror.remote.url;
@@ -175,11 +178,11 @@ impl GitFs {
             }
             let path = mirror.lock_file();
             let result = if set {
-                make_mark(&path)
-                    .map(|()| format!("Set update lock for gitfs remote '{}'", shown(url)))
+                make_lock(&path)
+                    .map(|()| format!("Set update lock for gitfs remote '{}'", redact_url(url)))
             } else if path.exists() {
                 std::fs::remove_file(&path)
-                    .map(|()| format!("Removed update lock for gitfs remote '{}'", shown(url)))
+                    .map(|()| format!("Removed update lock for gitfs remote '{}'", redact_url(url)))
             } else {
                 continue;
             };
@@ -192,7 +195,7 @@ impl GitFs {
     }
 }
 
-fn make_mark(path: &Path) -> io::Result<()> {
+fn make_lock(path: &Path) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         halite_sys::daemon::make_dir(dir, 0o700)?;
     }
@@ -205,7 +208,7 @@ fn make_mark(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes mirrors and content (`GitBase.clear_cache`); messages of what went wrong.
+/// Removes mirrors and content (`GitBase.clear_cache`); returns error messages.
 pub fn clear_cache(cachedir: &Path) -> Vec<String> {
     let dir = cachedir.join("gitfs");
     match std::fs::remove_dir_all(&dir) {

@@ -1,12 +1,12 @@
-//! `gitfs_remotes` and the options beside it (`salt/utils/gitfs.py GitProvider`).
+//! `gitfs_remotes` and related options (`salt/utils/gitfs.py GitProvider`).
 
 use crate::files::{exposed, names};
-use crate::git::{Access, check_url, is_hex, refspec_fault, shown};
+use crate::git::{Access, check_url, is_hex, redact_url, refspec_error};
 use halite_config::FileServerOptions;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What one environment sets apart from the remote: `ref`, `root`, `mountpoint`.
+/// Options per environment: `ref`, `root`, `mountpoint`.
 type PerEnv = BTreeMap<String, Map>;
 
 /// One remote with the options that apply to it.
@@ -19,8 +19,8 @@ pub(super) struct Remote {
     root: String,
     mountpoint: String,
     all_saltenvs: Option<String>,
-    own: PerEnv,
-    global: PerEnv,
+    remote_envs: PerEnv,
+    global_envs: PerEnv,
     whitelist: Vec<String>,
     blacklist: Vec<String>,
     pub ref_types: Vec<String>,
@@ -32,23 +32,26 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Reads all remotes; one that cannot be used is named in the log and left out.
+    /// Reads all remotes. Invalid ones are logged and skipped.
     pub fn all(options: &FileServerOptions) -> Vec<Remote> {
         let mut remotes: Vec<Remote> = Vec::new();
         for item in &options.gitfs_remotes.0 {
             let read = match item {
-                Value::Map(map) => map.iter().map(|(url, own)| (url, Some(own))).collect(),
+                Value::Map(map) => map
+                    .iter()
+                    .map(|(url, overrides)| (url, Some(overrides)))
+                    .collect(),
                 url => vec![(url, None)],
             };
-            for (url, own) in read {
-                match Remote::read(options, url, own) {
+            for (url, overrides) in read {
+                match Remote::read(options, url, overrides) {
                     Ok(remote) if remotes.iter().any(|r| r.name == remote.name) => log::error!(
-                        "gitfs_remotes: {} is there twice; give one of them a 'name'",
-                        shown(&remote.url)
+                        "gitfs_remotes: {} is listed twice; give one of them a 'name'",
+                        redact_url(&remote.url)
                     ),
                     Ok(remote) => remotes.push(remote),
                     Err(why) => {
-                        let url = url.as_str().map_or_else(|| format!("{url:?}"), shown);
+                        let url = url.as_str().map_or_else(|| format!("{url:?}"), redact_url);
                         log::error!("gitfs_remotes: {url} is skipped: {why}");
                     }
                 }
@@ -57,8 +60,12 @@ impl Remote {
         remotes
     }
 
-    fn read(c: &FileServerOptions, url: &Value, own: Option<&Value>) -> Result<Remote, String> {
-        let url = url.as_str().ok_or("a remote is a URL in quotes")?;
+    fn read(
+        c: &FileServerOptions,
+        url: &Value,
+        overrides: Option<&Value>,
+    ) -> Result<Remote, String> {
+        let url = url.as_str().ok_or("a remote must be a URL in quotes")?;
         check_url(url)?;
         let digest = crate::files::hash_type(c).hex(url.as_bytes());
         let mut r = Remote {
@@ -68,8 +75,8 @@ impl Remote {
             root: c.gitfs_root.clone(),
             mountpoint: c.gitfs_mountpoint.clone(),
             all_saltenvs: None,
-            own: PerEnv::new(),
-            global: per_env(&Value::Map(c.gitfs_saltenv.clone()))?,
+            remote_envs: PerEnv::new(),
+            global_envs: per_env(&Value::Map(c.gitfs_saltenv.clone()))?,
             whitelist: c.gitfs_saltenv_whitelist.clone(),
             blacklist: c.gitfs_saltenv_blacklist.clone(),
             ref_types: c.gitfs_ref_types.clone(),
@@ -85,12 +92,13 @@ impl Remote {
                 proxy: c.gitfs_proxy.clone(),
             },
         };
-        if let Some(own) = own {
-            let own = repacked(own).ok_or("its options are no map and no list of maps")?;
-            if own.is_empty() {
-                return Err("it has a colon behind it and no options".into());
+        if let Some(overrides) = overrides {
+            let overrides =
+                repacked(overrides).ok_or("its options must be a map or a list of maps")?;
+            if overrides.is_empty() {
+                return Err("it ends with a colon but has no options".into());
             }
-            for (key, value) in own.iter() {
+            for (key, value) in overrides.iter() {
                 let key = key.as_str().unwrap_or_default();
                 r.set(key, value).map_err(|why| format!("{key}: {why}"))?;
             }
@@ -112,7 +120,7 @@ impl Remote {
             "all_saltenvs" => self.all_saltenvs = Some(word()?),
             "name" => self.name = word()?,
             "fallback" => self.fallback = word()?,
-            "saltenv" => self.own = per_env(value)?,
+            "saltenv" => self.remote_envs = per_env(value)?,
             "saltenv_whitelist" => self.whitelist = list(value),
             "saltenv_blacklist" => self.blacklist = list(value),
             "ref_types" => self.ref_types = list(value),
@@ -127,7 +135,7 @@ impl Remote {
                 let seconds = value.as_int().and_then(|n| u64::try_from(n).ok());
                 self.update_interval = seconds.ok_or("it must be a number of seconds")?;
             }
-            _ => return Err("there is no such option of a remote".into()),
+            _ => return Err("remotes have no such option".into()),
         }
         Ok(())
     }
@@ -137,35 +145,42 @@ impl Remote {
             || names::inside(&self.name).as_deref() != Some(&self.name)
             || self.name.contains('/')
         {
-            return Err(format!("name: {:?} is no name of a directory", self.name));
+            return Err(format!(
+                "name: {:?} cannot be the name of a directory",
+                self.name
+            ));
         }
         for kind in &mut self.ref_types {
             *kind = kind.to_lowercase();
             if !["branch", "tag", "sha"].contains(&kind.as_str()) {
-                return Err(format!("ref_types: {kind:?} is none of branch, tag, sha"));
+                return Err(format!("ref_types: {kind:?} must be branch, tag or sha"));
             }
         }
-        if let Some(why) = self.refspecs.iter().find_map(|spec| refspec_fault(spec)) {
+        if let Some(why) = self.refspecs.iter().find_map(|spec| refspec_error(spec)) {
             return Err(why);
         }
         if self.update_interval == 0 {
             self.update_interval = 60;
         }
-        // A ref for base in the map of environments is the base.
-        if let Some(reference) = self.own.get_mut("base").and_then(|conf| conf.remove("ref")) {
+        // A `ref` set for the environment `base` overrides the option `base`.
+        if let Some(reference) = self
+            .remote_envs
+            .get_mut("base")
+            .and_then(|conf| conf.remove("ref"))
+        {
             self.base = text(&reference).unwrap_or_default();
         }
         Ok(self)
     }
 
-    /// Whether the lists of environments let this one pass.
+    /// Whether the whitelist and blacklist allow this environment.
     pub fn exposes(&self, env: &str) -> bool {
         exposed(env, &self.whitelist, &self.blacklist)
     }
 
     fn per_env(&self, env: &str, key: &str) -> Option<String> {
         let conf = |all: &PerEnv| all.get(env)?.get(key).and_then(text);
-        conf(&self.own).or_else(|| conf(&self.global))
+        conf(&self.remote_envs).or_else(|| conf(&self.global_envs))
     }
 
     /// Branch, tag or commit of an environment.
@@ -176,11 +191,11 @@ impl Remote {
         if env == "base" {
             return Some(self.base.clone());
         }
-        let own = self.per_env(env, "ref");
+        let reference = self.per_env(env, "ref");
         if self.disable_mapping {
-            own
+            reference
         } else {
-            Some(own.unwrap_or_else(|| env.to_owned()))
+            Some(reference.unwrap_or_else(|| env.to_owned()))
         }
     }
 
@@ -192,7 +207,7 @@ impl Remote {
         root.trim_matches('/').to_owned()
     }
 
-    /// Directory below which its files appear, without slashes at the ends.
+    /// Directory under which its files appear, without slashes at the ends.
     pub fn mountpoint(&self, env: &str) -> String {
         let mountpoint = self
             .per_env(env, "mountpoint")
@@ -200,15 +215,15 @@ impl Remote {
         names::strip_proto(&mountpoint).trim_matches('/').to_owned()
     }
 
-    /// Environments that the options map to a ref; those of the remote have precedence.
+    /// Refs and the environments that options map them to; options of the remote take precedence.
     fn mapped(&self) -> Vec<(String, String)> {
         let refs = |all: &PerEnv| -> Vec<(String, String)> {
             let all = all.iter();
             all.filter_map(|(env, conf)| Some((text(conf.get("ref")?)?, env.clone())))
                 .collect()
         };
-        let mut mapped = refs(&self.own);
-        for (reference, env) in refs(&self.global) {
+        let mut mapped = refs(&self.remote_envs);
+        for (reference, env) in refs(&self.global_envs) {
             if !mapped.iter().any(|(_, known)| *known == env) {
                 mapped.push((reference, env));
             }
@@ -216,7 +231,7 @@ impl Remote {
         mapped
     }
 
-    /// Environments that a set of refs makes (`GitProvider._get_envs_from_ref_paths`, `GitFS.envs`).
+    /// Environments that result from a set of refs (`GitProvider._get_envs_from_ref_paths`, `GitFS.envs`).
     pub fn envs<'a>(&self, refs: impl Iterator<Item = &'a str>) -> Vec<String> {
         let mapped = self.mapped();
         let mut envs: Vec<String> = mapped.iter().map(|(_, env)| env.clone()).collect();
@@ -252,7 +267,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A list, or text with commas.
+/// A list, or comma-separated text.
 fn list(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(text).collect(),
@@ -263,7 +278,7 @@ fn list(value: &Value) -> Vec<String> {
     }
 }
 
-/// A map, or a list of maps as one (`salt/utils/data.py repack_dictlist`).
+/// A map, or a list of maps merged into one (`salt/utils/data.py repack_dictlist`).
 fn repacked(value: &Value) -> Option<Map> {
     match value {
         Value::Map(map) => Some(map.clone()),
@@ -282,15 +297,13 @@ fn per_env(value: &Value) -> Result<PerEnv, String> {
     let envs = repacked(value).ok_or("it must map environments to their options")?;
     let mut all = PerEnv::new();
     for (env, conf) in envs.iter() {
-        let env = text(env).ok_or("the name of an environment is text")?;
-        let conf = repacked(conf).ok_or_else(|| format!("{env} has no map of options"))?;
+        let env = text(env).ok_or("the name of an environment must be text")?;
+        let conf = repacked(conf).ok_or_else(|| format!("{env}: its options must be a map"))?;
         if let Some((key, _)) = conf
             .iter()
             .find(|(k, _)| !["ref", "root", "mountpoint"].iter().any(|o| k.is_str(o)))
         {
-            return Err(format!(
-                "{env}: there is no option {key:?} of an environment"
-            ));
+            return Err(format!("{env}: environments have no option {key:?}"));
         }
         all.insert(env, conf);
     }

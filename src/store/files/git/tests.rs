@@ -124,7 +124,7 @@ fn branches_and_tags_are_environments() {
     assert_eq!(lists.dirs, ["salt", "salt/sub"]);
     assert_eq!(lists.files.len(), 7);
     assert_eq!(lists.links["salt/link"], "sub/exec");
-    // A commit that arrives is seen by whoever serves.
+    // A fetched commit is seen by other processes.
     std::fs::write(repo.join("salt/top.sls"), "newer").unwrap();
     git(&repo, &["commit", "-q", "-a", "-m", "three"]);
     git(&repo, &["tag", "-d", "v1"]);
@@ -177,18 +177,18 @@ fn options_of_a_remote() {
     let lists = fs.lists("prod");
     assert_eq!(lists.dirs, ["mnt", "mnt/sub"]);
     assert!(lists.files.contains(&"mnt/sub/exec".to_owned()));
-    let (locked, errors) = fs.mark(None, true);
+    let (locked, errors) = fs.set_locks(None, true);
     assert_eq!((locked.len(), errors.len()), (1, 0));
     assert!(!fs.update(&[0], None));
-    assert_eq!(fs.mark(Some("*nothing*"), false).0.len(), 0);
-    assert_eq!(fs.mark(Some("file://*"), false).0.len(), 1);
+    assert_eq!(fs.set_locks(Some("*nothing*"), false).0.len(), 0);
+    assert_eq!(fs.set_locks(Some("file://*"), false).0.len(), 1);
     let gone = self::config(top.path(), Map::new());
-    assert!(GitFs::new(&gone).tidy() && !top.path().join("cache/gitfs/mirrors/mine").exists());
+    assert!(GitFs::new(&gone).prune() && !top.path().join("cache/gitfs/mirrors/mine").exists());
     assert!(clear_cache(&gone.cachedir).is_empty() && !top.path().join("cache/gitfs").exists());
 }
 
 #[test]
-fn only_urls_of_repositories_are_taken() {
+fn only_urls_of_repositories_are_accepted() {
     let top = tempfile::tempdir().unwrap();
     let taken = |url: Value| {
         let config = config(top.path(), halite_wire::map! {"gitfs_remotes" => vec![url]});
@@ -249,7 +249,7 @@ fn only_urls_of_repositories_are_taken() {
 }
 
 #[test]
-fn a_remote_that_fails_harms_nobody() {
+fn a_failing_remote_does_not_affect_others() {
     let top = tempfile::tempdir().unwrap();
     let bad = url(&top.path().join("none"));
     let config = config(

@@ -1,10 +1,11 @@
-//! What the job log and its shared files do on the disk.
+//! File operations that the job log and its shared files have in common.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes with one call, so that `O_APPEND` keeps records of concurrent writers whole. `place` is for the error.
+/// Writes with one call, so that `O_APPEND` keeps records of concurrent writers apart. `place` is for the error
+/// message.
 pub(super) fn write_whole(file: &mut File, records: &[u8], place: &Path) -> io::Result<()> {
     let written = file.write(records)?;
     if written == records.len() {
@@ -17,7 +18,7 @@ pub(super) fn write_whole(file: &mut File, records: &[u8], place: &Path) -> io::
     )))
 }
 
-/// Names in a directory, sorted; none if it does not exist.
+/// Names in a directory, sorted; empty if it does not exist.
 pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! What was added to the job log since a reader's last look. Copies of jobs for databases are made from here and
+//! What was added to the job log since a reader's last call. Jobs are copied to databases from here and
 //! not from events, which may be trimmed or lost.
 
 use super::disk::names;
@@ -8,21 +8,21 @@ use halite_wire::ids::Jid;
 use std::io;
 use std::time::SystemTime;
 
-/// Seconds; far more than pass between making a jid and storing its job.
-const LATEST_STORE: i64 = 60;
+/// Most seconds between creating a jid and storing its job; far more than needed.
+const MAX_STORE_DELAY: i64 = 60;
 
 impl JobLog {
     /// [`JobStore::changed_since`](crate::jobs::JobStore::changed_since).
     pub(super) fn changed(&self, since: SystemTime) -> io::Result<Vec<Jid>> {
         let seconds = since.duration_since(SystemTime::UNIX_EPOCH);
         let seconds = seconds.map_or(0, |d| d.as_secs() as i64);
-        let made = Jid::from_time(seconds.saturating_sub(LATEST_STORE), 0);
+        let made = Jid::from_time(seconds.saturating_sub(MAX_STORE_DELAY), 0);
         let mut out = Vec::new();
         for slice in names(&self.dir)? {
             for jid in self.jids(&slice)? {
                 let changed = match std::fs::symlink_metadata(self.path(&jid)) {
                     Ok(meta) => meta.modified()? >= since,
-                    // In a shared file, where it was written when its jid was made; or removed since it was listed.
+                    // In a shared file, so written when its jid was created; or removed since it was listed.
                     Err(_) => jid >= made,
                 };
                 if changed {
@@ -74,7 +74,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn news_come_once() {
+    fn updates_are_returned_once() {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_record_waits() {
+    fn an_incomplete_record_is_left_for_later() {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
@@ -115,18 +115,18 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_a_minion_began_has_its_return_for_a_load() {
+    fn the_return_of_a_job_started_by_a_minion_is_its_load() {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);
         let ret = halite_wire::map! {"id" => "a", "return" => true, "fun" => "state.apply"};
         log.save_return(&jid, &"a".parse().unwrap(), &ret).unwrap();
-        let news = log.updates(&jid, 0).unwrap().unwrap();
-        assert_eq!(news.load.unwrap().str("fun"), Some("state.apply"));
+        let update = log.updates(&jid, 0).unwrap().unwrap();
+        assert_eq!(update.load.unwrap().str("fun"), Some("state.apply"));
     }
 
     #[test]
-    fn changed_jobs_are_found_by_the_time() {
+    fn changed_jobs_are_found_by_time() {
         let dir = tempfile::tempdir().unwrap();
         let log = JobLog::new(dir.path(), 3600, None);
         let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 5);

@@ -1,11 +1,11 @@
-//! Jobs that minions begin by themselves (`salt-call`, schedules) share files: they are many, small, and whole from the
-//! start, and a file for each would cost more than all else about them.
+//! Jobs that minions start by themselves (`salt-call`, schedules) share files: they are many, small and complete from
+//! the start, and a file for each would cost more than everything else.
 //!
-//! `cachedir/joblog/<slice>/+/<name>` has the records of one job behind the other's; `<name>.index` has an entry for each
-//! job: `jid, 20 digits | length u32 LE | offset u64 LE`. One process writes a pair of files, and jids ascend in it. What
-//! comes for such a job later goes to a file of its own and counts as if it stood behind.
+//! `cachedir/joblog/<slice>/+/<name>` holds the records of one job after another; `<name>.index` has an entry for each
+//! job: `jid, 20 digits | length u32 LE | offset u64 LE`. Each pair of files is written by one process, with ascending
+//! jids. Later records of such a job go to a file of its own and are read after these.
 //!
-//! The index is written after the records, each with one call; an entry that is cut off at the end is none.
+//! The index is written after the records, each with one call. An incomplete entry at the end is ignored.
 
 use super::disk::{names, write_whole};
 use halite_crypto::random_hex;
@@ -17,25 +17,26 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Directory of shared files in a slice; no jid is called so.
+/// Directory of shared files in a slice; cannot be a jid.
 const SEGMENT_DIR: &str = "+";
 const INDEX: &str = ".index";
 const DIGITS: usize = 20;
+/// Size of an index entry in bytes.
 const ENTRY: usize = DIGITS + 4 + 8;
 
-/// Whether a job with that jid can be kept here.
+/// Whether a job with that jid can be stored in a shared file.
 pub(super) fn fits(jid: &Jid) -> bool {
     jid.as_str().len() == DIGITS
 }
 
-/// Writes jobs to shared files: its own pair for each slice.
+/// Writes jobs to shared files, a new pair of files for each slice.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    open: Mutex<Option<Pair>>,
+    open: Mutex<Option<Segment>>,
 }
 
 #[derive(Debug)]
-struct Pair {
+struct Segment {
     slice: PathBuf,
     last: Jid,
     data: File,
@@ -45,30 +46,30 @@ struct Pair {
 }
 
 impl Writer {
-    /// Appends jobs of the slice at `slice`: each a jid that [`fits`] and where its records end in `records`, which they
-    /// fill in this order. The jids ascend.
+    /// Appends jobs of the slice at `slice`: for each, a jid that [`fits`] and the end of its records in `records`,
+    /// which holds them in this order. The jids must ascend.
     ///
     /// # Errors
-    /// Those of the disk; then none of the jobs is kept.
+    /// Those of the file system; then none of the jobs is stored.
     pub fn append(&self, slice: &Path, jobs: &[(&Jid, usize)], records: &[u8]) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(((first, _), (last, _))) = jobs.first().zip(jobs.last()) else {
             return Ok(());
         };
-        // A pair with which something went wrong is not written to again.
-        let mut pair = match open.take() {
-            Some(pair) if pair.slice == slice && pair.last < **first => pair,
-            _ => Pair::create(slice, first)?,
+        // After an error, a segment is not written to again.
+        let mut segment = match open.take() {
+            Some(segment) if segment.slice == slice && segment.last < **first => segment,
+            _ => Segment::create(slice, first)?,
         };
-        pair.append(jobs, records)?;
-        pair.last = (*last).clone();
-        *open = Some(pair);
+        segment.append(jobs, records)?;
+        segment.last = (*last).clone();
+        *open = Some(segment);
         Ok(())
     }
 }
 
-impl Pair {
-    fn create(slice: &Path, first: &Jid) -> io::Result<Pair> {
+impl Segment {
+    fn create(slice: &Path, first: &Jid) -> io::Result<Segment> {
         let dir = slice.join(SEGMENT_DIR);
         if !dir.is_dir() {
             make_dir(slice, 0o700)?;
@@ -82,7 +83,7 @@ impl Pair {
                 .mode(0o600)
                 .open(dir.join(name))
         };
-        Ok(Pair {
+        Ok(Segment {
             slice: slice.to_owned(),
             last: first.clone(),
             data: create(&name)?,
@@ -108,7 +109,7 @@ impl Pair {
     }
 }
 
-/// One index, read at once or where it is needed.
+/// An open index, read as a whole or one entry at a time.
 struct Index {
     file: File,
     entries: u64,
@@ -122,8 +123,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn parse(octets: &[u8]) -> Option<Entry> {
-        let (jid, rest) = octets.split_first_chunk::<DIGITS>()?;
+    fn parse(bytes: &[u8]) -> Option<Entry> {
+        let (jid, rest) = bytes.split_first_chunk::<DIGITS>()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
         let (offset, _) = rest.split_first_chunk::<8>()?;
         Some(Entry {
@@ -137,15 +138,15 @@ impl Entry {
         std::str::from_utf8(&self.jid).ok()?.parse().ok()
     }
 
-    /// The records themselves; `None` if the file is shorter than the index says.
+    /// The records of the entry; `None` if the file is shorter than the index says.
     fn records(&self, data: &File) -> io::Result<Option<Vec<u8>>> {
         let end = self.offset.saturating_add(self.length.into());
         if end > data.metadata()?.len() {
             return Ok(None);
         }
-        let mut octets = vec![0; self.length as usize];
-        data.read_exact_at(&mut octets, self.offset)?;
-        Ok(Some(octets))
+        let mut bytes = vec![0; self.length as usize];
+        data.read_exact_at(&mut bytes, self.offset)?;
+        Ok(Some(bytes))
     }
 }
 
@@ -160,7 +161,7 @@ impl Index {
             };
             let file = match File::open(dir.join(&name)) {
                 Ok(file) => file,
-                // Removed since it was listed, since it is too old.
+                // It expired after it was listed.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
             };
@@ -174,10 +175,9 @@ impl Index {
     }
 
     fn entry(&self, number: u64) -> io::Result<Option<Entry>> {
-        let mut octets = [0; ENTRY];
-        self.file
-            .read_exact_at(&mut octets, number * ENTRY as u64)?;
-        Ok(Entry::parse(&octets))
+        let mut bytes = [0; ENTRY];
+        self.file.read_exact_at(&mut bytes, number * ENTRY as u64)?;
+        Ok(Entry::parse(&bytes))
     }
 
     fn find(&self, jid: &[u8; DIGITS]) -> io::Result<Option<Entry>> {
@@ -197,22 +197,19 @@ impl Index {
     }
 
     fn entries(&self) -> io::Result<Vec<Entry>> {
-        let mut octets = vec![0; self.entries as usize * ENTRY];
-        self.file.read_exact_at(&mut octets, 0)?;
-        Ok(octets
-            .chunks_exact(ENTRY)
-            .filter_map(Entry::parse)
-            .collect())
+        let mut bytes = vec![0; self.entries as usize * ENTRY];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes.chunks_exact(ENTRY).filter_map(Entry::parse).collect())
     }
 }
 
-/// The records of a job in the shared files of its slice; `None` if it is in none.
+/// The records of a job in the shared files of its slice; `None` if it is not in any.
 pub(super) fn find(slice: &Path, jid: &Jid) -> io::Result<Option<Vec<u8>>> {
     let Ok(digits) = <[u8; DIGITS]>::try_from(jid.as_str().as_bytes()) else {
         return Ok(None);
     };
     let mut found: Option<Vec<u8>> = None;
-    // Two workers may have made the same jid in the same microsecond.
+    // Two workers may have created the same jid in the same microsecond.
     for index in Index::all(slice)? {
         if let Some(entry) = index.find(&digits)?
             && let Some(records) = entry.records(&File::open(&index.data)?)?
@@ -301,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_back_costs_a_pair() {
+    fn a_clock_set_back_starts_a_new_pair() {
         let dir = tempfile::tempdir().unwrap();
         let slice = dir.path().join("20260102030");
         let writer = Writer::default();
@@ -315,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_is_not_there() {
+    fn torn_entries_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let slice = dir.path().join("20260102030");
         put(&Writer::default(), &slice, &[(1, "one"), (2, "two")]);

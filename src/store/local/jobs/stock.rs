@@ -19,8 +19,8 @@ pub struct StockLayout {
 }
 
 impl StockLayout {
-    /// A writer; with `returns`, every return is written as well, which `salt-run jobs.*`
-    /// of stock Salt needs and which costs two files a return.
+    /// A writer. With `returns`, every return is written too, which `salt-run jobs.*`
+    /// of stock Salt needs and which costs two files per return.
     pub fn new(cachedir: &Path, hash: HashType, returns: bool) -> StockLayout {
         StockLayout {
             dir: cachedir.join("jobs"),
@@ -43,12 +43,13 @@ impl StockLayout {
         put(&dir.join(".minions.p"), &id_list(minions))
     }
 
-    /// What is to be written of a return. Of a job that a minion began nothing without `returns`: nobody waits for one.
+    /// Writes a return, if `returns` is set. Without it, jobs started by minions are not written at all: no CLI waits
+    /// for them.
     pub(super) fn save_returned(&self, one: &Returned<'_>) -> io::Result<()> {
         if !self.returns {
             return Ok(());
         }
-        if one.begins {
+        if one.starts_job {
             self.save_load(one.jid, one.load, &[one.id.to_string()])?;
         }
         self.save_return(one.jid, one.id, one.load)
@@ -62,7 +63,7 @@ impl StockLayout {
         }
         make_dir(&dir, 0o755)?;
         if !job.join("jid").exists() {
-            // A job that the minion began: its return stands for the load.
+            // A job that the minion started: its return serves as the load.
             std::fs::write(job.join("jid"), jid.as_str())?;
             put(&job.join(".load.p"), &Value::Map(load.clone()))?;
         }
@@ -73,13 +74,13 @@ impl StockLayout {
         }
     }
 
-    /// A job that stock Salt kept (`local_cache get_load`, `get_jid`); `None` if it kept none.
+    /// A job that stock Salt stored (`local_cache get_load`, `get_jid`); `None` if it stored none.
     pub(super) fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
         read_job(&self.path(jid))
     }
 
-    /// Jobs that stock Salt kept, loads only, but for those that `known` has. Damaged
-    /// directories are left out.
+    /// Jobs that stock Salt stored, loads only, except those for which `known` is true. Damaged
+    /// directories are skipped.
     pub(super) fn list(&self, known: &dyn Fn(&Jid) -> bool) -> io::Result<Vec<(Jid, StoredJob)>> {
         let mut out = Vec::new();
         for (jid, dir) in self.jobs()? {
@@ -100,7 +101,7 @@ impl StockLayout {
         Ok(out)
     }
 
-    /// The jobs that are there, in no order. Damaged directories are left out.
+    /// All jobs, in no particular order. Damaged directories are skipped.
     ///
     /// # Errors
     /// A directory cannot be read.
@@ -122,7 +123,7 @@ impl StockLayout {
         Ok(out)
     }
 
-    /// Removes jobs older than `oldest`, the jid of a moment, that only stock Salt knew.
+    /// Removes jobs older than `oldest`, except those for which `known` is true.
     pub(super) fn expire(&self, oldest: &Jid, known: &dyn Fn(&Jid) -> bool) -> io::Result<u64> {
         let mut removed = 0;
         for (jid, dir) in self.jobs()? {
@@ -130,7 +131,7 @@ impl StockLayout {
                 std::fs::remove_dir_all(&dir)?;
                 removed += 1;
                 if let Some(top) = dir.parent() {
-                    // Still in use most of the time.
+                    // Fails most of the time, since it is not empty.
                     let _ = std::fs::remove_dir(top);
                 }
             }
@@ -150,7 +151,7 @@ fn put(path: &Path, value: &Value) -> io::Result<()> {
     write_atomic(path, &msgpack::encode(value, Profile::Local), 0o644)
 }
 
-/// Directories in a directory; none if it does not exist.
+/// Directories in a directory; empty if it does not exist.
 fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {
         Err(e)
@@ -223,7 +224,7 @@ fn read_job(dir: &Path) -> io::Result<Option<StoredJob>> {
     Ok((!empty).then_some(job))
 }
 
-/// `return.p`, in its older form the bare return, and `out.p`.
+/// The return from `return.p`, which in its older format is the bare return, and `out.p`.
 fn read_return(job: &Path, id: &MinionId) -> Option<Map> {
     let dir = job.join(id.as_str());
     let mut load = match read(&dir.join("return.p"))? {

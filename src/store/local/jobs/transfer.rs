@@ -1,4 +1,4 @@
-//! Jobs of a stock master into the job log, and back.
+//! Copies jobs of a stock master to the job log, and back.
 
 use super::{JobLog, StockLayout};
 use crate::jobs::{JobStore, StoredJob, StoredReturn};
@@ -7,64 +7,64 @@ use halite_wire::ids::{Jid, MinionId};
 use std::collections::HashSet;
 use std::io;
 
-/// What became of the jobs.
+/// How many jobs and returns were copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobTransfer {
-    /// Jobs that were not there.
+    /// Jobs that were new.
     pub jobs: usize,
-    /// Returns that were not there, those of these jobs among them.
+    /// Returns that were new, including those of new jobs.
     pub returns: usize,
-    /// Jobs that were there with all their returns.
+    /// Jobs that existed with all their returns.
     pub same: usize,
     /// Jobs that could not be read or written.
     pub failed: usize,
 }
 
-/// Copies what a stock master kept; with `dry` it is only counted.
+/// Copies the jobs of a stock master to the job log; with `dry`, only counts them.
 ///
 /// # Errors
-/// The directory of the stock master cannot be read. A job that cannot be copied is counted and told in the log.
+/// The directory of the stock master cannot be read. A job that cannot be copied is counted and logged.
 pub fn import(from: &StockLayout, to: &JobLog, dry: bool) -> io::Result<JobTransfer> {
     let mut jids = from.jids()?;
     jids.sort_unstable();
     let mut done = JobTransfer::default();
     for jid in jids {
         let copied = from.get(&jid).and_then(|job| match job {
-            Some(job) => Plan::of(&job, to.own(&jid)?).carry_out(
+            Some(job) => Plan::of(&job, to.get_logged(&jid)?).apply(
                 dry,
                 |job| to.save_load(&jid, &job.load, &job.minions, &job.missing),
                 |id, load| to.save_return(&jid, id, load),
             ),
             None => Err(io::Error::other("its files are damaged")),
         });
-        done.note(&jid, copied);
+        done.count(&jid, copied);
     }
     Ok(done)
 }
 
-/// Copies what halite kept to where a stock master reads it; with `dry` it is only counted.
+/// Copies the job log to where a stock master reads it; with `dry`, only counts the jobs.
 ///
 /// # Errors
-/// The job log cannot be read. A job that cannot be copied is counted and told in the log.
+/// The job log cannot be read. A job that cannot be copied is counted and logged.
 pub fn export(from: &JobLog, to: &StockLayout, dry: bool) -> io::Result<JobTransfer> {
     let mut done = JobTransfer::default();
     for (jid, _) in from.list()? {
-        let copied = from.own(&jid).and_then(|job| match job {
-            Some(job) => Plan::of(&job, to.get(&jid)?).carry_out(
+        let copied = from.get_logged(&jid).and_then(|job| match job {
+            Some(job) => Plan::of(&job, to.get(&jid)?).apply(
                 dry,
                 |job| to.save_load(&jid, &job.load, &job.minions),
                 |id, load| to.save_return(&jid, id, load),
             ),
-            // A stock master kept it, in the place to which it would go.
+            // A stock master stored it, and it is already where it would be copied to.
             None => Ok(Plan::default()),
         });
-        done.note(&jid, copied);
+        done.count(&jid, copied);
     }
     Ok(done)
 }
 
 impl JobTransfer {
-    fn note(&mut self, jid: &Jid, copied: io::Result<Plan>) {
+    fn count(&mut self, jid: &Jid, copied: io::Result<Plan>) {
         match copied {
             Ok(plan) => {
                 self.jobs += usize::from(plan.load.is_some());
@@ -73,13 +73,13 @@ impl JobTransfer {
             }
             Err(e) => {
                 self.failed += 1;
-                log::error!("the job {jid} is not copied: {e}");
+                log::error!("job {jid} was not copied: {e}");
             }
         }
     }
 }
 
-/// What one side lacks of a job.
+/// The parts of a job that the target lacks.
 #[derive(Default)]
 struct Plan {
     load: Option<StoredJob>,
@@ -103,8 +103,8 @@ impl Plan {
         }
     }
 
-    /// Carries it out, unless it is to be `dry`.
-    fn carry_out(
+    /// Stores these parts, unless `dry` is set.
+    fn apply(
         self,
         dry: bool,
         save_load: impl FnOnce(&StoredJob) -> io::Result<()>,
@@ -133,7 +133,7 @@ mod tests {
     use halite_crypto::HashType;
 
     #[test]
-    fn jobs_go_there_and_back_once() {
+    fn jobs_are_copied_once_in_each_direction() {
         let [old, own] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let stock = StockLayout::new(old.path(), HashType::Sha256, true);
         let log = JobLog::new(own.path(), 86400, None);
@@ -158,7 +158,7 @@ mod tests {
         let again = import(&stock, &log, false).unwrap();
         assert_eq!((again.jobs, again.returns, again.same), (0, 0, 1));
 
-        // A return that came later, and a job of halite's own, go back.
+        // A later return and a job of halite are copied back.
         log.save_return(
             &jid,
             &"b".parse().unwrap(),

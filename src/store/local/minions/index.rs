@@ -1,12 +1,12 @@
-//! Answers the questions of targets about the data of all minions without reading the data again.
+//! Evaluates terms of targets on the data of all minions without reading the data again.
 //!
-//! Fleets repeat themselves: most grains have few values. So for each grain at the top level there is a
-//! column that holds, per minion, the number of a value, and a question is put to each value once. Grains
-//! with too many values (addresses, serial numbers), pillars, and expressions over several grains have no
-//! column; the answers to those questions are kept, per minion, for the last of them that were asked.
+//! In a fleet most grains have few distinct values. So each top-level grain has a column that holds, per minion,
+//! the number of a value, and a term is evaluated once per value. Grains with too many values (addresses, serial
+//! numbers), pillars, and expressions over several grains have no column. The results of such terms are cached per
+//! minion, for the most recent terms.
 //!
-//! Bounded: a minion takes two bytes per column and one per question kept, at most some 600, beside its
-//! name and 24 bytes; typically 300 in all.
+//! Memory is bounded: a minion takes two bytes per column and one per cached term, about 600 at most, plus its
+//! name and 24 bytes; typically 300 in total.
 
 use super::watch::{Changes, Watch};
 use super::{Layout, LocalMinions, read_map, stamp};
@@ -22,18 +22,18 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Values of a grain that are told apart; a grain with more has no column.
-const VALUES: usize = 1000;
-/// Bytes of all values of a column.
-const OCTETS: usize = 32 << 10;
-/// Columns; grains beyond have none.
-const COLUMNS: usize = 256;
-/// A map without entries.
+/// Most distinct values of a column; a grain with more has no column.
+const MAX_VALUES: usize = 1000;
+/// Most bytes of all values of a column.
+const MAX_VALUE_BYTES: usize = 32 << 10;
+/// Most columns; further grains have none.
+const MAX_COLUMNS: usize = 256;
+/// An empty msgpack map.
 const EMPTY: &[u8] = &[0x80];
-/// Questions whose answers are kept.
-const QUESTIONS: usize = 64;
+/// Most terms whose results are cached.
+const MAX_QUERIES: usize = 64;
 
-/// The index of one cache of minions' data.
+/// The index of one [`LocalMinions`].
 #[derive(Debug, Default)]
 pub(super) struct Index(Mutex<Inner>);
 
@@ -42,69 +42,70 @@ struct Inner {
     slots: HashMap<MinionId, usize>,
     rows: Vec<Row>,
     columns: HashMap<Box<str>, Column>,
-    /// Grains without a column exist for want of room.
-    crowded: bool,
-    /// The last asked stands last; a byte per slot, as [`CachedAnswer`].
-    questions: Vec<(String, Vec<u8>)>,
+    /// There are grains without a column because of [`MAX_COLUMNS`].
+    columns_full: bool,
+    /// Cached results by query text, the newest last; a byte per slot, see [`CachedAnswer`].
+    queries: Vec<(String, Vec<u8>)>,
     /// The slots of a list of ids, in its order.
     order: Option<(IdList, Arc<[usize]>)>,
     watch: Option<Watch>,
-    /// What a row held at an earlier time must be compared with the files.
-    time: u64,
+    /// Rows with an earlier generation must be compared with the files.
+    generation: u64,
 }
 
-/// What is known of one minion.
+/// State of one minion.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
-    state: State,
-    /// Hash of the stamps of the files when they were read.
+    state: RowState,
+    /// Hash of the versions of the files when they were read.
     seen: u64,
-    /// When that was compared last.
-    time: u64,
+    /// The generation in which the files were last compared.
+    generation: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum RowState {
     /// Not read, or changed since.
     #[default]
     Unread,
-    /// There are no data.
+    /// There is no data.
     Absent,
-    /// Its grains stand in the columns.
-    Told,
-    /// Its grains are such that only all of them together give an answer.
-    Odd,
+    /// Its grains are in the columns.
+    Indexed,
+    /// Its grains cannot be indexed one by one: terms are evaluated on all of them.
+    Unindexable,
 }
 
 /// One grain at the top level.
 #[derive(Debug, Default)]
 struct Column {
-    /// Per slot the number of the value plus one; 0 where there is none.
+    /// Per slot, the number of the value plus one; 0 if the minion does not have the grain.
     codes: Vec<u16>,
     /// The values as msgpack.
     values: IndexSet<Box<[u8]>>,
-    octets: usize,
-    /// There were too many values; the rest is empty.
+    /// Bytes of all values.
+    bytes: usize,
+    /// There were too many values; the other fields are empty.
     full: bool,
 }
 
-/// An answer as it is kept.
+/// A cached result of a query for one minion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 enum CachedAnswer {
-    /// Nobody has asked yet.
+    /// Not evaluated yet.
     #[default]
     Unknown = 0,
     No = 1,
     Yes = 2,
-    /// There are no data.
-    Nothing = 3,
+    /// There is no data.
+    NoData = 3,
 }
 
 impl CachedAnswer {
-    /// What a slot has among the answers kept for a question.
-    fn of(kept: &[u8], slot: usize) -> CachedAnswer {
-        match kept.get(slot) {
+    /// The result for a slot among the cached results of a query.
+    fn of(cached: &[u8], slot: usize) -> CachedAnswer {
+        match cached.get(slot) {
             Some(1) => CachedAnswer::No,
             Some(2) => CachedAnswer::Yes,
             _ => CachedAnswer::Unknown,
@@ -122,28 +123,28 @@ impl From<bool> for CachedAnswer {
     }
 }
 
-/// The answers of a list of minions to one question; those not known yet are found when they are asked for.
-pub(super) struct Found<'a> {
+/// The results of one query for a list of minions. Unknown ones are evaluated when they are read.
+pub(super) struct LazyResults<'a> {
     cache: &'a LocalMinions,
     ids: IdList,
-    question: DataQuery<'a>,
+    query: DataQuery<'a>,
     text: String,
-    said: Vec<Cell<CachedAnswer>>,
+    answers: Vec<Cell<CachedAnswer>>,
 }
 
-impl QueryResults for Found<'_> {
+impl QueryResults for LazyResults<'_> {
     fn get(&self, at: usize) -> Option<bool> {
-        let (cell, id) = (self.said.get(at)?, self.ids.get(at)?);
+        let (cell, id) = (self.answers.get(at)?, self.ids.get(at)?);
         if cell.get() == CachedAnswer::Unknown {
             let mut inner = self.cache.index.lock();
-            // Slots may have been given anew since the question was put.
+            // Slots may have been reassigned since the query was made.
             let slot = inner.slot(id);
-            cell.set(inner.find(self.cache, slot, id, &self.question, &self.text));
+            cell.set(inner.evaluate(self.cache, slot, id, &self.query, &self.text));
         }
         match cell.get() {
             CachedAnswer::No => Some(false),
             CachedAnswer::Yes => Some(true),
-            CachedAnswer::Unknown | CachedAnswer::Nothing => None,
+            CachedAnswer::Unknown | CachedAnswer::NoData => None,
         }
     }
 }
@@ -156,28 +157,28 @@ impl Index {
         }
     }
 
-    /// What is known of the minions to a question.
+    /// Starts a query, with the results that are known without reading files.
     pub(super) fn query<'a>(
         &self,
         cache: &'a LocalMinions,
         ids: &IdList,
-        question: DataQuery<'a>,
-    ) -> Found<'a> {
+        query: DataQuery<'a>,
+    ) -> LazyResults<'a> {
         let mut inner = self.lock();
-        inner.look(cache);
+        inner.refresh_watch(cache);
         let slots = inner.slots_of(ids);
-        let text = question.to_string();
-        let said = inner.known(&slots, &question, &text);
-        Found {
+        let text = query.to_string();
+        let answers = inner.known_answers(&slots, &query, &text);
+        LazyResults {
             cache,
             ids: ids.clone(),
-            question,
+            query,
             text,
-            said,
+            answers,
         }
     }
 
-    /// Takes in what has changed, so that the kernel need not remember it.
+    /// Reads pending notifications, so that the kernel's queue does not overflow.
     pub(super) fn poll_changes(&self) {
         self.lock().poll_changes();
     }
@@ -187,31 +188,31 @@ impl Inner {
     fn poll_changes(&mut self) {
         let Some(watch) = &self.watch else { return };
         match watch.changes() {
-            Changes::Of(names) => {
+            Changes::Files(names) => {
                 for name in names {
                     let name = name.to_str().and_then(|name| name.strip_suffix(".p"));
                     let id = name.and_then(|name| MinionId::parse(name).ok());
                     if let Some(slot) = id.and_then(|id| self.slots.get(&id).copied()) {
-                        self.rows[slot].state = State::Unread;
+                        self.rows[slot].state = RowState::Unread;
                     }
                 }
             }
-            Changes::Many => self.time += 1,
-            Changes::Gone => self.watch = None,
+            Changes::Overflow => self.generation += 1,
+            Changes::Lost => self.watch = None,
         }
     }
 
-    /// Makes rows of a time that may have passed count as such.
-    fn look(&mut self, cache: &LocalMinions) {
+    /// Reads pending notifications. If there is no valid watch, starts a new generation, and a watch if possible.
+    fn refresh_watch(&mut self, cache: &LocalMinions) {
         self.poll_changes();
         let banks = cache.banks();
         let banks = banks.as_deref().unwrap_or_default();
         if self.watch.as_ref().is_some_and(|watch| watch.is_of(banks)) {
             return;
         }
-        // Watched first, then compared: nothing falls between.
+        // Watch first, then compare, so that no change is missed.
         self.watch = Watch::new(banks);
-        self.time += 1;
+        self.generation += 1;
     }
 
     fn slots_of(&mut self, ids: &IdList) -> Arc<[usize]> {
@@ -221,11 +222,11 @@ impl Inner {
             return slots.clone();
         }
         if self.slots.len() > 2 * ids.len() + 1000 {
-            // Mostly minions of the past.
-            let (watch, time) = (self.watch.take(), self.time);
+            // Most of them belong to removed minions.
+            let (watch, generation) = (self.watch.take(), self.generation);
             *self = Inner {
                 watch,
-                time,
+                generation,
                 ..Inner::default()
             };
         }
@@ -244,139 +245,146 @@ impl Inner {
         slot
     }
 
-    /// The column that a question is answered from; an empty one for a grain that nobody has.
-    fn column(&self, question: &DataQuery) -> Option<Option<&Column>> {
-        match self.columns.get(question.grain()?) {
+    /// The column that a query is evaluated on: `None` if there is none, `Some(None)` if no minion has the grain.
+    fn column(&self, query: &DataQuery) -> Option<Option<&Column>> {
+        match self.columns.get(query.grain()?) {
             Some(column) if column.full => None,
-            None if self.crowded => None,
+            None if self.columns_full => None,
             column => Some(column),
         }
     }
 
-    /// The answers that need no file to be looked at.
-    fn known(&self, slots: &[usize], question: &DataQuery, text: &str) -> Vec<Cell<CachedAnswer>> {
-        let column = self.column(question);
-        let judged = column.map(|column| {
+    /// The results that are known without reading files.
+    fn known_answers(
+        &self,
+        slots: &[usize],
+        query: &DataQuery,
+        text: &str,
+    ) -> Vec<Cell<CachedAnswer>> {
+        let column = self.column(query);
+        let matching = column.map(|column| {
             let values = column.iter().flat_map(|column| &column.values);
-            let by_value = values.map(|value| judge(question, value));
-            let none = question.matches(&Map::new());
-            std::iter::once(none).chain(by_value).collect::<Vec<bool>>()
+            let by_value = values.map(|value| value_matches(query, value));
+            let without = query.matches(&Map::new());
+            std::iter::once(without)
+                .chain(by_value)
+                .collect::<Vec<bool>>()
         });
         let by_code = |code| {
-            let judged = judged.as_ref()?;
+            let matching = matching.as_ref()?;
             Some(
-                judged
+                matching
                     .get(usize::from(code))
                     .map_or(CachedAnswer::Unknown, |yes| CachedAnswer::from(*yes)),
             )
         };
-        let kept = self.kept(text);
-        let said = slots
+        let cached = self.cached_answers(text);
+        let answers = slots
             .iter()
-            .map(|slot| self.said(*slot, column.flatten(), kept, &by_code));
-        said.map(Cell::new).collect()
+            .map(|slot| self.known_answer(*slot, column.flatten(), cached, &by_code));
+        answers.map(Cell::new).collect()
     }
 
-    /// What is known of one minion; `by_code` judges a value of a column by its number plus one, if there
-    /// is a column.
-    fn said(
+    /// The result for one minion, if it is known without reading files; `by_code` gives the result for a code of the
+    /// column, if there is a column.
+    fn known_answer(
         &self,
         slot: usize,
         column: Option<&Column>,
-        kept: &[u8],
+        cached: &[u8],
         by_code: &impl Fn(u16) -> Option<CachedAnswer>,
     ) -> CachedAnswer {
         let row = self.rows[slot];
-        if row.time != self.time {
+        if row.generation != self.generation {
             return CachedAnswer::Unknown;
         }
         match row.state {
-            State::Unread => CachedAnswer::Unknown,
-            State::Absent => CachedAnswer::Nothing,
-            State::Told => {
+            RowState::Unread => CachedAnswer::Unknown,
+            RowState::Absent => CachedAnswer::NoData,
+            RowState::Indexed => {
                 let code = column.and_then(|column| column.codes.get(slot)).copied();
-                by_code(code.unwrap_or(0)).unwrap_or_else(|| CachedAnswer::of(kept, slot))
+                by_code(code.unwrap_or(0)).unwrap_or_else(|| CachedAnswer::of(cached, slot))
             }
-            State::Odd => CachedAnswer::of(kept, slot),
+            RowState::Unindexable => CachedAnswer::of(cached, slot),
         }
     }
 
-    /// The answers that are kept for a question.
-    fn kept(&self, text: &str) -> &[u8] {
-        let kept = self.questions.iter().find(|(known, _)| known == text);
-        kept.map_or(&[], |(_, said)| said)
+    /// The cached results of a query, by its text.
+    fn cached_answers(&self, text: &str) -> &[u8] {
+        let cached = self.queries.iter().find(|(known, _)| known == text);
+        cached.map_or(&[], |(_, answers)| answers)
     }
 
-    /// The answer of one minion, from its files where it must be.
-    fn find(
+    /// The result for one minion, from its files if it is not known.
+    fn evaluate(
         &mut self,
         cache: &LocalMinions,
         slot: usize,
         id: &MinionId,
-        question: &DataQuery,
+        query: &DataQuery,
         text: &str,
     ) -> CachedAnswer {
         self.refresh(cache, slot, id);
-        let column = self.column(question);
+        let column = self.column(query);
         let by_code = |code: u16| {
             let values = column?.map(|column| &column.values);
             let value = usize::from(code)
                 .checked_sub(1)
                 .and_then(|at| values?.get_index(at));
             Some(CachedAnswer::from(match value {
-                Some(value) => judge(question, value),
-                None => question.matches(&Map::new()),
+                Some(value) => value_matches(query, value),
+                None => query.matches(&Map::new()),
             }))
         };
-        let known = self.said(slot, column.flatten(), self.kept(text), &by_code);
+        let known = self.known_answer(slot, column.flatten(), self.cached_answers(text), &by_code);
         if known != CachedAnswer::Unknown {
             return known;
         }
-        let said = match question.grain() {
-            Some(name) if self.rows[slot].state == State::Told => {
-                let octets = std::fs::read(&cache.paths(id)[0]).unwrap_or_default();
-                match part(grains_of(&octets, cache.layout), name.as_bytes()) {
-                    Some(value) => judge(question, value),
-                    None => question.matches(&Map::new()),
+        let matches = match query.grain() {
+            Some(name) if self.rows[slot].state == RowState::Indexed => {
+                let bytes = std::fs::read(&cache.paths(id)[0]).unwrap_or_default();
+                match part(grains_of(&bytes, cache.layout), name.as_bytes()) {
+                    Some(value) => value_matches(query, value),
+                    None => query.matches(&Map::new()),
                 }
             }
-            _ => asked(cache, id, question),
+            _ => matches_files(cache, id, query),
         };
-        self.keep(slot, text, said);
-        said.into()
+        self.cache_answer(slot, text, matches);
+        matches.into()
     }
 
-    fn keep(&mut self, slot: usize, text: &str, said: bool) {
-        let at = self.questions.iter().position(|(known, _)| known == text);
+    fn cache_answer(&mut self, slot: usize, text: &str, matches: bool) {
+        let at = self.queries.iter().position(|(known, _)| known == text);
         let at = at.unwrap_or_else(|| {
-            if self.questions.len() >= QUESTIONS {
-                self.questions.remove(0);
+            if self.queries.len() >= MAX_QUERIES {
+                self.queries.remove(0);
             }
-            self.questions.push((text.to_owned(), Vec::new()));
-            self.questions.len() - 1
+            self.queries.push((text.to_owned(), Vec::new()));
+            self.queries.len() - 1
         });
-        let kept = &mut self.questions[at].1;
-        if kept.len() <= slot {
-            kept.resize(self.rows.len(), 0);
+        let cached = &mut self.queries[at].1;
+        if cached.len() <= slot {
+            cached.resize(self.rows.len(), 0);
         }
-        kept[slot] = CachedAnswer::from(said) as u8;
+        cached[slot] = CachedAnswer::from(matches) as u8;
     }
 
-    /// Has a row say what the files of its minion say now.
+    /// Brings a row up to date with the files of its minion.
     fn refresh(&mut self, cache: &LocalMinions, slot: usize, id: &MinionId) {
         let row = self.rows[slot];
-        if row.state != State::Unread && row.time == self.time {
+        if row.state != RowState::Unread && row.generation == self.generation {
             return;
         }
         let paths = cache.paths(id);
         let seen = seen(&paths, cache.layout);
-        self.rows[slot].time = self.time;
-        if row.state != State::Unread && row.seen == seen {
+        self.rows[slot].generation = self.generation;
+        if row.state != RowState::Unread && row.seen == seen {
             return;
         }
-        for (_, said) in &mut self.questions {
-            if let Some(said) = said.get_mut(slot) {
-                *said = 0;
+        for (_, answers) in &mut self.queries {
+            if let Some(answer) = answers.get_mut(slot) {
+                *answer = 0;
             }
         }
         for column in self.columns.values_mut() {
@@ -384,45 +392,45 @@ impl Inner {
                 *code = 0;
             }
         }
-        let octets = std::fs::read(&paths[0]).ok();
-        let octets = octets.as_deref().filter(|octets| is_map(octets));
-        let grains = octets.map(|octets| grains_of(octets, cache.layout));
+        let bytes = std::fs::read(&paths[0]).ok();
+        let bytes = bytes.as_deref().filter(|bytes| is_map(bytes));
+        let grains = bytes.map(|bytes| grains_of(bytes, cache.layout));
         self.rows[slot].seen = seen;
         self.rows[slot].state = match grains {
-            None => State::Absent,
-            Some(grains) => self.fill(slot, grains),
+            None => RowState::Absent,
+            Some(grains) => self.index_grains(slot, grains),
         };
     }
 
-    /// Puts grains, a msgpack map, into the columns.
-    fn fill(&mut self, slot: usize, grains: &[u8]) -> State {
+    /// Adds grains, a msgpack map, to the columns.
+    fn index_grains(&mut self, slot: usize, grains: &[u8]) -> RowState {
         let mut reader = Reader::new(grains);
         let Ok(Item::Map(pairs)) = reader.item() else {
-            return State::Absent;
+            return RowState::Absent;
         };
         let mut names = IndexSet::with_capacity(pairs.min(1000));
         for _ in 0..pairs {
             let name = match reader.item() {
                 Ok(Item::Str(name)) => std::str::from_utf8(name).ok(),
                 Ok(_) => None,
-                Err(_) => return State::Absent,
+                Err(_) => return RowState::Absent,
             };
-            // Of numbers, a target may name one in another spelling, and of equal names the last counts.
+            // A target may spell a numeric name differently, and of duplicate names only the last counts.
             let Some(name) = name.filter(|name| names.insert(*name)) else {
-                return State::Odd;
+                return RowState::Unindexable;
             };
             let Ok(value) = reader.skip() else {
-                return State::Absent;
+                return RowState::Absent;
             };
             self.put(slot, name, value);
         }
-        State::Told
+        RowState::Indexed
     }
 
     fn put(&mut self, slot: usize, name: &str, value: &[u8]) {
         if !self.columns.contains_key(name) {
-            if self.columns.len() >= COLUMNS {
-                self.crowded = true;
+            if self.columns.len() >= MAX_COLUMNS {
+                self.columns_full = true;
                 return;
             }
             self.columns.insert(name.into(), Column::default());
@@ -439,10 +447,10 @@ impl Column {
             return;
         }
         let number = self.values.get_index_of(value).unwrap_or_else(|| {
-            self.octets += value.len();
+            self.bytes += value.len();
             self.values.insert_full(value.into()).0
         });
-        if number >= VALUES || self.octets > OCTETS {
+        if number >= MAX_VALUES || self.bytes > MAX_VALUE_BYTES {
             *self = Column {
                 full: true,
                 ..Column::default()
@@ -456,57 +464,53 @@ impl Column {
     }
 }
 
-/// The answer of a minion whose grain has that value, msgpack.
-fn judge(question: &DataQuery, value: &[u8]) -> bool {
-    let name = question.grain().unwrap_or_default();
+/// Whether the grain matches with this value, which is msgpack.
+fn value_matches(query: &DataQuery, value: &[u8]) -> bool {
+    let name = query.grain().unwrap_or_default();
     let value = msgpack::decode(value);
-    value.is_ok_and(|value| question.matches(&halite_wire::map! {name => value}))
+    value.is_ok_and(|value| query.matches(&halite_wire::map! {name => value}))
 }
 
-/// The answer of a minion, from all of its grains or pillar.
-fn asked(cache: &LocalMinions, id: &MinionId, question: &DataQuery) -> bool {
+/// Whether a minion matches, evaluated on all of its grains or pillar.
+fn matches_files(cache: &LocalMinions, id: &MinionId, query: &DataQuery) -> bool {
     let [grains, pillar] = cache.paths(id);
-    let path = if question.is_pillar() {
-        &pillar
-    } else {
-        &grains
-    };
+    let path = if query.is_pillar() { &pillar } else { &grains };
     let data = read_map(path).unwrap_or_default();
     match cache.layout {
-        Layout::Split => question.matches(&data),
+        Layout::Split => query.matches(&data),
         Layout::Combined => {
-            let part = if question.is_pillar() {
+            let part = if query.is_pillar() {
                 "pillar"
             } else {
                 "grains"
             };
             let part = data.get(part).and_then(Value::as_map);
-            question.matches(part.unwrap_or(&Map::new()))
+            query.matches(part.unwrap_or(&Map::new()))
         }
     }
 }
 
-/// The grains within the map that a file holds.
-fn grains_of(octets: &[u8], layout: Layout) -> &[u8] {
+/// The grains in the map that a file holds.
+fn grains_of(bytes: &[u8], layout: Layout) -> &[u8] {
     match layout {
-        Layout::Split => octets,
-        Layout::Combined => part(octets, b"grains")
+        Layout::Split => bytes,
+        Layout::Combined => part(bytes, b"grains")
             .filter(|part| is_map(part))
             .unwrap_or(EMPTY),
     }
 }
 
-/// Whether bytes are one msgpack map and nothing else.
-fn is_map(octets: &[u8]) -> bool {
-    let head = Reader::new(octets).item();
-    let mut whole = Reader::new(octets);
-    let ends = whole.skip().is_ok_and(|value| value.len() == octets.len());
+/// Whether the bytes are exactly one msgpack map.
+fn is_map(bytes: &[u8]) -> bool {
+    let head = Reader::new(bytes).item();
+    let mut whole = Reader::new(bytes);
+    let ends = whole.skip().is_ok_and(|value| value.len() == bytes.len());
     ends && matches!(head, Ok(Item::Map(_)))
 }
 
-/// The value of one name in a msgpack map; of equal names the last counts.
-fn part<'a>(octets: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let mut reader = Reader::new(octets);
+/// The value of a name in a msgpack map; of duplicate names the last counts.
+fn part<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut reader = Reader::new(bytes);
     let Ok(Item::Map(pairs)) = reader.item() else {
         return None;
     };
@@ -514,7 +518,7 @@ fn part<'a>(octets: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     for _ in 0..pairs {
         let key = reader.skip().ok()?;
         let value = reader.skip().ok()?;
-        if matches!(Reader::new(key).item(), Ok(Item::Str(own)) if own == name) {
+        if matches!(Reader::new(key).item(), Ok(Item::Str(found)) if found == name) {
             found = Some(value);
         }
     }

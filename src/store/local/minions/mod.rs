@@ -17,9 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Minions whose data are held in full; beyond this the table is emptied and fills again. Targets are
-/// evaluated on the index, which holds much less of every minion.
-const HELD: usize = 1000;
+/// Minions whose data are kept in memory; when there are more, the table is emptied. Targets are
+/// evaluated with the index, which takes much less memory per minion.
+const MAX_IN_MEMORY: usize = 1000;
 
 /// On-disk layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct LocalMinions {
 }
 
 impl LocalMinions {
-    /// A cache below `cachedir`; nothing is read or made yet.
+    /// A cache below `cachedir`. Nothing is read or created yet.
     pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> LocalMinions {
         LocalMinions {
             cachedir: cachedir.into(),
@@ -50,7 +50,7 @@ impl LocalMinions {
         }
     }
 
-    /// The directories that hold the files of all minions; `None` where each minion has its own.
+    /// The directories that hold the files of all minions; `None` if each minion has its own directory.
     fn banks(&self) -> Option<Vec<PathBuf>> {
         match self.layout {
             Layout::Combined => None,
@@ -88,7 +88,7 @@ impl LocalMinions {
         })
     }
 
-    /// Minions of which something is cached in either layout.
+    /// Minions with cached data in either layout.
     fn all_ids(&self) -> io::Result<BTreeSet<MinionId>> {
         let mut out = BTreeSet::new();
         let dirs = names(&self.cachedir.join("minions"))?;
@@ -139,7 +139,7 @@ impl MinionCache for LocalMinions {
             return Some(data.clone());
         }
         let data = Arc::new(self.read(&paths)?);
-        if memory.len() >= HELD {
+        if memory.len() >= MAX_IN_MEMORY {
             memory.clear();
         }
         memory.insert(id.clone(), (version, data.clone()));
@@ -169,9 +169,9 @@ impl MinionCache for LocalMinions {
     fn query<'a>(
         &'a self,
         ids: &IdList,
-        question: DataQuery<'a>,
+        query: DataQuery<'a>,
     ) -> Option<Box<dyn QueryResults + 'a>> {
-        Some(Box::new(self.index.query(self, ids, question)))
+        Some(Box::new(self.index.query(self, ids, query)))
     }
 
     fn poll_changes(&self) {
@@ -238,8 +238,8 @@ fn part(both: &Map, key: &str) -> Arc<Map> {
     )
 }
 
-/// Writes a file unless it has this content already: most minions send the same grains as the last time, and reading costs
-/// a tenth of writing.
+/// Writes a file unless it already has this content: most minions send the same grains as the last time, and reading
+/// costs a tenth of writing.
 fn write_if_changed(path: &Path, content: &[u8]) -> io::Result<()> {
     let same = |meta: std::fs::Metadata| {
         meta.len() == content.len() as u64 && std::fs::read(path).is_ok_and(|old| old == content)
@@ -261,7 +261,7 @@ fn stamp(path: &Path) -> Option<Version> {
     Some(version(&std::fs::metadata(path).ok()?))
 }
 
-/// Names in a directory, in no order; none if it does not exist.
+/// Names in a directory, in no particular order; empty if it does not exist.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let Some(entries) = found(std::fs::read_dir(dir))? else {
         return Ok(Vec::new());

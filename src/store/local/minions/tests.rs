@@ -1,4 +1,4 @@
-//! The index says what the files say, whoever changes them.
+//! The index gives the same answers as the files, whichever process changes them.
 
 use super::*;
 use crate::keys::{KeyState, KeyStore};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const MINIONS: u32 = 6;
 
-/// Minions whose files are read for every question.
+/// Minions whose files are read for every query.
 struct Plain<'a> {
     ids: Vec<MinionId>,
     cache: &'a LocalMinions,
@@ -138,9 +138,9 @@ fn pillar(n: u32) -> Map {
     halite_wire::map! {"role" => format!("x{}", n % 4), "deep" => deep}
 }
 
-/// Msgpack that nobody here writes: a number for a name, a name twice, a broken end, one byte more, no
-/// map, nothing.
-fn strange(n: u32) -> &'static [u8] {
+/// Msgpack that halite never writes: a number as a name, a duplicate name, truncated data, a trailing byte, not
+/// a map, nothing.
+fn unusual(n: u32) -> &'static [u8] {
     match n % 6 {
         0 => b"\x82\x07\xa1x\xa2os\xa6Debian",
         1 => b"\x82\xa2os\xa6Debian\xa2os\xa4SUSE",
@@ -151,22 +151,22 @@ fn strange(n: u32) -> &'static [u8] {
     }
 }
 
-/// The same as the whole of both parts, for the layout with one file.
-fn strange_pair(n: u32) -> Vec<u8> {
+/// The same for the layout with grains and pillar in one file.
+fn unusual_pair(n: u32) -> Vec<u8> {
     match n % 4 {
         0 => [
             b"\x82\xa6grains".as_slice(),
-            strange(n / 4),
+            unusual(n / 4),
             b"\xa6pillar\x80",
         ]
         .concat(),
         1 => b"\x81\xa6pillar\x81\xa4role\xa2x1".to_vec(),
         2 => b"\x82\xa6grains\xc0\xa6pillar\x81\xa4role\xa2x1".to_vec(),
-        _ => strange(n / 4).to_vec(),
+        _ => unusual(n / 4).to_vec(),
     }
 }
 
-/// Does to the files what some other process may do to them.
+/// Changes the files as another process might.
 fn change(dir: &Path, other: &LocalMinions, keys: &LocalKeys, what: u32, n: u32) {
     let id: MinionId = format!("m{}", n % MINIONS).parse().unwrap();
     let split = other.layout == Layout::Split;
@@ -181,18 +181,18 @@ fn change(dir: &Path, other: &LocalMinions, keys: &LocalKeys, what: u32, n: u32)
             keys.delete(KeyState::Accepted, &id).unwrap();
         }
         7 | 8 => {
-            let octets = if split {
-                strange(n / 6).to_vec()
+            let bytes = if split {
+                unusual(n / 6).to_vec()
             } else {
-                strange_pair(n / 6)
+                unusual_pair(n / 6)
             };
             make_dir(first.parent().unwrap(), 0o755).unwrap();
-            write_atomic(&first, &octets, 0o600).unwrap();
+            write_atomic(&first, &bytes, 0o600).unwrap();
         }
-        // In the other layout the time of a file tells, which one written where it stands may share.
+        // In the other layout changes are detected by timestamp, which a file written in place may keep.
         9 if split && first.exists() => {
-            let octets = msgpack::encode_map(&grains(n / 8), Profile::Local);
-            std::fs::write(&first, octets).unwrap();
+            let bytes = msgpack::encode_map(&grains(n / 8), Profile::Local);
+            std::fs::write(&first, bytes).unwrap();
         }
         10 if split => found(std::fs::remove_file(&second)).map(drop).unwrap(),
         11 => {
@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_index_says_what_the_files_say(
+    fn the_index_agrees_with_the_files(
         split in any::<bool>(),
         steps in prop::collection::vec((0u32..12, any::<u32>(), any::<bool>()), 1..25),
     ) {
@@ -223,9 +223,9 @@ proptest! {
             theirs.put(KeyState::Accepted, &format!("m{n}").parse().unwrap(), "key").unwrap();
         }
         let groups = halite_wire::map! {"group" => "G@os:Debian or m2"};
-        for (what, n, heeded) in steps {
+        for (what, n, poll) in steps {
             change(dir.path(), &other, &theirs, what, n);
-            if heeded {
+            if poll {
                 cache.poll_changes();
             }
             let ids = LocalKeys::new(dir.path()).list(KeyState::Accepted).unwrap();
@@ -234,9 +234,9 @@ proptest! {
             let known = MinionInventory { ids, cache: &cache, caches_data: true };
             for (kind, text) in targets(n % 200) {
                 let target = Target::parse(&text.as_str().into(), kind.name(), None).unwrap();
-                let said = [target.expected(&known, &groups), target.expected(&plain, &groups)];
-                let [said, want] = said.map(|said| format!("{said:?}"));
-                prop_assert_eq!(said, want, "{} {} after {} {}", kind, text, what, n);
+                let found = [target.expected(&known, &groups), target.expected(&plain, &groups)];
+                let [found, want] = found.map(|found| format!("{found:?}"));
+                prop_assert_eq!(found, want, "{} {} after {} {}", kind, text, what, n);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which files of some directories have changed, told by the kernel.
+//! Watches directories for changed files, with inotify.
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// File systems of this host, by their magic numbers (`statfs(2)`): ext, XFS, Btrfs, tmpfs, overlay, ZFS,
+/// Magic numbers (`statfs(2)`) of file systems that only this host writes to: ext, XFS, Btrfs, tmpfs, overlay, ZFS,
 /// F2FS, bcachefs.
-const LOCAL: [u32; 8] = [
+const LOCAL_FILE_SYSTEMS: [u32; 8] = [
     0xef53,
     0x5846_5342,
     0x9123_683e,
@@ -20,7 +20,7 @@ const LOCAL: [u32; 8] = [
     0xca45_1a4e,
 ];
 
-/// A look at directories whose files come and go by renaming, or are written where they stand.
+/// A watch on directories whose files are created, renamed, removed or written in place.
 #[derive(Debug)]
 pub(super) struct Watch {
     kernel: Inotify,
@@ -28,26 +28,28 @@ pub(super) struct Watch {
     dirs: Vec<(u64, u64)>,
 }
 
-/// What has happened since it was last asked.
+/// Changes since the last call of [`Watch::changes`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Changes {
-    /// Files of these names have changed; a name may stand there twice.
-    Of(Vec<OsString>),
-    /// More than the kernel remembers: each file may have changed.
-    Many,
-    /// A directory is no longer the one that was watched: nothing will be told any more.
-    Gone,
+    /// Files with these names have changed; a name may occur twice.
+    Files(Vec<OsString>),
+    /// The kernel's queue has overflowed: any file may have changed.
+    Overflow,
+    /// A directory is no longer the one that was watched: there will be no more notifications.
+    Lost,
 }
 
 impl Watch {
-    /// Watches directories that exist on file systems that only this host writes to; `None` where that
-    /// cannot be, or where there are none.
+    /// Watches directories on file systems that only this host writes to. `None` if `dirs` is empty, or one
+    /// of them does not exist, is on another file system or cannot be watched.
     pub(super) fn new(dirs: &[PathBuf]) -> Option<Watch> {
-        if dirs.is_empty() || !dirs.iter().all(|dir| local(dir)) {
+        if dirs.is_empty() || !dirs.iter().all(|dir| is_local(dir)) {
             return None;
         }
         let kernel = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)
-            .inspect_err(|e| log::debug!("grains are looked at one by one: inotify: {e}"))
+            .inspect_err(|e| {
+                log::debug!("inotify is not available, so grains are checked file by file: {e}")
+            })
             .ok()?;
         let what = AddWatchFlags::IN_CLOSE_WRITE
             | AddWatchFlags::IN_MOVED_FROM
@@ -56,63 +58,64 @@ impl Watch {
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
-        // Their places first: a directory put there in between is then another than the one noted.
-        let places = dirs.iter().map(|dir| place(dir)).collect::<Option<_>>()?;
+        // Inodes first: a directory that is replaced in between is then detected below.
+        let inodes = dirs.iter().map(|dir| inode(dir)).collect::<Option<_>>()?;
         for dir in dirs {
             kernel.add_watch(dir, what).ok()?;
         }
         let watch = Watch {
             kernel,
-            dirs: places,
+            dirs: inodes,
         };
         watch.is_of(dirs).then_some(watch)
     }
 
-    /// Whether the watched directories are those at these paths: one above them may have been renamed,
+    /// Whether the watched directories are still those at these paths: a parent may have been renamed,
     /// or a file system mounted over them.
     pub(super) fn is_of(&self, dirs: &[PathBuf]) -> bool {
-        let now = dirs.iter().map(|dir| place(dir));
+        let now = dirs.iter().map(|dir| inode(dir));
         now.eq(self.dirs.iter().map(|dir| Some(*dir)))
     }
 
-    /// Takes what has happened since it was last asked.
+    /// Reads the changes since the last call.
     pub(super) fn changes(&self) -> Changes {
-        let gone = AddWatchFlags::IN_DELETE_SELF
+        let lost = AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_UNMOUNT
             | AddWatchFlags::IN_IGNORED;
         let mut names = Vec::new();
-        let mut many = false;
+        let mut overflow = false;
         loop {
             let events = match self.kernel.read_events() {
                 Ok(events) => events,
-                Err(Errno::EAGAIN) if many => return Changes::Many,
-                Err(Errno::EAGAIN) => return Changes::Of(names),
+                Err(Errno::EAGAIN) if overflow => return Changes::Overflow,
+                Err(Errno::EAGAIN) => return Changes::Files(names),
                 Err(Errno::EINTR) => continue,
                 Err(e) => {
-                    log::warn!("changes of grains are not told any more: inotify: {e}");
-                    return Changes::Gone;
+                    log::warn!("inotify failed, so grains are checked file by file: {e}");
+                    return Changes::Lost;
                 }
             };
             for event in events {
-                if event.mask.intersects(gone) {
-                    return Changes::Gone;
+                if event.mask.intersects(lost) {
+                    return Changes::Lost;
                 }
-                many |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
+                overflow |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
                 names.extend(event.name);
             }
         }
     }
 }
 
-fn place(dir: &Path) -> Option<(u64, u64)> {
+/// Device and inode of a directory.
+fn inode(dir: &Path) -> Option<(u64, u64)> {
     let meta = std::fs::metadata(dir).ok()?;
     Some((meta.dev(), meta.ino()))
 }
 
-/// Whether the kernel sees every change of a directory. It tells nothing of what another host writes.
-fn local(dir: &Path) -> bool {
-    LOCAL.contains(&statfs(dir).map_or(0, |fs| fs.filesystem_type().0 as u32))
+/// Whether inotify reports every change of a directory. It does not report what another host writes.
+fn is_local(dir: &Path) -> bool {
+    LOCAL_FILE_SYSTEMS.contains(&statfs(dir).map_or(0, |fs| fs.filesystem_type().0 as u32))
 }
 
 #[cfg(test)]
@@ -121,7 +124,7 @@ mod tests {
     use halite_sys::daemon::write_atomic;
 
     fn names(changes: Changes) -> Vec<String> {
-        let Changes::Of(names) = changes else {
+        let Changes::Files(names) = changes else {
             panic!("{changes:?}");
         };
         let mut names: Vec<String> = names
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_changing_a_file_is_told() {
+    fn every_kind_of_change_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         assert!(Watch::new(&[path("missing")]).is_none());
@@ -159,7 +162,7 @@ mod tests {
         std::fs::create_dir_all(&banks[0]).unwrap();
         assert!(!other.is_of(&banks));
         std::fs::remove_dir_all(dir.path()).unwrap();
-        assert_eq!(watch.changes(), Changes::Gone);
+        assert_eq!(watch.changes(), Changes::Lost);
         assert!(!watch.is_of(&[dir.path().to_owned()]));
     }
 }

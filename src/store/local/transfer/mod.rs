@@ -1,5 +1,5 @@
-//! Keys and what is known of minions from one master to another: a stock one to halite's, or back. Files of the side
-//! that is read are not changed.
+//! Copies keys and cached data of minions from one master to another: from a stock master to halite, or back. The
+//! source is not changed.
 
 use super::{Layout, LocalKeys, LocalMines, LocalMinions};
 use crate::keys::{KeyState, KeyStore};
@@ -12,36 +12,36 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// The states of which a minion has one; denied keys stand beside them.
+/// The states that exclude each other; denied keys exist in addition.
 const STATES: [KeyState; 3] = [KeyState::Accepted, KeyState::Pending, KeyState::Rejected];
 
-/// What became of the keys of minions.
+/// What was done with the keys of minions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyTransfer {
-    /// Keys that were not there, by state in the order of [`KeyState::ALL`].
+    /// Keys that were new, by state in the order of [`KeyState::ALL`].
     pub new: [usize; 4],
-    /// Keys that stood in another state there.
+    /// Keys whose state was changed.
     pub moved: usize,
-    /// Keys that stood there already.
+    /// Keys that were already there.
     pub same: usize,
-    /// Ids with another key there, which is left as it is.
+    /// Ids that have another key in the target, which is left alone.
     pub conflicts: Vec<MinionId>,
-    /// Ids that only the other side has.
+    /// Ids that only the target has.
     pub only_there: Vec<MinionId>,
     /// How many of these were removed.
     pub removed: usize,
 }
 
-/// How to move keys.
+/// How to copy keys and data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransferOptions {
     /// Only count.
     pub dry: bool,
-    /// Remove what the side that is read does not have.
+    /// Remove keys that the source does not have.
     pub delete: bool,
 }
 
-/// Brings the keys of minions, and the state of each, to another store.
+/// Copies the keys of minions, with their states, to another store.
 ///
 /// # Errors
 /// A directory or file cannot be read or written.
@@ -125,21 +125,21 @@ fn copy(
     Ok(())
 }
 
-/// What becomes of the master's own keys.
+/// What was done with the master's own keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MasterKey {
-    /// These files were not there, or differed while nobody relied on them.
-    Brought(Vec<String>),
-    /// The same key is there.
+    /// These files were copied: they were missing, or differed while no minion was accepted.
+    Copied(Vec<String>),
+    /// The target has the same key.
     Same,
-    /// There is none to be brought.
+    /// The source has no key.
     None,
-    /// Another key is there, and minions are accepted under it.
+    /// The target has another key, and accepted minions rely on it.
     Conflict,
 }
 
-/// Brings the master's key pair, and the files of these names beside it (a pair that signs it, a signature), where
-/// they exist. A key that nobody relies on, since no minion is accepted there, gives way.
+/// Copies the master's key pair, and the files named in `more` (a signing key pair, a signature) where they exist.
+/// An existing key of the target is replaced only if no minion is accepted there.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -151,7 +151,7 @@ pub fn master_key(
 ) -> io::Result<MasterKey> {
     let name = "master.pem";
     let read = |store: &LocalKeys, name: &str| match std::fs::read(store.pki_dir().join(name)) {
-        Ok(octets) => Ok(Some(octets)),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     };
@@ -167,43 +167,43 @@ pub fn master_key(
     if !how.dry {
         make_dir(to.pki_dir(), 0o700)?;
     }
-    let mut brought = Vec::new();
+    let mut copied = Vec::new();
     let pair = [name.to_owned(), "master.pub".to_owned()];
     for name in pair.iter().chain(more) {
-        let Some(octets) = read(from, name)? else {
+        let Some(bytes) = read(from, name)? else {
             continue;
         };
-        if read(to, name)?.is_some_and(|there| there == octets) {
+        if read(to, name)?.is_some_and(|there| there == bytes) {
             continue;
         }
         let mode = if name.ends_with(".pem") { 0o400 } else { 0o644 };
         if !how.dry {
-            write_atomic(&to.pki_dir().join(name), &octets, mode)?;
+            write_atomic(&to.pki_dir().join(name), &bytes, mode)?;
         }
-        brought.push(name.clone());
+        copied.push(name.clone());
     }
-    Ok(if brought.is_empty() {
+    Ok(if copied.is_empty() {
         MasterKey::Same
     } else {
-        MasterKey::Brought(brought)
+        MasterKey::Copied(copied)
     })
 }
 
-/// What became of grains, pillar and mine.
+/// What was done with grains, pillar and mine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataTransfer {
-    /// Minions whose grains and pillar were brought.
+    /// Minions whose grains and pillar were copied.
     pub minions: usize,
-    /// Minions whose mine was brought.
+    /// Minions whose mine was copied.
     pub mines: usize,
-    /// What was there, and as new.
+    /// Entries that the target has in the same or a newer version.
     pub same: usize,
-    /// What could not be read or written.
+    /// Entries that could not be read or written.
     pub failed: usize,
 }
 
-/// Brings what is known of these minions from one `cachedir` to another. The side that is read may have either layout, or
-/// both, of which the newer file counts; what is newer on the other side is left as it is.
+/// Copies the cached data of these minions from one `cachedir` to another. The source may have either layout, or
+/// both; then the newer file is used. What is newer in the target is left alone.
 pub fn data(
     from: &Path,
     to: &Path,
@@ -218,7 +218,7 @@ pub fn data(
     let (cache, mine) = (LocalMinions::new(to, layout), LocalMines::new(to, layout));
     for id in ids {
         let time = |cache: &LocalMinions| cache.version(id).map(|s| (s[0].0, s[0].1));
-        let brought = done.bring(id, &caches, &cache, time, |newest| {
+        let copied = done.copy_newest(id, &caches, &cache, time, |newest| {
             let data = newest.peek(id)?;
             Some(if how.dry {
                 Ok(())
@@ -226,8 +226,8 @@ pub fn data(
                 cache.store(id, &data.grains, &data.pillar)
             })
         });
-        done.minions += usize::from(brought);
-        let brought = done.bring(
+        done.minions += usize::from(copied);
+        let copied = done.copy_newest(
             id,
             &mines,
             &mine,
@@ -241,15 +241,15 @@ pub fn data(
                 })
             },
         );
-        done.mines += usize::from(brought);
+        done.mines += usize::from(copied);
     }
     done
 }
 
 impl DataTransfer {
-    /// Brings what the newest of `from` has, if that is newer than what is there; `store` gives nothing if it cannot be
-    /// read. Whether it was brought.
-    fn bring<S, T: Ord>(
+    /// Copies the newest entry of `from` if it is newer than the target's; returns whether it did. `store` returns
+    /// `None` if the entry cannot be read.
+    fn copy_newest<S, T: Ord>(
         &mut self,
         id: &MinionId,
         from: &[S],
@@ -272,7 +272,7 @@ impl DataTransfer {
             Some(Err(e)) => e.to_string(),
             None => "the file is damaged".to_owned(),
         };
-        log::error!("what is known of {id} is not copied: {why}");
+        log::error!("the cached data of {id} was not copied: {why}");
         self.failed += 1;
         false
     }

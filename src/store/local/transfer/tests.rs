@@ -24,7 +24,7 @@ const DRY: TransferOptions = TransferOptions {
 };
 
 #[test]
-fn keys_go_over_with_their_states() {
+fn keys_are_copied_with_their_states() {
     let ((_a, from), (_b, to)) = (store(), store());
     for (n, state) in KeyState::ALL.into_iter().enumerate() {
         from.put(state, &id(&format!("m{n}")), &format!("key {n}"))
@@ -46,7 +46,7 @@ fn keys_go_over_with_their_states() {
     let again = keys(&from, &to, LIVE).unwrap();
     assert_eq!((again.new, again.same), ([0; 4], 4));
 
-    // The operator has gone on with the side that is read.
+    // The operator has kept using the source.
     from.change(&id("m2"), KeyState::Pending, KeyState::Accepted)
         .unwrap();
     from.delete(KeyState::Accepted, &id("m0")).unwrap();
@@ -72,7 +72,7 @@ fn keys_go_over_with_their_states() {
 }
 
 #[test]
-fn a_key_that_minions_rely_on_stays() {
+fn a_key_that_minions_rely_on_is_kept() {
     let ((_a, from), (_b, to)) = (store(), store());
     let more = ["sign.pem".to_owned(), "absent".to_owned()];
     let bring = |how| master_key(&from, &to, &more, how).unwrap();
@@ -84,12 +84,12 @@ fn a_key_that_minions_rely_on_stays() {
     for name in ["master.pem", "master.pub", "sign.pem"] {
         write(&from, name, "of the old one\n");
     }
-    // A master that has just been installed has made a key, which nobody knows yet.
+    // A newly installed master has created a key, which no minion knows yet.
     write(&to, "master.pem", "fresh");
     let names = ["master.pem", "master.pub", "sign.pem"].map(str::to_owned);
-    assert_eq!(bring(DRY), MasterKey::Brought(names.to_vec()));
+    assert_eq!(bring(DRY), MasterKey::Copied(names.to_vec()));
     assert!(!to.pki_dir().join("master.pub").exists());
-    assert_eq!(bring(LIVE), MasterKey::Brought(names.to_vec()));
+    assert_eq!(bring(LIVE), MasterKey::Copied(names.to_vec()));
     assert_eq!(bring(LIVE), MasterKey::Same);
     let mode = |name: &str| {
         let meta = std::fs::metadata(to.pki_dir().join(name)).unwrap();
@@ -103,7 +103,7 @@ fn a_key_that_minions_rely_on_stays() {
 }
 
 #[test]
-fn data_of_either_layout_are_found_and_newer_ones_stay() {
+fn data_of_either_layout_is_copied_unless_the_target_is_newer() {
     let [from, to] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let grains = |name: &str| map! {"os" => name};
     let old = LocalMinions::new(from.path(), Layout::Combined);

@@ -1,23 +1,24 @@
-//! Calls of execution functions, written down once: `tests/stock/modules.rs` makes those of `calls` on a stock
-//! minion and on halite's, `tests/stock/rpm/mod.rs` those of `rpm`, `tests/documents/generated/mod.rs` makes `docs/modules.md` of all.
+//! Calls of execution functions, written once: `tests/stock/modules.rs` runs those in `calls` on a stock minion
+//! and on halite's, `tests/stock/rpm/mod.rs` those in `rpm`, and `tests/documents/generated/mod.rs` generates `docs/modules.md`
+//! from all of them.
 //!
 //! One YAML file per module, a list of scenarios:
 //!
 //! ```yaml
-//! - about: what it tries
-//!   sorted: true                # of all its calls
-//!   calls:                      # made in order, first all on the one minion, then on the other
+//! - about: what it tests
+//!   sorted: true                # applies to all its calls
+//!   calls:                      # run in order, first all on one minion, then on the other
 //!   - test.arg: [1, "{dir}/x"]  # the function with its positional arguments
 //!     kwargs: {a: 2}
-//!     drop: [pid, "0.time"]     # these keys, or what is at these places, do not count; `*` may end a key, and
-//!                               # `.0` is the first of a list that is the answer
-//!     kinds: true               # only the kinds of the values count, not the values
-//!     sorted: true              # the order of lists does not count
-//!     differs: why              # they are known to differ, which is checked as well
+//!     drop: [pid, "0.time"]     # ignores these keys or paths; a key may end with `*`, and `.0` is
+//!                               # the first item of a reply that is a list
+//!     kinds: true               # compares types of values, not the values
+//!     sorted: true              # ignores the order of lists
+//!     differs: why              # a known difference, which is also checked
 //! ```
 //!
-//! `{dir}` is an empty directory, for each minion another one, `{root}` is the minion's `root_dir`, `{http}` the
-//! address of a web server of the test, `http://127.0.0.1:PORT`.
+//! `{dir}` is an empty directory, a different one for each minion, `{root}` is the minion's `root_dir`, `{http}` the
+//! address of the test's web server, `http://127.0.0.1:PORT`.
 
 pub mod play;
 pub mod recorded;
@@ -27,14 +28,14 @@ use halite::wire::{Map, Value, yaml};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What is done in one go.
+/// Calls that are run together.
 pub struct Scenario {
     pub file: String,
     pub about: String,
     pub calls: Vec<Call>,
 }
 
-/// One call and what counts in its answer.
+/// One call, and which parts of its reply are compared.
 #[derive(Default)]
 pub struct Call {
     pub fun: String,
@@ -46,17 +47,17 @@ pub struct Call {
     pub differs: Option<String>,
 }
 
-/// Where the files of this kind lie.
+/// The directory of these files.
 pub fn place() -> PathBuf {
     super::top().join("tests/modules")
 }
 
-/// The scenarios of this host as it is, in the order of the files' names.
+/// The scenarios for this host, ordered by file name.
 pub fn scenarios() -> Vec<Scenario> {
     scenarios_in("calls")
 }
 
-/// The scenarios of hosts with packages of rpm: those of one family, in the order of the files' names.
+/// The scenarios for hosts with RPM packages, of one OS family, ordered by file name.
 pub fn rpm_scenarios(family: &str) -> Vec<Scenario> {
     scenarios_in(&format!("rpm/{family}"))
 }
@@ -106,7 +107,7 @@ fn read(path: &Path) -> Vec<Scenario> {
 fn call(file: &str, value: &Value) -> Call {
     let map = value
         .as_map()
-        .unwrap_or_else(|| panic!("{file}: {value:?} is no call"));
+        .unwrap_or_else(|| panic!("{file}: {value:?} is not a call"));
     let mut call = Call::default();
     for (key, value) in map.iter() {
         match key.as_str().expect("keys are text") {
@@ -118,7 +119,7 @@ fn call(file: &str, value: &Value) -> Call {
             fun if fun.contains('.') => {
                 call.fun = fun.to_owned();
                 call.args = value.as_array().map(<[_]>::to_vec).unwrap_or_else(|| {
-                    assert!(value.is_nil(), "{file}: arguments of {fun} are no list");
+                    assert!(value.is_nil(), "{file}: arguments of {fun} are not a list");
                     Vec::new()
                 });
             }
@@ -129,21 +130,21 @@ fn call(file: &str, value: &Value) -> Call {
     call
 }
 
-/// One function of stock Salt as `tests/data/functions.json` has it.
+/// One function of stock Salt, from `tests/data/functions.json`.
 pub struct Stock {
-    /// Names with their defaults, as JSON.
+    /// Names of arguments with their defaults as JSON.
     pub args: Vec<(String, Option<serde_json::Value>)>,
     pub varargs: bool,
     pub keywords: bool,
 }
 
-/// The functions of stock 3008.3 that belong to the modules which halite has.
+/// The functions of stock 3008.3 in modules that halite has.
 pub fn stock() -> BTreeMap<String, Stock> {
     let all: BTreeMap<String, serde_json::Value> = data("functions.json");
     specs(all)
 }
 
-/// The functions of `pkg` in stock 3008.3 on hosts of families whose `pkg` is not that of `functions.json`.
+/// The functions of `pkg` in stock 3008.3, by OS family, where they differ from `functions.json`.
 pub fn families() -> BTreeMap<String, BTreeMap<String, Stock>> {
     let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> = data("functions-pkg.json");
     let one = |(family, all)| (family, specs(all));
@@ -171,7 +172,7 @@ fn specs(all: BTreeMap<String, serde_json::Value>) -> BTreeMap<String, Stock> {
         .collect()
 }
 
-/// Why functions are absent, or have other arguments: a map of names (or `module.*`) to reasons.
+/// Why functions are missing or have other arguments: a map of names (or `module.*`) to reasons.
 pub fn reasons(file: &str) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(place().join(file)).unwrap();
     let value = yaml::parse(&text).unwrap();

@@ -1,7 +1,7 @@
-//! Making the calls of scenarios on minions and judging the answers: what `tests/stock/modules.rs` and
-//! `tests/stock/rpm/mod.rs` have in common.
+//! Runs the calls of scenarios on minions and compares the replies, for `tests/stock/modules.rs` and
+//! `tests/stock/rpm/mod.rs`.
 //!
-//! `HALITE_MODULES=file,cp` plays only the scenarios of these files, `HALITE_SHOW=1` prints stock's answers.
+//! `HALITE_MODULES=file,cp` runs only the scenarios of these files; `HALITE_SHOW=1` prints stock's replies.
 
 use super::{self as modules, Call, Scenario};
 use crate::{Master, Minion};
@@ -24,7 +24,7 @@ pub fn master() -> (Master, MasterConfig) {
     (master, config)
 }
 
-/// What the minions of [`super::scenarios`] are told.
+/// Configuration of the minions for [`super::scenarios`].
 pub const MINION: &str = "multiprocessing: false\ngrains: {role: web, list: [a, b], deep: {er: 1}}\nown_option: {a: 1}\n\
                           mine_functions: {test.ping: []}\n";
 
@@ -42,14 +42,14 @@ pub fn wait(config: &MasterConfig, minions: &mut [Minion]) {
     }
 }
 
-/// Those of the scenarios whose file `HALITE_MODULES` names; all without it.
-pub fn wanted(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+/// The scenarios whose file is named by `HALITE_MODULES`; all if it is not set.
+pub fn selected(scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let wanted = std::env::var("HALITE_MODULES").unwrap_or_default();
     let fits = |s: &Scenario| wanted.is_empty() || wanted.split(',').any(|w| w == s.file);
     scenarios.into_iter().filter(fits).collect()
 }
 
-/// Plays scenarios on both minions, each time after `before`; fails with all that differs.
+/// Runs scenarios on both minions, each time after `before`; panics with all differences.
 pub fn both(
     config: &MasterConfig,
     minions: &[Minion; 2],
@@ -68,7 +68,7 @@ pub fn both(
         };
         let mut differ = both();
         if !differ.is_empty() {
-            // This host changes meanwhile: processes, memory, the clock. What differs again counts.
+            // Processes, memory and time of this host change meanwhile, so only repeated differences count.
             let text = differ.join("\n");
             eprintln!("{text}\n{}, {}: once more", scenario.file, scenario.about);
             differ = both();
@@ -83,7 +83,7 @@ pub fn both(
     assert!(wrong.is_empty());
 }
 
-/// Makes all calls of a scenario on one minion; answers as far as they count.
+/// Runs all calls of a scenario on one minion; returns the parts of the replies that are compared.
 pub fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<Option<Map>> {
     let dir = crate::short_dir();
     let own = dir.path().join("d");
@@ -101,10 +101,10 @@ pub fn play(config: &MasterConfig, minion: &Minion, scenario: &Scenario) -> Vec<
         .collect()
 }
 
-/// Names that stand for directories of one minion.
+/// Placeholders and the directories of one minion that they stand for.
 type Places = [(&'static str, String)];
 
-/// Makes one call; the answer as the minion gave it.
+/// Runs one call; returns the reply of the minion.
 pub fn ask(
     config: &MasterConfig,
     id: &str,
@@ -131,7 +131,7 @@ pub fn ask(
     returns.minions.into_iter().next().map(|(_, entry)| entry)
 }
 
-/// The parts of an answer that count.
+/// The parts of a reply that are compared.
 fn plain(entry: Map, call: &Call, places: &Places) -> Map {
     let one = |text: String, (name, dir): &(&str, String)| text.replace(dir, name);
     let mut ret = entry.get("ret").cloned().unwrap_or_default();
@@ -151,7 +151,7 @@ fn plain(entry: Map, call: &Call, places: &Places) -> Map {
     halite::map! {"ret" => ret, "retcode" => entry.get("retcode").cloned()}
 }
 
-/// Of an exception only the first and the last line, of wrong arguments only the sentence: the
+/// Of an exception only the first and the last line, of wrong arguments only the message: the
 /// rest is stock's code and documentation.
 fn fault(text: &str) -> String {
     if let Some((head, tail)) = text.split_once("Traceback (most recent call last):") {
@@ -164,10 +164,10 @@ fn fault(text: &str) -> String {
     }
 }
 
-/// Without what dnf tells of the time, and the process ids in errors.
+/// The text without times printed by dnf, and without process ids in errors.
 ///
-/// dnf tells the age of its metadata only when that is a second or more, so its line goes as a
-/// whole; the dash of a list that stood before it goes to the line after it.
+/// dnf prints the age of its metadata only if that is a second or more, so the whole line is removed;
+/// a list dash before it is moved to the next line.
 fn timeless(text: &str) -> String {
     const AGE: &str = "Last metadata expiration check:";
     let mut lines: Vec<String> = Vec::new();
@@ -186,7 +186,7 @@ fn timeless(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Every text in a value through `change`, keys as well.
+/// Applies `change` to every text in a value, including keys.
 fn mapped(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::Str(text) => change(text).into(),
@@ -236,7 +236,7 @@ fn remove(value: &mut Value, path: &[&str], anywhere: bool) {
     }
 }
 
-/// Whether a key is meant; a pattern may end in `*`.
+/// Whether a key matches a pattern, which may end with `*`.
 fn fits(pattern: &str, key: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(head) => key.starts_with(head),
@@ -271,7 +271,7 @@ fn kinds(value: Value) -> Value {
     }
 }
 
-/// What is wrong with the answers of stock's minion and halite's to the calls of a scenario.
+/// Differences between the replies of stock's minion and of halite's to the calls of a scenario.
 fn compare(scenario: &Scenario, [expected, found]: [Vec<Option<Map>>; 2]) -> Vec<String> {
     let answers = scenario.calls.iter().zip(expected).zip(found);
     answers
@@ -279,13 +279,13 @@ fn compare(scenario: &Scenario, [expected, found]: [Vec<Option<Map>>; 2]) -> Vec
             if std::env::var_os("HALITE_SHOW").is_some() {
                 eprintln!("{}\n  {}", head(scenario, call), text(&expected));
             }
-            judge(scenario, call, expected, found)
+            compare_one(scenario, call, expected, found)
         })
         .collect()
 }
 
-/// What is wrong with one answer, if anything is.
-fn judge(
+/// The difference between two replies, if there is an unexpected one or an expected one is missing.
+fn compare_one(
     scenario: &Scenario,
     call: &Call,
     expected: Option<Map>,
@@ -309,7 +309,7 @@ fn head(scenario: &Scenario, call: &Call) -> String {
     format!("{} ({}): {}", scenario.file, scenario.about, Asked(call))
 }
 
-/// A call as it is shown.
+/// Displays a call.
 pub struct Asked<'a>(pub &'a Call);
 
 impl std::fmt::Display for Asked<'_> {
@@ -320,7 +320,7 @@ impl std::fmt::Display for Asked<'_> {
     }
 }
 
-/// An answer as it is shown.
+/// A reply as text.
 pub fn text(answer: &Option<Map>) -> String {
     answer.as_ref().map_or("no answer".into(), pytext::repr_map)
 }

@@ -1,7 +1,7 @@
-//! Stock's answers to the calls of scenarios, as `tests/data/modules_cases.json` holds them.
+//! Recorded replies of stock to the calls of scenarios, from `tests/data/modules_cases.json`.
 //!
-//! `HALITE_RECORD=1 scripts/test modules` writes them anew: of the files in [`FILES`], what stock 3008 answers, twice. An answer
-//! that is another one the second time, or that names this host or the day, is not kept.
+//! `HALITE_RECORD=1 scripts/test modules` records them again: stock 3008 runs the files in [`FILES`] twice. A reply that
+//! differs the second time, or that contains the name of this host or the date, is not recorded.
 
 use super::play::{Asked, text};
 use super::{Scenario, place};
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Files whose calls mean the same on every host and at every master.
+/// Files whose calls give the same results on every host and with every master.
 pub const FILES: [&str; 15] = [
     "config", "cp", "data", "defaults", "environ", "file", "hashutil", "http", "match", "mine",
     "pillar", "ret", "slsutil", "temp", "test",
 ];
 
-/// Functions whose answers are those of the file system or of other programs.
-const NOT: [&str; 3] = ["file.chattr", "file.lsattr", "file.restorecon"];
+/// Functions that are not recorded, since their replies depend on the file system or on other programs.
+const EXCLUDED: [&str; 3] = ["file.chattr", "file.lsattr", "file.restorecon"];
 
 fn path() -> PathBuf {
     place().join("../data/modules_cases.json")
 }
 
-/// By file and what a scenario is about: its calls, each with its answer, `null` for one that was not kept.
+/// By file and `about` of a scenario: its calls, each with its reply, `null` if that was not recorded.
 pub struct Recorded(BTreeMap<String, Vec<(String, Option<String>)>>);
 
 fn name(scenario: &Scenario) -> String {
@@ -37,8 +37,8 @@ impl Recorded {
         Recorded(serde_json::from_str(&text).expect("recorded answers are JSON"))
     }
 
-    /// What is wrong with the answers of halite's minion to a scenario, and how many were compared.
-    pub fn judge(&self, scenario: &Scenario, found: &[Option<Map>]) -> (usize, Vec<String>) {
+    /// Compares the replies of halite's minion to a scenario: how many were compared, and the differences.
+    pub fn compare(&self, scenario: &Scenario, found: &[Option<Map>]) -> (usize, Vec<String>) {
         let again = "record it with HALITE_RECORD=1 scripts/test modules";
         let Some(calls) = self.0.get(&name(scenario)) else {
             return (
@@ -49,7 +49,10 @@ impl Recorded {
         let mut wrong = Vec::new();
         let mut compared = 0;
         if calls.len() != scenario.calls.len() {
-            wrong.push(format!("{}: not those calls; {again}", name(scenario)));
+            wrong.push(format!(
+                "{}: other calls are recorded; {again}",
+                name(scenario)
+            ));
         }
         for ((call, found), (asked, expected)) in scenario.calls.iter().zip(found).zip(calls) {
             if Asked(call).to_string() != *asked {
@@ -75,15 +78,15 @@ impl Recorded {
     }
 }
 
-fn said(command: &[&str]) -> String {
+fn output_of(command: &[&str]) -> String {
     let done = Command::new(command[0]).args(&command[1..]).output();
     let text = done.expect("the command runs").stdout;
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
-/// Writes what stock's minion answered, both times.
+/// Writes the replies of stock's minion that were the same both times.
 pub fn write(played: &[(&Scenario, [Vec<Option<Map>>; 2])]) {
-    let [host, year] = [&["hostname"][..], &["date", "+%Y"]].map(said);
+    let [host, year] = [&["hostname"][..], &["date", "+%Y"]].map(output_of);
     let mut all = serde_json::Map::new();
     for (scenario, [one, two]) in played {
         let calls = scenario.calls.iter().zip(one.iter().zip(two));
@@ -91,13 +94,13 @@ pub fn write(played: &[(&Scenario, [Vec<Option<Map>>; 2])]) {
             let answer = text(one);
             let own = answer.contains(&host)
                 || answer.contains(&year)
-                || NOT.contains(&call.fun.as_str());
+                || EXCLUDED.contains(&call.fun.as_str());
             let kept = answer == text(two) && !own;
             json!([Asked(call).to_string(), kept.then_some(answer)])
         });
         all.insert(name(scenario), calls.collect::<Vec<Json>>().into());
     }
-    // A call a line.
+    // One call per line.
     let mut out = String::from("{\n");
     for (n, (name, calls)) in all.iter().enumerate() {
         let calls: Vec<String> = calls

@@ -1,7 +1,8 @@
 //! A web server for the functions that need one.
 //!
-//! `/echo` says as JSON what it was asked, `/status/CODE` answers with that code, `/to/PATH` leads to
-//! another path, `/repos/PATH` is a file of the repositories of `tests/stock/rpm/mod.rs`, and `/data/json`, `xml`, `yaml`, `text`, `latin` and `cookie` are what they say.
+//! `/echo` returns the request as JSON, `/status/CODE` responds with that code, `/to/PATH` redirects to
+//! another path, `/repos/PATH` is a file of the repositories of `tests/stock/rpm/mod.rs`, and `/data/json`, `xml`, `yaml`,
+//! `text`, `latin` and `cookie` are samples of these.
 
 use std::sync::OnceLock;
 use tiny_http::{Header, Request, Response, Server};
@@ -52,7 +53,7 @@ fn answer(mut request: Request) {
     if path == "/data/cookie" {
         response = response.with_header(header("Set-Cookie", "a=b; Path=/"));
     }
-    // Somebody who does not wait for the answer is free to go.
+    // Fails if the client does not wait for the response.
     let _ = request.respond(response);
 }
 

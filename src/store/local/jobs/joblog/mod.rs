@@ -1,9 +1,9 @@
-//! The default engine: an append-only file per job; those that minions begin share files (`shared_segment.rs`).
+//! The default engine: an append-only file per job. Jobs started by minions share files (`shared_segment.rs`).
 //!
 //! `cachedir/joblog/<first 11 digits of the jid>/<jid>`; a file is a sequence of records
-//! `length u32 LE | kind u8 | crc32 u32 LE | msgpack`. The length counts the msgpack alone,
-//! the sum covers kind and msgpack. A torn record at the end (disk full, power cut) is
-//! skipped by readers; `O_APPEND` keeps writers of several processes apart.
+//! `length u32 LE | kind u8 | crc32 u32 LE | msgpack`. The length is that of the msgpack alone;
+//! the checksum covers kind and msgpack. Readers skip a torn record at the end (disk full, power cut). `O_APPEND`
+//! keeps records of several processes apart.
 
 use super::disk::{names, write_whole};
 use super::{StockLayout, shared_segment};
@@ -20,15 +20,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Digits of a jid that name its directory: `YYYYMMDDhhm`, that is ten minutes.
+/// Digits of a jid that name its directory: `YYYYMMDDhhm`, that is, ten minutes.
 const SLICE_DIGITS: usize = 11;
-/// A return for a job nobody published here is kept only if its jid is not this far ahead of now.
+/// Seconds. A return for a job not published here is refused if its jid is further in the future than this.
 const FUTURE_LIMIT: i64 = 86_400;
 const HEADER: usize = 9;
 const LOAD: u8 = b'L';
 const RETURN: u8 = b'R';
-/// A return with which its job begins: it is the load as well.
-const BEGIN: u8 = b'B';
+/// A return of a job that a minion started: it is also the load.
+const STARTING_RETURN: u8 = b'B';
 
 /// Append-only job files below one `cachedir`.
 #[derive(Debug)]
@@ -36,18 +36,18 @@ pub struct JobLog {
     pub(super) dir: PathBuf,
     keep: u64,
     stock: Option<StockLayout>,
-    /// Jobs that a stock master kept before.
+    /// Jobs that a stock master stored before.
     legacy: Option<StockLayout>,
     swept: std::sync::atomic::AtomicI64,
     segments: shared_segment::Writer,
 }
 
-/// Seconds between looks for old jobs of a stock master: each reads its whole tree.
-const SWEEP: i64 = 3600;
+/// Seconds between searches for old jobs of a stock master, each of which reads its whole tree.
+const SWEEP_INTERVAL: i64 = 3600;
 
 impl JobLog {
-    /// Jobs below `cachedir`, kept for `keep` seconds. With `stock`, what stock tools read
-    /// from disk is written as well.
+    /// Jobs below `cachedir`, kept for `keep` seconds. With `stock`, the files that stock tools read
+    /// are written too.
     pub fn new(cachedir: &Path, keep: u64, stock: Option<StockLayout>) -> JobLog {
         JobLog {
             dir: cachedir.join("joblog"),
@@ -59,16 +59,16 @@ impl JobLog {
         }
     }
 
-    /// Reads jobs of a stock master as well, and removes them when they are old.
+    /// Also reads jobs of a stock master, and removes them when they are old.
     #[must_use]
     pub fn with_legacy(mut self, layout: StockLayout) -> JobLog {
         self.legacy = Some(layout);
         self
     }
 
-    /// A job that was kept here, not by a stock master before; `None` if it was not.
-    pub(super) fn own(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        Ok(self.read(jid, 0)?.map(|octets| assemble(&octets)))
+    /// A job from the job log, ignoring jobs of a stock master; `None` if it is not there.
+    pub(super) fn get_logged(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
+        Ok(self.read(jid, 0)?.map(|bytes| assemble(&bytes)))
     }
 
     pub(super) fn slice_name(jid: &Jid) -> &str {
@@ -89,24 +89,20 @@ impl JobLog {
         let behind = from.saturating_sub(shared.as_ref().map_or(0, |s| s.len() as u64));
         let own = match File::open(self.path(jid)) {
             Ok(mut file) => {
-                let mut octets = Vec::new();
+                let mut bytes = Vec::new();
                 file.seek(SeekFrom::Start(behind))?;
-                file.read_to_end(&mut octets)?;
-                Some(octets)
+                file.read_to_end(&mut bytes)?;
+                Some(bytes)
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
         };
-        let Some(mut octets) = shared else {
+        let Some(mut bytes) = shared else {
             return Ok(own);
         };
-        octets.drain(
-            ..octets
-                .len()
-                .min(usize::try_from(from).unwrap_or(usize::MAX)),
-        );
-        octets.extend(own.unwrap_or_default());
-        Ok(Some(octets))
+        bytes.drain(..bytes.len().min(usize::try_from(from).unwrap_or(usize::MAX)));
+        bytes.extend(own.unwrap_or_default());
+        Ok(Some(bytes))
     }
 
     /// Jobs of a slice, sorted.
@@ -143,9 +139,11 @@ impl JobLog {
         write_whole(&mut file, records, &path)
     }
 
-    /// Keeps the returns with which jobs begin: one write for all that ascend within a slice.
-    fn save_begun(&self, returns: &[Returned<'_>], outcomes: &mut [io::Result<()>]) {
-        let begun: Vec<usize> = (0..returns.len()).filter(|n| returns[*n].begins).collect();
+    /// Stores returns of jobs that minions started: one write for each run of ascending jids within a slice.
+    fn save_starting_returns(&self, returns: &[Returned<'_>], outcomes: &mut [io::Result<()>]) {
+        let begun: Vec<usize> = (0..returns.len())
+            .filter(|n| returns[*n].starts_job)
+            .collect();
         let together = |a: &usize, b: &usize| {
             let (a, b) = (returns[*a].jid, returns[*b].jid);
             a < b && Self::slice_name(a) == Self::slice_name(b)
@@ -157,7 +155,7 @@ impl JobLog {
             for n in run {
                 let one = &returns[*n];
                 let from = records.len();
-                outcomes[*n] = record(&mut records, BEGIN, one.load);
+                outcomes[*n] = record(&mut records, STARTING_RETURN, one.load);
                 if outcomes[*n].is_err() {
                     continue;
                 }
@@ -176,13 +174,13 @@ impl JobLog {
                     .iter()
                     .filter(|n| shared_segment::fits(returns[**n].jid))
                 {
-                    outcomes[*n] = Err(again(&e));
+                    outcomes[*n] = Err(clone_error(&e));
                 }
             }
         }
     }
 
-    /// Appends records of returns; a job that nobody published here begins with them.
+    /// Appends records of returns. If the job was not published here, its file is created.
     fn append_returns(&self, jid: &Jid, records: &[u8]) -> io::Result<()> {
         match self.append(jid, false, records) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -194,8 +192,8 @@ impl JobLog {
     }
 }
 
-/// An error once more, for another return.
-fn again(e: &io::Error) -> io::Error {
+/// A copy of an error, for another return.
+fn clone_error(e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), e.to_string())
 }
 
@@ -222,8 +220,8 @@ fn checksum(kind: u8, payload: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Splits a file into its intact records, each with the byte behind it. After a torn record
-/// the search goes on byte by byte, so that whole records behind it are not lost.
+/// Splits a file into its intact records, each with the offset of its end. After a torn record
+/// it searches byte by byte, so that intact records after it are not lost.
 fn records(all: &[u8]) -> Vec<(u8, &[u8], usize)> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -239,7 +237,7 @@ fn records(all: &[u8]) -> Vec<(u8, &[u8], usize)> {
     out
 }
 
-/// The byte behind the last intact record.
+/// The offset of the end of the last intact record.
 pub(super) fn intact_end(bytes: &[u8]) -> usize {
     records(bytes).last().map_or(0, |(_, _, end)| *end)
 }
@@ -249,7 +247,7 @@ fn intact(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
     let kind = bytes[4];
     let sum = u32::from_le_bytes(bytes[5..HEADER].try_into().ok()?);
     let payload = bytes.get(HEADER..HEADER.checked_add(len)?)?;
-    (matches!(kind, LOAD | RETURN | BEGIN) && checksum(kind, payload) == sum).then_some((
+    (matches!(kind, LOAD | RETURN | STARTING_RETURN) && checksum(kind, payload) == sum).then_some((
         kind,
         payload,
         HEADER + len,
@@ -276,7 +274,7 @@ pub(super) fn assemble(bytes: &[u8]) -> StoredJob {
         let Some(id) = map.str("id").map(str::to_owned) else {
             continue;
         };
-        if kind == BEGIN {
+        if kind == STARTING_RETURN {
             job.minions = vec![id.clone()];
             job.load = map.clone();
         }
@@ -311,17 +309,23 @@ impl JobStore for JobLog {
     fn save_returns(&self, returns: &[Returned<'_>]) -> Vec<io::Result<()>> {
         let mut outcomes: Vec<io::Result<()>> = Vec::with_capacity(returns.len());
         outcomes.resize_with(returns.len(), || Ok(()));
-        self.save_begun(returns, &mut outcomes);
+        self.save_starting_returns(returns, &mut outcomes);
         let mut done: Vec<&Jid> = Vec::new();
         let mut records = Vec::new();
-        for (first, Returned { jid, begins, .. }) in returns.iter().enumerate() {
-            if *begins || done.contains(jid) {
+        for (
+            first,
+            Returned {
+                jid, starts_job, ..
+            },
+        ) in returns.iter().enumerate()
+        {
+            if *starts_job || done.contains(jid) {
                 continue;
             }
             done.push(jid);
             records.clear();
             let of_job = || {
-                let same = |n: &usize| returns[*n].jid == *jid && !returns[*n].begins;
+                let same = |n: &usize| returns[*n].jid == *jid && !returns[*n].starts_job;
                 (first..returns.len()).filter(same)
             };
             for n in of_job() {
@@ -330,7 +334,7 @@ impl JobStore for JobLog {
             if !records.is_empty()
                 && let Err(e) = self.append_returns(jid, &records)
             {
-                of_job().for_each(|n| outcomes[n] = Err(again(&e)));
+                of_job().for_each(|n| outcomes[n] = Err(clone_error(&e)));
             }
         }
         if let Some(stock) = &self.stock {
@@ -364,10 +368,10 @@ impl JobStore for JobLog {
                     heads.insert(jid, head);
                 }
             }
-            // What is in a job's own file stands behind.
-            shared_segment::each(&dir, &mut |jid, octets| {
-                let head = records(octets).first().map_or(0, |(_, _, end)| *end);
-                heads.insert(jid, assemble(&octets[..head]));
+            // The records in a job's own file come after these.
+            shared_segment::each(&dir, &mut |jid, bytes| {
+                let head = records(bytes).first().map_or(0, |(_, _, end)| *end);
+                heads.insert(jid, assemble(&bytes[..head]));
             })?;
             out.extend(heads);
         }
@@ -387,7 +391,7 @@ impl JobStore for JobLog {
         let Ok(keep) = i64::try_from(keep) else {
             return Ok(0);
         };
-        // The newest jid of a slice is a whole slice older than the slice of the limit.
+        // Only whole slices are removed, so a job may live up to ten minutes longer.
         let oldest = Jid::from_time(now.saturating_sub(keep).max(0), 0);
         let limit = &oldest.as_str()[..SLICE_DIGITS];
         let mut removed = 0;
@@ -419,13 +423,13 @@ impl JobStore for JobLog {
 }
 
 impl JobLog {
-    /// Removes old jobs of a stock master, once in a while.
+    /// Removes old jobs of a stock master, at most once per [`SWEEP_INTERVAL`].
     fn sweep(&self, now: i64, oldest: &Jid) -> io::Result<u64> {
         use std::sync::atomic::Ordering::Relaxed;
         let Some(legacy) = &self.legacy else {
             return Ok(0);
         };
-        if now - self.swept.load(Relaxed) < SWEEP {
+        if now - self.swept.load(Relaxed) < SWEEP_INTERVAL {
             return Ok(0);
         }
         self.swept.store(now, Relaxed);
@@ -435,8 +439,8 @@ impl JobLog {
         })
     }
 
-    /// Whether a return for a job that was not published here may begin a file: its jid
-    /// must lie in the time that is kept, or it would be there for ever.
+    /// Checks that a return for a job that was not published here may create a file: its jid
+    /// must be within the time that jobs are kept, or the file would never be removed.
     fn check_unknown(&self, jid: &Jid) -> io::Result<()> {
         let now = unix_now_i64();
         let keep = i64::try_from(self.keep).unwrap_or(i64::MAX);
@@ -452,7 +456,7 @@ impl JobLog {
     }
 }
 
-/// The first record of a job, which is its load (or, for a job that a minion began, a return).
+/// The first record of a job: its load, or a return if a minion started the job.
 fn read_head(path: &Path) -> io::Result<Option<StoredJob>> {
     let mut file = match File::open(path) {
         Ok(file) => file,

@@ -15,7 +15,7 @@ fn ret(id: &str, n: i64) -> Map {
 }
 
 #[test]
-fn jobs_come_back_whole() {
+fn jobs_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let jid = Jid::from_time(now(), 5);
@@ -45,7 +45,7 @@ fn jobs_come_back_whole() {
 }
 
 #[test]
-fn a_torn_record_costs_only_itself() {
+fn only_a_torn_record_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let jid = Jid::from_time(now(), 5);
@@ -77,11 +77,11 @@ fn returns_of_several_jobs_at_once() {
     let far: Jid = "29991231235959000000".parse().unwrap();
     let ids: Vec<MinionId> = ["a", "b", "c"].map(|id| id.parse().unwrap()).into();
     let loads: Vec<Map> = ids.iter().map(|id| ret(id.as_str(), 1)).collect();
-    let one = |jid, n: usize, begins| Returned {
+    let one = |jid, n: usize, starts_job| Returned {
         jid,
         id: &ids[n],
         load: &loads[n],
-        begins,
+        starts_job,
     };
     let outcomes = store.save_returns(&[
         one(&first, 0, false),
@@ -108,7 +108,7 @@ fn returns_of_several_jobs_at_once() {
 }
 
 #[test]
-fn jobs_that_minions_begin_are_as_others() {
+fn jobs_started_by_minions_are_like_others() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let now = now();
@@ -116,7 +116,7 @@ fn jobs_that_minions_begin_are_as_others() {
     let load = ret("a", 1);
     let own = Jid::from_time(now, 40);
     store.save_load(&own, &Map::new(), &[], &[]).unwrap();
-    // The second has a jid that this file cannot hold, the last goes back in time.
+    // The second jid does not fit in a shared file; the last one is earlier than those before.
     let begun: Vec<Jid> = [50, 51, 52, 45]
         .map(|n| Jid::from_time(now, n))
         .into_iter()
@@ -129,7 +129,7 @@ fn jobs_that_minions_begin_are_as_others() {
             jid,
             id: &id,
             load: &load,
-            begins: true,
+            starts_job: true,
         })
         .collect();
     assert!(store.save_returns(&returns).iter().all(Result::is_ok));
@@ -141,7 +141,7 @@ fn jobs_that_minions_begin_are_as_others() {
         );
         assert_eq!(job.returns.len(), 1);
     }
-    // What comes later stands behind.
+    // Later records come after these.
     let seen = store.updates(&begun[0], 0).unwrap().unwrap();
     assert_eq!((seen.load.as_ref(), seen.returns.len()), (Some(&load), 1));
     let none = store.updates(&begun[0], seen.end).unwrap().unwrap();
@@ -183,7 +183,7 @@ fn age_removes_whole_slices() {
 }
 
 #[test]
-fn a_strange_jid_leaves_no_trace() {
+fn a_jid_out_of_range_creates_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let far: Jid = "29991231235959000000".parse().unwrap();
