@@ -237,7 +237,7 @@ fn zeromq(c: &mut Ceilings) {
         let before = proxy.cpu() + worker.cpu();
         round_trips(&sockets, times);
         let after = proxy.cpu() + worker.cpu();
-        c.keep(
+        c.record(
             &format!("zmq hop {clients}"),
             after.saturating_sub(before),
             times,

@@ -116,7 +116,10 @@ fn jobs_are_followed_by_cursor() {
         );
         let listed: Vec<Jid> = jobs.list().unwrap().into_iter().map(|(j, _)| j).collect();
         assert_eq!(listed, [old.clone(), jid.clone()]);
-        assert_eq!(jobs.started_since(now - 60).unwrap(), std::slice::from_ref(&jid));
+        assert_eq!(
+            jobs.started_since(now - 60).unwrap(),
+            std::slice::from_ref(&jid)
+        );
         let minute = Duration::from_secs(60);
         let changed = jobs.changed_since(SystemTime::now() - minute).unwrap();
         assert!(changed.contains(&jid));

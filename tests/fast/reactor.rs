@@ -412,7 +412,7 @@ fn the_schedule_runs_functions() {
     wait_until("wrong jobs are named", || {
         let log = log(&master);
         log.contains("the scheduled job wrong: 'no.such' is not available")
-            && log.contains("schedule: bad: `seconds` is a whole number")
+            && log.contains("schedule: bad: `seconds` must be a whole number")
     });
 }
 

@@ -26,7 +26,7 @@ fn looked_for(ran: &Ran) -> &str {
         .split("/nowhere/")
         .nth(1)
         .unwrap_or_else(|| panic!("{}", ran.err));
-    behind.split(';').next().unwrap()
+    behind.split(' ').next().unwrap()
 }
 
 #[test]

@@ -123,7 +123,10 @@ fn bad_arguments_are_said_in_one_sentence() {
         (channels("[{path: ../p, mode: r, topic: a}]"), "channels"),
         (channels("[{path: p, mode: x, topic: a}]"), "channels"),
         (channels("p"), "channels"),
-        (halite_wire::map! {"file" => list(&["a"])}, "file must be a string"),
+        (
+            halite_wire::map! {"file" => list(&["a"])},
+            "file must be a string",
+        ),
     ] {
         let text = said(&load("arena.create", &[], named));
         assert!(
