@@ -39,8 +39,8 @@ pub fn option_groups(role: Role) -> impl Iterator<Item = (OptionGroup, Vec<&'sta
 pub fn sample_config(role: Role) -> String {
     let name = role.name();
     let mut out = format!(
-        "# Configuration of halite-{name}: /etc/halite/{name}\n#\n# Every option stands here with its \
-         default. Take the '#' away to change one.\n# Files in /etc/halite/{name}.d that end in .conf \
+        "# Configuration of halite-{name}: /etc/halite/{name}\n#\n# All options with their \
+         defaults. Remove the '#' to change one.\n# Files in /etc/halite/{name}.d that end in .conf \
          are read after this one.\n"
     );
     for (group, options) in option_groups(role) {
@@ -64,9 +64,9 @@ pub fn sample_config(role: Role) -> String {
 pub fn options_markdown(role: Role) -> String {
     let name = role.name();
     let mut out = format!(
-        "# Options of the {}\n\nWhat may stand in `/etc/halite/{name}` and `/etc/halite/{name}.d/*.conf`, with type and \
-         default; a line is `option: value`, in YAML. The same as a manual page: `man 5 halite-{name}`; as a file to begin \
-         with: `packaging/config/{name}`.\n",
+        "# Options of the {}\n\nThe options in `/etc/halite/{name}` and `/etc/halite/{name}.d/*.conf`, with type and \
+         default. A line is `option: value`, in YAML. There is also a manual page, `man 5 halite-{name}`, and a \
+         sample file, `packaging/config/{name}`.\n",
         name.replace('-', " ")
     );
     for (group, options) in option_groups(role) {

@@ -123,8 +123,8 @@ pub(super) fn granular_levels(levels: &mut Map, warnings: &mut Vec<String>) {
 /// Options of Salt that halite always treats as on, and why setting them to false is refused.
 const NEVER_OFF: [(&str, &str); 1] = [(
     "multiprocessing",
-    "is not followed: each job is a process of its own, never a thread, so that one that crashes, hangs or is \
-     ended takes nothing else along",
+    "has no effect: each job is always a process of its own, so that one that crashes, hangs or is killed affects \
+     nothing else",
 )];
 
 /// One warning per option that has no effect here. Settings of returners have one and get no warning.

@@ -315,7 +315,7 @@ pub(super) fn unusable_returners(config: &MasterConfig) -> Vec<String> {
     if !matches!(cache, "" | "local_cache") && !fits(cache, true) {
         let known = known(true);
         out.push(format!(
-            "master_job_cache: '{cache}' is not to be had here, so jobs are in the job log only; use local_cache, {known}"
+            "master_job_cache: '{cache}' is not available here, so jobs are kept in the job log only; use local_cache, {known}"
         ));
     }
     let cache = config.ext_job_cache.as_str();

@@ -98,7 +98,7 @@ fn minion(config: MinionConfig) -> Vec<String> {
     for name in &config.returners {
         if Returner::parse(name).is_none() {
             told.push(format!(
-                "return: '{name}' is not to be had on halite-minion; there are {known}"
+                "return: '{name}' is not available on halite-minion; available are {known}"
             ));
         }
     }
