@@ -76,7 +76,7 @@ impl From<FileError> for CallError {
             FileError::Unsupported(_)
             | FileError::Answer(_)
             | FileError::Web(_)
-            | FileError::Unchanged => "salt.exceptions.ExitError",
+            | FileError::Unchanged => "salt.exceptions.MinionError",
         };
         CallError::raised(class, e.to_string())
     }

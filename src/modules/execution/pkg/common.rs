@@ -245,7 +245,7 @@ fn source(call: &mut Call<'_>, package: &str, path: String) -> Result<String> {
             .cloned()
             .unwrap_or_else(|| "base".into());
         let found = cached(call, &path, env).map_err(|fault| match fault {
-            CallError::Raised(class, text) if class == "salt.exceptions.ExitError" => {
+            CallError::Raised(class, text) if class == "salt.exceptions.MinionError" => {
                 CallError::Command(text)
             }
             other => other,
