@@ -439,5 +439,5 @@ fn a_minion_says_that_its_jobs_are_processes() {
     };
     assert!(warnings(true).is_empty());
     let [only] = warnings(false).try_into().unwrap();
-    assert!(only.contains("'multiprocessing'") && only.contains("each job is a process"));
+    assert!(only.contains("'multiprocessing'") && only.contains("each job is always a process"));
 }
