@@ -160,7 +160,7 @@ fn a_replaced_key_costs_one_sign_in_each() {
     eventually("the rotation", || !file.exists());
     // The announcement under the old key is passed over; it makes nobody sign in.
     eventually("the new key", || {
-        storm.master.log().contains("is new (generation 2)")
+        storm.master.log().contains("was rotated (generation 2)")
     });
     storm.ping();
     watch.tell("answered after a rotation", &storm.master);
