@@ -148,7 +148,9 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Res
         match source::cache_file(call, file, &how.saltenv, with) {
             Ok(Some(path)) => found.push(path),
             Ok(None) => errors.push(format!("File {file} not found")),
-            Err(CallError::Raised(class, text)) if class == "MinionError" => errors.push(text),
+            Err(CallError::Raised(class, text)) if class == "salt.exceptions.MinionError" => {
+                errors.push(text);
+            }
             Err(e) => return Err(e),
         }
     }
