@@ -13,7 +13,7 @@ pub(super) fn render(text: &mut Text, r: &Map) {
         ("halite_arena_jobs", Gauge, "Jobs waiting for a module to start or exit.", "jobs"),
         ("halite_arena_messages_total", Counter, "Messages read.", "messages"),
         ("halite_arena_faults_total", Counter, "Messages that could not be acted on.", "faults"),
-        ("halite_arena_muted_total", Counter, "Faults that were not logged because there were too many.", "muted"),
+        ("halite_arena_muted_total", Counter, "Faults that were not reported because there were too many.", "muted"),
         ("halite_arena_ignored_total", Counter, "Messages without effect, such as output of unknown modules.", "ignored"),
         ("halite_arena_keepalives_total", Counter, "Keepalives of runtimes.", "keepalives"),
         ("halite_arena_sent_total", Counter, "Modules sent to runtimes.", "sent"),
