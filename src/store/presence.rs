@@ -40,7 +40,8 @@ pub fn connected_ids(
     };
     // Agents may have the same address as a minion on the same host.
     ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
-    let grains = |id: &MinionId| cache.get(id).map(|data| data.grains.clone());
+    // Read once and not kept: this process may live long.
+    let grains = |id: &MinionId| cache.peek(id).map(|data| data.grains);
     found.extend(among(&grains, ids, &peers));
     Ok(found)
 }
