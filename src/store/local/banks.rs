@@ -37,8 +37,12 @@ impl Bank {
         path_parts(key).is_some()
     }
 
-    fn file(&self, key: &str) -> PathBuf {
-        self.dir.join(format!("{key}.p"))
+    fn file(&self, key: &str) -> io::Result<PathBuf> {
+        if Bank::is_key(key) {
+            return Ok(self.dir.join(format!("{key}.p")));
+        }
+        let why = format!("{key:?} is not a key of a bank");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
     /// Keys and banks in this bank, sorted.
@@ -66,7 +70,7 @@ impl Bank {
     /// # Errors
     /// The file cannot be read or is damaged.
     pub fn fetch(&self, key: &str) -> io::Result<Option<Value>> {
-        if let Some(value) = read(&self.file(key))? {
+        if let Some(value) = read(&self.file(key)?)? {
             return Ok(Some(value));
         }
         let mut file = self.dir.clone().into_os_string();
@@ -81,7 +85,7 @@ impl Bank {
     /// # Errors
     /// The file cannot be written.
     pub fn store(&self, key: &str, data: &Value) -> io::Result<()> {
-        let path = self.file(key);
+        let path = self.file(key)?;
         make_dir(path.parent().unwrap_or(&self.dir), 0o755)?;
         write_atomic(&path, &msgpack::encode(data, Profile::Local), 0o600)
     }
@@ -91,7 +95,7 @@ impl Bank {
     /// # Errors
     /// The file cannot be removed.
     pub fn flush(&self, key: &str) -> io::Result<bool> {
-        Ok(found(std::fs::remove_file(self.file(key)))?.is_some())
+        Ok(found(std::fs::remove_file(self.file(key)?))?.is_some())
     }
 
     /// Removes the bank. `false` if there was none.
@@ -158,6 +162,7 @@ mod tests {
         let whole = halite_wire::map! {"x" => 8};
         above.store("c", &Value::Map(whole)).unwrap();
         assert_eq!(bank("a/c").fetch("x").unwrap(), Some(Value::Int(8)));
+        assert!(inner.fetch("../../k").is_err() && inner.flush("../k").is_err());
         assert!(inner.flush("k").unwrap() && !inner.flush("k").unwrap());
         assert!(inner.flush_all().unwrap() && !inner.flush_all().unwrap());
     }

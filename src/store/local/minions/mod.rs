@@ -206,7 +206,13 @@ impl MinionCache for LocalMinions {
             DataPart::Pillar => (pillar, "pillar"),
         };
         if self.layout == Layout::Combined {
-            let mut both = read_map(&path).unwrap_or_default();
+            let Some(bytes) = found(std::fs::read(&path))? else {
+                return Ok(());
+            };
+            let mut both = msgpack::decode(&bytes)
+                .ok()
+                .and_then(Value::into_map)
+                .ok_or_else(|| io::Error::other(format!("{}: damaged", path.display())))?;
             both.remove(name);
             if !both.is_empty() {
                 return write_atomic(&path, &msgpack::encode_map(&both, Profile::Local), 0o600);
