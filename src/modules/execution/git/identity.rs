@@ -8,8 +8,8 @@ use std::path::Path;
 
 /// The ssh command of stock's wrapper. It is read by a shell, which takes the identity from the environment.
 pub const SSH: &str = "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no \
-                   -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no \
-                   -i \"$GIT_IDENTITY\"";
+                       -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no \
+                       -i \"$GIT_IDENTITY\"";
 
 /// Whether someone at the terminal can type a passphrase.
 pub fn by_hand(call: &Call<'_>) -> bool {
