@@ -4,9 +4,10 @@
 //!
 //! The request server takes the class of a request from this table, the workers everything else.
 
-use crate::worker::aes::{self, Opened, Sealed};
+use crate::worker::aes;
 use crate::worker::caller::FunctionKind;
 use crate::worker::context::{Context, Stats};
+use crate::worker::sealed::{Opened, Sealed};
 use crate::worker::{
     RequestAnswer, auth, files, functions, mine, peer, pillar, publish, syndic, tops,
 };

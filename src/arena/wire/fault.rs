@@ -1,6 +1,6 @@
 //! Errors about messages.
 
-use super::{Answer, Dialect, ErrorReport, Json, Object, Verdict};
+use super::{Answer, Dialect, ErrorReport, Json, Message, Object, Verdict};
 use std::fmt;
 
 /// Kinds of errors; the texts are those of the real orchestrator, as far as it has any (reference, section 4.6).
@@ -103,6 +103,17 @@ impl Fault {
             action: None,
             verdict: Verdict::Error,
             data,
+        }
+    }
+}
+
+impl Message {
+    /// A fault of this message.
+    pub fn fault(&self, trouble: Trouble, data: impl Into<Json>) -> Fault {
+        Fault {
+            request: Some(self.object_id.clone()),
+            dialect: self.dialect,
+            ..Fault::new(trouble, data)
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Messages: the envelope and its contents.
 
 use super::{
-    Channel, Child, ExitStatus, Fault, Json, Manager, Module, Object, Policy, Runtime, State,
-    Trouble, Uuid,
+    Channel, Child, ExitStatus, Json, Manager, Module, Object, Policy, Runtime, State, Uuid,
 };
 
 /// The vocabulary of a message. An answer uses that of its request (reference, section 4).
@@ -184,15 +183,6 @@ impl Message {
             dialect,
             from: None,
             body,
-        }
-    }
-
-    /// A fault of this message.
-    pub fn fault(&self, trouble: Trouble, data: impl Into<Json>) -> Fault {
-        Fault {
-            request: Some(self.object_id.clone()),
-            dialect: self.dialect,
-            ..Fault::new(trouble, data)
         }
     }
 

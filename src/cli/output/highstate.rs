@@ -6,14 +6,12 @@
 use super::colors::Palette;
 use super::pprint::pformat;
 use super::python::{compare, decode, python_str, split_lines, strip, strip_esc};
-use super::summary::{Counts, compress_ids};
+use super::summary::{Counts, SEPARATOR, compress_ids};
 use super::textwrap::fill_behind_label;
 use super::{Style, Unshowable, nested};
 use halite_wire::{Map, Value};
 use std::cmp::Ordering;
 
-/// What separates module, ID, name and function in the key of a state.
-pub(super) const SEPARATOR: &str = "_|-";
 const RUN_NUM: &str = "__run_num__";
 
 type Shown<T> = Result<T, Unshowable>;

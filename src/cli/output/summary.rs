@@ -1,12 +1,13 @@
 //! Summary of the highstate outputter: results, times, and compression of IDs.
 
 use super::colors::Palette;
-use super::highstate::SEPARATOR;
 use super::python::{python_str, strip};
 use super::{Style, Unshowable};
 use halite_wire::{Map, Value};
 use std::cmp::Ordering;
 
+/// What separates module, ID, name and function in the key of a state.
+pub(super) const SEPARATOR: &str = "_|-";
 /// Width of the longest label, `Succeeded`.
 const LABEL_WIDTH: usize = 9;
 const WARNINGS: &str = "warnings";

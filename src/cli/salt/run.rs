@@ -1,6 +1,6 @@
 //! From options to a job, and running the job.
 
-use super::show::ResultPrinter;
+use super::show::{EXIT_NOTHING, ResultPrinter};
 use super::{SaltOptions, output_config};
 use crate::common::{EXIT_USAGE, Screen, fail};
 use crate::output::texts;
@@ -15,9 +15,6 @@ use halite_wire::yaml::{parse_input, yamlify_arg};
 use halite_wire::{Map, Value};
 use std::io::BufRead;
 use std::time::Duration;
-
-/// Exit status if no minion returned or the master refused.
-pub(super) const EXIT_NOTHING: i32 = 2;
 
 /// Runs one command line.
 pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {

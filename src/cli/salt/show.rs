@@ -8,6 +8,9 @@ use halite_client::local::Published;
 use halite_wire::{Map, Value};
 use std::io::{IsTerminal, Write};
 
+/// Exit status if no minion returned or the master refused.
+pub(super) const EXIT_NOTHING: i32 = 2;
+
 /// Collects outcomes and prints them.
 pub(super) struct ResultPrinter {
     /// The output.
@@ -174,7 +177,7 @@ impl ResultPrinter {
         }
         if self.seen == 0 {
             eprint!("{}", texts::NO_RETURN_RECEIVED);
-            return super::run::EXIT_NOTHING;
+            return EXIT_NOTHING;
         }
         if self.failed {
             eprint!("{}", texts::NON_ZERO_EXIT);

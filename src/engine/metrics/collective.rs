@@ -1,6 +1,6 @@
 //! Metrics of the gateway for MCollective and Choria.
 
-use super::report::{all, as_number};
+use super::record::{all, as_number};
 use super::text::{MetricKind::*, Text};
 use halite_wire::{Map, Value};
 

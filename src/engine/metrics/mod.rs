@@ -9,6 +9,7 @@
 mod arena;
 mod collective;
 mod fleet;
+mod record;
 mod report;
 mod text;
 

@@ -1,7 +1,8 @@
 //! The metrics and their names.
 
 use super::fleet::Figures;
-use super::text::{MetricKind, MetricKind::*, Text};
+use super::record::{all, as_number, number};
+use super::text::{MetricKind::*, Text};
 use halite_config::MasterConfig;
 use halite_master::commands::Class;
 use halite_master::latency::{BOUNDS, Buckets, Latencies};
@@ -62,20 +63,6 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
 
 fn of<'a>(records: &'a [Map], role: &str) -> Option<&'a Map> {
     records.iter().find(|r| r.str("role") == Some(role))
-}
-
-fn number(record: &Map, name: &str) -> f64 {
-    as_number(record.get(name))
-}
-
-/// A number of a record; 0 if missing.
-pub(super) fn as_number(value: Option<&Value>) -> f64 {
-    match value {
-        Some(Value::Int(i)) => *i as f64,
-        Some(Value::UInt(u)) => *u as f64,
-        Some(Value::Float(f)) => *f,
-        _ => 0.0,
-    }
 }
 
 fn supervisor(text: &mut Text, main: &Map) {
@@ -230,13 +217,6 @@ fn publisher(text: &mut Text, r: &Map) {
     for (peer, count) in lossy.into_iter().flat_map(Map::iter) {
         let peer = peer.as_str().unwrap_or_default();
         text.sample(&[("peer", peer)], as_number(Some(count)));
-    }
-}
-
-/// Families of one sample each: name, kind, help, field of the record.
-pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, MetricKind, &str, &str)]) {
-    for (name, kind, help, field) in fields {
-        text.one(name, *kind, help, number(r, field));
     }
 }
 

@@ -219,7 +219,7 @@ fn round_int(number: BigInt, digits: i64) -> BigInt {
 /// The average of a list; any other value is treated as a number (`salt/utils/jinja.py lst_avg`).
 fn avg(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     args.bind("lst_avg", &[])?;
-    if super::sets::hashable(value) {
+    if super::truth::hashable(value) {
         return as_float(value).map(Obj::Float);
     }
     let items = cx.iterate(value)?;

@@ -295,7 +295,7 @@ fn unique(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
 /// The implementation of [`unique`].
 pub(super) fn unique_of(cx: &mut Cx, value: &Obj) -> Result<Obj, Error> {
     let items = cx.iterate(value)?;
-    if super::sets::hashable(value) {
+    if super::truth::hashable(value) {
         return Ok(Obj::set(Set::of(items)?));
     }
     Ok(Obj::list(unique_items(cx, items)?))

@@ -5,7 +5,7 @@ use super::super::error::Error;
 use super::super::methods;
 use super::super::value::{Args, Obj, Set};
 use super::sequences::{unique_items, unique_of};
-use super::truth::iterable;
+use super::truth::{hashable, iterable};
 use super::{FilterFn, flag, required};
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
@@ -16,14 +16,6 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("symmetric_difference", symmetric_difference),
     ("union", union),
 ];
-
-/// Whether Python considers the class `Hashable`: everything except lists, dicts and sets.
-pub(super) fn hashable(value: &Obj) -> bool {
-    !matches!(
-        value,
-        Obj::List(_) | Obj::Dict(_) | Obj::Set(_) | Obj::View(_)
-    )
-}
 
 fn other(args: &Args, name: &str) -> Result<Obj, Error> {
     Ok(required(&args.bind_required(name, &["lst2"], 1)?[0]))

@@ -59,6 +59,14 @@ fn is_iter(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(Obj::Bool(!ignored && iterable(cx, value)?))
 }
 
+/// Whether Python considers the class `Hashable`: everything except lists, dicts and sets.
+pub(super) fn hashable(value: &Obj) -> bool {
+    !matches!(
+        value,
+        Obj::List(_) | Obj::Dict(_) | Obj::Set(_) | Obj::View(_)
+    )
+}
+
 /// Whether a value can be iterated.
 pub(super) fn iterable(cx: &mut Cx, value: &Obj) -> Result<bool, Error> {
     Ok(match value {

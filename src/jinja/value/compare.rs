@@ -1,5 +1,6 @@
 //! Python's equality, ordering and hashing.
 
+use super::containers::hash_str;
 use super::{Obj, Range};
 use crate::error::Error;
 use num_bigint::BigInt;
@@ -97,11 +98,6 @@ impl CmpOp {
 pub(super) fn big_to_f64(big: &BigInt) -> f64 {
     // Parsing the digits gives the nearest float, or infinity.
     big.to_string().parse().unwrap_or(f64::INFINITY)
-}
-
-pub(super) fn hash_str<H: Hasher>(text: &str, state: &mut H) {
-    state.write_u8(1);
-    text.hash(state);
 }
 
 /// Compares two numbers of any types; `None` if one is not a number or NaN.

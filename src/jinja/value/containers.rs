@@ -1,6 +1,5 @@
 //! Lists, tuples, dicts, sets and their iterators.
 
-use super::compare::hash_str;
 use super::{Obj, PyDict};
 use crate::error::Error;
 use indexmap::{Equivalent, IndexMap};
@@ -145,6 +144,12 @@ impl Hash for Key {
 
 /// A text to look up without creating a [`Key`].
 pub struct StrKey<'a>(pub &'a str);
+
+/// The hash of a text, as a key or inside one.
+pub(super) fn hash_str<H: Hasher>(text: &str, state: &mut H) {
+    state.write_u8(1);
+    text.hash(state);
+}
 
 impl Hash for StrKey<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {

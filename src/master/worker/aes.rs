@@ -6,24 +6,14 @@
 
 use super::batch::ReturnStorage;
 use super::context::Context;
+use super::sealed::{Sealed, open};
 use super::{RequestAnswer, begin, syndic};
 use crate::commands::{CallerKind, Command, Handler};
-use halite_crypto::{Crypticle, Signing};
+use halite_crypto::Signing;
 use halite_sys::exit::ExitError;
-use halite_sys::time::unix_now_i64;
-use halite_wire::envelope::{Refusal, check_id};
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::convert::Infallible;
-
-/// An encrypted request as received.
-pub(crate) struct Sealed<'a> {
-    pub id: Option<&'a str>,
-    pub load: &'a [u8],
-    pub enc_algo: Option<&'a str>,
-    pub sig_algo: Option<&'a str>,
-}
 
 /// Handles one encrypted request. Unknown commands are answered with `{}`, as in Salt.
 pub(super) fn request(worker: &mut Context, sealed: &Sealed, peer: &str) -> RequestAnswer {
@@ -69,76 +59,6 @@ fn refuses(worker: &Context, command: &Command, id: &MinionId) -> bool {
         );
     }
     refused
-}
-
-/// An authenticated request.
-pub(crate) struct Opened {
-    pub id: MinionId,
-    pub crypticle: Crypticle,
-    pub load: Map,
-    pub nonce: String,
-}
-
-impl Opened {
-    /// A reply encrypted under the session key.
-    pub fn reply(&self, value: &Value) -> RequestAnswer {
-        let room = msgpack::size_hint(value);
-        let written = self.crypticle.text_with(room, Some(&self.nonce), |out| {
-            msgpack::encode_into(out, value, Profile::Wire);
-            Ok::<(), Infallible>(())
-        });
-        match written {
-            Ok(bytes) => RequestAnswer::proven(bytes),
-            Err(never) => match never {},
-        }
-    }
-
-    /// Salt answers an exception in a handler with an empty string under the session key.
-    pub fn failed(&self, cmd: &str, e: &ExitError) -> RequestAnswer {
-        let id = &self.id;
-        log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
-        self.reply(&"".into())
-    }
-}
-
-/// Decrypts and checks a request: accepted key, session key, age, id, token (`ReqServerChannel.handle_message`,
-/// `validate_token`).
-fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
-    let id: MinionId = sealed
-        .id
-        .and_then(|id| id.parse().ok())
-        .ok_or(Refusal::BadLoad)?;
-    let (crypticle, plain) = worker.open(&id, sealed.load).ok_or(Refusal::BadLoad)?;
-    let document = plain.strip_prefix(b"pickle::").ok_or(Refusal::NotAMap)?;
-    let Ok(Value::Map(mut load)) = msgpack::decode(document) else {
-        return Err(Refusal::NotAMap);
-    };
-    check_id(&load)?;
-    let ttl = worker.config.request_server_ttl;
-    if ttl > 0 {
-        let age = load.int("ts").map(|ts| unix_now_i64() - ts);
-        if age.is_none_or(|age| age > ttl as i64) {
-            return Err(Refusal::BadLoad);
-        }
-    }
-    if load.str("id") != Some(id.as_str()) {
-        return Err(Refusal::BadLoad);
-    }
-    let token = load.remove("tok").ok_or(Refusal::BadLoad)?;
-    if !token.as_bytes().is_some_and(|t| worker.token_valid(&id, t)) {
-        return Err(Refusal::BadLoad);
-    }
-    let nonce = match load.remove("nonce") {
-        // It precedes the reply, where the receiver expects 32 characters.
-        Some(Value::Str(nonce)) if nonce.len() == 32 => nonce,
-        _ => return Err(Refusal::BadLoad),
-    };
-    Ok(Opened {
-        id,
-        crypticle,
-        load,
-        nonce,
-    })
 }
 
 /// `_aes_keys`, specific to halite: the key of publications and the one on offer, each with the master's

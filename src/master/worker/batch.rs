@@ -4,9 +4,9 @@
 //! then all are stored with one write per job, and only then are their events fired with one write, in the
 //! order of arrival. Any other request first has everything before it flushed.
 
-use super::context::Context;
+use crate::events::Bus;
 use crate::returns;
-use halite_store::jobs::Returned;
+use halite_store::jobs::{JobStore, Returned};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 
@@ -74,62 +74,62 @@ impl Batch {
     pub fn take_unkept(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.unkept)
     }
-}
 
-/// Stores the returns and fires the events. If a return cannot be stored because of its content, its event is
-/// fired all the same. If it cannot be stored for other reasons, such as a full disk, no event is fired, and
-/// its request is not answered, so that the minion sends it again.
-pub(super) fn flush(worker: &mut Context) {
-    let happened = std::mem::take(&mut worker.batch.happened);
-    if happened.is_empty() {
-        return;
-    }
-    let kept: Vec<_> = happened
-        .iter()
-        .filter_map(|one| match one {
-            Pending::Return {
-                keep: keep @ (ReturnStorage::Yes | ReturnStorage::AsJob),
-                jid,
-                id,
-                load,
-                ..
-            } => Some(Returned {
-                jid,
-                id,
-                load,
-                starts_job: *keep == ReturnStorage::AsJob,
-            }),
-            _ => None,
-        })
-        .collect();
-    let mut outcomes = worker.stores.jobs.save_returns(&kept).into_iter();
-    let mut events = Vec::with_capacity(happened.len());
-    for one in happened {
-        let (request, keep, jid, id, load) = match one {
-            Pending::Event { tag, data } => {
-                events.push((tag, data));
+    /// Stores the returns and fires the events. If a return cannot be stored because of its content, its event is
+    /// fired all the same. If it cannot be stored for other reasons, such as a full disk, no event is fired, and
+    /// its request is not answered, so that the minion sends it again.
+    pub fn flush(&mut self, jobs: &dyn JobStore, bus: &mut Bus) {
+        let happened = std::mem::take(&mut self.happened);
+        if happened.is_empty() {
+            return;
+        }
+        let kept: Vec<_> = happened
+            .iter()
+            .filter_map(|one| match one {
+                Pending::Return {
+                    keep: keep @ (ReturnStorage::Yes | ReturnStorage::AsJob),
+                    jid,
+                    id,
+                    load,
+                    ..
+                } => Some(Returned {
+                    jid,
+                    id,
+                    load,
+                    starts_job: *keep == ReturnStorage::AsJob,
+                }),
+                _ => None,
+            })
+            .collect();
+        let mut outcomes = jobs.save_returns(&kept).into_iter();
+        let mut events = Vec::with_capacity(happened.len());
+        for one in happened {
+            let (request, keep, jid, id, load) = match one {
+                Pending::Event { tag, data } => {
+                    events.push((tag, data));
+                    continue;
+                }
+                Pending::Return {
+                    request,
+                    keep,
+                    jid,
+                    id,
+                    load,
+                } => (request, keep, jid, id, load),
+            };
+            let outcome = match keep {
+                ReturnStorage::No => Ok(()),
+                ReturnStorage::Yes | ReturnStorage::AsJob => outcomes.next().unwrap_or(Ok(())),
+            };
+            if let Err(e) = returns::kept(&id, outcome) {
+                log::error!(
+                    "a return of {id} could not be stored ({e}); it is not acknowledged, so that it is sent again"
+                );
+                self.unkept.push(request);
                 continue;
             }
-            Pending::Return {
-                request,
-                keep,
-                jid,
-                id,
-                load,
-            } => (request, keep, jid, id, load),
-        };
-        let outcome = match keep {
-            ReturnStorage::No => Ok(()),
-            ReturnStorage::Yes | ReturnStorage::AsJob => outcomes.next().unwrap_or(Ok(())),
-        };
-        if let Err(e) = returns::kept(&id, outcome) {
-            log::error!(
-                "a return of {id} could not be stored ({e}); it is not acknowledged, so that it is sent again"
-            );
-            worker.batch.unkept.push(request);
-            continue;
+            events.push((returns::tag(&jid, &id), load));
         }
-        events.push((returns::tag(&jid, &id), load));
+        bus.fire_all(events);
     }
-    worker.bus.fire_all(events);
 }

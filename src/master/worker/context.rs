@@ -1,6 +1,7 @@
 //! State of a worker between requests.
 
-use super::functions::Runners;
+use super::batch::Batch;
+use super::pubkey_signature::PubkeySignature;
 use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::WheelHook;
@@ -12,9 +13,11 @@ use halite_store::files::FileServer;
 use halite_store::keys::{KeyState, Version};
 use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
+use halite_sys::slots::Slot;
 use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
+use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,10 +35,10 @@ pub(crate) struct Context {
     /// The master's public key in clean form, for sign-in replies.
     pub master_pub: String,
     /// `pub_sig` of sign-in replies, if `master_sign_pubkey` is on.
-    pub signing: Option<super::auth::PubkeySignature>,
+    pub signing: Option<PubkeySignature>,
     pub bus: Bus,
     /// Returns and events that are not stored and fired yet.
-    pub batch: super::batch::Batch,
+    pub batch: Batch,
     pub publish: Push,
     pub jids: JidClock,
     /// Functions of a higher layer.
@@ -98,6 +101,23 @@ struct Peer {
     session: Option<KeyString>,
 }
 
+/// Processes of runners started by this worker.
+#[derive(Default)]
+pub(crate) struct Runners(Vec<(Child, Slot)>);
+
+impl Runners {
+    /// Reaps those that have exited.
+    pub fn reap(&mut self) {
+        self.0
+            .retain_mut(|(child, _)| matches!(child.try_wait(), Ok(None)));
+    }
+
+    /// Adds a process, and its place among those in progress.
+    pub fn add(&mut self, child: Child, slot: Slot) {
+        self.0.push((child, slot));
+    }
+}
+
 impl Context {
     pub fn new(
         config: Arc<MasterConfig>,
@@ -112,14 +132,14 @@ impl Context {
         let publish = Push::connect(context, &path, options)?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
-        let signing = super::auth::PubkeySignature::load(&config)?;
+        let signing = PubkeySignature::load(&config)?;
         let stores = Stores::open(&config);
         Ok(Context {
             access: Access::new(&config, &stores),
             stores,
             files: FileServer::new(&(&*config).into()),
             bus: Bus::new(&config),
-            batch: super::batch::Batch::default(),
+            batch: Batch::default(),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
             lent,
@@ -273,6 +293,11 @@ impl Context {
             peer.session = Some(key);
         }
         Some((crypticle, plain))
+    }
+
+    /// Stores and fires the returns and events that wait.
+    pub fn flush(&mut self) {
+        self.batch.flush(&*self.stores.jobs, &mut self.bus);
     }
 
     /// Counts an unknown command, and logs it once per name.

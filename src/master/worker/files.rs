@@ -1,8 +1,8 @@
 //! `_serve_file`: chunks of files.
 
 use super::RequestAnswer;
-use super::aes::{Opened, Sealed};
 use super::context::Context;
+use super::sealed::{Opened, Sealed};
 use halite_store::files::Served;
 use halite_sys::exit::ExitError;
 use halite_wire::msgpack::{self, Profile};

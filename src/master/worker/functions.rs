@@ -9,24 +9,11 @@ use super::context::Context;
 use crate::functions::{Call, RUNNER_ROLE};
 use halite_sys::exit::ExitError;
 use halite_sys::process::RoleSpec;
-use halite_sys::slots::{Slot, Slots};
+use halite_sys::slots::Slots;
 use halite_wire::{Map, Value};
-use std::process::Child;
 
 /// Longest function name; the longest in Salt has 40 letters.
 const LONGEST_NAME: usize = 100;
-
-/// Processes of runners started by this worker.
-#[derive(Default)]
-pub(crate) struct Runners(Vec<(Child, Slot)>);
-
-impl Runners {
-    /// Reaps those that have exited.
-    pub fn reap(&mut self) {
-        self.0
-            .retain_mut(|(child, _)| matches!(child.try_wait(), Ok(None)));
-    }
-}
 
 /// Handles a request of either kind.
 pub(crate) fn request(
@@ -99,7 +86,7 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, ExitError> {
         call.jid,
         child.id()
     );
-    worker.runners.0.push((child, ticket));
+    worker.runners.add(child, ticket);
     Ok(Value::Map(halite_wire::map! {
         "tag" => format!("salt/run/{}", call.jid), "jid" => &call.jid,
     }))

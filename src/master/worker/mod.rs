@@ -19,7 +19,9 @@ pub(super) mod mine;
 pub(super) mod peer;
 mod peer_run;
 pub(super) mod pillar;
+mod pubkey_signature;
 pub(super) mod publish;
+pub(super) mod sealed;
 pub(super) mod syndic;
 pub(super) mod tops;
 
@@ -183,7 +185,7 @@ fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -
         }
     }
     watchdog.begin();
-    batch::flush(worker);
+    worker.flush();
     watchdog.end();
     for number in worker.batch.take_unkept() {
         if let Some(answer) = done.answers.get_mut(number) {
@@ -217,7 +219,7 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> RequestAnswer {
             enc_algo,
             sig_algo,
         } => {
-            let sealed = aes::Sealed {
+            let sealed = sealed::Sealed {
                 id,
                 load,
                 enc_algo,
@@ -251,7 +253,7 @@ fn begin(worker: &mut Context, command: &Command) {
         *stats(&mut worker.stats) += 1;
     }
     if !matches!(command.handler, Handler::AesBatched(_)) {
-        batch::flush(worker);
+        worker.flush();
     }
 }
 

@@ -1,8 +1,8 @@
 //! `_pillar`: compiles the pillar of a minion, stores its grains for targeting, and encrypts the reply under a
 //! new key (`salt/master.py AESFuncs._pillar`, reference `salt-protocol.md` 6.4).
 
-use super::aes::{Opened, Sealed};
 use super::context::Context;
+use super::sealed::{Opened, Sealed};
 use super::{HANDLER_FAILED, RequestAnswer};
 use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
 use halite_render::pillar::PillarRequest;

@@ -6,8 +6,8 @@
 //! for it.
 
 use super::RequestAnswer;
-use super::aes::{Opened, Sealed};
 use super::context::Context;
+use super::sealed::{Opened, Sealed};
 use crate::returns::store_and_fire;
 use halite_store::keys::KeyState;
 use halite_sys::exit::ExitError;

@@ -9,11 +9,12 @@
 
 use super::command::Command;
 use super::results::PendingCommand;
+use super::settings::Settings;
 use super::traits::names;
 use super::trust;
 use crate::target::Minion;
 use crate::wire::{
-    Code, Dialect, MachineId, MasterMessage, MessageKind, MinionMessage, Target, payload_value,
+    Code, Dialect, MasterMessage, MessageKind, MinionMessage, Target, payload_value,
 };
 use halite_crypto::PublicKey;
 use halite_wire::map;
@@ -26,37 +27,6 @@ pub const SILENCE: Duration = Duration::from_secs(10);
 const STALE_SESSION: Duration = Duration::from_secs(60);
 /// Results kept for the next connection.
 const MAX_UNSENT: usize = 256;
-/// Settings that do not change while the minion runs.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The minion's id.
-    pub id: MachineId,
-    /// The seed's dialect or the later one.
-    pub dialect: Dialect,
-    /// Session id of this run, a UUID.
-    pub session: String,
-    /// Fingerprint of the master's key, lower case, empty if none was given.
-    pub fingerprint: String,
-    /// The minion's public key in sysinspect's format.
-    pub own_key: String,
-    /// Globs of the functions that may run.
-    pub allowed: Vec<String>,
-    /// First and longest pause before another attempt to connect.
-    pub pauses: (Duration, Duration),
-    /// Returns a random number from 0 to 1, which spreads the pauses.
-    pub chance: fn() -> f64,
-}
-
-impl Settings {
-    /// A message of this minion.
-    pub(super) fn message(&self, kind: MessageKind, data: impl Into<Value>) -> MinionMessage {
-        let mut message = MinionMessage::new(&self.id, kind, data);
-        if self.dialect == Dialect::Modern && kind != MessageKind::Add {
-            message.session = self.session.clone();
-        }
-        message
-    }
-}
 
 /// An action to take.
 #[derive(Clone, Debug, PartialEq)]

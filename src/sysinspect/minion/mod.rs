@@ -8,6 +8,7 @@ pub mod command;
 pub mod course;
 mod results;
 pub mod serve;
+pub mod settings;
 pub mod store;
 pub mod traits;
 mod trust;

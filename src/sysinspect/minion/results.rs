@@ -1,6 +1,6 @@
 //! How a result is sent: `rsp` in the seed's dialect, `evt` and `mvt` in the later one.
 
-use super::course::Settings;
+use super::settings::Settings;
 use crate::wire::{Code, Dialect, MessageKind, MinionMessage};
 use halite_wire::map;
 use halite_wire::{Map, Value};

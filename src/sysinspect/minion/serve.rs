@@ -1,7 +1,8 @@
 //! The socket, the jobs and the clock of the minion.
 
 use super::command::Command;
-use super::course::{Action, Course, Settings};
+use super::course::{Action, Course};
+use super::settings::Settings;
 use super::store::Store;
 use super::traits::of_grains;
 use crate::wire::{Decoder, Dialect, MAX_FRAME, MinionMessage};

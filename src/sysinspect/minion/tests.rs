@@ -2,6 +2,7 @@
 
 use super::super::trust::OTHER_KEY;
 use super::*;
+use crate::wire::MachineId;
 use halite_crypto::PrivateKey;
 use std::sync::OnceLock;
 

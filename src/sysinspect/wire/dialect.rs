@@ -4,7 +4,7 @@ use super::{DecodeError, json};
 use ::base64::Engine;
 use ::base64::engine::general_purpose::STANDARD;
 use halite_wire::map;
-use halite_wire::{Map, Value};
+use halite_wire::{Map, Value, base64};
 
 /// The form of messages on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,4 +70,39 @@ pub fn unsupported_version(message: &str) -> Vec<u8> {
         "message" => message,
         "failure" => map! {"retryable" => false, "disconnect" => true, "rate_limit" => false},
     })
+}
+
+/// The payload of a message: decoded base64 (a string if it is UTF-8), or the value itself.
+pub(super) fn payload(mut value: Value, dialect: Dialect) -> Result<Value, DecodeError> {
+    match (dialect, &value) {
+        (Dialect::Seed, Value::Str(text)) => {
+            let bytes = STANDARD
+                .decode(text)
+                .map_err(|_| DecodeError::BadPayload("it is not padded base64"))?;
+            Ok(String::from_utf8(bytes).map_or_else(|e| Value::Bytes(e.into_bytes()), Value::Str))
+        }
+        (Dialect::E1, Value::Str(_)) => Ok(value),
+        (Dialect::Seed | Dialect::E1, _) => Err(DecodeError::BadPayload("it is not a string")),
+        (Dialect::Modern, _) => {
+            json::keep_last(&mut value);
+            Ok(value)
+        }
+    }
+}
+
+/// A payload in the form of a dialect: the inverse of [`payload`] for strings and bytes; other values become JSON text
+/// in dialects that only have text.
+pub(super) fn wrapped(value: &Value, dialect: Dialect) -> Value {
+    let text = || match value {
+        Value::Nil => Vec::new(),
+        Value::Str(text) => text.clone().into_bytes(),
+        Value::Bytes(bytes) => bytes.clone(),
+        other => serde_json::to_vec(other).unwrap_or_default(),
+    };
+    match (dialect, value) {
+        (Dialect::Seed, _) => base64::encode(&text()).into(),
+        (_, Value::Bytes(bytes)) => base64::encode(bytes).into(),
+        (Dialect::E1, _) => String::from_utf8_lossy(&text()).into_owned().into(),
+        (Dialect::Modern, value) => value.clone(),
+    }
 }

@@ -1,6 +1,8 @@
 //! Messages from masters (reference 3.1).
 
-use super::{Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MessageKind, Target, frame, json};
+use super::{
+    Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MessageKind, Target, dialect, frame, json,
+};
 use halite_wire::Value;
 use halite_wire::map;
 use serde::Deserialize;
@@ -59,7 +61,7 @@ impl MasterMessage {
             cycle: raw.cl.unwrap_or_default(),
             targets: Target::list(raw.t)?,
             kind,
-            data: json::payload(raw.d, dialect)?,
+            data: dialect::payload(raw.d, dialect)?,
             code: raw.c.into(),
         })
     }
@@ -75,7 +77,7 @@ impl MasterMessage {
         }
         out.set("t", Target::written(&self.targets, dialect)?);
         out.set("r", self.kind.name());
-        out.set("d", json::wrapped(&self.data, dialect));
+        out.set("d", dialect::wrapped(&self.data, dialect));
         out.set("c", self.code.number());
         Ok(json::body(&out))
     }

@@ -1,7 +1,8 @@
 //! Messages from minions (reference 3.2).
 
 use super::{
-    Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MachineId, MessageKind, frame, json,
+    Code, DecodeError, Dialect, EncodeError, MAX_FRAME, MachineId, MessageKind, dialect, frame,
+    json,
 };
 use halite_wire::Value;
 use halite_wire::map;
@@ -67,7 +68,7 @@ impl MinionMessage {
             id,
             session: raw.sid.unwrap_or_default(),
             kind,
-            data: json::payload(raw.d, dialect)?,
+            data: dialect::payload(raw.d, dialect)?,
             code: raw.c.into(),
             cycle: match raw.cl {
                 Some(Value::Str(text)) => text,
@@ -83,7 +84,7 @@ impl MinionMessage {
             out.set("sid", self.session.as_str());
         }
         out.set("r", self.kind.name());
-        out.set("d", json::wrapped(&self.data, dialect));
+        out.set("d", dialect::wrapped(&self.data, dialect));
         out.set("c", self.code.number());
         if !self.cycle.is_empty() {
             out.set("cl", self.cycle.as_str());

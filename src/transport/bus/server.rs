@@ -8,7 +8,7 @@ use super::sink::{Context, Sink};
 use super::source::{Defect, Source, Turn, check};
 use crate::acceptor::Acceptor;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use halite_ipc::{Event, MAX_FRAME, MAX_TAG, frame};
+use halite_ipc::{MAX_FRAME, MAX_TAG, frame};
 use halite_sys::log_limiter::{LogLimiter, MINUTE};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -455,12 +455,4 @@ fn broadcast(sinks: &mut HashMap<u64, Sink>, body: &[u8], cx: &Context, gone: &m
             gone.push(*token);
         }
     }
-}
-
-/// The frame that a listener gets in place of `count` lost events.
-pub(super) fn dropped_notice(count: u64, options: &BusOptions) -> Option<Arc<[u8]>> {
-    let data = halite_wire::map! { "count" => count };
-    let mut event = Event::new("halite/bus/dropped", &data).ok()?;
-    event.restamp(options.stamp).ok()?;
-    Some(event.frame(options.framing).into())
 }

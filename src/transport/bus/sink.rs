@@ -3,6 +3,7 @@
 use super::BusOptions;
 use super::counters::{Counters, Listener, add};
 use crate::outbox::Outbox;
+use halite_ipc::Event;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use std::io::{self, Read};
@@ -121,7 +122,7 @@ impl Sink {
             return;
         }
         if cx.options.notify_dropped
-            && let Some(frame) = super::server::dropped_notice(self.gap, &cx.options)
+            && let Some(frame) = dropped_notice(self.gap, &cx.options)
         {
             self.queue.push(frame, ());
         }
@@ -156,4 +157,12 @@ impl Sink {
         self.interest = interest;
         Ok(())
     }
+}
+
+/// The frame that a listener gets in place of `count` lost events.
+fn dropped_notice(count: u64, options: &BusOptions) -> Option<Arc<[u8]>> {
+    let data = halite_wire::map! { "count" => count };
+    let mut event = Event::new("halite/bus/dropped", &data).ok()?;
+    event.restamp(options.stamp).ok()?;
+    Some(event.frame(options.framing).into())
 }

@@ -1,31 +1,13 @@
 //! From parser events to a graph of nodes with resolved tags.
 
+use super::scalar::{self, Tag};
 use super::source::{Fix, Source, check_characters, place};
-use super::{MAX_DEPTH, YamlError, scalar};
+use super::{MAX_DEPTH, YamlError};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag as RawTag};
 use std::collections::HashMap;
 
 /// Index of a node in the graph; an alias repeats the index of its node.
 pub(super) type Id = usize;
-
-/// The resolved tag of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Tag {
-    Null,
-    Bool,
-    Int,
-    Float,
-    Str,
-    Binary,
-    Merge,
-    /// The `=` of YAML 1.1: plain text as a key; Salt cannot construct it elsewhere.
-    Default,
-    Seq,
-    Map,
-    Set,
-    Pairs,
-    Other(String),
-}
 
 #[derive(Clone, Debug)]
 pub(super) enum NodeKind {
@@ -44,15 +26,7 @@ pub(super) struct Node {
 impl Node {
     /// An error with the position of this node.
     pub fn error(&self, message: impl Into<String>) -> YamlError {
-        error_at(self.at, message)
-    }
-}
-
-pub(super) fn error_at((line, column): (usize, usize), message: impl Into<String>) -> YamlError {
-    YamlError {
-        line,
-        column,
-        message: message.into(),
+        YamlError::at(self.at, message)
     }
 }
 
@@ -117,7 +91,7 @@ impl From<YamlError> for Stop {
 impl From<ScanError> for Stop {
     fn from(e: ScanError) -> Self {
         let fix = Fix::of(&e);
-        let error = error_at(place(e.marker()), e.info());
+        let error = YamlError::at(place(e.marker()), e.info());
         Stop { error, fix }
     }
 }
@@ -136,7 +110,7 @@ fn read(text: &str) -> Result<Graph, Stop> {
                 if documents > 1 {
                     let what =
                         "a second document starts here, but only one is read; remove the '---'";
-                    return Err(error_at(at, what).into());
+                    return Err(YamlError::at(at, what).into());
                 }
             }
             Event::Alias(anchor) => {
@@ -223,10 +197,10 @@ impl Composer {
 
     fn alias(&self, anchor: usize, at: (usize, usize)) -> Result<Id, YamlError> {
         let Some(&id) = self.anchors.get(&anchor) else {
-            return Err(error_at(at, "the alias names no anchor before it"));
+            return Err(YamlError::at(at, "the alias names no anchor before it"));
         };
         if self.open.iter().any(|o| o.id == id) {
-            return Err(error_at(
+            return Err(YamlError::at(
                 at,
                 "the alias is inside the list or map that it names",
             ));

@@ -1,7 +1,8 @@
 //! From the graph of nodes to values: merge keys, duplicate keys, tags, and the limit on alias expansion.
 
-use super::compose::{Id, Node, NodeKind, Tag};
-use super::{MAX_DEPTH, YamlError, scalar};
+use super::compose::{Id, Node, NodeKind};
+use super::scalar::{self, Tag};
+use super::{MAX_DEPTH, YamlError};
 use crate::{Map, Value};
 use std::collections::HashSet;
 

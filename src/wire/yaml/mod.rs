@@ -43,6 +43,17 @@ pub struct YamlError {
     pub message: String,
 }
 
+impl YamlError {
+    /// An error at a line and a column.
+    fn at((line, column): (usize, usize), message: impl Into<String>) -> YamlError {
+        YamlError {
+            line,
+            column,
+            message: message.into(),
+        }
+    }
+}
+
 impl fmt::Display for YamlError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let YamlError {

@@ -1,8 +1,26 @@
 //! The tag of plain text in YAML 1.1 (`yaml/resolver.py`) and its value (`yaml/constructor.py`,
 //! `salt/utils/yamlloader.py construct_scalar`).
 
-use super::compose::Tag;
 use crate::Value;
+
+/// The resolved tag of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    Null,
+    Bool,
+    Int,
+    Float,
+    Str,
+    Binary,
+    Merge,
+    /// The `=` of YAML 1.1: plain text as a key; Salt cannot construct it elsewhere.
+    Default,
+    Seq,
+    Map,
+    Set,
+    Pairs,
+    Other(String),
+}
 
 /// The tag that PyYAML gives plain text. Dates are plain text for Salt.
 pub(super) fn implicit_tag(text: &str) -> Tag {

@@ -1,7 +1,6 @@
 //! Checks and fixes on the source text, where YAML 1.1 and libyaml differ from the parser used here.
 
 use super::YamlError;
-use super::compose::error_at;
 use saphyr_parser::{Marker, ScanError, Span};
 
 pub(super) fn place(mark: &Marker) -> (usize, usize) {
@@ -15,7 +14,7 @@ pub fn check_characters(text: &str) -> Result<(), YamlError> {
         let printable = matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{7e}' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
         if !printable {
             let message = format!("the character U+{:04X} is not allowed in YAML", c as u32);
-            return Err(error_at((line, column), message));
+            return Err(YamlError::at((line, column), message));
         }
         match c {
             '\n' => (line, column) = (line + 1, 1),
@@ -152,7 +151,7 @@ impl<'a> Source<'a> {
             return Ok(());
         }
         let what = "an anchor ('&') has letters, digits, '-' and '_' only; put text that starts with '&' in quotes";
-        Err(error_at(place(&span.start), what))
+        Err(YamlError::at(place(&span.start), what))
     }
 
     /// Whether a block scalar runs to the end of a text without final line end. Then it gets no
@@ -178,14 +177,14 @@ impl<'a> Source<'a> {
         let reserved = "|>%@`".contains(first) || (flow && matches!(first, ':' | '?'));
         if reserved {
             let message = format!("'{first}' cannot start plain text here; put it in quotes");
-            return Err(error_at(place(&span.start), message));
+            return Err(YamlError::at(place(&span.start), message));
         }
         let (start, end) = (span.start.index(), span.end.index());
         let shown = self.chars.get(start..self.chars.len().min(end + 2));
         let colon = |pair: &[char]| pair[0] == ':' && ",?[]{}".contains(pair[1]);
         if flow && shown.is_some_and(|s| s.windows(2).any(colon)) {
             let message = "a ':' inside brackets needs a space after it; or put the text in quotes";
-            return Err(error_at(place(&span.start), message));
+            return Err(YamlError::at(place(&span.start), message));
         }
         Ok(())
     }

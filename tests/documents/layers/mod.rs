@@ -5,8 +5,9 @@ mod arrows;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules of a crate that use each other in a circle, with the reason why nobody has cut it. The list
-/// names exactly the modules of the circle, so that it shrinks with it.
+/// Sibling modules that use each other in a circle, with the module above them, the crate first, and the
+/// reason why nobody has cut it. The list names exactly the modules of the circle, so that it shrinks with
+/// it.
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     (
         "config",
@@ -39,6 +40,11 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
             "methods", "ops", "parser", "run", "tests", "value",
         ],
         "an interpreter: values call functions, which evaluate expressions, which have values",
+    ),
+    (
+        "jinja/filters/query",
+        &["eval", "functions"],
+        "an interpreter of expressions: functions such as sort_by apply an expression to each element",
     ),
     (
         "master",
@@ -152,6 +158,7 @@ fn crates() -> Vec<String> {
         .collect()
 }
 
+/// At the top of a crate and inside each of its modules.
 #[test]
 fn modules_of_a_crate_form_no_circle() {
     let mut wrong = Vec::new();

@@ -1,10 +1,10 @@
 //! Fetches the file of a module.
 
+use super::limit::read;
 use super::salt::Salt;
 use super::{Address, web};
 use crate::wire::ModulePath;
 use halite_store::files::confined::{ConfinedPath, Links};
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,26 +51,6 @@ impl Fetcher {
             .map_err(|e| format!("file not found: {path} in {}: {e}", place.root.display()))?;
         read(file, most).map_err(|e| format!("{path}: {e}"))
     }
-}
-
-/// Reads to the end, up to a limit.
-///
-/// # Errors
-/// There are more than `most` bytes, or reading fails.
-pub(super) fn read(source: impl Read, most: usize) -> Result<Vec<u8>, String> {
-    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    let mut content = Vec::new();
-    let read = source.take(limit).read_to_end(&mut content);
-    read.map_err(|e| e.to_string())?;
-    if content.len() > most {
-        return Err(too_large(most));
-    }
-    Ok(content)
-}
-
-/// The error for a file that is too large.
-pub(super) fn too_large(most: usize) -> String {
-    format!("it is larger than {most} bytes (module_size)")
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod address;
 mod fetch;
+mod limit;
 mod salt;
 mod web;
 

@@ -1,6 +1,6 @@
 //! Files of the master, fetched with the identity of a minion on the same host.
 
-use super::fetch::{read, too_large};
+use super::limit::{read, too_large};
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::Stop;
 use halite_channel::link::Link;

@@ -1,6 +1,6 @@
 //! Files from the web: only from hosts that the operator allows, and only with the digest given in the request.
 
-use super::fetch::too_large;
+use super::limit::too_large;
 use halite_crypto::HashType;
 use std::io::Read;
 use std::time::Duration;

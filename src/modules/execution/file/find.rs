@@ -4,7 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
-use super::{owner, pattern, sums};
+use super::{pattern, sums, users};
 use halite_sys::command::Helper;
 use halite_sys::time::unix_now_f64;
 use halite_target::PyRegex;
@@ -439,8 +439,8 @@ fn format_field(word: &str, path: &str, meta: &Metadata) -> Result<Option<Value>
         "type" => kind(meta).into(),
         "mode" => (meta.mode() & 0o777).into(),
         "mtime" => meta.mtime().into(),
-        "user" => owner::uid_to_user(meta.uid()),
-        "group" => owner::gid_to_group(meta.gid()),
+        "user" => users::uid_to_user(meta.uid()),
+        "group" => users::gid_to_group(meta.gid()),
         "md5" if meta.is_file() => sums::get_hash(path, "md5")?.into(),
         "md5" => "".into(),
         _ => return Ok(None),

@@ -175,7 +175,7 @@ fn find_sum(
     here: &str,
 ) -> Result<Result<Option<FileSum>, String>> {
     if scheme == "salt" {
-        return Ok(match source::hash_file(call, url, &g.saltenv)? {
+        return Ok(match sums::hash_file(call, url, &g.saltenv)? {
             Some(sum) => Ok(Some(sum)),
             None => Err(format!(
                 "Source file {url} not found in saltenv '{}'",

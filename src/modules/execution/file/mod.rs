@@ -30,6 +30,7 @@ mod source;
 mod stat;
 mod sums;
 mod tree;
+mod users;
 
 use super::CallError;
 use super::declare::{Function, Lit, Module, opt, req};
@@ -49,7 +50,7 @@ pub use meta::{
     Changes, CheckArgs as CheckManaged, MetaArgs as FileMeta, check_file_meta,
     check_managed_changes,
 };
-pub use owner::{chown, gid_to_group, group_to_gid, lchown, set_mode, uid_to_user, user_to_uid};
+pub use owner::{chown, lchown, set_mode};
 pub use perms::{Perms, check_perms};
 pub use replace::{ReplaceArgs, replace};
 pub use sed::{PatchArgs, patch};
@@ -58,6 +59,7 @@ pub use source::{Signature, cache_file, clean_tmp, source_list, stat_file, urlpa
 pub use stat::Stats;
 pub use sums::{ExtractHashArgs, FileSum, SourceHash, extract_hash, get_hash, get_source_sum};
 pub use tree::{NewNodeArgs, copy, makedirs, makedirs_perms, mkdir, remove, rename};
+pub use users::{gid_to_group, group_to_gid, uid_to_user, user_to_uid};
 
 const NIL: Lit = Lit::Nil;
 const NO: Lit = Lit::Bool(false);
@@ -150,12 +152,12 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("path"), opt("follow_symlinks", YES)]),
         Function::new("get_user", stat::get_user, "The owner's name of a file.")
             .args(&[req("path"), opt("follow_symlinks", YES)]),
-        Function::new("gid_to_group", owner::gid_to_group_function, "A group's name by id.")
+        Function::new("gid_to_group", users::gid_to_group_function, "A group's name by id.")
             .args(&[req("gid")]),
         Function::new("grep", sed::grep, "Searches files with grep.")
             .args(&[req("path"), req("pattern")])
             .varargs(),
-        Function::new("group_to_gid", owner::group_to_gid_function, "A group's id by name.")
+        Function::new("group_to_gid", users::group_to_gid_function, "A group's id by name.")
             .args(&[req("group")]),
         Function::new("is_blkdev", stat::is_blkdev, "Whether a path is a block device.")
             .args(&[req("name")]),
@@ -267,11 +269,11 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("name"), opt("atime", NIL), opt("mtime", NIL)]),
         Function::new("truncate", contents::truncate, "Truncates a file to a length.")
             .args(&[req("path"), req("length")]),
-        Function::new("uid_to_user", owner::uid_to_user_function, "A user's name by id.")
+        Function::new("uid_to_user", users::uid_to_user_function, "A user's name by id.")
             .args(&[req("uid")]),
         Function::new("uncomment", comment::uncomment_function, "Removes a character before lines that match a pattern.")
             .args(&[req("path"), req("regex"), opt("char", Lit::Str("#")), opt("backup", Lit::Str(".bak"))]),
-        Function::new("user_to_uid", owner::user_to_uid_function, "A user's id by name.")
+        Function::new("user_to_uid", users::user_to_uid_function, "A user's id by name.")
             .args(&[req("user")]),
         Function::new("write", contents::write, "Overwrites a file with lines.")
             .args(&[req("path")])

@@ -128,7 +128,7 @@ pub fn check_perms(
         change_attrs(call, &name, &mut ret, &want.attrs)?;
     }
     if want.selinux.is_set() {
-        selinux::check(call, &name, &mut ret, &want.selinux)?;
+        change_selinux(call, &name, &mut ret, &want.selinux)?;
     }
     finish(call, &mut ret, before);
     Ok((ret, perms))
@@ -253,18 +253,75 @@ fn change_attrs(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &Value) 
     Ok(())
 }
 
+fn change_selinux(
+    call: &mut Call<'_>,
+    name: &str,
+    ret: &mut Map,
+    wanted: &selinux::WantedContext,
+) -> Result<()> {
+    let Some(current) = selinux::context_fields(&selinux::context(call, name)?) else {
+        ret.set("result", false);
+        push(ret, "Failed to get selinux attributes");
+        return Ok(());
+    };
+    let titles = ["User", "Role", "Type", "Range"];
+    let mut requested: [String; 4] = Default::default();
+    let (mut old, mut new) = (String::new(), String::new());
+    for i in 0..4 {
+        if wanted.words[i].is_empty() || wanted.words[i] == current[i] {
+            continue;
+        }
+        requested[i] = wanted.words[i].clone();
+        new.push_str(&format!("{}: {} ", titles[i], requested[i]));
+        old.push_str(&format!("{}: {} ", titles[i], current[i]));
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    if is_test(call) {
+        ret.set(
+            "comment",
+            format!("File {name} selinux context to be updated"),
+        );
+        ret.set("result", Value::Nil);
+        record_selinux_change(ret, &old, &new);
+        return Ok(());
+    }
+    if requested[2].is_empty() {
+        requested[2] = current[2].clone();
+    }
+    let Some(text) = selinux::set(call, name, &requested, true)? else {
+        return Err(CallError::raised(
+            "AttributeError",
+            "'bool' object has no attribute 'split'",
+        ));
+    };
+    let Some(now) = selinux::context_fields(&text) else {
+        ret.set("result", false);
+        push(ret, "Failed to set selinux attributes");
+        return Ok(());
+    };
+    push(ret, format!("The file {name} is set to be changed"));
+    for i in 0..4 {
+        if !requested[i].is_empty() && now[i] != requested[i] {
+            push(
+                ret,
+                format!("Unable to update {} context", selinux::WORDS[i]),
+            );
+            ret.set("result", false);
+        }
+    }
+    record_selinux_change(ret, &old, &new);
+    Ok(())
+}
+
 /// Records a change of SELinux context.
-pub(super) fn record_selinux_change(ret: &mut Map, old: &str, new: &str) {
+fn record_selinux_change(ret: &mut Map, old: &str, new: &str) {
     change(
         ret,
         "selinux",
         map! {"Old" => old.trim_end(), "New" => new.trim_end()},
     );
-}
-
-/// Adds a sentence to the comment.
-pub(super) fn add_comment(ret: &mut Map, text: impl Into<String>) {
-    push(ret, text);
 }
 
 pub fn check_perms_function(call: &mut Call<'_>) -> Result {

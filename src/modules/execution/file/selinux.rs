@@ -1,14 +1,13 @@
 //! SELinux contexts of files.
 
 use super::super::declare::Result;
-use super::super::{Call, CallError, python, shell};
+use super::super::{Call, python, shell};
 use super::os;
-use super::perms;
+use halite_wire::Value;
 use halite_wire::map;
-use halite_wire::{Map, Value};
 
 /// Fields of a context in their order.
-const WORDS: [&str; 4] = ["seuser", "serole", "setype", "serange"];
+pub const WORDS: [&str; 4] = ["seuser", "serole", "setype", "serange"];
 
 /// The wanted context; an empty field means no change.
 #[derive(Clone, Debug, Default)]
@@ -99,64 +98,6 @@ pub fn set(
     } else {
         Ok(None)
     }
-}
-
-/// The part of `file.check_perms` for the context.
-///
-/// # Errors
-/// As [`set`].
-pub fn check(call: &mut Call<'_>, name: &str, ret: &mut Map, wanted: &WantedContext) -> Result<()> {
-    let Some(current) = context_fields(&context(call, name)?) else {
-        ret.set("result", false);
-        perms::add_comment(ret, "Failed to get selinux attributes");
-        return Ok(());
-    };
-    let titles = ["User", "Role", "Type", "Range"];
-    let mut requested: [String; 4] = Default::default();
-    let (mut old, mut new) = (String::new(), String::new());
-    for i in 0..4 {
-        if wanted.words[i].is_empty() || wanted.words[i] == current[i] {
-            continue;
-        }
-        requested[i] = wanted.words[i].clone();
-        new.push_str(&format!("{}: {} ", titles[i], requested[i]));
-        old.push_str(&format!("{}: {} ", titles[i], current[i]));
-    }
-    if new.is_empty() {
-        return Ok(());
-    }
-    if perms::is_test(call) {
-        ret.set(
-            "comment",
-            format!("File {name} selinux context to be updated"),
-        );
-        ret.set("result", Value::Nil);
-        perms::record_selinux_change(ret, &old, &new);
-        return Ok(());
-    }
-    if requested[2].is_empty() {
-        requested[2] = current[2].clone();
-    }
-    let Some(text) = set(call, name, &requested, true)? else {
-        return Err(CallError::raised(
-            "AttributeError",
-            "'bool' object has no attribute 'split'",
-        ));
-    };
-    let Some(now) = context_fields(&text) else {
-        ret.set("result", false);
-        perms::add_comment(ret, "Failed to set selinux attributes");
-        return Ok(());
-    };
-    perms::add_comment(ret, format!("The file {name} is set to be changed"));
-    for i in 0..4 {
-        if !requested[i].is_empty() && now[i] != requested[i] {
-            perms::add_comment(ret, format!("Unable to update {} context", WORDS[i]));
-            ret.set("result", false);
-        }
-    }
-    perms::record_selinux_change(ret, &old, &new);
-    Ok(())
 }
 
 fn path(call: &Call<'_>) -> String {

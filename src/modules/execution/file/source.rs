@@ -4,7 +4,6 @@ use super::super::declare::Result;
 use super::super::{Call, CallError, find_for, python};
 use super::os;
 use super::paths;
-use super::sums::FileSum;
 use crate::files::{FileClient, url};
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -68,7 +67,7 @@ pub fn redacted(text: &str) -> String {
 }
 
 /// The environment of a URL, which takes precedence over the requested one.
-fn env_of<'a>(url: &'a str, saltenv: &'a str) -> &'a str {
+pub(super) fn env_of<'a>(url: &'a str, saltenv: &'a str) -> &'a str {
     split_env(url).unwrap_or(saltenv)
 }
 
@@ -117,16 +116,6 @@ pub fn is_cached(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option
     let client = FileClient::new(call.ctx)?;
     let found = client.is_cached(url, env_of(url, saltenv));
     Ok(found.filter(|path| !path.is_empty()))
-}
-
-/// The hash on the file server (`cp.hash_file`).
-///
-/// # Errors
-/// The file server is unreachable.
-pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<FileSum>> {
-    let client = FileClient::new(call.ctx)?;
-    let found = client.hash(url, env_of(url, saltenv))?;
-    Ok(found.map(|hash| FileSum::new(hash.hsum, hash.hash_type)))
 }
 
 /// The octal mode of a source (`cp.stat_file`).

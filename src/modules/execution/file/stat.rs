@@ -3,9 +3,9 @@
 use super::super::declare::Result;
 use super::super::{Call, python};
 use super::os;
-use super::owner;
 use super::paths::{self, expanduser};
 use super::sums;
+use super::users;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::sys::stat::{major, minor};
@@ -50,8 +50,8 @@ impl Stats {
         Ok(Stats {
             uid: meta.uid(),
             gid: meta.gid(),
-            user: owner::uid_to_user(meta.uid()),
-            group: owner::gid_to_group(meta.gid()),
+            user: users::uid_to_user(meta.uid()),
+            group: users::gid_to_group(meta.gid()),
             mode: format!("{:04o}", meta.mode() & 0o7777),
             sum: None,
             target: if follow_symlinks {

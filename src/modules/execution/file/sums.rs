@@ -5,6 +5,7 @@ use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::source::{self, VALID_PROTOS, urlparse};
+use crate::files::FileClient;
 use halite_crypto::HashType;
 use halite_wire::map;
 use halite_wire::{Map, Value, pylines, pytext};
@@ -89,6 +90,16 @@ pub fn get_hash(path: &str, form: &str) -> Result<String> {
     })
 }
 
+/// The hash on the file server (`cp.hash_file`).
+///
+/// # Errors
+/// The file server is unreachable.
+pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<FileSum>> {
+    let client = FileClient::new(call.ctx)?;
+    let found = client.hash(url, source::env_of(url, saltenv))?;
+    Ok(found.map(|hash| FileSum::new(hash.hsum, hash.hash_type)))
+}
+
 fn path(call: &Call<'_>) -> String {
     expanduser(&call.text("path").unwrap_or_default())
 }
@@ -169,7 +180,7 @@ pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum>
             python::type_name(&want.hash)
         )));
     };
-    let mut sum = match hash_file(call, want, text)? {
+    let mut sum = match file_of_hashes(call, want, text)? {
         Some(file) => extract_hash(&ExtractHashArgs {
             file,
             hash_type: String::new(),
@@ -185,7 +196,7 @@ pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum>
 }
 
 /// The local copy of the file of hashes, if the text is its URL.
-fn hash_file(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Option<String>> {
+fn file_of_hashes(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<Option<String>> {
     if paths::is_abs(text) {
         return Ok(Some(text.to_owned()));
     }

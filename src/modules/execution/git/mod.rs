@@ -6,6 +6,7 @@
 mod args;
 mod change;
 mod config;
+mod identity;
 mod query;
 mod remote;
 mod run;

@@ -1,6 +1,7 @@
 //! Running git: arguments, directory, user, and error texts.
 
 use super::super::{Call, CallError, python};
+use super::identity::{IdentityFile, SSH, by_hand};
 use crate::execution::declare::Result;
 use halite_wire::map;
 use halite_wire::{Map, Value, shlex};
@@ -98,7 +99,7 @@ impl Git {
     pub fn run(self, call: &mut Call<'_>) -> Result<GitOutput> {
         let identity = call.arg("identity").clone();
         if identity.truthy() {
-            return super::remote::with_identity(self, call, &identity);
+            return self.with_identity(call, &identity);
         }
         let done = self.once(call, Map::new())?;
         if done.code == 0 || self.may_fail {
@@ -112,8 +113,65 @@ impl Git {
         Err(CallError::Command(text))
     }
 
+    /// Runs it with one private key after the other until one works (`_git_run`).
+    ///
+    /// # Errors
+    /// None works; the text says why and which files are missing.
+    fn with_identity(&self, call: &mut Call<'_>, identity: &Value) -> Result<GitOutput> {
+        let files: Vec<String> = match identity {
+            Value::Array(items) => items.iter().map(python::str).collect(),
+            one => vec![python::str(one)],
+        };
+        let (mut errors, mut missing) = (Vec::new(), Vec::new());
+        let mut last = None;
+        for name in files {
+            let Some(key) = IdentityFile::find(call, &name)? else {
+                if !name.contains("salt://") {
+                    missing.push(name);
+                }
+                continue;
+            };
+            if key.is_encrypted()? && !by_hand(call) {
+                errors.push(format!(
+                    "Identity file {} is passphrase-protected and cannot be used in a non-interactive \
+                     command. Using salt-call from the minion will allow a passphrase-protected key to \
+                     be used.",
+                    key.path
+                ));
+                continue;
+            }
+            let env = map! {"GIT_IDENTITY" => key.path.as_str(), "GIT_SSH_COMMAND" => SSH};
+            let done = self.once(call, env)?;
+            if done.code == 0 {
+                return Ok(done);
+            }
+            let output = self.output(&done);
+            if !output.is_empty() {
+                errors.push(output);
+            }
+            last = Some(done);
+        }
+        if let Some(done) = last.filter(|_| self.may_fail) {
+            return Ok(done);
+        }
+        let mut text = format!(
+            "Unable to authenticate using identity file:\n\n{}",
+            errors.join("\n")
+        );
+        if !missing.is_empty() {
+            if !errors.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(&format!(
+                "The following identity file(s) were not found: {}",
+                missing.join(", ")
+            ));
+        }
+        Err(CallError::Command(text))
+    }
+
     /// The error text for a failure.
-    pub fn output(&self, done: &GitOutput) -> String {
+    fn output(&self, done: &GitOutput) -> String {
         redacted(if self.merge {
             &done.stdout
         } else {
@@ -121,16 +179,11 @@ impl Git {
         })
     }
 
-    /// Whether failure is allowed.
-    pub fn can_fail(&self) -> bool {
-        self.may_fail
-    }
-
     /// Runs it once with these environment variables.
     ///
     /// # Errors
     /// It cannot be run.
-    pub fn once(&self, call: &mut Call<'_>, env: Map) -> Result<GitOutput> {
+    fn once(&self, call: &mut Call<'_>, env: Map) -> Result<GitOutput> {
         let user = call.arg("user").clone();
         let encoding = call.arg("output_encoding").clone();
         let options = map! {

@@ -2,7 +2,6 @@
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
-use super::process::ticks;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
@@ -11,6 +10,12 @@ use std::path::Path;
 fn read(path: &str) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Clock ticks per second.
+pub(super) fn ticks() -> f64 {
+    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
+    ticks.ok().flatten().map_or(100.0, |n| n as f64)
 }
 
 /// Boot time in Unix seconds.

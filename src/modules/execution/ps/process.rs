@@ -1,5 +1,6 @@
 //! One process as seen by psutil, from `/proc/PID`.
 
+use super::host::{self, ticks};
 use super::sockets;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -28,12 +29,6 @@ impl From<io::Error> for ProcessError {
 }
 
 type ProcessResult<T> = Result<T, ProcessError>;
-
-/// Clock ticks per second.
-pub(super) fn ticks() -> f64 {
-    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
-    ticks.ok().flatten().map_or(100.0, |n| n as f64)
-}
 
 fn page_size() -> u64 {
     let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
@@ -150,7 +145,7 @@ impl Process {
 
     /// `Process.create_time()`.
     pub fn create_time(&self) -> f64 {
-        self.field(19) as f64 / ticks() + super::host::boot_time()
+        self.field(19) as f64 / ticks() + host::boot_time()
     }
 
     /// `Process.cpu_times()`.
@@ -336,7 +331,7 @@ impl Process {
 
     fn affinity(&self) -> ProcessResult<Value> {
         let list = self.status_line("Cpus_allowed_list")?.concat();
-        let count = super::host::cpu_count();
+        let count = host::cpu_count();
         let mut cpus: Vec<Value> = Vec::new();
         for part in list.split(',').filter(|p| !p.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -385,7 +380,7 @@ impl Process {
     }
 
     /// Number and target of all open descriptors.
-    pub fn descriptors(&self) -> ProcessResult<Vec<(i64, PathBuf)>> {
+    fn descriptors(&self) -> ProcessResult<Vec<(i64, PathBuf)>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(self.path("fd"))?.flatten() {
             let number = entry.file_name().to_str().and_then(|n| n.parse().ok());
@@ -461,10 +456,10 @@ impl Process {
             "memory_maps" => self.memory_maps()?,
             "memory_percent" => {
                 let rss = self.memory_info()?.int("rss").unwrap_or(0) as f64;
-                Value::Float(rss / super::host::total_memory() as f64 * 100.0)
+                Value::Float(rss / host::total_memory() as f64 * 100.0)
             }
             "name" => self.name().into(),
-            "net_connections" => sockets::connections(self)?.into(),
+            "net_connections" => sockets::connections(&self.descriptors()?).into(),
             "nice" => self.field(16).into(),
             "num_ctx_switches" => self.switches()?,
             "num_fds" => fs::read_dir(self.path("fd"))?.count().into(),

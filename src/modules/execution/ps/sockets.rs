@@ -1,25 +1,25 @@
 //! Internet sockets of a process (`psutil.Process.net_connections`).
 
-use super::process::{Process, ProcessError};
 use halite_wire::Value;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 
 const STREAM: i64 = 1;
 const DATAGRAM: i64 = 2;
 const INET: i64 = 2;
 const INET6: i64 = 10;
 
-/// Descriptor, family, type, local address, remote address and state of each socket.
-pub(super) fn connections(process: &Process) -> Result<Vec<Value>, ProcessError> {
+/// Descriptor, family, type, local address, remote address and state of each socket among open descriptors.
+pub(super) fn connections(descriptors: &[(i64, PathBuf)]) -> Vec<Value> {
     let mut inodes: HashMap<String, i64> = HashMap::new();
-    for (number, target) in process.descriptors()? {
+    for (number, target) in descriptors {
         let target = target.to_string_lossy();
         let inode = target
             .strip_prefix("socket:[")
             .and_then(|t| t.strip_suffix(']'));
         if let Some(inode) = inode {
-            inodes.entry(inode.to_owned()).or_insert(number);
+            inodes.entry(inode.to_owned()).or_insert(*number);
         }
     }
     let tables = [
@@ -34,7 +34,7 @@ pub(super) fn connections(process: &Process) -> Result<Vec<Value>, ProcessError>
         let lines = table.lines().skip(1);
         all.extend(lines.filter_map(|line| socket(line, family, kind, &inodes)));
     }
-    Ok(all)
+    all
 }
 
 fn socket(line: &str, family: i64, kind: i64, inodes: &HashMap<String, i64>) -> Option<Value> {

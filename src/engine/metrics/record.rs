@@ -1,0 +1,26 @@
+//! Metrics from the numbers in the record of a role.
+
+use super::text::{MetricKind, Text};
+use halite_wire::{Map, Value};
+
+/// Families of one sample each: name, kind, help, field of the record.
+pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, MetricKind, &str, &str)]) {
+    for (name, kind, help, field) in fields {
+        text.one(name, *kind, help, number(r, field));
+    }
+}
+
+/// A number of a record by name; 0 if missing.
+pub(super) fn number(record: &Map, name: &str) -> f64 {
+    as_number(record.get(name))
+}
+
+/// A number; 0 if missing.
+pub(super) fn as_number(value: Option<&Value>) -> f64 {
+    match value {
+        Some(Value::Int(i)) => *i as f64,
+        Some(Value::UInt(u)) => *u as f64,
+        Some(Value::Float(f)) => *f,
+        _ => 0.0,
+    }
+}

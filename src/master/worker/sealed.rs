@@ -1,0 +1,90 @@
+//! Encrypted requests of minions: opening and answering them.
+
+use super::RequestAnswer;
+use super::context::Context;
+use halite_crypto::Crypticle;
+use halite_sys::exit::ExitError;
+use halite_sys::time::unix_now_i64;
+use halite_wire::envelope::{Refusal, check_id};
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::convert::Infallible;
+
+/// An encrypted request as received.
+pub(crate) struct Sealed<'a> {
+    pub id: Option<&'a str>,
+    pub load: &'a [u8],
+    pub enc_algo: Option<&'a str>,
+    pub sig_algo: Option<&'a str>,
+}
+
+/// An authenticated request.
+pub(crate) struct Opened {
+    pub id: MinionId,
+    pub crypticle: Crypticle,
+    pub load: Map,
+    pub nonce: String,
+}
+
+impl Opened {
+    /// A reply encrypted under the session key.
+    pub fn reply(&self, value: &Value) -> RequestAnswer {
+        let room = msgpack::size_hint(value);
+        let written = self.crypticle.text_with(room, Some(&self.nonce), |out| {
+            msgpack::encode_into(out, value, Profile::Wire);
+            Ok::<(), Infallible>(())
+        });
+        match written {
+            Ok(bytes) => RequestAnswer::proven(bytes),
+            Err(never) => match never {},
+        }
+    }
+
+    /// Salt answers an exception in a handler with an empty string under the session key.
+    pub fn failed(&self, cmd: &str, e: &ExitError) -> RequestAnswer {
+        let id = &self.id;
+        log::error!(minion:% = id; "{cmd} of {id} failed: {e}");
+        self.reply(&"".into())
+    }
+}
+
+/// Decrypts and checks a request: accepted key, session key, age, id, token (`ReqServerChannel.handle_message`,
+/// `validate_token`).
+pub(super) fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refusal> {
+    let id: MinionId = sealed
+        .id
+        .and_then(|id| id.parse().ok())
+        .ok_or(Refusal::BadLoad)?;
+    let (crypticle, plain) = worker.open(&id, sealed.load).ok_or(Refusal::BadLoad)?;
+    let document = plain.strip_prefix(b"pickle::").ok_or(Refusal::NotAMap)?;
+    let Ok(Value::Map(mut load)) = msgpack::decode(document) else {
+        return Err(Refusal::NotAMap);
+    };
+    check_id(&load)?;
+    let ttl = worker.config.request_server_ttl;
+    if ttl > 0 {
+        let age = load.int("ts").map(|ts| unix_now_i64() - ts);
+        if age.is_none_or(|age| age > ttl as i64) {
+            return Err(Refusal::BadLoad);
+        }
+    }
+    if load.str("id") != Some(id.as_str()) {
+        return Err(Refusal::BadLoad);
+    }
+    let token = load.remove("tok").ok_or(Refusal::BadLoad)?;
+    if !token.as_bytes().is_some_and(|t| worker.token_valid(&id, t)) {
+        return Err(Refusal::BadLoad);
+    }
+    let nonce = match load.remove("nonce") {
+        // It precedes the reply, where the receiver expects 32 characters.
+        Some(Value::Str(nonce)) if nonce.len() == 32 => nonce,
+        _ => return Err(Refusal::BadLoad),
+    };
+    Ok(Opened {
+        id,
+        crypticle,
+        load,
+        nonce,
+    })
+}
