@@ -253,15 +253,17 @@ impl Minion {
         let due = self.patience();
         let rests = self.warm.get() && due.is_none_or(|due| due > REST);
         let patience = if rests { Some(REST) } else { due };
-        match poller.wait(patience)? {
-            Polled::TimedOut if rests => {
-                // The work just done paged in memory that idling does not need.
-                trim_memory();
-                self.warm.set(false);
-            }
-            Polled::Interrupted => {}
+        let mut polled = poller.wait(patience)?;
+        if rests && matches!(polled, Polled::TimedOut) {
+            // The work just done paged in memory that idling does not need. Wait on at once: a turn would page in
+            // its code again.
+            trim_memory();
+            self.warm.set(false);
+            polled = poller.wait(due.map(|due| due.saturating_sub(REST)))?;
+        }
+        if !matches!(polled, Polled::Interrupted) {
             // Something arrived or is due.
-            Polled::Ready | Polled::TimedOut => self.warm.set(true),
+            self.warm.set(true);
         }
         let readable = |place: Option<usize>| place.is_some_and(|place| poller.is_readable(place));
         Ok(places.into_iter().map(readable).collect())
