@@ -94,5 +94,5 @@ fn compare(name: &str, family: &Family, meant: fn(&str) -> bool) {
         Minion::halite(&master, "halite", family.minion),
     ];
     play::wait(&config, &mut minions);
-    play::both(&config, &minions, &scenarios, Vec::new(), &|| host.reset());
+    play::both(&config, &minions, &scenarios, &|| host.reset());
 }

@@ -54,10 +54,10 @@ pub fn both(
     config: &MasterConfig,
     minions: &[Minion; 2],
     scenarios: &[Scenario],
-    mut wrong: Vec<String>,
     before: &dyn Fn(),
 ) {
     let mut made = 0;
+    let mut wrong = Vec::new();
     for scenario in scenarios {
         let both = || {
             let answers = minions.each_ref().map(|minion| {
