@@ -87,7 +87,7 @@ pub(super) fn background() -> i32 {
         .filter(|a| a != "-d" && a != "--daemon");
     match start_in_background(kept) {
         Ok(Ok(())) => 0,
-        Ok(Err(why)) => fail(why, 1),
+        Ok(Err(e)) => fail(e.message, e.status),
         Err(e) => fail(e, 1),
     }
 }

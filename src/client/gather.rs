@@ -7,7 +7,7 @@
 
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::{Event, Subscriber};
-use halite_master::events::TRIMMED;
+use halite_master::events::is_trimmed;
 use halite_store::Stores;
 use halite_store::jobs::JobStore;
 use halite_wire::ids::{Jid, parse_return_tag};
@@ -261,7 +261,7 @@ impl<'a> Gather<'a> {
 
     /// The bus trims large returns; the job cache has them complete.
     fn untrimmed(&self, id: &str, load: Map) -> Map {
-        if !load.get("return").is_some_and(|r| r.is_str(TRIMMED)) {
+        if !is_trimmed(&load) {
             return load;
         }
         let stored = || {

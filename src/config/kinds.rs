@@ -1,6 +1,6 @@
 //! Option types with a fixed set of words, and the directories of environments.
 
-use super::value::{Converted, OptionValue, converted, text};
+use super::value::{Converted, OptionValue, converted, text, with_note};
 use halite_wire::{Map, Value};
 
 macro_rules! words {
@@ -60,7 +60,9 @@ words! {
     }
 
     /// How much of the job cache stock tools can read.
-    JobCacheCompat = "none, load or full" {
+    JobCacheCompat = "auto, none, load or full" {
+        /// `full` where stock tools are installed or the configuration directory is Salt's, otherwise `load`.
+        Auto = "auto",
         /// Nothing.
         None = "none",
         /// The load of each job, without which the stock CLI does not wait for returns.
@@ -184,6 +186,33 @@ impl OptionValue for TokenOverride {
                 )
             }
         }
+    }
+}
+
+/// What minions may ask of others (`peer`, `peer_run`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerRules(pub Map);
+
+impl OptionValue for PeerRules {
+    const TYPE: &'static str = "a map of ids to lists of functions";
+
+    /// `true` and `false` permit nothing, as in Salt (`salt/master.py AESFuncs.__verify_minion_publish`).
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        match value.as_bool() {
+            Some(true) => with_note(
+                PeerRules(Map::new()),
+                "permits nothing; write a map, for example `.*: ['.*']`",
+            ),
+            Some(false) => converted(PeerRules(Map::new())),
+            None => Map::from_value(value).map(|read| Converted {
+                value: PeerRules(read.value),
+                note: read.note,
+            }),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Map(self.0.clone())
     }
 }
 

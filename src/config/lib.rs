@@ -14,6 +14,7 @@ pub mod gateways;
 pub mod glob;
 mod id;
 mod inspect;
+mod installed;
 mod kinds;
 mod load;
 mod logs;
@@ -39,8 +40,8 @@ pub use finish::Standing;
 pub use gateways::{ArenaGateway, Broker, CollectiveGateway, Plugin, SysinspectGateway};
 pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, Reactions, Roots, SaltSeries,
-    TokenOverride,
+    BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, PeerRules, Reactions, Roots,
+    SaltSeries, TokenOverride,
 };
 pub use logs::log_options_of;
 pub use master::{MASTER_OPTIONS, MasterConfig};

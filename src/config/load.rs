@@ -1,6 +1,7 @@
 //! Reads the configuration of the master, checks its options and fills in derived values.
 
-use super::{ConfigError, Flavour, MasterConfig, Role, finish, paths};
+use super::installed::{InstalledSalt, has_combined_layout};
+use super::{ConfigError, Flavour, JobCacheCompat, MasterConfig, Role, SaltSeries, finish, paths};
 use halite_wire::Map;
 use std::path::Path;
 
@@ -30,6 +31,7 @@ impl MasterConfig {
         finish::roots(&mut source, "file_roots", "/srv/salt");
         finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
+        let chosen = source.sets("salt_series");
         let mut c = Self::read(source)?;
         c.warnings.extend(finish::unused_option_warnings(
             &c.extra,
@@ -57,7 +59,13 @@ impl MasterConfig {
         c.event_return.retain(|name| !name.is_empty());
         let unusable = super::returners::unusable_returners(&c);
         c.warnings.extend(unusable);
+        if c.external_auth.get("auto").is_some() {
+            let text =
+                "external_auth: 'auto' takes every password for every user; it is for tests only";
+            c.warnings.push(text.to_owned());
+        }
         c.resolve_paths();
+        c.find_stock_tools(chosen);
         // Gateways use the master's id, which is set by now.
         let unknown = c.check_gateways(&checks)?;
         c.warnings.extend(unknown);
@@ -69,6 +77,33 @@ impl MasterConfig {
             .max("master_event_pull.ipc".len());
         paths::check_sockets(&c.sock_dir, &"x".repeat(longest))?;
         Ok(c)
+    }
+
+    /// Fills in what depends on the Salt that is installed on this host; `chosen`: `salt_series` is set.
+    fn find_stock_tools(&mut self, chosen: bool) {
+        let salt = InstalledSalt::find(Path::new("/"));
+        if self.job_cache_compat == JobCacheCompat::Auto {
+            let stock = salt.is_some() || self.flavour == Flavour::Salt;
+            self.job_cache_compat = if stock {
+                JobCacheCompat::Full
+            } else {
+                JobCacheCompat::Load
+            };
+        }
+        if chosen {
+            return;
+        }
+        let found = match &salt {
+            Some(salt) => salt.series().map(|series| (series, salt.told())),
+            None => has_combined_layout(&self.cachedir).then(|| {
+                let told = format!("{} is the cache of such a master", self.cachedir.display());
+                (SaltSeries::S3007, told)
+            }),
+        };
+        if let Some((series, why)) = found {
+            self.salt_series = series;
+            self.warnings.extend(finish::series_taken(series, &why));
+        }
     }
 
     /// Every option in effect, including unknown ones.

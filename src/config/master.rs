@@ -1,7 +1,7 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, Reactions, Roots,
+    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, PeerRules, Reactions, Roots,
     SaltSeries, TokenOverride,
 };
 use super::table::options;
@@ -81,13 +81,15 @@ options! {
         loop_interval: u64 = "60";
         /// Maximum number of connected minions; 0: no limit.
         max_minions: u32 = "0";
-        /// Release of Salt whose tools are used on this host: 3006, 3007 or 3008. Decides the cache layout.
+        /// Release of Salt whose tools are used on this host: 3006, 3007 or 3008. Decides the cache layout. Not set: that
+        /// of the installed Salt or, without one, of the cache that is there.
         salt_series: SaltSeries = "3008";
         /// Framing of the event bus: `auto` (what the tools of `salt_series` read), `bare` or `prefixed`.
         event_bus_framing: BusFraming = "auto";
-        /// Events that may be queued for one slow listener; further ones are dropped and counted.
-        event_queue_limit: u32 = "10000";
-        /// Bytes that may be queued for one slow listener; 0: no limit.
+        /// Events that may be queued for one slow listener; further ones are dropped and counted. 0: `ipc_write_buffer` alone
+        /// limits them.
+        event_queue_limit: u32 = "0";
+        /// Bytes that may be queued for one slow listener; 0: 32 MiB.
         ipc_write_buffer: u64 = "0";
         /// Largest event, in bytes.
         max_event_size: u64 = "1048576";
@@ -195,9 +197,9 @@ options! {
         allow_minion_key_revoke: bool = "true";
         /// Functions that minions may run on other minions: patterns of ids, each with a list of function patterns, or
         /// of maps from a target to such a list.
-        peer: Map = "{}";
+        peer: PeerRules = "{}";
         /// Runner functions that minions may call: patterns of ids, each with a list of function patterns.
-        peer_run: Map = "{}";
+        peer_run: PeerRules = "{}";
         /// Mine functions that minions may read: patterns of ids, each with a list of function patterns. Empty: every
         /// minion may read everything that the owner has not restricted.
         mine_get: Option<Map> = "null";
@@ -209,8 +211,12 @@ options! {
         sudo_acl: bool = "false";
         /// Create key files only for users in `publisher_acl` that have an account, after expanding patterns.
         client_acl_verify: bool = "true";
-        /// External authentication systems (`pam`, `ldap`, `file`), their users and groups, and what these may do.
+        /// External authentication systems (`pam`, `ldap`, `file`, `sharedsecret`, `auto`), their users and groups, and
+        /// what these may do.
         external_auth: Map = "{}";
+        /// The password of all users of `external_auth: sharedsecret`, at least 16 characters. Keep it in a file that only the
+        /// master's account can read.
+        sharedsecret: String = "''";
         /// Do not let `'*'` in `external_auth` grant anything, as stock Salt does with this option.
         permissive_acl: bool = "false";
         /// Module that grants permissions; not supported. If it is set, external authentication is refused.
@@ -302,8 +308,10 @@ options! {
         keep_jobs_seconds: u64 = "86400";
         /// Store returns.
         job_cache: bool = "true";
-        /// How much of the job cache stock tools can read: `none`, `load` (enough for the stock CLI) or `full`.
-        job_cache_compat: JobCacheCompat = "load";
+        /// How much of the job cache stock tools can read: `none`, `load` (enough for the stock CLI), `full` (`salt-run
+        /// jobs.*` as well; the files come a moment after the return), or `auto`: `full` where stock tools are installed
+        /// or the configuration directory is Salt's, otherwise `load`.
+        job_cache_compat: JobCacheCompat = "auto";
         /// Add the process id to job ids.
         unique_jid: bool = "false";
         /// Database that gets a copy of every job and return: `local_cache` (none, only the job log), `pgjsonb`,
@@ -356,6 +364,9 @@ options! {
         presence_events: bool = "false";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
+        /// Kinds of these events (`accept`, `pend`, `reject`, `denied`, `full`) that contain the grains which the minion sent
+        /// for `autosign_grains_dir`.
+        auth_events_autosign_grains: Vec<String> = "[]";
     }
 
     Files {

@@ -1,5 +1,6 @@
 //! Options of the minion.
 
+use super::installed::InstalledSalt;
 use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries};
 use super::paths::{self, below, log_below};
 use super::table::options;
@@ -98,7 +99,7 @@ options! {
         zmq_heartbeat_timeout: i32 = "30000";
         /// Largest event, in bytes.
         max_event_size: u64 = "1048576";
-        /// Release of Salt whose tools are used on this host: 3006, 3007 or 3008.
+        /// Release of Salt whose tools are used on this host: 3006, 3007 or 3008. Not set: that of the installed Salt.
         salt_series: SaltSeries = "3008";
         /// Framing of the event bus: `auto` (what the tools of `salt_series` read), `bare` or `prefixed`.
         event_bus_framing: BusFraming = "auto";
@@ -344,7 +345,15 @@ impl MinionConfig {
         finish::roots(&mut source, "file_roots", "/srv/salt");
         finish::roots(&mut source, "pillar_roots", "/srv/pillar");
         let origin = source.origin.clone();
+        let chosen = source.sets("salt_series");
         let mut c = Self::read(source)?;
+        if let Some(salt) = InstalledSalt::find(Path::new("/")).filter(|_| !chosen)
+            && let Some(series) = salt.series()
+        {
+            c.salt_series = series;
+            c.warnings
+                .extend(finish::series_taken(series, &salt.told()));
+        }
         c.warnings.extend(finish::unused_option_warnings(
             &c.extra,
             Role::Minion,

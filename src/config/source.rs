@@ -61,6 +61,11 @@ impl Source {
         Ok(value)
     }
 
+    /// Whether the files set an option.
+    pub fn sets(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|v| !v.is_nil())
+    }
+
     fn default_value(&self, name: &str, default: &str) -> Result<Value, ConfigError> {
         let text = default.replace("{product}", self.flavour.name());
         if let Some(value) = plain(&text) {

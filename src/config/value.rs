@@ -30,7 +30,7 @@ pub(super) fn converted<T>(value: T) -> Option<Converted<T>> {
     Some(Converted { value, note: None })
 }
 
-fn with_note<T>(value: T, note: &'static str) -> Option<Converted<T>> {
+pub(super) fn with_note<T>(value: T, note: &'static str) -> Option<Converted<T>> {
     let note = Some(note);
     Some(Converted { value, note })
 }

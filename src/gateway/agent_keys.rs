@@ -257,7 +257,10 @@ impl AgentKeys {
     fn fire_auth_event(&self, candidate: &Candidate, verdict: Verdict) {
         if self.config.auth_events {
             let (result, act) = verdict.event_fields();
-            let event = Task::Fire("salt/auth".to_owned(), candidate.event(result, act));
+            let event = Task::Fire(
+                "salt/auth".to_owned(),
+                candidate.event(&self.config, result, act),
+            );
             self.writer.push(event);
         }
     }

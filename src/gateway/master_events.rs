@@ -4,7 +4,7 @@ use crossbeam_channel::{Receiver, Sender};
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_ipc::Event;
-use halite_master::events::TRIMMED;
+use halite_master::events::is_trimmed;
 use halite_master::roles::Roles;
 use halite_store::Stores;
 use halite_store::jobs::JobStore;
@@ -86,8 +86,7 @@ impl MasterEvent {
         let jid = event.tag.strip_prefix("salt/job/")?.strip_suffix("/new")?;
         let jid: Jid = jid.parse().ok()?;
         let data = data()?;
-        let trimmed = data.iter().any(|(_, value)| value.is_str(TRIMMED));
-        if trimmed {
+        if is_trimmed(&data) {
             find_in_job_cache(&jid, jobs, PATIENCE).map(MasterEvent::Job)
         } else {
             Order::of(&data).map(MasterEvent::Job)
@@ -254,7 +253,8 @@ mod tests {
         let load =
             halite_wire::map! {"jid" => JID, "fun" => "test.ping", "arg" => Vec::<Value>::new()};
         jobs.save_load(&jid, &load, &minions, &[]).unwrap();
-        let data = halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => TRIMMED};
+        let data =
+            halite_wire::map! {"jid" => JID, "fun" => "test.ping", "minions" => "VALUE_TRIMMED"};
         let tag = format!("salt/job/{JID}/new");
         assert_eq!(ids(MasterEvent::of(&event(&tag, data), jobs)), minions);
     }

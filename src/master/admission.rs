@@ -156,14 +156,21 @@ impl Candidate<'_> {
         }
     }
 
-    /// The event `salt/auth`.
-    pub fn event(&self, result: bool, act: Option<&str>) -> Map {
+    /// The event `salt/auth`, with the grains for kinds in `auth_events_autosign_grains`.
+    pub fn event(&self, config: &MasterConfig, result: bool, act: Option<&str>) -> Map {
         let mut data = halite_wire::map! {"result" => result};
         if let Some(act) = act {
             data.set("act", act);
         }
         data.set("id", self.id.as_str());
         data.set("pub", self.presented);
+        let wanted = |act| config.auth_events_autosign_grains.iter().any(|a| a == act);
+        if let Some(grains) = self
+            .grains
+            .filter(|g| !g.is_empty() && act.is_some_and(wanted))
+        {
+            data.set("autosign_grains", grains.clone());
+        }
         data
     }
 }
@@ -238,6 +245,27 @@ mod tests {
             autoreject: false,
             open: false,
         }
+    }
+
+    #[test]
+    fn grains_are_in_the_events_that_ask_for_them() {
+        let options = halite_wire::map! {"auth_events_autosign_grains" => vec!["pend".to_owned()]};
+        let config = MasterConfig::from_map(options, Path::new("/nonexistent")).unwrap();
+        let (id, grains) = ("m".parse().unwrap(), halite_wire::map! {"rack" => "r7"});
+        let candidate = Candidate {
+            id: &id,
+            presented: "",
+            grains: Some(&grains),
+            vouched: false,
+        };
+        let shown = |act| {
+            candidate
+                .event(&config, true, act)
+                .get("autosign_grains")
+                .is_some()
+        };
+        assert!(shown(Some("pend")));
+        assert!(!shown(Some("accept")) && !shown(None));
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn queues(config: &MasterConfig, keys: u64, host: &Host, out: &mut Vec<String>) 
         ));
     }
     let room = u64::from(config.event_queue_limit);
-    if room < keys {
+    if (1..keys).contains(&room) {
         out.push(format!(
             "event_queue_limit: {room} events may wait for a listener, and a job for all of {keys} minions fires as many; set it to {keys} or more, or slow listeners miss returns"
         ));

@@ -6,6 +6,7 @@
 //! On failure: its successor binds the same paths; listeners and firing roles reconnect. Listeners miss the
 //! events in between; returns are not lost, as they are in the job cache before their event is fired.
 
+use super::events::LARGEST_EVENT;
 use super::roles::Roles;
 use super::score::Score;
 use halite_config::MasterConfig;
@@ -17,9 +18,6 @@ use halite_wire::{Map, Value};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Events are trimmed to `max_event_size` where they are created; this is the limit of the bus itself.
-const LARGEST_EVENT: usize = 16 << 20;
-
 /// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let defaults = BusOptions::default();
@@ -30,7 +28,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             Framing::Bare
         },
         stamp: config.salt_series.stamp_style(),
-        queue_frames: config.event_queue_limit as usize,
+        queue_frames: match config.event_queue_limit {
+            0 => usize::MAX,
+            events => events as usize,
+        },
         max_event_size: LARGEST_EVENT,
         queue_bytes: match config.ipc_write_buffer {
             0 => defaults.queue_bytes,

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Replacement for a value that is too large for the bus (`salt/utils/dicttrim.py`).
 pub const TRIMMED: &str = "VALUE_TRIMMED";
+/// Largest event that the bus accepts, in bytes of packed data.
+pub const LARGEST_EVENT: usize = 16 << 20;
 /// How long a role waits for an EventPublisher that is restarting.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -96,12 +98,20 @@ impl Bus {
     }
 }
 
-/// Encodes an event; if it is larger than `limit` bytes, its largest values are replaced by `VALUE_TRIMMED`
-/// until it fits (`salt/utils/dicttrim.py trim_dict`).
+/// Encodes an event. If it is larger than `limit` bytes, values that take a large part of it become `VALUE_TRIMMED`,
+/// also in maps inside of maps: first those over half of `limit`, down to a tenth. An event of many small values stays
+/// whole (`salt/utils/dicttrim.py trim_dict`) up to [`LARGEST_EVENT`].
 pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
-    loop {
+    for percent in [50, 40, 30, 20, 10] {
         let payload = msgpack::encode_map(&data, Profile::Local);
         if payload.len() <= limit {
+            return payload;
+        }
+        trim(&mut data, limit / 100 * percent);
+    }
+    loop {
+        let payload = msgpack::encode_map(&data, Profile::Local);
+        if payload.len() <= LARGEST_EVENT {
             return payload;
         }
         let size = |v: &Value| msgpack::encode(v, Profile::Local).len();
@@ -112,6 +122,34 @@ pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
             _ => return payload,
         }
     }
+}
+
+/// Replaces values for which Python would need more than `most` bytes; maps are looked into instead.
+fn trim(data: &mut Map, most: usize) {
+    for (_, value) in &mut data.0 {
+        // `sys.getsizeof`, which does not count the items of a list.
+        let size = match value {
+            Value::Map(inner) => {
+                trim(inner, most);
+                continue;
+            }
+            Value::Str(text) => 49 + text.len(),
+            Value::Bytes(bytes) => 33 + bytes.len(),
+            Value::Array(items) => 56 + 8 * items.len(),
+            _ => 28,
+        };
+        if size > most {
+            *value = TRIMMED.into();
+        }
+    }
+}
+
+/// Whether a value of an event, or in maps inside of it, was trimmed. The job cache has returns complete.
+pub fn is_trimmed(data: &Map) -> bool {
+    data.iter().any(|(_, value)| match value {
+        Value::Map(inner) => is_trimmed(inner),
+        value => value.is_str(TRIMMED),
+    })
 }
 
 #[cfg(test)]
@@ -127,9 +165,43 @@ mod tests {
             (got.str("return"), got.str("id")),
             (Some(TRIMMED), Some("m"))
         );
+        assert!(is_trimmed(&got) && !is_trimmed(&data));
         assert_eq!(
             trimmed(data.clone(), 10_000),
             msgpack::encode_map(&data, Profile::Local)
+        );
+    }
+
+    #[test]
+    fn large_values_inside_give_way_and_many_small_ones_stay() {
+        let inner = halite_wire::map! {"big" => "x".repeat(5000), "small" => 1};
+        let data = halite_wire::map! {"return" => halite_wire::map! {"a" => inner}};
+        let got = msgpack::decode(&trimmed(data, 1000))
+            .unwrap()
+            .into_map()
+            .unwrap();
+        let a = got
+            .get("return")
+            .and_then(|r| r.as_map()?.get("a")?.as_map())
+            .unwrap();
+        assert_eq!((a.str("big"), a.int("small")), (Some(TRIMMED), Some(1)));
+        assert!(is_trimmed(&got));
+
+        let entries: Map = (0..1000).map(|n| (n.to_string(), "y".repeat(10))).collect();
+        let data = halite_wire::map! {"return" => entries};
+        assert_eq!(
+            trimmed(data.clone(), 5000),
+            msgpack::encode_map(&data, Profile::Local)
+        );
+        let items: Vec<String> = (0..20).map(|_| "z".repeat(LARGEST_EVENT / 19)).collect();
+        let huge = halite_wire::map! {"return" => items, "id" => "m"};
+        let got = msgpack::decode(&trimmed(huge, 5000))
+            .unwrap()
+            .into_map()
+            .unwrap();
+        assert_eq!(
+            (got.str("return"), got.str("id")),
+            (Some(TRIMMED), Some("m"))
         );
     }
 }

@@ -1,6 +1,6 @@
 //! The processes of the master: their table, and what they have in common.
 
-use halite_config::MasterConfig;
+use halite_config::{JobCacheCompat, MasterConfig};
 use halite_sys::exit::ExitError;
 use halite_sys::process::take_inherited;
 use std::io::Write;
@@ -125,9 +125,11 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         title: "Returner",
         binds: "",
         connects: "master_event_pub.ipc, databases",
-        owns: "copies of jobs and events (with master_job_cache, ext_job_cache or event_return)",
+        owns: "copies of jobs and events (with master_job_cache, ext_job_cache, event_return or job_cache_compat: full)",
         is_enabled: |config| {
-            !config.job_returners().is_empty() || !config.event_returners().is_empty()
+            !config.job_returners().is_empty()
+                || !config.event_returners().is_empty()
+                || config.job_cache_compat == JobCacheCompat::Full
         },
     },
     RoleInfo {

@@ -22,6 +22,7 @@ use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::session::{Session, lock};
 use halite_config::{MasterConfig, MinionConfig};
 use halite_ipc::Subscriber;
+use halite_master::events::is_trimmed;
 use halite_store::Stores;
 use halite_sys::daemon::{PidFile, Report, make_dir};
 use halite_sys::exit::ExitError;
@@ -381,9 +382,7 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
     if shared.stays_local(&data) {
         return;
     }
-    let trimmed = data
-        .get("return")
-        .is_some_and(|r| r.is_str("VALUE_TRIMMED"));
+    let trimmed = is_trimmed(&data);
     for owner in shared.owners(&jid) {
         let upper = &shared.uppers[owner];
         if trimmed {

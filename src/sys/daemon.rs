@@ -1,5 +1,6 @@
 //! Pid files, single-instance locks, background start and readiness.
 
+use crate::exit::ExitError;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -179,10 +180,10 @@ pub fn in_background() -> bool {
 }
 
 /// Starts this program again in the background with the same arguments except `-d`, and waits for its report.
-/// `Ok` once it is ready, otherwise the text of the failure.
+/// `Ok` once it is ready, otherwise its exit status and the text of the failure.
 pub fn start_in_background(
     args: impl IntoIterator<Item = std::ffi::OsString>,
-) -> io::Result<Result<(), String>> {
+) -> io::Result<Result<(), ExitError>> {
     use std::process::{Command, Stdio};
     let (read, write): (OwnedFd, OwnedFd) = nix::unistd::pipe()?;
     nix::fcntl::fcntl(
@@ -202,9 +203,9 @@ pub fn start_in_background(
     if said == "ready" {
         return Ok(Ok(()));
     }
+    let status = child.wait()?;
     if said.is_empty() {
-        let status = child.wait()?;
         said = format!("the daemon ended before it was ready ({status}); see its log file");
     }
-    Ok(Err(said))
+    Ok(Err(ExitError::new(status.code().unwrap_or(1), said)))
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testing::process::Process;
 use testing::{Cli, Master, Minion, wait_for, wait_until};
 
 /// The lines of a log of JSON; a line that is no object is a failure.
@@ -139,4 +140,65 @@ fn logrotate_moves_files_and_nothing_is_lost() {
         lines(&log).iter().any(|l| says(l, "published test.ping"))
     });
     assert!(lines(&old).len() >= before);
+}
+
+/// What each role does in an ordinary life is no error.
+#[test]
+fn an_ordinary_life_leaves_no_errors() {
+    let upper = "auto_accept: true\norder_masters: true";
+    let mut upper = Master::halite(upper);
+    let mut master = Master::halite(&format!(
+        "auto_accept: true\nsyndic_master: 127.0.0.1:{}\nevent_return: [rawfile_json]\n\
+         reactor: [{{'salt/minion/*/start': []}}]\nschedule: {{up: {{function: manage.up, seconds: 1}}}}\n\
+         metrics_address: 127.0.0.1:0\npresence_events: true\nloop_interval: 1",
+        upper.ret_port
+    ));
+    let files = "schedule: {ping: {function: test.ping, seconds: 1}}\nmine_functions: {test.ping: []}\n\
+                 beacons: {load: [{averages: {1m: [0.0, 1.0]}}]}";
+    let mut minion = Minion::halite(&master, "web1", files);
+    let text = format!("root_dir: {}\nid: lower\n", master.home.root().display());
+    std::fs::write(master.home.config_dir().join("minion"), text).unwrap();
+    let mut command = Command::new(testing::halite_program("halite-syndic"));
+    command
+        .arg("-c")
+        .arg(master.home.config_dir())
+        .args(["-l", "info"]);
+    let below = master.place("syndic.log");
+    let mut syndic = Process::start("the syndic", &mut command, &below);
+    wait_until("the minion answers from above", || {
+        syndic.must_live();
+        let out = upper
+            .halite_cli()
+            .run("salt", &["web1", "test.ping", "--out=json"]);
+        out.out.contains("true")
+    });
+    let cli = master.halite_cli();
+    pinged(&cli);
+    for call in [
+        &["state.single", "test.nop"][..],
+        &["sys.doc"],
+        &["no.such"],
+        &["mine.update"],
+    ] {
+        cli.salt(&[&["web1"][..], call].concat());
+    }
+    cli.runner(&["manage.status"]);
+    cli.key(&["-L"]);
+
+    minion.terminate();
+    syndic.terminate();
+    master.terminate();
+    upper.terminate();
+    for log in [
+        minion.home.log(),
+        below,
+        master.home.log(),
+        upper.home.log(),
+    ] {
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert!(text.contains("[INFO"), "{}: {text}", log.display());
+        let bad = |line: &&str| line.contains("[ERROR") || line.contains("[CRITICAL");
+        let bad: Vec<&str> = text.lines().filter(bad).collect();
+        assert!(bad.is_empty(), "{}: {bad:#?}", log.display());
+    }
 }

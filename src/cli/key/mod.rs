@@ -274,10 +274,9 @@ impl KeyCommand<'_> {
         self.screen.ask(question)?;
         let mut answer = Vec::new();
         if io::stdin().lock().read_until(b'\n', &mut answer)? == 0 {
-            eprintln!(
-                "\nError: EOF when reading a line: there was no answer, nothing was changed; --yes answers yes"
-            );
-            return Ok(false);
+            eprintln!();
+            let why = "EOF when reading a line: there was no answer, nothing was changed; --yes answers yes";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why).into());
         }
         Ok(match answer.first() {
             None | Some(b'\n') => default,

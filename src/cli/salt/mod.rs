@@ -22,7 +22,7 @@ use halite_config::{MasterConfig, load_master};
         halite -C 'web* and not G@env:prod' cmd.run 'uptime'\n  \
         halite -b 10% '*' service.restart nginx      a tenth of them at a time\n  \
         halite --async '*' test.sleep 60             print the jid and return\n\n\
-        Exit status: 0 all good, 1 a minion failed or did not return, 2 nobody returned, 64 wrong options."
+        Exit status: 0 all good, 1 a minion failed or did not return, 2 no minion matched or the master refused, 64 wrong options."
 )]
 pub(crate) struct SaltOptions {
     #[command(flatten)]

@@ -8,7 +8,7 @@ use halite_client::local::Published;
 use halite_wire::{Map, Value};
 use std::io::{IsTerminal, Write};
 
-/// Exit status if no minion returned or the master refused.
+/// Exit status if no minion matched or the master refused.
 pub(super) const EXIT_NOTHING: i32 = 2;
 
 /// Collects outcomes and prints them.
@@ -38,7 +38,7 @@ impl ResultPrinter {
         ResultPrinter {
             screen,
             fixed: options.fixed,
-            doc: options.doc,
+            doc: options.doc || options.fun.as_deref() == Some("sys.doc"),
             hide_timeout,
             progress: options.progress && std::io::stderr().is_terminal(),
             fun: options.fun.clone().unwrap_or_default(),

@@ -5,7 +5,7 @@ use crate::call::{Args, RunError, as_text};
 use crate::keys::{
     FingerForm, KeyTexts, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
-use halite_config::MasterConfig;
+use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::{HashType, PrivateKey, finger};
 use halite_store::Stores;
 use halite_store::keys::{KeyState, universal_newlines};
@@ -103,8 +103,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         args: &[],
         doc: "The text of the master's public key.",
         run: |context, _| {
-            let text = master_pub(context.config)?;
-            Ok(local(text))
+            let config = context.config;
+            // 3008 names the key after the master (`salt/crypt.py MasterKeys`).
+            let name = match config.salt_series {
+                SaltSeries::S3008 => config.id.strip_suffix("_master").unwrap_or(&config.id),
+                _ => "master",
+            };
+            Ok(local(&format!("{name}.pub"), master_pub(config)?))
         },
     },
     Function {
@@ -306,8 +311,8 @@ fn texts(groups: KeyTexts) -> Value {
     Value::Map(out)
 }
 
-fn local(text: String) -> Value {
-    Value::Map(halite_wire::map! {"local" => halite_wire::map! {"master.pub" => text}})
+fn local(name: &str, text: String) -> Value {
+    Value::Map(halite_wire::map! {"local" => halite_wire::map! {name => text}})
 }
 
 fn hash(config: &MasterConfig, args: &Args, at: usize) -> Result<HashType, RunError> {
@@ -330,7 +335,10 @@ fn master_pub(config: &MasterConfig) -> Result<String, RunError> {
 
 fn finger_master(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     let hash = hash(context.config, args, 0)?;
-    Ok(local(finger(&master_pub(context.config)?, hash)))
+    Ok(local(
+        "master.pub",
+        finger(&master_pub(context.config)?, hash),
+    ))
 }
 
 fn bits(wanted: Option<i64>) -> Result<u32, RunError> {

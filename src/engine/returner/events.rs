@@ -2,7 +2,7 @@
 
 use super::named;
 use super::sink::Sink;
-use halite_config::{MasterConfig, Returner};
+use halite_config::MasterConfig;
 use halite_ipc::Event;
 use halite_sys::signals::StopFlag;
 use halite_target::Glob;
@@ -54,7 +54,7 @@ struct Waiting {
 
 /// Events waiting for one destination.
 pub struct EventQueue {
-    returner: Returner,
+    returner: &'static str,
     filter: Filter,
     /// `event_return_queue`: number of events collected before a write.
     collect: usize,
@@ -70,7 +70,7 @@ pub fn start(
     mut sink: Sink,
     stop: &StopFlag,
 ) -> (Arc<EventQueue>, JoinHandle<()>) {
-    let queue = Arc::new(EventQueue::new(config, sink.returner));
+    let queue = Arc::new(EventQueue::new(config, sink.name));
     let (own, stop) = (queue.clone(), stop.clone());
     let thread = std::thread::spawn(move || {
         loop {
@@ -90,7 +90,7 @@ pub fn start(
 }
 
 impl EventQueue {
-    fn new(config: &MasterConfig, returner: Returner) -> EventQueue {
+    fn new(config: &MasterConfig, returner: &'static str) -> EventQueue {
         let longest = config.event_return_queue_max_seconds;
         EventQueue {
             returner,
@@ -193,7 +193,7 @@ mod tests {
 
     fn queue(options: halite_wire::Map) -> EventQueue {
         let config = MasterConfig::from_map(options, Path::new("/etc/halite")).unwrap();
-        EventQueue::new(&config, Returner::RawfileJson)
+        EventQueue::new(&config, "rawfile_json")
     }
 
     fn event(tag: &str) -> Arc<Event> {

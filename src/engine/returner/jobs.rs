@@ -1,7 +1,7 @@
 //! Copies of jobs: events tell which jobs changed, the job log has the data.
 
 use super::named;
-use super::sink::{Sink, interruptible_sleep};
+use super::sink::Sink;
 use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::jobs::{JobStore, JobUpdate};
@@ -12,7 +12,7 @@ use halite_wire::ids::Jid;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -27,8 +27,10 @@ const BATCH_BYTES: u64 = 8 << 20;
 const LOOK: Duration = Duration::from_secs(30);
 /// How often old rows are removed, unless the database does that itself.
 const SWEEP: Duration = Duration::from_secs(3600);
-/// Polling interval of the queue: everything queued meanwhile is written together.
+/// Longest wait for something to copy: a stop is noticed, and what is late becomes due.
 const ROUND: Duration = Duration::from_millis(200);
+/// Wait after the first news: what is queued meanwhile is written together.
+const COLLECT: Duration = Duration::from_millis(50);
 /// How often the checkpoint is saved.
 const NOTE: Duration = Duration::from_secs(5);
 /// How far before the checkpoint a search starts: an event may come this much later than its record, and clocks
@@ -64,6 +66,7 @@ struct Pending {
 #[derive(Default)]
 pub struct JobQueue {
     pending: Mutex<Pending>,
+    news: Condvar,
 }
 
 impl JobQueue {
@@ -84,6 +87,17 @@ impl JobQueue {
             pending.late.push_back((Instant::now() + LATE, jid.clone()));
         } else {
             pending.jobs.insert(jid.clone());
+        }
+        drop(pending);
+        self.news.notify_one();
+    }
+
+    /// Waits until there is something to copy; at most for [`ROUND`].
+    fn wait(&self) {
+        let idle = |pending: &mut Pending| pending.jobs.is_empty() && !pending.look;
+        let waited = self.news.wait_timeout_while(self.lock(), ROUND, idle);
+        if waited.is_ok_and(|(_, timeout)| !timeout.timed_out()) {
+            std::thread::sleep(COLLECT);
         }
     }
 
@@ -126,7 +140,7 @@ pub fn start(
     let mut copier = Copier {
         queue: queue.clone(),
         log: Stores::open(config).jobs,
-        reached: Checkpoint::read(dir.join(format!("{}.reached", sink.returner.name()))),
+        reached: Checkpoint::read(dir.join(format!("{}.reached", sink.name))),
         sink,
         returns,
         places: HashMap::new(),
@@ -182,8 +196,9 @@ impl Copier {
                 return;
             }
             self.sweep();
-            let pause = if again { Duration::ZERO } else { ROUND };
-            interruptible_sleep(pause, &self.stop);
+            if !again {
+                self.queue.wait();
+            }
         }
     }
 
@@ -300,7 +315,7 @@ impl Checkpoint {
 
 impl Drop for Copier {
     fn drop(&mut self) {
-        log::debug!("{}", named(self.sink.returner, "copying of jobs stopped"));
+        log::debug!("{}", named(self.sink.name, "copying of jobs stopped"));
     }
 }
 
@@ -336,7 +351,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut sink = Sink::with_store(halite_config::Returner::Redis, Box::new(Nowhere));
+        let mut sink = Sink::with_store("redis", Box::new(Nowhere));
         point.advance(now, false, &mut sink);
         let again = Checkpoint::read(path.clone());
         assert!(now.duration_since(again.at).unwrap() <= Duration::from_secs(1));

@@ -1,7 +1,8 @@
 //! Returner: copies jobs and events to databases and files.
 //!
 //! Owns nothing: it listens on `master_event_pub.ipc`, reads the job log and writes to the destinations of
-//! `master_job_cache`, `ext_job_cache` and `event_return`. Each destination has a thread, so that a slow
+//! `master_job_cache`, `ext_job_cache` and `event_return`, and to the files that stock's `salt-run jobs.*` reads
+//! (`job_cache_compat: full`). Each destination has a thread, so that a slow
 //! database delays only itself.
 //!
 //! Jobs are copied from the job log; events only tell that there is new data. So nothing that was acknowledged
@@ -13,10 +14,11 @@
 mod events;
 mod jobs;
 mod sink;
+mod stock_files;
 
 use events::EventQueue;
 use halite_client::listen::listen;
-use halite_config::{MasterConfig, Returner};
+use halite_config::{JobCacheCompat, MasterConfig};
 use halite_ipc::Event;
 use halite_master::roles::Roles;
 use halite_master::score::Score;
@@ -41,6 +43,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     for (returner, returns) in config.job_returners() {
         let sink = Sink::new(config, returner);
         let (queue, thread) = jobs::start(config, sink, returns, stop);
+        writers.jobs.push(queue);
+        threads.push(thread);
+    }
+    if config.job_cache_compat == JobCacheCompat::Full {
+        let (queue, thread) = jobs::start(config, stock_files::sink(config), true, stop);
         writers.jobs.push(queue);
         threads.push(thread);
     }
@@ -127,7 +134,7 @@ fn end(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Names a returner and its destination, for messages.
-fn named(returner: Returner, what: &str) -> String {
-    format!("returner {} ({what})", returner.name())
+/// Names a returner, for messages.
+fn named(returner: &str, what: &str) -> String {
+    format!("returner {returner} ({what})")
 }

@@ -14,8 +14,8 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// A store to which writes are retried.
 pub struct Sink {
-    /// Which returner it is.
-    pub returner: Returner,
+    /// The returner, for messages and file names.
+    pub name: &'static str,
     store: Box<dyn Store>,
     refused: u64,
     said: Option<Instant>,
@@ -31,13 +31,13 @@ impl Sink {
             product: config.flavour.name(),
             program: "halite-master",
         });
-        Sink::with_store(returner, store)
+        Sink::with_store(returner.name(), store)
     }
 
     /// A sink over a given store.
-    pub fn with_store(returner: Returner, store: Box<dyn Store>) -> Sink {
+    pub fn with_store(name: &'static str, store: Box<dyn Store>) -> Sink {
         Sink {
-            returner,
+            name,
             store,
             refused: 0,
             said: None,
@@ -102,7 +102,7 @@ impl Sink {
             return;
         }
         self.said = Some(Instant::now());
-        log::error!("{}", named(self.returner, what));
+        log::error!("{}", named(self.name, what));
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
             away: 1,
             got: Arc::clone(&got),
         };
-        let mut sink = Sink::with_store(Returner::Pgjsonb, Box::new(store));
+        let mut sink = Sink::with_store("pgjsonb", Box::new(store));
         let rows: Vec<_> = ["a", "b", "bad", "c", "bad", "d", "e"]
             .iter()
             .map(|tag| Arc::new(Event::new(*tag, &Map::new()).unwrap()))
@@ -173,7 +173,7 @@ mod tests {
             away: u32::MAX,
             got: Arc::default(),
         };
-        let mut sink = Sink::with_store(Returner::Pgjsonb, Box::new(store));
+        let mut sink = Sink::with_store("pgjsonb", Box::new(store));
         let stop = StopFlag::default();
         stop.set();
         let rows = [Arc::new(Event::new("a", &Map::new()).unwrap())];

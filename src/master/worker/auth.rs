@@ -60,7 +60,8 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
             "{id} may not sign in: max_minions ({}) are connected",
             worker.config.max_minions
         );
-        fire_auth_event(worker, candidate.event(false, Some("full")));
+        let event = candidate.event(&worker.config, false, Some("full"));
+        fire_auth_event(worker, event);
         return Ok(answer(worker, "full".into()));
     }
     let verdict = candidate.verdict(&worker.config, &*worker.stores.keys)?;
@@ -86,7 +87,8 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
     };
     let (result, act) = verdict.event_fields();
-    fire_auth_event(worker, candidate.event(result, act));
+    let event = candidate.event(&worker.config, result, act);
+    fire_auth_event(worker, event);
     Ok(reply)
 }
 

@@ -128,7 +128,7 @@ struct Admitted {
 
 /// Checks a request against `peer` (`AESFuncs.__verify_minion_publish`).
 fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitted>, ExitError> {
-    let rules = rules(&worker.config.peer, id);
+    let rules = rules(&worker.config.peer.0, id);
     let request = read(load).and_then(|request| grouped(worker, request));
     let Some(request) = request.filter(|_| !rules.is_empty()) else {
         return Ok(None);
@@ -309,7 +309,7 @@ pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
         return Ok(nothing());
     };
     let calls = [Call::of_job(fun, arg)];
-    let rules = rules(&worker.config.peer_run, id);
+    let rules = rules(&worker.config.peer_run.0, id);
     // Only function patterns count here; a runner has no target.
     let good = rules.publication(&calls, &[], &mut |_| false) == Reach::Everybody;
     if !good {

@@ -30,7 +30,8 @@ def perform(order):
     opts.update(order["opts"])
     opts.update(grains=order["grains"], pillar=order["pillar"], id=order["id"])
     context = {}
-    modules = salt.loader.minion_mods(opts, context=context)
+    utils = salt.loader.utils(opts, context=context)
+    modules = salt.loader.minion_mods(opts, context=context, utils=utils)
     version = salt.version.__version__
     if order["fun"] not in modules:
         return {"missing": True, "version": version}

@@ -57,17 +57,14 @@ pub fn key_files(config: &MasterConfig) -> LocalKeys {
 
 /// The job log of a configuration.
 pub fn job_log(config: &MasterConfig) -> JobLog {
-    let hash = hash_type(config);
-    let returns = config.job_cache_compat == JobCacheCompat::Full;
-    let stock = (config.job_cache_compat != JobCacheCompat::None)
-        .then(|| StockLayout::new(&config.cachedir, hash, returns));
-    let legacy = StockLayout::new(&config.cachedir, hash, false);
+    let legacy = stock_jobs(config);
+    let stock = (config.job_cache_compat != JobCacheCompat::None).then(|| legacy.clone());
     JobLog::new(&config.cachedir, config.keep_jobs_seconds, stock).with_legacy(legacy)
 }
 
 /// The job cache of a stock master, including returns, at the path of a configuration.
 pub fn stock_jobs(config: &MasterConfig) -> StockLayout {
-    StockLayout::new(&config.cachedir, hash_type(config), true)
+    StockLayout::new(&config.cachedir, hash_type(config))
 }
 
 /// How the stock tools of `salt_series` lay out grains, pillar and mine.

@@ -53,6 +53,8 @@ pub struct BusServer {
     signals: Arc<Signals>,
     tap: Option<Tap>,
     chunk: Box<[u8]>,
+    /// Until when senders wait for a listener that is behind.
+    held_until: Option<Instant>,
     /// Dropped events already logged, when, and when to log again.
     reported: u64,
     last_report: Option<Instant>,
@@ -102,6 +104,7 @@ impl BusServer {
             }),
             tap: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
+            held_until: None,
             reported: 0,
             last_report: None,
             report_at: None,
@@ -195,19 +198,21 @@ impl BusServer {
         }
         self.drain_inbox();
         self.send();
+        self.regulate();
         self.housekeeping();
         Ok((n, stop))
     }
 
     /// How long the loop may wait.
     fn patience(&self) -> EpollTimeout {
-        if !self.inbox.is_empty() {
+        if !self.inbox.is_empty() && self.held_until.is_none() {
             return EpollTimeout::ZERO;
         }
         let due = [
             self.pull.closed_until,
             self.publ.closed_until,
             self.report_at,
+            self.held_until,
         ];
         let Some(due) = due.into_iter().flatten().min() else {
             return EpollTimeout::NONE;
@@ -260,9 +265,13 @@ impl BusServer {
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
-        let registered = stream
-            .set_nonblocking(true)
-            .and_then(|()| Ok(self.cx.epoll.add(&stream, event)?));
+        let waits = acceptor == PULL && self.held_until.is_some();
+        let registered = stream.set_nonblocking(true).and_then(|()| {
+            if waits {
+                return Ok(());
+            }
+            Ok(self.cx.epoll.add(&stream, event)?)
+        });
         if let Err(e) = registered {
             log::error!("event bus: cannot serve a connection: {e}");
             return;
@@ -296,6 +305,10 @@ impl BusServer {
     }
 
     fn read(&mut self, token: u64) {
+        if self.listeners_behind().is_some() {
+            // `regulate` stops the reading for a moment.
+            return;
+        }
         let Some(source) = self.sources.get_mut(&token) else {
             return;
         };
@@ -365,7 +378,41 @@ impl BusServer {
         self.count_peers();
     }
 
+    /// Until when senders should wait for listeners, if any is behind.
+    fn listeners_behind(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let cx = &self.cx;
+        let until = self
+            .sinks
+            .values_mut()
+            .filter_map(|s| s.hold_until(now, cx));
+        until.min()
+    }
+
+    /// Stops reading from senders while a listener is behind, and resumes it. What they send meanwhile waits in their
+    /// sockets.
+    fn regulate(&mut self) {
+        let until = self.listeners_behind();
+        let epoll = &self.cx.epoll;
+        if until.is_some() != self.held_until.is_some() {
+            for (token, source) in &self.sources {
+                // Removed, since a sender that hung up would wake the loop all the time.
+                let changed = match until {
+                    Some(_) => epoll.delete(&source.stream),
+                    None => epoll.add(&source.stream, EpollEvent::new(EpollFlags::EPOLLIN, *token)),
+                };
+                if let Err(e) = changed {
+                    log::error!("event bus: cannot wait for process {}: {e}", source.pid);
+                }
+            }
+        }
+        self.held_until = until;
+    }
+
     fn drain_inbox(&mut self) {
+        if self.listeners_behind().is_some() {
+            return;
+        }
         let waiting = self.inbox.len().min(INBOX);
         if waiting == 0 {
             return;

@@ -9,9 +9,12 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Most bytes sent to one listener before the others get their turn.
 const TURN: usize = 1 << 20;
+/// How long senders wait for a listener that is behind, before it loses events.
+const HOLD: Duration = Duration::from_secs(1);
 
 /// State of the bus that every listener needs.
 pub(super) struct Context {
@@ -29,6 +32,8 @@ pub(super) struct Sink {
     queue: Outbox<()>,
     /// Events lost since the listener fell behind; while this is not zero, all events are dropped.
     gap: u64,
+    /// Since when the queue has been nearly full, without having become half empty.
+    tight_since: Option<Instant>,
     /// Events lost in total, and how many of them were logged.
     pub dropped: u64,
     pub reported: u64,
@@ -45,6 +50,7 @@ impl Sink {
             pid: counted.pid,
             queue: Outbox::default(),
             gap: 0,
+            tight_since: None,
             dropped: 0,
             reported: 0,
             interest: EpollFlags::EPOLLIN,
@@ -84,6 +90,26 @@ impl Sink {
                 && self.queue.byte_len() + len <= options.queue_bytes)
     }
 
+    /// Until when senders should wait, so that a listener that reads loses nothing in a burst. One that does not read
+    /// delays them once, until it has caught up.
+    pub fn hold_until(&mut self, now: Instant, cx: &Context) -> Option<Instant> {
+        if self.is_half_empty(cx) {
+            self.tight_since = None;
+        }
+        let (frames, bytes) = (cx.options.queue_frames, cx.options.queue_bytes);
+        let is_tight = self.queue.len() >= frames / 4 * 3 || self.queue.byte_len() >= bytes / 4 * 3;
+        if is_tight {
+            self.tight_since.get_or_insert(now);
+        }
+        let until = self.tight_since? + HOLD;
+        (self.gap == 0 && until > now).then_some(until)
+    }
+
+    fn is_half_empty(&self, cx: &Context) -> bool {
+        self.queue.len() <= cx.options.queue_frames / 2
+            && self.queue.byte_len() <= cx.options.queue_bytes / 2
+    }
+
     /// Sends if there is something queued and the socket is not known to be full.
     pub fn send(&mut self, cx: &Context) -> io::Result<()> {
         if self.queue.is_empty() || self.blocked() {
@@ -116,9 +142,7 @@ impl Sink {
 
     /// Ends a gap once half of the queue is free, so that there are few, contiguous gaps.
     fn catch_up(&mut self, cx: &Context) {
-        let half = self.queue.len() <= cx.options.queue_frames / 2
-            && self.queue.byte_len() <= cx.options.queue_bytes / 2;
-        if self.gap == 0 || !half {
+        if self.gap == 0 || !self.is_half_empty(cx) {
             return;
         }
         if cx.options.notify_dropped

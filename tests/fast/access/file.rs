@@ -63,6 +63,21 @@ fn users_of_a_file() {
 }
 
 #[test]
+fn a_shared_secret_and_any_password() {
+    let secret = "5e6f7a8b9c0d1e2f3a4b";
+    let place = Place::start(&format!(
+        "external_auth:\n  sharedsecret: {{fred: ['test.*']}}\n  auto: {{mary: ['test.*']}}\nsharedsecret: {secret}"
+    ));
+    allowed(&place.salt("sharedsecret", "fred", secret, &["m1", "test.ping"]));
+    refused(&place.salt("sharedsecret", "fred", secret, &["m1", "cmd.run", "id"]));
+    refused(&place.salt("sharedsecret", "mary", secret, &["m1", "test.ping"]));
+    unproven(&place.salt("sharedsecret", "fred", &secret[1..], &["m1", "test.ping"]));
+    unproven(&place.salt("file", "fred", secret, &["m1", "test.ping"]));
+    allowed(&place.salt("auto", "mary", "any", &["m1", "test.ping"]));
+    refused(&place.salt("auto", "fred", "any", &["m1", "test.ping"]));
+}
+
+#[test]
 fn tokens() {
     let place = Place::start(CONFIG);
     let made = place.salt("file", "fred", "geheim", &["-T", "m1", "test.ping"]);

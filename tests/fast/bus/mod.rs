@@ -222,6 +222,27 @@ fn slow_listener(options: BusOptions) {
 }
 
 #[test]
+fn a_burst_loses_nothing_for_a_listener_that_reads() {
+    const ALL: u64 = 20_000;
+    let bus = Bus::start(BusOptions {
+        queue_bytes: 400_000,
+        ..BusOptions::default()
+    });
+    let mut listener = bus.listener();
+    let mut sender = bus.sender(Framing::Prefixed);
+    let burst = thread::spawn(move || {
+        for n in 0..ALL {
+            sender.fire(&event("burst", n)).unwrap();
+        }
+    });
+    for n in 0..ALL {
+        assert_eq!(number(&next(&mut listener)), n);
+    }
+    burst.join().unwrap();
+    assert_eq!(bus.stop().dropped, 0);
+}
+
+#[test]
 fn garbage_ends_its_own_connection_only() {
     let bus = Bus::start(BusOptions::default());
     let mut listener = bus.listener();

@@ -55,9 +55,9 @@ fn asks_first() {
     let ran = f.answer(&["-a", "db1"], "n\n");
     assert_eq!((ran.stdout.as_str(), ran.status), (shown, 0));
     let ran = f.answer(&["-a", "db1"], "");
-    assert_eq!((ran.stdout.as_str(), ran.status), (shown, 0));
+    assert_eq!((ran.stdout.as_str(), ran.status), (shown, 1));
     assert!(
-        ran.stderr.contains("Error: EOF when reading a line")
+        ran.stderr.contains("EOF when reading a line")
             && ran.stderr.contains("nothing was changed")
     );
     assert!(f.pki("minions_pre/db1").exists());

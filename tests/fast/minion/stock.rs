@@ -217,6 +217,8 @@ fn an_installed_salt_runs_what_halite_lacks() {
     );
     let (_, err) = call(&["test.ping"]);
     assert!(!err.contains("was run by"), "{err}");
+    let (out, err) = call(&["state.single", "test.succeed_without_changes", "name=x"]);
+    assert!(out.contains("\"result\": true"), "{out}{err}");
     let (_, err) = call(&["nosuch.fun"]);
     assert!(err.contains("'nosuch.fun' is not available."), "{err}");
     // The command on the master says so too, beside what it shows.

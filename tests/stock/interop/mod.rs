@@ -39,18 +39,14 @@ fn whole_matrix(master: Master, series: &Stock, old: &Stock, new: &Stock) {
 #[test]
 fn halite_master_as_3008() {
     let Some((old, new)) = stock() else { return };
-    let master = Master::halite(&format!(
-        "{MASTER}rotation_grace: 1\nsalt_series: '3008'\njob_cache_compat: full"
-    ));
+    let master = Master::halite(&format!("{MASTER}rotation_grace: 1\nsalt_series: '3008'"));
     whole_matrix(master, &new, &old, &new);
 }
 
 #[test]
 fn halite_master_as_3006() {
     let Some((old, new)) = stock() else { return };
-    let master = Master::halite(&format!(
-        "{MASTER}rotation_grace: 1\nsalt_series: '3006'\njob_cache_compat: full"
-    ));
+    let master = Master::halite(&format!("{MASTER}rotation_grace: 1\nsalt_series: '3006'"));
     whole_matrix(master, &old, &old, &new);
 }
 

@@ -95,6 +95,13 @@ impl Master {
         }
     }
 
+    /// Ends it with SIGTERM to the main process alone, as a service manager does.
+    pub fn terminate(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.terminate();
+        }
+    }
+
     /// The socket on which it publishes events.
     pub fn bus(&self) -> PathBuf {
         self.home.sockets().join("master_event_pub.ipc")

@@ -50,6 +50,11 @@ impl Minion {
         }
     }
 
+    /// Ends it with SIGTERM, as a service manager does.
+    pub fn terminate(&mut self) {
+        self.process.terminate();
+    }
+
     /// Panics with its log if it has exited.
     pub fn must_live(&mut self) {
         self.process.must_live();

@@ -94,6 +94,14 @@ impl Process {
         let _ = killpg(self.group, signal);
     }
 
+    /// Sends SIGTERM to the process alone, as a service manager does, and waits for its end.
+    pub fn terminate(&mut self) {
+        let pid = Pid::from_raw(self.id());
+        let sent = nix::sys::signal::kill(pid, Signal::SIGTERM);
+        sent.unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        crate::wait_until(&format!("{} ends", self.name), || self.status().is_some());
+    }
+
     /// Stops the group: SIGTERM first, then SIGKILL for what is left.
     pub fn stop(&mut self) {
         self.signal(Signal::SIGTERM);

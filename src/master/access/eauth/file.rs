@@ -27,7 +27,8 @@ enum FileFormat {
         realm: String,
     },
     Text {
-        hash: HashType,
+        /// None: the passwords themselves.
+        hash: Option<HashType>,
         separator: String,
         user: usize,
         password: usize,
@@ -97,7 +98,7 @@ impl FileUsers {
     /// The file cannot be used.
     pub fn check(&self, user: &str, password: &str) -> Result<bool, String> {
         let shown = |e: &dyn std::fmt::Display| format!("{}: {e}", self.path.display());
-        let text = read(&self.path).map_err(|e| shown(&e))?;
+        let text = read(&self.path, self.form.open_to()).map_err(|e| shown(&e))?;
         self.check_in(&text, user, password).map_err(|e| shown(&e))
     }
 
@@ -136,7 +137,13 @@ impl FileUsers {
                         continue;
                     };
                     if *name == user {
-                        return Ok(verify_digest(password, sum, *hash));
+                        return Ok(match hash {
+                            Some(hash) => verify_digest(password, sum, *hash),
+                            None => {
+                                !sum.is_empty()
+                                    && constant_time_eq(password.as_bytes(), sum.as_bytes())
+                            }
+                        });
                     }
                 }
                 Ok(false)
@@ -145,21 +152,33 @@ impl FileUsers {
     }
 }
 
-fn digest(hashtype: &str) -> Result<HashType, String> {
-    if hashtype == "plaintext" {
-        return Err(
-            "passwords in plain text are refused; make the file with `htpasswd -B` and set \
-             `^filetype: htpasswd`, or keep digests and name them in ^hashtype"
-                .into(),
-        );
+impl FileFormat {
+    /// The bits of the file's mode that must not be set, and the remedy.
+    fn open_to(&self) -> (u32, &'static str) {
+        match self {
+            FileFormat::Text { hash: None, .. } => (
+                0o077,
+                "it has passwords in plain text and others may read it; `chmod 600` it, or keep hashes: `htpasswd -B` \
+                 makes them for `^filetype: htpasswd`",
+            ),
+            _ => (0o002, "it is writable by everyone; `chmod o-w` it"),
+        }
     }
-    hashtype
-        .to_lowercase()
-        .parse()
-        .map_err(|_| format!("^hashtype {hashtype:?} is not supported; use sha256, sha512, ..."))
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The hash of a `^hashtype`; none for `plaintext`.
+fn digest(hashtype: &str) -> Result<Option<HashType>, String> {
+    if hashtype == "plaintext" {
+        return Ok(None);
+    }
+    let known = hashtype.to_lowercase().parse().map(Some);
+    known.map_err(|_| {
+        format!("^hashtype {hashtype:?} is not supported; use plaintext, sha256, sha512, ...")
+    })
+}
+
+/// Reads a regular file of which no bit of the mode is `forbidden`.
+fn read(path: &Path, (forbidden, remedy): (u32, &str)) -> Result<String, String> {
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
@@ -169,8 +188,8 @@ fn read(path: &Path) -> Result<String, String> {
     if !meta.is_file() {
         return Err("not a regular file".into());
     }
-    if meta.mode() & 0o002 != 0 {
-        return Err("it is writable by everyone; `chmod o-w` it".into());
+    if meta.mode() & forbidden != 0 {
+        return Err(remedy.into());
     }
     if meta.size() > LARGEST {
         return Err(format!("larger than {LARGEST} bytes"));
@@ -186,9 +205,13 @@ fn read(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
     use halite_wire::map;
+    use std::os::unix::fs::PermissionsExt;
 
     fn users(settings: Map) -> Result<FileUsers, String> {
-        let mut all = map! {"^filename" => "/dev/null", "fred" => vec![".*".to_owned()]};
+        let mut all = map! {"fred" => vec![".*".to_owned()]};
+        if settings.get("^filename").is_none() {
+            all.set("^filename", "/dev/null");
+        }
         all.0.extend(settings.0);
         FileUsers::parse(&all)
     }
@@ -237,9 +260,28 @@ mod tests {
     }
 
     #[test]
+    fn plain_text_in_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("users");
+        std::fs::write(&path, "fred:geheim\nempty:\n").unwrap();
+        let users = users(map! {"^filename" => path.to_str().unwrap()}).unwrap();
+        let mode = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(0o600);
+        assert_eq!(users.check("fred", "geheim"), Ok(true));
+        assert_eq!(users.check("fred", "gehei"), Ok(false));
+        assert_eq!(users.check("empty", ""), Ok(false));
+        assert_eq!(users.check("nobody", ""), Ok(false));
+        for open in [0o640, 0o604] {
+            mode(open);
+            let why = users.check("fred", "geheim").unwrap_err();
+            assert!(why.contains("chmod 600"), "{why}");
+        }
+    }
+
+    #[test]
     fn what_is_refused() {
-        let plain = users(map! {}).unwrap_err();
-        assert!(plain.contains("plain text are refused"), "{plain}");
         for settings in [
             map! {"^filetype" => "text", "^hashtype" => "whirlpool"},
             map! {"^filetype" => "sqlite"},

@@ -160,7 +160,6 @@ fn refuse(call: &Call<'_>) -> Result<()> {
     for (name, instead) in [
         ("use_vt", "run the command without a terminal"),
         ("encoded_cmd", "it is for PowerShell only"),
-        ("password", "runas does not need a password here"),
     ] {
         if get(call, name).truthy() {
             return Err(CallError::Command(format!(

@@ -1,7 +1,8 @@
 //! The files of stock Salt's `local_cache` that its own tools read from disk: the `salt`
-//! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1).
+//! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1). The job log writes this file
+//! before a job is published; returns are copied from the log.
 
-use crate::jobs::{Returned, StoredJob, StoredReturn, id_list, stored_part};
+use crate::jobs::{JobUpdate, StoredJob, StoredReturn, id_list, stored_part};
 use halite_crypto::HashType;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::{Jid, MinionId};
@@ -15,17 +16,14 @@ use std::path::{Path, PathBuf};
 pub struct StockLayout {
     dir: PathBuf,
     hash: HashType,
-    returns: bool,
 }
 
 impl StockLayout {
-    /// A writer. With `returns`, every return is written too, which `salt-run jobs.*`
-    /// of stock Salt needs and which costs two files per return.
-    pub fn new(cachedir: &Path, hash: HashType, returns: bool) -> StockLayout {
+    /// Files below `cachedir`.
+    pub fn new(cachedir: &Path, hash: HashType) -> StockLayout {
         StockLayout {
             dir: cachedir.join("jobs"),
             hash,
-            returns,
         }
     }
 
@@ -43,16 +41,24 @@ impl StockLayout {
         put(&dir.join(".minions.p"), &id_list(minions))
     }
 
-    /// Writes a return, if `returns` is set. Without it, jobs started by minions are not written at all: no CLI waits
-    /// for them.
-    pub(super) fn save_returned(&self, one: &Returned<'_>) -> io::Result<()> {
-        if !self.returns {
-            return Ok(());
+    /// Copies what was added to a job: returns, and the load of a job that a minion started. Files that are there
+    /// stay.
+    ///
+    /// # Errors
+    /// Those of the file system, and `InvalidData` for an id that cannot be a directory.
+    pub fn add(&self, news: &JobUpdate) -> io::Result<()> {
+        if let Some(load) = &news.load
+            && !self.path(&news.jid).join("jid").exists()
+        {
+            let minions: Vec<String> = news.returns.iter().map(|r| r.id.clone()).collect();
+            self.save_load(&news.jid, load, &minions)?;
         }
-        if one.starts_job {
-            self.save_load(one.jid, one.load, &[one.id.to_string()])?;
+        for one in &news.returns {
+            let id = one.id.parse();
+            let id = id.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("{e}")))?;
+            self.save_return(&news.jid, &id, &one.load)?;
         }
-        self.save_return(one.jid, one.id, one.load)
+        Ok(())
     }
 
     pub(super) fn save_return(&self, jid: &Jid, id: &MinionId, load: &Map) -> io::Result<()> {
@@ -245,7 +251,7 @@ mod tests {
     #[test]
     fn jobs_of_a_stock_master_are_read() {
         let dir = tempfile::tempdir().unwrap();
-        let layout = StockLayout::new(dir.path(), HashType::Sha256, true);
+        let layout = StockLayout::new(dir.path(), HashType::Sha256);
         let jid: Jid = "20261121092637195592".parse().unwrap();
         assert!(layout.get(&jid).unwrap().is_none());
         assert!(layout.list(&|_| false).unwrap().is_empty());
@@ -273,5 +279,43 @@ mod tests {
         assert_eq!(layout.expire(&jid, &|_| false).unwrap(), 0);
         assert_eq!(layout.expire(&later, &|_| false).unwrap(), 1);
         assert!(layout.get(&jid).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_was_added_to_jobs_is_copied_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = StockLayout::new(dir.path(), HashType::Sha256);
+        let published: Jid = "20261121092637195592".parse().unwrap();
+        let own: Jid = "20261121092637195593".parse().unwrap();
+        let returned = |id: &str| StoredReturn {
+            id: id.into(),
+            load: halite_wire::map! {"id" => id, "fun" => "test.ping", "return" => id},
+        };
+        let news = |jid: &Jid, load: Map, ids: &[&str]| JobUpdate {
+            jid: jid.clone(),
+            load: Some(load),
+            returns: ids.iter().map(|id| returned(id)).collect(),
+            end: 0,
+        };
+        let load = halite_wire::map! {"fun" => "test.ping", "tgt" => "*"};
+        let ids = ["a".to_owned(), "b".to_owned()];
+        layout.save_load(&published, &load, &ids).unwrap();
+        layout.add(&news(&published, load.clone(), &["a"])).unwrap();
+        layout.add(&news(&published, load, &["a", "b"])).unwrap();
+        let job = layout.get(&published).unwrap().unwrap();
+        assert_eq!(job.minions, ids);
+        let returns: Vec<_> = job.returns.iter().map(|r| r.load.str("return")).collect();
+        assert_eq!(returns, [Some("a"), Some("b")]);
+
+        // A job that a minion started.
+        layout.add(&news(&own, returned("m").load, &["m"])).unwrap();
+        let job = layout.get(&own).unwrap().unwrap();
+        assert_eq!(
+            (job.load.str("fun"), job.returns.len()),
+            (Some("test.ping"), 1)
+        );
+        assert_eq!(job.minions, ["m"]);
+        let why = layout.add(&news(&own, Map::new(), &["../m"])).unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::InvalidData);
     }
 }

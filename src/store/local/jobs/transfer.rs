@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn jobs_are_copied_once_in_each_direction() {
         let [old, own] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let stock = StockLayout::new(old.path(), HashType::Sha256, true);
+        let stock = StockLayout::new(old.path(), HashType::Sha256);
         let log = JobLog::new(own.path(), 86400, None);
         let jid: Jid = "20201121092637195592".parse().unwrap();
         let load = halite_wire::map! {"fun" => "test.ping", "tgt" => "*", "key" => "secret"};

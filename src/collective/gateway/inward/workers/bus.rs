@@ -6,7 +6,7 @@ use crossbeam_channel::Sender;
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_ipc::Event;
-use halite_master::events::TRIMMED;
+use halite_master::events::is_trimmed;
 use halite_store::Stores;
 use halite_store::jobs::JobStore;
 use halite_sys::signals::StopFlag;
@@ -32,7 +32,7 @@ pub(super) fn changes(tag: &str) -> bool {
 
 /// The full return: one that was too large for the bus is read from the job cache.
 fn whole(load: Map, jid: &Jid, id: &MinionId, jobs: &dyn JobStore) -> Map {
-    if !load.iter().any(|(_, value)| value.is_str(TRIMMED)) {
+    if !is_trimmed(&load) {
         return load;
     }
     match jobs.get(jid) {

@@ -46,8 +46,8 @@ pub struct JobLog {
 const SWEEP_INTERVAL: i64 = 3600;
 
 impl JobLog {
-    /// Jobs below `cachedir`, kept for `keep` seconds. With `stock`, the files that stock tools read
-    /// are written too.
+    /// Jobs below `cachedir`, kept for `keep` seconds. With `stock`, the load of each job is also written where the stock
+    /// CLI waits for it.
     pub fn new(cachedir: &Path, keep: u64, stock: Option<StockLayout>) -> JobLog {
         JobLog {
             dir: cachedir.join("joblog"),
@@ -335,13 +335,6 @@ impl JobStore for JobLog {
                 && let Err(e) = self.append_returns(jid, &records)
             {
                 of_job().for_each(|n| outcomes[n] = Err(clone_error(&e)));
-            }
-        }
-        if let Some(stock) = &self.stock {
-            for (outcome, one) in outcomes.iter_mut().zip(returns) {
-                if outcome.is_ok() {
-                    *outcome = stock.save_returned(one);
-                }
             }
         }
         outcomes
