@@ -86,8 +86,7 @@ options! {
         salt_series: SaltSeries = "3008";
         /// Framing of the event bus: `auto` (what the tools of `salt_series` read), `bare` or `prefixed`.
         event_bus_framing: BusFraming = "auto";
-        /// Events that may be queued for one slow listener; further ones are dropped and counted. 0: `ipc_write_buffer` alone
-        /// limits them.
+        /// Events that may be queued for one slow listener, besides `ipc_write_buffer`; 0: any number.
         event_queue_limit: u32 = "0";
         /// Bytes that may be queued for one slow listener; 0: 32 MiB.
         ipc_write_buffer: u64 = "0";
@@ -211,11 +210,9 @@ options! {
         sudo_acl: bool = "false";
         /// Create key files only for users in `publisher_acl` that have an account, after expanding patterns.
         client_acl_verify: bool = "true";
-        /// External authentication systems (`pam`, `ldap`, `file`, `sharedsecret`, `auto`), their users and groups, and
-        /// what these may do.
+        /// Authentication systems (`pam`, `ldap`, `file`, `sharedsecret`, `auto`), their users, and what these may do.
         external_auth: Map = "{}";
-        /// The password of all users of `external_auth: sharedsecret`, at least 16 characters. Keep it in a file that only the
-        /// master's account can read.
+        /// The password of all users of `external_auth: sharedsecret`, at least 16 characters.
         sharedsecret: String = "''";
         /// Do not let `'*'` in `external_auth` grant anything, as stock Salt does with this option.
         permissive_acl: bool = "false";
@@ -364,8 +361,7 @@ options! {
         presence_events: bool = "false";
         /// Fire an event for every sign-in.
         auth_events: bool = "true";
-        /// Kinds of these events (`accept`, `pend`, `reject`, `denied`, `full`) that contain the grains which the minion sent
-        /// for `autosign_grains_dir`.
+        /// Kinds of these events (`accept`, `pend`, `reject`, ...) with the grains sent for `autosign_grains_dir`.
         auth_events_autosign_grains: Vec<String> = "[]";
     }
 

@@ -552,7 +552,7 @@ fn faults_are_told() {
     let (_dir, access, _) = access(
         map! {
             "external_auth" => map! {
-                "file" => map! {"^filename" => "x"}, "ldap" => Map::new(), "rest" => Map::new(),
+                "file" => map! {"^filename" => "x", "^hashtype" => "rot13"}, "ldap" => Map::new(), "rest" => Map::new(),
                 "pam" => Value::Nil,
             },
             "eauth_acl_module" => "rest",
@@ -562,7 +562,7 @@ fn faults_are_told() {
     );
     let told = faults(&access.config).join("\n");
     for part in [
-        "plain text are refused",
+        "\"rot13\" is not supported",
         "binddn is missing",
         "\"rest\" is not supported",
         "must be a map",
