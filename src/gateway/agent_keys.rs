@@ -60,6 +60,17 @@ pub struct Newcomer<'a> {
     pub max_pending: usize,
 }
 
+impl Newcomer<'_> {
+    fn candidate<'c>(&'c self, presented: &'c str) -> Candidate<'c> {
+        Candidate {
+            id: self.id,
+            presented,
+            grains: None,
+            vouched: self.vouched,
+        }
+    }
+}
+
 /// The key store as seen by one gateway.
 pub struct AgentKeys {
     config: MasterConfig,
@@ -94,10 +105,7 @@ impl AgentKeys {
     }
 
     /// Whether one more key may become pending. Writes nothing; counts and sometimes logs each refusal.
-    ///
-    /// # Errors
-    /// The keys cannot be listed.
-    pub fn has_room(&mut self, newcomer: &Newcomer) -> io::Result<bool> {
+    fn has_room(&mut self, newcomer: &Newcomer) -> io::Result<bool> {
         let (id, from) = (newcomer.id, newcomer.from);
         let waiting = self.count_pending()?;
         if waiting < newcomer.max_pending {
@@ -177,23 +185,38 @@ impl AgentKeys {
         Ok(standing)
     }
 
+    /// Decides about an agent whose id is not in use; `None` if its key would have to wait and there is no room. A
+    /// flood of strangers takes no room from those that need not wait. Stores nothing.
+    ///
+    /// # Errors
+    /// The keys cannot be read.
+    pub fn decide(&mut self, newcomer: &Newcomer) -> io::Result<Option<Verdict>> {
+        let presented = clean_key(&newcomer.key.to_pem());
+        let candidate = newcomer.candidate(&presented);
+        let verdict = candidate.verdict(&self.config, &*self.keys)?;
+        let room = verdict == Verdict::Accepted || self.has_room(newcomer)?;
+        Ok(room.then_some(verdict))
+    }
+
     /// Registers an agent whose id is not in use.
     ///
     /// # Errors
     /// The key or the record cannot be read or written.
     pub fn register(&mut self, newcomer: &Newcomer) -> io::Result<RegisterOutcome> {
-        let (id, from) = (newcomer.id, newcomer.from);
-        if !self.has_room(newcomer)? {
-            return Ok(RegisterOutcome::Full);
+        match self.decide(newcomer)? {
+            Some(verdict) => self.store(newcomer, verdict),
+            None => Ok(RegisterOutcome::Full),
         }
+    }
+
+    /// Stores the key of an agent as [`AgentKeys::decide`] has decided.
+    ///
+    /// # Errors
+    /// The key or the record cannot be written.
+    pub fn store(&mut self, newcomer: &Newcomer, verdict: Verdict) -> io::Result<RegisterOutcome> {
+        let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
-        let candidate = Candidate {
-            id,
-            presented: &presented,
-            grains: None,
-            vouched: newcomer.vouched,
-        };
-        let verdict = candidate.verdict(&self.config, &*self.keys)?;
+        let candidate = newcomer.candidate(&presented);
         // The record first: an accepted key without one would belong to nobody.
         let fingerprint = newcomer.key.pkcs1_fingerprint();
         self.records.put(id, &fingerprint)?;
@@ -231,12 +254,7 @@ impl AgentKeys {
             "{from} presented another key for {id} than the stored one; if the minion was reinstalled, \
              `halite-key -d {id}` and let it register again"
         );
-        let candidate = Candidate {
-            id,
-            presented: &presented,
-            grains: None,
-            vouched: newcomer.vouched,
-        };
+        let candidate = newcomer.candidate(&presented);
         candidate.keep(&*self.keys, Verdict::Denied)?;
         self.fire_auth_event(&candidate, Verdict::Denied);
         Ok(())

@@ -81,6 +81,15 @@ pub fn text(value: &Value) -> String {
     pytext::str(value).into_owned()
 }
 
+/// An argument as text. The CLI parses what looks like a list or a map; here it is JSON again, as it was most likely
+/// written.
+pub fn argument(value: &Value) -> String {
+    match value {
+        Value::Array(_) | Value::Map(_) => serde_json::to_string(value).unwrap_or_default(),
+        value => text(value),
+    }
+}
+
 /// The arguments of a job.
 pub struct Args {
     /// Positional arguments, as text.
@@ -110,7 +119,7 @@ impl Args {
                         }
                     }
                 }
-                value => out.positional.push(text(value)),
+                value => out.positional.push(argument(value)),
             }
         }
         out

@@ -161,7 +161,8 @@ fn serve(
             }
         }
         score.tick(|| protocol.counters());
-        if !(stop.is_set() || alive() && protocol.alive()) {
+        // In this order: the threads may see the signal first.
+        if !(alive() && protocol.alive() || stop.is_set()) {
             return Err(thread_ended());
         }
     }

@@ -13,6 +13,8 @@ const MAX_FILE_SIZE: u64 = 64 * 1024;
 const SECRET_FORBIDDEN: u32 = 0o037;
 /// Mode bits that a public file must not have: only the owner may write files that others are verified with.
 const PUBLIC_FORBIDDEN: u32 = 0o022;
+/// The mode bit of directories whose entries only their owners may replace.
+const STICKY: u32 = 0o1000;
 
 /// A setting that does not work, with the reason and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +94,31 @@ impl<'a> File<'a> {
     /// The file cannot be read, others can change it, or it is not text.
     pub fn public(&self) -> Result<Zeroizing<String>, KeyFileError> {
         self.read(PUBLIC_FORBIDDEN, "others can change it; `chmod go-w` it")
+    }
+
+    /// Checks a directory whose files say who is trusted: whoever can write to it, or to one above it, could add one.
+    /// Sticky directories above it, such as `/tmp`, are allowed.
+    ///
+    /// # Errors
+    /// Others can write to the directory or to one above it.
+    pub fn directory(&self) -> Result<(), KeyFileError> {
+        // What the path leads to, and the path with its symbolic links.
+        let real = std::fs::canonicalize(self.path).ok();
+        for path in [real, Some(self.path.to_owned())].into_iter().flatten() {
+            for dir in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+                let Ok(meta) = std::fs::metadata(dir) else {
+                    continue;
+                };
+                let sticky = dir != path && meta.mode() & STICKY != 0;
+                if meta.mode() & PUBLIC_FORBIDDEN != 0 && !sticky {
+                    let dir = dir.display();
+                    return Err(self.bad(&format!(
+                        "others can write to {dir}, and so say who is trusted; `chmod go-w {dir}`"
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, forbidden: u32, remedy: &str) -> Result<Zeroizing<String>, KeyFileError> {

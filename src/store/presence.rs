@@ -46,14 +46,54 @@ pub fn connected_ids(
     Ok(found)
 }
 
-/// Which of `ids` are connected, for callers that have their grains. Ignores the lists of gateways.
+/// The minions that may be connected, and how many connections each address has.
+#[derive(Debug, Default)]
+pub struct Connected {
+    /// Minions by the address that one of them is connected from.
+    pub minions: BTreeMap<MinionId, IpAddr>,
+    /// Connections by address; those of this host count for each of its addresses.
+    pub connections: BTreeMap<IpAddr, usize>,
+}
+
+impl Connected {
+    /// Minions that share an address with too few connections for all of them: some are not connected.
+    pub fn doubtful(&self) -> BTreeMap<IpAddr, Vec<MinionId>> {
+        let mut groups: BTreeMap<IpAddr, Vec<MinionId>> = BTreeMap::new();
+        for (id, address) in &self.minions {
+            groups.entry(*address).or_default().push(id.clone());
+        }
+        groups.retain(|address, ids| {
+            let connections = self.connections.get(address).copied();
+            ids.len() > connections.unwrap_or(0)
+        });
+        groups
+    }
+}
+
+/// Which of `ids` may be connected, for callers that have their grains. Ignores the lists of gateways.
 pub fn connected_among(
     config: &MasterConfig,
     ids: &[MinionId],
     grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
-) -> BTreeSet<MinionId> {
-    let found = among(grains, ids.to_vec(), &peers(config));
-    found.into_keys().collect()
+) -> Connected {
+    let mut connections = net::peer_counts(config.publish_port);
+    let own = net::own_addresses();
+    let here = |address: &IpAddr| address.is_loopback() || own.contains(address);
+    let local: usize = connections
+        .iter()
+        .filter(|(address, _)| here(address))
+        .map(|(_, count)| count)
+        .sum();
+    if local > 0 {
+        // A minion on this host: its grains name the host's other addresses.
+        connections.retain(|address, _| !address.is_loopback());
+        connections.extend(own.iter().map(|address| (*address, local)));
+    }
+    let peers = connections.keys().copied().collect();
+    Connected {
+        minions: among(grains, ids.to_vec(), &peers),
+        connections,
+    }
 }
 
 /// Addresses connected to the publish port.
@@ -103,6 +143,21 @@ fn among(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn minions_are_in_doubt_where_connections_are_missing() {
+        let address = |n: u8| IpAddr::from([10, 0, 0, n]);
+        let ids =
+            |ids: &[&str]| -> Vec<MinionId> { ids.iter().map(|id| id.parse().unwrap()).collect() };
+        let minions = [("a", 1), ("b", 1), ("c", 2), ("d", 2), ("e", 3)];
+        let minions = minions.map(|(id, n)| (id.parse().unwrap(), address(n)));
+        let connected = Connected {
+            minions: BTreeMap::from(minions),
+            connections: BTreeMap::from([(address(1), 1), (address(2), 2), (address(3), 9)]),
+        };
+        let doubtful = BTreeMap::from([(address(1), ids(&["a", "b"]))]);
+        assert_eq!(connected.doubtful(), doubtful);
+    }
 
     #[test]
     fn a_minion_is_found_by_an_address_in_its_grains() {

@@ -1,6 +1,6 @@
 //! Connections and addresses, as the kernel reports them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An established TCP connection.
@@ -40,6 +40,17 @@ pub fn peers(port: u16) -> BTreeSet<IpAddr> {
         .filter(|c| c.local_port == port)
         .map(|c| c.remote.to_canonical())
         .collect()
+}
+
+/// How many established connections to a local port each address has; as [`peers`].
+pub fn peer_counts(port: u16) -> BTreeMap<IpAddr, usize> {
+    let tables = tables();
+    let all = tables.iter().flat_map(|table| connections(table));
+    let mut counts = BTreeMap::new();
+    for connection in all.filter(|c| c.local_port == port) {
+        *counts.entry(connection.remote.to_canonical()).or_default() += 1;
+    }
+    counts
 }
 
 /// Addresses to which this host is connected on a given remote port (`salt/utils/network.py remote_port_tcp`).

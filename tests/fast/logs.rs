@@ -3,8 +3,10 @@
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testing::mosquitto::Mosquitto;
+use testing::ports::Ports;
 use testing::process::Process;
-use testing::{Cli, Master, Minion, wait_for, wait_until};
+use testing::{Cli, Master, Minion, NatsServer, wait_for, wait_until};
 
 /// The lines of a log of JSON; a line that is no object is a failure.
 fn lines(path: &Path) -> Vec<Map<String, Value>> {
@@ -200,5 +202,61 @@ fn an_ordinary_life_leaves_no_errors() {
         let bad = |line: &&str| line.contains("[ERROR") || line.contains("[CRITICAL");
         let bad: Vec<&str> = text.lines().filter(bad).collect();
         assert!(bad.is_empty(), "{}: {bad:#?}", log.display());
+
+/// What a master logs from its start, once its gateway has said `ready`, to its end by TERM; four times.
+fn lives(gateway: &str, ready: &str) -> String {
+    let mut master = Master::halite(&format!("gateways: {{{gateway}}}"));
+    let log = master.home.log();
+    let text = || std::fs::read_to_string(&log).unwrap_or_default();
+    for life in 1..=4 {
+        if life > 1 {
+            master.start_again();
+        }
+        wait_until(&format!("start {life} of {gateway}"), || {
+            text().matches(ready).count() >= life
+        });
+        master.stop();
+    }
+    text()
+}
+
+/// An operator who is woken by errors must not be woken by a restart.
+#[test]
+fn an_ordinary_start_and_stop_has_no_error() {
+    let port = Ports::hold(1).numbers()[0];
+    let dir = testing::short_dir();
+    let psk = dir.path().join("psk");
+    std::fs::write(&psk, "throwaway-psk-of-a-test").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&psk, mode).unwrap();
+    let (mosquitto, nats) = (Mosquitto::start(), NatsServer::start(&[]));
+    let mut gateways = vec![(
+        format!("sysinspect: {{interface: 127.0.0.1, port: {port}}}"),
+        "listening for sysinspect minions",
+    )];
+    if let Some(broker) = &mosquitto {
+        let settings = format!("arena: {{servers: '{}'}}", broker.address());
+        gateways.push((settings, "connected to the broker of ARENA"));
+    }
+    if let Some(broker) = &nats {
+        let settings = format!(
+            "collective: {{servers: ['{}'], security: psk, psk_file: {}, inward: true, outward: true}}",
+            broker.address(),
+            psk.display()
+        );
+        gateways.push((settings, "the collective is reached through"));
+    }
+    let all: Vec<_> = gateways
+        .into_iter()
+        .map(|(settings, ready)| std::thread::spawn(move || (lives(&settings, ready), settings)))
+        .collect();
+    for one in all {
+        let (log, settings) = one.join().unwrap();
+        let loud = log.lines().filter(|line| {
+            let head: String = line.chars().take(60).collect();
+            head.contains("ERROR") || head.contains("CRITICAL")
+        });
+        let loud: Vec<&str> = loud.collect();
+        assert!(loud.is_empty(), "{settings}: {loud:#?}");
     }
 }

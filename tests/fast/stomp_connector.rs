@@ -312,6 +312,62 @@ fn limits_hold_and_drops_are_counted() {
     assert!(taken >= 64, "{taken}");
 }
 
+/// Whoever may publish can have one passed on to us. The answers of others that follow must arrive.
+#[test]
+fn a_message_over_a_limit_costs_no_connection() {
+    let broker = Broker::new();
+    let peer = broker.peer("rabbitmq", 100);
+    let (mut session, _) = broker.welcome(0);
+    peer.up();
+    let large = vec![b'x'; (8 << 20) + 1];
+    let many = "a:b\n".repeat(200);
+    for (head, body, limit) in [
+        (
+            format!("content-length:{}\n", large.len()),
+            large.as_slice(),
+            "8 MiB of body",
+        ),
+        (String::new(), &large, "8 MiB of body"),
+        (many, b"y", "128 headers"),
+        (
+            format!("a:{}\n", "x".repeat(70_000)),
+            b"y",
+            "64 KiB of headers",
+        ),
+    ] {
+        session.say(format!("MESSAGE\nsubscription:x\n{head}\n"));
+        session.say(body);
+        session.say("\0MESSAGE\nsubscription:x\n\nafter it\0");
+        let refused = peer.next();
+        let Heard::Refused(why) = &refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(why.to_string(), format!("it exceeds the limit of {limit}"));
+        assert_eq!(peer.packet().1.data, b"after it");
+    }
+}
+
+/// Whoever sends a request chooses how long its answers may stay at the broker, which closes the connection if that is
+/// too long.
+#[test]
+fn no_time_to_live_is_more_than_a_broker_takes() {
+    let broker = Broker::new();
+    let peer = broker.peer("rabbitmq", 4);
+    let (mut session, _) = broker.welcome(0);
+    peer.up();
+    let reply = To::Reply("/temp-queue/mcollective_reply_x".to_owned());
+    for (ttl, lasts) in [
+        (60, "70000"),
+        (320_000_000, "86410000"),
+        (u32::MAX, "86410000"),
+    ] {
+        peer.connector
+            .publish(&reply, packet("answer"), false, ttl)
+            .unwrap();
+        assert_eq!(session.next().1["expiration"], lasts, "{ttl}");
+    }
+}
+
 #[test]
 fn what_a_broker_does_wrong_is_told_and_it_is_tried_again() {
     let broker = Broker::new();
@@ -344,9 +400,9 @@ fn what_a_broker_does_wrong_is_told_and_it_is_tried_again() {
         subscriptions[0].1["destination"],
         "/exchange/mcollective_broadcast/discovery"
     );
-    session.say("MESSAGE\ncontent-length:99999999\n\n");
+    session.say("MESSAGE\ncontent-length:1\n\nab\0");
     let why = peer.down();
-    assert!(why.contains("bytes of body"), "{why}");
+    assert!(why.contains("NUL"), "{why}");
     // Of what waits, only what somebody still listens to goes out after that.
     peer.connector
         .publish(&to(&discovery()), packet("stale"), true, 0)

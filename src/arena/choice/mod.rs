@@ -14,6 +14,8 @@ pub struct Candidate<'a> {
     pub name: &'a str,
     /// Its minion id.
     pub id: &'a str,
+    /// Its `runtime_type`.
+    pub kind: &'a str,
     /// The apis that it offers.
     pub apis: &'a [String],
     /// How many modules it accepts; 0 is no limit.
@@ -35,6 +37,8 @@ pub enum Fit {
     Gone,
     /// It runs no modules at all: it offers no apis.
     RunsNone,
+    /// It only measures modules.
+    Measures,
     /// It lacks these apis.
     Lacks(Vec<String>),
     /// It has no free place.
@@ -48,6 +52,7 @@ impl fmt::Display for Fit {
             Fit::Fits => f.write_str("fits"),
             Fit::Gone => f.write_str("is not connected"),
             Fit::RunsNone => f.write_str("runs no modules"),
+            Fit::Measures => f.write_str("only measures modules"),
             Fit::Lacks(apis) => write!(f, "lacks {}", apis.join(", ")),
             Fit::Full => f.write_str("is full"),
         }
@@ -94,6 +99,9 @@ fn fit(apis: &[String], candidate: &Candidate) -> Fit {
     if candidate.apis.is_empty() {
         return Fit::RunsNone;
     }
+    if !suits(apis, candidate.kind) {
+        return Fit::Measures;
+    }
     let lacks = lacks(apis, candidate.apis);
     if !lacks.is_empty() {
         return Fit::Lacks(lacks);
@@ -104,10 +112,21 @@ fn fit(apis: &[String], candidate: &Candidate) -> Fit {
     Fit::Fits
 }
 
+/// Whether a runtime of this kind runs a module with these apis as it was meant: a benchmarking one runs it a few times
+/// to measure it, and ends it, so only a module that asks to be measured goes there by itself.
+pub fn suits(apis: &[String], kind: &str) -> bool {
+    kind.split('/').next() != Some("benchmarking") || apis.iter().any(|api| is_wish(api))
+}
+
+/// Whether an api only asks for a record of how a module performs, as `profile:deployed` does (reference, section 6).
+fn is_wish(api: &str) -> bool {
+    api.starts_with("profile:")
+}
+
 /// Those of `apis` that a runtime with `offered` lacks. `profile:deployed` and the like never count as lacking: they
 /// ask for records of how a module performs, and it runs without them as well (reference, section 6).
 pub fn lacks(apis: &[String], offered: &[String]) -> Vec<String> {
-    let needed = apis.iter().filter(|api| !api.starts_with("profile:"));
+    let needed = apis.iter().filter(|api| !is_wish(api));
     let lacks = needed.filter(|api| !offers(offered, api));
     lacks.cloned().collect()
 }

@@ -19,6 +19,11 @@ fn chosen(needs: &str, rows: &[Row]) -> Choice {
             uuid,
             name: row.0.trim_start_matches('-'),
             id: row.0,
+            kind: if row.0.ends_with("bench") {
+                "benchmarking"
+            } else {
+                "linux"
+            },
             apis,
             max_modules: row.2,
             modules: row.3,
@@ -94,4 +99,16 @@ fn records_of_how_a_module_fares_are_a_wish() {
     let rows = [("a", "wasm wasi", 0, 0, 0)];
     assert_eq!(chosen("wasm profile:deployed", &rows).chosen, Some(0));
     assert_eq!(chosen("wasm profile", &rows).chosen, None);
+}
+
+#[test]
+fn a_runtime_that_measures_gets_what_is_to_be_measured() {
+    let rows = [
+        ("rt.bench", "wasm wasi", 0, 0, 0),
+        ("rt", "wasm wasi", 0, 5, 0),
+    ];
+    let choice = chosen("wasm", &rows);
+    assert_eq!((choice.chosen, &choice.fits[0]), (Some(1), &Fit::Measures));
+    assert_eq!(chosen("wasm", &rows[..1]).chosen, None);
+    assert_eq!(chosen("wasm profile:benchmarking", &rows).chosen, Some(0));
 }

@@ -15,7 +15,7 @@ pub(super) fn from_fleet_event(happening: &FleetEvent, fleet: &Fleet) -> Option<
     Some(match happening {
         FleetEvent::Arrived(kept) => runtime(kept, "registered"),
         FleetEvent::Changed(kept) => runtime(kept, "changed"),
-        FleetEvent::Waiting(kept) => runtime(kept, "waiting"),
+        FleetEvent::Waiting(kept) => with_field(runtime(kept, "waiting"), "state", "waiting"),
         FleetEvent::Late(uuid) => runtime(fleet.runtime(uuid)?, "late"),
         FleetEvent::Left(kept, why) => {
             // A runtime that went silent is lost; any other either announced that it leaves or was removed.
@@ -55,6 +55,8 @@ pub(super) fn from_fleet_event(happening: &FleetEvent, fleet: &Fleet) -> Option<
 pub(super) fn output(batch: Batch, kept: &KeptModule, fleet: &Fleet) -> (String, Map) {
     let what = if batch.stderr { "stderr" } else { "stdout" };
     let (tag, mut data) = module(kept, fleet, what);
+    // They were written before what has happened since.
+    data.remove("state");
     data.set("lines", batch.lines);
     data.set("dropped", batch.dropped);
     (tag, data)

@@ -227,14 +227,14 @@ impl<'scope> Server<'scope> {
 
     /// Handles a key that was changed or deleted.
     fn key_changed(&mut self, id: &str, now: Clock) {
-        if let Ok(id) = id.parse::<MinionId>() {
-            self.parts.admission.forget(&id);
-        }
         let acts = self
             .parts
             .fleet
             .key_decided(id, &mut self.parts.admission, now);
-        self.parts.admission.unbar();
+        // Also if no runtime of the fleet has it.
+        if let Ok(id) = id.parse::<MinionId>() {
+            self.parts.admission.forget(&id);
+        }
         self.perform(acts);
     }
 

@@ -100,6 +100,7 @@ impl<'a> Known<'a> {
             uuid: &kept.runtime.uuid,
             name: &kept.runtime.name,
             id: &kept.id,
+            kind: &kept.runtime.kind,
             apis: &kept.runtime.apis,
             max_modules: kept.runtime.max_modules,
             modules: self.count(kept),

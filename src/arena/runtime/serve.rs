@@ -246,6 +246,9 @@ impl Loop {
                 service.status("not connected to a broker");
                 self.session.down();
             }
+            MqttEvent::Denied(filter, why) if self.session.is_fallback(&filter) => {
+                log::debug!("the broker does not let us hear {filter}: {why}");
+            }
             MqttEvent::Denied(filter, why) => {
                 // Modules open as many topics as they like.
                 self.denied += 1;
@@ -275,6 +278,10 @@ impl Loop {
         for act in acts {
             match act {
                 Act::Publish(publication) => self.queue_message(publication),
+                Act::Subscribe(filter) => {
+                    self.connection
+                        .with((), |mqtt| mqtt.subscribe(&filter, true));
+                }
                 Act::Launch(launch) => {
                     let (uuid, serial) = (launch.spec.uuid.clone(), launch.serial);
                     if !self.launcher.order(*launch) {

@@ -108,10 +108,7 @@ impl Module {
             out.insert("filetype".into(), filetype.as_str().into());
         }
         out.insert("apis".into(), list(&self.apis));
-        out.insert(
-            "args".into(),
-            write::args(&self.argv, &self.env, &self.args),
-        );
+        write::call(&mut out, &self.argv, &self.env, &self.args, self.listed);
         out.insert("channels".into(), write::channels(&self.channels));
         out.insert("policy".into(), self.policy.word().into());
         out.insert("scheduled".into(), self.scheduled.into());
@@ -142,6 +139,7 @@ impl Module {
             argv: call.argv,
             env: call.env,
             args: call.rest,
+            listed: call.listed,
             channels: request::channels(&mut fields)?,
             policy: fields.parsed("policy")?.unwrap_or(Policy::Wait),
             state: fields.parsed("status")?.unwrap_or(State::Alive),

@@ -70,6 +70,8 @@ pub struct Keepalive {
     pub apis: Option<Vec<String>>,
     /// Modules that run there.
     pub children: Option<Vec<Child>>,
+    /// Whether the list has entries that name no module, as when a runtime cannot read a module's figures: `null`.
+    pub partial: bool,
     /// Other fields, such as those of a registration.
     pub extra: Object,
 }
@@ -97,6 +99,8 @@ pub struct ModuleRequest {
     pub env: Vec<String>,
     /// Other keys of `args`.
     pub args: Object,
+    /// Whether `args` is a list of arguments, with `env` beside it, and not an object with both.
+    pub listed: bool,
     /// Its channels.
     pub channels: Vec<Channel>,
     /// `policy`, or `args.policy`: what happens to it when its runtime disconnects. Our extension; others do not know
@@ -121,6 +125,7 @@ impl ModuleRequest {
             argv: self.argv,
             env: self.env,
             args: self.args,
+            listed: self.listed,
             channels: self.channels,
             policy: self.policy.unwrap_or(policy),
             state: State::Queued,

@@ -166,59 +166,59 @@ fn batch(data: Json) -> Read<Body> {
     Ok(Body::CreateBatch(parent, modules))
 }
 
+/// A keepalive is the only sign of life that a runtime gives: whatever else is wrong in it, one that names its runtime
+/// is never refused.
 impl Keepalive {
     fn read(mut fields: Fields) -> Read<Keepalive> {
+        let uuid = fields.required("uuid")?;
+        let (mut children, mut partial) = (None, false);
+        if let Some(Json::Array(list)) = fields.take("children") {
+            let entries = list.len();
+            let named: Vec<Child> = list
+                .into_iter()
+                .take(MAX_CHILDREN)
+                .filter_map(Child::read)
+                .collect();
+            partial = named.len() < entries;
+            children = Some(named);
+        }
         Ok(Keepalive {
-            uuid: fields.required("uuid")?,
-            name: fields.text("name", SHORT)?,
-            apis: request::apis(&mut fields)?,
-            children: fields.each("children", MAX_CHILDREN, Child::read)?,
+            uuid,
+            name: fields.text("name", SHORT).unwrap_or_default(),
+            apis: request::apis(&mut fields).unwrap_or_default(),
+            children,
+            partial,
             extra: fields.rest(),
         })
     }
 }
 
 impl Child {
-    fn read(value: Json, at: &str) -> Read<Child> {
-        let mut fields = Fields::new(value, at)?;
+    /// `None` if it names no module. Figures that cannot be read count as missing.
+    fn read(value: Json) -> Option<Child> {
+        let mut fields = Fields::new(value, "").ok()?;
+        let uuid = fields.required("uuid").ok()?;
         // -1 means none; a time given as a number is kept as it is.
         let active = match fields.take("active") {
-            Some(Json::String(time)) => Some(text(time.into(), SHORT, &fields.at("active"))?),
-            Some(Json::Number(time)) if time.as_f64().is_some_and(|t| t < 0.0) => None,
-            Some(Json::Number(time)) => Some(time.to_string()),
-            Some(_) => return Err(fields.bad("active")),
+            Some(Json::Number(time)) if time.as_f64().is_some_and(|t| t >= 0.0) => {
+                Some(time.to_string())
+            }
+            Some(time) => text(time, SHORT, "active").ok(),
             None => None,
         };
-        Ok(Child {
-            uuid: fields.required("uuid")?,
+        let cpu = fields.take("cpu_usage_percent");
+        // `mem_usage` is in bytes; some peers write a float.
+        let memory = fields.take("mem_usage").map(|value| {
+            let float = || value.as_f64().map(|bytes| bytes.max(0.0) as u64);
+            whole(&value).or_else(float).unwrap_or(0)
+        });
+        Some(Child {
+            uuid,
             active,
-            cpu_percent: figure(&mut fields, "cpu_usage_percent")?.unwrap_or(0.0),
-            memory: memory(&mut fields)?,
+            cpu_percent: cpu.and_then(|value| value.as_f64()).unwrap_or(0.0).max(0.0),
+            memory: memory.unwrap_or(0),
             extra: fields.rest(),
         })
-    }
-}
-
-/// A figure that cannot be negative; a negative one counts as missing.
-fn figure(fields: &mut Fields, key: &'static str) -> Read<Option<f64>> {
-    match fields.take(key) {
-        None => Ok(None),
-        Some(value) => match value.as_f64() {
-            Some(figure) => Ok(Some(figure.max(0.0))),
-            None => Err(fields.bad(key)),
-        },
-    }
-}
-
-/// `mem_usage`: bytes; some peers write a float.
-fn memory(fields: &mut Fields) -> Read<u64> {
-    match fields.take("mem_usage") {
-        None => Ok(0),
-        Some(value) => match (whole(&value), value.as_f64()) {
-            (Some(bytes), _) => Ok(bytes),
-            (None, Some(bytes)) => Ok(bytes.max(0.0) as u64),
-            (None, None) => Err(fields.bad("mem_usage")),
-        },
     }
 }
 

@@ -113,6 +113,8 @@ pub struct Module {
     pub env: Vec<String>,
     /// Other keys of `args`, passed on to the runtime.
     pub args: Object,
+    /// Whether `args` was a list in the request.
+    pub listed: bool,
     /// Its channels.
     pub channels: Vec<Channel>,
     /// What happens to it when its runtime disconnects.

@@ -51,6 +51,7 @@ impl ModuleRequest {
             argv: call.argv,
             env: call.env,
             args: call.rest,
+            listed: call.listed,
             channels: channels(&mut fields)?,
             policy,
             extra: fields.rest(),
@@ -82,10 +83,36 @@ impl Module {
             argv: self.argv.clone(),
             env: self.env.clone(),
             args: self.args.clone(),
+            listed: self.listed,
             channels: self.channels.clone(),
             policy: None,
             extra: self.extra.clone(),
         }
+    }
+}
+
+/// Whether runtimes of this kind take `args` as a list; `None` if they are not known to insist on either form. The
+/// applauncher refuses an object, and the minimal runtimes crash on a list (reference, sections 4.4 and 8).
+fn takes_list(kind: &str) -> Option<bool> {
+    let kind = kind.split('/').next().unwrap_or_default();
+    match kind {
+        "containerized-modules" => Some(true),
+        "linux" | "benchmarking" => Some(false),
+        _ => None,
+    }
+}
+
+impl ModuleRequest {
+    /// Puts the arguments into the form that runtimes of this kind take; others get that of the request.
+    pub fn suited_to(mut self, kind: &str) -> ModuleRequest {
+        self.listed = takes_list(kind).unwrap_or(self.listed);
+        if self.listed {
+            // There is no place for them in a list.
+            for (key, value) in std::mem::take(&mut self.args) {
+                self.extra.entry(key).or_insert(value);
+            }
+        }
+        self
     }
 }
 
@@ -171,6 +198,8 @@ pub(super) struct Call {
     pub(super) policy: Option<Policy>,
     /// Other keys of `args`.
     pub(super) rest: Object,
+    /// Whether `args` is a list.
+    pub(super) listed: bool,
 }
 
 impl Call {
@@ -181,6 +210,7 @@ impl Call {
             None => Call::default(),
             Some(Json::Array(argv)) => Call {
                 argv: texts(argv, MAX_ARGV, &at, argument)?,
+                listed: true,
                 ..Call::default()
             },
             Some(object) => {
@@ -191,6 +221,7 @@ impl Call {
                     env: env(&mut args)?,
                     policy: args.parsed("policy")?,
                     rest: args.rest(),
+                    listed: false,
                 }
             }
         };

@@ -17,13 +17,20 @@ pub(super) fn list(texts: &[String]) -> Json {
     texts.iter().map(String::as_str).collect()
 }
 
-/// `args`.
-pub(super) fn args(argv: &[String], env: &[String], rest: &Object) -> Json {
-    let mut out = Object::new();
-    out.insert("argv".into(), list(argv));
-    out.insert("env".into(), list(env));
-    add(&mut out, rest);
-    out.into()
+/// `args`: a list with `env` beside it, or an object. A list has no place for other keys.
+pub(super) fn call(out: &mut Object, argv: &[String], env: &[String], rest: &Object, listed: bool) {
+    if listed && rest.is_empty() {
+        out.insert("args".into(), list(argv));
+        if !env.is_empty() {
+            out.insert("env".into(), list(env));
+        }
+        return;
+    }
+    let mut args = Object::new();
+    args.insert("argv".into(), list(argv));
+    args.insert("env".into(), list(env));
+    add(&mut args, rest);
+    out.insert("args".into(), args.into());
 }
 
 /// `channels`.
@@ -163,12 +170,11 @@ fn create(module: &ModuleRequest, dialect: Dialect) -> Object {
         out.insert("filetype".into(), filetype.as_str().into());
     }
     out.insert("apis".into(), list(&module.apis));
-    // The older dialect has a list of arguments, and no place for anything else (reference, T16).
+    // The older dialect has a list of arguments (reference, T16).
+    let listed = older || module.listed;
+    call(&mut out, &module.argv, &module.env, &module.args, listed);
     if older && module.args.is_empty() {
-        out.insert("args".into(), list(&module.argv));
-        out.insert("env".into(), list(&module.env));
-    } else {
-        out.insert("args".into(), args(&module.argv, &module.env, &module.args));
+        out.entry("env").or_insert_with(|| list(&[]));
     }
     out.insert("channels".into(), channels(&module.channels));
     if let Some(policy) = module.policy {

@@ -71,6 +71,7 @@ fn running_status(samples: &Samples) -> Map {
         "keys" => samples.by("halite_keys", "state"),
         "minions" => samples.by("halite_minions", "state"),
         "versions" => versions(samples),
+        "gateways" => gateways(samples),
         "workers" => samples.by("halite_workers", "state"),
         "queues" => queues,
         "oldest_request" => number(samples.one("halite_request_oldest_seconds")),
@@ -85,6 +86,35 @@ fn running_status(samples: &Samples) -> Map {
         "jobs_waiting" => count("halite_jobs_waiting"),
         "restarts" => restarts,
     }
+}
+
+/// Figures of the gateways that run.
+fn gateways(samples: &Samples) -> Map {
+    let mut out = Map::new();
+    for (gateway, figures) in [
+        ("arena", &["up", "managers", "jobs"][..]),
+        ("collective", &["up", "nodes", "connected", "jobs"]),
+        ("sysinspect", &["connections", "sessions", "jobs"]),
+    ] {
+        let mut own = Map::new();
+        for figure in figures {
+            let name = format!("halite_{gateway}_{figure}");
+            if let Some(sample) = samples.named(&name).next() {
+                own.set(*figure, number(sample.value));
+            }
+        }
+        if own.is_empty() {
+            continue;
+        }
+        for figure in ["runtimes", "modules"] {
+            let by_state = samples.by(&format!("halite_{gateway}_{figure}"), "state");
+            if !by_state.is_empty() {
+                own.set(figure, by_state);
+            }
+        }
+        out.set(gateway, own);
+    }
+    out
 }
 
 fn versions(samples: &Samples) -> Map {
@@ -215,6 +245,20 @@ mod tests {
         assert_eq!(samples.label("q", "a").as_deref(), Some("1\"}, \\"));
         assert_eq!(samples.label("q", "b").as_deref(), Some("\n"));
         assert_eq!(number(0.5), Value::Float(0.5));
+    }
+
+    #[test]
+    fn gateways_that_run_have_figures() {
+        let samples = Samples::parse(
+            "halite_sysinspect_connections 3\nhalite_sysinspect_sessions 2\nhalite_sysinspect_jobs 0\n\
+             halite_arena_up 1\nhalite_arena_runtimes{state=\"alive\"} 5\n",
+        );
+        let found = gateways(&samples);
+        let expected = halite_wire::map! {
+            "arena" => halite_wire::map! {"up" => 1, "runtimes" => halite_wire::map! {"alive" => 5}},
+            "sysinspect" => halite_wire::map! {"connections" => 3, "sessions" => 2, "jobs" => 0},
+        };
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -106,7 +106,8 @@ fn ping(
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for (id, outcome) in query(context, job, times)? {
         match outcome {
-            MinionOutcome::Returned(_) => up.push(id),
+            // Gateways answer for agents that they cannot reach.
+            MinionOutcome::Returned(load) if load.int("retcode").unwrap_or(0) == 0 => up.push(id),
             MinionOutcome::NoKey => {}
             _ => down.push(id),
         }
@@ -158,11 +159,13 @@ fn not_present(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
 }
 
 /// Salt's groups, in its order.
-const LABELS: [&str; 4] = [
+const LABELS: [&str; 5] = [
     "Minion offline",
     "Minion requires update",
     "Up to date",
     "Minion newer than master",
+    // Ours: agents of gateways, which have no release of Salt.
+    "Not a Salt minion",
 ];
 
 fn versions(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError> {
@@ -175,7 +178,7 @@ fn versions(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError
     let answers = query(context, job, QueryTimeouts::default())?;
     let own = halite_config::OptionValue::to_value(&context.config.salt_series);
     let own = own.as_str().unwrap_or_default().to_owned();
-    let mut groups: [Map; 4] = Default::default();
+    let mut groups: [Map; LABELS.len()] = Default::default();
     for (id, outcome) in answers {
         let version = match &outcome {
             MinionOutcome::Returned(load) if load.int("retcode").unwrap_or(0) == 0 => {
@@ -184,6 +187,7 @@ fn versions(context: &mut RunContext, _: &Args) -> Result<RunnerOutput, RunError
             _ => None,
         };
         let group = match version.map(|v| compare(v, &own)) {
+            None if matches!(outcome, MinionOutcome::Returned(_)) => 4,
             None => 0,
             Some(Ordering::Less) => 1,
             Some(Ordering::Equal) => 2,

@@ -127,7 +127,14 @@ enum State {
     Head(usize),
     /// The headers are complete; the body has this length, or ends at a NUL, which is looked for from this offset.
     Body(Frame, Option<usize>, usize),
+    /// Skipping the headers of a frame: the length of its body, and whether the buffer begins within a line.
+    SkipHead(Option<usize>, bool),
+    /// Skipping the body of a frame: that many bytes with the NUL, or up to the NUL.
+    SkipBody(Option<usize>),
 }
+
+/// Longest header line that is looked at while headers are skipped: `content-length` is shorter.
+const SKIPPED_LINE: usize = 1024;
 
 /// Decodes frames from a stream.
 pub struct Decoder {
@@ -135,6 +142,7 @@ pub struct Decoder {
     state: State,
     largest: usize,
     escapes: bool,
+    skipped: Vec<StompError>,
 }
 
 impl Decoder {
@@ -145,6 +153,7 @@ impl Decoder {
             state: State::Head(0),
             largest,
             escapes: false,
+            skipped: Vec::new(),
         }
     }
 
@@ -158,22 +167,40 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// Why frames were skipped since the last call: they exceed a limit, or their headers are malformed. Anybody who may
+    /// publish can send such a frame, so it does not end the stream.
+    pub fn take_skipped(&mut self) -> Vec<StompError> {
+        std::mem::take(&mut self.skipped)
+    }
+
     /// The next complete frame; line ends between frames (heartbeats) are skipped.
     ///
     /// # Errors
-    /// The stream is not STOMP or exceeds a limit; it cannot be decoded any further.
+    /// The stream is not STOMP; it cannot be decoded any further.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, StompError> {
         loop {
-            match std::mem::replace(&mut self.state, State::Head(0)) {
-                State::Head(scanned) => match self.head(scanned)? {
-                    Some(state) => self.state = state,
-                    None => return Ok(None),
+            let next = match std::mem::replace(&mut self.state, State::Head(0)) {
+                State::Head(scanned) => self.head(scanned)?,
+                State::Body(frame, length, scanned) => match self.body(frame, length, scanned)? {
+                    Some(frame) => return Ok(Some(frame)),
+                    None => None,
                 },
-                State::Body(frame, length, scanned) => {
-                    return self.body(frame, length, scanned);
-                }
+                State::SkipHead(length, within) => self.skip_head(length, within)?,
+                State::SkipBody(left) => self.skip_body(left)?,
+            };
+            match next {
+                Some(state) => self.state = state,
+                // A body over the limit was left to be skipped.
+                None if matches!(self.state, State::SkipBody(_)) && !self.buffer.is_empty() => {}
+                None => return Ok(None),
             }
         }
+    }
+
+    /// Leaves a frame whose headers are still in the buffer.
+    fn skip(&mut self, why: StompError) -> Option<State> {
+        self.skipped.push(why);
+        Some(State::SkipHead(None, false))
     }
 
     fn head(&mut self, scanned: usize) -> Result<Option<State>, StompError> {
@@ -182,27 +209,29 @@ impl Decoder {
             let beats = self.buffer.iter().position(line_end);
             self.buffer.drain(..beats.unwrap_or(self.buffer.len()));
         }
+        let too_large = StompError::TooLarge("bytes of headers");
         let Some((end, next)) = blank_line(&self.buffer, scanned) else {
             if self.buffer.len() > LARGEST_HEAD {
-                return Err(StompError::TooLarge("bytes of headers"));
+                check_command(&self.buffer)?;
+                return Ok(self.skip(too_large));
             }
             // A line end may be split.
             self.state = State::Head(self.buffer.len().saturating_sub(2));
             return Ok(None);
         };
+        check_command(&self.buffer)?;
         if end > LARGEST_HEAD {
-            return Err(StompError::TooLarge("bytes of headers"));
+            return Ok(self.skip(too_large));
         }
-        let frame = parse_head(&self.buffer[..end], self.escapes)?;
-        self.buffer.drain(..next);
-        let length = match frame.header("content-length") {
-            Some(text) => Some(text.trim().parse::<usize>().map_err(|_| {
-                StompError::Malformed(format!("a content-length of {:?}", cut(text)))
-            })?),
-            None => None,
+        let frame = match parse_head(&self.buffer[..end], self.escapes) {
+            Ok(frame) => frame,
+            Err(why) => return Ok(self.skip(why)),
         };
+        self.buffer.drain(..next);
+        let length = frame.header("content-length").map(length).transpose()?;
         if length.unwrap_or(0) > self.largest {
-            return Err(StompError::TooLarge("bytes of body"));
+            self.skipped.push(StompError::TooLarge("bytes of body"));
+            return Ok(Some(skipping(length)));
         }
         Ok(Some(State::Body(frame, length, 0)))
     }
@@ -220,10 +249,12 @@ impl Decoder {
                 found.map(|at| scanned + at)
             }
         };
+        if length.is_none() && end.unwrap_or(self.buffer.len()) > self.largest {
+            self.skipped.push(StompError::TooLarge("bytes of body"));
+            self.state = State::SkipBody(None);
+            return Ok(None);
+        }
         let Some(end) = end else {
-            if self.buffer.len() > self.largest {
-                return Err(StompError::TooLarge("bytes of body"));
-            }
             let scanned = match length {
                 Some(_) => 0,
                 None => self.buffer.len(),
@@ -231,17 +262,92 @@ impl Decoder {
             self.state = State::Body(frame, length, scanned);
             return Ok(None);
         };
-        if end > self.largest {
-            return Err(StompError::TooLarge("bytes of body"));
-        }
         if self.buffer[end] != 0 {
-            let what = "the body is not followed by NUL";
-            return Err(StompError::Malformed(what.into()));
+            return Err(no_nul());
         }
         frame.body = self.buffer[..end].to_vec();
         self.buffer.drain(..=end);
         Ok(Some(frame))
     }
+
+    /// Skips headers, but for the length of the body; `within`: the buffer begins within a line.
+    fn skip_head(
+        &mut self,
+        mut known: Option<usize>,
+        mut within: bool,
+    ) -> Result<Option<State>, StompError> {
+        let mut at = 0;
+        while let Some(end) = self.buffer[at..].iter().position(|c| *c == b'\n') {
+            let line = &self.buffer[at..at + end];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            at += end + 1;
+            if std::mem::take(&mut within) {
+                continue;
+            }
+            if line.is_empty() {
+                self.buffer.drain(..at);
+                return Ok(Some(skipping(known)));
+            }
+            if let (None, Some(text)) = (known, line.strip_prefix(b"content-length:")) {
+                known = Some(length(&String::from_utf8_lossy(text))?);
+            }
+        }
+        self.buffer.drain(..at);
+        if within || self.buffer.len() > SKIPPED_LINE {
+            self.buffer.clear();
+            within = true;
+        }
+        self.state = State::SkipHead(known, within);
+        Ok(None)
+    }
+
+    fn skip_body(&mut self, left: Option<usize>) -> Result<Option<State>, StompError> {
+        let Some(left) = left else {
+            let end = self.buffer.iter().position(|c| *c == 0);
+            self.buffer
+                .drain(..end.map_or(self.buffer.len(), |at| at + 1));
+            if end.is_none() {
+                self.state = State::SkipBody(None);
+            }
+            return Ok(end.map(|_| State::Head(0)));
+        };
+        let here = left.min(self.buffer.len());
+        if here == left && self.buffer[here - 1] != 0 {
+            return Err(no_nul());
+        }
+        self.buffer.drain(..here);
+        if here < left {
+            self.state = State::SkipBody(Some(left - here));
+            return Ok(None);
+        }
+        Ok(Some(State::Head(0)))
+    }
+}
+
+/// Skips a body of this length, and its NUL.
+fn skipping(length: Option<usize>) -> State {
+    State::SkipBody(length.map(|length| length.saturating_add(1)))
+}
+
+fn no_nul() -> StompError {
+    StompError::Malformed("the body is not followed by NUL".into())
+}
+
+/// A `content-length`.
+fn length(text: &str) -> Result<usize, StompError> {
+    let number = text.trim().parse();
+    number.map_err(|_| StompError::Malformed(format!("a content-length of {:?}", cut(text))))
+}
+
+/// Checks that headers begin with a command: after anything else no frame can be found any more.
+fn check_command(head: &[u8]) -> Result<(), StompError> {
+    let line = head.split(|c| *c == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if !line.is_empty() && line.iter().all(u8::is_ascii_uppercase) {
+        return Ok(());
+    }
+    let what = format!("the command {:?}", cut(&String::from_utf8_lossy(line)));
+    Err(StompError::Malformed(what))
 }
 
 fn cut(text: &str) -> String {
@@ -268,10 +374,6 @@ fn parse_head(head: &[u8], escapes: bool) -> Result<Frame, StompError> {
         .split('\n')
         .map(|line| line.strip_suffix('\r').unwrap_or(line));
     let command = lines.next().unwrap_or_default();
-    if command.is_empty() || !command.bytes().all(|c| c.is_ascii_uppercase()) {
-        let what = format!("the command {:?}", cut(command));
-        return Err(StompError::Malformed(what));
-    }
     let plain = !escapes || matches!(command, "CONNECT" | "CONNECTED");
     let mut frame = Frame::new(command);
     for line in lines {

@@ -21,7 +21,8 @@ const RECENT: i64 = 600;
 pub struct Figures {
     /// Keys by the name of their state.
     pub keys: BTreeMap<&'static str, usize>,
-    /// Minions with an accepted key whose address holds a connection to the publish port.
+    /// Minions with an accepted key whose address holds a connection to the publish port, and agents that their gateway
+    /// lists as connected.
     pub connected: usize,
     /// Other minions with an accepted key.
     pub silent: usize,
@@ -86,13 +87,21 @@ impl FleetView {
             }
         }
         let peers = peers(config.publish_port);
+        let gateways = self.stores.gateways.all();
+        let agents: BTreeSet<MinionId> = gateways
+            .iter()
+            .flat_map(|gateway| gateway.connected().into_keys())
+            .collect();
         self.known
             .retain(|id, _| accepted.binary_search(id).is_ok());
         for id in &accepted {
             let known = self.remember(id);
             let version = known.map(|k| k.version.clone()).unwrap_or_default();
             *figures.versions.entry(version).or_default() += 1;
-            if known.is_some_and(|k| k.addresses.iter().any(|a| peers.contains(a))) {
+            let there = known.is_some_and(|k| k.addresses.iter().any(|a| peers.contains(a)));
+            // An agent may have the address of a minion on its host.
+            let agent = gateways.iter().any(|gateway| gateway.knows(id));
+            if agents.contains(id) || there && !agent {
                 figures.connected += 1
             } else {
                 figures.silent += 1
@@ -198,5 +207,12 @@ mod tests {
         jobs.save_return(&jid, &a, &halite_wire::map! {"id" => "a"})
             .unwrap();
         assert_eq!(view.collect(&config).waiting_jobs, 0);
+        // An agent of a gateway has no connection to the publish port.
+        let gateway = stores.gateways.of("sysinspect");
+        gateway.put(&b, "fingerprint").unwrap();
+        let there = BTreeMap::from([(b, IpAddr::from([192, 0, 2, 2]))]);
+        gateway.put_connected(&there).unwrap();
+        let figures = view.collect(&config);
+        assert_eq!((figures.connected, figures.silent), (1, 1));
     }
 }

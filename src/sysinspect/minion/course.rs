@@ -14,7 +14,7 @@ use super::traits::names;
 use super::trust;
 use crate::target::Minion;
 use crate::wire::{
-    Code, Dialect, MasterMessage, MessageKind, MinionMessage, Target, payload_value,
+    Code, DecodeError, Dialect, MasterMessage, MessageKind, MinionMessage, Target, payload_value,
 };
 use halite_crypto::PublicKey;
 use halite_wire::map;
@@ -25,6 +25,12 @@ use std::time::Duration;
 pub const SILENCE: Duration = Duration::from_secs(10);
 /// How long a master may keep the session of a lost connection (reference 6).
 const STALE_SESSION: Duration = Duration::from_secs(60);
+/// Pings without any other answer to `ehlo` after which it was accepted: masters of E1 do not answer a good one, and
+/// one ping may be on its way before a refusal.
+const WELCOME_PINGS: u8 = 2;
+/// The commands of E3's masters that remove a minion and change its traits.
+const REMOVE: &str = "cmd://cluster/minion/remove";
+const UPDATE_TRAITS: &str = "cmd://cluster/traits/update";
 /// Results kept for the next connection.
 const MAX_UNSENT: usize = 256;
 
@@ -79,6 +85,8 @@ pub struct Course {
     first_message: FirstMessage,
     /// Connection attempts since the last ping of a joined master.
     attempts: u32,
+    /// Pings since `ehlo` was sent.
+    pings: u8,
     heard: Duration,
     /// When the minion last joined.
     joined: Option<Duration>,
@@ -106,6 +114,7 @@ impl Course {
             phase: Phase::Waiting(Duration::ZERO),
             first_message,
             attempts: 0,
+            pings: 0,
             heard: Duration::ZERO,
             joined: None,
             own_traits: Map::new(),
@@ -133,6 +142,11 @@ impl Course {
         all
     }
 
+    /// The dialect of its messages.
+    pub fn dialect(&self) -> Dialect {
+        self.settings.dialect
+    }
+
     /// Whether the master has accepted the minion.
     pub fn is_joined(&self) -> bool {
         self.phase == Phase::Joined
@@ -156,7 +170,19 @@ impl Course {
             self.phase = Phase::Connecting;
             return vec![Action::Connect];
         }
-        log::warn!("the master is silent; reconnecting");
+        if self.joined.is_some() {
+            log::warn!("the master is silent; reconnecting");
+        } else {
+            log::warn!(
+                "the master does not answer; if it goes on, it may speak another dialect than {}: see the option \
+                 sysinspect_dialect",
+                if self.settings.dialect == Dialect::Modern {
+                    "e3"
+                } else {
+                    "seed"
+                }
+            );
+        }
         self.close(now)
     }
 
@@ -166,19 +192,23 @@ impl Course {
             return Vec::new();
         }
         self.heard = now;
-        let modern = self.settings.dialect == Dialect::Modern;
+        self.pings = 0;
+        let dialect = self.settings.dialect;
         let (kind, data): (MessageKind, Value) = match self.first_message {
             FirstMessage::Hello => {
                 self.phase = Phase::Greeting;
-                let traits = modern.then(|| self.traits());
-                (MessageKind::Ehlo, traits.map_or("".into(), Value::from))
+                let data = match dialect {
+                    Dialect::Seed => "".into(),
+                    Dialect::E1 => self.settings.session.as_str().into(),
+                    Dialect::Modern => self.traits().into(),
+                };
+                (MessageKind::Ehlo, data)
             }
             FirstMessage::Add => {
                 self.phase = Phase::Registering;
-                let key = if modern {
-                    self.settings.own_key.as_str()
-                } else {
-                    ""
+                let key = match dialect {
+                    Dialect::Seed => "",
+                    Dialect::E1 | Dialect::Modern => self.settings.own_key.as_str(),
                 };
                 (MessageKind::Add, key.into())
             }
@@ -203,7 +233,7 @@ impl Course {
             return Vec::new();
         }
         self.heard = now;
-        let message = match MasterMessage::decode(body, self.settings.dialect) {
+        let message = match self.decode(body) {
             Ok(message) => message,
             Err(e) => {
                 log::warn!("dropped a frame from the master: {e}");
@@ -211,7 +241,7 @@ impl Course {
             }
         };
         match message.kind {
-            MessageKind::Pi => self.answer_ping(&message),
+            MessageKind::Pi => self.answer_ping(now, &message),
             MessageKind::Undef if self.is_answer(&message) => self.unknown(now, &message),
             MessageKind::Retry if self.is_answer(&message) => self.retry(now, &message),
             MessageKind::Add if self.phase == Phase::Registering && self.is_answer(&message) => {
@@ -221,17 +251,18 @@ impl Course {
                 self.duplicate(now, &message)
             }
             MessageKind::Cmd if self.is_joined() && self.is_for_us(&message) => {
-                self.command(message)
+                let target = message.targets.first();
+                match target.map(|target| target.scheme.as_str()) {
+                    Some(REMOVE) => {
+                        let mut out = vec![self.send(MessageKind::Bye, &*self.settings.session)];
+                        out.extend(self.removed());
+                        out
+                    }
+                    Some(UPDATE_TRAITS) => self.update_traits(&message),
+                    _ => self.command(message),
+                }
             }
-            MessageKind::Rm if self.is_joined() && self.is_for_us(&message) => {
-                self.phase = Phase::Ended;
-                let text = "the master has removed this minion; register it to use it again";
-                vec![
-                    Action::Forget,
-                    Action::Close,
-                    Action::Exit(0, text.to_owned()),
-                ]
-            }
+            MessageKind::Rm if self.is_joined() && self.is_for_us(&message) => self.removed(),
             MessageKind::Tr if self.is_joined() && self.is_for_us(&message) => {
                 self.exchange_traits(&message)
             }
@@ -273,6 +304,30 @@ impl Course {
         Vec::new()
     }
 
+    /// Decodes a frame. A master that does not write base64 is one of E1, which is spoken to in its own dialect then.
+    fn decode(&mut self, body: &[u8]) -> Result<MasterMessage, DecodeError> {
+        let read = MasterMessage::decode(body, self.settings.dialect);
+        let plain = matches!(read, Err(DecodeError::BadPayload(_)));
+        if !plain || self.settings.dialect != Dialect::Seed || self.is_joined() {
+            return read;
+        }
+        let message = MasterMessage::decode(body, Dialect::E1)?;
+        log::info!("the master is of 2024-11 (E1)");
+        self.settings.dialect = Dialect::E1;
+        Ok(message)
+    }
+
+    /// The master has removed this minion.
+    fn removed(&mut self) -> Vec<Action> {
+        self.phase = Phase::Ended;
+        let text = "the master has removed this minion; register it to use it again";
+        vec![
+            Action::Forget,
+            Action::Close,
+            Action::Exit(0, text.to_owned()),
+        ]
+    }
+
     fn send(&self, kind: MessageKind, data: impl Into<Value>) -> Action {
         Action::Send(self.settings.message(kind, data))
     }
@@ -294,7 +349,16 @@ impl Course {
     }
 
     /// Answers a ping, whatever its target, but only once joined: programs take a pong for a hello.
-    fn answer_ping(&mut self, message: &MasterMessage) -> Vec<Action> {
+    fn answer_ping(&mut self, now: Duration, message: &MasterMessage) -> Vec<Action> {
+        if self.phase == Phase::Greeting && self.settings.dialect != Dialect::Modern {
+            self.pings += 1;
+            if self.pings >= WELCOME_PINGS {
+                log::info!("the master pings this minion, so it has accepted it");
+                self.settings.dialect = Dialect::E1;
+                self.phase = Phase::Joined;
+                self.joined = Some(now);
+            }
+        }
         if !self.is_joined() {
             return Vec::new();
         }
@@ -307,7 +371,8 @@ impl Course {
                 "pl" => map! {"ld" => 0.0, "cd" => done, "dbps" => 0.0, "cpu" => 0.0},
             }
             .into(),
-            _ => "".into(),
+            Dialect::E1 => self.settings.session.as_str().into(),
+            Dialect::Seed => "".into(),
         };
         let mut pong = self.settings.message(MessageKind::Po, data);
         if self.settings.dialect == Dialect::Seed {
@@ -428,17 +493,7 @@ impl Course {
         if let Value::Map(pushed) = payload_value(&message.data)
             && !pushed.is_empty()
         {
-            for (key, value) in pushed.0 {
-                let Some(key) = key.as_str().filter(|key| !key.is_empty()) else {
-                    continue;
-                };
-                if value.is_nil() {
-                    drop(self.pushed.remove(key))
-                } else {
-                    self.pushed.set(key, value)
-                }
-            }
-            out.push(Action::StoreTraits(self.pushed.clone()));
+            out.push(self.push_traits(pushed));
         }
         let mut answer = self.settings.message(MessageKind::Tr, self.traits());
         if self.settings.dialect == Dialect::Seed {
@@ -446,6 +501,52 @@ impl Course {
         }
         out.push(Action::Send(answer));
         out
+    }
+
+    /// Sets traits; `None` removes one.
+    fn push_traits(&mut self, pushed: Map) -> Action {
+        for (key, value) in pushed.0 {
+            let Some(key) = key.as_str().filter(|key| !key.is_empty()) else {
+                continue;
+            };
+            if value.is_nil() {
+                drop(self.pushed.remove(key))
+            } else {
+                self.pushed.set(key, value)
+            }
+        }
+        Action::StoreTraits(self.pushed.clone())
+    }
+
+    /// `cmd://cluster/traits/update`: the context is `{"op": "set", "traits": {...}}`, or `unset`, or `reset`.
+    fn update_traits(&mut self, message: &MasterMessage) -> Vec<Action> {
+        let context = message.targets.first().map(|target| target.context.clone());
+        let Value::Map(request) = payload_value(&context.unwrap_or_default().into()) else {
+            log::warn!("refused new traits: the master's text is not JSON");
+            return Vec::new();
+        };
+        let given = request.get("traits").and_then(Value::as_map);
+        let mut traits = given.cloned().unwrap_or_default();
+        match request.str("op") {
+            Some("set") => {}
+            Some("unset") => traits
+                .0
+                .iter_mut()
+                .for_each(|(_, value)| *value = Value::Nil),
+            Some("reset") => {
+                let all = self.pushed.iter();
+                traits = all.map(|(key, _)| (key.clone(), Value::Nil)).collect();
+            }
+            other => {
+                let op: String = other.unwrap_or_default().chars().take(40).collect();
+                log::warn!("refused new traits: {op:?} is none of set, unset and reset");
+                return Vec::new();
+            }
+        }
+        vec![
+            self.push_traits(traits),
+            self.send(MessageKind::Tr, self.traits()),
+        ]
     }
 
     /// Another connection holds the session: another minion of this machine, or our own previous connection.

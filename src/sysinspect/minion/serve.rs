@@ -114,7 +114,6 @@ pub fn run(
         course: Course::new(settings, pinned, pushed),
         store,
         config,
-        dialect,
         begun: Instant::now(),
         connection: None,
         masters: 0,
@@ -153,7 +152,6 @@ struct Daemon {
     course: Course,
     store: Store,
     config: Arc<MinionConfig>,
-    dialect: Dialect,
     begun: Instant,
     connection: Option<Connection>,
     /// Attempts to connect; selects the next of several masters.
@@ -308,7 +306,7 @@ impl Daemon {
     }
 
     fn send(&mut self, message: &MinionMessage) -> Result<(), ExitError> {
-        let frame = match message.to_frame(self.dialect) {
+        let frame = match message.to_frame(self.course.dialect()) {
             Ok(frame) => frame,
             Err(e) => {
                 log::error!("{} cannot be sent: {e}", message.kind);

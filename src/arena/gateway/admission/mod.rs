@@ -13,7 +13,7 @@ use halite_gateway::writer::WriteQueue;
 use halite_store::Stores;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +31,6 @@ pub(super) struct KeyAdmission {
     auto_accept: bool,
     max_pending: usize,
     max_runtimes: usize,
-    /// The runtime whose key has just been deleted: it may register again, but not in the course of the deletion.
-    barred: Option<Uuid>,
     /// How often a registration was turned away because there was no room.
     pub full: u64,
 }
@@ -52,7 +50,7 @@ impl KeyAdmission {
     ) -> io::Result<KeyAdmission> {
         let dir = config.gateway(super::NAME);
         let mut keys = AgentKeys::new(config, stores, super::NAME, writer);
-        let known = keys.sweep()?;
+        let known: HashSet<MinionId> = keys.sweep()?.into_iter().collect();
         let mut names = Names::open(dir.join("uuids"))?;
         for id in names.ids() {
             if !known.contains(&id) {
@@ -67,7 +65,6 @@ impl KeyAdmission {
             auto_accept: settings.auto_accept,
             max_pending: settings.max_pending,
             max_runtimes: settings.max_runtimes,
-            barred: None,
             full: 0,
         })
     }
@@ -83,18 +80,14 @@ impl KeyAdmission {
         })
     }
 
-    /// Frees the id if its key no longer exists. Its owner is rejected until [`KeyAdmission::unbar`].
-    pub fn forget(&mut self, id: &MinionId) {
-        self.keys.forget(id);
-        if self.keys.standing(id) == Standing::Unknown {
-            self.barred = self.names.owner(id).cloned();
+    /// Frees the id if its key no longer exists; returns whether it does not.
+    pub fn forget(&mut self, id: &MinionId) -> bool {
+        let gone = self.keys.standing(id) == Standing::Unknown;
+        if gone {
+            self.keys.forget(id);
             self.names.forget(id);
         }
-    }
-
-    /// Lets the runtime whose key was deleted register again.
-    pub fn unbar(&mut self) {
-        self.barred = None;
+        gone
     }
 
     /// The id for a runtime, and its standing: the id that it has, or else the first candidate that is free.
@@ -127,17 +120,15 @@ impl KeyAdmission {
 
 impl Admission for KeyAdmission {
     fn admit(&mut self, uuid: &Uuid, name: &str) -> Admitted {
-        if self.barred.as_ref() == Some(uuid) {
-            return Admitted::No("its key was deleted".to_owned());
-        }
         let (id, standing) = match self.id(uuid, name) {
             Ok(found) => found,
             Err(refused) => return refused,
         };
         let known = self.names.of(uuid).is_some();
-        if !known && self.names.len() >= self.max_runtimes {
+        // Those that wait take no room from admitted ones, which the fleet counts.
+        if !known && self.names.len() >= self.max_runtimes.saturating_add(self.max_pending) {
             self.full += 1;
-            return Admitted::No(format!("{} runtimes are known already", self.max_runtimes));
+            return Admitted::No(format!("{} runtimes are known already", self.names.len()));
         }
         let newcomer = Newcomer {
             id: &id,
@@ -146,13 +137,16 @@ impl Admission for KeyAdmission {
             vouched: self.auto_accept,
             max_pending: self.max_pending,
         };
-        // Check for room before writing anything: a flood should cost as little as possible.
-        let room = standing != Standing::Unknown
-            || self.keys.has_room(&newcomer).unwrap_or_else(|e| {
-                log::error!("{id} cannot be registered: {e}");
-                false
-            });
-        if !room {
+        let failed = |e: io::Error| log::error!("{id} cannot be registered: {e}");
+        // Decide before writing anything: a flood should cost as little as possible.
+        let verdict = match standing {
+            Standing::Unknown => self.keys.decide(&newcomer).unwrap_or_else(|e| {
+                failed(e);
+                None
+            }),
+            _ => None,
+        };
+        if standing == Standing::Unknown && verdict.is_none() {
             self.full += 1;
             if known {
                 self.names.forget(&id);
@@ -161,23 +155,23 @@ impl Admission for KeyAdmission {
         }
         // The name first: an accepted key without one could become another runtime's.
         if !known && let Err(e) = self.names.put(uuid, &id) {
-            log::error!("{id} cannot be registered: {e}");
+            failed(e);
             return Admitted::No("its id cannot be stored".to_owned());
         }
-        let standing = match standing {
-            Standing::Unknown => {
-                let entered = self.keys.register(&newcomer).unwrap_or_else(|e| {
-                    log::error!("{id} cannot be registered: {e}");
+        let standing = match verdict {
+            Some(verdict) => {
+                let stored = self.keys.store(&newcomer, verdict).unwrap_or_else(|e| {
+                    failed(e);
                     RegisterOutcome::Full
                 });
-                match entered {
+                match stored {
                     RegisterOutcome::Accepted => Standing::Accepted,
                     RegisterOutcome::Waiting => Standing::Waiting,
                     RegisterOutcome::Rejected => Standing::Rejected,
                     RegisterOutcome::Full => Standing::Unknown,
                 }
             }
-            known => known,
+            None => standing,
         };
         match standing {
             Standing::Accepted => Admitted::Yes(id.to_string()),
@@ -188,6 +182,13 @@ impl Admission for KeyAdmission {
                 self.names.forget(&id);
                 Admitted::No(NO_ROOM.to_owned())
             }
+        }
+    }
+
+    fn check(&mut self, uuid: &Uuid, name: &str) -> Admitted {
+        match self.names.of(uuid).cloned() {
+            Some(id) if self.forget(&id) => Admitted::Deleted,
+            _ => self.admit(uuid, name),
         }
     }
 }

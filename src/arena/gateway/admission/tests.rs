@@ -128,22 +128,30 @@ fn a_salt_minion_keeps_its_id() {
 }
 
 #[test]
-fn who_lost_its_key_may_come_again_but_not_at_once() {
+fn who_lost_its_key_may_come_again_but_is_not_brought_back() {
     let place = Place::new("");
     let mut admission = place.admission();
     let a = uuid("aaaaaaaa-1");
-    admission.admit(&a, "rt");
-    place.accept("rt");
-    assert_eq!(admission.admit(&a, "rt"), yes("rt"));
     let id = "rt".parse().unwrap();
-    assert!(place.stores.keys.delete(KeyState::Accepted, &id).unwrap());
-    assert!(!admission.may_stay(&a, "rt"));
-    admission.forget(&id);
-    assert_eq!(
-        admission.admit(&a, "rt"),
-        Admitted::No("its key was deleted".to_owned())
-    );
-    admission.unbar();
+    for state in [KeyState::Accepted, KeyState::Pending] {
+        admission.admit(&a, "rt");
+        if state == KeyState::Accepted {
+            place.accept("rt");
+            assert_eq!(admission.check(&a, "rt"), yes("rt"));
+        }
+        assert!(!admission.forget(&id));
+        assert!(place.stores.keys.delete(state, &id).unwrap());
+        assert!(!admission.may_stay(&a, "rt"));
+        assert_eq!(admission.check(&a, "rt"), Admitted::Deleted);
+        assert!(
+            place
+                .stores
+                .keys
+                .list(KeyState::Pending)
+                .unwrap()
+                .is_empty()
+        );
+    }
     // Its name is free, for itself or for another runtime.
     assert_eq!(admission.admit(&uuid("bbbbbbbb-1"), "rt"), waiting("rt"));
     assert_eq!(admission.admit(&a, "rt"), waiting("rt.aaaaaaaa"));
@@ -166,12 +174,36 @@ fn there_is_an_end() {
     assert_eq!(admission.admit(&uuid("a"), "rt1"), waiting("rt1"));
     let full = Admitted::No("too many keys wait for the operator".to_owned());
     assert_eq!(admission.admit(&uuid("b"), "rt2"), full);
-    place.accept("rt1");
-    let mut admission = place.admission();
-    assert_eq!(admission.admit(&uuid("b"), "rt2"), waiting("rt2"));
-    let many = Admitted::No("2 runtimes are known already".to_owned());
-    assert_eq!(admission.admit(&uuid("c"), "rt3"), many);
+    for n in 1..=3 {
+        place.accept(&format!("rt{n}"));
+        admission = place.admission();
+        if n < 3 {
+            let next = (uuid(&format!("u{n}")), format!("rt{}", n + 1));
+            assert_eq!(admission.admit(&next.0, &next.1), waiting(&next.1));
+        }
+    }
+    let many = Admitted::No("3 runtimes are known already".to_owned());
+    assert_eq!(admission.admit(&uuid("c"), "rt4"), many);
     assert_eq!(admission.full, 1);
+}
+
+#[test]
+fn strangers_that_wait_lock_out_nobody_who_is_accepted() {
+    let mut place = Place::new("max_pending: 2, max_runtimes: 2");
+    let list = place._dir.path().join("autosign");
+    std::fs::write(&list, "known\n").unwrap();
+    place.config.autosign_file = Some(list);
+    place.config.permissive_pki_access = true;
+    let mut admission = place.admission();
+    for n in 0..2 {
+        let name = format!("stranger{n}");
+        assert_eq!(admission.admit(&uuid(&name), &name), waiting(&name));
+    }
+    let full = Admitted::No("too many keys wait for the operator".to_owned());
+    assert_eq!(admission.admit(&uuid("stranger2"), "stranger2"), full);
+    assert_eq!(admission.admit(&uuid("a"), "known"), yes("known"));
+    let place = Place::new("max_pending: 0, auto_accept: true");
+    assert_eq!(place.admission().admit(&uuid("a"), "rt"), yes("rt"));
 }
 
 #[test]

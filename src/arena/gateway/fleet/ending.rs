@@ -131,6 +131,11 @@ impl Fleet {
         let from = ask.from.clone();
         let from = from.filter(|from| self.runtimes.get(from).is_some());
         let speaker = ask.runtime.clone().filter(|_| ask.direct).or(from);
+        if let Some(speaker) = &speaker {
+            let unix = u64::try_from(now.unix).unwrap_or(0);
+            self.runtimes
+                .touch(speaker, |entry| entry.kept.heard = unix);
+        }
         let stray = self
             .strays
             .get(&uuid)
@@ -284,8 +289,11 @@ impl Fleet {
             return;
         };
         let uuid = module.uuid.clone();
-        let create = asked == Some(&ask.object_id) && answer.action.as_deref() != Some("delete");
-        let deleted = answer.action.as_deref() == Some("delete") && answer.verdict == Verdict::Ok;
+        let action = answer.action.as_deref();
+        // Some runtimes hear the user's request and answer that: with another id, and the uuid of the module.
+        let heard = asked.is_some() && action == Some("create") && answer.verdict == Verdict::Ok;
+        let create = asked == Some(&ask.object_id) && action != Some("delete") || heard;
+        let deleted = action == Some("delete") && answer.verdict == Verdict::Ok;
         match (module.state, answer.verdict) {
             (State::Alive, Verdict::Ok) if create => {
                 self.forget_request(&uuid);
@@ -372,7 +380,18 @@ impl Fleet {
             return;
         };
         let why = Lost::Runtime(gone);
-        let (foreign, module) = (entry.kept.foreign, &entry.kept.module);
+        let foreign = entry.kept.foreign;
+        let runs = matches!(entry.kept.module.state, State::Alive | State::Exiting);
+        if let (Gone::Refused, true, Some(runtime)) =
+            (gone, runs && !foreign, entry.kept.module.runtime.clone())
+        {
+            // It is still there, and so is the module.
+            self.tell_to_end(&runtime, uuid, out);
+        }
+        let Some(entry) = self.modules.get(uuid) else {
+            return;
+        };
+        let module = &entry.kept.module;
         match (module.state, module.policy) {
             (State::Exiting, _) => {
                 self.end_deleted(uuid, Some("its runtime is gone"), now, out);

@@ -52,10 +52,14 @@ impl Fleet {
     }
 
     fn output(&mut self, module: Uuid, stream: Stream, incoming: &Incoming, out: &mut Out) {
-        if stream == Stream::Stdin || self.modules.get(&module).is_none() {
-            self.stats.ignored += 1;
-            return;
-        }
+        let host = match self.modules.get(&module) {
+            Some(entry) if stream != Stream::Stdin => self.place_of(&entry.kept),
+            _ => {
+                self.stats.ignored += 1;
+                return;
+            }
+        };
+        let ours = host.is_some_and(|kept| kept.runtime.metadata.get("halite").is_some());
         // Runtimes of halite name the stream if one topic is used for both.
         let said = incoming.properties.iter().find(|(key, _)| key == "stream");
         let said = said.and_then(|(_, word)| word.parse().ok());
@@ -63,9 +67,12 @@ impl Fleet {
             (Stream::Both, Some(said @ (Stream::Stdout | Stream::Stderr))) => said,
             (stream, _) => stream,
         };
-        let data = incoming
-            .payload
-            .slice(..incoming.payload.len().min(MAX_OUTPUT));
+        let data = match json_text(&incoming.payload) {
+            // The applauncher writes each piece as JSON.
+            Some(text) if stream != Stream::Both && !ours => text.into(),
+            _ => incoming.payload.clone(),
+        };
+        let data = data.slice(..data.len().min(MAX_OUTPUT));
         out.report(FleetEvent::Output(module, stream, data));
     }
 
@@ -173,6 +180,15 @@ impl Fleet {
     pub(super) fn reply(&mut self, ask: &RequestContext, answer: Answer, out: &mut Out) {
         let message = Message::new(ask.object_id.clone(), ask.dialect, Body::Answer(answer));
         out.publish(&ask.topic, &message);
+    }
+}
+
+/// The text, if the payload is a string in JSON.
+fn json_text(payload: &[u8]) -> Option<String> {
+    if payload.starts_with(b"\"") && payload.ends_with(b"\"") {
+        serde_json::from_slice(payload).ok()
+    } else {
+        None
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::hear::RequestContext;
 use super::out::Out;
+use super::waiting_room::Wait;
 use super::{Admission, Admitted, Fleet, FleetEvent, Lost};
 use crate::registry::{Change, KeptModule};
 use crate::wire::{
@@ -39,10 +40,11 @@ impl Fleet {
             return Ok(());
         }
         let changed = self.update_runtime(&keepalive, now, out);
-        let names = keepalive.children.is_some();
+        let partial = keepalive.partial;
+        let names = keepalive.children.is_some() && !partial;
         let children = keepalive.children.unwrap_or_default();
         let running = self.children(uuid, children, now, out);
-        // A runtime that never lists modules tells us nothing about them.
+        // A runtime that never lists modules tells us nothing about them, nor does one that leaves out some.
         if names {
             // Modules that were told to end and are no longer listed have ended.
             self.end_strays(
@@ -51,6 +53,15 @@ impl Fleet {
                 out,
             );
             self.check_missing(uuid, &running, now, out);
+        }
+        if partial && !alive {
+            // Those that it does not name may be the ones that it cannot name; none must run twice.
+            for module in self.modules.of(uuid) {
+                let entry = self.modules.get(&module);
+                if entry.is_some_and(|entry| entry.kept.module.state == State::Killed) {
+                    self.mark_running(uuid, &module, now, out);
+                }
+            }
         }
         if changed || !alive {
             self.start_modules(uuid, alive, &running, now, out);
@@ -79,7 +90,7 @@ impl Fleet {
             None => runtime_from(keepalive)?,
         };
         update_facts(&mut runtime, keepalive);
-        match admission.admit(uuid, &runtime.name) {
+        match admission.check(uuid, &runtime.name) {
             Admitted::Yes(id) => {
                 self.room_for(uuid)?;
                 self.mark_connected(runtime, id, dialect, now, out);
@@ -89,9 +100,13 @@ impl Fleet {
                 self.wait(runtime, id, dialect, None, now, out);
                 Ok(false)
             }
-            Admitted::No(_) => {
+            refused @ (Admitted::No(_) | Admitted::Deleted) => {
                 // Remember it, so that admission is not checked for each of its keepalives.
-                self.wait_unseen(runtime, dialect, None, now);
+                let wait = match refused {
+                    Admitted::Deleted => Wait::Registration,
+                    _ => Wait::Again,
+                };
+                self.wait_unseen(runtime, dialect, None, wait, now);
                 Ok(false)
             }
             Admitted::Unclear(_) => Ok(false),
@@ -284,6 +299,7 @@ impl Fleet {
                 argv: Vec::new(),
                 env: Vec::new(),
                 args: Object::new(),
+                listed: false,
                 channels: Vec::new(),
                 policy: Policy::Drop,
                 state: State::Alive,

@@ -63,6 +63,8 @@ pub(super) enum Admitted {
     Waiting(String),
     /// No, with the reason.
     No(String),
+    /// No: the operator has deleted its key. It is asked about again only when it registers again.
+    Deleted,
     /// Unknown for now, with the reason. An admitted runtime stays; another one is not admitted.
     Unclear(String),
 }
@@ -71,6 +73,9 @@ pub(super) enum Admitted {
 pub(super) trait Admission: Send {
     /// Whether this runtime, with this name, is admitted. Registers it if it is unknown.
     fn admit(&mut self, uuid: &Uuid, name: &str) -> Admitted;
+
+    /// The same for a runtime that was asked about before: if its key was deleted since, it is not registered again.
+    fn check(&mut self, uuid: &Uuid, name: &str) -> Admitted;
 }
 
 /// Something to carry out, in the order in which it was decided.

@@ -3,7 +3,7 @@
 use super::hear::RequestContext;
 use super::out::Out;
 use super::{Fleet, FleetEvent, Lost};
-use crate::choice::{Candidate, Choice, choose, lacks};
+use crate::choice::{Candidate, Choice, choose, lacks, suits};
 use crate::registry::{Change, KeptModule};
 use crate::wire::{
     Answer, Body, Fault, Json, Message, Module, ModuleRequest, Object, Parent, Place, RuntimeState,
@@ -226,7 +226,8 @@ impl Fleet {
         let topic = self.rules.topics.topic(&place);
         let dialect = host.kept.dialect;
         let id = self.ids.next();
-        let body = Body::Create(Box::new(kept.module.request()));
+        let request = kept.module.request().suited_to(&host.kept.runtime.kind);
+        let body = Body::Create(Box::new(request));
         out.publish(topic.as_str(), &Message::new(id.clone(), dialect, body));
         self.note_request(uuid, id, now);
         self.stats.sent += 1;
@@ -267,11 +268,17 @@ impl Fleet {
             }
             if why == Lost::Missing {
                 let arrival = from.as_ref().map_or(0, |from| self.runtimes.arrival(from));
-                entry.refused_by.extend(from.map(|from| (from, arrival)));
+                entry
+                    .refused_by
+                    .extend(from.clone().map(|from| (from, arrival)));
             }
-            (entry.kept.module.apis.clone(), entry.refused_by.clone())
+            (
+                entry.kept.module.apis.clone(),
+                entry.refused_by.clone(),
+                from,
+            )
         });
-        let Some((apis, refused_by)) = left else {
+        let Some((apis, refused_by, from)) = left else {
             return;
         };
         let (chosen, _) = self.choice(&apis, &refused_by);
@@ -285,7 +292,10 @@ impl Fleet {
         let Some(kept) = kept else {
             return;
         };
-        out.report(FleetEvent::Lost(kept.clone(), why));
+        // Its new state, and the runtime that has lost it.
+        let mut lost = kept.clone();
+        lost.module.runtime = from;
+        out.report(FleetEvent::Lost(lost, why));
         match &chosen {
             Some(runtime) => self.start(uuid, runtime, now, out),
             None => out.report(FleetEvent::Queued(kept)),
@@ -314,6 +324,7 @@ impl Fleet {
                     uuid,
                     name: &kept.runtime.name,
                     id: &kept.id,
+                    kind: &kept.runtime.kind,
                     apis: &kept.runtime.apis,
                     max_modules: kept.runtime.max_modules,
                     modules: u32::try_from(self.modules.count(uuid) + strays).unwrap_or(u32::MAX),
@@ -366,14 +377,12 @@ impl Fleet {
             if !self.free_place(runtime) {
                 return;
             }
-            let offered = self
-                .runtimes
-                .get(runtime)
-                .map(|entry| &entry.kept.runtime.apis);
+            let host = self.runtimes.get(runtime).map(|entry| &entry.kept.runtime);
             let fits = self.modules.get(&uuid).is_some_and(|entry| {
                 let apis = &entry.kept.module.apis;
-                offered.is_some_and(|offered| lacks(apis, offered).is_empty())
-                    && !self.has_refused(&entry.refused_by, runtime)
+                host.is_some_and(|host| {
+                    lacks(apis, &host.apis).is_empty() && suits(apis, &host.kind)
+                }) && !self.has_refused(&entry.refused_by, runtime)
             });
             if fits {
                 self.start(&uuid, runtime, now, out);

@@ -2,6 +2,7 @@
 
 use super::hear::RequestContext;
 use super::out::Out;
+use super::waiting_room::Wait;
 use super::{Admission, Admitted, Fleet, FleetEvent, Gone};
 use crate::registry::{Change, KeptRuntime};
 use crate::wire::{Answer, Dialect, Fault, Manager, Runtime, RuntimeState, State, Trouble, Uuid};
@@ -43,9 +44,13 @@ impl Fleet {
                 }
                 Ok(())
             }
-            Admitted::No(why) => {
+            refused @ (Admitted::No(_) | Admitted::Deleted) => {
+                let why = match refused {
+                    Admitted::No(why) => why,
+                    _ => "its key was deleted".to_owned(),
+                };
                 self.expel(&runtime.uuid, now, out);
-                self.wait_unseen(runtime, ask.dialect, Some(ask), now);
+                self.wait_unseen(runtime, ask.dialect, Some(ask), Wait::Again, now);
                 Err(Fault::new(Trouble::NotAccepted, why))
             }
             Admitted::Unclear(why) => Err(Fault::new(Trouble::NotAccepted, why)),
@@ -78,7 +83,7 @@ impl Fleet {
     ) -> bool {
         self.expel(&runtime.uuid, now, out);
         let kept = self.new_record(runtime, id, dialect, now);
-        let new = self.let_wait(kept.clone(), ask, true, now);
+        let new = self.let_wait(kept.clone(), ask, Wait::Operator, now);
         if new {
             out.report(FleetEvent::Waiting(Box::new(kept)));
         }
@@ -92,24 +97,24 @@ impl Fleet {
         runtime: Runtime,
         dialect: Dialect,
         ask: Option<&RequestContext>,
+        wait: Wait,
         now: Clock,
     ) {
         let known = self.runtimes.get(&runtime.uuid);
         let id = known.map(|entry| entry.kept.id.clone()).unwrap_or_default();
         let kept = self.new_record(runtime, id, dialect, now);
-        self.let_wait(kept, ask, false, now);
+        self.let_wait(kept, ask, wait, now);
     }
 
     fn let_wait(
         &mut self,
         kept: KeptRuntime,
         ask: Option<&RequestContext>,
-        pending: bool,
+        wait: Wait,
         now: Clock,
     ) -> bool {
         let most = self.rules.max_waiting;
-        self.waiting_room
-            .wait(kept, ask.cloned(), pending, most, now)
+        self.waiting_room.wait(kept, ask.cloned(), wait, most, now)
     }
 
     /// Disconnects a runtime that is no longer admitted.
@@ -342,22 +347,30 @@ impl Fleet {
         let KeptRuntime {
             runtime, dialect, ..
         } = entry.kept.clone();
-        // It still sends keepalives, or believes it is registered: it is admitted again if the operator agrees.
-        match admission.admit(&runtime.uuid, &runtime.name) {
-            Admitted::Yes(_) | Admitted::Unclear(_) => {}
+        let standing = admission.check(&runtime.uuid, &runtime.name);
+        if let Admitted::Yes(_) | Admitted::Unclear(_) = standing {
+            return;
+        }
+        if !alive {
             // It had disconnected before, and its modules waited for it.
-            Admitted::Waiting(_) | Admitted::No(_) if !alive => {
-                for module in self.modules.of(&runtime.uuid) {
-                    self.orphaned(&module, Gone::Refused, now, out);
-                }
+            for module in self.modules.of(&runtime.uuid) {
+                self.orphaned(&module, Gone::Refused, now, out);
             }
-            Admitted::Waiting(id) => {
+        }
+        // It still sends keepalives, or believes it is registered: it is admitted again if the operator agrees.
+        match standing {
+            Admitted::Deleted => {
+                self.expel(&runtime.uuid, now, out);
+                self.wait_unseen(runtime, dialect, None, Wait::Registration, now);
+            }
+            Admitted::Waiting(id) if alive => {
                 self.wait(runtime, id, dialect, None, now, out);
             }
-            Admitted::No(_) => {
+            Admitted::No(_) if alive => {
                 self.expel(&runtime.uuid, now, out);
-                self.wait_unseen(runtime, dialect, None, now);
+                self.wait_unseen(runtime, dialect, None, Wait::Again, now);
             }
+            _ => {}
         }
     }
 
@@ -375,7 +388,8 @@ impl Fleet {
         let KeptRuntime {
             runtime, dialect, ..
         } = waiter.kept.clone();
-        match admission.admit(uuid, &runtime.name) {
+        match admission.check(uuid, &runtime.name) {
+            Admitted::Deleted => self.waiting_room.await_registration(uuid),
             Admitted::Yes(_) if self.room_for(uuid).is_err() => {}
             Admitted::Yes(id) => {
                 let ask = self.waiting_room.take(uuid).and_then(|waiter| waiter.ask);

@@ -4,13 +4,24 @@ use super::hear::RequestContext;
 use crate::registry::KeptRuntime;
 use crate::wire::Uuid;
 use halite_gateway::clock::Clock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// Size limit of all waiting runtimes, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 /// Time between two admission checks of a waiting runtime.
 const AGAIN: Duration = Duration::from_secs(60);
+
+/// What a runtime waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// The operator, who was told about it.
+    Operator,
+    /// The next check of its admission.
+    Again,
+    /// Its own registration: its key was deleted, and its keepalives do not bring it back.
+    Registration,
+}
 
 /// A waiting runtime.
 #[derive(Debug)]
@@ -19,8 +30,7 @@ pub(super) struct Waiter {
     pub kept: KeptRuntime,
     /// Its registration, to be confirmed; `None` if only a keepalive was received.
     pub ask: Option<RequestContext>,
-    /// Whether the operator was told that it waits.
-    pending: bool,
+    wait: Wait,
     asked: Instant,
     heard: Instant,
     bytes: usize,
@@ -30,6 +40,8 @@ pub(super) struct Waiter {
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: HashMap<Uuid, Waiter>,
+    /// Those that wait under each minion id.
+    by_id: HashMap<String, HashSet<Uuid>>,
     bytes: usize,
 }
 
@@ -45,14 +57,14 @@ impl WaitingRoom {
         self.bytes
     }
 
-    /// Lets a runtime wait; `pending`: the operator can accept it. Returns whether that is new. An earlier
-    /// registration is still to be confirmed. If there are more than `most`, or too many bytes, those not heard for
+    /// Lets a runtime wait; returns whether it is new that the operator can accept it. An earlier registration is
+    /// still to be confirmed. If there are more than `most`, or too many bytes, those not heard for
     /// longest are dropped; they come back when they are heard again.
     pub fn wait(
         &mut self,
         kept: KeptRuntime,
         ask: Option<RequestContext>,
-        pending: bool,
+        wait: Wait,
         most: usize,
         now: Clock,
     ) -> bool {
@@ -66,28 +78,43 @@ impl WaitingRoom {
             };
             self.take(&oldest);
         }
-        let known = before.as_ref().filter(|one| one.pending);
-        let new = pending && known.is_none_or(|one| one.kept.id != kept.id);
+        let known = before.as_ref().filter(|one| one.wait == Wait::Operator);
+        let new = wait == Wait::Operator && known.is_none_or(|one| one.kept.id != kept.id);
         let waiter = Waiter {
             kept,
             ask: ask.or(before.and_then(|one| one.ask)),
-            pending,
+            wait,
             asked: now.at,
             heard: now.at,
             bytes,
         };
-        self.bytes += bytes;
-        self.waiting.insert(uuid, waiter);
+        self.put(uuid, waiter);
         new
     }
 
     /// Marks a waiting runtime as one that can be accepted under this id; returns its record if that is new.
     pub fn mark_pending(&mut self, uuid: &Uuid, id: String) -> Option<KeptRuntime> {
-        let waiter = self.waiting.get_mut(uuid)?;
-        let new = !waiter.pending || waiter.kept.id != id;
-        waiter.pending = true;
+        let mut waiter = self.take(uuid)?;
+        let new = waiter.wait != Wait::Operator || waiter.kept.id != id;
+        waiter.wait = Wait::Operator;
         waiter.kept.id = id;
-        new.then(|| waiter.kept.clone())
+        let kept = waiter.kept.clone();
+        self.put(uuid.clone(), waiter);
+        new.then_some(kept)
+    }
+
+    /// Leaves a waiting runtime alone until it registers again.
+    pub fn await_registration(&mut self, uuid: &Uuid) {
+        if let Some(waiter) = self.waiting.get_mut(uuid) {
+            waiter.wait = Wait::Registration;
+        }
+    }
+
+    fn put(&mut self, uuid: Uuid, waiter: Waiter) {
+        let ids = self.by_id.entry(waiter.kept.id.clone()).or_default();
+        ids.insert(uuid.clone());
+        self.bytes += waiter.bytes;
+        self.waiting.insert(uuid, waiter);
     }
 
     /// Records a keepalive; returns whether the runtime waits, so that admission need not be checked.
@@ -105,28 +132,32 @@ impl WaitingRoom {
     pub fn take(&mut self, uuid: &Uuid) -> Option<Waiter> {
         let waiter = self.waiting.remove(uuid)?;
         self.bytes -= waiter.bytes;
+        if let Some(ids) = self.by_id.get_mut(&waiter.kept.id) {
+            ids.remove(uuid);
+            if ids.is_empty() {
+                self.by_id.remove(&waiter.kept.id);
+            }
+        }
         Some(waiter)
     }
 
     /// Runtimes that wait under a minion id.
     pub fn with_id(&self, id: &str) -> Vec<Uuid> {
-        let waiting = self.waiting.iter();
-        waiting
-            .filter(|(_, waiter)| waiter.kept.id == id)
-            .map(|(uuid, _)| uuid.clone())
-            .collect()
+        self.by_id.get(id).into_iter().flatten().cloned().collect()
     }
 
     /// Runtimes due for another admission check; silent ones are dropped.
     pub fn due(&mut self, forget_after: Duration, now: Clock) -> Vec<Uuid> {
-        let bytes = &mut self.bytes;
-        self.waiting.retain(|_, waiter| {
-            let keeps = !now.is_past(waiter.heard, forget_after);
-            *bytes -= if keeps { 0 } else { waiter.bytes };
-            keeps
-        });
+        let waiting = self.waiting.iter();
+        let silent = waiting.filter(|(_, waiter)| now.is_past(waiter.heard, forget_after));
+        let silent: Vec<Uuid> = silent.map(|(uuid, _)| uuid.clone()).collect();
+        for uuid in silent {
+            self.take(&uuid);
+        }
         let waiting = self.waiting.iter_mut();
-        let due = waiting.filter(|(_, waiter)| now.is_past(waiter.asked, AGAIN));
+        let due = waiting.filter(|(_, waiter)| {
+            waiter.wait != Wait::Registration && now.is_past(waiter.asked, AGAIN)
+        });
         due.map(|(uuid, waiter)| {
             waiter.asked = now.at;
             uuid.clone()

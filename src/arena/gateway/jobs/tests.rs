@@ -12,6 +12,10 @@ impl Admission for Open {
     fn admit(&mut self, _: &Uuid, name: &str) -> Admitted {
         Admitted::Yes(name.to_owned())
     }
+
+    fn check(&mut self, uuid: &Uuid, name: &str) -> Admitted {
+        self.admit(uuid, name)
+    }
 }
 
 struct Place {

@@ -26,15 +26,18 @@ impl Session {
             // From now, not from when it was due: after a long pause one keepalive is enough.
             runtime.beat = Some(now + runtime.interval);
             let (who, apis) = (runtime.offer.who.clone(), runtime.offer.apis.clone());
+            let dialect = runtime.dialect;
             let body = Body::Keepalive(Box::new(Keepalive {
                 uuid: who.uuid.clone(),
                 name: Some(who.name),
                 apis: Some(apis),
                 children: Some(self.children(at, now, figures)),
+                partial: false,
                 extra: Object::new(),
             }));
             let place = Place::Keepalive(Some(who.uuid.clone()));
-            acts.push(Act::Publish(self.publication(place, body, Some(&who.uuid))));
+            let beat = self.publication(place, dialect, body, Some(&who.uuid));
+            acts.push(Act::Publish(beat));
         }
         acts
     }

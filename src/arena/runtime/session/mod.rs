@@ -85,6 +85,8 @@ pub(super) struct Launch {
 pub(super) enum Act {
     /// Publish a message. It must not be lost.
     Publish(Publication),
+    /// Subscribe to a filter before the next message is published.
+    Subscribe(String),
     /// Fetch a module and start it, then call [`Session::launched`].
     Launch(Box<Launch>),
     /// Cancel a launch. If it has not started yet, [`Session::launched`] is called at once with an error.
@@ -100,6 +102,10 @@ pub(super) enum Act {
 struct Runtime {
     offer: Offer,
     registration: Registration,
+    /// The words of the orchestrator that confirmed its registration last.
+    dialect: Dialect,
+    /// Whether that one hears registrations on the bare topic only (reference, T16).
+    bare: bool,
     /// When the next keepalive is due.
     beat: Option<Instant>,
     /// Its interval between keepalives; zero turns them off.
@@ -134,6 +140,8 @@ impl Session {
         let runtime = |offer| Runtime {
             offer,
             registration: Registration::Away,
+            dialect: Dialect::Draft,
+            bare: false,
             beat: None,
             interval: Duration::ZERO,
             leaving: false,
@@ -176,12 +184,9 @@ impl Session {
         match (&self.manager, self.runtimes.first()) {
             (Some((who, _)), _) => {
                 let who = who.clone();
-                Some(self.goodbye(&who, true))
+                Some(self.manager_goodbye(&who))
             }
-            (None, Some(runtime)) => {
-                let who = runtime.offer.who.clone();
-                Some(self.goodbye(&who, false))
-            }
+            (None, Some(_)) => self.goodbye(0),
             (None, None) => None,
         }
     }
@@ -191,8 +196,10 @@ impl Session {
         let Some(place) = self.config.topics.place(&incoming.topic) else {
             return Vec::new();
         };
-        let (Place::Control(Some(uuid)) | Place::Reg(Some(uuid))) = &place else {
-            return Vec::new();
+        let uuid = match &place {
+            Place::Control(Some(uuid)) | Place::Reg(Some(uuid)) => uuid,
+            Place::Reg(None) if !incoming.retained => return self.heard_on_bare(incoming, now),
+            _ => return Vec::new(),
         };
         if incoming.retained {
             // A retained message was meant for somebody else, or is old.
@@ -222,7 +229,7 @@ impl Session {
             }
         };
         if let Body::Answer(answer) = &message.body {
-            return self.answered(uuid, &message.object_id, answer, now);
+            return self.answered(uuid, &message, answer, now);
         }
         match (&place, self.place_of(uuid)) {
             (Place::Control(_), Some(at)) => self.handle_request(at, message, now),
@@ -328,7 +335,7 @@ impl Session {
             if let Some(runtime) = self.runtimes.get_mut(at) {
                 runtime.registration = Registration::Gone;
                 runtime.beat = None;
-                gone.push(runtime.offer.who.clone());
+                gone.push(at);
             }
         }
         let is_gone = |runtime: &Runtime| runtime.registration == Registration::Gone;
@@ -339,12 +346,12 @@ impl Session {
         // A manager does it for all at once, like others do (reference, section 4.2).
         let all_at_once = over && self.manager.is_some();
         let mut acts = Vec::new();
-        for who in gone.into_iter().filter(|_| !all_at_once) {
-            acts.push(Act::Publish(self.goodbye(&who, false)));
+        for at in gone.into_iter().filter(|_| !all_at_once) {
+            acts.extend(self.goodbye(at).map(Act::Publish));
         }
         if over {
             if let Some((who, _)) = self.manager.take() {
-                acts.push(Act::Publish(self.goodbye(&who, true)));
+                acts.push(Act::Publish(self.manager_goodbye(&who)));
             }
             self.over = true;
             acts.push(Act::End);
@@ -360,20 +367,31 @@ impl Session {
         self.runtimes.iter().position(ours)
     }
 
-    /// The message that a runtime or manager is gone.
-    fn goodbye(&mut self, who: &Registrant, manager: bool) -> Publication {
-        let (uuid, name) = (who.uuid.clone(), Some(who.name.clone()));
-        let body = if manager {
-            Body::UnregisterManager(uuid, name)
-        } else {
-            Body::Unregister(uuid, name)
-        };
-        self.publication(Place::Reg(Some(who.uuid.clone())), body, None)
+    /// The message that a runtime is gone.
+    fn goodbye(&mut self, at: usize) -> Option<Publication> {
+        let runtime = self.runtimes.get(at)?;
+        let (who, dialect) = (runtime.offer.who.clone(), runtime.dialect);
+        let place = Place::Reg((!runtime.bare).then(|| who.uuid.clone()));
+        let body = Body::Unregister(who.uuid, Some(who.name));
+        Some(self.publication(place, dialect, body, None))
+    }
+
+    /// The message that the manager is gone, and all its runtimes.
+    fn manager_goodbye(&mut self, who: &Registrant) -> Publication {
+        let body = Body::UnregisterManager(who.uuid.clone(), Some(who.name.clone()));
+        let place = Place::Reg(Some(who.uuid.clone()));
+        self.publication(place, Dialect::Draft, body, None)
     }
 
     /// A message with an id of our own.
-    fn publication(&mut self, place: Place, body: Body, from: Option<&Uuid>) -> Publication {
-        let mut message = Message::new((self.ids)(), Dialect::Draft, body);
+    fn publication(
+        &mut self,
+        place: Place,
+        dialect: Dialect,
+        body: Body,
+        from: Option<&Uuid>,
+    ) -> Publication {
+        let mut message = Message::new((self.ids)(), dialect, body);
         message.from = from.map(Uuid::to_string);
         self.post(&place, &message)
     }

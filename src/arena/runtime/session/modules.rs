@@ -38,6 +38,8 @@ pub(super) struct Module {
     serial: u64,
     phase: Phase,
     asked: Vec<Asked>,
+    /// The dialect of the request that started it, in which its exit is announced.
+    dialect: Dialect,
     /// Whether it is stopped because its runtime shuts down, which is not announced.
     silent: bool,
     /// CPU time used at the last keepalive.
@@ -108,6 +110,7 @@ impl Session {
                     name,
                     serial: launch.serial,
                     phase: Phase::Launching,
+                    dialect: asked.1,
                     asked: vec![asked],
                     silent: false,
                     cpu: Duration::ZERO,
@@ -282,7 +285,7 @@ impl Session {
             end.status.word()
         );
         if !(module.silent && end.status == ExitStatus::Deleted) {
-            acts.push(self.exit(module.runtime, uuid, end));
+            acts.push(self.exit(module.runtime, uuid, end, module.dialect));
         }
         acts.extend(self.finish(now));
         acts
@@ -326,7 +329,10 @@ impl Session {
             code: None,
             reason: why.to_owned(),
         };
-        acts.push(self.exit(at, uuid, &end));
+        let dialect = asked
+            .first()
+            .map_or(Dialect::Draft, |(_, dialect)| *dialect);
+        acts.push(self.exit(at, uuid, &end, dialect));
         acts
     }
 
@@ -337,7 +343,7 @@ impl Session {
     }
 
     /// The notice that a module has ended (reference, section 4.5).
-    fn exit(&mut self, at: usize, uuid: &Uuid, end: &End) -> Act {
+    fn exit(&mut self, at: usize, uuid: &Uuid, end: &End, dialect: Dialect) -> Act {
         let runtime = self.runtimes.get(at).map(|r| r.offer.who.uuid.clone());
         let mut extra = Object::new();
         if let Some(runtime) = &runtime {
@@ -350,7 +356,8 @@ impl Session {
             reason: Some(short(&end.reason)).filter(|reason| !reason.is_empty()),
             extra,
         });
-        Act::Publish(self.publication(Place::Control(None), body, runtime.as_ref()))
+        let place = Place::Control(None);
+        Act::Publish(self.publication(place, dialect, body, runtime.as_ref()))
     }
 
     fn accept(&self, at: usize, asked: &Asked, uuid: &Uuid) -> Act {

@@ -1,7 +1,7 @@
 //! Registration: repeated until it is confirmed, and again with each connection (reference, sections 4.1 and 4.2).
 
 use super::{Act, Registrant, Runtime, Session};
-use crate::mqtt::Publication;
+use crate::mqtt::{Incoming, Publication};
 use crate::wire::{
     Answer, Body, Dialect, KEEPALIVE, Manager, Message, Object, Place, Runtime as Record,
     RuntimeState, Uuid, Verdict,
@@ -32,6 +32,8 @@ pub(super) enum Registration {
         wait: Duration,
         /// Whether it was refused; that is logged once.
         refused: bool,
+        /// How many requests were sent.
+        tries: u32,
     },
     /// Registered.
     Confirmed,
@@ -54,11 +56,15 @@ impl Registration {
             *self = Registration::Confirmed;
             return;
         }
-        let (mut ids, wait, refused) = match std::mem::replace(self, Registration::Away) {
+        let (mut ids, wait, refused, tries) = match std::mem::replace(self, Registration::Away) {
             Registration::Asking {
-                ids, wait, refused, ..
-            } => (ids, wait, refused),
-            _ => (Vec::new(), PATIENCE, false),
+                ids,
+                wait,
+                refused,
+                tries,
+                ..
+            } => (ids, wait, refused, tries),
+            _ => (Vec::new(), PATIENCE, false, 0),
         };
         if ids.len() >= REQUESTS {
             ids.remove(0);
@@ -69,7 +75,13 @@ impl Registration {
             next: now + wait,
             wait: (wait * 2).min(LONGEST),
             refused,
+            tries: tries.saturating_add(1),
         };
+    }
+
+    /// Whether the next request goes elsewhere than the first one: every other one does, until somebody answers.
+    fn elsewhere(&self) -> bool {
+        matches!(self, Registration::Asking { tries, refused: false, .. } if tries % 2 == 1)
     }
 
     /// Whether an answer is to one of its requests.
@@ -143,7 +155,8 @@ impl Session {
             name: who.name.clone(),
             state: RuntimeState::Alive,
         });
-        let (id, publication) = self.request(&who, body);
+        let place = Place::Reg(Some(who.uuid.clone()));
+        let (id, publication) = self.request(&who, place, Dialect::Draft, body);
         let confirmed = self.config.confirmed;
         if let Some((_, registration)) = &mut self.manager {
             registration.asked(id, now, confirmed);
@@ -156,7 +169,13 @@ impl Session {
             return Vec::new();
         };
         let (who, body) = (runtime.offer.who.clone(), self.record(runtime));
-        let (id, publication) = self.request(&who, Body::Register(Box::new(body)));
+        // The orchestrators before 2023 hear the bare topic only, and answer there.
+        let bare = runtime.bare != runtime.registration.elsewhere();
+        let dialect = runtime.dialect;
+        let place = Place::Reg((!bare).then(|| who.uuid.clone()));
+        let filter = bare.then(|| self.config.topics.topic(&place).to_string());
+        let body = Body::Register(Box::new(body));
+        let (id, publication) = self.request(&who, place, dialect, body);
         let confirmed = self.config.confirmed;
         if let Some(runtime) = self.runtimes.get_mut(at) {
             runtime.registration.asked(id, now, confirmed);
@@ -164,7 +183,9 @@ impl Session {
                 self.mark_registered(at, Duration::from_secs(KEEPALIVE), now);
             }
         }
-        vec![Act::Publish(publication)]
+        let mut acts: Vec<Act> = filter.map(Act::Subscribe).into_iter().collect();
+        acts.push(Act::Publish(publication));
+        acts
     }
 
     /// The record with which a runtime registers.
@@ -185,22 +206,62 @@ impl Session {
         }
     }
 
-    fn request(&mut self, who: &Registrant, body: Body) -> (String, Publication) {
-        let place = Place::Reg(Some(who.uuid.clone()));
-        let mut message = Message::new((self.ids)(), Dialect::Draft, body);
+    fn request(
+        &mut self,
+        who: &Registrant,
+        place: Place,
+        dialect: Dialect,
+        body: Body,
+    ) -> (String, Publication) {
+        let mut message = Message::new((self.ids)(), dialect, body);
         message.from = Some(who.uuid.to_string());
         let publication = self.post(&place, &message);
         (message.object_id, publication)
+    }
+
+    /// Handles a message on the topic that all runtimes of an older orchestrator share. Only answers to our own
+    /// registrations matter there.
+    pub(super) fn heard_on_bare(&mut self, incoming: &Incoming, now: Instant) -> Vec<Act> {
+        let Ok(message) = Message::parse(&incoming.payload) else {
+            return Vec::new();
+        };
+        let Body::Answer(answer) = &message.body else {
+            return Vec::new();
+        };
+        let asked = |runtime: &&Runtime| runtime.registration.waits_for(&message.object_id);
+        let Some(runtime) = self.runtimes.iter().find(asked) else {
+            return Vec::new();
+        };
+        let uuid = runtime.offer.who.uuid.clone();
+        let acts = self.answered(&uuid, &message, answer, now);
+        self.note_orchestrator(&uuid, message.dialect, true);
+        acts
+    }
+
+    /// Whether a filter is only subscribed to in case that the orchestrator is an older one.
+    pub fn is_fallback(&self, filter: &str) -> bool {
+        self.config.topics.topic(&Place::Reg(None)).as_str() == filter
+    }
+
+    /// Records how the orchestrator that confirmed a registration speaks, and where it hears.
+    fn note_orchestrator(&mut self, uuid: &Uuid, dialect: Dialect, bare: bool) {
+        let at = self.place_of(uuid);
+        if let Some(runtime) = at.and_then(|at| self.runtimes.get_mut(at))
+            && runtime.registration == Registration::Confirmed
+        {
+            (runtime.dialect, runtime.bare) = (dialect, bare);
+        }
     }
 
     /// Handles an answer on a topic of `uuid`. Only answers to registrations matter here.
     pub(super) fn answered(
         &mut self,
         uuid: &Uuid,
-        id: &str,
+        message: &Message,
         answer: &Answer,
         now: Instant,
     ) -> Vec<Act> {
+        let id = message.object_id.as_str();
         if let Some((who, registration)) = &mut self.manager
             && who.uuid == *uuid
         {
@@ -227,6 +288,7 @@ impl Session {
         ) {
             let said = Duration::from_secs(answer.keepalive().min(SLOWEST));
             self.mark_registered(at, said, now);
+            self.note_orchestrator(uuid, message.dialect, false);
         }
         Vec::new()
     }

@@ -141,6 +141,7 @@ fn keepalive() {
         name: Some("rt1".into()),
         apis: Some(runtime().apis),
         children: Some(vec![child.clone()]),
+        partial: false,
         extra: Object::new(),
     };
     same(
@@ -234,6 +235,7 @@ fn module() -> ModuleRequest {
         argv: texts(&["arg1", "arg2"]),
         env: texts(&["ENV_VAR1=1", "ENV_VAR2=2"]),
         args: [("limit".to_owned(), json!(5))].into_iter().collect(),
+        listed: false,
         channels: vec![channel],
         policy: None,
         extra: Object::new(),
@@ -302,6 +304,28 @@ fn a_module_that_is_placed_goes_on_as_the_real_orchestrator_writes_it() {
     );
     let text = r#"{"object_id":"o","action":"create","type":"arts_req","data":{"type":"module","uuid":"44c72c87-c4ec-4759-b587-30ddc8590f6b","name":"test","parent":"059ec980-c38f-4612-a655-cc4c1ef9624c","filename":"stdinread.wasm","filetype":"WA","apis":["wasm","wasi","channels","delete_module","profile:deployed"],"args":["arg1","arg2"],"env":["ENV_VAR1=1","ENV_VAR2=2"],"channels":[{"path":"light","mode":"rw","topic":"realm/kitchen/light"}],"status":"A"}}"#;
     assert_eq!(String::from_utf8(older.to_json()).unwrap(), text);
+
+    // As T11: a list, and the other keys where there is a place for them.
+    placed.args = [("limit".to_owned(), json!(5))].into_iter().collect();
+    placed.extra = [("location".to_owned(), json!("lab"))]
+        .into_iter()
+        .collect();
+    let request = placed.request().suited_to("containerized-modules");
+    let listed = message("o", Body::Create(Box::new(request)));
+    let listed: Json = serde_json::from_slice(&listed.to_json()).unwrap();
+    let data = &listed["data"];
+    assert_eq!(data["args"], json!(["arg1", "arg2"]));
+    assert_eq!(data["env"], json!(["ENV_VAR1=1", "ENV_VAR2=2"]));
+    assert_eq!(
+        (&data["limit"], &data["location"]),
+        (&json!(5), &json!("lab"))
+    );
+    // Others get what was asked for, except those that would crash.
+    placed.args = Object::new();
+    placed.listed = true;
+    assert!(placed.request().suited_to("browser").listed);
+    assert!(!placed.request().suited_to("linux/min/wasmer").listed);
+    assert!(!placed.request().suited_to("linux").listed);
 
     for (answer, action) in [
         (Answer::module(&placed), "create"),

@@ -66,12 +66,14 @@ prop_compose! {
         uuid in of(uuid()), name in text(), parent in of(text()), index in of(any::<u64>()),
         file in text(), filetype in of("[A-Z]{1,4}"), apis in vec(argument(), 1..4), argv in vec(argument(), 0..4),
         env in vec(("[A-Z]{1,8}", argument()), 0..4), args in extra(), channels in vec(channel(), 0..3),
-        (policy, extra) in (of(policy()), extra()),
+        (policy, extra, listed) in (of(policy()), extra(), any::<bool>()),
     ) -> ModuleRequest {
         let file = file.replace('\0', "");
         let env = env.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         let parent = parent.map(Parent);
-        ModuleRequest { uuid, name, parent, index, file, filetype, apis, argv, env, args, channels, policy, extra }
+        // A list has no other keys.
+        let listed = listed && args.is_empty();
+        ModuleRequest { uuid, name, parent, index, file, filetype, apis, argv, env, args, listed, channels, policy, extra }
     }
 }
 
@@ -96,7 +98,7 @@ prop_compose! {
     fn keepalive()(
         uuid in uuid(), name in of(text()), apis in of(vec(argument(), 0..4)), children in of(vec(child(), 0..4)), extra in extra(),
     ) -> Keepalive {
-        Keepalive { uuid, name, apis, children, extra }
+        Keepalive { uuid, name, apis, children, partial: false, extra }
     }
 }
 
@@ -152,14 +154,16 @@ fn body() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// The older dialect has no index.
+/// The older dialect has no index, and lists of arguments only.
 fn in_dialect(mut message: Message) -> Message {
+    let older = |module: &mut ModuleRequest| {
+        module.index = None;
+        module.listed = module.args.is_empty();
+    };
     if message.dialect == Dialect::Older {
         match &mut message.body {
-            Body::Create(module) => module.index = None,
-            Body::CreateBatch(_, modules) => {
-                modules.iter_mut().for_each(|module| module.index = None)
-            }
+            Body::Create(module) => older(module),
+            Body::CreateBatch(_, modules) => modules.iter_mut().for_each(older),
             _ => {}
         }
     }

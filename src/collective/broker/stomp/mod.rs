@@ -5,6 +5,7 @@
 mod session;
 
 use super::{Connector, Heard, Place, To, Unsent, held, next_sequence};
+use crate::security::MAX_TTL;
 use crate::stomp::Frame;
 use crate::wire::subjects::{Bus, Names};
 use crate::wire::{CallerId, Identity, LARGEST_PACKET, Packet};
@@ -188,6 +189,9 @@ impl Connector for Stomp {
         if let (true, Some(collective)) = (request, collective) {
             frame = frame.with("reply-to", self.shared.names.replies(collective));
         }
+        // Whoever sends a request chooses its time to live; brokers refuse to keep a message for centuries, and close
+        // the connection.
+        let ttl = ttl.min(MAX_TTL);
         let lasts = u64::from(ttl) + GRACE;
         if bus == Bus::ActiveMq {
             let (now, later) = stamps(lasts);

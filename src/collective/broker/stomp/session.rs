@@ -1,7 +1,7 @@
 //! The thread of the connector, which establishes one connection after the other.
 
 use super::{Heard, Place, Shared, Subscription, Waiting, held};
-use crate::stomp::{Decoder, Frame};
+use crate::stomp::{Decoder, Frame, StompError};
 use crate::wire::{LARGEST_PACKET, Packet, PacketForm, Refused};
 use halite_config::CollectiveGateway;
 use halite_transport::attempts::{Attempts, Ended};
@@ -349,6 +349,17 @@ impl Work<'_> {
     fn frames(&mut self) -> Result<(), String> {
         while let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
             self.heard(frame)?;
+        }
+        for why in self.decoder.take_skipped() {
+            let refused = match why {
+                StompError::TooLarge(limit) => Refused::TooLarge(match limit {
+                    "bytes of body" => "8 MiB of body",
+                    "bytes of headers" => "64 KiB of headers",
+                    _ => "128 headers",
+                }),
+                StompError::Malformed(what) => Refused::Malformed(what),
+            };
+            self.shared.sink.put(Heard::Refused(refused));
         }
         Ok(())
     }

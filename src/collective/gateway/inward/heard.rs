@@ -52,6 +52,11 @@ impl Inward {
                 Ok(Vec::new())
             };
         };
+        // Before anything runs: whoever wants no reply could otherwise have their jobs run unseen.
+        let federated = packet.federation.is_some();
+        if !self.settings.bus.may_answer(&question.reply_to, federated) {
+            return malformed("its reply-to is not a place for replies");
+        }
         let question = Arc::new(question);
         let Prepared::Run(action, run) = &question.prepared else {
             if wanted {

@@ -25,6 +25,7 @@ pub(super) use nodes::Node;
 
 use super::act::Clock;
 use crate::broker::Place;
+use crate::wire::subjects::Bus;
 use crate::wire::{AgentName, CallerId, Collective, Form, Packet, Refused, Reply};
 use agents::Body;
 use agents::ddl::RpcError;
@@ -149,6 +150,7 @@ struct Settings {
     master: String,
     configfile: String,
     connector: &'static str,
+    bus: Bus,
     security: &'static str,
     ttl: u32,
     started: i64,
@@ -165,6 +167,11 @@ impl Settings {
                 Broker::Nats => "nats",
                 Broker::RabbitMq => "rabbitmq",
                 Broker::ActiveMq => "activemq",
+            },
+            bus: match settings.broker {
+                Broker::Nats => Bus::Nats,
+                Broker::RabbitMq => Bus::RabbitMq,
+                Broker::ActiveMq => Bus::ActiveMq,
             },
             security: match settings.plugin {
                 Plugin::Choria | Plugin::ChoriaYaml => "choria",

@@ -50,6 +50,8 @@ pub(super) enum NodeRequest {
         action: String,
         /// Inputs, with symbols as keys.
         inputs: Vec<(Datum, Datum)>,
+        /// An input without a name, which no agent takes.
+        unnamed: Option<String>,
     },
 }
 
@@ -105,17 +107,11 @@ fn rpc(args: Args) -> Result<NodeRequest, FunctionResult> {
 /// `AGENT.ACTION name=value ...`.
 fn action(fun: &str, args: Args) -> Result<NodeRequest, FunctionResult> {
     let (agent, action) = fun.split_once('.').ok_or_else(|| missing(fun))?;
-    let what = named(agent, action, &args.named).ok_or_else(|| missing(fun))?;
-    match args.positional.first() {
-        None => Ok(what),
-        Some(word) => Err(FunctionResult::failure(
-            format!(
-                "inputs of an action have names: write name={word} instead of {word}, \
-                 with the name that the agent {agent} documents for {action}"
-            ),
-            1,
-        )),
+    let mut what = named(agent, action, &args.named).ok_or_else(|| missing(fun))?;
+    if let NodeRequest::Action { unnamed, .. } = &mut what {
+        *unnamed = args.positional.into_iter().next();
     }
+    Ok(what)
 }
 
 fn named(agent: &str, action: &str, inputs: &Map) -> Option<NodeRequest> {
@@ -131,6 +127,7 @@ fn named(agent: &str, action: &str, inputs: &Map) -> Option<NodeRequest> {
         agent: agent.parse().ok()?,
         action: action.to_owned(),
         inputs: inputs.collect(),
+        unnamed: None,
     })
 }
 
@@ -140,6 +137,24 @@ pub(super) fn missing(fun: &str) -> FunctionResult {
 }
 
 impl NodeRequest {
+    /// The return if an input has no name.
+    pub fn nameless(&self) -> Option<FunctionResult> {
+        let NodeRequest::Action {
+            agent,
+            action,
+            unnamed: Some(word),
+            ..
+        } = self
+        else {
+            return None;
+        };
+        let text = format!(
+            "inputs of an action have names: write name={word} instead of {word}, \
+             with the name that the agent {agent} documents for {action}"
+        );
+        Some(FunctionResult::failure(text, 1))
+    }
+
     /// The agent to send the request to.
     pub fn agent(&self) -> &str {
         match self {
@@ -223,7 +238,10 @@ mod tests {
             } => text,
             _ => panic!("no text"),
         };
-        let text = said(&load("package.status", &["bash"], Map::new()));
+        let Ok(Call::Ask(what)) = Call::of(&load("package.status", &["bash"], Map::new())) else {
+            panic!("no action");
+        };
+        let text = halite_gateway::answer::text(&what.nameless().unwrap().value);
         assert!(text.contains("name=bash instead of bash"), "{text}");
         for fun in [
             "ping",

@@ -50,7 +50,6 @@ impl Outward {
             }
         };
         let refusal = match cut {
-            Some(_) if ping => return Vec::new(),
             Some(why) => Some(format!(
                 "the collective cannot be reached ({why}); nothing was sent"
             )),
@@ -145,6 +144,10 @@ impl Outward {
                     agent = agent.as_str(),
                 );
                 acts.push(returned(order, &id, FunctionResult::failure(text, retcode)));
+                continue;
+            }
+            if let Some(outcome) = what.nameless() {
+                acts.push(returned(order, &id, outcome));
                 continue;
             }
             groups.entry(place).or_default().push(identity);

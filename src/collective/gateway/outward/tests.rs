@@ -414,11 +414,11 @@ fn a_broker_that_is_away_is_told_at_once() {
         text.contains("cannot be reached (connection refused)"),
         "{text}"
     );
-    assert!(
-        bench
-            .order("test.ping", Vec::new(), &["a"])
-            .returns
-            .is_empty()
+    let done = bench.order("test.ping", Vec::new(), &["a"]);
+    let load = &done.returns["a"];
+    assert_eq!(
+        (load.str("return"), load.int("retcode")),
+        (Some(text), Some(1))
     );
     let (_, ping) = Performed::from(bench.outward.up(bench.now)).one();
     assert_eq!(ping.agent.as_str(), "discovery");

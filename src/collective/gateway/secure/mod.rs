@@ -117,6 +117,7 @@ fn plain(config: &CollectiveGateway) -> Result<Secure, KeyFileError> {
         return Err(servers.bad("it is not the public half of server_private"));
     }
     let directory = config.client_certs.clone();
+    file("client_certs", &directory).directory()?;
     let keys = PlainSettings {
         client,
         caller,
@@ -201,7 +202,9 @@ fn names(setting: &'static str, list: &[String]) -> Result<Names, KeyFileError> 
 /// The public key or certificate of a caller by name, read from `client_certs`.
 fn caller_key(directory: &Path, name: &str) -> Option<String> {
     let path = directory.join(format!("{name}.pem"));
-    match file("client_certs", &path).public() {
+    // Modes may have changed since the start.
+    let trusted = file("client_certs", directory).directory();
+    match trusted.and_then(|()| file("client_certs", &path).public()) {
         Ok(text) => Some(text.to_string()),
         Err(_) if !path.exists() => None,
         Err(bad) => {

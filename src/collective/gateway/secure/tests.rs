@@ -301,6 +301,58 @@ fn plain_keys() {
     }
 }
 
+/// Another account that can write there could put its own certificate under any name.
+#[test]
+fn certificates_of_callers_are_where_nobody_else_can_put_them() {
+    let home = Home::new();
+    let (client, server) = (Pair::ca("rip"), Pair::ca("server"));
+    home.file("rip.key", &client.key_pem(), 0o600);
+    home.file("rip.pem", &client.public().to_pem(), 0o644);
+    home.file("server.key", &server.key_pem(), 0o600);
+    home.file("server.pem", &server.public().to_pem(), 0o644);
+    std::fs::create_dir_all(home.path("a/clients")).unwrap();
+    std::os::unix::fs::symlink("a/clients", home.path("clients")).unwrap();
+    home.file("a/clients/rip.pem", &client.public().to_pem(), 0o644);
+    let lines = [&["security: ssl"], &PLAIN[..]].concat();
+    let mode = |name: &str, mode: u32| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(home.path(name), mode).unwrap();
+    };
+    mode("a", 0o755);
+    mode("a/clients", 0o755);
+    let secure = home.build(&lines).unwrap();
+    let data = secure.security.seal_request(&request(&secure)).unwrap();
+    for (name, bits, good) in [
+        ("a/clients", 0o777, false),
+        ("a/clients", 0o775, false),
+        // Files cannot be replaced there, but added.
+        ("a/clients", 0o1777, false),
+        ("a", 0o777, false),
+        ("a", 0o1777, true),
+    ] {
+        mode(name, bits);
+        if good {
+            home.build(&lines).unwrap();
+        } else {
+            let words = home.error(&lines);
+            let dir = home.path(name);
+            let part = format!("others can write to {}", dir.display());
+            assert!(
+                words.starts_with("gateways:collective:client_certs: "),
+                "{words}"
+            );
+            assert!(words.contains(&part), "{words}");
+        }
+        // The same for a gateway that runs.
+        assert_eq!(
+            secure.security.open_request(&data).is_ok(),
+            good,
+            "{bits:o}"
+        );
+        mode(name, 0o755);
+    }
+}
+
 #[test]
 fn plain_keys_belong_together() {
     let home = Home::new();

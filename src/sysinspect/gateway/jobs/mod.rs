@@ -9,7 +9,7 @@ use super::dialect::{Inbound, Outbound};
 use super::grains::grains;
 use crate::wire::{Code, Dialect, MachineId};
 use halite_crypto::HashType;
-use halite_gateway::answer::{Args, FunctionResult, grains_result, return_load, text};
+use halite_gateway::answer::{Args, FunctionResult, argument, grains_result, return_load, text};
 use halite_gateway::master_events::Order;
 use halite_wire::ids::{Jid, uuid};
 use halite_wire::{Map, Value};
@@ -26,6 +26,8 @@ const MAX_ACTIONS_SIZE: usize = 4 << 20;
 const TIMED_OUT: i64 = 124;
 /// The command that removes an E2 or E3 minion.
 const REMOVE_COMMAND: &str = "cmd://cluster/minion/remove";
+/// The command that sets traits of an E3 minion: its context is a request in JSON.
+const TRAITS_COMMAND: &str = "cmd://cluster/traits/update";
 
 /// Functions of sysinspect minions, sorted.
 const FUNCTIONS: &[&str] = &[
@@ -107,18 +109,20 @@ impl Jobs {
         let silent = "this minion speaks the protocol of 2024-11 (E1), in which minions cannot";
         match fun {
             "test.ping" => self.run(order, id, JobKind::Ping, Outbound::Ping, now),
-            "grains.get" | "grains.item" | "grains.items" | "grains.ls" | "sysinspect.traits"
-                if dialect == Dialect::E1 =>
-            {
-                Err(FunctionResult::failure(
-                    format!("{silent} send their traits"),
-                    1,
-                ))
-            }
+            "sysinspect.traits" if dialect == Dialect::E1 => Err(FunctionResult::failure(
+                format!("{silent} send or change their traits"),
+                1,
+            )),
             "grains.get" if args.positional.is_empty() => Err(FunctionResult::failure(
                 "grains.get takes the name of a grain",
                 1,
             )),
+            "grains.get" | "grains.item" | "grains.items" | "grains.ls"
+                if dialect == Dialect::E1 =>
+            {
+                let grains = grains(id.as_str(), &Map::new());
+                Err(FunctionResult::success(grains_result(&order.load, grains)))
+            }
             "grains.get" | "grains.item" | "grains.items" | "grains.ls" => {
                 self.run(order, id, JobKind::Traits, Outbound::AskTraits, now)
             }
@@ -127,7 +131,19 @@ impl Jobs {
             }
             "sysinspect.traits" => {
                 let traits = args.named.clone();
-                self.run(order, id, JobKind::Push, Outbound::PushTraits(traits), now)
+                let updates = match dialect {
+                    Dialect::Modern => trait_updates(&traits),
+                    Dialect::Seed | Dialect::E1 => Vec::new(),
+                };
+                let push = Outbound::PushTraits(traits);
+                let mut steps = self.run(order, id, JobKind::Push, push, now)?;
+                if !steps.is_empty() {
+                    // The last message is answered with all traits, which show whether they were set.
+                    let cycle = cycle(&order.jid);
+                    let send = |message| Step::Send(id.clone(), cycle.clone(), message);
+                    steps.splice(0..0, updates.into_iter().map(send));
+                }
+                Ok(steps)
             }
             "sysinspect.call" => {
                 let message = command(args).ok_or_else(|| {
@@ -236,11 +252,15 @@ impl Jobs {
                 }
             }
             Inbound::Traits(traits) => {
-                for job in drain_matching(jobs, |job| {
-                    matches!(job.kind, JobKind::Traits | JobKind::Push)
+                // While others wait for traits, these may be an answer from before the change.
+                let asked = jobs.iter().any(|job| job.kind == JobKind::Traits);
+                for job in drain_matching(jobs, |job| match job.kind {
+                    JobKind::Traits => true,
+                    JobKind::Push => !asked || job.unset(&traits).is_empty(),
+                    _ => false,
                 }) {
                     let outcome = match job.kind {
-                        JobKind::Push => FunctionResult::success(true),
+                        JobKind::Push => pushed(&job.unset(&traits)),
                         _ => FunctionResult::success(grains_result(
                             &job.load,
                             grains(id.as_str(), &traits),
@@ -310,6 +330,39 @@ impl Jobs {
     }
 }
 
+/// The commands that set traits of an E3 minion and remove those without a value.
+fn trait_updates(traits: &Map) -> Vec<Outbound> {
+    let (gone, set): (Vec<_>, Vec<_>) = traits.iter().partition(|(_, value)| value.is_nil());
+    let update = |(op, pairs): (&str, Vec<&(Value, Value)>)| {
+        let traits: Map = pairs
+            .into_iter()
+            .map(|(k, v)| (text(k), v.clone()))
+            .collect();
+        let request = halite_wire::map! {"op" => op, "traits" => traits};
+        Outbound::Command {
+            scheme: TRAITS_COMMAND.to_owned(),
+            words: vec![serde_json::to_string(&request).unwrap_or_default()],
+            context: Vec::new(),
+        }
+    };
+    let both = [("set", set), ("unset", gone)].into_iter();
+    both.filter(|(_, pairs)| !pairs.is_empty())
+        .map(update)
+        .collect()
+}
+
+/// The result of setting traits; `unset` are those that the minion still has otherwise.
+fn pushed(unset: &[String]) -> FunctionResult {
+    if unset.is_empty() {
+        return FunctionResult::success(true);
+    }
+    let text = format!(
+        "the minion has not changed {}; minions before 2026-03 cannot",
+        unset.join(", ")
+    );
+    FunctionResult::failure(text, 1)
+}
+
 fn retcode(code: Code) -> i64 {
     match code {
         Code::Undef | Code::Success => 0,
@@ -328,10 +381,8 @@ pub(super) fn return_step(id: &MachineId, jid: &Jid, order: &Map, outcome: Funct
 fn command(args: Args) -> Option<Outbound> {
     let mut words = args.positional.into_iter();
     let scheme = words.next().filter(|s| !s.trim().is_empty())?;
-    let context = args
-        .named
-        .iter()
-        .map(|(key, value)| (text(key), text(value)));
+    let context = args.named.iter();
+    let context = context.map(|(key, value)| (text(key), argument(value)));
     Some(Outbound::Command {
         scheme,
         words: words.collect(),

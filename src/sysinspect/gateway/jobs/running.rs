@@ -3,7 +3,7 @@
 use super::super::dialect::NO_CYCLE;
 use super::{MAX_ACTIONS, MAX_ACTIONS_SIZE, Step, TIMED_OUT, return_step};
 use crate::wire::MachineId;
-use halite_gateway::answer::FunctionResult;
+use halite_gateway::answer::{Args, FunctionResult, text};
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -61,6 +61,23 @@ impl Running {
         self.finish(id, outcome)
     }
 
+    /// Traits that it should have changed, according to these, but has not.
+    pub fn unset(&self, traits: &Map) -> Vec<String> {
+        let wanted = Args::of(&self.load).named;
+        let differs = |(key, value): &&(Value, Value)| {
+            let found = key.as_str().and_then(|key| traits.get(key));
+            match found {
+                None => !value.is_nil(),
+                Some(found) => value.is_nil() || text(found) != text(value),
+            }
+        };
+        wanted
+            .iter()
+            .filter(differs)
+            .map(|(key, _)| text(key))
+            .collect()
+    }
+
     /// The results of the actions, and the event of the model if there is one.
     pub fn results(&self, model: Option<Value>) -> FunctionResult {
         let mut value = halite_wire::map! {"actions" => self.actions.clone()};
@@ -69,12 +86,23 @@ impl Running {
         }
         let all = self.actions.iter().chain(&model);
         let retcode = all.filter_map(action_code).find(|c| *c != 0);
+        let mut retcode = retcode.unwrap_or(0);
         if let Some(model) = model.filter(|m| !m.is_nil() && !m.is_str("")) {
             value.set("model", model);
         }
+        // A minion without the model, or with a broken one, says that it has finished and nothing else.
+        let words = Args::of(&self.load).positional;
+        let command = words.first().is_some_and(|word| word.starts_with("cmd://"));
+        if self.actions.is_empty() && !command {
+            value.set(
+                "error",
+                "the minion ran no action; the model may be missing there, or broken: see its log",
+            );
+            retcode = retcode.max(1);
+        }
         FunctionResult {
             value: value.into(),
-            retcode: retcode.unwrap_or(0),
+            retcode,
         }
     }
 }

@@ -123,11 +123,21 @@ fn what_ends_a_command() {
     let cycle = call(&mut jobs, JID);
     assert_eq!(jobs.receive(&id(), Inbound::Pong(vec!["other".into()])), []);
     let (value, retcode) = handed(jobs.receive(&id(), Inbound::Pong(vec![cycle])));
-    assert_eq!(retcode, 0);
-    assert_eq!(
-        value.as_map().unwrap().get("actions").unwrap(),
-        &Value::Array(vec![])
-    );
+    // Without any action that is a failure: the model is missing, or broken.
+    assert_eq!(retcode, 1);
+    let map = value.as_map().unwrap();
+    assert_eq!(map.get("actions").unwrap(), &Value::Array(vec![]));
+    assert!(map.str("error").unwrap().contains("ran no action"));
+    let cycle = call(&mut jobs, JID);
+    let end = Inbound::Model {
+        cycle: Some(cycle),
+        value: halite_wire::map! {"status" => "ok"}.into(),
+    };
+    assert_eq!(handed(jobs.receive(&id(), end)).1, 1);
+    // A command of the minion's own has none.
+    begin(&mut jobs, &order("sysinspect.call", vec!["cmd://x".into()]));
+    let done = Inbound::Pong(vec![super::cycle(&JID.parse().unwrap())]);
+    assert_eq!(handed(jobs.receive(&id(), done)).1, 0);
 }
 
 #[test]
@@ -194,11 +204,6 @@ fn traits_are_asked_for_and_pushed() {
     let told = Inbound::Traits(halite_wire::map! {"system.hostname" => "web"});
     let (value, _) = handed(jobs.receive(&id(), told.clone()));
     assert_eq!(value.as_map().unwrap().str("host"), Some("web"));
-    let push = halite_wire::map! {"__kwarg__" => true, "rack" => "r7"};
-    let steps = begin(&mut jobs, &order("sysinspect.traits", vec![push.into()]));
-    let expected = Outbound::PushTraits(halite_wire::map! {"rack" => "r7"});
-    assert!(matches!(&steps[..], [Step::Send(_, _, say)] if *say == expected));
-    assert_eq!(handed(jobs.receive(&id(), told.clone())), (true.into(), 0));
     for (fun, arg, expected) in [
         ("grains.get", vec!["system.hostname".into()], "web".into()),
         ("grains.get", vec!["x".into(), "none".into()], "none".into()),
@@ -214,10 +219,80 @@ fn traits_are_asked_for_and_pushed() {
     begin(&mut jobs, &order("grains.ls", vec![]));
     let (names, _) = handed(jobs.receive(&id(), told.clone()));
     assert!(names.str_list().contains(&"system.hostname".to_owned()));
-    // E1 minions do not answer.
-    let order = order("grains.items", vec![]);
-    let steps = jobs.start(&order, &id(), Dialect::E1, Instant::now());
-    assert_eq!(handed(steps).1, 1);
+    // E1 minions do not answer: what is known without them is.
+    let e1 = |jobs: &mut Jobs, fun: &str, arg: Vec<Value>| {
+        handed(jobs.start(&order(fun, arg), &id(), Dialect::E1, Instant::now()))
+    };
+    let known = e1(&mut jobs, "grains.get", vec!["gateway".into()]);
+    assert_eq!(known, ("sysinspect".into(), 0));
+    assert_eq!(e1(&mut jobs, "sysinspect.traits", vec![]).1, 1);
+}
+
+/// E3 ignores traits in `tr`, and answers it all the same.
+#[test]
+fn traits_are_pushed_and_it_is_seen_whether_they_were_set() {
+    let push = |jobs: &mut Jobs, dialect| {
+        let push = halite_wire::map! {
+            "__kwarg__" => true, "rack" => "r7", "n" => 5, "old" => Value::Nil,
+        };
+        let order = order("sysinspect.traits", vec![push.into()]);
+        jobs.start(&order, &id(), dialect, Instant::now())
+    };
+    let said = |steps: &[Step]| -> Vec<Outbound> {
+        let message = |step: &Step| match step {
+            Step::Send(_, _, message) => message.clone(),
+            other => panic!("{other:?}"),
+        };
+        steps.iter().map(message).collect()
+    };
+    let traits = halite_wire::map! {"rack" => "r7", "n" => 5, "old" => Value::Nil};
+    let update = |text: &str| Outbound::Command {
+        scheme: "cmd://cluster/traits/update".to_owned(),
+        words: vec![text.to_owned()],
+        context: Vec::new(),
+    };
+    let mut jobs = jobs();
+    let steps = push(&mut jobs, Dialect::Modern);
+    let expected = [
+        update(r#"{"op":"set","traits":{"rack":"r7","n":5}}"#),
+        update(r#"{"op":"unset","traits":{"old":null}}"#),
+        Outbound::PushTraits(traits.clone()),
+    ];
+    assert_eq!(said(&steps), expected);
+    let told = |rack: &str| {
+        Inbound::Traits(halite_wire::map! {"system.hostname" => "web", "rack" => rack, "n" => 5})
+    };
+    assert_eq!(handed(jobs.receive(&id(), told("r7"))), (true.into(), 0));
+    // One that does nothing with them.
+    push(&mut jobs, Dialect::Modern);
+    let (text, code) = handed(jobs.receive(&id(), told("r6")));
+    assert_eq!(code, 1);
+    assert!(
+        text.as_str().unwrap().contains("has not changed rack;"),
+        "{text:?}"
+    );
+    // An answer to an earlier question says nothing yet.
+    begin(
+        &mut jobs,
+        &order_as("20261121092637195599", "grains.items", vec![]),
+    );
+    push(&mut jobs, Dialect::Modern);
+    assert_eq!(jobs.receive(&id(), told("r6")).len(), 1);
+    assert_eq!(handed(jobs.receive(&id(), told("r7"))), (true.into(), 0));
+    // The seed's dialect has a message for it.
+    let steps = push(&mut jobs, Dialect::Seed);
+    assert_eq!(said(&steps), [Outbound::PushTraits(traits)]);
+}
+
+#[test]
+fn json_stays_json_on_its_way() {
+    let request = halite_wire::map! {"op" => "set", "traits" => halite_wire::map! {"a" => true}};
+    let arg = vec!["cmd://cluster/traits/update".into(), request.into()];
+    let steps = begin(&mut jobs(), &order("sysinspect.call", arg));
+    let [Step::Send(_, _, Outbound::Command { words, .. })] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(words, &[r#"{"op":"set","traits":{"a":true}}"#]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::super::session::{Action, ConnId};
 use super::{Server, minion};
 use crate::wire::{MachineId, frame, unsupported_version};
 use halite_gateway::writer::Task;
-use halite_wire::Value;
+use halite_wire::{Map, Value};
 use std::time::Instant;
 
 impl Server {
@@ -35,6 +35,13 @@ impl Server {
                     let conn = self.sessions.find(id.as_str()).map(|(conn, ..)| conn);
                     if let Some(peer) = conn.and_then(|conn| self.peers.get_mut(&conn)) {
                         peer.allow(self.settings.max_frame);
+                    }
+                    // Minions of E1 never send their traits; others do in a moment.
+                    if let Some(minion) = minion(&id)
+                        && self.minions.version(&minion).is_none()
+                    {
+                        let grains = grains(id.as_str(), &Map::new());
+                        self.writer.push(Task::Grains(minion, grains));
                     }
                     self.started(&id);
                 }

@@ -14,6 +14,7 @@ use halite_gateway::frame::{self, Protocol};
 use halite_gateway::master_events::{MasterEvent, MasterEvents, Order};
 use halite_gateway::writer::WriteQueue;
 use halite_master::EXIT_BIND;
+use halite_store::minions::MinionCache;
 use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const LISTENER: u64 = 0;
@@ -52,6 +54,8 @@ pub(super) struct Server {
     sessions: Sessions,
     jobs: Jobs,
     keys: Keys,
+    /// The grains of minions.
+    minions: Arc<dyn MinionCache>,
     writer: WriteQueue,
     master_key: String,
     buffer: Vec<u8>,
@@ -188,6 +192,7 @@ impl Server {
             peers: HashMap::new(),
             next: FIRST_PEER,
             writer,
+            minions: frame.stores.minions.clone(),
             buffer: vec![0; 64 << 10],
             dropped: 0,
             presence_changed: false,

@@ -7,6 +7,11 @@ use super::{
 use crate::wire::{Code, Dialect, MachineId};
 use std::time::Instant;
 
+/// The answer to a registration. Minions of 2026 log it; by default they fetch modules when they start, from a port
+/// that we do not serve, and are of no use when that fails.
+const RECEIVED: &str = "registration received; this master serves no modules, so minions of 2026 need \
+                        modules.autosync.startup: false";
+
 impl Sessions {
     pub(super) fn add(
         &mut self,
@@ -46,9 +51,7 @@ impl Sessions {
         let address = own.address;
         self.stats.registrations += 1;
         let message = match registry.register(&id, &key, address) {
-            Registered::Accepted | Registered::Waiting => {
-                Outbound::Retry(Code::Success, "registration received")
-            }
+            Registered::Accepted | Registered::Waiting => Outbound::Retry(Code::Success, RECEIVED),
             Registered::Taken => taken_answer(),
             Registered::Rejected => Outbound::Retry(Code::GeneralFailure, "registration refused"),
             Registered::Full => {
@@ -105,11 +108,22 @@ impl Sessions {
             log::debug!("{id} from {address} is rejected: {why}");
             return self.reject(conn, id, Code::NotRegistered);
         }
-        if self.by_id.contains_key(id) {
-            self.stats.duplicates += 1;
+        let Some(old) = self.by_id.get(id).copied() else {
+            return self.admit(conn, id, session, now);
+        };
+        self.stats.duplicates += 1;
+        // A minion that connects again has given up its old connection, though its old process may still answer pings
+        // there. From another address it may be another machine with the same id.
+        if self
+            .conns
+            .get(&old)
+            .is_none_or(|old| old.address != address)
+        {
             return self.send_and_close(conn, id, Outbound::Duplicate(session));
         }
-        self.admit(conn, id, session, now)
+        let mut out = self.end(old);
+        out.extend(self.admit(conn, id, session, now));
+        out
     }
 
     fn admit(&mut self, conn: ConnId, id: &MachineId, name: String, now: Instant) -> Vec<Action> {

@@ -281,10 +281,10 @@ fn every_wrong_proof_is_answered_alike_and_late() {
 }
 
 #[test]
-fn the_newcomer_is_the_duplicate() {
+fn the_newcomer_from_elsewhere_is_the_duplicate() {
     let mut scene = Scene::new();
     let first = scene.member(ID);
-    let second = scene.connect(Dialect::Modern);
+    let second = scene.connect_from(Dialect::Modern, [10, 0, 0, 2]).unwrap();
     let expected = last(second, Outbound::Duplicate(UUID.to_owned()));
     assert_eq!(scene.hello(second, ID), expected);
     assert_eq!(scene.sessions.closed(second), []);
@@ -293,6 +293,37 @@ fn the_newcomer_is_the_duplicate() {
     scene.sessions.closed(first);
     let third = scene.connect(Dialect::Modern);
     assert_eq!(scene.hello(third, ID).len(), 2);
+}
+
+/// What a minion of 2026 does whose modules cannot be fetched: its old process still answers pings.
+#[test]
+fn a_minion_that_connects_again_replaces_its_ghost() {
+    let mut scene = Scene::new();
+    let mut ghost = scene.member(ID);
+    for n in 0..26 {
+        let conn = scene.connect(Dialect::Modern);
+        let expected = [
+            Action::Close(ghost),
+            Action::Left(id(ID)),
+            say(conn, Outbound::Welcome(UUID.to_owned())),
+            Action::Came(id(ID), IpAddr::from([10, 0, 0, 1])),
+        ];
+        assert_eq!(scene.hello(conn, ID), expected);
+        assert_eq!(scene.sessions.find(ID).unwrap().0, conn);
+        // The ghost speaks for nobody, and its end is not that of the session.
+        assert_eq!(scene.says(ghost, ID, Inbound::Pong(Vec::new())), []);
+        if n % 2 == 0 {
+            assert_eq!(scene.sessions.closed(ghost), []);
+        }
+        assert_eq!(scene.sessions.sessions(), 1);
+        if n % 2 == 1 {
+            scene.sessions.closed(ghost);
+        }
+        ghost = conn;
+    }
+    scene.sessions.closed(ghost);
+    assert_eq!(scene.sessions.connections(), 0);
+    assert!(scene.sessions.strangers.is_empty());
 }
 
 #[test]

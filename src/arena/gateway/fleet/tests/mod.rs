@@ -29,6 +29,10 @@ impl Admission for Operator {
         let usual = || Admitted::Yes(format!("{name}-{uuid}"));
         self.says.get(name).cloned().unwrap_or_else(usual)
     }
+
+    fn check(&mut self, uuid: &Uuid, name: &str) -> Admitted {
+        self.admit(uuid, name)
+    }
 }
 
 /// The acts that followed from something.

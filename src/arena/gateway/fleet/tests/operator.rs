@@ -1,6 +1,6 @@
 //! Admission of runtimes: the operator's decisions.
 
-use super::super::waiting_room::WaitingRoom;
+use super::super::waiting_room::{Wait, WaitingRoom};
 use super::*;
 use crate::wire::Runtime;
 
@@ -71,7 +71,10 @@ fn the_operator_sends_a_runtime_away() {
         .says
         .insert(name.into(), Admitted::No("rejected".into()));
     let told = ["left r Refused", "lost a D r Runtime(Refused)"];
-    assert_eq!(world.decided("rt1").told(), told);
+    let came = world.decided("rt1");
+    assert_eq!(came.told(), told);
+    // It is still there, and would run the module for ever.
+    assert_eq!(came.sent(), ["control/r delete a"]);
     assert!(world.keepalive("r", &["a"]).acts.is_empty());
     let came = world.register("r", 0);
     assert_eq!(came.told(), ["fault runtime is not accepted: rejected"]);
@@ -87,31 +90,72 @@ fn the_operator_sends_a_runtime_away() {
 }
 
 #[test]
-fn a_runtime_whose_key_was_deleted_may_ask_anew() {
+fn a_runtime_whose_key_was_deleted_asks_again_only_by_registering() {
     let mut world = World::new();
     let say = |world: &mut World, says| world.operator.says.insert("name-r".into(), says);
     say(&mut world, Admitted::Yes("rt1".into()));
     world.register("r", 0);
     world.keepalive("r", &[]);
-    say(&mut world, Admitted::No("deleted".into()));
+    say(&mut world, Admitted::Deleted);
     assert_eq!(world.decided("rt1").told(), ["left r Refused"]);
-    // Its keepalives go on; after a while admission is checked again, and it waits under another id.
+    // Its keepalives go on, but nobody is asked about it again.
     say(&mut world, Admitted::Waiting("rt2".into()));
-    world.keepalive("r", &[]);
-    assert!(world.pass(59.0).told().is_empty());
-    assert_eq!(world.pass(1.0).told(), ["waiting rt2"]);
-    assert!(world.pass(60.0).told().is_empty());
+    let asked = world.operator.asked;
+    for _ in 0..10 {
+        assert!(world.keepalive("r", &[]).acts.is_empty());
+        assert!(world.pass(60.0).told().is_empty());
+    }
+    assert_eq!(world.operator.asked, asked);
+    assert_eq!(world.register("r", 0).told()[0], "waiting rt2");
+    // The same for one that waits.
+    say(&mut world, Admitted::Deleted);
+    assert!(world.decided("rt2").acts.is_empty());
+    say(&mut world, Admitted::Waiting("rt2".into()));
+    assert!(world.pass(600.0).told().is_empty());
+    assert_eq!(world.register("r", 0).told()[0], "waiting rt2");
     say(&mut world, Admitted::Yes("rt2".into()));
     assert_eq!(world.decided("rt2").told(), ["arrived r"]);
     assert_eq!(world.fleet.by_id("rt2").unwrap().runtime.uuid, id("r"));
     assert!(world.fleet.by_id("rt1").is_none());
-    // The same, without a keepalive since: it is forgotten.
-    say(&mut world, Admitted::No("deleted".into()));
+    // And for one that was away when its key was deleted.
+    world.unregister("r");
+    say(&mut world, Admitted::Deleted);
     world.decided("rt2");
-    world.pass(3000.0);
+    say(&mut world, Admitted::Waiting("rt2".into()));
+    assert!(world.keepalive("r", &[]).acts.is_empty());
+    // Without a keepalive since it is forgotten.
+    world.pass(3599.0);
     assert_eq!(world.count("runtimes_waiting"), 1);
-    world.pass(600.0);
+    world.pass(2.0);
     assert_eq!(world.count("runtimes_waiting"), 0);
+}
+
+#[test]
+fn deleting_all_keys_takes_a_moment() {
+    let most = 10_000;
+    let mut world = World::with(Rules {
+        max_waiting: most,
+        ..rules()
+    });
+    for n in 0..most {
+        let says = Admitted::Waiting(format!("w{n}"));
+        world.operator.says.insert(format!("name-w{n}"), says);
+        let data =
+            json!({"type": "runtime", "uuid": format!("w{n}"), "name": format!("name-w{n}")});
+        world.ask("reg", "create", data);
+    }
+    assert_eq!(world.count("runtimes_waiting"), most as u64);
+    let asked = world.operator.asked;
+    for says in world.operator.says.values_mut() {
+        *says = Admitted::Deleted;
+    }
+    for n in 0..most {
+        assert!(world.decided(&format!("w{n}")).acts.is_empty());
+    }
+    // Each is looked at once, and never again.
+    assert_eq!(world.operator.asked, asked + most);
+    world.pass(600.0);
+    assert_eq!(world.operator.asked, asked + most);
 }
 
 #[test]
@@ -242,7 +286,7 @@ fn large_ones_that_wait_do_not_take_all_the_memory() {
             speaks: false,
             dialect: Default::default(),
         };
-        assert!(waiting_room.wait(kept, None, true, 1_000_000, now));
+        assert!(waiting_room.wait(kept, None, Wait::Operator, 1_000_000, now));
     }
     assert!(
         (3500..4200).contains(&waiting_room.len()),

@@ -122,7 +122,7 @@ fn a_policy_says_what_becomes_of_a_module() {
     let told = [
         "left r Deleted",
         "lost waits K r Runtime(Deleted)",
-        "lost moves A other Runtime(Deleted)",
+        "lost moves A r Runtime(Deleted)",
         "moved moves A other from r",
         "sent moves A other",
         "lost drops D r Runtime(Deleted)",
@@ -140,7 +140,7 @@ fn one_that_moves_waits_if_nobody_takes_it() {
     let came = world.unregister("r");
     let told = [
         "left r Deleted",
-        "lost a Q - Runtime(Deleted)",
+        "lost a Q r Runtime(Deleted)",
         "queued a Q -",
     ];
     assert_eq!(came.told(), told);
@@ -194,7 +194,7 @@ fn a_manager_takes_its_runtimes_along() {
     let told = [
         "left r1 Manager",
         "left r2 Manager",
-        "lost a A r3 Runtime(Manager)",
+        "lost a A r1 Runtime(Manager)",
         "moved a A r3 from r1",
         "sent a A r3",
     ];
@@ -250,6 +250,45 @@ fn a_return_by_keepalive_gets_what_it_does_not_name() {
         ["arrived r", "alive r", "started b A r", "sent a A r"]
     );
     assert_eq!(came.sent(), ["control/r create a"]);
+}
+
+/// From then on, once the figures of a module cannot be had, the applauncher sends `null` for it.
+#[test]
+fn a_module_without_figures_silences_nobody() {
+    let mut world = World::new();
+    world.register("r", 0);
+    for (uuid, policy) in [("waits", "wait"), ("moves", "move"), ("drops", "drop")] {
+        world.create(uuid, json!({"parent": "r", "policy": policy}));
+    }
+    world.keepalive("r", &["waits", "moves", "drops"]);
+    let odd = |world: &mut World| {
+        let data = json!({"type": "runtime", "uuid": "r", "name": "name-r", "children": [null]});
+        world.ask("keepalive/r", "update", data)
+    };
+    for _ in 0..30 {
+        assert_eq!(world.pass(INTERVAL as f64).told(), Vec::<String>::new());
+        assert_eq!(odd(&mut world).told(), ["alive r"]);
+    }
+    for uuid in ["waits", "moves", "drops"] {
+        assert_eq!(world.state(uuid), "A r");
+    }
+    // One heard again is back, and nothing is started a second time.
+    let told = [
+        "left r Silent",
+        "lost waits K r Runtime(Silent)",
+        "lost moves Q r Runtime(Silent)",
+        "queued moves Q -",
+        "lost drops D r Runtime(Silent)",
+    ];
+    world.pass(LATE);
+    assert_eq!(world.pass(GONE - LATE).told(), told);
+    let came = odd(&mut world);
+    assert_eq!(
+        came.told()[..3],
+        ["arrived r", "alive r", "started waits A r"]
+    );
+    assert!(!came.sent().iter().any(|sent| sent.contains("waits")));
+    assert_eq!(world.count("faults"), 0);
 }
 
 #[test]
@@ -548,7 +587,7 @@ fn records_that_end_in_the_midst_of_a_change_are_mended() {
     });
     let told = [
         "lost waits K gone Runtime(Deleted)",
-        "lost moves Q - Runtime(Deleted)",
+        "lost moves Q gone Runtime(Deleted)",
         "queued moves Q -",
         "ended ends D gone deleted",
         "lost lost D nobody Runtime(Deleted)",

@@ -208,7 +208,7 @@ fn create(given: &mut ArgReader) -> Result<Call, FunctionResult> {
         Some(file) if !file.is_empty() => data.insert("file".to_owned(), file.into()),
         _ => return Err(given.bad("file=... is missing")),
     };
-    for name in ["name", "uuid", "filetype", "policy"] {
+    for name in ["name", "uuid", "filetype", "policy", "location"] {
         let value = given.args.named.get(name).is_some();
         if value && let Some(text) = given.text(name)? {
             data.insert(name.to_owned(), text.into());
@@ -242,6 +242,17 @@ fn create(given: &mut ArgReader) -> Result<Call, FunctionResult> {
     }
     if let Some(channels) = given.value("channels")? {
         data.insert("channels".to_owned(), json(&channels));
+    }
+    // Fields that only some runtimes know. Those that have an argument of their own cannot be set in two ways.
+    match given.value("fields")? {
+        None => {}
+        Some(Value::Map(fields)) => {
+            for (name, value) in fields.iter() {
+                data.entry(answer::text(name))
+                    .or_insert_with(|| json(value));
+            }
+        }
+        Some(_) => return Err(given.bad("fields must be a map")),
     }
     let scheduled = given.args.named.remove("scheduled");
     let message =

@@ -86,6 +86,23 @@ fn lists_may_be_yaml_as_text() {
 }
 
 #[test]
+fn fields_that_only_some_runtimes_know_are_set() {
+    let request = created(halite_wire::map! {
+        "file" => "nat.py", "filetype" => "PY", "location" => "lab/nat", "argv" => "[x]",
+        "fields" => "{fileid: 7, file: other}",
+    });
+    assert_eq!(request.file, "nat.py");
+    assert_eq!(request.extra["location"], "lab/nat");
+    assert_eq!(request.extra["fileid"], 7);
+    let text = said(&load(
+        "arena.create",
+        &[],
+        halite_wire::map! {"file" => "a", "fields" => "b"},
+    ));
+    assert_eq!(text, "arena.create: fields must be a map");
+}
+
+#[test]
 fn bad_arguments_are_said_in_one_sentence() {
     let channels = |yaml: &str| halite_wire::map! {"file" => "a", "channels" => yaml};
     for (named, part) in [

@@ -53,13 +53,20 @@ fn it_is_repeated_until_it_is_answered() {
     let first = rig.up().remove(0);
     let mut waits = Vec::new();
     let mut last = first.clone();
-    for _ in 0..6 {
+    for n in 0..6 {
         let due = rig.session.due().unwrap();
         let wait = due.duration_since(rig.now).as_secs();
         waits.push(wait);
         assert!(rig.later(wait - 1).is_empty());
-        let sent = only_sent(rig.later(1));
+        let (sent, filters) = split(rig.later(1));
         assert_eq!(sent.len(), 1);
+        // Every other request goes where orchestrators before 2023 hear it, and answer.
+        if n % 2 == 0 {
+            assert_eq!(sent[0].0, "realm/proc/reg");
+            assert!(matches!(&filters[..], [Act::Subscribe(filter)] if *filter == sent[0].0));
+        } else {
+            assert_eq!((sent[0].0.clone(), filters.len()), (reg(RT), 0));
+        }
         assert_ne!(sent[0].1["object_id"], last.1["object_id"]);
         assert_eq!(sent[0].1["data"], first.1["data"]);
         last = sent[0].clone();
@@ -116,6 +123,65 @@ fn confirmations_of_every_dialect_are_taken() {
     }
 }
 
+/// As T16 of the reference: `reg` for registrations, and other words for everything.
+#[test]
+fn an_older_orchestrator_is_spoken_to_in_its_own_words() {
+    let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
+    rig.up();
+    let (sent, _) = split(rig.later(5));
+    assert_eq!(sent[0].0, "realm/proc/reg");
+    // Others register there too, and are answered.
+    let details = |uuid| serde_json::json!({"uuid": uuid, "name": "rt1", "ka_interval_sec": 60, "status": "A"});
+    let answer = |id: &Json, uuid| {
+        let data = serde_json::json!({"result": "ok", "details": details(uuid)});
+        serde_json::json!({"object_id": id, "type": "arts_resp", "data": data}).to_string()
+    };
+    for other in [
+        sent[0].1.to_string(),
+        answer(&"other".into(), OTHER),
+        "garbage".to_owned(),
+    ] {
+        assert!(rig.hear("realm/proc/reg", &other).is_empty());
+        assert!(rig.session.due().unwrap() > rig.now + Duration::from_secs(9));
+    }
+    let confirmed = answer(&sent[0].1["object_id"], RT);
+    assert!(rig.hear("realm/proc/reg", &confirmed).is_empty());
+    let beat = only_sent(rig.later(0)).remove(0);
+    assert_eq!(
+        (beat.0.as_str(), &beat.1["type"]),
+        (&*format!("realm/proc/keepalive/{RT}"), &"arts_req".into())
+    );
+    // A module of the older dialect ends in it, or the orchestrator would start it again.
+    let create = serde_json::json!({"object_id": "c", "action": "create", "type": "arts_req", "data": {
+        "type": "module", "uuid": MODULE, "name": "m", "parent": RT, "filename": "x.wasm", "filetype": "WA",
+        "apis": ["wasm", "wasi"], "args": ["x.wasm"], "env": [], "channels": [], "status": "A"}});
+    let launch = rig.create(create);
+    let acts = rig
+        .session
+        .launched(&launch.spec.uuid, launch.serial, Ok(()), rig.now);
+    assert_eq!(only_sent(acts)[0].1["type"], "arts_resp");
+    let exit = only_sent(rig.ended(MODULE, ExitStatus::Exited, Some(0))).remove(0);
+    assert_eq!(
+        (exit.0.as_str(), &exit.1["type"]),
+        ("realm/proc/control", &"arts_req".into())
+    );
+    assert_eq!(exit.1["action"], "exited");
+    // After a reconnect it begins where it was heard, and it says goodbye there.
+    rig.session.down();
+    let (again, _) = split(rig.session.up(rig.now));
+    assert_eq!(
+        (again[0].0.as_str(), &again[0].1["type"]),
+        ("realm/proc/reg", &"arts_req".into())
+    );
+    let will = rig.session.will().unwrap();
+    assert_eq!(will.topic, "realm/proc/reg");
+    let (bye, _) = split(rig.session.end(rig.now));
+    assert_eq!(
+        (bye[0].0.as_str(), &bye[0].1["type"]),
+        ("realm/proc/reg", &"arts_req".into())
+    );
+}
+
 #[test]
 fn a_refusal_is_asked_about_slowly_and_a_late_yes_counts() {
     let mut rig = rig_of(config(vec![offer(RT, "rt1", 2)]));
@@ -149,7 +215,7 @@ fn the_record_of_a_goodbye_is_no_confirmation() {
         "data": {"result": "ok", "details": {"uuid": RT, "ka_interval_sec": 60, "status": "D"}},
     });
     assert!(rig.hear(&sent.0, &gone.to_string()).is_empty());
-    assert_eq!(only_sent(rig.later(5)).len(), 1);
+    assert_eq!(split(rig.later(5)).0.len(), 1);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn settings() -> Settings {
         master: "master.example".into(),
         configfile: "/etc/halite/master".into(),
         connector: "rabbitmq",
+        bus: crate::wire::subjects::Bus::Nats,
         security: "psk",
         ttl: 60,
         started: 1000,

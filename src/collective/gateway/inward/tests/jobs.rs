@@ -39,6 +39,37 @@ fn a_function_runs_as_one_job_for_all_nodes() {
     assert_eq!(rig.inward.counters().int("inward_running"), Some(0));
 }
 
+/// Nobody sees the outcome of such a request, so nothing may come of it.
+#[test]
+fn a_request_whose_replies_may_not_be_sent_runs_nothing() {
+    let mut rig = Rig::new(ACL);
+    for reply_to in [
+        "mcollective.broadcast.agent.shell",
+        "mcollective.node.node1.example",
+        "/reply-queue/x",
+        "$SYS.REQ.x",
+        "choria.federation.a.collective",
+    ] {
+        let request = rig.request("halite", rpc("run", &[("function", "test.ping")]));
+        let place = Place::Broadcast(request.collective.clone(), request.agent.clone());
+        let packet = Packet {
+            reply_to: Some(reply_to.to_owned()),
+            ..packet()
+        };
+        let heard = rig
+            .inward
+            .handle_request(Some(&place), &request, Form::Psk, &packet, rig.now);
+        let Err(Refused::Malformed(why)) = heard else {
+            panic!("{reply_to}: {heard:?}");
+        };
+        assert!(why.contains("reply-to"), "{why}");
+        assert!(rig.answers().is_empty());
+    }
+    assert_eq!(rig.inward.counters().int("inward_jobs"), Some(0));
+    let (_, order) = rig.publication(&[("function", "test.ping")]);
+    assert!(order.is_some());
+}
+
 #[test]
 fn messages_to_single_nodes_are_gathered_to_one_job() {
     let mut rig = Rig::new(ACL);

@@ -1,14 +1,21 @@
 //! Finds out which minions are nodes: accepted, connected, matched by `inward_targets`, and not of another gateway.
 //!
+//! Connections do not say whose they are, only from which address. If an address has fewer connections than minions, its
+//! minions are pinged, once for each change; those that do not answer are no nodes.
+//!
 //! A survey is made when the bus reports a change, and periodically, since minions may also disappear silently.
 //! Grains are decoded again only if their file has changed.
 
 use super::{NAP, tell};
 use crate::gateway::inward::{News, Node};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use halite_client::gather::{Gather, GatherTimeouts, MinionOutcome};
+use halite_client::local::{Job, LocalClient};
 use halite_config::{CollectiveGateway, MasterConfig};
+use halite_store::jobs::JobStore;
 use halite_store::keys::KeyState;
 use halite_store::minions::{DataVersion, MinionCache};
+use halite_store::presence::Connected;
 use halite_store::{Stores, presence};
 use halite_sys::signals::StopFlag;
 use halite_target::{Inventory, Target, TargetError};
@@ -17,6 +24,7 @@ use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,9 +49,9 @@ pub(super) fn run(
         let since = last.map_or(EVERY, |at| at.elapsed());
         if since >= EVERY || (rung && since >= PAUSE) {
             // Requests until here are covered by this survey.
-            let _ = bell.try_recv();
+            let news_at = bell.try_recv().is_ok() || rung;
             rung = false;
-            match surveyor.survey() {
+            match surveyor.survey(news_at, stop) {
                 Ok(nodes) => {
                     if !tell(news, stop, News::Nodes(nodes)) {
                         return;
@@ -70,6 +78,8 @@ pub(super) struct Surveyor<'a> {
     stores: &'a Stores,
     /// Grains with their version.
     grains: HashMap<MinionId, (DataVersion, Arc<Map>)>,
+    /// Minions that were pinged, by the address that they share.
+    pinged: HashMap<IpAddr, Pinged>,
     /// Ids already reported as invalid identities.
     warned: HashSet<MinionId>,
     complained: bool,
@@ -83,20 +93,25 @@ impl<'a> Surveyor<'a> {
             targets: targets.to_owned(),
             stores,
             grains: HashMap::new(),
+            pinged: HashMap::new(),
             warned: HashSet::new(),
             complained: false,
         }
     }
 
-    /// The current nodes.
+    /// The current nodes; `news`: something has changed since the last survey.
     ///
     /// # Errors
     /// Keys or records of gateways cannot be listed.
-    pub fn survey(&mut self) -> io::Result<Vec<Node>> {
-        self.survey_with(&|ids, grains| presence::connected_among(self.config, ids, grains))
+    pub fn survey(&mut self, news: bool, stop: &StopFlag) -> io::Result<Vec<Node>> {
+        let config = self.config;
+        let connected: Lookup = &|ids, grains| presence::connected_among(config, ids, grains);
+        let jobs = self.stores.jobs.clone();
+        let ping: Ping = &|ids| ping(config, &*jobs, ids, stop);
+        self.survey_with(connected, ping, news)
     }
 
-    fn survey_with(&mut self, connected: Connected) -> io::Result<Vec<Node>> {
+    fn survey_with(&mut self, connected: Lookup, ping: Ping, news: bool) -> io::Result<Vec<Node>> {
         let accepted = self.stores.keys.list(KeyState::Accepted)?;
         let foreign = foreign(self.stores)?;
         let mut ids: Vec<MinionId> = accepted.iter().cloned().collect();
@@ -105,7 +120,8 @@ impl<'a> Surveyor<'a> {
         let held = &self.grains;
         let grains = |id: &MinionId| held.get(id).map(|(_, grains)| grains.clone());
         let present = connected(&ids, &grains);
-        ids.retain(|id| present.contains(id));
+        let silent = self.silent(&present, ping, news);
+        ids.retain(|id| present.minions.contains_key(id) && !silent.contains(id));
         let fleet = Fleet {
             ids: &ids,
             held: &self.grains,
@@ -143,6 +159,37 @@ impl<'a> Surveyor<'a> {
         Ok(nodes)
     }
 
+    /// Minions that are not connected, among those that share an address with too few connections.
+    fn silent(&mut self, present: &Connected, ping: Ping, news: bool) -> BTreeSet<MinionId> {
+        let doubtful = present.doubtful();
+        self.pinged
+            .retain(|address, _| doubtful.contains_key(address));
+        let mut silent = BTreeSet::new();
+        for (address, ids) in doubtful {
+            let connections = present.connections.get(&address).copied().unwrap_or(0);
+            let known = self.pinged.get(&address).filter(|known| {
+                let same = known.ids == ids && known.connections == connections;
+                same && !(news && known.at.elapsed() >= EVERY)
+            });
+            if let Some(known) = known {
+                silent.extend(known.silent.iter().cloned());
+                continue;
+            }
+            let answered = ping(&ids);
+            let missing = ids.iter().filter(|id| !answered.contains(*id));
+            let missing: Vec<MinionId> = missing.cloned().collect();
+            silent.extend(missing.iter().cloned());
+            let pinged = Pinged {
+                ids,
+                connections,
+                silent: missing,
+                at: Instant::now(),
+            };
+            self.pinged.insert(address, pinged);
+        }
+        silent
+    }
+
     /// Reads the grains of minions whose file has changed.
     fn refresh(&mut self, ids: &[MinionId]) {
         let known: HashSet<&MinionId> = ids.iter().collect();
@@ -173,9 +220,60 @@ fn matching(targets: &str, fleet: &Fleet, groups: &Map) -> Result<Vec<MinionId>,
     expected.error.map_or(Ok(expected.minions), Err)
 }
 
-/// Returns which of these minions are connected.
-type Connected<'a> =
-    &'a dyn Fn(&[MinionId], &dyn Fn(&MinionId) -> Option<Arc<Map>>) -> BTreeSet<MinionId>;
+/// Returns which of these minions may be connected.
+type Lookup<'a> = &'a dyn Fn(&[MinionId], &dyn Fn(&MinionId) -> Option<Arc<Map>>) -> Connected;
+
+/// Returns which of these minions answer.
+type Ping<'a> = &'a dyn Fn(&[MinionId]) -> BTreeSet<MinionId>;
+
+/// Minions that share an address, and which of them did not answer.
+struct Pinged {
+    ids: Vec<MinionId>,
+    connections: usize,
+    silent: Vec<MinionId>,
+    at: Instant,
+}
+
+/// Pings minions by a job. If that cannot be done, all of them count as connected.
+fn ping(
+    config: &MasterConfig,
+    jobs: &dyn JobStore,
+    ids: &[MinionId],
+    stop: &StopFlag,
+) -> BTreeSet<MinionId> {
+    let mut client = LocalClient::new(config.clone());
+    let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let job = Job {
+        fun: "test.ping".into(),
+        tgt: names.into(),
+        tgt_type: "list".to_owned(),
+        kwargs: halite_wire::map! {"delimiter" => ":"},
+        ..Job::default()
+    };
+    let patience = GatherTimeouts {
+        timeout: Duration::from_secs(config.timeout),
+        find_job: Duration::from_secs(config.gather_job_timeout),
+        together: true,
+    };
+    let mut answered = BTreeSet::new();
+    let asked = client.listen().and_then(|mut events| {
+        let published = client.publish(&job)?;
+        let mut gather = Gather::new(&mut client, &mut events, Some(jobs), patience);
+        gather.add_job(&published);
+        gather.run(&|| stop.is_set(), &mut |id, outcome| {
+            if !matches!(outcome, MinionOutcome::NotConnected | MinionOutcome::Lost) {
+                answered.extend(id.parse::<MinionId>());
+            }
+        })
+    });
+    match asked {
+        Ok(()) => answered,
+        Err(e) => {
+            log::warn!("minions of one address cannot be pinged: {e}");
+            ids.iter().cloned().collect()
+        }
+    }
+}
 
 /// Agents of gateways, which are not offered to the collective: servers of the same collective are among
 /// them, and would appear twice.
@@ -237,6 +335,8 @@ mod tests {
     use super::*;
     use halite_config::load_master;
     use halite_crypto::PrivateKey;
+    use std::cell::Cell;
+    use std::collections::BTreeMap;
     use std::path::Path;
 
     fn config(dir: &Path) -> MasterConfig {
@@ -279,12 +379,18 @@ mod tests {
         let gateway = stores.gateways.of("collective");
         gateway.put(&"foreign".parse().unwrap(), "x").unwrap();
 
-        let connected: Connected = &|ids, grains| {
+        let connected: Lookup = &|ids, grains| {
             let there = ids.iter().filter(|id| id.as_str() != "gone");
-            there.filter(|id| grains(id).is_some()).cloned().collect()
+            let there = there.filter(|id| grains(id).is_some()).cloned();
+            let address = IpAddr::from([10, 0, 0, 1]);
+            Connected {
+                minions: there.map(|id| (id, address)).collect(),
+                connections: BTreeMap::from([(address, 9)]),
+            }
         };
+        let nobody: Ping = &|_| panic!("nobody is in doubt");
         let mut surveyor = Surveyor::new(&config, &stores, "*");
-        let nodes = surveyor.survey_with(connected).unwrap();
+        let nodes = surveyor.survey_with(connected, nobody, true).unwrap();
         assert_eq!(ids(&nodes), ["db1", "w1", "w2"]);
         assert_eq!(nodes[1].classes, ["debian", "web"]);
         assert_eq!(nodes[2].classes, ["web"]);
@@ -297,7 +403,7 @@ mod tests {
             ("N@nothing", &[]),
         ] {
             let mut surveyor = Surveyor::new(&config, &stores, targets);
-            let nodes = surveyor.survey_with(connected).unwrap();
+            let nodes = surveyor.survey_with(connected, nobody, true).unwrap();
             assert_eq!(ids(&nodes), expected, "{targets}");
         }
 
@@ -309,17 +415,56 @@ mod tests {
                 &Map::new(),
             )
             .unwrap();
-        let again = surveyor.survey_with(connected).unwrap();
+        let again = surveyor.survey_with(connected, nobody, true).unwrap();
         assert!(Arc::ptr_eq(&nodes[1].grains, &again[1].grains));
         assert_eq!(again[2].classes, ["debian", "web"]);
         keys.delete(KeyState::Accepted, &"w1".parse().unwrap())
             .unwrap();
-        let fewer = surveyor.survey_with(connected).unwrap();
+        let fewer = surveyor.survey_with(connected, nobody, true).unwrap();
         assert_eq!(ids(&fewer), ["db1", "w2"]);
         assert!(
             !surveyor
                 .grains
                 .contains_key(&"w1".parse::<MinionId>().unwrap())
         );
+    }
+
+    /// Of two minions behind one address, one has gone.
+    #[test]
+    fn a_minion_that_shares_an_address_is_no_node_once_it_is_silent() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let stores = halite_store::memory::stores();
+        let key = PrivateKey::generate(1024).unwrap().public().to_pem();
+        for id in ["a", "b"] {
+            let id: MinionId = id.parse().unwrap();
+            stores.keys.put(KeyState::Accepted, &id, &key).unwrap();
+            stores.minions.store(&id, &Map::new(), &Map::new()).unwrap();
+        }
+        let (connections, pings) = (Cell::new(2), Cell::new(0));
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let connected: Lookup = &|ids, _| Connected {
+            minions: ids.iter().map(|id| (id.clone(), address)).collect(),
+            connections: BTreeMap::from([(address, connections.get())]),
+        };
+        let ping: Ping = &|ids| {
+            pings.set(pings.get() + 1);
+            ids.iter()
+                .filter(|id| id.as_str() == "b")
+                .cloned()
+                .collect()
+        };
+        let mut surveyor = Surveyor::new(&config, &stores, "*");
+        let mut survey = |count: usize| {
+            connections.set(count);
+            let nodes = surveyor.survey_with(connected, ping, false).unwrap();
+            (ids(&nodes).join(" "), pings.get())
+        };
+        assert_eq!(survey(2), ("a b".to_owned(), 0));
+        assert_eq!(survey(1), ("b".to_owned(), 1));
+        // Nothing has changed: nobody is asked again.
+        assert_eq!(survey(1), ("b".to_owned(), 1));
+        assert_eq!(survey(2), ("a b".to_owned(), 1));
+        assert_eq!(survey(1), ("b".to_owned(), 2));
     }
 }
