@@ -3,7 +3,7 @@
 use super::writer::{Task, WriteQueue};
 use halite_config::MasterConfig;
 use halite_crypto::{PublicKey, clean_key};
-use halite_master::admission::{Candidate, Verdict};
+use halite_master::admission::{Candidate, Decision, Verdict};
 use halite_store::Stores;
 use halite_store::gateways::GatewayStore;
 use halite_store::keys::{KeyState, KeyStore, Version};
@@ -190,12 +190,13 @@ impl AgentKeys {
     ///
     /// # Errors
     /// The keys cannot be read.
-    pub fn decide(&mut self, newcomer: &Newcomer) -> io::Result<Option<Verdict>> {
+    pub fn decide(&mut self, newcomer: &Newcomer) -> io::Result<Option<Decision>> {
         let presented = clean_key(&newcomer.key.to_pem());
         let candidate = newcomer.candidate(&presented);
-        let verdict = candidate.verdict(&self.config, &*self.keys)?;
-        let room = verdict == Verdict::Accepted || self.has_room(newcomer)?;
-        Ok(room.then_some(verdict))
+        let decision = candidate.decide(&self.config, &*self.keys)?;
+        let room =
+            matches!(decision.verdict, Verdict::Accepted { .. }) || self.has_room(newcomer)?;
+        Ok(room.then_some(decision))
     }
 
     /// Registers an agent whose id is not in use.
@@ -204,7 +205,7 @@ impl AgentKeys {
     /// The key or the record cannot be read or written.
     pub fn register(&mut self, newcomer: &Newcomer) -> io::Result<RegisterOutcome> {
         match self.decide(newcomer)? {
-            Some(verdict) => self.store(newcomer, verdict),
+            Some(decision) => self.store(newcomer, decision),
             None => Ok(RegisterOutcome::Full),
         }
     }
@@ -213,18 +214,20 @@ impl AgentKeys {
     ///
     /// # Errors
     /// The key or the record cannot be written.
-    pub fn store(&mut self, newcomer: &Newcomer, verdict: Verdict) -> io::Result<RegisterOutcome> {
+    pub fn store(&mut self, newcomer: &Newcomer, decision: Decision) -> io::Result<RegisterOutcome> {
         let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
         let candidate = newcomer.candidate(&presented);
+        let verdict = decision.verdict;
         // The record first: an accepted key without one would belong to nobody.
         let fingerprint = newcomer.key.pkcs1_fingerprint();
         self.records.put(id, &fingerprint)?;
         candidate.keep(&*self.keys, verdict)?;
+        drop(decision);
         self.seen.remove(id);
         self.fire_auth_event(&candidate, verdict);
         Ok(match verdict {
-            Verdict::Accepted => RegisterOutcome::Accepted,
+            Verdict::Accepted { .. } => RegisterOutcome::Accepted,
             Verdict::Pending { .. } => {
                 if let Some((_, count)) = &mut self.waiting {
                     *count += 1;
@@ -246,6 +249,7 @@ impl AgentKeys {
     pub fn check_presented_key(&mut self, newcomer: &Newcomer) -> io::Result<()> {
         let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
+        let _lock = self.keys.lock(id)?;
         let stored = self.keys.state(id)?;
         if stored.is_none_or(|(_, key)| key == presented) {
             return Ok(());

@@ -20,11 +20,11 @@ use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::KeyString;
 use halite_store::Stores;
 use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
+use halite_sys::debug_report;
 use halite_sys::fork::{self, RoleChild, fork_role};
 use halite_sys::memory::{IdleDetector, trim_memory};
-use halite_sys::process::{
-    RoleSpec, chown, chown_tree, drop_privileges, raise_open_files, user_name,
-};
+use halite_sys::ownership::{chown, chown_tree};
+use halite_sys::process::{RoleSpec, drop_privileges, raise_open_files, user_name};
 use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
 use halite_sys::shared::{SHARED_FD, SharedSecret};
@@ -53,6 +53,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A child that lived this long is not in a crash loop.
 const SERVED: Duration = Duration::from_secs(5);
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// This process in its report.
+const ROLE: &str = "MainProcess";
 /// Status line of a master that serves.
 const SERVES: &str = "all roles serve";
 
@@ -75,7 +77,8 @@ pub fn supervise(
     report: &mut Report,
     run: &dyn Fn(&str) -> i32,
 ) -> Result<(), ExitError> {
-    prepare(config)?;
+    let starter = user_name();
+    make_places(config)?;
     let lock_path = config.instance_lock();
     let Some(_lock) = InstanceLock::take(&lock_path)? else {
         return Err(ExitError::new(
@@ -86,12 +89,13 @@ pub fn supervise(
             ),
         ));
     };
-    let shared = SharedSecret::create()?;
-    in_child(|| make_keys(config, &shared))?;
-    let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| ExitError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
     become_user(config)?;
+    prepare(config)?;
+    let shared = SharedSecret::create()?;
+    in_child(|| make_keys(config, &starter, &shared))?;
+    let signals = SignalPipe::install()?;
     let mut roles = table(config, command);
     let board = Scoreboard::create(roles.len() + 1)?;
     inherit(&mut roles, &shared, &board);
@@ -115,8 +119,8 @@ fn in_child(work: impl FnOnce() -> Result<(), ExitError>) -> Result<(), ExitErro
 }
 
 /// Creates the key of publications and missing key files, and checks that the master's own key is usable.
-fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), ExitError> {
-    super::access::local::create_key_files(config)?;
+fn make_keys(config: &MasterConfig, starter: &str, shared: &SharedSecret) -> Result<(), ExitError> {
+    super::access::local::create_key_files(config, starter)?;
     super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
     shared.store_key(KeyString::generate().as_str())?;
     Ok(())
@@ -130,26 +134,33 @@ fn make_publisher_keys(config: &MasterConfig) -> Result<(), ExitError> {
     in_child(|| Ok(super::access::local::create_publisher_keys(config)?))
 }
 
-/// Creates directories and raises the limit of open files.
+/// Creates the directories that only root may be able to create.
+fn make_places(config: &MasterConfig) -> Result<(), ExitError> {
+    for (what, dir, mode) in [
+        ("cachedir", &config.cachedir, 0o755),
+        ("pki_dir", &config.pki_dir, 0o700),
+        ("sock_dir", &config.sock_dir, 0o755),
+    ] {
+        make_dir(dir, mode).map_err(|e| ExitError::io(what, dir, &e))?;
+    }
+    Ok(())
+}
+
+/// Creates what is in these directories, as the master's account, and raises the limit of open files.
 fn prepare(config: &MasterConfig) -> Result<(), ExitError> {
-    let named = |what: &str, path: &std::path::Path, e: std::io::Error| {
-        ExitError::new(1, format!("{what} {}: {e}", path.display()))
-    };
-    make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
     // Stock runners keep their state here (`salt/client/mixins.py`), and need the directory.
     let proc = config.runner_jobs();
-    make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
+    make_dir(&proc, 0o755).map_err(|e| ExitError::io("cachedir", &proc, &e))?;
     if config.salt_series != SaltSeries::S3008 {
         // Stock's `queue.*`, which 3008 no longer has, needs its directory as well.
         let queues = &config.sqlite_queue_dir;
-        make_dir(queues, 0o755).map_err(|e| named("sqlite_queue_dir", queues, e))?;
+        make_dir(queues, 0o755).map_err(|e| ExitError::io("sqlite_queue_dir", queues, &e))?;
     }
-    make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
     let stores = Stores::open(config);
     stores
         .keys
         .prepare()
-        .map_err(|e| named("pki_dir", &config.pki_dir, e))?;
+        .map_err(|e| ExitError::io("pki_dir", &config.pki_dir, &e))?;
     stores.sessions.prepare()?;
     match raise_open_files(config.max_open_files) {
         Ok(limit) if limit < config.max_open_files => log::warn!(
@@ -328,6 +339,28 @@ impl Role {
     }
 }
 
+/// What SIGUSR1 asks for: each role, with its counters and threads.
+fn report(roles: &[Role], board: &Scoreboard) -> String {
+    let records = score::all(board);
+    let mut out = String::new();
+    for role in roles {
+        let state = if role.serves() {
+            "serves"
+        } else {
+            "does not serve"
+        };
+        out += &format!("{}: {state}, {} restarts\n", role.spec.title, role.restarts);
+        let of_role = |r: &&Map| r.str("role") == Some(role.spec.role.as_str());
+        if let Some(record) = records.iter().find(of_role) {
+            out += &score::show(record);
+        }
+        if let Some(child) = &role.child {
+            out += &debug_report::describe(child.id().cast_unsigned());
+        }
+    }
+    out + ROLE + "\n"
+}
+
 /// Publishes how often each role was restarted, and which do not serve.
 fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
     let restarts: Map = roles
@@ -469,6 +502,7 @@ fn serve(
                 ),
             ));
         }
+        debug_report::write_if_asked(ROLE, || report(roles, watch.board));
         if signals.take_reload() {
             log::warn!("SIGHUP: each role reopens its log files; other options need a restart");
             roles.iter().for_each(|r| r.signal(Signal::SIGHUP));

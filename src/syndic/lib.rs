@@ -25,6 +25,7 @@ use halite_ipc::Subscriber;
 use halite_master::events::is_trimmed;
 use halite_store::Stores;
 use halite_sys::daemon::{PidFile, Report, make_dir};
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
@@ -261,6 +262,7 @@ pub fn run(
             // The log reopens its file by itself.
             service.reloaded();
         }
+        debug_report::write_if_asked("halite-syndic", String::new);
         service.beat(true);
     }
     service.stopping();

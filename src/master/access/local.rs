@@ -9,23 +9,23 @@ use halite_config::MasterConfig;
 use halite_crypto::{KeyString, constant_time_eq};
 use halite_sys::daemon::write_atomic;
 use halite_sys::process::user_name;
-use halite_sys::safe_open::open_no_follow;
+use halite_sys::safe_open::{open_no_follow, read_text};
 use nix::unistd::{Gid, Uid, User, fchown};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Largest key file; a key has 76 characters.
 const LONGEST: u64 = 4096;
 
-/// Creates missing key files of the master's accounts; existing ones are kept, so that a restart breaks no
-/// running client.
-pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
-    let mut users = vec![config.user.clone(), user_name()];
+/// Creates missing key files of the master's account and of the one that started it; existing ones are kept, so
+/// that a restart breaks no running client.
+pub(crate) fn create_key_files(config: &MasterConfig, starter: &str) -> io::Result<()> {
+    let mut users = vec![config.user.as_str(), starter];
     users.dedup();
     for user in users {
-        create(&config.client_key(&user), 0o600)?;
+        create(&config.client_key(user), 0o600)?;
     }
     Ok(())
 }
@@ -43,8 +43,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Reads the key in a file. Users may write anything into their own, so the size is limited.
 fn read(path: &Path) -> io::Result<KeyString> {
-    let mut text = String::new();
-    open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    let text = read_text(path, LONGEST)?;
     KeyString::from_text(text.trim_end()).map_err(io::Error::other)
 }
 
@@ -94,8 +93,9 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         file.set_permissions(PermissionsExt::from_mode(mode))?;
     }
     // Users open their file by name; the directory is not listable.
-    let mode = config.cachedir.metadata()?.permissions().mode();
-    std::fs::set_permissions(&config.cachedir, PermissionsExt::from_mode(mode | 0o001))
+    let dir = File::open(&config.cachedir)?;
+    let mode = dir.metadata()?.permissions().mode();
+    dir.set_permissions(PermissionsExt::from_mode(mode | 0o001))
 }
 
 /// Names in `publisher_acl`, and with `client_acl_verify` every account that matches a pattern there.

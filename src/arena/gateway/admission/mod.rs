@@ -139,14 +139,14 @@ impl Admission for KeyAdmission {
         };
         let failed = |e: io::Error| log::error!("{id} cannot be registered: {e}");
         // Decide before writing anything: a flood should cost as little as possible.
-        let verdict = match standing {
+        let decision = match standing {
             Standing::Unknown => self.keys.decide(&newcomer).unwrap_or_else(|e| {
                 failed(e);
                 None
             }),
             _ => None,
         };
-        if standing == Standing::Unknown && verdict.is_none() {
+        if standing == Standing::Unknown && decision.is_none() {
             self.full += 1;
             if known {
                 self.names.forget(&id);
@@ -158,9 +158,9 @@ impl Admission for KeyAdmission {
             failed(e);
             return Admitted::No("its id cannot be stored".to_owned());
         }
-        let standing = match verdict {
-            Some(verdict) => {
-                let stored = self.keys.store(&newcomer, verdict).unwrap_or_else(|e| {
+        let standing = match decision {
+            Some(decision) => {
+                let stored = self.keys.store(&newcomer, decision).unwrap_or_else(|e| {
                     failed(e);
                     RegisterOutcome::Full
                 });
