@@ -247,10 +247,11 @@ impl Server {
                 if length > Command::max_clear(cmd) {
                     return Err(Refusal::BadLoad);
                 }
-                let class = if head.login {
-                    Class::Login
-                } else {
-                    Class::of(cmd)
+                let class = match Class::of(cmd) {
+                    // Credentials in a sign-in mean nothing, and must not hide it from its limit.
+                    Class::Auth => Class::Auth,
+                    _ if head.login => Class::Login,
+                    class => class,
                 };
                 return Ok((self.pools.of(cmd), class, None));
             }

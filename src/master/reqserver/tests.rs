@@ -220,6 +220,16 @@ fn a_sign_in_cannot_pass_for_something_else() {
         assert!(!is_taken(&mut rig, load), "{load:x?}");
     }
     assert_eq!(rig.server.auth_limit.turned_away(), 0);
+    // With credentials it is still one.
+    let mut class = |load: &[u8]| {
+        let body = clear(load);
+        let envelope = Envelope::parse(&body).unwrap();
+        rig.server.sort(&envelope, body.len()).unwrap().1
+    };
+    assert_eq!(class(b"\x82\xa3cmd\xa5_auth\xa5eauth\xa1x"), Class::Auth);
+    let inside = b"\x82\xa3cmd\xa5_auth\xa6kwargs\x81\xa5eauth\xa1x";
+    assert_eq!(class(inside), Class::Auth);
+    assert_eq!(class(b"\x82\xa3cmd\xa6runner\xa5eauth\xa1x"), Class::Login);
 }
 
 #[test]
