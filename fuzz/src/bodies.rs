@@ -1,14 +1,16 @@
-//! What each fuzz target does with its input; shared by `cargo fuzz` and `tests/documents/fuzz_corpus.rs`.
+//! What each fuzz target does with its input; shared by `scripts/fuzz` and `tests/documents/fuzz_corpus.rs`.
 //!
 //! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
 //! decoder has an inverse, the round trip is checked as well.
 
 mod genuine;
 mod judged;
+mod limits;
 mod modules;
 
 pub use genuine::collective_security;
 pub use judged::collective_filter;
+pub use limits::{envelope_peek, ext_types, jinja_budget, kwargs, saltfile, target_regex};
 pub use modules::arena_module;
 
 use halite::arena::wire::{Body as ArenaBody, Channel, Json, Message, Module, Policy, Runtime};
@@ -25,6 +27,7 @@ use halite::sysinspect::wire::{
     self as sysinspect, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
 };
 use halite::target::{Subject, Target, TargetType};
+use halite::wire::budget::Budget;
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
@@ -59,6 +62,12 @@ pub const ALL: &[Entry] = &[
     ("collective_filter", collective_filter),
     ("arena_message", arena_message),
     ("arena_module", arena_module),
+    ("envelope_peek", envelope_peek),
+    ("ext_types", ext_types),
+    ("target_regex", target_regex),
+    ("jinja_budget", jinja_budget),
+    ("kwargs", kwargs),
+    ("saltfile", saltfile),
 ];
 
 /// Key of the test vectors.
@@ -194,7 +203,7 @@ pub fn parse_input(data: &[u8]) {
 
 /// The load of a return, after it has been decrypted.
 pub fn return_load(data: &[u8]) {
-    let Ok(Value::Map(load)) = msgpack::decode(data) else {
+    let Ok(load) = msgpack::decode_load(data, Budget::of(data.len())) else {
         return;
     };
     let _ = check_id(&load);

@@ -10,6 +10,9 @@ use std::fmt;
 /// Longest tag, in bytes. Salt sets no limit; its own tags stay below 300.
 pub const MAX_TAG: usize = 4096;
 
+/// Deepest nesting of data that is unpacked. A thread with a small stack must not end because of an event.
+pub const MAX_DEPTH: usize = 128;
+
 const TAGEND: &[u8] = b"\n\n";
 
 /// One event of the bus.
@@ -86,9 +89,11 @@ impl Event {
         frame::encode_parts(&[self.tag.as_bytes(), TAGEND, &self.payload], framing)
     }
 
-    /// Unpacks the data.
+    /// Unpacks the data, which may be nested [`MAX_DEPTH`] deep.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, EventError> {
-        rmp_serde::from_slice(&self.payload).map_err(|e| EventError::Data(e.to_string()))
+        let mut unpacker = rmp_serde::Deserializer::from_read_ref(&self.payload);
+        unpacker.set_max_depth(MAX_DEPTH);
+        T::deserialize(&mut unpacker).map_err(|e| EventError::Data(e.to_string()))
     }
 
     /// Adds `_stamp` with the current time if the data has none. Returns whether it was added.
@@ -153,6 +158,18 @@ mod tests {
         id: String,
         retcode: i64,
         out: Option<String>,
+    }
+
+    #[test]
+    fn data_that_is_nested_too_deeply_is_refused() {
+        let nested = |depth: usize| Event {
+            tag: "a".into(),
+            payload: [&b"\x81\xa1a"[..], &vec![0x91; depth], b"\xc0"].concat(),
+        };
+        let decode = |event: Event| event.decode::<serde::de::IgnoredAny>().is_ok();
+        assert!(decode(nested(MAX_DEPTH / 2)));
+        assert!(!decode(nested(MAX_DEPTH + 1)));
+        assert!(!decode(nested(1_000_000)));
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod stamp;
 mod subscriber;
 
 pub use error::Error;
-pub use event::{Event, EventError, MAX_TAG, split_body};
+pub use event::{Event, EventError, MAX_DEPTH, MAX_TAG, split_body};
 pub use frame::{Decoder, FrameError, Framing, MAX_FRAME};
 pub use publisher::Publisher;
 pub use stamp::{StampStyle, stamp_now};

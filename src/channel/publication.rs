@@ -5,6 +5,7 @@
 
 use halite_crypto::{Crypticle, CrypticleError, HashType, KeyString, PublicKey, Signing};
 use halite_target::{Subject, Target};
+use halite_wire::budget::Budget;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, msgpack};
 use std::collections::VecDeque;
@@ -177,7 +178,7 @@ impl Receiver {
 
     fn open(&mut self, payload: &[u8]) -> Result<Map, Received> {
         let ignored = |why| Err(Received::Ignored(why));
-        let Some(message) = msgpack::decode(payload).ok().and_then(|v| v.into_map()) else {
+        let Ok(message) = msgpack::decode_load(payload, Budget::fixed()) else {
             return ignored("it is not a msgpack map");
         };
         if message.str("enc") != Some("aes") {

@@ -25,7 +25,7 @@ pub mod run;
 #[cfg(feature = "gateways")]
 pub mod runtime;
 pub mod salt;
-mod saltfile;
+pub mod saltfile;
 pub mod start;
 pub mod swarm;
 pub mod syndic;

@@ -35,7 +35,8 @@ fn read() -> Result<Map, String> {
     let mut text = Vec::new();
     let read = std::io::stdin().take(MOST).read_to_end(&mut text);
     read.map_err(|e| format!("standard input: {e}"))?;
-    let value: Value = serde_json::from_slice(&text).map_err(|e| format!("invalid order: {e}"))?;
+    let value: Value =
+        halite_wire::json::parse(&text).map_err(|e| format!("invalid order: {e}"))?;
     value.into_map().ok_or("an order must be a map".to_owned())
 }
 

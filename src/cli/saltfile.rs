@@ -53,18 +53,31 @@ pub(super) fn defaults(command: &Command, matches: &ArgMatches) -> Result<Defaul
         return Err(format!("'{}' file does not exist.", path.display()));
     }
     let content = read(&path)?;
+    let given =
+        |arg: &Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let words = words(command, &content, given)?;
+    Ok(Defaults { path, words })
+}
+
+/// Arguments for the options in a Saltfile, without those that are given already.
+///
+/// # Errors
+/// The section of the command is not a map.
+pub fn words(
+    command: &Command,
+    content: &Map,
+    given: impl Fn(&Arg) -> bool,
+) -> Result<Vec<OsString>, String> {
     let mut words = Vec::new();
-    for (key, value) in section(&content, command.get_name())?.iter() {
+    for (key, value) in section(content, command.get_name())?.iter() {
         let Some(key) = key.as_str() else { continue };
-        let Some((arg, inverted)) = option(command, key) else {
-            continue;
-        };
-        let given = matches.value_source(arg.get_id().as_str());
-        if given != Some(ValueSource::CommandLine) {
+        if let Some((arg, inverted)) = option(command, key)
+            && !given(arg)
+        {
             words.extend(word(arg, value, inverted));
         }
     }
-    Ok(Defaults { path, words })
+    Ok(words)
 }
 
 /// The Saltfile given by the option, the environment, in the working directory or in the home directory. An

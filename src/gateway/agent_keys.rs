@@ -214,7 +214,11 @@ impl AgentKeys {
     ///
     /// # Errors
     /// The key or the record cannot be written.
-    pub fn store(&mut self, newcomer: &Newcomer, decision: Decision) -> io::Result<RegisterOutcome> {
+    pub fn store(
+        &mut self,
+        newcomer: &Newcomer,
+        decision: Decision,
+    ) -> io::Result<RegisterOutcome> {
         let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
         let candidate = newcomer.candidate(&presented);

@@ -6,6 +6,7 @@ use super::error::Error;
 use super::run::{Base, Context, Frame, ModuleObject, Vars};
 use super::value::{Args, Obj, Undefined, UndefinedKind};
 use super::{filters, methods, stack, tests};
+use halite_target::{MeteredRegex, RegexFlags, RegexMeter};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
@@ -20,7 +21,11 @@ pub struct Cx {
     pub(super) run: Run,
     fuel: u64,
     depth: usize,
+    regexes: HashMap<(String, RegexFlags), Rc<MeteredRegex>>,
 }
+
+/// Most compiled patterns kept; all are dropped when there are more.
+const MAX_REGEXES: usize = 64;
 
 /// State shared by all templates of a run.
 #[derive(Default)]
@@ -50,6 +55,7 @@ impl Cx {
             run: Run::default(),
             fuel: env.options.fuel,
             depth: 0,
+            regexes: HashMap::new(),
             env,
         }
     }
@@ -91,6 +97,31 @@ impl Cx {
             )));
         }
         self.charge(size / 32)
+    }
+
+    /// A compiled pattern, whose searches this run pays for. The inner error says why it cannot be used.
+    ///
+    /// # Errors
+    /// The template has used up its steps.
+    pub(super) fn regex(
+        &mut self,
+        pattern: &str,
+        flags: RegexFlags,
+    ) -> Result<Result<Rc<MeteredRegex>, String>, Error> {
+        self.charge(1 + pattern.len() / 64)?;
+        let key = (pattern.to_owned(), flags);
+        if let Some(regex) = self.regexes.get(&key) {
+            return Ok(Ok(regex.clone()));
+        }
+        let regex = match MeteredRegex::new(pattern, flags, self)? {
+            Ok(regex) => Rc::new(regex),
+            Err(why) => return Ok(Err(why)),
+        };
+        if self.regexes.len() >= MAX_REGEXES {
+            self.regexes.clear();
+        }
+        self.regexes.insert(key, regex.clone());
+        Ok(Ok(regex))
     }
 
     /// An undefined value with its own message.
@@ -252,6 +283,19 @@ impl Cx {
     /// Leaves a call.
     pub(super) fn leave(&mut self) {
         self.depth -= 1;
+    }
+}
+
+impl RegexMeter for Cx {
+    type Error = Error;
+
+    fn steps(&mut self, steps: usize) -> Result<(), Error> {
+        self.charge(steps)
+    }
+
+    fn grown(&mut self, length: usize) -> Result<(), Error> {
+        self.check_size(length)?;
+        self.charge(10)
     }
 }
 

@@ -229,11 +229,11 @@ fn iterable(cx: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
 }
 
 /// Salt's `match`: matches a regular expression at the start of a text.
-fn match_(_: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
+fn match_(cx: &mut Cx, value: &Obj, args: &Args) -> Result<bool, Error> {
     let bound = args.bind_required("test_match", &["rgx", "ignorecase", "multiline"], 1)?;
     let flag = |n: usize| bound[n].as_ref().map_or(Ok(false), Obj::truthy);
     let pattern = bound[0].clone().unwrap_or(Obj::None);
-    filters::matches(&pattern, value, flag(1)?, flag(2)?)
+    filters::matches(cx, &pattern, value, flag(1)?, flag(2)?)
 }
 
 #[cfg(test)]

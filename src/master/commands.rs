@@ -71,6 +71,10 @@ impl Class {
     }
 }
 
+/// Largest request in the clear that anyone may send, in bytes. A sign-in with a key of 8192 bits has 3 KiB, and its autosign
+/// grains are a few names.
+pub(crate) const MAX_SIGN_IN: usize = 64 << 10;
+
 /// Who may call a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallerKind {
@@ -117,6 +121,15 @@ impl Command {
     /// Looks up a command by its name on the wire.
     pub fn find(name: &str) -> Option<&'static Command> {
         COMMANDS.iter().find(|command| command.name == name)
+    }
+
+    /// Largest request in the clear with this command, in bytes. Nothing is known about its sender before it is decoded; what
+    /// users send, such as jobs, has no limit of its own beside `max_request_size`.
+    pub fn max_clear(name: &str) -> usize {
+        match Command::find(name).map(|command| command.who) {
+            Some(User) => usize::MAX,
+            _ => MAX_SIGN_IN,
+        }
     }
 }
 

@@ -295,7 +295,7 @@ pub fn render_json(text: &str) -> Result<Value, RenderError> {
     if text.trim().is_empty() {
         return Ok(Value::Map(Map::new()));
     }
-    serde_json::from_str(text).map_err(|e| RenderError::new(e.to_string()))
+    halite_wire::json::parse(text.as_bytes()).map_err(|e| RenderError::new(e.to_string()))
 }
 
 #[cfg(test)]

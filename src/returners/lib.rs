@@ -145,7 +145,7 @@ pub fn result(ret: &StoredReturn) -> Value {
 /// # Errors
 /// Invalid JSON.
 pub fn read_json(text: &str) -> Result<Value, StoreError> {
-    serde_json::from_str(text)
+    halite_wire::json::parse(text.as_bytes())
         .map_err(|e| StoreError::Refused(format!("the stored value is not valid JSON: {e}")))
 }
 

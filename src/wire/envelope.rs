@@ -1,7 +1,8 @@
 //! The outer shape of every request on port 4506 (reference `salt-protocol.md` 1.5, 1.6).
 
+use super::budget::Budget;
 use super::ids::MinionId;
-use super::msgpack::{DecodeError, Item, Reader};
+use super::msgpack::{self, DecodeError, Item, Reader, fields};
 use super::{Map, Value};
 
 /// A request as received; its bytes borrow from the message.
@@ -63,45 +64,38 @@ impl Refusal {
 }
 
 impl From<DecodeError> for Refusal {
-    fn from(_: DecodeError) -> Refusal {
-        Refusal::NotMsgpack
+    fn from(error: DecodeError) -> Refusal {
+        match error {
+            DecodeError::BadFields => Refusal::BadLoad,
+            _ => Refusal::NotMsgpack,
+        }
     }
 }
 
 impl<'a> Envelope<'a> {
     /// Reads an envelope without copying or decoding its load.
     pub fn parse(bytes: &'a [u8]) -> Result<Envelope<'a>, Refusal> {
-        let mut reader = Reader::new(bytes);
-        let Item::Map(pairs) = reader.item()? else {
-            let mut whole = Reader::new(bytes);
-            whole.skip()?;
-            return Err(if whole.rest().is_empty() {
-                Refusal::BadLoad
-            } else {
-                Refusal::NotMsgpack
-            });
-        };
+        let mut found = fields(bytes).map_err(|e| not_fields(bytes, e))?;
         let (mut enc, mut load, mut version) = (None, None, 0);
         let (mut id, mut enc_algo, mut sig_algo) = (None, None, None);
-        for _ in 0..pairs {
-            let key = text(reader.item()?);
-            match key {
-                Some("load") => load = Some(reader.skip()?),
-                Some("enc") => enc = text(item(&mut reader)?),
-                Some("id") => id = text(item(&mut reader)?),
-                Some("enc_algo") => enc_algo = text(item(&mut reader)?),
-                Some("sig_algo") => sig_algo = text(item(&mut reader)?),
-                Some("version") => {
-                    if let Item::Int(n) = item(&mut reader)? {
+        for field in found.by_ref() {
+            let (name, value) = field?;
+            let text = || text(value);
+            match name {
+                "load" => load = Some(value),
+                "enc" => enc = text(),
+                "id" => id = text(),
+                "enc_algo" => enc_algo = text(),
+                "sig_algo" => sig_algo = text(),
+                "version" => {
+                    if let Item::Int(n) = Reader::new(value).item()? {
                         version = n;
                     }
                 }
-                _ => {
-                    reader.skip()?;
-                }
+                _ => {}
             }
         }
-        if !reader.rest().is_empty() {
+        if !found.rest().is_empty() {
             return Err(Refusal::NotMsgpack);
         }
         let (Some(enc), Some(load)) = (enc, load) else {
@@ -124,28 +118,35 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// One item; a collection is skipped whole, so that the next call reads the item after it.
-fn item<'a>(reader: &mut Reader<'a>) -> Result<Item<'a>, DecodeError> {
-    let mut ahead = reader.clone();
-    let item = ahead.item()?;
-    reader.skip()?;
-    Ok(item)
-}
-
-fn text(item: Item<'_>) -> Option<&str> {
-    match item {
-        Item::Str(s) | Item::Bin(s) => std::str::from_utf8(s).ok(),
-        _ => None,
+/// Bytes that are no map of fields: something else in msgpack, or not msgpack at all.
+fn not_fields(bytes: &[u8], error: DecodeError) -> Refusal {
+    let mut whole = Reader::new(bytes);
+    match whole.skip() {
+        Ok(_) if whole.rest().is_empty() => error.into(),
+        _ => Refusal::NotMsgpack,
     }
 }
 
+/// A value that is text.
+fn text(value: &[u8]) -> Option<&str> {
+    Reader::new(value).item().ok()?.text()
+}
+
+/// A load in the clear, from anybody.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClearLoad<'a> {
+    /// What the request server went by.
+    pub head: Head<'a>,
+    /// All of it.
+    pub load: Map,
+}
+
 /// Decodes a clear load and applies the checks that precede every handler.
-pub fn clear_load(load: &[u8]) -> Result<Map, Refusal> {
-    let Value::Map(map) = super::msgpack::decode(load)? else {
-        return Err(Refusal::NotAMap);
-    };
-    check_id(&map)?;
-    Ok(map)
+pub fn clear_load(load: &[u8]) -> Result<ClearLoad<'_>, Refusal> {
+    let head = Head::of(load)?;
+    let load = msgpack::decode_load(load, Budget::fixed())?;
+    check_id(&load)?;
+    Ok(ClearLoad { head, load })
 }
 
 /// Checks that the id of a load, if it has one, is text without NUL.
@@ -164,46 +165,52 @@ pub fn check_id(load: &Map) -> Result<(), Refusal> {
     }
 }
 
-/// Finds `cmd` at the start of a load's msgpack, which may be truncated anywhere.
-/// Stock peers put `cmd` first or, in `_minion_event`, second.
+/// What decides where a clear load goes. The request server, which queues and limits requests, and the worker, which runs them,
+/// read it from the same bytes in the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The command.
+    pub cmd: Option<&'a str>,
+    /// Whether there are credentials for external authentication: `eauth` in the load (`runner`, `wheel`, `mk_token`) or in
+    /// its `kwargs` (`publish`).
+    pub login: bool,
+}
+
+impl<'a> Head<'a> {
+    /// Reads the head of a whole load.
+    ///
+    /// # Errors
+    /// The load is not a map, or its names or those of its `kwargs` are not texts, each once.
+    pub fn of(load: &'a [u8]) -> Result<Head<'a>, Refusal> {
+        if !matches!(Reader::new(load).item()?, Item::Map(_)) {
+            return Err(Refusal::NotAMap);
+        }
+        let mut head = Head::default();
+        for field in fields(load)? {
+            match field? {
+                ("cmd", value) => head.cmd = text(value),
+                ("eauth", _) => head.login = true,
+                ("kwargs", value) if is_map(value) => {
+                    for inner in fields(value)? {
+                        head.login |= inner?.0 == "eauth";
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(head)
+    }
+}
+
+fn is_map(value: &[u8]) -> bool {
+    matches!(Reader::new(value).item(), Ok(Item::Map(_)))
+}
+
+/// Finds `cmd` at the start of a load, which may be cut short anywhere. Stock peers put it first or, in `_minion_event`,
+/// second. If the whole load can be [decoded](msgpack::decode_load), its command is this one.
 pub fn peek_cmd(load: &[u8]) -> Option<&str> {
-    let mut reader = Reader::new(load);
-    let Item::Map(pairs) = reader.item().ok()? else {
-        return None;
-    };
-    for _ in 0..pairs {
-        if text(reader.item().ok()?) == Some("cmd") {
-            return text(reader.item().ok()?);
-        }
-        reader.skip().ok()?;
-    }
-    None
-}
-
-/// Whether a clear load has credentials for external authentication: `eauth` at its top level
-/// (`runner`, `wheel`, `mk_token`) or in its `kwargs` (`publish`).
-pub fn peek_login(load: &[u8]) -> bool {
-    has_eauth(load, true).unwrap_or(false)
-}
-
-fn has_eauth(map: &[u8], inner: bool) -> Option<bool> {
-    let mut reader = Reader::new(map);
-    let Item::Map(pairs) = reader.item().ok()? else {
-        return None;
-    };
-    for _ in 0..pairs {
-        let key = text(item(&mut reader).ok()?);
-        let value = reader.skip().ok()?;
-        let found = match key {
-            Some("eauth") => true,
-            Some("kwargs") if inner => has_eauth(value, false).unwrap_or(false),
-            _ => false,
-        };
-        if found {
-            return Some(true);
-        }
-    }
-    Some(false)
+    let mut whole = fields(load).ok()?.map_while(Result::ok);
+    text(whole.find(|(name, _)| *name == "cmd")?.1)
 }
 
 /// The envelope's id as a parsed id.
@@ -233,7 +240,7 @@ mod tests {
         let Body::Clear { load: raw } = envelope.body else {
             panic!()
         };
-        assert_eq!(clear_load(raw).unwrap(), load);
+        assert_eq!(clear_load(raw).unwrap().load, load);
         assert_eq!(peek_cmd(raw), Some("ping"));
 
         let sealed =
@@ -277,13 +284,62 @@ mod tests {
 
     #[test]
     fn logins_are_seen() {
-        let seen = |map: Map| peek_login(&encode_map(&map, Profile::Wire));
+        let seen = |map: Map| Head::of(&encode_map(&map, Profile::Wire)).unwrap().login;
         let inner = |key: &str| crate::map! {"cmd" => "publish", "arg" => vec!["eauth".to_owned()], "kwargs" => crate::map! {key => "pam"}};
         assert!(seen(inner("eauth")));
         assert!(!seen(inner("token")));
         assert!(seen(crate::map! {"cmd" => "runner", "eauth" => "x"}));
         let deep = crate::map! {"kwargs" => crate::map! {"kwargs" => crate::map! {"eauth" => "x"}}};
         assert!(!seen(deep));
-        assert!(!peek_login(b"\x82\xa3cmd"));
+        assert!(!seen(crate::map! {"kwargs" => 5}));
+        assert!(Head::of(b"\x82\xa3cmd").is_err());
+    }
+
+    /// What one reader takes for the command, the other must not take for something else.
+    #[test]
+    fn loads_that_say_two_things_are_refused() {
+        let twice = crate::map! {"cmd" => "ping", "id" => "m"};
+        let twice = Map([twice.0.clone(), crate::map! {"cmd" => "_auth"}.0].concat());
+        let bytes = encode_map(&twice, Profile::Wire);
+        assert_eq!(clear_load(&bytes), Err(Refusal::BadLoad));
+        assert_eq!(Head::of(&bytes), Err(Refusal::BadLoad));
+        let hidden = b"\x82\xa2id\xa1m\xc7\x03\x4ecmd\xa5_auth";
+        assert_eq!(clear_load(hidden), Err(Refusal::BadLoad));
+        let listed = b"\x82\x92\xa3cmd\xa4ping\xc0\xa3cmd\xa5_auth";
+        assert_eq!(clear_load(listed), Err(Refusal::BadLoad));
+        // A command that is not text is none for both.
+        let odd = b"\x81\xa3cmd\xc7\x05\x4e_auth";
+        assert_eq!(clear_load(odd).unwrap().head.cmd, None);
+        let mut kwargs = crate::map! {"eauth" => "pam", "x" => 1};
+        kwargs.0.push(("eauth".into(), "file".into()));
+        let kwargs = encode_map(&crate::map! {"kwargs" => kwargs}, Profile::Wire);
+        assert_eq!(clear_load(&kwargs), Err(Refusal::BadLoad));
+        let mut envelope = crate::map! {"enc" => "aes", "load" => "x"};
+        envelope.0.push(("enc".into(), "clear".into()));
+        assert_eq!(parse(envelope), Err(Refusal::BadLoad));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_head_is_the_loads(
+            pairs in proptest::collection::vec(("(cmd|id|eauth|kwargs)", "(ping|_auth|x)", 0u8..5), 0..5),
+        ) {
+            let pair = |(name, value, kind): (String, String, u8)| -> (Value, Value) {
+                match kind {
+                    0 => (name.as_bytes().into(), value.into()),
+                    1 => (name.into(), crate::map! {value => 1}.into()),
+                    2 => (name.into(), vec![Value::from(value)].into()),
+                    _ => (name.into(), value.into()),
+                }
+            };
+            let bytes = encode_map(&Map(pairs.into_iter().map(pair).collect()), Profile::Local);
+            if let Ok(clear) = clear_load(&bytes) {
+                proptest::prop_assert_eq!(clear.head.cmd, clear.load.str("cmd"));
+                proptest::prop_assert_eq!(peek_cmd(&bytes), clear.head.cmd);
+                let kwargs = clear.load.get("kwargs").and_then(Value::as_map);
+                let login = clear.load.contains("eauth") || kwargs.is_some_and(|k| k.contains("eauth"));
+                proptest::prop_assert_eq!(login, clear.head.login);
+            }
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Messages and codecs: bytes in, values out, no IO.
 
 pub mod base64;
+pub mod budget;
 pub mod difflib;
 pub mod envelope;
 pub mod fnmatch;
 pub mod ids;
+pub mod json;
 pub mod msgpack;
 pub mod pyjson;
 pub mod pylines;

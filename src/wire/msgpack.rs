@@ -6,12 +6,16 @@
 //! and turns bytes that are valid UTF-8 into text
 //! (`salt/payload.py dumps`, `loads`; reference `salt-protocol.md` 1.7).
 
+use super::budget::{self, Budget, Exceeded};
 use super::value::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-/// Deepest nesting accepted; bounds the recursion.
-pub const MAX_DEPTH: usize = 128;
+/// Deepest nesting accepted; bounds the recursion. It leaves room for what halite puts around values from outside: events,
+/// answers of runners.
+pub const MAX_DEPTH: usize = budget::MAX_DEPTH + 28;
+/// Most fields of a [load](decode_load).
+const MAX_FIELDS: usize = 256;
 
 /// Which family of string codes an encoder uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +33,10 @@ pub enum DecodeError {
     Truncated,
     /// The reserved code `c1`.
     BadCode,
-    /// Nested deeper than [`MAX_DEPTH`].
-    TooDeep,
+    /// Nested too deeply, or too many values.
+    TooLarge(Exceeded),
+    /// A load that is not a map, or has a key twice, a key that is not text, or too many.
+    BadFields,
     /// There are bytes after the document.
     Trailing,
 }
@@ -40,13 +46,22 @@ impl fmt::Display for DecodeError {
         f.write_str(match self {
             DecodeError::Truncated => "the msgpack document is cut short",
             DecodeError::BadCode => "0xc1 is not a msgpack code",
-            DecodeError::TooDeep => "the msgpack document is nested too deeply",
+            DecodeError::TooLarge(limit) => {
+                return write!(f, "the msgpack document has {limit}");
+            }
+            DecodeError::BadFields => "the msgpack document is not a map with each name once",
             DecodeError::Trailing => "there are bytes after the msgpack document",
         })
     }
 }
 
 impl std::error::Error for DecodeError {}
+
+impl From<Exceeded> for DecodeError {
+    fn from(limit: Exceeded) -> DecodeError {
+        DecodeError::TooLarge(limit)
+    }
+}
 
 /// Encodes one value.
 pub fn encode(value: &Value, profile: Profile) -> Vec<u8> {
@@ -215,6 +230,89 @@ pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
     }
 }
 
+/// Decodes exactly one load: a map whose keys are text, each there once. Whoever [looks into it](fields) without decoding
+/// it sees the same.
+///
+/// # Errors
+/// It is something else, or exceeds a limit.
+pub fn decode_load(bytes: &[u8], mut budget: Budget) -> Result<Map, DecodeError> {
+    let mut fields = fields(bytes)?;
+    budget.take(2 * fields.left)?;
+    let mut out = Vec::with_capacity(fields.left);
+    while let Some(field) = fields.next_with(|r| r.value_at(budget::MAX_DEPTH - 1, &mut budget)) {
+        let (name, value) = field?;
+        out.push((name.into(), value));
+    }
+    match fields.rest() {
+        [] => Ok(Map(out)),
+        _ => Err(DecodeError::Trailing),
+    }
+}
+
+/// The fields of a map, as they stand in its bytes: see [`fields`].
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    reader: Reader<'a>,
+    left: usize,
+    seen: Vec<&'a str>,
+}
+
+/// Reads the fields of a map without decoding their values: each name, and the bytes of its value. The map may be cut short;
+/// its last field is then an error.
+///
+/// # Errors
+/// It is not a map, or has too many fields. The fields themselves are errors from the first that is malformed, whose name is
+/// not text, or has been there before.
+pub fn fields(bytes: &[u8]) -> Result<Fields<'_>, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    match reader.item()? {
+        Item::Map(left) if left <= MAX_FIELDS => Ok(Fields {
+            reader,
+            left,
+            seen: Vec::with_capacity(left),
+        }),
+        _ => Err(DecodeError::BadFields),
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// What follows the fields read so far.
+    pub fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+
+    /// The next field, whose value is taken by `read`; none after an error.
+    fn next_with<T>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+    ) -> Option<Result<(&'a str, T), DecodeError>> {
+        self.left = self.left.checked_sub(1)?;
+        let field = self
+            .name()
+            .and_then(|name| Ok((name, read(&mut self.reader)?)));
+        if field.is_err() {
+            self.left = 0;
+        }
+        Some(field)
+    }
+
+    fn name(&mut self) -> Result<&'a str, DecodeError> {
+        let name = self.reader.item()?.text();
+        let new = name.filter(|name| !self.seen.contains(name));
+        let new = new.ok_or(DecodeError::BadFields)?;
+        self.seen.push(new);
+        Ok(new)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(&'a str, &'a [u8]), DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_with(Reader::skip)
+    }
+}
+
 /// One decoded item that borrows from the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Item<'a> {
@@ -238,6 +336,16 @@ pub enum Item<'a> {
     Array(usize),
     /// The header of a map of that many pairs.
     Map(usize),
+}
+
+impl<'a> Item<'a> {
+    /// The text of either family of strings.
+    pub fn text(self) -> Option<&'a str> {
+        match self {
+            Item::Str(s) | Item::Bin(s) => std::str::from_utf8(s).ok(),
+            _ => None,
+        }
+    }
 }
 
 /// Walks a document without allocating.
@@ -326,60 +434,67 @@ impl<'a> Reader<'a> {
     /// Skips one whole value and returns its bytes.
     pub fn skip(&mut self) -> Result<&'a [u8], DecodeError> {
         let start = self.rest;
-        self.skip_at(0)?;
+        self.skip_at(MAX_DEPTH)?;
         Ok(&start[..start.len() - self.rest.len()])
     }
 
-    fn skip_at(&mut self, depth: usize) -> Result<(), DecodeError> {
+    /// `deeper`: how many levels of lists and maps there may be.
+    fn skip_at(&mut self, deeper: usize) -> Result<(), DecodeError> {
         let children = match self.item()? {
             Item::Array(n) => n,
             Item::Map(n) => n.saturating_mul(2),
             _ => return Ok(()),
         };
-        if depth == MAX_DEPTH {
-            return Err(DecodeError::TooDeep);
-        }
+        let deeper = deeper.checked_sub(1).ok_or(Exceeded::Depth)?;
         for _ in 0..children {
-            self.skip_at(depth + 1)?;
+            self.skip_at(deeper)?;
         }
         Ok(())
     }
 
     /// Reads one whole value.
     pub fn value(&mut self) -> Result<Value, DecodeError> {
-        self.value_at(0)
+        self.value_at(MAX_DEPTH, &mut Budget::of(self.rest.len()))
     }
 
-    fn value_at(&mut self, depth: usize) -> Result<Value, DecodeError> {
-        let item = self.item()?;
-        if depth == MAX_DEPTH && matches!(item, Item::Array(_) | Item::Map(_)) {
-            return Err(DecodeError::TooDeep);
-        }
-        Ok(match item {
+    fn value_at(&mut self, deeper: usize, budget: &mut Budget) -> Result<Value, DecodeError> {
+        let inside = || deeper.checked_sub(1).ok_or(Exceeded::Depth);
+        Ok(match self.item()? {
             Item::Nil => Value::Nil,
             Item::Bool(b) => Value::Bool(b),
             Item::Int(i) => Value::Int(i),
             Item::UInt(u) => Value::UInt(u),
             Item::Float(f) => Value::Float(f),
             Item::Str(s) | Item::Bin(s) => text_or_bytes(s),
-            Item::Ext(kind, data) => ext_value(kind, data),
+            Item::Ext(NAMED, data) => named_value(data, inside()?, budget)?,
+            Item::Ext(_, data) => text_or_bytes(data),
             Item::Array(n) => {
-                // A header can claim 2^32 elements; each takes at least a byte of input.
-                let mut out = Vec::with_capacity(n.min(self.rest.len()).min(4096));
+                let deeper = inside()?;
+                let mut out = Vec::with_capacity(self.claim(n, 1, budget)?);
                 for _ in 0..n {
-                    out.push(self.value_at(depth + 1)?);
+                    out.push(self.value_at(deeper, budget)?);
                 }
                 Value::Array(out)
             }
             Item::Map(n) => {
-                let mut out = Vec::with_capacity(n.min(self.rest.len() / 2).min(4096));
+                let deeper = inside()?;
+                let mut out = Vec::with_capacity(self.claim(n, 2, budget)?);
                 for _ in 0..n {
-                    let key = self.value_at(depth + 1)?;
-                    out.push((key, self.value_at(depth + 1)?));
+                    let key = self.value_at(deeper, budget)?;
+                    out.push((key, self.value_at(deeper, budget)?));
                 }
                 Value::Map(Map(distinct(out)))
             }
         })
+    }
+
+    /// Checks the length in a header before anything is allocated for it: each value takes at least a byte of input.
+    fn claim(&self, n: usize, each: usize, budget: &mut Budget) -> Result<usize, DecodeError> {
+        if n > self.rest.len() / each {
+            return Err(DecodeError::Truncated);
+        }
+        budget.take(n * each)?;
+        Ok(n)
     }
 }
 
@@ -423,16 +538,20 @@ fn text_or_bytes(s: &[u8]) -> Value {
     }
 }
 
-/// Type 78 is a date as text, 79 a named constant `[name, value]`, which decodes to its
-/// value; anything else decodes to its bytes.
-fn ext_value(kind: i8, data: &[u8]) -> Value {
-    if kind == 79
-        && let Ok(Value::Array(mut pair)) = decode(data)
-        && pair.len() == 2
-    {
-        return pair.swap_remove(1);
+/// The extension for a named constant `[name, value]`, which decodes to its value. All others decode to their bytes; type
+/// 78 is a date as text.
+const NAMED: i8 = 79;
+
+/// The value of a named constant, or the bytes if it is none. It is decoded within what is left to the document around it.
+fn named_value(data: &[u8], deeper: usize, budget: &mut Budget) -> Result<Value, DecodeError> {
+    let mut inner = Reader::new(data);
+    match inner.value_at(deeper, budget) {
+        Ok(Value::Array(mut pair)) if pair.len() == 2 && inner.rest().is_empty() => {
+            Ok(pair.swap_remove(1))
+        }
+        Err(limit @ DecodeError::TooLarge(_)) => Err(limit),
+        _ => Ok(text_or_bytes(data)),
     }
-    text_or_bytes(data)
 }
 
 #[cfg(test)]
@@ -537,6 +656,93 @@ mod tests {
                 proptest::prop_assert_eq!(reader.skip().unwrap(), &bytes[..]);
             }
         }
+    }
+
+    /// One inside the other: each `[name, <the next>]`.
+    fn named_constants(count: usize) -> Vec<u8> {
+        (0..count).fold(vec![0xc0], |inner, _| {
+            let pair = [&b"\x92\xa1x"[..], &inner].concat();
+            let mut out = vec![0xc9];
+            out.extend((pair.len() as u32).to_be_bytes());
+            out.push(NAMED as u8);
+            out.extend(pair);
+            out
+        })
+    }
+
+    #[test]
+    fn extensions_inside_extensions_share_the_limits() {
+        assert_eq!(decode(&named_constants(20)), Ok(Value::Nil));
+        for count in [100, 10_000] {
+            let bytes = named_constants(count);
+            assert_eq!(decode(&bytes), Err(Exceeded::Depth.into()), "{count}");
+            assert!(Reader::new(&bytes).value().is_err());
+        }
+        // Directly inside each other they are no constants, but no deeper either.
+        let direct = (0..10_000).fold(vec![0xc0], |inner, _| {
+            let mut out = vec![0xc9];
+            out.extend((inner.len() as u32).to_be_bytes());
+            out.push(NAMED as u8);
+            out.extend(inner);
+            out
+        });
+        assert_eq!(decode(&direct), Err(Exceeded::Depth.into()));
+        assert_eq!(decode(b"\xd6\x4f\x92\xa1x\x07"), Ok(7.into()));
+        assert_eq!(decode(b"\xd6\x4eabcd"), Ok("abcd".into()));
+        assert_eq!(
+            decode(b"\xd6\x4f\x92\xa1x\xc1"),
+            Ok(vec![0x92u8, 0xa1, b'x', 0xc1].into())
+        );
+    }
+
+    #[test]
+    fn lengths_are_checked_before_memory_is_taken() {
+        let array = |n: u32, fill: usize| {
+            let mut out = vec![0xdd];
+            out.extend(n.to_be_bytes());
+            out.resize(5 + fill, 0xc0);
+            out
+        };
+        let many = 4 * budget::MAX_VALUES;
+        assert_eq!(decode(&array(u32::MAX, 9)), Err(DecodeError::Truncated));
+        assert_eq!(
+            decode(&array(many as u32, many)),
+            Err(Exceeded::Values.into())
+        );
+        // A claim counts when it is made, so that nested ones cannot each take as much as the input has bytes.
+        let nested = [array(100_000, 0).repeat(60), vec![0xc0; 100_000]].concat();
+        assert_eq!(decode(&nested), Err(Exceeded::Values.into()));
+        let texts: Vec<Value> = (0..2 * budget::MAX_VALUES)
+            .map(|n| n.to_string().into())
+            .collect();
+        assert!(decode(&encode(&texts.into(), Profile::Wire)).is_ok());
+    }
+
+    #[test]
+    fn a_load_has_each_name_once() {
+        let load = |bytes: &[u8]| decode_load(bytes, Budget::fixed());
+        assert_eq!(
+            load(b"\x82\xa3cmd\xa1x\xa2id\x01"),
+            Ok(crate::map! {"cmd" => "x", "id" => 1})
+        );
+        for bad in [
+            &b"\x82\xa3cmd\xa1x\xa3cmd\xa1y"[..],
+            // The same name as bytes, as an extension, behind a list that hides it.
+            b"\x82\xa3cmd\xa1x\xc4\x03cmd\xa1y",
+            b"\x82\xc7\x03\x4ecmd\xa1x\xa3cmd\xa1y",
+            b"\x81\x92\xa3cmd\xa1x\xc0",
+            b"\x81\x01\x02",
+            b"\x90",
+            b"\xa1x",
+        ] {
+            assert_eq!(load(bad), Err(DecodeError::BadFields), "{bad:x?}");
+        }
+        let many: Map = (0..=MAX_FIELDS).map(|n| (n.to_string(), 1)).collect();
+        let many = encode_map(&many, Profile::Wire);
+        assert_eq!(load(&many), Err(DecodeError::BadFields));
+        assert_eq!(load(b"\x81\xa1x\xc0\xc0"), Err(DecodeError::Trailing));
+        let cut: Vec<_> = fields(b"\x82\xa1a\x01\xa1b").unwrap().collect();
+        assert_eq!(cut, [Ok(("a", &b"\x01"[..])), Err(DecodeError::Truncated)]);
     }
 
     #[test]

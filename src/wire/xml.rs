@@ -1,8 +1,10 @@
 //! A reader for XML data: elements with their text. No document types, and no entities except
 //! the five of XML and numeric character references.
 
-/// Deepest nesting.
-const DEEPEST: usize = 128;
+use crate::budget::{Budget, deeper};
+
+/// What an element costs compared to other values, which it is larger than.
+const ELEMENT: usize = 2;
 
 /// An element.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +44,12 @@ impl Element {
 /// # Errors
 /// What is wrong, and at which byte offset.
 pub fn parse(text: &str) -> Result<Element, String> {
-    let mut reader = Reader { text, at: 0 };
+    let budget = Budget::of(text.len());
+    let mut reader = Reader {
+        text,
+        at: 0,
+        budget,
+    };
     reader.between()?;
     let root = reader.element(0)?;
     reader.between()?;
@@ -56,6 +63,7 @@ pub fn parse(text: &str) -> Result<Element, String> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    budget: Budget,
 }
 
 impl<'a> Reader<'a> {
@@ -129,9 +137,9 @@ impl<'a> Reader<'a> {
     }
 
     fn element(&mut self, depth: usize) -> Result<Element, String> {
-        if depth > DEEPEST {
-            return Err(self.wrong("nested too deeply"));
-        }
+        let depth = deeper(depth).map_err(|limit| self.wrong(&limit.to_string()))?;
+        let spent = self.budget.take(ELEMENT);
+        spent.map_err(|limit| self.wrong(&limit.to_string()))?;
         if !self.take("<") {
             return Err(self.wrong("syntax error"));
         }
@@ -191,7 +199,7 @@ impl<'a> Reader<'a> {
             } else if self.passed()? {
                 continue;
             } else if self.rest().starts_with('<') {
-                element.children.push(self.element(depth + 1)?);
+                element.children.push(self.element(depth)?);
             } else {
                 let rest = self.rest();
                 let end = rest

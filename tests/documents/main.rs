@@ -3,6 +3,7 @@
 mod arena_documents;
 mod arguments;
 mod corpus;
+mod decoders;
 mod docs;
 mod fuzz_corpus;
 mod generated;

@@ -270,7 +270,7 @@ fn remove(transaction: &Transaction, sql: &str, uuid: &Uuid) -> Result<(), Regis
 }
 
 fn parsed(record: &str) -> Option<Json> {
-    serde_json::from_str(record).ok()
+    halite_wire::json::parse(record.as_bytes()).ok()
 }
 
 /// SQLite has no integers of more than 63 bits.

@@ -1,13 +1,13 @@
 //! Fields of JSON, parsed with limits: errors name the field by its path, such as `data/args/env/3`.
 
 use super::{Fault, Json, Object, Trouble};
+use halite_wire::budget::Budget;
+use halite_wire::json::parse_within;
 use std::str::FromStr;
 
 /// The result of parsing.
 pub(super) type Read<T> = Result<T, Box<Fault>>;
 
-/// Nesting limit of JSON.
-pub(super) const MAX_DEPTH: usize = 32;
 /// Longest name or other short text, in characters (reference, section 4).
 pub(super) const SHORT: usize = 255;
 /// Longest other text, such as a file or one of `apis`, in characters.
@@ -23,34 +23,7 @@ pub(super) fn fault(trouble: Trouble, path: impl Into<String>) -> Box<Fault> {
 /// # Errors
 /// It is not JSON, or over a limit.
 pub(super) fn json(text: &[u8]) -> Read<Json> {
-    if nested_deeper(text, MAX_DEPTH) {
-        let why = format!("nested more than {MAX_DEPTH} deep");
-        return Err(fault(Trouble::NotJson, why));
-    }
-    serde_json::from_slice(text).map_err(|e| fault(Trouble::NotJson, e.to_string()))
-}
-
-/// Whether brackets outside of strings are nested more deeply than `limit`; stops there.
-fn nested_deeper(text: &[u8], limit: usize) -> bool {
-    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
-    for byte in text {
-        match (quoted, *byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (true, b'"') => quoted = false,
-            (true, _) => {}
-            (false, b'"') => quoted = true,
-            (false, b'[' | b'{') => {
-                depth += 1;
-                if depth > limit {
-                    return true;
-                }
-            }
-            (false, b']' | b'}') => depth = depth.saturating_sub(1),
-            (false, _) => {}
-        }
-    }
-    false
+    parse_within(text, &mut Budget::fixed()).map_err(|e| fault(Trouble::NotJson, e.to_string()))
 }
 
 /// A string of at most `longest` characters.

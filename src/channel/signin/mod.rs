@@ -13,6 +13,7 @@ use halite_crypto::{
     finger,
 };
 use halite_sys::exit::ExitError;
+use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::sync::OnceLock;
@@ -162,7 +163,7 @@ pub fn verify(
     request: &Request,
     answer: &[u8],
 ) -> Verdict {
-    let Ok(Value::Map(outer)) = msgpack::decode(answer) else {
+    let Ok(outer) = msgpack::decode_load(answer, Budget::fixed()) else {
         return Verdict::Unreadable;
     };
     if let Some(refused) = outer.get("load").and_then(Value::as_map) {
@@ -175,7 +176,7 @@ pub fn verify(
     let (Some(load), Some(sig)) = (outer.bytes("load"), outer.bytes("sig")) else {
         return Verdict::Unreadable;
     };
-    let Ok(Value::Map(inner)) = msgpack::decode(load) else {
+    let Ok(inner) = msgpack::decode_load(load, Budget::fixed()) else {
         return Verdict::Unreadable;
     };
     let answer = SignInReply {

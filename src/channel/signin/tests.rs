@@ -432,3 +432,26 @@ fn a_command_does_not_wait() {
     assert_eq!(rounds.after(Verdict::Silence), again(0));
     assert_eq!(status(rounds.after(Verdict::Silence)), 1);
 }
+
+/// Whoever answers at the master's address may send anything.
+#[test]
+fn hostile_answers_are_unreadable() {
+    let constants = (0..6000).fold(vec![0xc0], |inner: Vec<u8>, _| {
+        let length = (inner.len() as u32 + 3).to_be_bytes();
+        [&[0xc9][..], &length, b"\x4f\x92\xa1n", &inner].concat()
+    });
+    let many = [&b"\xdd\x00\x80\x00\x00"[..], &vec![0xc0; 8 << 20]].concat();
+    for shape in [constants, many] {
+        let inside =
+            halite_wire::map! {"sig" => "x", "load" => [&b"\x81\xa1a"[..], &shape].concat()};
+        for answer in [
+            shape.clone(),
+            [&b"\x81\xa4load"[..], &shape].concat(),
+            msgpack::encode_map(&inside, Profile::Wire),
+        ] {
+            assert_eq!(verify_answer(&terms(), None, &answer), Verdict::Unreadable);
+        }
+    }
+    let twice = b"\x83\xa4load\xa1x\xa3sig\xa1x\xa3sig\xa1y";
+    assert_eq!(verify_answer(&terms(), None, twice), Verdict::Unreadable);
+}

@@ -293,7 +293,7 @@ impl Run<'_> {
 fn expected(path: &Path) -> io::Result<Map> {
     let bad = |e: String| io::Error::other(format!("--expect {}: {e}", path.display()));
     let text = std::fs::read(path).map_err(|e| bad(e.to_string()))?;
-    serde_json::from_slice::<Value>(&text)
+    halite_wire::json::parse::<Value>(&text)
         .map_err(|e| bad(e.to_string()))?
         .into_map()
         .ok_or_else(|| bad("it is not a map".into()))

@@ -1,9 +1,10 @@
 //! JSON as a [`Datum`], within the same limits as Ruby's own encodings.
 
-use super::error::{Budget, DatumError, deeper};
+use super::error::{DatumError, budget};
 use super::{Datum, pairs};
 use halite_wire::base64;
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use halite_wire::json::{JsonError, parse_within};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
 /// Parses one JSON text. Of duplicate keys the last is used, as in Ruby; integers beyond 64 bits become floats.
@@ -11,123 +12,63 @@ use std::fmt;
 /// # Errors
 /// Bad syntax, trailing data, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
-    let mut state = State {
-        budget: Budget::new(data.len())?,
-        limit: None,
-    };
-    let mut parser = serde_json::Deserializer::from_slice(data);
-    let seed = Seed {
-        state: &mut state,
-        depth: 0,
-    };
-    let read = seed.deserialize(&mut parser);
-    let read = read.and_then(|datum| parser.end().map(|()| datum));
-    read.map_err(|e| {
-        let limit = state.limit.take();
-        limit.unwrap_or_else(|| DatumError::Malformed(format!("as JSON, {e}")))
+    parse_within(data, &mut budget(data.len())?).map_err(|e| match e {
+        JsonError::TooLarge(limit) => limit.into(),
+        JsonError::Malformed(why) => DatumError::Malformed(format!("as JSON, {why}")),
     })
 }
 
-struct State {
-    budget: Budget,
-    /// The limit that was exceeded.
-    limit: Option<DatumError>,
-}
-
-struct Seed<'a> {
-    state: &'a mut State,
-    depth: usize,
-}
-
-impl Seed<'_> {
-    /// Records an exceeded limit and fails.
-    fn within<T, E: Error>(&mut self, result: Result<T, DatumError>) -> Result<T, E> {
-        result.map_err(|limit| {
-            let text = limit.to_string();
-            self.state.limit = Some(limit);
-            E::custom(text)
-        })
-    }
-
-    fn take<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
-        let taken = self.state.budget.take(1, bytes);
-        self.within(taken)
-    }
-
-    fn begin<E: Error>(&mut self) -> Result<(), E> {
-        self.take(0)?;
-        let depth = deeper(self.depth);
-        self.depth = self.within(depth)?;
-        Ok(())
-    }
-
-    fn inner(&mut self) -> Seed<'_> {
-        Seed {
-            state: self.state,
-            depth: self.depth,
-        }
+impl<'de> Deserialize<'de> for Datum {
+    fn deserialize<D: Deserializer<'de>>(parser: D) -> Result<Datum, D::Error> {
+        parser.deserialize_any(AnyDatum)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Datum;
+struct AnyDatum;
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, parser: D) -> Result<Datum, D::Error> {
-        parser.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for AnyDatum {
     type Value = Datum;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("a value of JSON")
     }
 
-    fn visit_unit<E: Error>(mut self) -> Result<Datum, E> {
-        self.take(0)?;
+    fn visit_unit<E>(self) -> Result<Datum, E> {
         Ok(Datum::Nil)
     }
 
-    fn visit_bool<E: Error>(mut self, flag: bool) -> Result<Datum, E> {
-        self.take(0)?;
+    fn visit_bool<E>(self, flag: bool) -> Result<Datum, E> {
         Ok(Datum::Bool(flag))
     }
 
-    fn visit_i64<E: Error>(mut self, number: i64) -> Result<Datum, E> {
-        self.take(0)?;
+    fn visit_i64<E>(self, number: i64) -> Result<Datum, E> {
         Ok(Datum::Int(number.into()))
     }
 
-    fn visit_u64<E: Error>(mut self, number: u64) -> Result<Datum, E> {
-        self.take(0)?;
+    fn visit_u64<E>(self, number: u64) -> Result<Datum, E> {
         Ok(Datum::Int(number.into()))
     }
 
-    fn visit_f64<E: Error>(mut self, number: f64) -> Result<Datum, E> {
-        self.take(0)?;
+    fn visit_f64<E>(self, number: f64) -> Result<Datum, E> {
         Ok(Datum::Float(number))
     }
 
-    fn visit_str<E: Error>(mut self, text: &str) -> Result<Datum, E> {
-        self.take(text.len())?;
+    fn visit_str<E>(self, text: &str) -> Result<Datum, E> {
         Ok(text.into())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Datum, A::Error> {
-        self.begin()?;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Datum, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(self.inner())? {
+        while let Some(item) = seq.next_element()? {
             items.push(item);
         }
         Ok(Datum::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Datum, A::Error> {
-        self.begin()?;
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Datum, A::Error> {
         let mut read = Vec::new();
-        while let Some(key) = map.next_key_seed(self.inner())? {
-            read.push((key, map.next_value_seed(self.inner())?));
+        while let Some(pair) = map.next_entry()? {
+            read.push(pair);
         }
         Ok(Datum::Hash(pairs::unique(read.into_iter())))
     }
@@ -144,6 +85,29 @@ pub fn write(datum: &Datum) -> String {
 fn text(out: &mut String, text: &str) {
     // Writing a text cannot fail.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
+}
+
+fn key(out: &mut String, name: &Datum) {
+    match name {
+        Datum::Nil => out.push_str("\"\""),
+        // Quotes within quotes double with each level, so a key has no keys of its own.
+        Datum::Hash(_) | Datum::Array(_) if has_hash_keys(name) => text(out, "{...}"),
+        Datum::Bool(_) | Datum::Int(_) | Datum::Float(_) | Datum::Array(_) | Datum::Hash(_) => {
+            text(out, &write(name));
+        }
+        name => value(out, name),
+    }
+}
+
+/// Whether a hash in it has an array or a hash for a key.
+fn has_hash_keys(datum: &Datum) -> bool {
+    match datum {
+        Datum::Array(items) => items.iter().any(has_hash_keys),
+        Datum::Hash(pairs) => pairs.iter().any(|(name, item)| {
+            matches!(name, Datum::Array(_) | Datum::Hash(_)) || has_hash_keys(item)
+        }),
+        _ => false,
+    }
 }
 
 fn value(out: &mut String, datum: &Datum) {
@@ -166,17 +130,7 @@ fn value(out: &mut String, datum: &Datum) {
             out.push('{');
             for (at, (name, item)) in pairs.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
-                match name {
-                    Datum::Nil => out.push_str("\"\""),
-                    Datum::Bool(_)
-                    | Datum::Int(_)
-                    | Datum::Float(_)
-                    | Datum::Array(_)
-                    | Datum::Hash(_) => {
-                        text(out, &write(name));
-                    }
-                    name => value(out, name),
-                }
+                key(out, name);
                 out.push(':');
                 value(out, item);
             }
@@ -196,6 +150,7 @@ fn value(out: &mut String, datum: &Datum) {
 mod tests {
     use super::*;
     use crate::ruby::samples;
+    use halite_wire::budget::{MAX_DEPTH, MAX_VALUES};
     use proptest::prelude::*;
 
     #[test]
@@ -231,11 +186,11 @@ mod tests {
             assert!(matches!(read(bad), Err(DatumError::Malformed(_))), "{bad}");
         }
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(read(&nested(64)).is_ok());
+        assert!(read(&nested(MAX_DEPTH)).is_ok());
         for large in [
-            nested(65),
+            nested(MAX_DEPTH + 1),
             nested(100_000),
-            format!("[{}0]", "0,".repeat(200_000)),
+            format!("[{}0]", "0,".repeat(MAX_VALUES)),
             " ".repeat(crate::ruby::MAX_BYTES + 1),
         ] {
             assert!(matches!(read(&large), Err(DatumError::TooLarge(_))));
@@ -266,6 +221,20 @@ mod tests {
             }
             _ => a == b,
         }
+    }
+
+    #[test]
+    fn keys_within_keys_do_not_grow() {
+        let pair = |name, item| Datum::Hash(vec![(name, item)]);
+        let one = pair(pair("a".into(), Datum::Nil), Datum::Int(1));
+        assert_eq!(write(&one), r#"{"{\"a\":null}":1}"#);
+        assert_eq!(write(&pair(one, Datum::Int(2))), r#"{"{...}":2}"#);
+        let deep = (0..MAX_DEPTH).fold(Datum::Nil, |inner, _| pair(inner, "x".into()));
+        assert!(write(&deep).len() < 100);
+        let listed = (0..MAX_DEPTH).fold(Datum::Nil, |inner, _| {
+            pair(Datum::Array(vec![inner]), "x".into())
+        });
+        assert!(write(&listed).len() < 100);
     }
 
     proptest! {

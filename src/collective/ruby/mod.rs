@@ -12,7 +12,7 @@ pub mod psych;
 #[cfg(test)]
 pub mod samples;
 
-pub use error::{DatumError, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
+pub use error::{DatumError, MAX_BYTES};
 
 use halite_wire::{Map, Value};
 

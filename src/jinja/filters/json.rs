@@ -4,6 +4,8 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Dict, Obj, float_repr};
 use super::sort::sorted;
+use halite_wire::budget::Budget;
+use halite_wire::json::check;
 use halite_wire::pyjson::quote;
 use std::cell::RefCell;
 
@@ -176,11 +178,8 @@ fn not_serializable(value: &Obj) -> Error {
 
 /// `json.loads(text)`; `None` if it is not JSON.
 pub fn loads(text: &str) -> Option<Obj> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        depth: 0,
-    };
+    check(text.as_bytes(), &mut Budget::of(text.len())).ok()?;
+    let mut reader = Reader { text, at: 0 };
     reader.space();
     let value = reader.value()?;
     reader.space();
@@ -190,7 +189,6 @@ pub fn loads(text: &str) -> Option<Obj> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    depth: usize,
 }
 
 impl Reader<'_> {
@@ -211,18 +209,12 @@ impl Reader<'_> {
     }
 
     fn value(&mut self) -> Option<Obj> {
-        self.depth += 1;
-        if self.depth > 100 {
-            return None;
-        }
-        let value = match self.rest().chars().next()? {
+        match self.rest().chars().next()? {
             '"' => self.text().map(Obj::from),
             '[' => self.list(),
             '{' => self.dict(),
             _ => self.word(),
-        };
-        self.depth -= 1;
-        value
+        }
     }
 
     fn word(&mut self) -> Option<Obj> {

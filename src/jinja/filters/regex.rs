@@ -4,7 +4,8 @@ use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, required, text_of};
-use halite_target::{PyRegex, RegexFlags, RegexTemplate as Template};
+use halite_target::{MeteredRegex, RegexFlags, RegexTemplate as Template};
+use std::rc::Rc;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("regex_escape", regex_escape),
@@ -22,11 +23,12 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
 /// # Errors
 /// It is not a valid Python pattern.
 fn compiled(
+    cx: &mut Cx,
     pattern: &Obj,
     ignore_case: bool,
     multiline: bool,
     anchored: bool,
-) -> Result<PyRegex, Error> {
+) -> Result<Rc<MeteredRegex>, Error> {
     let mode = RegexFlags {
         ignore_case,
         multiline,
@@ -34,7 +36,8 @@ fn compiled(
         exact: true,
         ..RegexFlags::default()
     };
-    PyRegex::with_flags(text_of(pattern)?, mode).map_err(|why| Error::new(ErrorKind::Other, why))
+    let regex = cx.regex(text_of(pattern)?, mode)?;
+    regex.map_err(|why| Error::new(ErrorKind::Other, why))
 }
 
 /// Whether a pattern matches at the start of a text.
@@ -42,13 +45,14 @@ fn compiled(
 /// # Errors
 /// It is not a valid Python pattern, or one of the arguments is not text.
 pub(crate) fn matches(
+    cx: &mut Cx,
     pattern: &Obj,
     text: &Obj,
     ignore_case: bool,
     multiline: bool,
 ) -> Result<bool, Error> {
-    let regex = compiled(pattern, ignore_case, multiline, true)?;
-    Ok(regex.captures(text_of(text)?, 0).is_some())
+    let regex = compiled(cx, pattern, ignore_case, multiline, true)?;
+    Ok(regex.captures(text_of(text)?, 0, cx)?.is_some())
 }
 
 fn regex_escape(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
@@ -56,13 +60,13 @@ fn regex_escape(_: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     Ok(halite_target::regex_escape(text_of(value)?).into())
 }
 
-fn groups(_: &mut Cx, value: &Obj, args: &Args, name: &str, anchored: bool) -> Result<Obj, Error> {
+fn groups(cx: &mut Cx, value: &Obj, args: &Args, name: &str, anchored: bool) -> Result<Obj, Error> {
     let names = ["rgx", "ignorecase", "multiline"];
     let bound = args.bind_required(name, &names, 1)?;
     let (ignore_case, multiline) = (flag(&bound[1], false)?, flag(&bound[2], false)?);
-    let regex = compiled(&required(&bound[0]), ignore_case, multiline, anchored)?;
+    let regex = compiled(cx, &required(&bound[0]), ignore_case, multiline, anchored)?;
     let text = text_of(value)?;
-    let Some(found) = regex.captures(text, 0) else {
+    let Some(found) = regex.captures(text, 0, cx)? else {
         return Ok(Obj::None);
     };
     let part = |span: &Option<(usize, usize)>| match span {
@@ -82,12 +86,9 @@ fn regex_replace(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let names = ["rgx", "val", "ignorecase", "multiline"];
     let bound = args.bind_required("regex_replace", &names, 2)?;
     let (ignore_case, multiline) = (flag(&bound[2], false)?, flag(&bound[3], false)?);
-    let regex = compiled(&required(&bound[0]), ignore_case, multiline, false)?;
+    let regex = compiled(cx, &required(&bound[0]), ignore_case, multiline, false)?;
     let fail = |why| Error::new(ErrorKind::Other, why);
-    let template = Template::new(text_of(&required(&bound[1]))?, &regex).map_err(fail)?;
-    let replaced = regex.replace(text_of(value)?, &template, 0, |length| {
-        cx.check_size(length)?;
-        cx.charge(10)
-    })?;
+    let template = Template::new(text_of(&required(&bound[1]))?, &regex.regex).map_err(fail)?;
+    let replaced = regex.replace(text_of(value)?, &template, cx)?;
     Ok(replaced.text.into())
 }

@@ -4,7 +4,7 @@ use super::super::cx::Cx;
 use super::super::error::Error;
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, required, text_of};
-use halite_target::{PyRegex, fnmatch};
+use halite_target::{RegexFlags, fnmatch};
 use halite_wire::pytext::is_space;
 
 pub(super) const TABLE: &[(&str, FilterFn)] = &[
@@ -135,20 +135,37 @@ fn expressions(cx: &mut Cx, list: &Option<Obj>, name: &str) -> Result<Vec<Obj>, 
 }
 
 /// Matches a glob, or a regular expression against the whole text (`salt/utils/stringutils.py expr_match`).
-fn matches(value: &Obj, expression: &Obj) -> bool {
+fn matches(cx: &mut Cx, value: &Obj, expression: &Obj) -> Result<bool, Error> {
     let (Ok(text), Ok(expression)) = (text_of(value), text_of(expression)) else {
-        return false;
+        return Ok(false);
     };
-    fnmatch(text, expression)
-        || PyRegex::new(&format!(r"\A{expression}\Z")).is_ok_and(|regex| regex.matches(text))
+    if fnmatch(text, expression) {
+        return Ok(true);
+    }
+    let mode = RegexFlags {
+        anchored: true,
+        ..RegexFlags::default()
+    };
+    match cx.regex(&format!(r"\A{expression}\Z"), mode)? {
+        Ok(regex) => Ok(regex.captures(text, 0, cx)?.is_some()),
+        Err(_) => Ok(false),
+    }
+}
+
+fn any_matches(cx: &mut Cx, value: &Obj, expressions: &[Obj]) -> Result<bool, Error> {
+    for expression in expressions {
+        if matches(cx, value, expression)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn check_whitelist_blacklist(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("check_whitelist_blacklist", &["whitelist", "blacklist"])?;
     let black = expressions(cx, &bound[1], "blacklist")?;
     let white = expressions(cx, &bound[0], "whitelist")?;
-    let listed = |list: &[Obj]| list.iter().any(|expression| matches(value, expression));
-    Ok(Obj::Bool(
-        (black.is_empty() || !listed(&black)) && (white.is_empty() || listed(&white)),
-    ))
+    let refused = any_matches(cx, value, &black)?;
+    let wanted = white.is_empty() || any_matches(cx, value, &white)?;
+    Ok(Obj::Bool(!refused && wanted))
 }

@@ -77,7 +77,18 @@ fn limits_end_a_template_and_nothing_else() {
         "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"
             .to_owned(),
     ];
-    for case in cases {
+    // Regular expressions: of Python, which would search for hours; too large for an automaton; ever new ones.
+    let slow = "('ab' * 50000)";
+    let large = r"'(a|b)*a[ab]{900}c'";
+    let searches = [
+        "{{ 'db1'|regex_search('(?:(?=)|(?=)){18}z|db1') }}".to_owned(),
+        format!("{{{{ {slow}|regex_search({large}) }}}}"),
+        format!("{{{{ {slow} is match({large}) }}}}"),
+        format!("{{{{ {slow}|regex_replace({large}, 'x') }}}}"),
+        format!("{{{{ {slow}|check_whitelist_blacklist(whitelist=[{large}]) }}}}"),
+        "{% for i in range(1000) %}{{ 'x'|regex_match('[ab]{50}' ~ i) }}{% endfor %}".to_owned(),
+    ];
+    for case in cases.into_iter().chain(searches) {
         let options = EnvironmentOptions {
             fuel: 1_000_000,
             ..EnvironmentOptions::default()

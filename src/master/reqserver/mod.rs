@@ -15,7 +15,7 @@
 mod replays;
 
 use super::auth_limit::AuthLimit;
-use super::commands::Class;
+use super::commands::{Class, Command};
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
 use super::roles::{Memory, MemoryWatch, Roles};
 use super::score::Score;
@@ -36,7 +36,7 @@ use halite_transport::front::{
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router, tcp_url};
 use halite_wire::Value;
-use halite_wire::envelope::{Body, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
+use halite_wire::envelope::{Body, Envelope, Head, Refusal, envelope_id, peek_cmd};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use std::collections::HashMap;
@@ -250,7 +250,7 @@ impl Server {
     fn admit(&mut self, request: Incoming) {
         let Incoming { from, peer, body } = request;
         let sorted = match Envelope::parse(&body) {
-            Ok(envelope) => self.sort(&envelope),
+            Ok(envelope) => self.sort(&envelope, body.len()),
             Err(refusal) => Err(refusal),
         };
         let (pool, class, seal) = match sorted {
@@ -280,25 +280,37 @@ impl Server {
         }
     }
 
-    fn sort(&mut self, envelope: &Envelope) -> Result<(usize, Class, Option<u64>), Refusal> {
-        let (cmd, seal) = match &envelope.body {
-            Body::Clear { load } => (peek_cmd(load).map(str::to_owned), None),
-            Body::Sealed { id, load, .. } => {
-                let seal = mac_prefix(load);
-                if self.seen.contains(seal) {
-                    self.replays += 1;
+    fn sort(
+        &mut self,
+        envelope: &Envelope,
+        length: usize,
+    ) -> Result<(usize, Class, Option<u64>), Refusal> {
+        let (id, load) = match &envelope.body {
+            Body::Clear { load } => {
+                let head = Head::of(load)?;
+                let cmd = head.cmd.unwrap_or_default();
+                if length > Command::max_clear(cmd) {
                     return Err(Refusal::BadLoad);
                 }
-                (self.sessions.peek(*id, load), Some(seal))
+                let class = match Class::of(cmd) {
+                    // Credentials in a sign-in mean nothing, and must not hide it from its limit.
+                    Class::Auth => Class::Auth,
+                    _ if head.login => Class::Login,
+                    class => class,
+                };
+                return Ok((self.pools.of(cmd), class, None));
             }
+            Body::Sealed { id, load, .. } => (*id, *load),
         };
-        let cmd = cmd.unwrap_or_default();
-        let class = match &envelope.body {
-            Body::Clear { load } if peek_login(load) => Class::Login,
-            _ => Class::of(&cmd),
-        };
+        let seal = mac_prefix(load);
+        if self.seen.contains(seal) {
+            self.replays += 1;
+            return Err(Refusal::BadLoad);
+        }
+        let cmd = self.sessions.peek(id, load).unwrap_or_default();
+        let class = Class::of(&cmd);
         // A minion repeats a pillar request unchanged (`AsyncReqChannel.crypted_transfer_decode_dictentry`).
-        let seal = seal.filter(|_| class != Class::Pillar);
+        let seal = (class != Class::Pillar).then_some(seal);
         Ok((self.pools.of(&cmd), class, seal))
     }
 

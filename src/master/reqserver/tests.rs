@@ -187,3 +187,63 @@ fn one_turn_takes_a_bounded_number() {
     rig.server.turn(true).unwrap();
     assert_eq!(rig.peers.answers().len(), 1);
 }
+
+/// A request in the clear with this load.
+fn clear(load: &[u8]) -> Vec<u8> {
+    [&b"\x83\xa3enc\xa5clear\xa7version\x03\xa4load"[..], load].concat()
+}
+
+/// Sends a request in the clear; whether it waits for a worker afterwards.
+fn is_taken(rig: &mut Rig, load: &[u8]) -> bool {
+    let waiting = rig.server.dispatcher.pending();
+    rig.peers.ask("one", &clear(load));
+    rig.server.turn(true).unwrap();
+    let taken = rig.server.dispatcher.pending() > waiting;
+    let refusal = msgpack::encode(&Refusal::BadLoad.reply(), Profile::Wire);
+    let answers: Vec<Vec<u8>> = rig.peers.answers().into_iter().map(|(_, a)| a).collect();
+    assert_eq!(answers.contains(&refusal), !taken, "{answers:?}");
+    taken
+}
+
+#[test]
+fn a_sign_in_cannot_pass_for_something_else() {
+    let mut rig = rig();
+    assert!(is_taken(&mut rig, b"\x82\xa2id\xa1m\xa3cmd\xa4ping"));
+    for load in [
+        &b"\x82\xa3cmd\xa4ping\xa3cmd\xa5_auth"[..],
+        // The second is an extension, a list hides the second, the first is no text.
+        b"\x82\xa3cmd\xa4ping\xc7\x03\x4ecmd\xa5_auth",
+        b"\x82\x92\xa3cmd\xa4ping\xc0\xa3cmd\xa5_auth",
+        b"\x82\x01\xa4ping\xa3cmd\xa5_auth",
+        b"\x82\xa3cmd\xa7publish\xa6kwargs\x82\xa5eauth\xa1x\xa5eauth\xa1y",
+    ] {
+        assert!(!is_taken(&mut rig, load), "{load:x?}");
+    }
+    assert_eq!(rig.server.auth_limit.turned_away(), 0);
+    // With credentials it is still one.
+    let mut class = |load: &[u8]| {
+        let body = clear(load);
+        let envelope = Envelope::parse(&body).unwrap();
+        rig.server.sort(&envelope, body.len()).unwrap().1
+    };
+    assert_eq!(class(b"\x82\xa3cmd\xa5_auth\xa5eauth\xa1x"), Class::Auth);
+    let inside = b"\x82\xa3cmd\xa5_auth\xa6kwargs\x81\xa5eauth\xa1x";
+    assert_eq!(class(inside), Class::Auth);
+    assert_eq!(class(b"\x82\xa3cmd\xa6runner\xa5eauth\xa1x"), Class::Login);
+}
+
+#[test]
+fn requests_in_the_clear_are_small() {
+    let mut rig = rig();
+    let mut taken = |cmd: &str, length: usize| {
+        let load = halite_wire::map! {"cmd" => cmd, "id" => "m", "pub" => "x".repeat(length)};
+        is_taken(&mut rig, &msgpack::encode_map(&load, Profile::Wire))
+    };
+    let sign_in = crate::commands::MAX_SIGN_IN;
+    // A key and a token of 8192 bits in base64, and grains.
+    assert!(taken("_auth", 16 << 10));
+    for cmd in ["_auth", "ping", "_return", "no such"] {
+        assert!(!taken(cmd, sign_in), "{cmd}");
+    }
+    assert!(taken("publish", sign_in) && taken("runner", sign_in));
+}

@@ -37,7 +37,7 @@ use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
 use halite_transport::poll::{Polled, Poller};
 use halite_transport::sockets::{self, Dealer};
-use halite_wire::envelope::{Body, Envelope, Refusal, clear_load};
+use halite_wire::envelope::{Body, ClearLoad, Envelope, Refusal, clear_load};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
@@ -230,8 +230,10 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> RequestAnswer {
     }
 }
 
-fn clear_request(worker: &mut Context, load: Map, peer: &str) -> RequestAnswer {
-    let name = load.str("cmd");
+fn clear_request(worker: &mut Context, clear: ClearLoad, peer: &str) -> RequestAnswer {
+    let ClearLoad { head, load } = clear;
+    // The command by which the request was queued, and its sender's sign-ins were counted.
+    let name = head.cmd;
     let found = name.and_then(Command::find).map(|c| (c, c.handler));
     let Some((command, Handler::Clear(handler))) = found else {
         worker.count_unknown(name.unwrap_or("(none)"), peer);

@@ -25,7 +25,7 @@ pub(super) fn run(config: &MasterConfig, fun: &str, args: Vec<Value>) -> Result<
         .run(limit)
         .map_err(|e| ExitError::new(1, e.to_string()))?;
     // If a function fails with a result, as for an unknown job, that result is returned.
-    serde_json::from_slice(&done.stdout).map_err(|e| {
+    halite_wire::json::parse(&done.stdout).map_err(|e| {
         let said = String::from_utf8_lossy(&done.stderr);
         let code = done.code;
         let why = format!("the runner {fun} ended with {code} and no JSON ({e}): {said:.500}");

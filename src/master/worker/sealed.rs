@@ -5,6 +5,7 @@ use super::context::Context;
 use halite_crypto::Crypticle;
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;
+use halite_wire::budget::Budget;
 use halite_wire::envelope::{Refusal, check_id};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -58,7 +59,7 @@ pub(super) fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refu
         .ok_or(Refusal::BadLoad)?;
     let (crypticle, plain) = worker.open(&id, sealed.load).ok_or(Refusal::BadLoad)?;
     let document = plain.strip_prefix(b"pickle::").ok_or(Refusal::NotAMap)?;
-    let Ok(Value::Map(mut load)) = msgpack::decode(document) else {
+    let Ok(mut load) = msgpack::decode_load(document, Budget::of(document.len())) else {
         return Err(Refusal::NotAMap);
     };
     check_id(&load)?;

@@ -100,7 +100,7 @@ fn describe(path: PathBuf, stamp: Stamp) -> DescribedModule {
         .run(DESCRIBE_TIMEOUT)
         .map_err(|e| e.to_string())
         .and_then(|done| match done.code {
-            0 => serde_json::from_slice::<Value>(&done.stdout)
+            0 => halite_wire::json::parse::<Value>(&done.stdout)
                 .map_err(|e| format!("`describe` printed invalid JSON: {e}")),
             code => Err(format!(
                 "`describe` exited with {code}: {}",
@@ -219,7 +219,7 @@ fn run(call: &mut Call<'_>) -> Result {
         .run(CALL_TIMEOUT)
         .map_err(|e| CallError::Command(e.to_string()))?;
     let said = String::from_utf8_lossy(&done.stderr).trim_end().to_owned();
-    let answer = match serde_json::from_slice(&done.stdout) {
+    let answer = match halite_wire::json::parse(&done.stdout) {
         Ok(Value::Map(answer)) => answer,
         _ if done.code != 0 => {
             return Err(CallError::Command(format!(

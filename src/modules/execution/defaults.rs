@@ -56,7 +56,7 @@ fn load(call: &Call<'_>, formula: &str) -> Result<Option<Value>> {
         let value = match kind {
             "yaml" => yaml::parse(&text)
                 .map_err(|e| CallError::raised("yaml.scanner.ScannerError", e.message))?,
-            _ => serde_json::from_str(&text)
+            _ => halite_wire::json::parse(text.as_bytes())
                 .map_err(|e| CallError::raised("json.decoder.JSONDecodeError", e.to_string()))?,
         };
         let value = if value.truthy() {

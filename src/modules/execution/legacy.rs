@@ -66,7 +66,7 @@ fn run(
         ..Helper::new([&*python.to_string_lossy(), "-c", PROGRAM])
     };
     let done = helper.run(TIMEOUT).map_err(|e| e.to_string())?;
-    serde_json::from_slice::<Value>(&done.stdout)
+    halite_wire::json::parse::<Value>(&done.stdout)
         .ok()
         .and_then(Value::into_map)
         .ok_or_else(|| {

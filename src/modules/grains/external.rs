@@ -41,7 +41,7 @@ fn run(path: &Path) -> Result<Map, String> {
             stderr.trim_end()
         ));
     }
-    let value: Value = serde_json::from_slice(&done.stdout).map_err(|e| e.to_string())?;
+    let value: Value = halite_wire::json::parse(&done.stdout).map_err(|e| e.to_string())?;
     value
         .into_map()
         .ok_or_else(|| "it did not print a JSON object".to_owned())

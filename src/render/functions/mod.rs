@@ -251,6 +251,7 @@ impl Object for Bound {
             }
             Run::Data(run) => {
                 let call = self.function.bind(args)?;
+                cx.charge(self.function.steps(&call))?;
                 run(&self.scope, &call)
                     .map(Obj::from)
                     .map_err(|fault| match fault {
@@ -263,7 +264,19 @@ impl Object for Bound {
     }
 }
 
+/// Steps of a template for one match of a target, which may be a regular expression that searches long.
+const MATCH_STEPS: usize = 5000;
+
 impl Function {
+    /// Steps of the template that a call takes.
+    fn steps(&self, call: &Call) -> usize {
+        if !self.name.starts_with("match.") {
+            return 1;
+        }
+        let targets = call.get("lookup").and_then(Value::as_map);
+        MATCH_STEPS.saturating_mul(targets.map_or(1, |all| all.len().max(1)))
+    }
+
     fn bind(&self, args: &Args) -> Result<Call, Error> {
         let short = self.name.rsplit('.').next().unwrap_or_default();
         let named: Vec<&'static str> = self

@@ -119,7 +119,7 @@ impl Store {
     /// Traits that the master has pushed.
     pub fn traits(&self) -> Map {
         let text = read(&self.traits_file()).unwrap_or_default();
-        let parsed = text.map(|t| serde_json::from_str::<halite_wire::Value>(&t));
+        let parsed = text.map(|t| halite_wire::json::parse::<halite_wire::Value>(t.as_bytes()));
         match parsed {
             Some(Ok(halite_wire::Value::Map(map))) => map,
             Some(_) => {

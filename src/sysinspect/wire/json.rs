@@ -1,13 +1,15 @@
 //! JSON as both sides write it: compact.
 
 use super::DecodeError;
+use halite_wire::budget::Budget;
+use halite_wire::json::parse_within;
 use halite_wire::{Map, Value};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
 /// Parses a body.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
-    serde_json::from_slice(body).map_err(|e| DecodeError::Malformed(e.to_string()))
+    parse_within(body, &mut Budget::fixed()).map_err(|e| DecodeError::Malformed(e.to_string()))
 }
 
 /// Writes a body. All our values can be written.
@@ -21,7 +23,8 @@ pub fn payload_value(payload: &Value) -> Value {
     let Some(text) = payload.as_str() else {
         return payload.clone();
     };
-    let mut value: Value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+    let parsed = parse_within(text.as_bytes(), &mut Budget::fixed());
+    let mut value: Value = parsed.unwrap_or_else(|_| text.into());
     keep_last(&mut value);
     value
 }

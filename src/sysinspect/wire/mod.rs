@@ -7,8 +7,8 @@
 //! time (E1), and the one of the programs up to the secure transport (E2, E3). Frames of the secure transport (E4) are
 //! recognised, so that they can be answered.
 //!
-//! Limits: a frame has at most [`frame::MAX_FRAME`] bytes, which is checked before anything is stored; JSON may nest
-//! 128 levels deep (`serde_json`'s own limit). If a key is repeated inside a payload the last one counts; a message or
+//! Limits: a frame has at most [`frame::MAX_FRAME`] bytes, which is checked before anything is stored; JSON is parsed within
+//! [`halite_wire::budget::Budget::fixed`]. If a key is repeated inside a payload the last one counts; a message or
 //! target with a repeated key is refused.
 
 mod dialect;

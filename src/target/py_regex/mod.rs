@@ -4,9 +4,11 @@
 //! result runs on `regex`, in linear time, or, if it needs look-around or back references, on `fancy-regex` with a
 //! limit on backtracking.
 
+mod metered;
 mod replace;
 mod translate;
 
+pub use metered::{MeteredRegex, RegexMeter};
 pub use replace::{RegexReplaced, RegexTemplate, escape};
 pub use translate::RegexFlags;
 

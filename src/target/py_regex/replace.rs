@@ -32,17 +32,37 @@ impl PyRegex {
         limit: usize,
         mut watch: impl FnMut(usize) -> Result<(), E>,
     ) -> Result<RegexReplaced, E> {
+        self.replace_by(
+            text,
+            template,
+            limit,
+            &mut watch,
+            |at, _| Ok(self.captures(text, at)),
+            |length, watch| watch(length),
+        )
+    }
+
+    /// The same with what finds the next match, and what watches the new text; both get `state`.
+    pub(super) fn replace_by<S, E>(
+        &self,
+        text: &str,
+        template: &RegexTemplate,
+        limit: usize,
+        state: &mut S,
+        find: impl Fn(usize, &mut S) -> Result<Option<Vec<Option<(usize, usize)>>>, E>,
+        watch: impl Fn(usize, &mut S) -> Result<(), E>,
+    ) -> Result<RegexReplaced, E> {
         let mut out = String::new();
         let (mut at, mut copied, mut count) = (0, 0, 0);
         while at <= text.len() && (limit == 0 || count < limit) {
-            let Some(found) = self.captures(text, at) else {
+            let Some(found) = find(at, state)? else {
                 break;
             };
             let Some((start, end)) = found[0] else { break };
             out.push_str(&text[copied..start]);
             template.expand(text, &found, &mut out);
             count += 1;
-            watch(out.len())?;
+            watch(out.len(), state)?;
             copied = end;
             at = if end > start {
                 end

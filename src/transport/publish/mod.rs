@@ -385,16 +385,10 @@ impl<C: SubscriberCodec> PublishServer<C> {
         if !flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
             return;
         }
-        match subscriber.read(&mut self.chunk, self.cx.now) {
-            ReadResult::Topics(changes) => {
-                for (topic, wanted) in &changes {
-                    match wanted {
-                        true => self.topics.add(topic, token),
-                        false => self.topics.remove(topic, token),
-                    }
-                }
-                if !changes.is_empty() {
-                    self.send_missed(token, &changes);
+        match subscriber.read(&mut self.chunk, &mut self.topics, self.cx.now) {
+            ReadResult::Topics(new) => {
+                if !new.is_empty() {
+                    self.send_missed(token, &new);
                 }
                 self.enlist(token);
             }
@@ -411,8 +405,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
     }
 
     /// After its first subscription, a subscriber gets the matching publications since it connected.
-    fn send_missed(&mut self, token: u64, changes: &[(Vec<u8>, bool)]) {
-        let wants = |text: &[u8]| changes.iter().any(|(t, on)| *on && text.starts_with(t));
+    fn send_missed(&mut self, token: u64, new: &[Arc<[u8]>]) {
+        let wants = |text: &[u8]| new.iter().any(|topic| text.starts_with(topic));
         for recent in self.newcomers.take_missed(token) {
             if recent.topics.is_empty() && wants(recent.message()) {
                 self.queue(&[token], None, &recent.body);
@@ -429,9 +423,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         let Some(mut subscriber) = self.subscribers.remove(&token) else {
             return;
         };
-        for topic in subscriber.topics() {
-            self.topics.remove(topic, token);
-        }
+        subscriber.cancel_all(&mut self.topics);
         report(&mut subscriber);
         let waiting = subscriber.waiting;
         self.cx.counters.gone += waiting as u64;

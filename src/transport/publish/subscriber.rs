@@ -1,5 +1,6 @@
 //! One subscriber and its queue.
 
+use super::topics::Topics;
 use super::{Context, PublishOptions, SubscriberCodec, SubscriberMessage};
 use crate::outbox::Outbox;
 use nix::errno::Errno;
@@ -14,7 +15,9 @@ const TURN: usize = 1 << 20;
 /// Most heartbeats and replies to heartbeats queued; more are dropped.
 const MAX_CONTROL: usize = 4;
 /// Most subscriptions of one subscriber; a minion has at most three.
-const TOPICS: usize = 64;
+const MAX_TOPICS: usize = 16;
+/// Longest topic, in bytes; a minion's is the SHA-1 of its id, 40 digits.
+const MAX_TOPIC: usize = 128;
 
 /// What a queued frame is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +32,8 @@ enum FrameKind {
 
 /// The result of reading.
 pub(super) enum ReadResult {
-    /// Topics subscribed to (`true`) and cancelled.
-    Topics(Vec<(Vec<u8>, bool)>),
+    /// Topics subscribed to.
+    Topics(Vec<Arc<[u8]>>),
     /// It hung up.
     Closed,
     /// It is not a valid subscriber: why.
@@ -53,7 +56,7 @@ pub(super) struct Subscriber<C> {
     pub reported: u64,
     /// Whether any was lost since the kernel last accepted bytes.
     overflowed: bool,
-    topics: Vec<Box<[u8]>>,
+    topics: Vec<Arc<[u8]>>,
     /// When the kernel last accepted bytes, or the connection was accepted.
     moved: Instant,
     /// When it last sent something, and when it was sent a heartbeat since.
@@ -98,9 +101,35 @@ impl<C: SubscriberCodec> Subscriber<C> {
         !self.queue.is_empty() && !self.blocked
     }
 
-    /// Its subscriptions.
-    pub fn topics(&self) -> impl Iterator<Item = &[u8]> {
-        self.topics.iter().map(|topic| &**topic)
+    /// Removes its subscriptions.
+    pub fn cancel_all(&mut self, all: &mut Topics) {
+        for topic in self.topics.drain(..) {
+            all.remove(&topic, self.token);
+        }
+    }
+
+    fn subscribe(&mut self, topic: &[u8], all: &mut Topics) -> Result<Arc<[u8]>, String> {
+        if self.topics.len() >= MAX_TOPICS {
+            return Err(format!("it has more than {MAX_TOPICS} subscriptions"));
+        }
+        if topic.len() > MAX_TOPIC {
+            return Err(format!(
+                "it subscribes to a topic of more than {MAX_TOPIC} bytes"
+            ));
+        }
+        let topic = all.add(topic, self.token);
+        self.topics.push(topic.clone());
+        Ok(topic)
+    }
+
+    fn cancel(&mut self, topic: &[u8], all: &mut Topics) {
+        let Some(at) = self.topics.iter().position(|t| **t == *topic) else {
+            return;
+        };
+        self.topics.swap_remove(at);
+        if !self.topics.iter().any(|t| **t == *topic) {
+            all.remove(topic, self.token);
+        }
     }
 
     fn push(&mut self, frame: Arc<[u8]>, kind: FrameKind, now: Instant) {
@@ -191,8 +220,8 @@ impl<C: SubscriberCodec> Subscriber<C> {
         self.want_write(false, cx)
     }
 
-    /// Reads once and handles the messages.
-    pub fn read(&mut self, chunk: &mut [u8], now: Instant) -> ReadResult {
+    /// Reads once and handles the messages; subscriptions are kept in `all`.
+    pub fn read(&mut self, chunk: &mut [u8], all: &mut Topics, now: Instant) -> ReadResult {
         let n = match self.stream.read(chunk) {
             Ok(0) => return ReadResult::Closed,
             Ok(n) => n,
@@ -210,29 +239,19 @@ impl<C: SubscriberCodec> Subscriber<C> {
         if let Err(error) = self.codec.decode(bytes, |message| messages.push(message)) {
             return ReadResult::Invalid(error.to_string());
         }
-        let mut changes = Vec::new();
+        let mut new = Vec::new();
         for message in messages {
             match message {
-                SubscriberMessage::Subscribe(_) if self.topics.len() >= TOPICS => {
-                    return ReadResult::Invalid(format!("it has more than {TOPICS} subscriptions"));
-                }
-                SubscriberMessage::Subscribe(topic) => {
-                    self.topics.push(topic.as_slice().into());
-                    changes.push((topic, true));
-                }
-                SubscriberMessage::Cancel(topic) => {
-                    let at = self.topics.iter().position(|t| **t == *topic);
-                    let Some(at) = at else { continue };
-                    self.topics.swap_remove(at);
-                    if !self.topics().any(|t| *t == *topic) {
-                        changes.push((topic, false));
-                    }
-                }
+                SubscriberMessage::Subscribe(topic) => match self.subscribe(&topic, all) {
+                    Ok(topic) => new.push(topic),
+                    Err(why) => return ReadResult::Invalid(why),
+                },
+                SubscriberMessage::Cancel(topic) => self.cancel(&topic, all),
                 SubscriberMessage::Ping(context) => self.pong(&context, now),
                 SubscriberMessage::Other => {}
             }
         }
-        ReadResult::Topics(changes)
+        ReadResult::Topics(new)
     }
 
     /// Sends a heartbeat if one is due. Returns a reason if the subscriber must be disconnected.
@@ -274,6 +293,11 @@ impl<C: SubscriberCodec> Subscriber<C> {
 
 #[cfg(test)]
 impl<C> Subscriber<C> {
+    /// Number of its subscriptions.
+    pub fn topic_count(&self) -> usize {
+        self.topics.len()
+    }
+
     /// Whether it was sent a heartbeat and has sent nothing since.
     pub fn is_pinged(&self) -> bool {
         self.pinged.is_some()

@@ -32,11 +32,7 @@ fn drive<C: SubscriberCodec>(
 }
 
 fn subscriptions<C: SubscriberCodec>(server: &PublishServer<C>) -> usize {
-    server
-        .subscribers
-        .values()
-        .map(|s| s.topics().count())
-        .sum()
+    server.subscribers.values().map(|s| s.topic_count()).sum()
 }
 
 /// A subscriber of libzmq in a thread of its own; tells each message that it gets.
@@ -332,11 +328,19 @@ fn whoever_is_no_subscriber_is_cut_off() {
     drop(mute);
     // More subscriptions than any minion has.
     let mut greedy = raw_subscriber(&mut server);
-    for n in 0..64u8 {
+    for n in 0..16u8 {
         greedy.write_all(&[0, 2, 1, n]).unwrap();
     }
     drive(&mut server, "the greedy one is gone", |s| {
         s.counters().refused == 2 && s.waiting().0 == 0
+    });
+    assert!(server.topics.is_empty());
+    // A topic longer than any minion's.
+    let mut wordy = raw_subscriber(&mut server);
+    let topic = [&[0, 130, 1][..], &[b'x'; 129]].concat();
+    wordy.write_all(&topic).unwrap();
+    drive(&mut server, "the wordy one is gone", |s| {
+        s.counters().refused == 3 && s.waiting().0 == 0
     });
     assert!(server.topics.is_empty());
 }

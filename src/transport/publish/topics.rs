@@ -1,25 +1,30 @@
 //! The subscriptions of all subscribers, by topic.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Subscriptions. A message goes to those who have subscribed to a prefix of it; the empty
 /// prefix matches everything.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    wanted: HashMap<Box<[u8]>, BTreeSet<u64>>,
+    wanted: HashMap<Arc<[u8]>, BTreeSet<u64>>,
     /// For each length, how many topics of `wanted` have it.
     lengths: BTreeMap<usize, usize>,
 }
 
 impl Topics {
-    /// Adds a subscription; adding it twice has no effect.
-    pub fn add(&mut self, topic: &[u8], token: u64) {
-        if let Some(tokens) = self.wanted.get_mut(topic) {
-            tokens.insert(token);
-            return;
+    /// Adds a subscription; adding it twice has no effect. Returns the topic, of which there is one copy for all.
+    pub fn add(&mut self, topic: &[u8], token: u64) -> Arc<[u8]> {
+        let kept = self.wanted.get_key_value(topic);
+        let (kept, new) = match kept {
+            Some((kept, _)) => (kept.clone(), false),
+            None => (Arc::from(topic), true),
+        };
+        self.wanted.entry(kept.clone()).or_default().insert(token);
+        if new {
+            *self.lengths.entry(topic.len()).or_default() += 1;
         }
-        self.wanted.insert(topic.into(), BTreeSet::from([token]));
-        *self.lengths.entry(topic.len()).or_default() += 1;
+        kept
     }
 
     /// Removes a subscription.
@@ -84,7 +89,9 @@ mod tests {
         topics.add(b"", 1);
         topics.add(b"broad", 2);
         topics.add(b"broadcast", 2);
-        topics.add(b"broadcast", 3);
+        // One copy for all subscribers.
+        let first = topics.add(b"broadcast", 2);
+        assert!(Arc::ptr_eq(&first, &topics.add(b"broadcast", 3)));
         topics.add(b"other", 4);
         assert_eq!(matching(&topics, b"broadcast"), [1, 2, 3]);
         assert_eq!(matching(&topics, b"broad"), [1, 2]);

@@ -1,6 +1,7 @@
 //! Command line arguments as values (`salt/utils/args.py`).
 
-use super::parse;
+use super::parse_within;
+use crate::budget::Budget;
 use crate::{Map, Value};
 
 /// The value of a command line argument (`salt/utils/args.py yamlify_arg`).
@@ -28,7 +29,7 @@ fn converted(arg: &str) -> Option<Value> {
     if trimmed == ":" || trimmed.starts_with(": ") {
         return None;
     }
-    let value = parse(arg).ok()?;
+    let value = parse_within(arg, &mut Budget::strict(arg.len())).ok()?;
     if arg.contains('#') {
         // The part after '#' would be lost as a comment.
         return (!matches!(value, Value::Str(_) | Value::Nil)).then_some(value);

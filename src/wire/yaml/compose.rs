@@ -1,8 +1,9 @@
 //! From parser events to a graph of nodes with resolved tags.
 
+use super::YamlError;
 use super::scalar::{self, Tag};
 use super::source::{Fix, Source, check_characters, place};
-use super::{MAX_DEPTH, YamlError};
+use crate::budget::{Budget, deeper};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag as RawTag};
 use std::collections::HashMap;
 
@@ -37,8 +38,8 @@ struct Open {
     flow: bool,
 }
 
-#[derive(Default)]
 struct Composer {
+    budget: Budget,
     nodes: Vec<Node>,
     anchors: HashMap<usize, Id>,
     open: Vec<Open>,
@@ -48,30 +49,25 @@ struct Composer {
 /// Nodes, and which of them is the root (`None` if there is no document).
 type Graph = (Vec<Node>, Option<Id>);
 
-/// Bytes that may be read again because of [`Stop::fix`].
-const FIX_BUDGET: usize = 64 << 20;
-
-/// Composes the only document of `text`.
+/// Composes the only document of `text`. Nodes count as the values that they become, texts that are read again as text.
 ///
 /// libyaml accepts a tab after the colon of a key, a comment directly after a quote or bracket, and lines of a quoted
 /// text that are indented less than its key. The scanner used here rejects all three; we insert the blanks that it
 /// requires and read the text again.
-pub(super) fn compose(text: &str) -> Result<Graph, YamlError> {
+pub(super) fn compose(text: &str, budget: &mut Budget) -> Result<Graph, YamlError> {
     check_characters(text)?;
     let mut text = std::borrow::Cow::Borrowed(text);
-    let mut budget = FIX_BUDGET;
     loop {
-        let stop = match read(&text) {
+        let stop = match read(&text, *budget) {
             Ok(graph) => return Ok(graph),
             Err(stop) => stop,
         };
         let Some((start, end, blanks)) = stop.fix.and_then(|fix| fix.edit(&text)) else {
             return Err(stop.error);
         };
-        let Some(left) = budget.checked_sub(text.len()) else {
+        if budget.take_text(text.len()).is_err() {
             return Err(stop.error);
-        };
-        budget = left;
+        }
         text.to_mut().replace_range(start..end, &" ".repeat(blanks));
     }
 }
@@ -96,8 +92,14 @@ impl From<ScanError> for Stop {
     }
 }
 
-fn read(text: &str) -> Result<Graph, Stop> {
-    let mut c = Composer::default();
+fn read(text: &str, budget: Budget) -> Result<Graph, Stop> {
+    let mut c = Composer {
+        budget,
+        nodes: Vec::new(),
+        anchors: HashMap::new(),
+        open: Vec::new(),
+        root: None,
+    };
     let source = Source::new(text);
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
@@ -128,19 +130,19 @@ fn read(text: &str) -> Result<Graph, Stop> {
                 if block && source.ends_open(&span) && scalar.ends_with('\n') {
                     scalar.pop();
                 }
-                let id = c.node(NodeKind::Scalar(scalar), tag, at, anchor);
+                let id = c.node(NodeKind::Scalar(scalar), tag, at, anchor)?;
                 c.add(id);
             }
             Event::SequenceStart(anchor, tag) => {
                 source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Seq);
-                let id = c.node(NodeKind::Seq(Vec::new()), tag, at, anchor);
+                let id = c.node(NodeKind::Seq(Vec::new()), tag, at, anchor)?;
                 c.open(id, source.is_bracket(&span))?;
             }
             Event::MappingStart(anchor, tag) => {
                 source.check_anchor(anchor, &span)?;
                 let tag = explicit(tag.as_deref()).unwrap_or(Tag::Map);
-                let id = c.node(NodeKind::Map(Vec::new()), tag, at, anchor);
+                let id = c.node(NodeKind::Map(Vec::new()), tag, at, anchor)?;
                 c.open(id, source.is_bracket(&span))?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -153,13 +155,21 @@ fn read(text: &str) -> Result<Graph, Stop> {
 }
 
 impl Composer {
-    fn node(&mut self, kind: NodeKind, tag: Tag, at: (usize, usize), anchor: usize) -> Id {
+    fn node(
+        &mut self,
+        kind: NodeKind,
+        tag: Tag,
+        at: (usize, usize),
+        anchor: usize,
+    ) -> Result<Id, YamlError> {
+        let spent = self.budget.take(1);
+        spent.map_err(|limit| YamlError::at(at, limit.to_string()))?;
         let id = self.nodes.len();
         self.nodes.push(Node { kind, tag, at });
         if anchor != 0 {
             self.anchors.insert(anchor, id);
         }
-        id
+        Ok(id)
     }
 
     /// Adds a node to the innermost open container, or makes it the root.
@@ -185,10 +195,7 @@ impl Composer {
 
     /// Adds a container and makes it the innermost.
     fn open(&mut self, id: Id, bracket: bool) -> Result<(), YamlError> {
-        if self.open.len() >= MAX_DEPTH {
-            let message = format!("more than {MAX_DEPTH} lists or maps inside one another");
-            return Err(self.nodes[id].error(message));
-        }
+        deeper(self.open.len()).map_err(|limit| self.nodes[id].error(limit.to_string()))?;
         self.add(id);
         let (key, flow) = (None, bracket || self.in_flow());
         self.open.push(Open { id, key, flow });

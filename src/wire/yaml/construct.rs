@@ -1,48 +1,43 @@
 //! From the graph of nodes to values: merge keys, duplicate keys, tags, and the limit on alias expansion.
 
+use super::YamlError;
 use super::compose::{Id, Node, NodeKind};
 use super::scalar::{self, Tag};
-use super::{MAX_DEPTH, YamlError};
+use crate::budget::{Budget, MAX_DEPTH};
 use crate::{Map, Value};
 use std::collections::HashSet;
 
-/// Cost of one value in addition to the length of its text: about its size in memory.
-const NODE_COST: usize = 64;
-/// Cost that any document may reach, even if its text is short.
-const FREE_COST: usize = 16 << 20;
-/// Cost allowed per byte of text beyond that.
-const COST_PER_BYTE: usize = 128;
-
-struct Constructor {
+struct Constructor<'a> {
     nodes: Vec<Node>,
     /// Maps whose merge keys are already resolved.
     flat: HashSet<Id>,
-    budget: usize,
+    budget: &'a mut Budget,
 }
 
 /// Builds the value of `root`.
-pub(super) fn construct(nodes: Vec<Node>, root: Id, text_len: usize) -> Result<Value, YamlError> {
+pub(super) fn construct(
+    nodes: Vec<Node>,
+    root: Id,
+    budget: &mut Budget,
+) -> Result<Value, YamlError> {
     let mut c = Constructor {
         nodes,
         flat: HashSet::new(),
-        budget: FREE_COST + text_len.saturating_mul(COST_PER_BYTE),
+        budget,
     };
     c.value(root, 0)
 }
 
-impl Constructor {
+impl Constructor<'_> {
     fn error(&self, id: Id, message: impl Into<String>) -> YamlError {
         self.nodes[id].error(message)
     }
 
-    fn spend(&mut self, id: Id, cost: usize) -> Result<(), YamlError> {
-        match self.budget.checked_sub(cost) {
-            Some(left) => self.budget = left,
-            None => {
-                return Err(self.error(id, "the aliases of this document expand to too much data"));
-            }
-        }
-        Ok(())
+    fn spend(&mut self, id: Id, values: usize, text: usize) -> Result<(), YamlError> {
+        let spent = self.budget.take(values);
+        let spent = spent.and_then(|()| self.budget.take_text(text));
+        // The text itself is within the limits, so it is the aliases that are not.
+        spent.map_err(|_| self.error(id, "the aliases of this document expand to too much data"))
     }
 
     fn value(&mut self, id: Id, depth: usize) -> Result<Value, YamlError> {
@@ -77,7 +72,7 @@ impl Constructor {
             ));
         };
         let text = text.clone();
-        self.spend(id, NODE_COST + text.len())?;
+        self.spend(id, 1, text.len())?;
         let (value, wanted) = match tag {
             Tag::Null => (Some(Value::Nil), "null"),
             Tag::Bool => (scalar::boolean(&text).map(Value::Bool), "a boolean"),
@@ -98,7 +93,7 @@ impl Constructor {
 
     fn list(&mut self, id: Id, depth: usize) -> Result<Value, YamlError> {
         let items = self.items(id)?;
-        self.spend(id, NODE_COST)?;
+        self.spend(id, 1, 0)?;
         let values: Result<_, _> = items
             .into_iter()
             .map(|i| self.value(i, depth + 1))
@@ -116,7 +111,7 @@ impl Constructor {
             let &[(key, value)] = pairs.as_slice() else {
                 return Err(self.error(item, "a map with exactly one key is expected here"));
             };
-            self.spend(item, 2 * NODE_COST)?;
+            self.spend(item, 2, 0)?;
             let pair = vec![self.value(key, depth + 2)?, self.value(value, depth + 2)?];
             out.push(Value::Array(pair));
         }
@@ -129,7 +124,7 @@ impl Constructor {
             return Err(self.error(id, "the tag asks for a map, but something else follows"));
         };
         let pairs = pairs.clone();
-        self.spend(id, NODE_COST)?;
+        self.spend(id, 1, 0)?;
         let mut seen = HashSet::with_capacity(pairs.len());
         let mut out = Vec::with_capacity(pairs.len());
         for (key_id, value_id) in pairs {
@@ -211,7 +206,7 @@ impl Constructor {
                 return Err(self.error(source, "'<<' merges only maps"));
             };
             let pairs = pairs.clone();
-            self.spend(id, NODE_COST * pairs.len())?;
+            self.spend(id, pairs.len(), 0)?;
             out.extend(pairs);
         }
         Ok(out)

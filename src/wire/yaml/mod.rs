@@ -27,10 +27,8 @@ pub use source::check_characters;
 pub use style::escape;
 
 use crate::Value;
+use crate::budget::Budget;
 use std::fmt;
-
-/// Deepest nesting of containers, with aliases followed.
-pub const MAX_DEPTH: usize = 100;
 
 /// Why Salt would not accept a text as YAML, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,11 +72,19 @@ impl std::error::Error for YamlError {}
 ///
 /// # Errors
 /// Bad syntax, a second document, a duplicate key, an unknown tag, an alias inside its own anchor,
-/// nesting deeper than [`MAX_DEPTH`], or aliases that expand a small text excessively.
+/// nesting deeper than [`crate::budget::MAX_DEPTH`], or aliases that expand a small text excessively.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
-    let (nodes, root) = compose::compose(text)?;
+    parse_within(text, &mut Budget::of(text.len()))
+}
+
+/// As [`parse`], with what may still be spent.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within(text: &str, budget: &mut Budget) -> Result<Value, YamlError> {
+    let (nodes, root) = compose::compose(text, budget)?;
     match root {
-        Some(root) => construct::construct(nodes, root, text.len()),
+        Some(root) => construct::construct(nodes, root, budget),
         None => Ok(Value::Nil),
     }
 }

@@ -3,6 +3,7 @@
 use super::compose::{Id, Node, NodeKind, compose};
 use super::{YamlError, construct};
 use crate::Value;
+use crate::budget::Budget;
 
 /// Levels that are recorded: an option, a name within it, a name within that.
 const LEVELS: usize = 3;
@@ -22,7 +23,8 @@ pub struct KeyPosition {
 /// # Errors
 /// As [`super::parse`].
 pub fn parse_with_places(text: &str) -> Result<(Value, Vec<KeyPosition>), YamlError> {
-    let (nodes, root) = compose(text)?;
+    let mut budget = Budget::of(text.len());
+    let (nodes, root) = compose(text, &mut budget)?;
     let Some(root) = root else {
         return Ok((Value::Nil, Vec::new()));
     };
@@ -34,7 +36,7 @@ pub fn parse_with_places(text: &str) -> Result<(Value, Vec<KeyPosition>), YamlEr
     };
     finder.visit(root);
     let positions = finder.positions;
-    let value = construct::construct(nodes, root, text.len())?;
+    let value = construct::construct(nodes, root, &mut budget)?;
     Ok((value, positions))
 }
 

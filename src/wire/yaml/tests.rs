@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Map;
+use crate::budget::MAX_DEPTH;
 use serde_json::Value as Json;
 
 /// Decodes values as encoded by `tests/data/make_yaml_cases.py`.

@@ -123,7 +123,7 @@ fn envelopes_of_unknown_kind_and_version() {
         5.into(),
         Value::Nil,
         "_return".into(),
-        "x".repeat(100_000).into(),
+        "x".repeat(10_000).into(),
     ] {
         let got = target.ask_value(&Value::Map(
             map! {"enc" => "clear", "load" => map! {"cmd" => cmd.clone()}, "version" => 3},
@@ -162,6 +162,12 @@ fn structures_that_exhaust() {
     shapes.push(b"\xc6\xff\xff\xff\xff".to_vec());
     shapes.push(b"\xc9\xff\xff\xff\xff\x4f".to_vec());
     shapes.push(b"\xc7\x03\x4f\x92\xa0\xc1".repeat(100));
+    // Extensions inside each other; a million values in a megabyte.
+    shapes.push((0..6000).fold(vec![0xc0], |inner, _| {
+        let length = (inner.len() as u32 + 3).to_be_bytes();
+        [&[0xc9][..], &length, b"\x4f\x92\xa1n", &inner].concat()
+    }));
+    shapes.push([&b"\xdd\x00\x10\x00\x00"[..], &vec![0xc0; 1 << 20]].concat());
     let peer = Peer::sign_in(&target, "m1");
     let clear = map! {"enc" => "clear", "version" => 3};
     let load = peer.load(map! {"cmd" => "_return", "jid" => "req", "fun" => "test.ping"});

@@ -5,6 +5,8 @@ use super::{Admission, Fleet, FleetEvent};
 use crate::mqtt::Incoming;
 use crate::wire::{Answer, Body, Dialect, Fault, Json, Message, Place, Stream, Trouble, Uuid};
 use halite_gateway::clock::Clock;
+use halite_wire::budget::Budget;
+use halite_wire::json::parse_within;
 
 /// Output of a module per message, in bytes; the rest is cut off.
 const MAX_OUTPUT: usize = 64 << 10;
@@ -215,7 +217,7 @@ enum MessageKind {
 impl MessageKind {
     fn of(payload: &[u8]) -> MessageKind {
         let json: Json = if payload.len() <= crate::wire::MAX_MESSAGE {
-            serde_json::from_slice(payload).unwrap_or_default()
+            parse_within(payload, &mut Budget::fixed()).unwrap_or_default()
         } else {
             Json::Null
         };

@@ -1,6 +1,7 @@
 //! Invalid messages, and odd ones that are accepted.
 
 use super::*;
+use halite_wire::budget::MAX_DEPTH;
 
 fn trouble(value: Json) -> (Trouble, Json) {
     let fault = refused(value);
@@ -85,9 +86,11 @@ fn sizes_are_bounded() {
             nested(n)
         )
     };
-    assert!(Message::parse(deep(30).as_bytes()).is_ok());
+    assert!(Message::parse(deep(MAX_DEPTH - 2).as_bytes()).is_ok());
     assert_eq!(
-        Message::parse(deep(31).as_bytes()).unwrap_err().trouble,
+        Message::parse(deep(MAX_DEPTH - 1).as_bytes())
+            .unwrap_err()
+            .trouble,
         Trouble::NotJson
     );
     assert!(Message::parse("[".repeat(MAX_MESSAGE).as_bytes()).is_err());

@@ -1,8 +1,9 @@
 //! From bytes to a [`Datum`].
 
 use super::VERSION;
-use crate::ruby::error::{Budget, DatumError, MAX_DEPTH, deeper};
+use crate::ruby::error::{DatumError, budget};
 use crate::ruby::{Datum, pairs};
+use halite_wire::budget::{Budget, Exceeded, MAX_DEPTH, deeper};
 
 /// Reads the output of `Marshal.dump`.
 ///
@@ -12,7 +13,7 @@ use crate::ruby::{Datum, pairs};
 /// # Errors
 /// Truncated or trailing bytes, types other than data, links to a container that is not complete yet, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
-    let budget = Budget::new(data.len())?;
+    let budget = budget(data.len())?;
     if !data.starts_with(&VERSION) {
         return Err(malformed("it does not start with Marshal's version 4.8"));
     }
@@ -138,7 +139,8 @@ impl<'a> Reader<'a> {
     }
 
     fn leaf(&mut self, datum: Datum, bytes: usize) -> Result<Id, DatumError> {
-        self.budget.take(1, bytes)?;
+        self.budget.take(1)?;
+        self.budget.take_text(bytes)?;
         Ok(self.add(Node {
             kind: NodeKind::Leaf(datum),
             values: 1,
@@ -332,7 +334,7 @@ impl<'a> Reader<'a> {
     }
 
     fn open(&mut self) -> Result<Id, DatumError> {
-        self.budget.take(1, 0)?;
+        self.budget.take(1)?;
         let id = self.add(Node {
             kind: NodeKind::Open,
             values: 1,
@@ -406,11 +408,10 @@ impl<'a> Reader<'a> {
     fn link(&mut self, depth: usize) -> Result<Id, DatumError> {
         let id = self.linked()?;
         let node = &self.nodes[id];
-        self.budget.take(node.values, node.bytes)?;
+        self.budget.take(node.values)?;
+        self.budget.take_text(node.bytes)?;
         if depth + node.height > MAX_DEPTH {
-            return Err(DatumError::TooLarge(
-                "64 arrays and hashes within one another",
-            ));
+            return Err(Exceeded::Depth.into());
         }
         Ok(id)
     }

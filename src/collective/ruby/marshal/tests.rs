@@ -1,5 +1,6 @@
 use super::*;
 use crate::ruby::{Datum, DatumError, samples};
+use halite_wire::budget::{MAX_DEPTH, MAX_VALUES};
 use proptest::prelude::*;
 
 fn symbols(pairs: &[(&str, Datum)]) -> Datum {
@@ -199,17 +200,17 @@ fn limits_hold() {
     };
     // Deep.
     let nested = |depth: usize| versioned(&[&b"[\x06".repeat(depth)[..], b"0"].concat());
-    assert!(read(&nested(64)).is_ok());
-    too_large(nested(65));
+    assert!(read(&nested(MAX_DEPTH)).is_ok());
+    too_large(nested(MAX_DEPTH + 1));
     too_large(nested(1_000_000));
-    // Deep by a link: the first element is a chain of 40, the second links to it below another chain.
+    // Deep by a link: the first element is a chain of 60, the second links to it below another chain.
     let chain = |depth: usize| b"[\x06".repeat(depth);
-    let linked = [&b"[\x07"[..], &chain(40), b"0", &chain(40), b"@\x06"].concat();
+    let linked = [&b"[\x07"[..], &chain(60), b"0", &chain(60), b"@\x06"].concat();
     too_large(versioned(&linked));
     // Many values.
     let mut many = versioned(b"[");
-    many.extend([3, 0x40, 0x0d, 0x03]);
-    many.extend(vec![b'0'; 200_000]);
+    many.extend([3, 0x00, 0x00, 0x04]);
+    many.extend(vec![b'0'; MAX_VALUES]);
     too_large(many);
     // A long number.
     let mut long = versioned(b"l+\x0e");

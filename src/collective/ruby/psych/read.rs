@@ -1,9 +1,10 @@
 //! From YAML to a [`Datum`].
 
 use super::scalar::{Plain, scan};
-use crate::ruby::error::{Budget, DatumError, deeper};
+use crate::ruby::error::{DatumError, budget};
 use crate::ruby::{Datum, pairs};
 use halite_wire::base64;
+use halite_wire::budget::{Budget, Exceeded, deeper};
 use halite_wire::yaml::check_characters;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
@@ -15,7 +16,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 /// Bad syntax, a second document, anchors, aliases, tags other than those of data, or an exceeded limit.
 pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let mut reader = Reader {
-        budget: Budget::new(data.len())?,
+        budget: budget(data.len())?,
         open: Vec::new(),
         root: None,
     };
@@ -35,7 +36,8 @@ pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
             Event::Alias(_) => return Err(dangerous("an alias of YAML")),
             Event::Scalar(text, style, anchor, tag) => {
                 no_anchor(anchor)?;
-                reader.budget.take(1, text.len())?;
+                reader.budget.take(1)?;
+                reader.budget.take_text(text.len())?;
                 let item = scalar(&text, style, tag.as_deref())?;
                 reader.add(item);
             }
@@ -63,7 +65,7 @@ fn malformed(what: &str) -> DatumError {
 /// The scanner has its own limit on nested brackets.
 fn scan_error(e: &ScanError) -> DatumError {
     if e.info().starts_with("recursion limit") {
-        DatumError::TooLarge("64 arrays and hashes within one another")
+        Exceeded::Depth.into()
     } else {
         malformed(&e.to_string())
     }
@@ -204,7 +206,7 @@ struct Reader {
 
 impl Reader {
     fn begin(&mut self, container: Open) -> Result<(), DatumError> {
-        self.budget.take(1, 0)?;
+        self.budget.take(1)?;
         deeper(self.open.len())?;
         self.open.push(container);
         Ok(())

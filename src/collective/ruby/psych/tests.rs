@@ -1,5 +1,6 @@
 use super::*;
 use crate::ruby::{Datum, DatumError, samples};
+use halite_wire::budget::{MAX_DEPTH, MAX_VALUES};
 use proptest::prelude::*;
 
 fn regexp(source: &str, options: u8) -> Datum {
@@ -294,14 +295,14 @@ fn bad_text_is_refused() {
 #[test]
 fn limits_hold() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-    assert!(read(nested(64).as_bytes()).is_ok());
+    assert!(read(nested(MAX_DEPTH).as_bytes()).is_ok());
     for large in [
-        nested(65),
+        nested(MAX_DEPTH + 1),
         nested(200_000),
         "{a: ".repeat(100_000),
         "- ".repeat(100_000),
         "? ".repeat(100_000),
-        "- a\n".repeat(200_001),
+        "- a\n".repeat(MAX_VALUES + 1),
         format!("--- {}", "9".repeat(60)),
         " ".repeat(crate::ruby::MAX_BYTES + 1),
     ] {

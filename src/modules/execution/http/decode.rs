@@ -141,7 +141,7 @@ fn data(ret: &mut Map, kind: &str, text: &Value) -> Result<Result<(), String>> {
     };
     let wrong = |text: String| CallError::Command(text);
     let value: Value = match kind {
-        "json" => serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?,
+        "json" => halite_wire::json::parse(text.as_bytes()).map_err(|e| wrong(e.to_string()))?,
         "yaml" => yaml::parse(text).map_err(|e| wrong(e.message))?,
         "xml" => {
             ret.set("dict", Value::Array(Vec::new()));

@@ -49,7 +49,7 @@ fn ask(
         ..Helper::new([program.as_str(), "-c", &dir, "--order"])
     };
     let done = helper.run(TIMEOUT).map_err(|e| command(&e))?;
-    let Ok(Value::Map(mut answer)) = serde_json::from_slice(&done.stdout) else {
+    let Ok(Value::Map(mut answer)) = halite_wire::json::parse(&done.stdout) else {
         let stderr = String::from_utf8_lossy(&done.stderr);
         return Err(command(&stderr.trim_end()));
     };

@@ -92,7 +92,7 @@ pub fn deserialize(call: &mut Call<'_>) -> Result {
             let class = python::type_name(given);
             Err(bad(format!("'{class}' object has no attribute 'read'")))
         }
-        "json" => serde_json::from_str(&text).map_err(|e| bad(e.to_string())),
+        "json" => halite_wire::json::parse(text.as_bytes()).map_err(|e| bad(e.to_string())),
         "yaml" => yaml::parse(&text).map_err(|e| bad(e.message)),
         "msgpack" => msgpack::decode(bytes).map_err(|e| bad(e.to_string())),
         "configparser" => Ok(sections(&text).map_err(bad)?.into()),

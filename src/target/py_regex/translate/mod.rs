@@ -9,7 +9,7 @@ use std::fmt::Write;
 const MAX_GROUPS_DEEP: usize = 50;
 
 /// Flags that apply to the whole pattern, and how it will be used.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RegexFlags {
     /// `re.I`.
     pub ignore_case: bool,

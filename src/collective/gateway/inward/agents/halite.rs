@@ -125,7 +125,7 @@ pub(super) fn prepare(action: &'static Action, data: &Datum) -> Prepared {
 fn read(data: &Datum) -> Result<Run, (&'static str, String)> {
     let json = |name: &'static str| match data.get(name).and_then(Datum::as_str) {
         None => Ok(Value::Nil),
-        Some(text) => serde_json::from_str::<Value>(text)
+        Some(text) => halite_wire::json::parse::<Value>(text.as_bytes())
             .map_err(|e| (name, format!("value should be JSON: {e}"))),
     };
     let positional = match json("args")? {

@@ -3,6 +3,8 @@
 use super::{Federation, Packet, PacketForm, Route};
 use crate::wire::Refused;
 use halite_wire::base64;
+use halite_wire::budget::Budget;
+use halite_wire::json::parse_within;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -33,7 +35,7 @@ impl Packet {
         if text.trim_ascii_start().first() != Some(&b'{') {
             return Err(Refused::Malformed("the packet is not a JSON object".into()));
         }
-        let wire: WirePacket = serde_json::from_slice(text)
+        let wire: WirePacket = parse_within(text, &mut Budget::fixed())
             .map_err(|e| Refused::Malformed(format!("the packet: {e}")))?;
         let form = match wire.protocol.as_deref() {
             None => PacketForm::Plain,

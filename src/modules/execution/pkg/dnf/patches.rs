@@ -117,8 +117,8 @@ fn service_of(pid: &str) -> Option<String> {
         return None;
     }
     let records = ran.stdout.lines().filter(|l| l.starts_with('{'));
-    let unit = |line| {
-        let record: serde_json::Value = serde_json::from_str(line).ok()?;
+    let unit = |line: &str| {
+        let record: serde_json::Value = halite_wire::json::parse(line.as_bytes()).ok()?;
         record.get("_SYSTEMD_UNIT")?.as_str().map(str::to_owned)
     };
     let name = records.filter_map(unit).next()?;
