@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Replacement for a value that is too large for the bus (`salt/utils/dicttrim.py`).
 pub const TRIMMED: &str = "VALUE_TRIMMED";
+/// User name of the reactor; events of this user trigger no reactions, so that those cannot cause each other.
+pub const REACTOR_USER: &str = "Reactor";
 /// How long a role waits for an EventPublisher that is restarting.
 const PATIENCE: Duration = Duration::from_secs(3);
 
