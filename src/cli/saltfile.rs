@@ -8,6 +8,9 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use halite_wire::{Map, Value, yaml};
 use std::ffi::OsString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const VARIABLE: &str = "SALT_SALTFILE";
@@ -46,13 +49,21 @@ pub(super) struct Defaults {
 /// The defaults for options not given on the command line. A Saltfile that was named must exist; an error in it
 /// is returned as text.
 pub(super) fn defaults(command: &Command, matches: &ArgMatches) -> Result<Defaults, String> {
-    let Some(path) = find(matches.get_one::<OsString>("saltfile")) else {
-        return Ok(Defaults::default());
+    let (path, file) = match named(matches.get_one::<OsString>("saltfile")) {
+        Some(path) if path.as_os_str().is_empty() => return Ok(Defaults::default()),
+        Some(path) if !path.is_file() => {
+            return Err(format!("'{}' file does not exist.", path.display()));
+        }
+        Some(path) => {
+            let file = File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            (path, file)
+        }
+        None => match found() {
+            Some(found) => found,
+            None => return Ok(Defaults::default()),
+        },
     };
-    if !path.is_file() {
-        return Err(format!("'{}' file does not exist.", path.display()));
-    }
-    let content = read(&path)?;
+    let content = read(&path, file)?;
     let given =
         |arg: &Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
     let words = words(command, &content, given)?;
@@ -80,29 +91,75 @@ pub fn words(
     Ok(words)
 }
 
-/// The Saltfile given by the option, the environment, in the working directory or in the home directory. An
-/// empty name means none.
-fn find(named: Option<&OsString>) -> Option<PathBuf> {
-    if let Some(path) = named.cloned().or_else(|| std::env::var_os(VARIABLE)) {
-        return Some(PathBuf::from(path)).filter(|p| !p.as_os_str().is_empty());
-    }
-    let here = std::env::current_dir().ok().map(|dir| dir.join(NAME));
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".salt").join(NAME));
-    [here, home].into_iter().flatten().find(|p| p.is_file())
+/// The Saltfile given by the option or the environment. An empty name means none at all.
+fn named(option: Option<&OsString>) -> Option<PathBuf> {
+    let path = option.cloned().or_else(|| std::env::var_os(VARIABLE));
+    path.map(PathBuf::from)
 }
 
-fn read(path: &Path) -> Result<Map, String> {
+/// The Saltfile in the working directory or in the home directory. Nobody has asked for it, so one that another
+/// account could have written is not used: root may be working in a directory of somebody else.
+fn found() -> Option<(PathBuf, File)> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".salt"));
+    let mut dirs = [Some(PathBuf::from(".")), home].into_iter().flatten();
+    dirs.find_map(|dir| {
+        let path = dir.join(NAME);
+        let file = no_wait().open(&path).ok()?;
+        let meta = file.metadata().ok().filter(Metadata::is_file)?;
+        let whole = std::path::absolute(&path).unwrap_or(path);
+        match distrust(&meta).or_else(|| distrust(&std::fs::metadata(&dir).ok()?)) {
+            None => Some((whole, file)),
+            Some(why) => {
+                let name = whole.display();
+                eprintln!("{name} is ignored: {why}; name it with --saltfile to use it");
+                None
+            }
+        }
+    })
+}
+
+fn no_wait() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(nix::libc::O_NONBLOCK);
+    options
+}
+
+/// Why others than this account and root can change a file or directory.
+fn distrust(meta: &Metadata) -> Option<String> {
+    let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    let mode = meta.mode();
+    if meta.uid() != uid.as_raw() && meta.uid() != 0 {
+        return Some(format!(
+            "it or its directory belongs to account {}",
+            meta.uid()
+        ));
+    }
+    if mode & 0o002 != 0 {
+        return Some("everybody may write to it or its directory".to_owned());
+    }
+    // Where accounts have groups of their own, files are writable for these.
+    if mode & 0o020 != 0 && meta.gid() != gid.as_raw() && meta.gid() != 0 {
+        return Some(format!(
+            "group {} may write to it or its directory",
+            meta.gid()
+        ));
+    }
+    None
+}
+
+fn read(path: &Path, file: File) -> Result<Map, String> {
     let wrong = |why: &str| {
         format!(
             "Error parsing configuration file: {} - {why}",
             path.display()
         )
     };
-    let size = std::fs::metadata(path).map_err(|e| wrong(&e.to_string()))?;
-    if size.len() > LONGEST {
+    let mut text = String::new();
+    let read = file.take(LONGEST + 1).read_to_string(&mut text);
+    read.map_err(|e| wrong(&e.to_string()))?;
+    if text.len() as u64 > LONGEST {
         return Err(wrong("it is larger than 1 MiB"));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(&e.to_string()))?;
     match yaml::parse(&text).map_err(|e| wrong(&e.to_string()))? {
         Value::Map(map) => Ok(map),
         value if !value.truthy() => Ok(Map::new()),

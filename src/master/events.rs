@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub const TRIMMED: &str = "VALUE_TRIMMED";
 /// Largest event that the bus accepts, in bytes of packed data.
 pub const LARGEST_EVENT: usize = 16 << 20;
+/// User name of the reactor; events of this user trigger no reactions, so that those cannot cause each other.
+pub const REACTOR_USER: &str = "Reactor";
 /// How long a role waits for an EventPublisher that is restarting.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -22,7 +22,7 @@ pub use halite_wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use ip::IpTest;
 pub use nodegroup::{Nodegroups, expand_compound, expand_nodegroup};
 pub use py_regex::{
-    MeteredRegex, PyRegex, RegexFlags, RegexMeter, RegexReplaced, RegexTemplate,
+    MeteredRegex, PyRegex, RegexFlags, RegexLimit, RegexMeter, RegexReplaced, RegexTemplate,
     escape as regex_escape,
 };
 pub use pytext::str as python_str;

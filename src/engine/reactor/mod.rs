@@ -16,6 +16,7 @@ use halite_client::runner::reactor::proof;
 use halite_client::sls::{self, MasterSls};
 use halite_config::MasterConfig;
 use halite_ipc::Event;
+use halite_master::events::REACTOR_USER as USER;
 use halite_master::roles::Roles;
 use halite_render::files::SourceFile;
 use halite_render::state::reaction::{compile_reactions, pad_reactions};
@@ -25,9 +26,6 @@ use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value, msgpack};
 use map::ReactionMap;
 use std::time::{Duration, Instant};
-
-/// User name for reactions; events of this user trigger no reactions.
-const USER: &str = "Reactor";
 
 /// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {

@@ -9,6 +9,7 @@ use super::context::Context;
 use super::sealed::{Sealed, open};
 use super::{RequestAnswer, begin, syndic};
 use crate::commands::{CallerKind, Command, Handler};
+use crate::events::REACTOR_USER;
 use halite_crypto::Signing;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::{Jid, MinionId, Tag};
@@ -101,6 +102,9 @@ pub(crate) fn returned(
         load.set("tgt_type", "glob");
         load.set("tgt", id.as_str());
     }
+    if keep != ReturnStorage::Yes {
+        load = unmasked(load);
+    }
     let keep = match worker.config.job_cache {
         true => keep,
         false => ReturnStorage::No,
@@ -184,7 +188,7 @@ pub(crate) fn minion_event(
 
 fn fire(worker: &mut Context, id: &MinionId, tag: &str, data: Map) {
     match tag.parse::<Tag>() {
-        Ok(tag) if may_fire(id, tag.as_str()) => worker.batch.fire(tag.as_str(), data),
+        Ok(tag) if may_fire(id, tag.as_str()) => worker.batch.fire(tag.as_str(), unmasked(data)),
         Ok(tag) => {
             log::warn!(minion:% = id, tag:% = tag; "{id} may not fire events tagged {tag}; dropped")
         }
@@ -192,16 +196,32 @@ fn fire(worker: &mut Context, id: &MinionId, tag: &str, data: Map) {
     }
 }
 
+/// The data of an event without the user name by which the reactor knows its own events.
+fn unmasked(mut data: Map) -> Map {
+    if data.str("user") == Some(REACTOR_USER) {
+        data.remove("user");
+    }
+    data
+}
+
 /// Minions may not fire tags that speak for the master or for another minion. Stock Salt applies its list only
 /// to the `events` form (`daemons/masterapi.py MINION_EVENT_BLACKLIST`); here it applies to every form, and
-/// names are checked.
+/// names are checked. Tags of jobs have exactly the levels that Salt's have: `*` in the globs of listeners matches
+/// slashes as well, so `salt/job/*/ret/*` would match a longer one.
 fn may_fire(id: &MinionId, tag: &str) -> bool {
     let mut parts = tag.split('/');
     match (parts.next(), parts.next()) {
         (Some("salt"), Some("job")) => {
             let (jid, kind, whose) = (parts.next(), parts.next(), parts.next());
-            jid.is_some_and(|j| j.parse::<Jid>().is_ok())
-                && matches!(kind, Some("prog" | "start" | "sub"))
+            let (number, end) = (parts.next(), parts.next());
+            let numbered = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
+            let fits = match kind {
+                Some("prog") => number.is_some_and(numbered),
+                Some("start" | "sub") => number.is_none(),
+                _ => false,
+            };
+            fits && end.is_none()
+                && jid.is_some_and(|j| j.parse::<Jid>().is_ok())
                 && whose == Some(id.as_str())
         }
         (Some("salt"), Some("minion")) => parts.next() == Some(id.as_str()),
@@ -289,6 +309,7 @@ mod tests {
             "custom",
             "salt/beacon/m1/load/",
             "salt/job/20261121092637195592/prog/m1/0",
+            "salt/job/20261121092637195592/start/m1",
             "_salt_error",
             "minion_ping",
             "salt/state_result/x",
@@ -300,6 +321,12 @@ mod tests {
             "salt/job/20261121092637195592/ret/m2",
             "salt/job/20261121092637195592/new",
             "salt/job/20261121092637195592/prog/m2/0",
+            "salt/job/20261121092637195592/prog/m1",
+            "salt/job/20261121092637195592/prog/m1/0/ret/m2",
+            "salt/job/20261121092637195592/prog/m1/ret",
+            "salt/job/20261121092637195592/prog/m1/new",
+            "salt/job/20261121092637195592/sub/m1/ret/m2",
+            "salt/job/20261121092637195592/start/m1/new",
             "salt/minion/m2/start",
             "salt/auth",
             "salt/key",

@@ -64,11 +64,8 @@ pub(super) fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refu
     };
     check_id(&load)?;
     let ttl = worker.config.request_server_ttl;
-    if ttl > 0 {
-        let age = load.int("ts").map(|ts| unix_now_i64() - ts);
-        if age.is_none_or(|age| age > ttl as i64) {
-            return Err(Refusal::BadLoad);
-        }
+    if ttl > 0 && !is_timely(load.int("ts"), unix_now_i64(), ttl) {
+        return Err(Refusal::BadLoad);
     }
     if load.str("id") != Some(id.as_str()) {
         return Err(Refusal::BadLoad);
@@ -88,4 +85,31 @@ pub(super) fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refu
         load,
         nonce,
     })
+}
+
+/// Whether a request was made within `ttl` seconds of `now`. One from the future would stay valid until then.
+fn is_timely(ts: Option<i64>, now: i64, ttl: u64) -> bool {
+    ts.is_some_and(|ts| ts.abs_diff(now) <= ttl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_timely;
+
+    #[test]
+    fn neither_old_requests_nor_ones_from_the_future() {
+        let now = 1_700_000_000;
+        for (ts, timely) in [
+            (now, true),
+            (now - 60, true),
+            (now + 60, true),
+            (now - 61, false),
+            (now + 61, false),
+            (i64::MAX, false),
+            (i64::MIN, false),
+        ] {
+            assert_eq!(is_timely(Some(ts), now, 60), timely, "{ts}");
+        }
+        assert!(!is_timely(None, now, 60));
+    }
 }

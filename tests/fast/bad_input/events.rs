@@ -13,6 +13,9 @@ fn events_of_others_cannot_be_forged() {
         format!("salt/job/{jid}/ret/other"),
         format!("salt/job/{jid}/ret/m1"),
         format!("salt/job/{jid}/new"),
+        // The globs of listeners match these as well.
+        format!("salt/job/{jid}/prog/m1/ret/other"),
+        format!("salt/job/{jid}/prog/m1/new"),
         "salt/auth".into(),
         "salt/key".into(),
         "key".into(),
@@ -63,6 +66,30 @@ fn events_of_others_cannot_be_forged() {
     }
     drop(peer);
     target.is_fine("forged events");
+}
+
+/// The reactor ignores events of its own user, so a minion may not take that name.
+#[test]
+fn no_event_of_a_minion_hides_from_the_reactor() {
+    let target = Target::start();
+    let mut events = target.listen();
+    let peer = Peer::sign_in(&target, "m1");
+    let payload = map! {"user" => "Reactor", "x" => 1};
+    let one = map! {"cmd" => "_minion_event", "tag" => "my/one", "data" => payload.clone(), "user" => "Reactor"};
+    peer.call(&one).unwrap();
+    let list = vec![Value::Map(map! {"tag" => "my/list", "data" => payload})];
+    let list = map! {"cmd" => "_minion_event", "events" => list, "pretag" => "my/pre"};
+    peer.call(&list).unwrap();
+    let own = map! {"cmd" => "_return", "jid" => "req", "fun" => "test.ping", "return" => true, "user" => "Reactor"};
+    peer.call(&own).unwrap();
+    let seen = events_until_marker(&peer, &mut events);
+    let of = |wanted: &str| {
+        let mut events = seen.iter().filter(|event| event.tag.contains(wanted));
+        data(events.next().unwrap_or_else(|| panic!("no event {wanted}")))
+    };
+    for tag in ["my/one", "my/list", "my/pre/my/list", "/ret/m1"] {
+        assert_eq!(of(tag).get("user"), None, "{tag}");
+    }
 }
 
 #[test]

@@ -80,6 +80,44 @@ fn where_it_is_looked_for() {
     assert_eq!(looked_for(&none), "none");
 }
 
+/// Root may be working in a directory of somebody else.
+#[test]
+fn one_that_others_could_have_written_is_ignored() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("Saltfile");
+    write(dir.path(), "Saltfile", &naming("here"));
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let key = |args: &[&str]| {
+        let mut key = command("halite-key", dir.path());
+        ran(key.args(args).env("HOME", "/nowhere"))
+    };
+    let ignored = |why: &str| {
+        let given = key(&["-c", "/nowhere/given"]);
+        assert_eq!(looked_for(&given), "given");
+        assert!(given.err.contains(why), "{}", given.err);
+        assert!(!key(&[]).err.contains("/nowhere/here"));
+        assert_eq!(looked_for(&key(&["--saltfile", "Saltfile"])), "here");
+    };
+    assert_eq!(looked_for(&key(&[])), "here");
+    mode(&file, 0o666);
+    ignored("everybody may write");
+    mode(&file, 0o644);
+    mode(dir.path(), 0o1777);
+    ignored("everybody may write");
+    mode(dir.path(), 0o755);
+    assert_eq!(looked_for(&key(&[])), "here");
+    if nix::unistd::geteuid().is_root() {
+        chown(&file, Some(65534), None).unwrap();
+        ignored("belongs to account 65534");
+        chown(&file, Some(0), None).unwrap();
+        chown(dir.path(), Some(65534), None).unwrap();
+        ignored("belongs to account 65534");
+    }
+}
+
 #[test]
 fn kinds_of_options() {
     let dir = tempfile::tempdir().unwrap();
