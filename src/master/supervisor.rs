@@ -75,7 +75,8 @@ pub fn supervise(
     report: &mut Report,
     run: &dyn Fn(&str) -> i32,
 ) -> Result<(), ExitError> {
-    prepare(config)?;
+    let starter = user_name();
+    make_places(config)?;
     let lock_path = config.instance_lock();
     let Some(_lock) = InstanceLock::take(&lock_path)? else {
         return Err(ExitError::new(
@@ -86,12 +87,13 @@ pub fn supervise(
             ),
         ));
     };
-    let shared = SharedSecret::create()?;
-    in_child(|| make_keys(config, &shared))?;
-    let signals = SignalPipe::install()?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| ExitError::new(1, format!("pid file {}: {e}", config.pidfile.display())))?;
     become_user(config)?;
+    prepare(config)?;
+    let shared = SharedSecret::create()?;
+    in_child(|| make_keys(config, &starter, &shared))?;
+    let signals = SignalPipe::install()?;
     let mut roles = table(config, command);
     let board = Scoreboard::create(roles.len() + 1)?;
     inherit(&mut roles, &shared, &board);
@@ -115,8 +117,8 @@ fn in_child(work: impl FnOnce() -> Result<(), ExitError>) -> Result<(), ExitErro
 }
 
 /// Creates the key of publications and missing key files, and checks that the master's own key is usable.
-fn make_keys(config: &MasterConfig, shared: &SharedSecret) -> Result<(), ExitError> {
-    super::access::local::create_key_files(config)?;
+fn make_keys(config: &MasterConfig, starter: &str, shared: &SharedSecret) -> Result<(), ExitError> {
+    super::access::local::create_key_files(config, starter)?;
     super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
     shared.store_key(KeyString::generate().as_str())?;
     Ok(())
@@ -130,26 +132,33 @@ fn make_publisher_keys(config: &MasterConfig) -> Result<(), ExitError> {
     in_child(|| Ok(super::access::local::create_publisher_keys(config)?))
 }
 
-/// Creates directories and raises the limit of open files.
+/// Creates the directories that only root may be able to create.
+fn make_places(config: &MasterConfig) -> Result<(), ExitError> {
+    for (what, dir, mode) in [
+        ("cachedir", &config.cachedir, 0o755),
+        ("pki_dir", &config.pki_dir, 0o700),
+        ("sock_dir", &config.sock_dir, 0o755),
+    ] {
+        make_dir(dir, mode).map_err(|e| ExitError::io(what, dir, &e))?;
+    }
+    Ok(())
+}
+
+/// Creates what is in these directories, as the master's account, and raises the limit of open files.
 fn prepare(config: &MasterConfig) -> Result<(), ExitError> {
-    let named = |what: &str, path: &std::path::Path, e: std::io::Error| {
-        ExitError::new(1, format!("{what} {}: {e}", path.display()))
-    };
-    make_dir(&config.cachedir, 0o755).map_err(|e| named("cachedir", &config.cachedir, e))?;
     // Stock runners keep their state here (`salt/client/mixins.py`), and need the directory.
     let proc = config.runner_jobs();
-    make_dir(&proc, 0o755).map_err(|e| named("cachedir", &proc, e))?;
+    make_dir(&proc, 0o755).map_err(|e| ExitError::io("cachedir", &proc, &e))?;
     if config.salt_series != SaltSeries::S3008 {
         // Stock's `queue.*`, which 3008 no longer has, needs its directory as well.
         let queues = &config.sqlite_queue_dir;
-        make_dir(queues, 0o755).map_err(|e| named("sqlite_queue_dir", queues, e))?;
+        make_dir(queues, 0o755).map_err(|e| ExitError::io("sqlite_queue_dir", queues, &e))?;
     }
-    make_dir(&config.sock_dir, 0o755).map_err(|e| named("sock_dir", &config.sock_dir, e))?;
     let stores = Stores::open(config);
     stores
         .keys
         .prepare()
-        .map_err(|e| named("pki_dir", &config.pki_dir, e))?;
+        .map_err(|e| ExitError::io("pki_dir", &config.pki_dir, &e))?;
     stores.sessions.prepare()?;
     match raise_open_files(config.max_open_files) {
         Ok(limit) if limit < config.max_open_files => log::warn!(
@@ -162,14 +171,33 @@ fn prepare(config: &MasterConfig) -> Result<(), ExitError> {
     Ok(())
 }
 
+/// Does what needs root, for a master that is then started as the account of the option `user`: creates directories
+/// and key files, and hands them over to it. The calling account gets a key file too.
+pub fn hand_over(config: &MasterConfig) -> Result<(), ExitError> {
+    let starter = user_name();
+    make_places(config)?;
+    PidFile::reserve(&config.pidfile)
+        .map_err(|e| ExitError::io("pid file", &config.pidfile, &e))?;
+    change_owners(config)?;
+    in_child(|| {
+        drop_privileges(&config.user)?;
+        Ok(super::access::local::create_key_files(config, &starter)?)
+    })
+}
+
 /// Switches to the account of the option `user`, after changing the owner of the master's directories. The
 /// ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), ExitError> {
+    change_owners(config)?;
     if user_name() == config.user {
-        make_publisher_keys(config)?;
         return Ok(());
     }
-    if nix::unistd::geteuid().is_root() {
+    drop_privileges(&config.user).map_err(|e| ExitError::new(EXIT_NO_USER, e.to_string()))
+}
+
+/// Gives the master's files to the account of the option `user`, and the users of `publisher_acl` their key files.
+fn change_owners(config: &MasterConfig) -> Result<(), ExitError> {
+    if user_name() != config.user && nix::unistd::geteuid().is_root() {
         for dir in [
             &config.pki_dir,
             &config.cachedir,
@@ -190,8 +218,7 @@ fn become_user(config: &MasterConfig) -> Result<(), ExitError> {
         }
         chown_logs(config)?;
     }
-    make_publisher_keys(config)?;
-    drop_privileges(&config.user).map_err(|e| ExitError::new(EXIT_NO_USER, e.to_string()))
+    make_publisher_keys(config)
 }
 
 /// Changes the owner of the master's log files to the account of the option `user`, and of their directory

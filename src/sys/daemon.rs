@@ -54,6 +54,21 @@ impl PidFile {
     }
 }
 
+impl PidFile {
+    /// Creates the file, if it is not there, for a daemon whose account may not create files in that directory.
+    pub fn reserve(path: &Path) -> io::Result<()> {
+        if let Some(dir) = path.parent() {
+            make_dir(dir, 0o755)?;
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(path)?;
+        file.set_permissions(PermissionsExt::from_mode(0o644))
+    }
+}
+
 impl Drop for PidFile {
     fn drop(&mut self) {
         // After privileges are dropped, the directory may not be writable; then the file is emptied instead.

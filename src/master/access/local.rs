@@ -19,13 +19,13 @@ use std::path::Path;
 /// Largest key file; a key has 76 characters.
 const LONGEST: u64 = 4096;
 
-/// Creates missing key files of the master's accounts; existing ones are kept, so that a restart breaks no
-/// running client.
-pub(crate) fn create_key_files(config: &MasterConfig) -> io::Result<()> {
-    let mut users = vec![config.user.clone(), user_name()];
+/// Creates missing key files of the master's account and of the one that started it; existing ones are kept, so
+/// that a restart breaks no running client.
+pub(crate) fn create_key_files(config: &MasterConfig, starter: &str) -> io::Result<()> {
+    let mut users = vec![config.user.as_str(), starter];
     users.dedup();
     for user in users {
-        create(&config.client_key(&user), 0o600)?;
+        create(&config.client_key(user), 0o600)?;
     }
     Ok(())
 }
@@ -62,16 +62,23 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
     if config.publisher_acl.is_empty() {
         return Ok(());
     }
+    let own = [config.user.clone(), user_name()];
+    let others = publishers(config).into_iter();
+    let others = others.filter(|user| !own.contains(user) && valid_name(user));
     if !Uid::effective().is_root() {
-        log::warn!("publisher_acl: only root can create key files for other users; start as root");
+        let missing: Vec<String> = others
+            .filter(|u| read(&config.client_key(u)).is_err())
+            .collect();
+        if !missing.is_empty() {
+            log::warn!(
+                "publisher_acl: only root can create the key files of {}; run halite-master --prepare as root",
+                missing.join(", ")
+            );
+        }
         return Ok(());
     }
-    let own = [config.user.clone(), user_name()];
     let master = User::from_name(&config.user)?;
-    for user in publishers(config) {
-        if own.contains(&user) || !valid_name(&user) {
-            continue;
-        }
+    for user in others {
         let path = config.client_key(&user);
         let account = User::from_name(&user)?;
         if account.is_none() && config.client_acl_verify {
@@ -94,8 +101,9 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         file.set_permissions(PermissionsExt::from_mode(mode))?;
     }
     // Users open their file by name; the directory is not listable.
-    let mode = config.cachedir.metadata()?.permissions().mode();
-    std::fs::set_permissions(&config.cachedir, PermissionsExt::from_mode(mode | 0o001))
+    let dir = File::open(&config.cachedir)?;
+    let mode = dir.metadata()?.permissions().mode();
+    dir.set_permissions(PermissionsExt::from_mode(mode | 0o001))
 }
 
 /// Names in `publisher_acl`, and with `client_acl_verify` every account that matches a pattern there.
