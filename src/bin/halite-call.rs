@@ -1,5 +1,5 @@
 //! The command that runs functions on this host.
 
 fn main() {
-    std::process::exit(halite::cli::call::run());
+    halite::cli::start::main(halite::cli::call::run);
 }

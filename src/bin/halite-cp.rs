@@ -1,5 +1,5 @@
 //! The command that copies files to minions.
 
 fn main() {
-    std::process::exit(halite::cli::cp::run());
+    halite::cli::start::main(halite::cli::cp::run);
 }

@@ -1,5 +1,5 @@
 //! The federation broker of Choria networks.
 
 fn main() {
-    std::process::exit(halite::cli::federation_broker::run());
+    halite::cli::start::main(halite::cli::federation_broker::run);
 }

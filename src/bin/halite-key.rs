@@ -1,5 +1,5 @@
 //! The command that manages the keys of minions.
 
 fn main() {
-    std::process::exit(halite::cli::key::run());
+    halite::cli::start::main(halite::cli::key::run);
 }

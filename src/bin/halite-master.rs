@@ -1,5 +1,5 @@
 //! The master daemon.
 
 fn main() {
-    std::process::exit(halite::cli::master::run());
+    halite::cli::start::main(halite::cli::master::run);
 }

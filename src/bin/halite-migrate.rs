@@ -1,5 +1,5 @@
 //! The command that migrates a Salt master to halite and back.
 
 fn main() {
-    std::process::exit(halite::cli::migrate::run());
+    halite::cli::start::main(halite::cli::migrate::run);
 }

@@ -1,5 +1,5 @@
 //! The program that writes returns to databases; see `halite::cli::returner`.
 
 fn main() {
-    std::process::exit(halite::cli::returner::run());
+    halite::cli::start::main(halite::cli::returner::run);
 }

@@ -1,5 +1,5 @@
 //! The runtime for WASM modules.
 
 fn main() {
-    std::process::exit(halite::cli::runtime::run());
+    halite::cli::start::main(halite::cli::runtime::run);
 }

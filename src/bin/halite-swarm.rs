@@ -1,5 +1,5 @@
 //! The load generator.
 
 fn main() {
-    std::process::exit(halite::cli::swarm::run());
+    halite::cli::start::main(halite::cli::swarm::run);
 }

@@ -1,5 +1,5 @@
 //! The syndic daemon.
 
 fn main() {
-    std::process::exit(halite::cli::syndic::run());
+    halite::cli::start::main(halite::cli::syndic::run);
 }

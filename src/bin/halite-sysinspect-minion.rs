@@ -1,5 +1,5 @@
 //! The minion for masters that use sysinspect's protocol, and the processes of its jobs.
 
 fn main() {
-    std::process::exit(halite::cli::sysinspect_minion::run());
+    halite::cli::start::main(halite::cli::sysinspect_minion::run);
 }

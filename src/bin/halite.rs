@@ -1,5 +1,5 @@
 //! The command that runs functions on minions. In packages it is also the other commands for the master's host.
 
 fn main() {
-    std::process::exit(halite::cli::programs::halite());
+    halite::cli::start::main(halite::cli::programs::halite);
 }

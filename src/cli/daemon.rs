@@ -1,7 +1,7 @@
 //! Common parts of daemons.
 
 use super::common::{Common, fail};
-use halite_sys::daemon::{PidFile, Report, in_background, start_in_background};
+use halite_sys::daemon::{PidFile, Report, in_background, start_in_background, survive_signals};
 use halite_sys::logging::LogOptions;
 use halite_sys::process::arguments;
 use halite_wire::{Map, Value, yaml};
@@ -96,6 +96,7 @@ pub(super) fn background() -> i32 {
 /// leaves the terminal's session. The report is for the starting process.
 pub(super) fn begin(common: &Common, log: LogOptions, warnings: Vec<String>) -> Report {
     common.start_log(log);
+    survive_signals();
     for warning in warnings {
         log::warn!("{warning}");
     }

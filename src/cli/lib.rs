@@ -26,7 +26,7 @@ pub mod run;
 pub mod runtime;
 pub mod salt;
 mod saltfile;
-mod start;
+pub mod start;
 pub mod swarm;
 pub mod syndic;
 #[cfg(feature = "gateways")]

@@ -9,7 +9,8 @@ use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
 use halite_master::functions::{RUNNER_ROLE, WheelHook};
 use halite_master::roles::confine;
-use halite_sys::daemon::{Report, private_umask};
+use halite_sys::daemon::{Report, private_umask, survive_signals};
+use halite_sys::memory::limit_memory;
 use halite_sys::process::{RoleSpec, role, tie_to_parent};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 #[command(
     name = "halite-master",
     version,
-    after_help = "Signals: TERM and INT stop the master within three seconds, HUP reopens the log files.\n\nExit status: 0 ended by a signal, 1 cannot run, 4 an address cannot be bound or another master runs, 64 wrong options, 67 the account of the option user cannot be taken on.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
+    after_help = "Signals: TERM, INT and QUIT stop the master within three seconds, USR1 writes a report to the temporary directory, HUP reopens the log files.\n\nExit status: 0 ended by a signal, 1 cannot run, 4 an address cannot be bound or another master runs, 64 wrong options, 67 the account of the option user cannot be taken on.\n\nExamples:\n  halite-master                     serve with /etc/halite/master, log to the terminal\n  halite-master -d                  the same in the background\n  halite-master -c /etc/salt        take over an existing Salt master's directory\n  halite-master --check-config      say what is wrong with the configuration"
 )]
 struct MasterOptions {
     #[command(flatten)]
@@ -137,8 +138,14 @@ fn become_main() -> i32 {
     fail(format!("cannot start the supervisor: {}", spec.exec()), 1)
 }
 
+/// Most memory of a role: what no fleet needs, and no peer must be able to take from the host.
+const MOST_MEMORY: u64 = 2 << 30;
+
 /// Runs a role of the supervisor; returns its exit status.
 fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
+    if let Err(e) = limit_memory(MOST_MEMORY) {
+        log::warn!("the memory of {role} is not limited: {e}");
+    }
     tie_to_parent(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
     // Without clients of databases in this program, returners are programs.
     let programs = role == "returner" && cfg!(not(feature = "databases"));
@@ -163,6 +170,7 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
 fn serve(options: &MasterOptions, mut config: MasterConfig, role: &str) -> i32 {
     private_umask();
     start_log(&options.common, &config);
+    survive_signals();
     if role == RUNNER_ROLE {
         tie_to_parent(role);
         return runner::process::run(config);

@@ -16,7 +16,7 @@ use halite_wire::ids::MinionId;
 #[command(
     name = "halite-minion",
     version,
-    after_help = "Signals: TERM and INT end the minion and its jobs within two seconds, HUP opens the log files anew.\n\n\
+    after_help = "Signals: TERM and INT end the minion and its jobs within two seconds, QUIT leaves the jobs running, USR1 writes a report to the temporary directory, HUP opens the log files anew.\n\n\
         Exit status: 0 stopped, 1 cannot run, 42 the master has another fingerprint than master_finger, 64 wrong \
         options, 77 the master rejected the key.\n\n\
         Examples:\n  \

@@ -7,6 +7,12 @@ use clap::{ArgMatches, Command, FromArgMatches, Parser};
 use halite_modules::versions;
 use std::ffi::OsString;
 
+/// The main function of every program: `run` returns its exit status.
+pub fn main(run: fn() -> i32) -> ! {
+    halite_sys::process::protect_memory();
+    std::process::exit(run())
+}
+
 /// The command of a parser. As in Salt, `-V` prints the versions report, so clap's own `-V` is disabled.
 pub(super) fn command<T: Parser>() -> Command {
     T::command().disable_version_flag(true)

@@ -4,11 +4,15 @@
 use halite_config::MasterConfig;
 use halite_ipc::Subscriber;
 use halite_sys::process::user_name;
+use halite_sys::safe_open::read_text;
 use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
 use std::time::Duration;
+
+/// Most bytes of a key file; a key has 76 characters.
+pub(crate) const MAX_KEY_FILE: u64 = 4096;
 
 /// A job to publish.
 #[derive(Clone, Debug, Default)]
@@ -299,7 +303,8 @@ impl LocalClient {
         let mut first = None;
         for name in names {
             let path = self.config.client_key(&name);
-            match std::fs::read_to_string(&path) {
+            // The master's account owns the directory, and what is read here is sent to it.
+            match read_text(&path, MAX_KEY_FILE) {
                 Ok(text) => return Ok(text.trim_end().to_owned()),
                 Err(e) => first = first.or(Some(format!("{}: {e}", path.display()))),
             }

@@ -15,6 +15,7 @@ use halite_master::roles::Roles;
 use halite_returners::Opener;
 use halite_schedule::{ReturnJob, Schedule, Spec};
 use halite_store::jobs::{JobUpdate, StoredReturn};
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
@@ -52,6 +53,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                     end(running, &spec.name);
                 });
             }
+            debug_report::write_if_asked("scheduler", || {
+                let running = running.lock().map(|r| format!("  running: {r:?}\n"));
+                running.unwrap_or_default()
+            });
             std::thread::sleep(TURN);
         }
     });

@@ -193,15 +193,17 @@ impl AgentKeys {
             grains: None,
             vouched: newcomer.vouched,
         };
-        let verdict = candidate.verdict(&self.config, &*self.keys)?;
+        let decision = candidate.decide(&self.config, &*self.keys)?;
+        let verdict = decision.verdict;
         // The record first: an accepted key without one would belong to nobody.
         let fingerprint = newcomer.key.pkcs1_fingerprint();
         self.records.put(id, &fingerprint)?;
         candidate.keep(&*self.keys, verdict)?;
+        drop(decision);
         self.seen.remove(id);
         self.fire_auth_event(&candidate, verdict);
         Ok(match verdict {
-            Verdict::Accepted => RegisterOutcome::Accepted,
+            Verdict::Accepted { .. } => RegisterOutcome::Accepted,
             Verdict::Pending { .. } => {
                 if let Some((_, count)) = &mut self.waiting {
                     *count += 1;
@@ -223,6 +225,7 @@ impl AgentKeys {
     pub fn check_presented_key(&mut self, newcomer: &Newcomer) -> io::Result<()> {
         let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
+        let _lock = self.keys.lock(id)?;
         let stored = self.keys.state(id)?;
         if stored.is_none_or(|(_, key)| key == presented) {
             return Ok(());

@@ -2,7 +2,7 @@
 //! `salt/master.py AuthFuncs._auth_impl_sync`).
 
 use halite_config::MasterConfig;
-use halite_store::keys::{KeyState, KeyStore};
+use halite_store::keys::{KeyLock, KeyState, KeyStore};
 use halite_target::{PyRegex, fnmatch};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -27,8 +27,11 @@ pub enum Verdict {
     },
     /// `ret: false`, the key differs from the stored one and is stored as denied.
     Denied,
-    /// Signed in; the key is stored if new.
-    Accepted,
+    /// Signed in.
+    Accepted {
+        /// Whether the key is newly accepted and must be stored.
+        store: bool,
+    },
 }
 
 /// Input of the decision.
@@ -47,27 +50,29 @@ struct Known {
 /// Checks 3 to 8 of the reference's table, in this order.
 fn decide(known: Known) -> Verdict {
     if known.open {
-        return Verdict::Accepted;
+        let store = known.stored != Some((KeyState::Accepted, true));
+        return Verdict::Accepted { store };
     }
     match known.stored {
         Some((KeyState::Rejected, _)) => Verdict::Rejected {
             store: false,
             act: true,
         },
-        Some((KeyState::Accepted, true)) => Verdict::Accepted,
+        // It is there already. Storing it again would bring it back if it was deleted meanwhile.
+        Some((KeyState::Accepted, true)) => Verdict::Accepted { store: false },
         Some((KeyState::Accepted, false)) => Verdict::Denied,
         None if known.autoreject => Verdict::Rejected {
             store: true,
             act: true,
         },
-        None if known.autosign => Verdict::Accepted,
+        None if known.autosign => Verdict::Accepted { store: true },
         None => Verdict::Pending { store: true },
         Some(_) if known.autoreject => Verdict::Rejected {
             store: true,
             act: true,
         },
         Some((_, false)) => Verdict::Denied,
-        Some((_, true)) if known.autosign => Verdict::Accepted,
+        Some((_, true)) if known.autosign => Verdict::Accepted { store: true },
         Some((_, true)) => Verdict::Pending { store: false },
     }
 }
@@ -84,37 +89,69 @@ pub struct Candidate<'a> {
     pub vouched: bool,
 }
 
+/// A decision that has not been carried out yet. If it changes keys, nobody else does until this is dropped.
+pub struct Decision {
+    /// What to do.
+    pub verdict: Verdict,
+    _lock: Option<KeyLock>,
+}
+
 impl Verdict {
+    /// Whether it changes stored keys.
+    fn stores(self) -> bool {
+        match self {
+            Verdict::Pending { store }
+            | Verdict::Rejected { store, .. }
+            | Verdict::Accepted { store } => store,
+            Verdict::Denied => true,
+        }
+    }
+
     /// `result` and `act` of the event `salt/auth`.
     pub fn event_fields(self) -> (bool, Option<&'static str>) {
         match self {
             Verdict::Pending { .. } => (true, Some("pend")),
             Verdict::Rejected { act, .. } => (false, act.then_some("reject")),
             Verdict::Denied => (false, Some("denied")),
-            Verdict::Accepted => (true, Some("accept")),
+            Verdict::Accepted { .. } => (true, Some("accept")),
         }
     }
 }
 
 impl Candidate<'_> {
-    /// Decides about the key without storing anything.
+    /// Decides about the key; [`Candidate::keep`] stores it. A key that is accepted already needs no lock.
     ///
     /// # Errors
-    /// The key store is not readable.
-    pub fn verdict(&self, config: &MasterConfig, keys: &dyn KeyStore) -> io::Result<Verdict> {
-        let stored = keys
-            .state(self.id)?
-            .map(|(state, key)| (state, key == self.presented));
-        let decided = matches!(stored, Some((KeyState::Accepted | KeyState::Rejected, _)));
-        // The check consumes a one-shot stub file, so only make it if the result matters.
-        let ask = !decided && !config.open_mode;
-        let autoreject = ask && listed(&config.autoreject_file, self.id, config);
-        Ok(decide(Known {
-            stored,
-            autoreject,
-            autosign: ask && !autoreject && self.autosigned(config, keys)?,
-            open: config.open_mode,
-        }))
+    /// The key store is not readable, or cannot be locked.
+    pub fn decide(&self, config: &MasterConfig, keys: &dyn KeyStore) -> io::Result<Decision> {
+        let mut lock = None;
+        // The check consumes a one-shot stub file, so it is made once, and only if the result matters.
+        let mut autosign = None;
+        loop {
+            let stored = keys
+                .state(self.id)?
+                .map(|(state, key)| (state, key == self.presented));
+            let decided = matches!(stored, Some((KeyState::Accepted | KeyState::Rejected, _)));
+            let ask = !decided && !config.open_mode;
+            let autoreject = ask && listed(&config.autoreject_file, self.id, config);
+            if ask && !autoreject && autosign.is_none() {
+                autosign = Some(self.autosigned(config, keys)?);
+            }
+            let verdict = decide(Known {
+                stored,
+                autoreject,
+                autosign: ask && !autoreject && autosign == Some(true),
+                open: config.open_mode,
+            });
+            if lock.is_some() || !verdict.stores() {
+                return Ok(Decision {
+                    verdict,
+                    _lock: lock,
+                });
+            }
+            // Decided once more with what is stored now.
+            lock = Some(keys.lock(self.id)?);
+        }
     }
 
     /// `salt/daemons/masterapi.py AutoKey.check_autosign`: first match wins.
@@ -131,7 +168,7 @@ impl Candidate<'_> {
             .is_some_and(|g| grain_listed(&config.autosign_grains_dir, g, config)))
     }
 
-    /// Stores the key as the verdict says.
+    /// Stores the key as the verdict of a [`Decision`] says, which must still be held.
     ///
     /// # Errors
     /// The key store is not writable.
@@ -144,15 +181,13 @@ impl Candidate<'_> {
                 keys.delete(KeyState::Pending, id).map(drop)
             }
             Verdict::Denied => keys.put(KeyState::Denied, id, self.presented),
-            Verdict::Accepted => {
-                let stored = keys.get(KeyState::Accepted, id)?;
-                if stored.as_deref() == Some(self.presented) {
-                    return Ok(());
-                }
+            Verdict::Accepted { store: true } => {
                 keys.put(KeyState::Accepted, id, self.presented)?;
                 keys.delete(KeyState::Pending, id).map(drop)
             }
-            Verdict::Pending { store: false } | Verdict::Rejected { store: false, .. } => Ok(()),
+            Verdict::Pending { store: false }
+            | Verdict::Rejected { store: false, .. }
+            | Verdict::Accepted { store: false } => Ok(()),
         }
     }
 
@@ -245,6 +280,7 @@ mod tests {
         use KeyState::*;
         let reject = |store| Verdict::Rejected { store, act: true };
         let pending = |store| Verdict::Pending { store };
+        let accepted = |store| Verdict::Accepted { store };
         let sign = |k: Known| Known {
             autosign: true,
             ..k
@@ -266,28 +302,89 @@ mod tests {
                 sign(known(Some((Accepted, false)))),
                 Verdict::Denied,
             ),
-            ("8", known(Some((Accepted, true))), Verdict::Accepted),
+            ("8", known(Some((Accepted, true))), accepted(false)),
             ("6a", refuse(known(None)), reject(true)),
             ("6b", known(None), pending(true)),
-            ("6c", sign(known(None)), Verdict::Accepted),
+            ("6c", sign(known(None)), accepted(true)),
             ("7a", refuse(known(Some((Pending, true)))), reject(true)),
             ("7b", known(Some((Pending, false))), Verdict::Denied),
             ("7c", known(Some((Pending, true))), pending(false)),
             ("7d", sign(known(Some((Pending, false)))), Verdict::Denied),
-            ("7e", sign(known(Some((Pending, true)))), Verdict::Accepted),
+            ("7e", sign(known(Some((Pending, true)))), accepted(true)),
             (
                 "3",
                 Known {
                     open: true,
                     ..known(Some((Rejected, false)))
                 },
-                Verdict::Accepted,
+                accepted(true),
+            ),
+            (
+                "3, known",
+                Known {
+                    open: true,
+                    ..known(Some((Accepted, true)))
+                },
+                accepted(false),
             ),
         ];
         for (row, input, verdict) in cases {
             assert_eq!(decide(input), verdict, "row {row}");
         }
     }
+
+    fn candidate(id: &MinionId) -> Candidate<'_> {
+        Candidate {
+            id,
+            presented: "key",
+            grains: None,
+            vouched: false,
+        }
+    }
+
+    fn config() -> MasterConfig {
+        MasterConfig::from_map(Map::new(), Path::new("/etc/halite")).unwrap()
+    }
+
+    /// An operator who deletes a key while its minion signs in.
+    #[test]
+    fn an_accepted_key_is_never_put_back() {
+        let (keys, id) = (halite_store::memory::stores().keys, "m1".parse().unwrap());
+        let signing_in = candidate(&id);
+        keys.put(KeyState::Accepted, &id, "key").unwrap();
+        let decision = signing_in.decide(&config(), &*keys).unwrap();
+        assert_eq!(decision.verdict, Verdict::Accepted { store: false });
+        keys.delete(KeyState::Accepted, &id).unwrap();
+        signing_in.keep(&*keys, decision.verdict).unwrap();
+        assert_eq!(keys.state(&id).unwrap(), None);
+    }
+
+    /// An operator who rejects a key while its minion registers it.
+    #[test]
+    fn what_is_stored_is_decided_under_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = halite_store::local::LocalKeys::new(dir.path());
+        keys.prepare().unwrap();
+        let id = "m1".parse().unwrap();
+        let operator = keys.lock(&id).unwrap();
+        std::thread::scope(|scope| {
+            let sign_in = scope.spawn(|| candidate(&id).decide(&config(), &keys).unwrap().verdict);
+            keys.put(KeyState::Rejected, &id, "key").unwrap();
+            drop(operator);
+            let refused = Verdict::Rejected {
+                store: false,
+                act: true,
+            };
+            assert_eq!(sign_in.join().unwrap(), refused);
+        });
+        // Known keys sign in meanwhile.
+        let _operator = keys.lock(&id).unwrap();
+        keys.change(&id, KeyState::Rejected, KeyState::Accepted)
+            .unwrap();
+        let known = candidate(&id).decide(&config(), &keys).unwrap();
+        assert_eq!(known.verdict, Verdict::Accepted { store: false });
+    }
+
     /// As stock's `expr_match`; the id is never used as a pattern.
     #[test]
     fn lines_of_autosign_files_name_whole_ids() {

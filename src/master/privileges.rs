@@ -2,8 +2,10 @@
 
 use halite_config::MasterConfig;
 use halite_store::files::backend_names;
+use halite_sys::safe_open::no_follow;
 use halite_sys::sandbox::Sandbox;
 use std::fmt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 /// What a role may do, besides reading what its account can read and using the sockets in `sock_dir`.
@@ -34,6 +36,8 @@ pub enum Programs {
 pub enum Writes {
     /// To `sock_dir`.
     Sockets,
+    /// To `sock_dir` and the file with the codes of requests.
+    SocketsAndReplays,
     /// To `cachedir`.
     Cache,
     /// To `cachedir` and `pki_dir`.
@@ -77,6 +81,16 @@ impl Privileges {
     fn places(&self, config: &MasterConfig) -> Option<Vec<PathBuf>> {
         let mut places = match self.writes {
             Writes::Sockets => vec![config.sock_dir.clone()],
+            Writes::SocketsAndReplays => {
+                let replays = config.replays();
+                // Only an existing file can be allowed. The role itself says if it cannot use it.
+                let _ = no_follow()
+                    .append(true)
+                    .create(true)
+                    .mode(0o600)
+                    .open(&replays);
+                vec![config.sock_dir.clone(), replays]
+            }
             Writes::Cache => vec![config.cachedir.clone()],
             Writes::CacheAndKeys => vec![config.cachedir.clone(), config.pki_dir.clone()],
             Writes::Anywhere => return None,
@@ -102,6 +116,7 @@ impl fmt::Display for Privileges {
         }
         f.write_str(match self.writes {
             Writes::Sockets => "write to sock_dir",
+            Writes::SocketsAndReplays => "write to sock_dir and the file of replays",
             Writes::Cache => "write to cachedir",
             Writes::CacheAndKeys => "write to cachedir and pki_dir",
             Writes::Anywhere => "write anywhere",

@@ -113,7 +113,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         is_enabled: always,
         may: Privileges {
             binds: |config| vec![config.ret_port],
-            ..Privileges::writing(Writes::Sockets)
+            ..Privileges::writing(Writes::SocketsAndReplays)
         },
     },
     RoleInfo {
@@ -219,15 +219,55 @@ const EXIT_MEMORY: i32 = 76;
 
 /// Ends a role that uses too much memory; its successor starts afresh.
 pub fn exit_if_oversized() -> Result<(), ExitError> {
-    let resident = halite_sys::process::resident();
-    if resident < MOST_MEMORY {
-        return Ok(());
+    MemoryWatch::default().look().map(drop)
+}
+
+/// How much of its memory a role uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Less than half of it, or no more than at an earlier look.
+    Enough,
+    /// More than half of it, and more than before.
+    Grows,
+    /// Nearly all of it.
+    Scarce,
+}
+
+/// Growth after which a role looks for the reason again.
+const GROWTH: u64 = MOST_MEMORY / 16;
+
+/// Watches the memory of this process.
+#[derive(Debug, Default)]
+pub struct MemoryWatch {
+    seen: u64,
+}
+
+impl MemoryWatch {
+    /// How much is used now.
+    ///
+    /// # Errors
+    /// More than a role may use: it must end.
+    pub fn look(&mut self) -> Result<Memory, ExitError> {
+        self.judge(halite_sys::process::resident())
     }
-    let message = format!(
-        "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; restarting",
-        resident >> 20
-    );
-    Err(ExitError::new(EXIT_MEMORY, message))
+
+    fn judge(&mut self, resident: u64) -> Result<Memory, ExitError> {
+        if resident >= MOST_MEMORY {
+            let message = format!(
+                "{} MiB of memory are in use, far more than any fleet needs: a peer floods this port; restarting",
+                resident >> 20
+            );
+            return Err(ExitError::new(EXIT_MEMORY, message));
+        }
+        if resident > MOST_MEMORY / 4 * 3 {
+            return Ok(Memory::Scarce);
+        }
+        let grows = resident > MOST_MEMORY / 2 && resident > self.seen + GROWTH;
+        if grows || resident < self.seen {
+            self.seen = resident;
+        }
+        Ok(if grows { Memory::Grows } else { Memory::Enough })
+    }
 }
 
 /// The role's connection to its supervisor.

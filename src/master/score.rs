@@ -1,11 +1,12 @@
 //! A role's own slot of the scoreboard, written periodically: the counters themselves are plain fields, so that
 //! counting costs nothing.
 
+use halite_sys::debug_report;
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::time::unix_now;
-use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value, yaml};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -40,6 +41,7 @@ impl Score {
     /// Publishes `counters` if a second has passed since the last time. After a while without activity, the
     /// role frees memory that is only needed for work.
     pub fn tick(&mut self, counters: impl FnOnce() -> Map) {
+        debug_report::write_if_asked(&self.role, || show(&self.last));
         if self.board.is_none() || Instant::now() < self.due {
             return;
         }
@@ -58,6 +60,12 @@ impl Score {
             trim_memory();
         }
     }
+}
+
+/// Counters as indented lines, for a report.
+pub fn show(counters: &Map) -> String {
+    let text = yaml::emit(&Value::Map(counters.clone()), true);
+    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// Writes a record: `role`, `pid`, `at` (Unix seconds), then the counters.

@@ -20,11 +20,11 @@ use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::KeyString;
 use halite_store::Stores;
 use halite_sys::daemon::{InstanceLock, PidFile, Report, make_dir};
+use halite_sys::debug_report;
 use halite_sys::fork::{self, RoleChild, fork_role};
 use halite_sys::memory::{IdleDetector, trim_memory};
-use halite_sys::process::{
-    RoleSpec, chown, chown_tree, drop_privileges, raise_open_files, user_name,
-};
+use halite_sys::ownership::{chown, chown_tree};
+use halite_sys::process::{RoleSpec, drop_privileges, raise_open_files, user_name};
 use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
 use halite_sys::shared::{SHARED_FD, SharedSecret};
@@ -53,6 +53,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A child that lived this long is not in a crash loop.
 const SERVED: Duration = Duration::from_secs(5);
 const START_LIMIT: Duration = Duration::from_secs(60);
+/// This process in its report.
+const ROLE: &str = "MainProcess";
 /// Status line of a master that serves.
 const SERVES: &str = "all roles serve";
 
@@ -355,6 +357,28 @@ impl Role {
     }
 }
 
+/// What SIGUSR1 asks for: each role, with its counters and threads.
+fn report(roles: &[Role], board: &Scoreboard) -> String {
+    let records = score::all(board);
+    let mut out = String::new();
+    for role in roles {
+        let state = if role.serves() {
+            "serves"
+        } else {
+            "does not serve"
+        };
+        out += &format!("{}: {state}, {} restarts\n", role.spec.title, role.restarts);
+        let of_role = |r: &&Map| r.str("role") == Some(role.spec.role.as_str());
+        if let Some(record) = records.iter().find(of_role) {
+            out += &score::show(record);
+        }
+        if let Some(child) = &role.child {
+            out += &debug_report::describe(child.id().cast_unsigned());
+        }
+    }
+    out + ROLE + "\n"
+}
+
 /// Publishes how often each role was restarted, and which do not serve.
 fn publish(board: &Scoreboard, roles: &[Role], since: u64) {
     let restarts: Map = roles
@@ -494,6 +518,7 @@ fn serve(
                 ),
             ));
         }
+        debug_report::write_if_asked(ROLE, || report(roles, watch.board));
         if signals.take_reload() {
             log::warn!("SIGHUP: each role reopens its log files; other options need a restart");
             roles.iter().for_each(|r| r.signal(Signal::SIGHUP));

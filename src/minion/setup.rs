@@ -42,11 +42,8 @@ pub fn chown_dir(dir: &std::path::Path, user: &str) -> std::io::Result<()> {
     if !nix::unistd::geteuid().is_root() || user == "root" {
         return Ok(());
     }
-    match nix::unistd::User::from_name(user)? {
-        Some(user) => Ok(nix::unistd::chown(dir, Some(user.uid), Some(user.gid))?),
-        // Switching to that account fails with a better message.
-        None => Ok(()),
-    }
+    // If there is no such account, switching to it fails with a better message.
+    halite_sys::ownership::chown(dir, user)
 }
 
 /// The local event bus, in a thread of its own (reference `salt-local.md` 1.1, 2.5).

@@ -62,6 +62,9 @@ pub type IdList = Arc<Vec<MinionId>>;
 /// Version of a stored item, which differs after every change. Only useful for comparing.
 pub type Version = (i64, i64, u64);
 
+/// A lock that is held until it is dropped.
+pub type KeyLock = Box<dyn std::any::Any + Send>;
+
 /// Where keys are stored.
 pub trait KeyStore: Send + Sync {
     /// Prepares the store for its first write.
@@ -93,6 +96,13 @@ pub trait KeyStore: Send + Sync {
 
     /// Ids in `state`, sorted. Cheap if nothing has changed since the last call.
     fn list(&self, state: KeyState) -> io::Result<IdList>;
+
+    /// Locks the key of `id` for a decision and the changes that follow from it. The methods that change keys do not
+    /// take this lock themselves. Whoever holds it must not wait for another one.
+    ///
+    /// # Errors
+    /// The lock cannot be taken.
+    fn lock(&self, id: &MinionId) -> io::Result<KeyLock>;
 
     /// Removes the one-time approval of `id` (`minions_autosign/<id>`). `true` if there was one that is not older than
     /// `max_age`.

@@ -6,15 +6,16 @@
 use crate::Stores;
 use crate::gateways::{GatewayStore, GatewayStores};
 use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn};
-use crate::keys::{IdList, KeyState, KeyStore, Version, universal_newlines};
+use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlines};
 use crate::mine::{MineStore, merge};
-use crate::minions::{DataPart, DataVersion, MinionCache, MinionData};
+use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
 use crate::records::{JobOwners, RotationRequests, Syndics};
 use crate::sessions::SessionStore;
 use crate::tokens::{Token, TokenStore, is_token};
 use halite_crypto::{KeyString, clean_key, random_hex};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
+use halite_wire::msgpack::{self, Profile};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -121,6 +122,11 @@ impl KeyStore for MemoryKeys {
         let all = self.keys.keys().into_iter();
         let ids = all.filter(|(s, _)| *s == state).map(|(_, id)| id);
         Ok(Arc::new(ids.collect()))
+    }
+
+    /// A test has one thread.
+    fn lock(&self, _id: &MinionId) -> io::Result<KeyLock> {
+        Ok(Box::new(()))
     }
 
     /// There is no way to approve a minion here.
@@ -306,6 +312,7 @@ struct MemoryMinions {
 
 impl MinionCache for MemoryMinions {
     fn store(&self, id: &MinionId, grains: &Map, pillar: &Map) -> io::Result<()> {
+        check_size(&msgpack::encode_map(grains, Profile::Local))?;
         let data = [grains, pillar].map(|map| Arc::new(map.clone()));
         if self.data.get(id).is_none_or(|old| old != data) {
             self.data.put(id.clone(), data);

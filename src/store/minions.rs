@@ -16,6 +16,18 @@ pub struct MinionData {
     pub pillar: Arc<Map>,
 }
 
+/// Most bytes of the grains of one minion: each worker reads those of all minions for a target by grains.
+pub const MAX_GRAINS: usize = 1 << 20;
+
+/// Fails if the encoded grains of a minion are larger than [`MAX_GRAINS`].
+pub(crate) fn check_size(grains: &[u8]) -> io::Result<()> {
+    if grains.len() <= MAX_GRAINS {
+        return Ok(());
+    }
+    let why = format!("the grains are larger than {MAX_GRAINS} bytes");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
 /// A part of the cached data of a minion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPart {
@@ -31,6 +43,9 @@ pub type DataVersion = [Version; 2];
 /// Where grains and pillar of minions are cached.
 pub trait MinionCache: Send + Sync {
     /// Stores grains and pillar of a minion, unless the same data is already stored.
+    ///
+    /// # Errors
+    /// The grains are larger than [`MAX_GRAINS`] (`InvalidInput`), or they cannot be written.
     fn store(&self, id: &MinionId, grains: &Map, pillar: &Map) -> io::Result<()>;
 
     /// The cached data of `id`; `None` if there is none. Keeps it in memory, for frequent reads.

@@ -1,7 +1,7 @@
 //! Tests that every implementation of the stores must pass.
 
 use crate::keys::KeyState;
-use crate::minions::{DataPart, MinionInventory};
+use crate::minions::{DataPart, MAX_GRAINS, MinionInventory};
 use crate::tokens::Token;
 use crate::{Stores, memory};
 use halite_config::MasterConfig;
@@ -269,5 +269,18 @@ fn a_gateway_owns_an_id_only_with_the_registered_key() {
         gateway.remove(&a).unwrap();
         gateway.remove(&a).unwrap();
         assert!(!gateway.knows(&a));
+    });
+}
+
+#[test]
+fn grains_are_limited() {
+    each(|stores| {
+        let (cache, a) = (&stores.minions, id("a"));
+        let small = map! {"os" => "Debian"};
+        cache.store(&a, &small, &Map::new()).unwrap();
+        let large = map! {"os" => "x".repeat(MAX_GRAINS)};
+        let refused = cache.store(&a, &large, &Map::new()).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+        assert_eq!(*cache.get(&a).unwrap().grains, small);
     });
 }

@@ -24,6 +24,7 @@ use halite_config::{MasterConfig, MinionConfig};
 use halite_ipc::Subscriber;
 use halite_store::Stores;
 use halite_sys::daemon::{PidFile, Report, make_dir};
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
@@ -260,6 +261,7 @@ pub fn run(
             // The log reopens its file by itself.
             service.reloaded();
         }
+        debug_report::write_if_asked("halite-syndic", String::new);
         service.beat(true);
     }
     service.stopping();

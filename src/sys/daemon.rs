@@ -3,10 +3,12 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg};
+use super::safe_open::no_follow;
+use super::signals::survive_others;
+use nix::fcntl::{Flock, FlockArg, OFlag};
 
 /// Environment variable with the descriptor on which a daemon started in the background reports.
 pub const REPORT_FD: &str = "HALITE_REPORT_FD";
@@ -20,12 +22,7 @@ pub struct InstanceLock {
 impl InstanceLock {
     /// Takes the lock at `path`; `Ok(None)` if another process has it.
     pub fn take(path: &Path) -> io::Result<Option<InstanceLock>> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(path)?;
+        let file = open_plain(path, 0o600)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => Ok(Some(InstanceLock { _lock: lock })),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
@@ -46,26 +43,18 @@ impl PidFile {
         if let Some(dir) = path.parent() {
             make_dir(dir, 0o755)?;
         }
-        std::fs::write(path, std::process::id().to_string())?;
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o644))?;
+        write_plain(path, std::process::id().to_string().as_bytes(), 0o644)?;
         Ok(PidFile {
             path: path.to_owned(),
         })
     }
-}
 
-impl PidFile {
     /// Creates the file, if it is not there, for a daemon whose account may not create files in that directory.
     pub fn reserve(path: &Path) -> io::Result<()> {
         if let Some(dir) = path.parent() {
             make_dir(dir, 0o755)?;
         }
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .custom_flags(nix::libc::O_NOFOLLOW)
-            .open(path)?;
-        file.set_permissions(PermissionsExt::from_mode(0o644))
+        open_plain(path, 0o644)?.set_permissions(PermissionsExt::from_mode(0o644))
     }
 }
 
@@ -73,7 +62,7 @@ impl Drop for PidFile {
     fn drop(&mut self) {
         // After privileges are dropped, the directory may not be writable; then the file is emptied instead.
         if std::fs::remove_file(&self.path).is_err() {
-            let _ = std::fs::write(&self.path, b"");
+            let _ = write_plain(&self.path, b"", 0o644);
         }
     }
 }
@@ -93,8 +82,38 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
         make_dir(parent, 0o755)?;
     }
     build(path, mode)?;
-    // The daemon's umask would clear bits of `mode`.
-    std::fs::set_permissions(path, PermissionsExt::from_mode(mode))
+    // The daemon's umask would clear bits of `mode`. Where others may write, it may be something else by now.
+    let made = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).bits())
+        .open(path)?;
+    made.set_permissions(PermissionsExt::from_mode(mode))
+}
+
+/// Opens or creates a file that may be in a directory of another account: a regular file with one link, so that
+/// root does not write elsewhere.
+fn open_plain(path: &Path, mode: u32) -> io::Result<File> {
+    let file = no_follow()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(mode)
+        .open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_file() && meta.nlink() == 1 {
+        return Ok(file);
+    }
+    Err(io::Error::other(
+        "it is not a regular file with one link; remove it",
+    ))
+}
+
+/// Writes a file in its place, which [`open_plain`] checks.
+fn write_plain(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = open_plain(path, mode)?;
+    file.set_permissions(PermissionsExt::from_mode(mode))?;
+    file.set_len(0)?;
+    file.write_all(content)
 }
 
 /// Sets a daemon's umask (0077 unless a mode is given explicitly).
@@ -119,7 +138,8 @@ pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     })
 }
 
-/// Writes a temporary file next to `path`, then calls `place` to move it there.
+/// Writes a temporary file next to `path`, then calls `place` to move it there. Nobody can foretell its name, and
+/// it must not exist: whoever may write to the directory cannot make this process write elsewhere.
 fn beside(
     path: &Path,
     content: &[u8],
@@ -130,21 +150,14 @@ fn beside(
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::other("a file needs a name"))?;
-    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let temp = dir.join(format!(
-        ".{:.200}.{}.{n}~",
-        name.to_string_lossy(),
-        std::process::id()
-    ));
-    let written = OpenOptions::new()
+    let n: u64 = rand::random();
+    let temp = dir.join(format!(".{:.200}.{n:016x}~", name.to_string_lossy()));
+    let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(mode)
-        .open(&temp)
-        .and_then(|mut f| f.write_all(content))
-        .and_then(|()| place(&temp));
+        .open(&temp)?;
+    let written = file.write_all(content).and_then(|()| place(&temp));
     if written.is_err() {
         let _ = std::fs::remove_file(&temp);
     }
@@ -179,6 +192,13 @@ impl Report {
         if let Some(mut f) = self.0.take() {
             let _ = f.write_all(why.as_bytes());
         }
+    }
+}
+
+/// The first step of every daemon and of its roles: no stray signal ends it ([`survive_others`]).
+pub fn survive_signals() {
+    if let Err(e) = survive_others() {
+        log::warn!("signals that this process should survive may end it: {e}");
     }
 }
 
@@ -222,4 +242,45 @@ pub fn start_in_background(
         said = format!("the daemon ended before it was ready ({status}); see its log file");
     }
     Ok(Err(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_make_nobody_write_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("other"), "theirs").unwrap();
+        std::fs::set_permissions(at("other"), PermissionsExt::from_mode(0o600)).unwrap();
+        symlink(at("other"), at("link")).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        std::fs::hard_link(at("other"), at("second")).unwrap();
+        for name in ["link", "dangling", "second"] {
+            assert!(PidFile::write(&at(name)).is_err(), "{name}");
+            assert!(InstanceLock::take(&at(name)).is_err(), "{name}");
+        }
+        assert!(make_dir(&at("dangling"), 0o755).is_err());
+        assert!(!at("nowhere").exists());
+        assert_eq!(std::fs::read_to_string(at("other")).unwrap(), "theirs");
+        let mode = std::fs::metadata(at("other")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    /// Whoever may write to the directory and guesses names of temporary files.
+    #[test]
+    fn a_planted_link_is_not_written_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (dir.path().join("file"), dir.path().join("elsewhere"));
+        let pid = std::process::id();
+        for n in 0..100 {
+            symlink(&elsewhere, dir.path().join(format!(".file.{pid}.{n}~"))).unwrap();
+        }
+        write_atomic(&path, b"x", 0o600).unwrap();
+        write_new(&dir.path().join("new"), b"x", 0o600).unwrap();
+        assert!(!elsewhere.exists());
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
+    }
 }

@@ -254,8 +254,6 @@ fn begin(spec: &RoleSpec, signals: &SignalPipe, stat: &ProcStat, parent: Pid) ->
     close_private()?;
     let null = File::open("/dev/null")?;
     nix::unistd::dup2_stdin(&null)?;
-    // After dropping root, `/proc/self` is closed to the process until it executes a program.
-    nix::sys::prctl::set_dumpable(true)?;
     for (name, value) in spec.variables(parent.as_raw()) {
         // SAFETY: this process has one thread, so nobody else reads the environment.
         #[allow(unsafe_code)]

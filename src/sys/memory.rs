@@ -37,6 +37,17 @@ impl IdleDetector {
     }
 }
 
+/// Limits the memory that this process and its children can have of their own: an allocation beyond it fails, which
+/// ends the process instead of others of the host. A lower limit stays.
+///
+/// # Errors
+/// The limit cannot be set.
+pub fn limit_memory(bytes: u64) -> std::io::Result<()> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (soft, hard) = getrlimit(Resource::RLIMIT_DATA)?;
+    Ok(setrlimit(Resource::RLIMIT_DATA, bytes.min(soft), hard)?)
+}
+
 /// Frees what an idle process does not need: memory that the allocator keeps for reuse, and program code.
 pub fn trim_memory() {
     trim();

@@ -172,6 +172,18 @@ pub fn set_name(name: &str) {
     }
 }
 
+/// Keeps the memory of this process to itself: no core dump contains its keys, and no other process of the account
+/// can read or trace it. For every program at its start; a program that it starts decides for itself.
+pub fn protect_memory() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    // The hard limit stays, so that jobs of a minion can have what the operator allows.
+    let limited = getrlimit(Resource::RLIMIT_CORE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_CORE, 0, hard));
+    if let Err(e) = limited.and_then(|()| nix::sys::prctl::set_dumpable(false)) {
+        eprintln!("core dumps of this process cannot be prevented: {e}");
+    }
+}
+
 /// Raises the soft limit of open descriptors towards `wanted`; returns the limit in force.
 pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -230,35 +242,6 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     initgroups(&login, user.gid)?;
     setgid(user.gid)?;
     setuid(user.uid)?;
-    Ok(())
-}
-
-/// Changes the owner of `path` itself to the account `name`, unless it already is. Symlinks are not followed.
-pub fn chown(path: &Path, name: &str) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, lchown};
-    let Some(user) = nix::unistd::User::from_name(name)? else {
-        return Ok(());
-    };
-    if std::fs::symlink_metadata(path)?.uid() != user.uid.as_raw() {
-        lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
-    }
-    Ok(())
-}
-
-/// Changes the owner of `path` and everything below it to the account `name`, except directories named in
-/// `spared`. Symlinks are not followed. Files that already have that owner are not touched.
-pub fn chown_tree(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
-    chown(path, name)?;
-    if !std::fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(path)? {
-        let entry = entry?;
-        if spared.iter().any(|s| entry.file_name() == *s) {
-            continue;
-        }
-        chown_tree(&entry.path(), name, spared)?;
-    }
     Ok(())
 }
 

@@ -77,9 +77,17 @@ pub fn find_master(port: u16) -> io::Result<u32> {
         )
     })?;
     let name = format!("socket:[{inode}]");
-    let holder = all()?.into_iter().find(|p| holds(p.pid, &name)).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::PermissionDenied, format!("the owner of port {port} cannot be seen; run as its user or give --master-pids PID"))
-    })?;
+    let holder = all()?
+        .into_iter()
+        .find(|p| holds(p.pid, &name))
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!(
+                    "the owner of port {port} cannot be seen; run as root or give --master-pids PID"
+                ),
+            )
+        })?;
     let (mut pid, mut parent) = (holder.pid, holder.parent);
     while parent > 1 && program(parent).is_some() && program(parent) == program(pid) {
         pid = parent;

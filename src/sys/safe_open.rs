@@ -3,8 +3,8 @@
 //! check the metadata of the open file.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Options with `O_NOFOLLOW` and `O_NONBLOCK`.
@@ -22,9 +22,39 @@ pub fn open_no_follow(path: &Path) -> io::Result<File> {
     no_follow().read(true).open(path)
 }
 
+/// Reads a text of at most `most` bytes, from a regular file with one link: in a directory of another account, a link may
+/// lead to a file that only the reader may read.
+///
+/// # Errors
+/// Any I/O error, or another kind of file.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let file = open_no_follow(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.nlink() != 1 {
+        let why = format!("{} is not a regular file with one link", path.display());
+        return Err(io::Error::other(why));
+    }
+    let mut text = String::new();
+    file.take(most).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_of_its_own_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        assert_eq!(read_text(&at("file"), 3).unwrap(), "tex");
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        assert!(read_text(&at("link"), 9).is_err());
+        std::fs::hard_link(at("file"), at("second")).unwrap();
+        assert!(read_text(&at("second"), 9).is_err());
+        assert!(read_text(dir.path(), 9).is_err());
+    }
     use nix::sys::stat::Mode;
 
     #[test]

@@ -3,32 +3,32 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// Set when SIGTERM or SIGINT has arrived.
+/// Set when SIGTERM, SIGINT or SIGQUIT has arrived.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Installs handlers for SIGTERM and SIGINT. Signals held back by `hold_stop` arrive then.
+    /// Installs handlers for SIGTERM, SIGINT and SIGQUIT. Signals held back by `hold_stop` arrive then.
     pub fn install() -> io::Result<StopFlag> {
         let flag = StopFlag::default();
-        for signal in [SIGTERM, SIGINT] {
+        for signal in STOPPING {
             signal_hook::flag::register(signal, flag.0.clone())?;
         }
         stop_signals().thread_unblock()?;
         Ok(flag)
     }
 
-    /// A stream that becomes readable on SIGTERM or SIGINT, for loops that poll.
+    /// A stream that becomes readable on SIGTERM, SIGINT or SIGQUIT, for loops that poll.
     pub fn descriptor(&self) -> io::Result<UnixStream> {
         let (read, write) = UnixStream::pair()?;
-        for signal in [SIGTERM, SIGINT] {
+        for signal in STOPPING {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
         }
         Ok(read)
@@ -55,46 +55,82 @@ impl StopFlag {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// The signals that end a daemon.
+const STOPPING: [i32; 3] = [SIGTERM, SIGINT, SIGQUIT];
+
 fn stop_signals() -> SigSet {
-    SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT])
+    SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT])
 }
 
-/// Unblocks all signals in the calling thread, except SIGTERM and SIGINT, which stay blocked until
+/// Unblocks all signals in the calling thread, except those that end a daemon, which stay blocked until
 /// [`StopFlag::install`].
 pub(super) fn hold_stop() -> io::Result<()> {
     Ok(stop_signals().thread_set_mask()?)
 }
 
-/// Makes SIGUSR1 act as SIGTERM. The returned flag tells that it was SIGUSR1.
+/// Set by SIGUSR1.
+static REPORT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// For daemons: from here on, only SIGTERM, SIGINT and SIGQUIT end this process, beside what cannot be caught and
+/// faults. SIGUSR1 asks for a report ([`take_report`]), all others do nothing. Programs that this process starts have
+/// the default actions again.
+///
+/// # Errors
+/// A handler cannot be installed.
+pub fn survive_others() -> io::Result<()> {
+    let report = REPORT.get_or_init(Arc::default);
+    signal_hook::flag::register(SIGUSR1, report.clone())?;
+    let ignored = Arc::new(AtomicBool::new(false));
+    let real_time = nix::libc::SIGRTMIN()..=nix::libc::SIGRTMAX();
+    for signal in ENDING.into_iter().chain(real_time) {
+        signal_hook::flag::register(signal, ignored.clone())?;
+    }
+    Ok(())
+}
+
+/// Signals whose default action ends a process, without faults and those that end a daemon.
+const ENDING: [i32; 10] = [
+    SIGHUP,
+    SIGUSR2,
+    nix::libc::SIGALRM,
+    nix::libc::SIGVTALRM,
+    nix::libc::SIGPROF,
+    nix::libc::SIGIO,
+    nix::libc::SIGPWR,
+    nix::libc::SIGSTKFLT,
+    nix::libc::SIGXCPU,
+    nix::libc::SIGXFSZ,
+];
+
+/// Returns and clears whether SIGUSR1 has asked for a report.
+pub(super) fn take_report() -> bool {
+    REPORT
+        .get()
+        .is_some_and(|asked| asked.swap(false, Ordering::Relaxed))
+}
+
+/// A flag that SIGQUIT sets, beside stopping the process: a minion then leaves its jobs running.
 ///
 /// # Errors
 /// The handler cannot be installed.
-#[allow(unsafe_code)]
-pub fn stop_on_usr1() -> io::Result<Arc<AtomicBool>> {
-    let mark = Arc::new(AtomicBool::new(false));
-    let set = mark.clone();
-    let handler = move || {
-        set.store(true, Ordering::Relaxed);
-        let _ = signal_hook::low_level::raise(SIGTERM);
-    };
-    // SAFETY: a handler may write to an atomic and raise a signal (signal-safety(7)).
-    unsafe { signal_hook::low_level::register(SIGUSR1, handler) }?;
-    Ok(mark)
+pub fn quit_flag() -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGQUIT, flag.clone())?;
+    Ok(flag)
 }
 
 /// A descriptor that becomes readable when one of the supervisor's signals arrives.
 pub struct SignalPipe {
     read: UnixStream,
     handlers: Vec<SigId>,
-    /// SIGTERM or SIGINT.
+    /// SIGTERM, SIGINT or SIGQUIT.
     pub stop: StopFlag,
     /// SIGHUP.
     pub reload: Arc<AtomicBool>,
 }
 
 impl SignalPipe {
-    /// Installs handlers for SIGCHLD, SIGTERM, SIGINT and SIGHUP.
+    /// Installs handlers for SIGCHLD, SIGHUP, SIGUSR1 and the signals that end a daemon.
     pub fn install() -> io::Result<SignalPipe> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
@@ -102,7 +138,7 @@ impl SignalPipe {
         let reload = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGHUP, reload.clone())?;
         let mut handlers = Vec::new();
-        for signal in [SIGCHLD, SIGTERM, SIGINT, SIGHUP] {
+        for signal in STOPPING.into_iter().chain([SIGCHLD, SIGHUP, SIGUSR1]) {
             let write = write.try_clone()?;
             handlers.push(signal_hook::low_level::pipe::register(signal, write)?);
         }

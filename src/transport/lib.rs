@@ -5,6 +5,7 @@ pub mod attempts;
 pub mod bounded;
 pub mod bus;
 pub mod front;
+pub mod http;
 mod outbox;
 pub mod poll;
 pub mod publish;

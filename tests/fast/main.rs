@@ -1,6 +1,7 @@
 //! Real programs of halite, each test in seconds.
 
 mod access;
+mod account;
 mod bad_input;
 mod between_minions;
 mod bus;

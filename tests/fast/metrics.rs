@@ -112,6 +112,29 @@ fn counters_move() {
     drop(swarm);
 }
 
+/// Nobody who only connects gets a thread or keeps others out.
+#[test]
+fn silent_connections_cost_no_thread_and_keep_nobody_out() {
+    let port = free_port();
+    let master = Master::start(&format!(
+        "worker_threads: 1\nmetrics_address: 127.0.0.1:{port}"
+    ));
+    let pid = master.role(" Metrics").unwrap().pid;
+    let count = |what: &str| {
+        let listing = std::fs::read_dir(format!("/proc/{pid}/{what}")).unwrap();
+        listing.count()
+    };
+    let page = get(port, "/metrics").0;
+    let (threads, files) = (count("task"), count("fd"));
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        .collect();
+    assert_eq!(get(port, "/metrics").0, page);
+    assert_eq!(count("task"), threads);
+    assert!(count("fd") <= files + 64, "{} files", count("fd"));
+    drop(silent);
+}
+
 #[test]
 fn two_masters_share_a_host() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -2,9 +2,11 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use testing::config::Home;
+use testing::harness::eventually;
 use testing::ports::Ports;
 use testing::process::Process;
 use testing::{LONG, halite_program, short_dir};
@@ -17,7 +19,7 @@ struct Unit {
     // Fields are dropped in this order: the process before its directory.
     process: Process,
     manager: UnixDatagram,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Unit {
@@ -35,6 +37,7 @@ impl Unit {
             .arg("-c")
             .arg(home.config_dir())
             .env("NOTIFY_SOCKET", &socket)
+            .env("TMPDIR", dir.path())
             .env_remove("WATCHDOG_PID")
             .env_remove("WATCHDOG_USEC");
         if watched {
@@ -44,7 +47,7 @@ impl Unit {
         Unit {
             process,
             manager,
-            _dir: dir,
+            dir,
         }
     }
 
@@ -77,10 +80,67 @@ impl Unit {
         for _ in 0..3 {
             self.until(is_beat);
         }
+        let pid = self.process.id();
+        send_all(pid);
+        eventually("a report", || self.reports().len() == 1);
+        let report = &self.reports()[0];
+        assert!(report.contains(&format!("  process: {pid}\n")), "{report}");
+        assert!(report.contains("  thread "), "{report}");
+        has_no_core(pid);
+        self.until(is_beat);
         self.process.must_live();
-        self.signal_main(Signal::SIGTERM);
+        self.signal_main(Signal::SIGQUIT);
         self.until(|words| words.starts_with("STOPPING=1"));
     }
+
+    /// The reports that SIGUSR1 asked for, which only their account can read.
+    fn reports(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for entry in self.dir.path().read_dir().unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            if !name.starts_with("salt-debug-") || !name.ends_with(".log") {
+                continue;
+            }
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            all.extend(text.contains("  process: ").then_some(text));
+        }
+        all
+    }
+}
+
+/// Sends a process everything that would end a program which is not prepared for it; SIGUSR1 is the last.
+fn send_all(pid: i32) {
+    let signals = (1..=64).filter(|n| {
+        let faults = [3, 4, 5, 6, 7, 8, 11, 31];
+        let ends = [2, 3, 9, 15];
+        let stops = [17, 18, 19, 20, 21, 22];
+        // The C library keeps the first two real-time signals for itself.
+        let others = [10, 32, 33];
+        ![&faults[..], &ends, &stops, &others].concat().contains(n)
+    });
+    let words: Vec<String> = signals
+        .chain([10])
+        .map(|n: i32| format!("kill -{n} {pid}"))
+        .collect();
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(words.join(" && "))
+        .status();
+    assert!(status.unwrap().success(), "{words:?}");
+}
+
+/// The soft limit of a resource; `None` without one.
+fn limit(pid: i32, name: &str) -> Option<u64> {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix(name));
+    let soft = line.unwrap().split_whitespace().next().unwrap();
+    (soft != "unlimited").then(|| soft.parse().unwrap())
+}
+
+fn has_no_core(pid: i32) {
+    assert_eq!(limit(pid, "Max core file size"), Some(0), "process {pid}");
 }
 
 fn is_beat(words: &str) -> bool {
@@ -132,6 +192,42 @@ fn a_master_beats_only_while_its_roles_live() {
     assert_eq!(beats, 1, "{words:?}");
     unit.until(is_beat);
     unit.signal_main(Signal::SIGTERM);
+    unit.until(|words| words.starts_with("STOPPING=1"));
+}
+
+#[test]
+fn signals_end_no_role_and_ask_each_for_a_report() {
+    let unit = master(false);
+    assert_eq!(unit.heard(), "READY=1\nSTATUS=all roles serve");
+    let main = unit.process.id();
+    let family = || halite::sys::procs::family(main as u32).unwrap();
+    let pids = || -> Vec<u32> { family().iter().map(|p| p.pid).collect() };
+    let before = pids();
+    for pid in &before {
+        send_all(*pid as i32);
+        has_no_core(*pid as i32);
+        let ceiling = (*pid as i32 != main).then_some(2 << 30);
+        assert_eq!(
+            limit(*pid as i32, "Max data size"),
+            ceiling,
+            "process {pid}"
+        );
+    }
+    eventually("a report of each", || unit.reports().len() == before.len());
+    assert_eq!(pids(), before);
+    let reports = unit.reports();
+    let of_main = reports
+        .iter()
+        .find(|r| r.starts_with("MainProcess\n"))
+        .unwrap();
+    for part in [
+        "ReqServer MWorkerQueue: serves, 0 restarts",
+        "  depth:",
+        &format!("  process: {main}\n"),
+    ] {
+        assert!(of_main.contains(part), "{part}\n{of_main}");
+    }
+    unit.signal_main(Signal::SIGQUIT);
     unit.until(|words| words.starts_with("STOPPING=1"));
 }
 

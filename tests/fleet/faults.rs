@@ -349,15 +349,16 @@ fn flood(
 fn a_message_without_end() {
     let fleet = Fleet::start();
     let frames = [1u8, 1, b'x'].repeat(1 << 18);
+    // Who takes the memory is cut off.
     flood(
         &fleet,
         fleet.master.ret_port,
         "REQ",
         " ReqServer MWorkerQueue",
-        None,
+        Some(256 << 20),
         |_| frames.clone(),
     );
-    // Who sends what no subscriber sends is cut off.
+    // So is who sends what no subscriber sends.
     flood(
         &fleet,
         fleet.master.publish_port,

@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 use halite_channel::interrupt::Stop;
 use halite_config::{ModuleLimits, RuntimeConfig};
 use halite_crypto::random_uuid;
+use halite_sys::debug_report;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use std::collections::VecDeque;
@@ -212,6 +213,7 @@ impl Loop {
             self.act(acts);
             self.send_queued();
             self.count();
+            debug_report::write_if_asked("halite-runtime", String::new);
             service.beat(true);
         }
         Ok(())

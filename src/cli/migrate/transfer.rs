@@ -9,8 +9,10 @@ use halite_store::local::jobs::transfer as jobs;
 use halite_store::local::transfer::{self, MasterKey};
 use halite_store::local::{self, Layout};
 use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
-use halite_sys::process::chown_tree;
+use halite_sys::ownership::chown_tree;
+use halite_sys::safe_open::open_no_follow;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 /// Most levels of directories of encryption keys that are copied.
@@ -257,7 +259,10 @@ fn copy_tree(from: &Path, to: &Path, depth: usize) -> std::io::Result<()> {
         if kind.is_dir() && depth < DEEPEST {
             copy_tree(&entry.path(), &path, depth + 1)?;
         } else if kind.is_file() && !path.exists() {
-            write_atomic(&path, &fs::read(entry.path())?, 0o600)?;
+            // Another account may own the directory, and the file may be a link by now.
+            let mut content = Vec::new();
+            open_no_follow(&entry.path())?.read_to_end(&mut content)?;
+            write_atomic(&path, &content, 0o600)?;
         }
     }
     Ok(())

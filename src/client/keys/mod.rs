@@ -34,6 +34,9 @@ pub enum FingerForm {
     Text,
 }
 
+/// The states of which an id is in one; denied keys exist in addition.
+const EFFECTIVE: [KeyState; 3] = [KeyState::Accepted, KeyState::Pending, KeyState::Rejected];
+
 /// Group of fingerprints in sysinspect's form, and name of the gateway.
 const SYSINSPECT: &str = "sysinspect";
 
@@ -237,13 +240,10 @@ impl<'a> Keys<'a> {
 
     fn change(&mut self, selection: &Selection, to: KeyState) -> io::Result<KeyChanges> {
         let mut out = KeyChanges::default();
-        // The state before the change; all other copies of an id are removed, as in 3008, so that the id is in
-        // one state afterwards.
-        let before = self.listings()?;
         let verify = to == KeyState::Accepted;
         for (from, ids) in selection.iter().filter(|(from, _)| *from != to) {
             for id in ids {
-                match self.change_one(id, *from, to, verify, &before) {
+                match self.change_one(id, *from, to, verify) {
                     Ok(ChangeResult::Done(key)) => {
                         self.fire(id, to.name(), key);
                         out.done.push(id.clone());
@@ -263,8 +263,8 @@ impl<'a> Keys<'a> {
         from: KeyState,
         to: KeyState,
         verify: bool,
-        before: &[(KeyState, halite_store::keys::IdList)],
     ) -> io::Result<ChangeResult> {
+        let _lock = self.stores.keys.lock(id)?;
         let carries_key = self.config.salt_series == SaltSeries::S3008 && self.bus_is_open();
         let mut key = None;
         if verify || carries_key {
@@ -279,11 +279,9 @@ impl<'a> Keys<'a> {
         if !self.stores.keys.change(id, from, to)? {
             return Ok(ChangeResult::Gone);
         }
-        for (state, ids) in before {
-            let other = *state != to && *state != from && *state != KeyState::Denied;
-            if other && ids.binary_search(id).is_ok() {
-                self.stores.keys.delete(*state, id)?;
-            }
+        // All other copies of an id are removed, as in 3008, so that the id is in one state afterwards.
+        for state in EFFECTIVE.into_iter().filter(|s| *s != to && *s != from) {
+            self.stores.keys.delete(state, id)?;
         }
         Ok(ChangeResult::Done(key))
     }
@@ -299,10 +297,9 @@ impl<'a> Keys<'a> {
     /// afterwards.
     pub fn delete(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
         let mut out = KeyChanges::default();
-        let before = self.listings()?;
         for (from, ids) in selection {
             for id in ids {
-                match self.delete_one(id, *from, &before) {
+                match self.delete_one(id, *from) {
                     Ok(true) => {
                         self.fire(id, "delete", None);
                         out.done.push(id.clone());
@@ -315,24 +312,15 @@ impl<'a> Keys<'a> {
         Ok(out)
     }
 
-    fn delete_one(
-        &self,
-        id: &MinionId,
-        from: KeyState,
-        before: &[(KeyState, halite_store::keys::IdList)],
-    ) -> io::Result<bool> {
+    fn delete_one(&self, id: &MinionId, from: KeyState) -> io::Result<bool> {
+        let _lock = self.stores.keys.lock(id)?;
         if from == KeyState::Denied {
             return self.stores.keys.delete(from, id);
         }
         // Removing the key with precedence must not bring another one into effect.
         let mut any = false;
-        for (state, ids) in before
-            .iter()
-            .filter(|(state, _)| *state != KeyState::Denied)
-        {
-            if *state == from || ids.binary_search(id).is_ok() {
-                any |= self.stores.keys.delete(*state, id)?;
-            }
+        for state in EFFECTIVE {
+            any |= self.stores.keys.delete(state, id)?;
         }
         Ok(any)
     }

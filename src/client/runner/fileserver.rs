@@ -137,7 +137,7 @@ fn update(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
         git.update(&which, Some(&context.stop));
         let dir = context.config.gitfs();
         if nix::unistd::geteuid().is_root() && dir.is_dir() {
-            halite_sys::process::chown_tree(&dir, &context.config.user, &[])?;
+            halite_sys::ownership::chown_tree(&dir, &context.config.user, &[])?;
         }
     }
     Ok(Value::Bool(true).into())

@@ -94,7 +94,7 @@ fn request_reactor(
     }
     let account = halite_sys::process::user_name();
     let path = context.config.client_key(&account);
-    let key = std::fs::read_to_string(&path).map_err(|e| {
+    let key = halite_sys::safe_open::read_text(&path, crate::local::MAX_KEY_FILE).map_err(|e| {
         failed(format!(
             "{}: {e}; run this as the account of the master",
             path.display()

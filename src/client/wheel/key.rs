@@ -11,6 +11,7 @@ use halite_store::Stores;
 use halite_store::keys::{KeyState, universal_newlines};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
+use std::io;
 use std::path::PathBuf;
 
 /// Allowed sizes of a new key pair in bits: each doubling takes eight times as long.
@@ -354,10 +355,17 @@ fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
         .parse()
         .map_err(|e| invalid(format!("{e}")))?;
     let store = Stores::open(context.config).keys;
-    if store.get(KeyState::Accepted, &id)?.is_some() && !args.flag(2, "force") {
+    let force = args.flag(2, "force");
+    let exists = || Ok::<_, io::Error>(!force && store.get(KeyState::Accepted, &id)?.is_some());
+    if exists()? {
         return Ok(Value::Map(Map::new()));
     }
+    // Takes a while; others may change the key meanwhile.
     let pair = pair(args.int(1, "keysize"))?;
+    let _lock = store.lock(&id)?;
+    if exists()? {
+        return Ok(Value::Map(Map::new()));
+    }
     store.put(KeyState::Accepted, &id, pair.str("pub").unwrap_or_default())?;
     Ok(Value::Map(pair))
 }

@@ -11,6 +11,7 @@ use crate::broker::Unsent;
 use crate::broker::link::{Link, LinkEvent, LinkOptions, Listener, Outgoing};
 use crate::wire::subjects::Side;
 use halite_config::FederationConfig;
+use halite_sys::debug_report;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
@@ -245,7 +246,7 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
     broker.join_group(Side::Federation);
     broker.join_group(Side::Collective);
     let source = broker.clone();
-    let page = stats::Page::open(config.stats_port, move || source.stats().to_string())?;
+    let page = stats::StatsPort::open(config.stats_port, move || source.stats().to_string())?;
     let interval = Duration::from_secs(config.stats_interval);
     let (mut next, mut waited_for) = (Instant::now() + interval, true);
     while !stop.is_set() {
@@ -256,6 +257,9 @@ pub fn run(config: &FederationConfig, stop: &StopFlag, service: &mut Service) ->
             log::info!("connected to both sides");
         }
         service.status(&broker.status());
+        debug_report::write_if_asked("halite-federation-broker", || {
+            format!("  {}\n", broker.status())
+        });
         service.beat(
             both.iter()
                 .all(|side| broker.counters.makes_progress(*side)),

@@ -4,17 +4,19 @@ use super::rules::{Rejection, Rules};
 use crate::broker::link::Figures;
 use crate::wire::subjects::Side;
 use halite_sys::time::unix_now;
+use halite_transport::http::{HttpServer, Page};
 use serde_json::{Value as Json, json};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tiny_http::{Header, Method, Response, Server};
 
 /// A connection, which reports once a second, counts as stuck after this many seconds without a report.
 const STUCK: u64 = 10;
+/// How often the thread of the port looks whether to end.
+const TURN: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct SideCounters {
@@ -173,58 +175,67 @@ fn threads() -> usize {
 }
 
 /// The port on the loopback address that answers `GET /stats`; closed when it is dropped.
-pub(super) struct Page {
-    server: Option<Arc<Server>>,
+pub(super) struct StatsPort {
+    address: Option<SocketAddr>,
+    closed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Page {
+impl StatsPort {
     /// Opens the port; 0 opens none.
     ///
     /// # Errors
     /// The port cannot be bound.
-    pub fn open(port: u16, text: impl Fn() -> String + Send + 'static) -> io::Result<Page> {
+    pub fn open(port: u16, text: impl Fn() -> String + Send + 'static) -> io::Result<StatsPort> {
+        let closed = Arc::new(AtomicBool::new(false));
         if port == 0 {
-            return Ok(Page {
-                server: None,
+            return Ok(StatsPort {
+                address: None,
+                closed,
                 thread: None,
             });
         }
-        let told = |e: String| io::Error::other(format!("the port {port} of stats_port: {e}"));
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|e| told(e.to_string()))?;
-        let server = Server::from_listener(listener, None).map_err(|e| told(e.to_string()))?;
-        let server = Arc::new(server);
-        let ours = server.clone();
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .and_then(HttpServer::new)
+            .map_err(|e| io::Error::other(format!("the port {port} of stats_port: {e}")))?;
+        let (address, stop) = (server.address()?, closed.clone());
         let thread = std::thread::Builder::new()
             .name("stats".into())
-            .spawn(move || serve(&ours, &text))?;
-        Ok(Page {
-            server: Some(server),
+            .spawn(move || serve(server, &stop, &text))?;
+        Ok(StatsPort {
+            address: Some(address),
+            closed,
             thread: Some(thread),
         })
     }
 }
 
-fn serve(server: &Server, text: &dyn Fn() -> String) {
-    for request in server.incoming_requests() {
-        let (status, text) = match (request.method(), request.url()) {
-            (Method::Get | Method::Head, "/stats") => (200, text()),
+fn serve(mut server: HttpServer, closed: &AtomicBool, text: &dyn Fn() -> String) {
+    let page = |path: &str| {
+        let (status, text) = match path {
+            "/stats" => (200, text()),
             _ => (404, "{\"error\":\"there is /stats\"}".to_owned()),
         };
-        let mut response = Response::from_string(text).with_status_code(status);
-        if let Ok(header) = Header::from_bytes("Content-Type", "application/json") {
-            response.add_header(header);
+        Page {
+            status,
+            kind: "application/json",
+            text,
         }
-        // The peer may be gone.
-        let _ = request.respond(response);
+    };
+    while !closed.load(Ordering::Acquire) {
+        if let Err(e) = server.turn(TURN, &page) {
+            log::error!("the statistics are no longer served: {e}");
+            return;
+        }
     }
 }
 
-impl Drop for Page {
+impl Drop for StatsPort {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.unblock();
+        self.closed.store(true, Ordering::Release);
+        if let Some(address) = self.address {
+            // Wakes the thread; if that fails, it notices a little later.
+            let _ = TcpStream::connect(address);
         }
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported when it happened.

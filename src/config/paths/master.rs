@@ -107,6 +107,11 @@ impl MasterConfig {
         self.cachedir.join("joblog")
     }
 
+    /// Authentication codes of the latest requests, so that none counts twice.
+    pub fn replays(&self) -> PathBuf {
+        self.cachedir.join(".replays")
+    }
+
     /// Tokens of externally authenticated users.
     pub fn tokens(&self) -> PathBuf {
         self.cachedir.join("tokens")

@@ -18,11 +18,13 @@ use halite_config::MasterConfig;
 use halite_master::roles::Roles;
 use halite_master::score;
 use halite_store::Stores;
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
+use halite_transport::http::{HttpServer, Page};
 use halite_wire::{Map, Value};
 use std::io::Write;
 use std::net::{TcpListener, ToSocketAddrs};
@@ -32,7 +34,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use tiny_http::{Header, Method, Request, Response, Server};
 
 /// How often to check for a stop.
 const TURN: Duration = Duration::from_millis(250);
@@ -52,26 +53,22 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let status = bind_status(&config.master_status())?;
     let served = source.clone();
     std::thread::spawn(move || serve_status(&status, &served));
-    let server = listen(&config.metrics_address);
+    let mut server = listen(&config.metrics_address);
     roles.ready();
     let (mut rest, mut served, mut due) = (IdleDetector::default(), 0, Instant::now());
     while !stop.is_set() {
         if Instant::now() >= due {
             due = Instant::now() + BEAT;
             source.beat();
+            debug_report::write_if_asked("metrics", String::new);
             let before = std::mem::replace(&mut served, source.served.load(Ordering::Relaxed));
             if rest.is_due(served != before) {
                 trim_memory();
             }
         }
-        let Some(server) = &server else {
-            std::thread::sleep(TURN);
-            continue;
-        };
-        match server.recv_timeout(TURN) {
-            Ok(Some(request)) => answer(request, &source),
-            Ok(None) => {}
-            Err(e) => log::debug!("a connection for metrics failed: {e}"),
+        match &mut server {
+            Some(server) => server.turn(TURN, &|path| page(path, &source))?,
+            None => std::thread::sleep(TURN),
         }
     }
     Ok(())
@@ -119,17 +116,14 @@ impl Source {
 }
 
 /// Listens on `metrics_address`, if set and available.
-fn listen(address: &str) -> Option<Server> {
+fn listen(address: &str) -> Option<HttpServer> {
     if address.is_empty() {
         return None;
     }
     let listener = address
         .to_socket_addrs()
         .and_then(|addresses| TcpListener::bind(addresses.collect::<Vec<_>>().as_slice()));
-    let served = listener
-        .map_err(|e| e.to_string())
-        .and_then(|l| Server::from_listener(l, None).map_err(|e| e.to_string()));
-    match served {
+    match listener.and_then(HttpServer::new) {
         Ok(server) => Some(server),
         Err(e) => {
             log::warn!(
@@ -140,22 +134,20 @@ fn listen(address: &str) -> Option<Server> {
     }
 }
 
-fn answer(request: Request, source: &Source) {
-    let (status, text) = match (request.method(), request.url()) {
-        (Method::Get | Method::Head, "/metrics") => (200, source.metrics()),
-        (Method::Get | Method::Head, "/healthz") => match source.silent() {
+fn page(path: &str, source: &Source) -> Page {
+    let (status, text) = match path {
+        "/metrics" => (200, source.metrics()),
+        "/healthz" => match source.silent() {
             none if none.is_empty() => (200, "ok\n".to_owned()),
             some => (503, format!("not healthy: {}\n", some.join(", "))),
         },
         _ => (404, "try /metrics or /healthz\n".to_owned()),
     };
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let mut response = Response::from_string(text).with_status_code(status);
-    if let Ok(header) = Header::from_bytes("Content-Type", kind) {
-        response.add_header(header);
+    Page {
+        status,
+        kind: "text/plain; version=0.0.4; charset=utf-8",
+        text,
     }
-    // The peer may be gone; nobody else needs to know.
-    let _ = request.respond(response);
 }
 
 /// The socket of `fleet.status`, for the master's account only. The instance lock of `sock_dir` is held, so an

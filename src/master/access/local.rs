@@ -9,10 +9,10 @@ use halite_config::MasterConfig;
 use halite_crypto::{KeyString, constant_time_eq};
 use halite_sys::daemon::write_atomic;
 use halite_sys::process::user_name;
-use halite_sys::safe_open::open_no_follow;
+use halite_sys::safe_open::{open_no_follow, read_text};
 use nix::unistd::{Gid, Uid, User, fchown};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -43,8 +43,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Reads the key in a file. Users may write anything into their own, so the size is limited.
 fn read(path: &Path) -> io::Result<KeyString> {
-    let mut text = String::new();
-    open(path)?.take(LONGEST).read_to_string(&mut text)?;
+    let text = read_text(path, LONGEST)?;
     KeyString::from_text(text.trim_end()).map_err(io::Error::other)
 }
 

@@ -12,27 +12,34 @@
 //! worker: `R`, pid (4 bytes) when it is idle; `D`, sequence number, a byte for each request (1 if its sender
 //! was authenticated), then a reply for each. An empty reply is not forwarded, so that the peer tries again.
 
+mod replays;
+
 use super::auth_limit::AuthLimit;
 use super::commands::Class;
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
-use super::roles::{Roles, exit_if_oversized};
+use super::roles::{Memory, MemoryWatch, Roles};
 use super::score::Score;
+use replays::ReplayGuard;
+
 use halite_config::{MasterConfig, WorkerPool};
 use halite_crypto::Crypticle;
 use halite_store::Stores;
 use halite_store::sessions::SessionStore;
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
-use halite_sys::memory::keep_freed;
+use halite_sys::memory::{keep_freed, trim_memory};
+use halite_sys::process::raise_open_files;
 use halite_sys::signals::StopFlag;
-use halite_transport::front::{Incoming, Received, RequestFront, ZeroMqFront, ZeroMqOptions};
+use halite_transport::front::{
+    Incoming, Pressure, Received, RequestFront, ZeroMqFront, ZeroMqOptions,
+};
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router, tcp_url};
 use halite_wire::Value;
 use halite_wire::envelope::{Body, Envelope, Refusal, envelope_id, peek_cmd, peek_login};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,10 +51,14 @@ pub const EXIT_BIND: i32 = 4;
 const PEEK: usize = 320;
 /// Most cached session keys; when full, the cache is cleared.
 const SESSIONS_HELD: usize = 20_000;
-/// Message authentication codes remembered per generation to detect replays.
-const REPLAYS_HELD: usize = 65_536;
 /// Longest wait of a turn.
 const TURN: Duration = Duration::from_millis(100);
+/// How often a silent peer is asked for a sign of life.
+const HEARTBEAT: Duration = Duration::from_secs(120);
+/// How often connections are looked after.
+const LOOK: Duration = Duration::from_millis(50);
+/// Descriptors that are not for connections.
+const OWN_FILES: u64 = 256;
 const DRAIN: Duration = Duration::from_millis(1500);
 /// Most messages read from one side before the other gets its turn.
 const BURST: usize = 64;
@@ -106,12 +117,21 @@ fn bind_front(
         max_message: config.max_request_size as i64,
         ipv6: config.ipv6 == Some(true) || config.interface.contains(':'),
         keepalive: KeepAlive::REQUEST_SERVER,
+        most_connections: most_connections(config)?,
+        heartbeat: HEARTBEAT,
     };
     let front = ZeroMqFront::new(context, &options)?;
     front
         .bind(&tcp_url(&config.interface, config.ret_port))
         .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     Ok(Box::new(front))
+}
+
+/// Most connections for requests: the role needs some descriptors for itself.
+fn most_connections(config: &MasterConfig) -> Result<usize, ExitError> {
+    let files = raise_open_files(config.max_open_files)?;
+    let own = OWN_FILES.min(files / 4);
+    Ok(usize::try_from(files - own).unwrap_or(usize::MAX))
 }
 
 struct Server {
@@ -123,6 +143,8 @@ struct Server {
     sessions: Sessions,
     seen: ReplayGuard,
     last_tick: Instant,
+    memory: MemoryWatch,
+    last_look: Instant,
     reported: u64,
     ignored: u64,
     replays: u64,
@@ -150,8 +172,10 @@ impl Server {
             auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
             pools,
             sessions: Sessions::new(config),
-            seen: ReplayGuard::default(),
+            seen: ReplayGuard::open(&config.replays()),
             last_tick: Instant::now(),
+            memory: MemoryWatch::default(),
+            last_look: Instant::now(),
             reported: 0,
             ignored: 0,
             replays: 0,
@@ -189,8 +213,29 @@ impl Server {
                 }
             }
         }
+        self.tend()?;
         self.assign()?;
         self.tick()
+    }
+
+    /// Looks after connections, and more often than after anything else: a flood takes a gigabyte in a second.
+    fn tend(&mut self) -> Result<(), ExitError> {
+        let now = Instant::now();
+        if now.duration_since(self.last_look) < LOOK {
+            return Ok(());
+        }
+        self.last_look = now;
+        let memory = self.memory.look()?;
+        let pressure = match memory {
+            Memory::Enough => Pressure::None,
+            Memory::Grows => Pressure::Growing,
+            Memory::Scarce => Pressure::Scarce,
+        };
+        if self.front.tend(pressure)? {
+            // What they had sent is free now, and must not count any more.
+            trim_memory();
+        }
+        Ok(())
     }
 
     fn peer_message(&mut self) -> Result<bool, ExitError> {
@@ -361,7 +406,6 @@ impl Server {
             return Ok(());
         }
         self.last_tick = now;
-        exit_if_oversized()?;
         for request in self.dispatcher.expire(now) {
             if let Some(n) = self.late.tick(now) {
                 let peer = &request.peer;
@@ -413,42 +457,6 @@ fn mac_prefix(load: &[u8]) -> u64 {
         .iter()
         .take(8)
         .fold(0, |n, b| n << 8 | u64::from(*b))
-}
-
-/// Authentication codes of pending requests, and two generations of those of authenticated ones.
-#[derive(Default)]
-struct ReplayGuard {
-    at_hand: HashSet<u64>,
-    young: HashSet<u64>,
-    old: HashSet<u64>,
-}
-
-impl ReplayGuard {
-    fn contains(&self, seal: u64) -> bool {
-        self.at_hand.contains(&seal) || self.young.contains(&seal) || self.old.contains(&seal)
-    }
-
-    /// A request is pending: a copy that arrives meanwhile is a replay.
-    fn begin(&mut self, seal: Option<u64>) {
-        self.at_hand.extend(seal);
-    }
-
-    /// A request is finished; `genuine` if its sender was authenticated.
-    fn end(&mut self, seal: Option<u64>, genuine: bool) {
-        let Some(seal) = seal else { return };
-        self.at_hand.remove(&seal);
-        if genuine {
-            self.insert(seal);
-        }
-    }
-
-    fn insert(&mut self, seal: u64) {
-        if self.young.len() >= REPLAYS_HELD {
-            std::mem::swap(&mut self.old, &mut self.young);
-            self.young.clear();
-        }
-        self.young.insert(seal);
-    }
 }
 
 /// Cached session keys.

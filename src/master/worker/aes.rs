@@ -264,7 +264,9 @@ pub(crate) fn revoke_auth(
         log::warn!(minion:% = id; "{id} asked for its key to be deleted, which allow_minion_key_revoke forbids");
         return Ok(Value::Map(load));
     }
+    let lock = worker.stores.keys.lock(id)?;
     worker.stores.keys.delete(KeyState::Accepted, id)?;
+    drop(lock);
     worker.stores.sessions.remove(id)?;
     if !load.get("preserve_minion_cache").is_some_and(Value::truthy) {
         worker.stores.minions.remove(id)?;

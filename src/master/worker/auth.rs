@@ -63,7 +63,8 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         fire_auth_event(worker, candidate.event(false, Some("full")));
         return Ok(answer(worker, "full".into()));
     }
-    let verdict = candidate.verdict(&worker.config, &*worker.stores.keys)?;
+    let decision = candidate.decide(&worker.config, &*worker.stores.keys)?;
+    let verdict = decision.verdict;
     match verdict {
         Verdict::Pending { store: true } => {
             log::info!(minion:% = id, peer:% = peer; "new key of {id} from {peer}, waiting for `halite-key -a {id}`");
@@ -76,12 +77,15 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
             "{peer} presented another key for {id} than the stored one; if the minion was reinstalled, \
              `halite-key -d {id}` and accept the new key"
         ),
-        Verdict::Accepted => log::debug!(minion:% = id, peer:% = peer; "{id} signs in from {peer}"),
+        Verdict::Accepted { .. } => {
+            log::debug!(minion:% = id, peer:% = peer; "{id} signs in from {peer}")
+        }
         Verdict::Pending { store: false } => {}
     }
     candidate.keep(&*worker.stores.keys, verdict)?;
+    drop(decision);
     let reply = match verdict {
-        Verdict::Accepted => accepted(worker, &id, load, &key, sig_algo, nonce)?,
+        Verdict::Accepted { .. } => accepted(worker, &id, load, &key, sig_algo, nonce)?,
         Verdict::Pending { .. } => answer(worker, true.into()),
         Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
     };

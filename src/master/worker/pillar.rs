@@ -6,6 +6,7 @@ use super::sealed::{Opened, Sealed};
 use super::{HANDLER_FAILED, RequestAnswer};
 use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
 use halite_render::pillar::PillarRequest;
+use halite_store::minions::DataPart;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -90,10 +91,16 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, ExitErr
         .pillar(request, Duration::from_secs(limit))
         .map_err(|e| ExitError::new(1, e.to_string()))?;
     if worker.config.minion_data_cache {
-        worker
-            .stores
-            .minions
-            .store(&request.id, &request.grains, &pillar)?;
+        let (id, cache) = (&request.id, &worker.stores.minions);
+        match cache.store(id, &request.grains, &pillar) {
+            // It gets its pillar, but no target by grains finds it.
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
+                log::warn!(minion:% = id; "the data of {id} are not cached: {e}");
+                cache.clear(id, DataPart::Grains)?;
+                return Ok(pillar);
+            }
+            stored => stored?,
+        }
         if worker.config.minion_data_cache_events {
             let data = halite_wire::map! {"Minion data cache refresh" => request.id.as_str()};
             worker

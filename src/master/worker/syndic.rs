@@ -13,6 +13,7 @@ use halite_store::keys::KeyState;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
+use std::collections::HashSet;
 
 /// Most returns in one request.
 const MOST_RETURNS: usize = 100_000;
@@ -113,17 +114,24 @@ fn one_return(
     part: Map,
     shared: &Map,
 ) -> Result<(), ExitError> {
-    let mut load = halite_wire::map! {"jid" => jid.as_str(), "id" => id.as_str()};
-    for (key, value) in part.iter().chain(shared.iter()) {
-        match key.as_str() {
-            None | Some("jid" | "id" | "sig" | "cmd") => {}
-            Some(key) if load.contains(key) => {}
-            Some(key) => load.set(key, value.clone()),
-        }
-    }
+    let load = merged(jid, id, part, shared);
     let store = worker.config.job_cache;
     store_and_fire(&*worker.stores.jobs, &mut worker.bus, store, jid, id, load)?;
     Ok(())
+}
+
+/// The return of a minion; what it does not say is that of all minions.
+fn merged(jid: &Jid, id: &MinionId, part: Map, shared: &Map) -> Map {
+    let mut load = halite_wire::map! {"jid" => jid.as_str(), "id" => id.as_str()};
+    let mut seen: HashSet<String> = ["jid", "id", "sig", "cmd"].map(str::to_owned).into();
+    for (key, value) in part.0.into_iter().chain(shared.0.clone()) {
+        if let Value::Str(key) = key
+            && seen.insert(key.clone())
+        {
+            load.0.push((key.into(), value));
+        }
+    }
+    load
 }
 
 /// Fires an event from below under the syndic's own tag only, `syndic/<id>/<tag>`; records which minions a
@@ -151,17 +159,71 @@ fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), Exit
     let Some(job) = worker.stores.jobs.get(jid)? else {
         return Ok(());
     };
-    let mut all = job.minions.clone();
-    for id in minions.iter().filter_map(Value::as_str) {
-        if id.parse::<MinionId>().is_ok() && !all.iter().any(|own| own == id) {
-            all.push(id.to_owned());
-        }
-    }
-    if all.len() > job.minions.len() && all.len() <= MOST_RETURNS {
+    if let Some(all) = extended(&job.minions, minions) {
         worker
             .stores
             .jobs
             .save_load(jid, &job.load, &all, &job.missing)?;
     }
     Ok(())
+}
+
+/// `known` with the ids in `more` that are new; `None` if there are none, or too many.
+fn extended(known: &[String], more: &[Value]) -> Option<Vec<String>> {
+    if more.len() > MOST_RETURNS {
+        return None;
+    }
+    let mut seen: HashSet<&str> = known.iter().map(String::as_str).collect();
+    let new = more.iter().filter_map(Value::as_str);
+    let new = new.filter(|id| seen.insert(*id) && id.parse::<MinionId>().is_ok());
+    let all: Vec<String> = known
+        .iter()
+        .map(String::as_str)
+        .chain(new)
+        .map(str::to_owned)
+        .collect();
+    (all.len() > known.len() && all.len() <= MOST_RETURNS).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minion_speaks_before_its_syndic() {
+        let (jid, id) = (
+            "20260101000000000000".parse().unwrap(),
+            "m1".parse().unwrap(),
+        );
+        let part = halite_wire::map! {"return" => 1, "id" => "other", "cmd" => "x", "fun" => "own"};
+        let shared = halite_wire::map! {"fun" => "shared", "master_id" => "m", "sig" => "x"};
+        let expected = halite_wire::map! {
+            "jid" => "20260101000000000000", "id" => "m1", "return" => 1, "fun" => "own", "master_id" => "m",
+        };
+        assert_eq!(merged(&jid, &id, part, &shared), expected);
+    }
+
+    #[test]
+    fn new_ids_are_added_once() {
+        let known = ["a".to_owned(), "b".to_owned()];
+        let ids = |ids: &[&str]| -> Vec<Value> { ids.iter().map(|id| (*id).into()).collect() };
+        assert_eq!(extended(&known, &ids(&["b", "a", "../x"])), None);
+        let more = extended(&known, &ids(&["c", "b", "c"]));
+        assert_eq!(more.unwrap(), ["a", "b", "c"]);
+    }
+
+    /// With a search for each, this would take longer than any test may.
+    #[test]
+    fn many_fields_and_ids_are_no_burden() {
+        let (jid, id) = (
+            "20260101000000000000".parse().unwrap(),
+            "m1".parse().unwrap(),
+        );
+        let part: Map = (0..1_000_000).map(|n| (n.to_string(), n)).collect();
+        assert_eq!(merged(&jid, &id, part, &Map::new()).len(), 1_000_002);
+        let ids: Vec<Value> = (0..MOST_RETURNS).map(|n| n.to_string().into()).collect();
+        assert_eq!(extended(&[], &ids).map(|all| all.len()), Some(MOST_RETURNS));
+        let more: Vec<Value> = (0..=MOST_RETURNS).map(|n| n.to_string().into()).collect();
+        assert_eq!(extended(&[], &more), None);
+    }
 }

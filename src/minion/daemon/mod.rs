@@ -26,11 +26,12 @@ use halite_modules::grains::all_grains;
 use halite_modules::local::DaemonRequest;
 use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::logging::{Field, set_process_fields};
 use halite_sys::memory::trim_memory;
 use halite_sys::service::Service;
-use halite_sys::signals::{SignalPipe, stop_on_usr1};
+use halite_sys::signals::{SignalPipe, quit_flag};
 use halite_transport::bus::BusHandle;
 use halite_transport::poll::{Polled, Poller, Source};
 use halite_transport::sockets::Context;
@@ -62,7 +63,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let mut config = config;
     prepare(&config)?;
     let signals = SignalPipe::install()?;
-    let leaving = stop_on_usr1()?;
+    let leaving = quit_flag()?;
     let stop = Stop::of(&signals.stop)?;
     let wake = Waker::new()?;
     let (teller, news) = unbounded();
@@ -94,7 +95,11 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     minion.service.ready("signing in at the master");
     log::info!("minion {} starting", minion.config.id);
     let delay = Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance());
-    if !minion.service.sleep(delay, |time| stop.sleep(time)) {
+    let sleep = |time: Duration| {
+        debug_report::write_if_asked("halite-minion", String::new);
+        stop.sleep(time.min(Duration::from_secs(1)))
+    };
+    if !minion.service.sleep(delay, sleep) {
         minion.service.stopping();
         return Ok(());
     }
@@ -233,8 +238,26 @@ impl Minion {
             // The log reopens its file by itself.
             self.service.reloaded();
         }
+        debug_report::write_if_asked("halite-minion", || self.report());
         self.service.beat(true);
         Ok(())
+    }
+
+    /// What SIGUSR1 asks for.
+    fn report(&self) -> String {
+        let mut out = format!("  id: {}\n", self.config.id);
+        for line in &self.lines {
+            let state = if line.subscriber().is_some() {
+                "connected"
+            } else {
+                "not connected"
+            };
+            out += &format!("  master {}: {state}\n", line.master());
+        }
+        for job in self.jobs.running() {
+            out += &format!("  job: {job}\n");
+        }
+        out + &format!("  events waiting: {}\n", self.news.len())
     }
 
     /// Waits for events; returns which connections have something to read.

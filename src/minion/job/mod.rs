@@ -19,6 +19,7 @@ use halite_modules::bus::stamp_style;
 use halite_modules::execution::{CallError, CallOutcome, Context, python, scheduled_note};
 use halite_modules::guard::{FunctionFilter, broken, guarded};
 use halite_modules::returners::{self, ReturnerSelection};
+use halite_sys::daemon::survive_signals;
 use halite_sys::logging::{self, Field, LogOptions};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -63,6 +64,7 @@ pub fn run() -> i32 {
         }
     };
     start_log(&order);
+    survive_signals();
     let (ctx, ret) = perform(order);
     let bytes = msgpack::encode_map(&ret, Profile::Local);
     let sent = send(result, &bytes).or_else(|e| match outlives {

@@ -219,6 +219,15 @@ impl Jobs {
             + self.waiting.iter().filter(|w| is(&w.origin)).count()
     }
 
+    /// The running jobs, each as a line of a report.
+    pub fn running(&self) -> impl Iterator<Item = String> + '_ {
+        let line = |job: &Running| {
+            let fun = job.load.str("fun").unwrap_or_default();
+            format!("{} {fun}, process {}", job.jid, job.child.id())
+        };
+        self.running.iter().map(line)
+    }
+
     /// Adds a job. Returns a result at once if the job cannot run.
     pub fn add(&mut self, job: Job, origin: Origin) -> Option<Finished> {
         if self.may_start(&job) {

@@ -2,9 +2,10 @@
 //! and halite read the same files.
 
 use super::{found, version};
-use crate::keys::{IdList, KeyState, KeyStore, Version, universal_newlines};
+use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlines};
 use halite_crypto::clean_key;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::name_lock::NameLock;
 use halite_wire::ids::MinionId;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,19 @@ impl KeyStore for LocalKeys {
 
     fn delete(&self, state: KeyState, id: &MinionId) -> io::Result<bool> {
         Ok(found(std::fs::remove_file(self.path(state, id)))?.is_some())
+    }
+
+    /// The lock file is beside the directories whose entries are ids.
+    fn lock(&self, id: &MinionId) -> io::Result<KeyLock> {
+        let take = || NameLock::take(&self.pki_dir.join(".keys.lock"), id.as_str());
+        let lock = match take() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                make_dir(&self.pki_dir, 0o700)?;
+                take()
+            }
+            other => other,
+        };
+        Ok(Box::new(lock?))
     }
 
     /// Reads the directory only if its modification time has changed: listing the keys for each job is cheap even

@@ -2,16 +2,15 @@
 //! `minions/<id>/mine.p` (3006, 3007) or `mine/<id>.p` (3008).
 
 use super::{Layout, found};
-use crate::mine::{MAX_MINE, MineStore, merge, too_large};
+use crate::mine::{MAX_MINE, MineStore, check_count, merge, too_large};
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::name_lock::NameLock;
 use halite_sys::safe_open::open_no_follow;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use nix::fcntl::{Flock, FlockArg};
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The mines below one `cachedir`.
@@ -59,18 +58,11 @@ impl LocalMines {
         write_atomic(&path, &bytes, 0o600)
     }
 
-    /// Locks all mines: several workers may change the mine of one minion. The lock file is outside the
-    /// directories whose entries stock tools take for ids.
-    fn lock(&self) -> io::Result<Flock<File>> {
+    /// Locks one mine: several workers may change it. The lock file is outside the directories whose entries stock
+    /// tools take for ids.
+    fn lock(&self, id: &MinionId) -> io::Result<NameLock> {
         make_dir(&self.cachedir, 0o755)?;
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(nix::libc::O_NOFOLLOW)
-            .open(self.cachedir.join(".mine.lock"))?;
-        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e.into())
+        NameLock::take(&self.cachedir.join(".mine.lock"), id.as_str())
     }
 }
 
@@ -80,7 +72,8 @@ impl MineStore for LocalMines {
     }
 
     fn put(&self, id: &MinionId, data: Map, clear: bool) -> io::Result<()> {
-        let _lock = self.lock()?;
+        check_count(&data)?;
+        let _lock = self.lock(id)?;
         let mut all = if clear {
             Map::new()
         } else {
@@ -92,7 +85,7 @@ impl MineStore for LocalMines {
     }
 
     fn delete(&self, id: &MinionId, fun: &str) -> io::Result<bool> {
-        let _lock = self.lock()?;
+        let _lock = self.lock(id)?;
         let Some(mut all) = self.get(id)? else {
             return Ok(false);
         };
@@ -103,6 +96,7 @@ impl MineStore for LocalMines {
     }
 
     fn flush(&self, id: &MinionId) -> io::Result<bool> {
+        let _lock = self.lock(id)?;
         Ok(found(std::fs::remove_file(self.path(id)))?.is_some())
     }
 }
@@ -172,6 +166,17 @@ mod tests {
         assert_eq!(mine.get(&m).unwrap().unwrap().len(), 1, "kept as it was");
         let many: Map = (0..=MAX_VALUES).map(|n| (n.to_string(), 1)).collect();
         assert!(mine.put(&m, many, true).is_err());
+    }
+
+    #[test]
+    fn values_beyond_the_limit_do_not_wait_for_a_lock_and_hold_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let mine = LocalMines::new(dir.path(), Layout::Split);
+        let _busy = mine.lock(&id("m1")).unwrap();
+        let many: Map = (0..=MAX_VALUES).map(|n| (n.to_string(), 1)).collect();
+        let refused = mine.put(&id("m1"), many, false).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        mine.put(&id("m2"), map! {"a" => 1}, false).unwrap();
     }
 
     #[test]

@@ -3,8 +3,10 @@
 
 pub mod query;
 
-use halite_wire::Map;
 use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 
 /// Most bytes in the mine of one minion.
@@ -33,17 +35,32 @@ pub trait MineStore: Send + Sync {
     fn flush(&self, id: &MinionId) -> io::Result<bool>;
 }
 
-/// Adds `data` to `all`. Fails if there are then more than [`MAX_VALUES`] values.
-pub(crate) fn merge(all: &mut Map, data: Map) -> io::Result<()> {
-    for (name, value) in data.0 {
-        if let halite_wire::Value::Str(name) = name {
-            all.set(name, value);
-        }
-    }
-    if all.len() > MAX_VALUES {
+/// Fails if one message has more than [`MAX_VALUES`] values: nothing is locked or read for it.
+pub(crate) fn check_count(data: &Map) -> io::Result<()> {
+    if data.len() > MAX_VALUES {
         return Err(too_large(&format!("have more than {MAX_VALUES} values")));
     }
     Ok(())
+}
+
+/// Adds `data` to `all`. Fails if there are then more than [`MAX_VALUES`] values.
+pub(crate) fn merge(all: &mut Map, data: Map) -> io::Result<()> {
+    check_count(&data)?;
+    let known = all.iter().enumerate();
+    let mut places: HashMap<String, usize> = known
+        .filter_map(|(at, (name, _))| Some((name.as_str()?.to_owned(), at)))
+        .collect();
+    for (name, value) in data.0 {
+        let Value::Str(name) = name else { continue };
+        match places.entry(name) {
+            Entry::Occupied(place) => all.0[*place.get()].1 = value,
+            Entry::Vacant(place) => {
+                all.0.push((Value::Str(place.key().clone()), value));
+                place.insert(all.len() - 1);
+            }
+        }
+    }
+    check_count(all)
 }
 
 /// The error for a mine that would exceed its limits.

@@ -159,12 +159,19 @@ fn open(path: &Path) -> io::Result<File> {
     if wary {
         options.custom_flags(nix::libc::O_NOFOLLOW);
     }
-    options.open(path).map_err(|e| match e.raw_os_error() {
-        Some(nix::libc::ELOOP) if wary => io::Error::other(
+    let linked = || {
+        io::Error::other(
             "it is a link in a directory in which others than root may write, and is not followed",
-        ),
+        )
+    };
+    let file = options.open(path).map_err(|e| match e.raw_os_error() {
+        Some(nix::libc::ELOOP) if wary => linked(),
         _ => e,
-    })
+    })?;
+    if wary && file.metadata()?.nlink() != 1 {
+        return Err(linked());
+    }
+    Ok(file)
 }
 
 /// Whether accounts other than root can write to a directory.

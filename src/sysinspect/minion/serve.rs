@@ -16,6 +16,7 @@ use halite_minion::jobs::{Finished, Jobs, Origin};
 use halite_minion::setup::chown_dir;
 use halite_modules::grains::all_grains;
 use halite_sys::daemon::{Report, make_dir};
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
@@ -184,6 +185,12 @@ impl Daemon {
                 // The log reopens its file by itself.
                 self.service.reloaded();
             }
+            debug_report::write_if_asked("halite-sysinspect-minion", || {
+                self.jobs
+                    .running()
+                    .map(|job| format!("  job: {job}\n"))
+                    .collect()
+            });
             self.service.beat(true);
             match self.end.take() {
                 Some((0, text)) => {

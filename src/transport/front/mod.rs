@@ -2,6 +2,7 @@
 //!
 //! The request server uses only [`RequestFront`]. To add a transport, add a file here that implements it.
 
+mod connections;
 mod zeromq;
 
 pub use zeromq::{ZeroMqFront, ZeroMqOptions};
@@ -32,6 +33,17 @@ pub enum Received {
     Nothing,
 }
 
+/// Whether the process has memory to spare, for [`RequestFront::tend`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressure {
+    /// It has.
+    None,
+    /// It needs more and more: a peer that sends a message without an end loses its connection.
+    Growing,
+    /// Nothing is left: the number of connections does not grow any more, either.
+    Scarce,
+}
+
 /// A request port as the request server uses it. No method blocks: the server polls [`source`], receives a bounded number
 /// of messages, and polls again.
 ///
@@ -51,4 +63,12 @@ pub trait RequestFront {
     /// # Errors
     /// The peer is gone or does not accept it. The reply is lost; the peer will ask again.
     fn answer(&mut self, from: &[u8], body: Message) -> io::Result<()>;
+
+    /// Closes connections that hold too much; returns whether there were any. Call a few times a second.
+    ///
+    /// # Errors
+    /// The port has failed permanently, as for [`receive`](RequestFront::receive).
+    fn tend(&mut self, _memory: Pressure) -> io::Result<bool> {
+        Ok(false)
+    }
 }

@@ -1,11 +1,18 @@
 //! Requests over ZeroMQ: a ROUTER socket for peers with REQ sockets, such as Salt's minions and clients.
 
-use super::{Incoming, Received, RequestFront};
+use super::connections::Connections;
+use super::{Incoming, Pressure, Received, RequestFront};
 use crate::poll::Source;
 use crate::sockets::{
     Context, KeepAlive, Message, Result, bind, next_messages, send_moved, send_parts,
 };
+use halite_sys::log_limiter::LogLimiter;
+use halite_sys::net::bytes_received;
+use nix::sys::socket::{Shutdown, SockaddrStorage, getpeername, shutdown};
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 /// Parts of a request.
 const PARTS: usize = 3;
@@ -21,10 +28,32 @@ pub struct ZeroMqOptions {
     pub ipv6: bool,
     /// TCP keepalive.
     pub keepalive: KeepAlive,
+    /// Most connections.
+    pub most_connections: usize,
+    /// How often libzmq asks a silent peer for a sign of life, and how long it waits for that. Peers' libraries answer by
+    /// themselves.
+    pub heartbeat: Duration,
 }
 
-/// A ROUTER socket.
-pub struct ZeroMqFront(zmq::Socket);
+/// Connections that are closed at once when no descriptor is left for another.
+const SHORTAGE: usize = 64;
+/// Bytes that a connection may have sent of a message without an end when memory is short: it may be a large one.
+const UNFINISHED: u64 = 1 << 20;
+/// Events of connections that are looked at in a turn.
+const EVENTS: usize = 4096;
+
+/// A ROUTER socket. libzmq closes no connection on request, so what it reports of connections is recorded here, and the
+/// descriptors of those that are too many are shut down.
+pub struct ZeroMqFront {
+    socket: zmq::Socket,
+    monitor: zmq::Socket,
+    connections: Connections,
+    most: usize,
+    /// Most connections while the process is short of memory.
+    held: Option<usize>,
+    surplus: LogLimiter,
+    hoarders: LogLimiter,
+}
 
 impl ZeroMqFront {
     /// Creates a socket that is not bound yet.
@@ -43,7 +72,19 @@ impl ZeroMqFront {
         socket.set_rcvhwm(16)?;
         socket.set_ipv6(options.ipv6)?;
         options.keepalive.apply(&socket)?;
-        Ok(ZeroMqFront(socket))
+        let millis = i32::try_from(options.heartbeat.as_millis()).unwrap_or(i32::MAX);
+        socket.set_heartbeat_ivl(millis)?;
+        socket.set_heartbeat_timeout(millis)?;
+        let monitor = monitor(context, &socket)?;
+        Ok(ZeroMqFront {
+            socket,
+            monitor,
+            connections: Connections::default(),
+            most: options.most_connections,
+            held: None,
+            surplus: LogLimiter::default(),
+            hoarders: LogLimiter::default(),
+        })
     }
 
     /// Binds.
@@ -51,35 +92,149 @@ impl ZeroMqFront {
     /// # Errors
     /// The address cannot be bound; the message has the reason and a remedy.
     pub fn bind(&self, url: &str) -> io::Result<()> {
-        bind(&self.0, url)
+        bind(&self.socket, url)
     }
+
+    /// Reads what libzmq reports of connections; whether one could not be accepted.
+    fn read_events(&mut self) -> io::Result<bool> {
+        let mut failed = false;
+        for _ in 0..EVENTS {
+            let Some(parts) = next_messages(&self.monitor, 2).map_err(broken)? else {
+                break;
+            };
+            // `zmq_socket_monitor(3)`: a 16 bit event and a 32 bit value, which is a descriptor or an error.
+            let Some(&[a, b, c, d, e, f]) = parts.first().map(|part| &**part) else {
+                continue;
+            };
+            let event = i32::from(u16::from_ne_bytes([a, b]));
+            let fd = RawFd::from_ne_bytes([c, d, e, f]);
+            if event == zmq::SocketEvent::ACCEPTED as i32 {
+                if let Some(peer) = peer(fd) {
+                    self.connections.opened(fd, peer);
+                }
+            } else if event == zmq::SocketEvent::ACCEPT_FAILED as i32 {
+                failed = true;
+            } else {
+                self.connections.closed(fd);
+            }
+        }
+        Ok(failed)
+    }
+}
+
+/// A socket with the events of the connections of another one.
+fn monitor(context: &Context, of: &zmq::Socket) -> Result<zmq::Socket> {
+    use zmq::SocketEvent::{ACCEPT_FAILED, ACCEPTED, CLOSED, DISCONNECTED};
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let url = format!("inproc://connections-{n}");
+    let events = [ACCEPTED, ACCEPT_FAILED, CLOSED, DISCONNECTED];
+    let events = events.into_iter().fold(0, |all, one| all | one as i32);
+    of.monitor(&url, events)?;
+    let socket = context.socket(zmq::PAIR)?;
+    // With a limit, libzmq's thread would wait for us.
+    socket.set_rcvhwm(0)?;
+    socket.connect(&url)?;
+    Ok(socket)
+}
+
+fn peer(fd: RawFd) -> Option<SocketAddr> {
+    let address = getpeername::<SockaddrStorage>(fd).ok()?;
+    let v4 = address
+        .as_sockaddr_in()
+        .map(|a| SocketAddr::V4((*a).into()));
+    v4.or_else(|| {
+        address
+            .as_sockaddr_in6()
+            .map(|a| SocketAddr::V6((*a).into()))
+    })
+}
+
+fn broken(e: crate::sockets::Error) -> io::Error {
+    io::Error::other(format!("ZeroMQ: {e}"))
 }
 
 impl RequestFront for ZeroMqFront {
     fn source(&self) -> Source<'_> {
-        Source::socket(&self.0)
+        Source::socket(&self.socket)
     }
 
     fn receive(&mut self) -> io::Result<Received> {
-        let broken = |e| io::Error::other(format!("ZeroMQ: {e}"));
-        let Some(parts) = next_messages(&self.0, PARTS).map_err(broken)? else {
+        let Some(parts) = next_messages(&self.socket, PARTS).map_err(broken)? else {
             return Ok(Received::Nothing);
         };
         // A request is [identity][empty][body]; anything else did not come from a REQ socket.
         Ok(match <[Message; PARTS]>::try_from(parts) {
-            Ok([identity, empty, mut body]) if empty.is_empty() => Received::Request(Incoming {
-                from: identity.to_vec(),
-                peer: body.peer_address().to_owned(),
-                body,
-            }),
+            Ok([identity, empty, mut body]) if empty.is_empty() => {
+                if let Some(fd) = body.descriptor() {
+                    // Who has been silent matters only when there are many.
+                    let many =
+                        self.connections.len() > self.most.min(self.held.unwrap_or(self.most)) / 2;
+                    self.connections.heard(fd, body.len(), many);
+                }
+                Received::Request(Incoming {
+                    from: identity.to_vec(),
+                    peer: body.peer_address().to_owned(),
+                    body,
+                })
+            }
             _ => Received::Malformed,
         })
     }
 
     fn answer(&mut self, from: &[u8], body: Message) -> io::Result<()> {
-        send_parts(&self.0, &[from, b""], zmq::DONTWAIT | zmq::SNDMORE)
-            .and_then(|()| send_moved(&self.0, body.into_inner(), zmq::DONTWAIT))
+        send_parts(&self.socket, &[from, b""], zmq::DONTWAIT | zmq::SNDMORE)
+            .and_then(|()| send_moved(&self.socket, body.into_inner(), zmq::DONTWAIT))
             .map_err(io::Error::from)
+    }
+
+    fn tend(&mut self, memory: Pressure) -> io::Result<bool> {
+        let failed = self.read_events()?;
+        let open = self.connections.len();
+        let scarce = memory == Pressure::Scarce;
+        self.held = scarce.then(|| self.held.unwrap_or(open));
+        let most = if failed {
+            open.saturating_sub(SHORTAGE)
+        } else {
+            self.held.unwrap_or(self.most).min(self.most)
+        };
+        while self.connections.len() > most {
+            let Some((fd, peer)) = self.connections.take_surplus() else {
+                break;
+            };
+            close(fd, peer);
+            if let Some(count) = self.surplus.tick(Instant::now()) {
+                log::warn!(
+                    "too many connections for requests ({open}): {count} silent ones were closed, the last from {}; if \
+                     there are that many minions, raise max_open_files",
+                    peer.ip()
+                );
+            }
+        }
+        let hoarder = match memory {
+            Pressure::None => None,
+            Pressure::Growing | Pressure::Scarce => {
+                self.connections.take_hoarder(bytes_received, UNFINISHED)
+            }
+        };
+        if let Some((fd, peer)) = hoarder {
+            close(fd, peer);
+            if let Some(count) = self.hoarders.tick(Instant::now()) {
+                log::warn!(
+                    "memory is short: {count} connections were closed whose messages had no end, the last from {}",
+                    peer.ip()
+                );
+            }
+        }
+        Ok(hoarder.is_some())
+    }
+}
+
+/// Shuts a connection down, unless the descriptor belongs to another one by now.
+fn close(fd: RawFd, of: SocketAddr) {
+    if peer(fd) == Some(of) {
+        // It may have ended by itself.
+        let _ = shutdown(fd, Shutdown::Both);
     }
 }
 
@@ -88,18 +243,25 @@ mod tests {
     use super::*;
     use crate::poll::Poller;
     use crate::sockets::{ReqOptions, ReqSocket};
-    use std::time::Duration;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
 
     fn front(context: &Context) -> (ZeroMqFront, String) {
+        front_with(context, Duration::from_secs(3600))
+    }
+
+    fn front_with(context: &Context, heartbeat: Duration) -> (ZeroMqFront, String) {
         let options = ZeroMqOptions {
             backlog: 10,
             max_message: 1000,
             ipv6: false,
             keepalive: KeepAlive::REQUEST_SERVER,
+            most_connections: 8,
+            heartbeat,
         };
         let front = ZeroMqFront::new(context, &options).unwrap();
         front.bind("tcp://127.0.0.1:*").unwrap();
-        let url = front.0.get_last_endpoint().unwrap().unwrap();
+        let url = front.socket.get_last_endpoint().unwrap().unwrap();
         (front, url)
     }
 
@@ -137,6 +299,113 @@ mod tests {
         assert_eq!(answers, [b"answer to one", b"answer to two"]);
         let gone = front.answer(b"nobody", b"answer".to_vec().into());
         assert!(gone.is_err());
+    }
+
+    /// A connection that has said what libzmq wants to hear at first, and nothing since.
+    fn silent(url: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(url.trim_start_matches("tcp://")).unwrap();
+        let mut greeting = [0; 64];
+        greeting[0] = 0xff;
+        greeting[9..16].copy_from_slice(b"\x7f\x03\x01NULL");
+        stream.write_all(&greeting).unwrap();
+        stream
+            .write_all(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ")
+            .unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    }
+
+    fn is_closed(stream: &mut TcpStream) -> bool {
+        match stream.read(&mut [0; 1024]) {
+            Ok(n) => n == 0,
+            Err(e) => e.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
+    fn client(context: &Context, url: &str) -> ReqSocket {
+        let options = ReqOptions {
+            keepalive: KeepAlive::REQUEST_SERVER,
+            ipv6: false,
+            max_answer: None,
+        };
+        ReqSocket::connect(context, url, &options).unwrap()
+    }
+
+    fn served(front: &mut ZeroMqFront, client: &ReqSocket) {
+        client.send(b"question").unwrap();
+        let Received::Request(request) = next(front) else {
+            panic!("no request");
+        };
+        front
+            .answer(&request.from, b"answer".to_vec().into())
+            .unwrap();
+        assert_eq!(client.receive().unwrap(), b"answer");
+    }
+
+    #[test]
+    fn a_flood_of_connections_displaces_itself() {
+        let context = Context::new();
+        let (mut front, url) = front(&context);
+        let asking = client(&context, &url);
+        served(&mut front, &asking);
+        let mut streams: Vec<TcpStream> = Vec::new();
+        for _ in 0..20 {
+            streams.push(silent(&url));
+            while front.connections.len() < 8.min(streams.len() + 1) {
+                front.tend(Pressure::None).unwrap();
+            }
+            served(&mut front, &asking);
+        }
+        for stream in &mut streams[..13] {
+            while !is_closed(stream) {
+                front.tend(Pressure::None).unwrap();
+            }
+        }
+        assert!(front.connections.len() <= 8);
+        served(&mut front, &asking);
+        // Short of memory, the number does not grow, and stays.
+        streams.drain(13..17);
+        while front.connections.len() > 4 {
+            front.tend(Pressure::None).unwrap();
+        }
+        front.tend(Pressure::Scarce).unwrap();
+        let _more = silent(&url);
+        while !is_closed(&mut streams[13]) {
+            front.tend(Pressure::Scarce).unwrap();
+        }
+        served(&mut front, &asking);
+    }
+
+    #[test]
+    fn a_message_without_an_end_costs_its_connection() {
+        let context = Context::new();
+        let (mut front, url) = front(&context);
+        let asking = client(&context, &url);
+        served(&mut front, &asking);
+        let mut flood = silent(&url);
+        flood.set_nonblocking(false).unwrap();
+        // A frame of one octet that another one follows, again and again; libzmq reads all of it.
+        flood
+            .write_all(&b"\x01\x01x".repeat(UNFINISHED as usize / 2))
+            .unwrap();
+        flood.set_nonblocking(true).unwrap();
+        while !is_closed(&mut flood) {
+            front.tend(Pressure::Growing).unwrap();
+        }
+        served(&mut front, &asking);
+        assert!(!front.tend(Pressure::Growing).unwrap());
+    }
+
+    #[test]
+    fn a_peer_without_a_sign_of_life_is_left() {
+        let context = Context::new();
+        let (mut front, url) = front_with(&context, Duration::from_millis(20));
+        let asking = client(&context, &url);
+        let mut stream = silent(&url);
+        while !is_closed(&mut stream) {
+            std::thread::yield_now();
+        }
+        served(&mut front, &asking);
     }
 
     #[test]

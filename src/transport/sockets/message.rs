@@ -16,6 +16,11 @@ impl Message {
     pub(crate) fn peer_address(&mut self) -> &str {
         self.0.gets("Peer-Address").unwrap_or_default()
     }
+
+    /// The descriptor of the connection on which it came, according to libzmq.
+    pub(crate) fn descriptor(&mut self) -> Option<i32> {
+        self.0.gets("__fd")?.parse().ok()
+    }
 }
 
 impl Deref for Message {

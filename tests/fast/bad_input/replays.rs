@@ -1,6 +1,8 @@
 //! A request counts once.
 
 use super::*;
+use nix::sys::signal::Signal;
+use testing::harness::{eventually, send};
 
 #[test]
 fn a_request_counts_once() {
@@ -24,6 +26,30 @@ fn a_request_counts_once() {
     assert_eq!(seen.iter().filter(|e| e.tag == "my/event").count(), 1);
     drop(peer);
     target.is_fine("replays");
+}
+
+/// Whoever makes the request server restart does not make it forget.
+#[test]
+fn a_request_counts_once_also_after_a_restart_of_the_request_server() {
+    let target = Target::start();
+    let peer = Peer::sign_in(&target, "m1");
+    let load =
+        peer.load(map! {"cmd" => "_minion_event", "tag" => "my/event", "data" => Map::new()});
+    let request = peer.session.seal_raw("m1", &load);
+    assert_eq!(
+        peer.session.open(NONCE, &target.ask(&request)),
+        Ok(Value::Nil)
+    );
+    let server = || target.master.role(" ReqServer MWorkerQueue").map(|p| p.pid);
+    let before = server();
+    send(before.unwrap(), Signal::SIGKILL);
+    eventually("another request server", || {
+        server().is_some_and(|pid| Some(pid) != before)
+    });
+    assert_eq!(
+        msgpack::decode(&target.ask(&request)).unwrap(),
+        "bad load".into()
+    );
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn jobs_outlive_the_minion() {
     // One returns while no minion runs, one when the next one does.
     let (early, early_flag) = pair.publish_waiting();
     let (late, late_flag) = pair.publish_waiting();
-    for (signal, status) in [(Signal::SIGUSR1, Some(0)), (Signal::SIGKILL, None)] {
+    for (signal, status) in [(Signal::SIGQUIT, Some(0)), (Signal::SIGKILL, None)] {
         let before = [&early, &late].map(|jid| pair.find_running(jid).int("pid"));
         send(pair.minion.pid(), signal);
         assert_eq!(pair.minion.wait_end(LIMIT).unwrap().code(), status);
@@ -198,7 +198,7 @@ fn jobs_outlive_the_minion() {
         let after = [&early, &late].map(|jid| pair.find_running(jid).int("pid"));
         assert_eq!(before, after, "{signal}");
     }
-    send(pair.minion.pid(), Signal::SIGUSR1);
+    send(pair.minion.pid(), Signal::SIGQUIT);
     assert!(pair.minion.wait_end(LIMIT).is_some());
     let left = pair.minion.path("var/cache/halite/minion/left");
     std::fs::write(&early_flag, "").unwrap();

@@ -50,8 +50,9 @@ impl JobLog {
         let Some(bytes) = self.read(jid, from)? else {
             return Ok(None);
         };
-        let used = intact_end(&bytes);
-        let job = assemble(&bytes[..used]);
+        let marker = self.marker();
+        let used = intact_end(&bytes, marker);
+        let job = assemble(&bytes[..used], marker);
         let load = match (job.load.is_empty(), job.returns.first()) {
             (false, _) => Some(job.load),
             (true, Some(first)) if from == 0 => Some(first.load.clone()),

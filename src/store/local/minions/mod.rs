@@ -6,7 +6,7 @@ mod watch;
 
 use super::{found, version};
 use crate::keys::{IdList, Version};
-use crate::minions::{DataPart, DataVersion, MinionCache, MinionData};
+use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_target::{DataQuery, QueryResults};
 use halite_wire::ids::MinionId;
@@ -108,6 +108,7 @@ impl MinionCache for LocalMinions {
     fn store(&self, id: &MinionId, grains: &Map, pillar: &Map) -> io::Result<()> {
         let [first, second] = self.paths(id);
         let grains = msgpack::encode_map(grains, Profile::Local);
+        check_size(&grains)?;
         let pillar = msgpack::encode_map(pillar, Profile::Local);
         match self.layout {
             Layout::Combined => {

@@ -15,6 +15,7 @@ use halite_gateway::master_events::{MasterEvent, MasterEvents, Order};
 use halite_gateway::writer::WriteQueue;
 use halite_master::EXIT_BIND;
 use halite_sys::exit::ExitError;
+use halite_sys::log_limiter::LogLimiter;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
 use nix::errno::Errno;
@@ -35,6 +36,8 @@ const STRANGER_FRAME: usize = 128 << 10;
 const READY: usize = 256;
 /// Connections accepted before the open ones get their turn.
 const ACCEPTED: usize = 64;
+/// How long accepting is suspended after the system ran out of descriptors.
+const PAUSE: Duration = Duration::from_millis(250);
 /// Backlog of connections to be accepted.
 const BACKLOG: i32 = 4096;
 
@@ -43,6 +46,8 @@ pub(super) struct Server {
     settings: SysinspectGateway,
     poll: Epoll,
     listener: TcpListener,
+    closed_until: Option<Instant>,
+    starving: LogLimiter,
     /// Whether the queue of master events is in the poll.
     hears_master: bool,
     ready: [EpollEvent; READY],
@@ -106,6 +111,10 @@ impl Protocol for Server {
 
     fn tick(&mut self, now: Clock) {
         let now = now.at;
+        if self.closed_until.is_some_and(|until| until <= now) {
+            self.closed_until = None;
+            self.listen(true);
+        }
         let actions = self.sessions.tick(now, &mut self.keys);
         self.perform(actions);
         let steps = self.jobs.tick(now);
@@ -182,6 +191,8 @@ impl Server {
             settings: settings.clone(),
             poll,
             listener,
+            closed_until: None,
+            starving: LogLimiter::default(),
             hears_master: false,
             ready: [EpollEvent::empty(); READY],
             ready_count: 0,
@@ -199,12 +210,7 @@ impl Server {
             let (stream, address) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(e) => {
-                    log::warn!("a connection could not be accepted: {e}");
-                    // Without file descriptors it would fail again at once.
-                    std::thread::sleep(Duration::from_millis(20));
-                    return;
-                }
+                Err(e) => return self.suspend(&e),
             };
             let address = address.ip().to_canonical();
             if !self.sessions.opened(self.next, address, Instant::now()) {
@@ -227,6 +233,30 @@ impl Server {
             let peer = Peer::new(stream, address, limit);
             self.peers.insert(conn, peer);
         }
+    }
+
+    /// Accepts nothing for a while: without file descriptors it would fail again at once.
+    fn suspend(&mut self, why: &std::io::Error) {
+        let now = Instant::now();
+        if let Some(times) = self.starving.tick(now) {
+            log::error!(
+                "gateway-sysinspect: cannot accept connections: {why} ({times} times, {} are connected); raise max_open_files and the system's limit of open files",
+                self.peers.len()
+            );
+        }
+        self.listen(false);
+        self.closed_until = Some(now + PAUSE);
+    }
+
+    fn listen(&mut self, open: bool) {
+        let flags = if open {
+            EpollFlags::EPOLLIN
+        } else {
+            EpollFlags::empty()
+        };
+        let mut event = EpollEvent::new(flags, LISTENER);
+        // If even this fails, accepting fails and is suspended again.
+        let _ = self.poll.modify(&self.listener, &mut event);
     }
 
     fn handle_peer(&mut self, conn: ConnId, what: EpollFlags) {

@@ -1,39 +1,41 @@
 //! The default engine: an append-only file per job. Jobs started by minions share files (`shared_segment.rs`).
 //!
-//! `cachedir/joblog/<first 11 digits of the jid>/<jid>`; a file is a sequence of records
-//! `length u32 LE | kind u8 | crc32 u32 LE | msgpack`. The length is that of the msgpack alone;
-//! the checksum covers kind and msgpack. Readers skip a torn record at the end (disk full, power cut). `O_APPEND`
+//! `cachedir/joblog/<first 11 digits of the jid>/<jid>`; a file is a sequence of records (`format.rs`). `O_APPEND`
 //! keeps records of several processes apart.
+
+mod format;
 
 use super::disk::{names, write_whole};
 use super::{StockLayout, shared_segment};
 use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn, id_list};
-use halite_sys::daemon::make_dir;
+use format::{HEADER, LOAD, Marker, RETURN, STARTING_RETURN, records};
+use halite_sys::daemon::{make_dir, write_new};
+use halite_sys::safe_open::open_no_follow;
 use halite_sys::time::unix_now_i64;
 use halite_wire::ids::Jid;
-use halite_wire::msgpack::{self, Profile};
+use halite_wire::msgpack;
 use halite_wire::{Map, Value};
+use rand::RngCore;
+use rand::rngs::OsRng;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 /// Digits of a jid that name its directory: `YYYYMMDDhhm`, that is, ten minutes.
 const SLICE_DIGITS: usize = 11;
 /// Seconds. A return for a job not published here is refused if its jid is further in the future than this.
 const FUTURE_LIMIT: i64 = 86_400;
-const HEADER: usize = 9;
-const LOAD: u8 = b'L';
-const RETURN: u8 = b'R';
-/// A return of a job that a minion started: it is also the load.
-const STARTING_RETURN: u8 = b'B';
 
 /// Append-only job files below one `cachedir`.
 #[derive(Debug)]
 pub struct JobLog {
     pub(super) dir: PathBuf,
+    marker_file: PathBuf,
+    marker: OnceLock<Marker>,
     keep: u64,
     stock: Option<StockLayout>,
     /// Jobs that a stock master stored before.
@@ -51,6 +53,8 @@ impl JobLog {
     pub fn new(cachedir: &Path, keep: u64, stock: Option<StockLayout>) -> JobLog {
         JobLog {
             dir: cachedir.join("joblog"),
+            marker_file: cachedir.join(".joblog-marker"),
+            marker: OnceLock::new(),
             keep,
             stock,
             legacy: None,
@@ -68,7 +72,8 @@ impl JobLog {
 
     /// A job from the job log, ignoring jobs of a stock master; `None` if it is not there.
     pub(super) fn get_logged(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        Ok(self.read(jid, 0)?.map(|bytes| assemble(&bytes)))
+        let bytes = self.read(jid, 0)?;
+        Ok(bytes.map(|bytes| assemble(&bytes, self.marker())))
     }
 
     pub(super) fn slice_name(jid: &Jid) -> &str {
@@ -119,6 +124,44 @@ impl JobLog {
         Ok(out)
     }
 
+    fn record(&self, out: &mut Vec<u8>, kind: u8, load: &Map) -> io::Result<()> {
+        format::write(out, self.own_marker()?, kind, load)
+    }
+
+    /// The marker of this master's records; `None` if it has none yet.
+    pub(super) fn marker(&self) -> Option<Marker> {
+        if let Some(known) = self.marker.get() {
+            return Some(*known);
+        }
+        let mut marker = Marker::default();
+        let mut file = open_no_follow(&self.marker_file).ok()?;
+        file.read_exact(&mut marker).ok()?;
+        Some(*self.marker.get_or_init(|| marker))
+    }
+
+    /// The marker, which is created if it is missing.
+    fn own_marker(&self) -> io::Result<Marker> {
+        if let Some(marker) = self.marker() {
+            return Ok(marker);
+        }
+        let mut marker = Marker::default();
+        OsRng
+            .try_fill_bytes(&mut marker)
+            .map_err(io::Error::other)?;
+        if let Some(dir) = self.marker_file.parent() {
+            make_dir(dir, 0o755)?;
+        }
+        match write_new(&self.marker_file, &marker, 0o600) {
+            // Another process was faster.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        self.marker().ok_or_else(|| {
+            let name = self.marker_file.display();
+            io::Error::other(format!("{name} cannot be read; it has 8 bytes"))
+        })
+    }
+
     /// Appends whole records.
     fn append(&self, jid: &Jid, create: bool, records: &[u8]) -> io::Result<()> {
         let path = self.path(jid);
@@ -155,7 +198,7 @@ impl JobLog {
             for n in run {
                 let one = &returns[*n];
                 let from = records.len();
-                outcomes[*n] = record(&mut records, STARTING_RETURN, one.load);
+                outcomes[*n] = self.record(&mut records, STARTING_RETURN, one.load);
                 if outcomes[*n].is_err() {
                     continue;
                 }
@@ -197,68 +240,17 @@ fn clone_error(e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), e.to_string())
 }
 
-/// Appends one record to `out`.
-fn record(out: &mut Vec<u8>, kind: u8, load: &Map) -> io::Result<()> {
-    let begin = out.len();
-    out.resize(begin + HEADER, 0);
-    msgpack::encode_map_into(out, load, Profile::Local);
-    let Ok(len) = u32::try_from(out.len() - begin - HEADER) else {
-        out.truncate(begin);
-        return Err(io::Error::other("a job record is limited to 4 GiB"));
-    };
-    let (header, payload) = out[begin..].split_at_mut(HEADER);
-    header[..4].copy_from_slice(&len.to_le_bytes());
-    header[4] = kind;
-    header[5..].copy_from_slice(&checksum(kind, payload).to_le_bytes());
-    Ok(())
-}
-
-fn checksum(kind: u8, payload: &[u8]) -> u32 {
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&[kind]);
-    sum.update(payload);
-    sum.finalize()
-}
-
-/// Splits a file into its intact records, each with the offset of its end. After a torn record
-/// it searches byte by byte, so that intact records after it are not lost.
-fn records(all: &[u8]) -> Vec<(u8, &[u8], usize)> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    while all.len() - at >= HEADER {
-        match intact(&all[at..]) {
-            Some((kind, payload, used)) => {
-                at += used;
-                out.push((kind, payload, at));
-            }
-            None => at += 1,
-        }
-    }
-    out
-}
-
 /// The offset of the end of the last intact record.
-pub(super) fn intact_end(bytes: &[u8]) -> usize {
-    records(bytes).last().map_or(0, |(_, _, end)| *end)
+pub(super) fn intact_end(bytes: &[u8], marker: Option<Marker>) -> usize {
+    records(bytes, marker).last().map_or(0, |record| record.end)
 }
 
-fn intact(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
-    let len = u32::from_le_bytes(bytes[..4].try_into().ok()?) as usize;
-    let kind = bytes[4];
-    let sum = u32::from_le_bytes(bytes[5..HEADER].try_into().ok()?);
-    let payload = bytes.get(HEADER..HEADER.checked_add(len)?)?;
-    (matches!(kind, LOAD | RETURN | STARTING_RETURN) && checksum(kind, payload) == sum).then_some((
-        kind,
-        payload,
-        HEADER + len,
-    ))
-}
-
-pub(super) fn assemble(bytes: &[u8]) -> StoredJob {
+pub(super) fn assemble(bytes: &[u8], marker: Option<Marker>) -> StoredJob {
     let mut job = StoredJob::default();
     let mut seen = HashSet::new();
-    for (kind, payload, _) in records(bytes) {
-        let Ok(Value::Map(mut map)) = msgpack::decode(payload) else {
+    for record in records(bytes, marker) {
+        let kind = record.kind;
+        let Ok(Value::Map(mut map)) = msgpack::decode(record.payload) else {
             continue;
         };
         if kind == LOAD {
@@ -302,7 +294,7 @@ impl JobStore for JobLog {
         let head = halite_wire::map! {
             "load" => load, "minions" => id_list(minions), "missing" => id_list(missing),
         };
-        record(&mut records, LOAD, &head)?;
+        format::write(&mut records, self.own_marker()?, LOAD, &head)?;
         self.append(jid, true, &records)
     }
 
@@ -329,7 +321,7 @@ impl JobStore for JobLog {
                 (first..returns.len()).filter(same)
             };
             for n in of_job() {
-                outcomes[n] = record(&mut records, RETURN, returns[n].load);
+                outcomes[n] = self.record(&mut records, RETURN, returns[n].load);
             }
             if !records.is_empty()
                 && let Err(e) = self.append_returns(jid, &records)
@@ -349,7 +341,7 @@ impl JobStore for JobLog {
 
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
         match (self.read(jid, 0)?, &self.legacy) {
-            (Some(bytes), _) => Ok(Some(assemble(&bytes))),
+            (Some(bytes), _) => Ok(Some(assemble(&bytes, self.marker()))),
             (None, Some(legacy)) => legacy.get(jid),
             (None, None) => Ok(None),
         }
@@ -370,8 +362,8 @@ impl JobStore for JobLog {
             }
             // The records in a job's own file come after these.
             shared_segment::each(&dir, &mut |jid, bytes| {
-                let head = records(bytes).first().map_or(0, |(_, _, end)| *end);
-                heads.insert(jid, assemble(&bytes[..head]));
+                let head = records(bytes, None).first().map_or(0, |r| r.end);
+                heads.insert(jid, assemble(&bytes[..head], None));
             })?;
             out.extend(heads);
         }
@@ -467,10 +459,10 @@ fn read_head(path: &Path) -> io::Result<Option<StoredJob>> {
     if file.read_exact(&mut header).is_err() {
         return Ok(None);
     }
-    let len = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let mut bytes = header.to_vec();
-    Read::take(&mut file, len.into()).read_to_end(&mut bytes)?;
-    Ok(Some(assemble(&bytes)))
+    let rest = format::payload_length(&header);
+    Read::take(&mut file, rest.into()).read_to_end(&mut bytes)?;
+    Ok(Some(assemble(&bytes, None)))
 }
 
 #[cfg(test)]

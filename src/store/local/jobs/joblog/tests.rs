@@ -51,12 +51,8 @@ fn only_a_torn_record_is_lost() {
     let jid = Jid::from_time(now(), 5);
     store.save_load(&jid, &Map::new(), &[], &[]).unwrap();
     let mut torn = Vec::new();
-    record(
-        &mut torn,
-        RETURN,
-        &halite_wire::map! {"return" => "7".repeat(40)},
-    )
-    .unwrap();
+    let load = halite_wire::map! {"return" => "7".repeat(40)};
+    store.record(&mut torn, RETURN, &load).unwrap();
     OpenOptions::new()
         .append(true)
         .open(store.path(&jid))
@@ -67,6 +63,40 @@ fn only_a_torn_record_is_lost() {
         .save_return(&jid, &"a".parse().unwrap(), &ret("a", 1))
         .unwrap();
     assert_eq!(store.get(&jid).unwrap().unwrap().returns.len(), 1);
+}
+
+/// A minion that returns what looks like the return of another one, and is torn.
+#[test]
+fn a_torn_return_contains_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let jid = Jid::from_time(now(), 5);
+    store.save_load(&jid, &Map::new(), &[], &[]).unwrap();
+    let other = JobLog::new(&dir.path().join("other"), 3600, None);
+    let mut forged = Vec::new();
+    other
+        .record(&mut forged, RETURN, &ret("victim", 1))
+        .unwrap();
+    let load = halite_wire::map! {"id" => "a", "return" => [forged, vec![0; 1000]].concat()};
+    let mut torn = Vec::new();
+    store.record(&mut torn, RETURN, &load).unwrap();
+    OpenOptions::new()
+        .append(true)
+        .open(store.path(&jid))
+        .unwrap()
+        .write_all(&torn[..torn.len() - 500])
+        .unwrap();
+    for id in ["b", "c"] {
+        let id: MinionId = id.parse().unwrap();
+        store.save_return(&jid, &id, &ret(id.as_str(), 2)).unwrap();
+    }
+    // Another process reads it, and one that follows it.
+    let reader = self::store(dir.path());
+    let returns = reader.get(&jid).unwrap().unwrap().returns;
+    let ids: Vec<_> = returns.iter().map(|r| r.id.as_str()).collect();
+    assert_eq!(ids, ["b", "c"]);
+    let update = reader.updates(&jid, 0).unwrap().unwrap();
+    assert_eq!(update.returns.len(), 2);
 }
 
 #[test]

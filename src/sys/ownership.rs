@@ -1,0 +1,253 @@
+//! Changing the owner of files, as root, in directories that the new owner may rearrange meanwhile.
+//!
+//! No name is looked up twice: a file is opened beneath the handle of its directory, then examined and changed
+//! through its own handle. On the way to the top of a tree, only root's links are followed; below it, none. Only
+//! directories and regular files with one link change their owner: a second link may be to a file outside.
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::unistd::{User, fchownat};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Component, Path};
+
+/// Deepest level of directories that is visited.
+const DEEPEST: usize = 32;
+/// Links that are followed on the way to a path, as the kernel does.
+const MOST_LINKS: usize = 40;
+const HANDLE: OFlag = OFlag::O_PATH
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC);
+
+/// Gives the directory or regular file at `path` to the account `name`, unless it has it already. Does nothing
+/// if there is no such account, or for another kind of file.
+///
+/// # Errors
+/// The path leads through a link that root does not own, or any I/O error.
+pub fn chown(path: &Path, name: &str) -> io::Result<()> {
+    if let Some(account) = User::from_name(name)? {
+        give(&walk(path)?, path, &account)?;
+    }
+    Ok(())
+}
+
+/// Gives `path` and everything below it to the account `name`, except what is called as in `spared`.
+///
+/// # Errors
+/// Those of [`chown`].
+pub fn chown_tree(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
+    let Some(account) = User::from_name(name)? else {
+        return Ok(());
+    };
+    let top = walk(path)?;
+    if give(&top, path, &account)? {
+        below(&top, path, &account, spared, 0)?;
+    }
+    Ok(())
+}
+
+/// Handle of the file at `path`, after following links of root.
+fn walk(path: &Path) -> io::Result<OwnedFd> {
+    let absolute = std::path::absolute(path)?;
+    let root = || open("/", HANDLE, Mode::empty());
+    let mut at = root()?;
+    let mut ahead: Vec<OsString> = reversed(&absolute);
+    let mut links = 0;
+    while let Some(name) = ahead.pop() {
+        if name == "/" {
+            at = root()?;
+            continue;
+        }
+        let next = openat(&at, name.as_os_str(), HANDLE, Mode::empty())?;
+        let stat = fstat(&next)?;
+        if kind(&stat) != SFlag::S_IFLNK {
+            at = next;
+            continue;
+        }
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(Errno::ELOOP.into());
+        }
+        if stat.st_uid != 0 || stat.st_nlink != 1 {
+            return Err(io::Error::other(format!(
+                "{} leads through the link {}, which root does not own and does not follow",
+                path.display(),
+                name.display()
+            )));
+        }
+        ahead.extend(reversed(Path::new(&readlinkat(&next, "")?)));
+    }
+    Ok(at)
+}
+
+/// The components of a path, the last one first.
+fn reversed(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter(|c| *c != Component::CurDir);
+    names.rev().map(|c| c.as_os_str().to_owned()).collect()
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}
+
+/// Gives an open file to the account; returns whether it is a directory.
+fn give(file: &impl AsFd, path: &Path, account: &User) -> io::Result<bool> {
+    let stat = fstat(file)?;
+    match kind(&stat) {
+        SFlag::S_IFDIR => {}
+        SFlag::S_IFREG if stat.st_nlink == 1 => {}
+        SFlag::S_IFREG => {
+            if stat.st_uid != account.uid.as_raw() {
+                log::warn!(
+                    "{} keeps its owner, because it has another link; remove one of them",
+                    path.display()
+                );
+            }
+            return Ok(false);
+        }
+        _ => return Ok(false),
+    }
+    if stat.st_uid != account.uid.as_raw() {
+        let (uid, gid) = (Some(account.uid), Some(account.gid));
+        fchownat(file, "", uid, gid, AtFlags::AT_EMPTY_PATH)?;
+    }
+    Ok(kind(&stat) == SFlag::S_IFDIR)
+}
+
+fn below(
+    dir: &OwnedFd,
+    path: &Path,
+    account: &User,
+    spared: &[&str],
+    depth: usize,
+) -> io::Result<()> {
+    if depth == DEEPEST {
+        log::warn!("{}: what is below keeps its owner", path.display());
+        return Ok(());
+    }
+    for name in names(dir)? {
+        if spared.iter().any(|s| name == *s) {
+            continue;
+        }
+        let file = match openat(dir, name.as_os_str(), HANDLE, Mode::empty()) {
+            // It is gone since.
+            Err(Errno::ENOENT) => continue,
+            file => file?,
+        };
+        let path = path.join(&name);
+        if give(&file, &path, account)? {
+            below(&file, &path, account, spared, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names in a directory, through its handle.
+fn names(dir: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let listing = std::fs::read_dir(format!("/proc/self/fd/{}", dir.as_raw_fd()))?;
+    listing.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, lchown, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// An account that every system has and that owns nothing.
+    const NAME: &str = "nobody";
+
+    /// A directory of the account and one of root with a file; `None` without root's rights.
+    fn places() -> Option<(tempfile::TempDir, u32)> {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: only root changes owners");
+            return None;
+        }
+        let user = User::from_name(NAME).unwrap()?;
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["tree", "tree/a", "secret"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        for name in ["tree/a/b", "secret/b"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        Some((dir, user.uid.as_raw()))
+    }
+
+    fn owner(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().uid()
+    }
+
+    #[test]
+    fn what_is_below_changes_its_owner_and_what_is_linked_does_not() {
+        let Some((dir, uid)) = places() else { return };
+        let (tree, secret) = (dir.path().join("tree"), dir.path().join("secret"));
+        symlink(&secret, tree.join("link")).unwrap();
+        fs::hard_link(secret.join("b"), tree.join("second name")).unwrap();
+        fs::create_dir(tree.join("jobs")).unwrap();
+        chown_tree(&tree, NAME, &["jobs"]).unwrap();
+        for (name, is) in [
+            ("", uid),
+            ("a", uid),
+            ("a/b", uid),
+            ("jobs", 0),
+            ("link", 0),
+        ] {
+            assert_eq!(owner(&tree.join(name)), is, "{name}");
+        }
+        assert_eq!(owner(&secret), 0);
+        assert_eq!(owner(&secret.join("b")), 0);
+    }
+
+    #[test]
+    fn the_way_leads_through_links_of_root_only() {
+        let Some((dir, uid)) = places() else { return };
+        let (tree, secret) = (dir.path().join("tree"), dir.path().join("secret"));
+        symlink(&secret, tree.join("link")).unwrap();
+        symlink("../tree/./a", dir.path().join("secret/way")).unwrap();
+        lchown(tree.join("link"), Some(uid), None).unwrap();
+        assert!(chown_tree(&tree.join("link"), NAME, &[]).is_err());
+        assert!(chown(&tree.join("link/b"), NAME).is_err());
+        assert_eq!((owner(&secret), owner(&secret.join("b"))), (0, 0));
+        chown_tree(&secret.join("way"), NAME, &[]).unwrap();
+        assert_eq!((owner(&tree), owner(&tree.join("a/b"))), (0, uid));
+    }
+
+    #[test]
+    fn directories_that_become_links_meanwhile_lead_nowhere() {
+        let Some((dir, _)) = places() else { return };
+        let (tree, secret) = (dir.path().join("tree"), dir.path().join("secret"));
+        symlink(&secret, tree.join("link")).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (a, link) = (tree.join("a"), tree.join("link"));
+                while !done.load(Ordering::Relaxed) {
+                    renameat2(AT_FDCWD, &a, AT_FDCWD, &link, RenameFlags::RENAME_EXCHANGE).unwrap();
+                }
+            });
+            for _ in 0..2000 {
+                chown_tree(&tree, NAME, &[]).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!((owner(&secret), owner(&secret.join("b"))), (0, 0));
+    }
+
+    #[test]
+    fn depth_is_limited() {
+        let Some((dir, uid)) = places() else { return };
+        let mut path = dir.path().join("tree");
+        for _ in 0..DEEPEST + 2 {
+            path.push("d");
+            fs::create_dir(&path).unwrap();
+        }
+        chown_tree(&dir.path().join("tree"), NAME, &[]).unwrap();
+        assert_eq!(owner(&path), 0);
+        assert_eq!(owner(&dir.path().join("tree/d/d")), uid);
+    }
+}
