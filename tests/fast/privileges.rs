@@ -117,7 +117,7 @@ fn root_hands_over_to_an_account() {
     let mut process = Process::start("master", &mut command, &home.log());
     wait_until("the master serves", || {
         process.must_live();
-        listens(numbers[1]) && Subscriber::connect(&config.event_pub()).is_ok()
+        listens(numbers[1]) && Subscriber::connect(config.event_pub()).is_ok()
     });
     let pid = std::fs::read_to_string(&config.pidfile).unwrap();
     assert_eq!(pid, process.id().to_string());
