@@ -187,6 +187,8 @@ mod tests {
             max_message: 1000,
             ipv6: false,
             keepalive: KeepAlive::REQUEST_SERVER,
+            most_connections: 10,
+            heartbeat: Duration::from_secs(3600),
         };
         let mut server = ZeroMqFront::new(&context, &options).unwrap();
         server.bind(&url).unwrap();

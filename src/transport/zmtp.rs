@@ -304,6 +304,8 @@ mod tests {
             max_message: 1 << 20,
             ipv6: false,
             keepalive: KeepAlive::REQUEST_SERVER,
+            most_connections: 10,
+            heartbeat: Duration::from_secs(3600),
         };
         let mut server = ZeroMqFront::new(&Context::new(), &options).unwrap();
         server.bind(&tcp_url("127.0.0.1", address.port())).unwrap();

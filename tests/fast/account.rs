@@ -51,6 +51,8 @@ fn the_account_gets_nothing_of_root() {
 
     let manager = UnixDatagram::bind(dir.path().join("notify")).unwrap();
     manager.set_read_timeout(Some(LONG)).unwrap();
+    // As systemd's is for the account of a service.
+    fs::set_permissions(dir.path().join("notify"), PermissionsExt::from_mode(0o777)).unwrap();
     let mut command = Command::new(halite_program("halite-master"));
     command
         .arg("-c")

@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_peer_without_a_sign_of_life_is_left() {
         let context = Context::new();
-        let (mut front, url) = front_with(&context, Duration::from_millis(20));
+        let (mut front, url) = front_with(&context, Duration::from_millis(400));
         let asking = client(&context, &url);
         let mut stream = silent(&url);
         while !is_closed(&mut stream) {
