@@ -7,6 +7,7 @@ use halite_sys::daemon::{make_dir, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Largest key file, in bytes.
 const MAX_KEY: u64 = 64 * 1024;
@@ -111,7 +112,7 @@ pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, ExitError> {
         .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
 }
 
-fn read(path: &Path) -> Result<Option<String>, ExitError> {
+fn read(path: &Path) -> Result<Option<Zeroizing<String>>, ExitError> {
     match std::fs::metadata(path) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(ExitError::io("key", path, &e)),
@@ -124,7 +125,7 @@ fn read(path: &Path) -> Result<Option<String>, ExitError> {
         Ok(_) => {}
     }
     std::fs::read_to_string(path)
-        .map(Some)
+        .map(|text| Some(Zeroizing::new(text)))
         .map_err(|e| ExitError::io("key", path, &e))
 }
 

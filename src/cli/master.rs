@@ -9,6 +9,7 @@ use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
 use halite_master::access::rules::CallApi;
 use halite_master::functions::{FunctionHooks, RUNNER_ROLE};
+use halite_master::roles::confine;
 use halite_sys::daemon::{Report, private_umask, survive_signals};
 use halite_sys::memory::limit_memory;
 use halite_sys::process::{RoleSpec, role, tie_to_parent};
@@ -31,6 +32,11 @@ struct MasterOptions {
     /// Print the process table: sockets and responsibilities of each process
     #[arg(long)]
     topology: bool,
+
+    /// Create directories and key files, hand them over to the account of the option `user`, and exit; for root, before the master
+    /// starts under that account
+    #[arg(long)]
+    prepare: bool,
 }
 
 const ROLE_MAIN: &str = "main";
@@ -72,6 +78,9 @@ pub fn run() -> i32 {
     if options.daemon.config_dump {
         return dump(config.as_map());
     }
+    if options.prepare {
+        return prepare(&options, &config);
+    }
     match role() {
         None if options.daemon.starts_another() => background(),
         None => become_main(),
@@ -96,6 +105,16 @@ pub(super) fn denials(config: &MasterConfig) -> Vec<String> {
     out.extend(halite_engine::faults(config));
     out.extend(halite_gateway::faults(GATEWAYS, config));
     out
+}
+
+/// What needs root before the master starts under an account without privileges.
+fn prepare(options: &MasterOptions, config: &MasterConfig) -> i32 {
+    private_umask();
+    start_log(&options.common, config);
+    match halite_master::hand_over(config) {
+        Ok(()) => 0,
+        Err(e) => fail(&e, e.status),
+    }
 }
 
 fn check(config: &MasterConfig) -> i32 {
@@ -129,6 +148,12 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
         log::warn!("the memory of {role} is not limited: {e}");
     }
     tie_to_parent(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
+    // Without clients of databases in this program, returners are programs.
+    let programs = role == "returner" && cfg!(not(feature = "databases"));
+    if let Err(e) = confine(role, config, programs) {
+        log::error!("{role}: {e}");
+        return e.status;
+    }
     let lent = FunctionHooks {
         wheel: wheel::answer,
         declared: |api, fun| match api {

@@ -16,10 +16,12 @@ pub fn topology() -> String {
     let mut out = String::new();
     for role in TOPOLOGY {
         let _ = writeln!(out, "{}", role.title);
+        let may = role.may.to_string();
         for (what, text) in [
             ("binds", role.binds),
             ("connects", role.connects),
             ("owns", role.owns),
+            ("may", may.as_str()),
         ] {
             if !text.is_empty() {
                 let _ = writeln!(out, "    {what:<9} {text}");

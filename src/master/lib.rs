@@ -17,6 +17,7 @@ mod fileserver_update;
 pub mod functions;
 pub mod latency;
 mod maintenance;
+mod privileges;
 mod publisher;
 mod rekey_notice;
 mod reqserver;
@@ -28,7 +29,7 @@ mod supervisor;
 mod worker;
 
 pub use reqserver::EXIT_BIND;
-pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, supervise};
+pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, hand_over, supervise};
 
 use halite_config::MasterConfig;
 use halite_crypto::{PrivateKey, clean_key};
@@ -38,6 +39,7 @@ use halite_sys::signals::StopFlag;
 use roles::Roles;
 use std::path::Path;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// The master's key pair, created by the supervisor (`master.pem`; a symlink in a 3008 directory).
 pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, ExitError> {
@@ -45,8 +47,8 @@ pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, ExitError> {
 }
 
 fn read_key(path: &Path) -> Result<PrivateKey, ExitError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?;
+    let text = std::fs::read_to_string(path).map(Zeroizing::new);
+    let text = text.map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?;
     PrivateKey::from_pem(&text).map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
 }
 

@@ -1,8 +1,10 @@
 //! The processes of the master: their table, and what they have in common.
 
+use super::privileges::{Privileges, Programs, Writes};
 use halite_config::{JobCacheCompat, MasterConfig};
 use halite_sys::exit::ExitError;
 use halite_sys::process::take_inherited;
+use halite_sys::sandbox::Enforced;
 use std::io::Write;
 use std::sync::Mutex;
 
@@ -23,11 +25,21 @@ pub struct RoleInfo {
     pub owns: &'static str,
     /// Whether the configuration enables it.
     pub is_enabled: fn(&MasterConfig) -> bool,
+    /// What it may do.
+    pub may: Privileges,
 }
 
 /// For the roles that every master has.
 fn always(_: &MasterConfig) -> bool {
     true
+}
+
+/// The port of `metrics_address`.
+fn metrics_port(config: &MasterConfig) -> Vec<u16> {
+    let port = config.metrics_address.rsplit(':').next();
+    port.and_then(|port| port.parse().ok())
+        .into_iter()
+        .collect()
 }
 
 /// The process table, in starting order.
@@ -39,6 +51,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "",
         owns: "the children, pid file, signals",
         is_enabled: always,
+        may: Privileges::PROGRAMS,
     },
     RoleInfo {
         name: "event",
@@ -47,6 +60,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "",
         owns: "fan-out of events, a bounded queue per listener, drop counters",
         is_enabled: always,
+        may: Privileges::writing(Writes::Sockets),
     },
     RoleInfo {
         name: "publish",
@@ -55,6 +69,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "",
         owns: "serial, encryption and signing of publications, a bounded queue per subscriber",
         is_enabled: always,
+        may: Privileges {
+            binds: |config| vec![config.publish_port],
+            ..Privileges::writing(Writes::Sockets)
+        },
     },
     RoleInfo {
         name: "maintenance",
@@ -63,6 +81,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "publish_pull.ipc, master_event_pull.ipc",
         owns: "key rotation, the end of old jobs",
         is_enabled: always,
+        may: Privileges {
+            programs: Programs::WithGit,
+            ..Privileges::writing(Writes::Cache)
+        },
     },
     RoleInfo {
         name: "reactor",
@@ -71,6 +93,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "master_event_pub.ipc, master_event_pull.ipc, ret_port",
         owns: "reactions to events; where `reactor` is set",
         is_enabled: |config| config.reactor.0.truthy(),
+        may: Privileges::PROGRAMS,
     },
     RoleInfo {
         name: "scheduler",
@@ -79,6 +102,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "master_event_pull.ipc",
         owns: "runners by the clock; where `schedule` is set",
         is_enabled: |config| !config.schedule.is_empty(),
+        may: Privileges::PROGRAMS,
     },
     RoleInfo {
         name: "request",
@@ -87,6 +111,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "",
         owns: "queues per command class, deadlines, refusal of replays",
         is_enabled: always,
+        may: Privileges {
+            binds: |config| vec![config.ret_port],
+            ..Privileges::writing(Writes::SocketsAndReplays)
+        },
     },
     RoleInfo {
         name: "worker",
@@ -95,6 +123,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "workers.ipc, publish_pull.ipc, master_event_pull.ipc",
         owns: "ClearFuncs and AESFuncs",
         is_enabled: always,
+        may: Privileges::PROGRAMS,
     },
     RoleInfo {
         name: "gateway-arena",
@@ -103,6 +132,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "gateways:arena:servers, master_event_pub.ipc, master_event_pull.ipc",
         owns: "runtimes of ARENA and their modules; where `gateways: arena` is set",
         is_enabled: |config| config.arena_gateway().is_some(),
+        may: Privileges {
+            connects: true,
+            ..Privileges::writing(Writes::CacheAndKeys)
+        },
     },
     RoleInfo {
         name: "gateway-collective",
@@ -111,6 +144,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "gateways:collective:servers, master_event_pub.ipc, master_event_pull.ipc, ret_port",
         owns: "nodes of MCollective and Choria, and this master's minions as such; where `gateways: collective` is set",
         is_enabled: |config| config.collective_gateway().is_some(),
+        may: Privileges {
+            connects: true,
+            ..Privileges::writing(Writes::CacheAndKeys)
+        },
     },
     RoleInfo {
         name: "gateway-sysinspect",
@@ -119,6 +156,16 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "master_event_pub.ipc, master_event_pull.ipc",
         owns: "connections and sessions of sysinspect minions; where `gateways: sysinspect` is set",
         is_enabled: |config| config.sysinspect_gateway().is_some(),
+        may: Privileges {
+            binds: |config| {
+                config
+                    .sysinspect_gateway()
+                    .map(|g| g.port)
+                    .into_iter()
+                    .collect()
+            },
+            ..Privileges::writing(Writes::CacheAndKeys)
+        },
     },
     RoleInfo {
         name: "returner",
@@ -131,6 +178,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
                 || !config.event_returners().is_empty()
                 || config.job_cache_compat == JobCacheCompat::Full
         },
+        may: Privileges {
+            connects: true,
+            ..Privileges::writing(Writes::Anywhere)
+        },
     },
     RoleInfo {
         name: "metrics",
@@ -139,8 +190,28 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         connects: "",
         owns: "what the scoreboard says, for Prometheus and fleet.status",
         is_enabled: always,
+        may: Privileges {
+            binds: metrics_port,
+            ..Privileges::writing(Writes::Sockets)
+        },
     },
 ];
+
+/// Takes from this process, which is about to run `role`, what the role does not need. `programs`: it starts programs, whatever the
+/// table says. Call this before there are threads.
+///
+/// # Errors
+/// There is no such role, or the kernel refuses to give up privileges.
+pub fn confine(role: &str, config: &MasterConfig, programs: bool) -> Result<Enforced, ExitError> {
+    let name = role.strip_prefix("MWorker-").map_or(role, |_| "worker");
+    let info = TOPOLOGY.iter().find(|info| info.name == name);
+    let info = info.ok_or_else(|| ExitError::new(64, format!("unknown role {role:?}")))?;
+    let mut sandbox = info.may.sandbox(config);
+    sandbox.programs |= programs;
+    let enforced = sandbox.enter()?;
+    log::debug!("{role}: {enforced:?} of {sandbox:?}");
+    Ok(enforced)
+}
 
 /// Resident memory at which a role exposed to peers restarts. libzmq does not limit the frames of a message or
 /// the topics of a subscriber, so that a single peer could otherwise use up the host's memory.
@@ -222,5 +293,105 @@ impl Roles {
             // If the supervisor is gone, this process is about to be stopped anyway.
             let _ = file.write_all(&std::process::id().to_be_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+    use std::net::TcpListener;
+
+    fn config(dir: &std::path::Path) -> MasterConfig {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let options = halite_wire::map! {
+            "root_dir" => dir.to_string_lossy().into_owned(),
+            "metrics_address" => format!("127.0.0.1:{port}"),
+        };
+        let config = MasterConfig::from_map(options, std::path::Path::new("/etc/halite")).unwrap();
+        for dir in [&config.sock_dir, &config.cachedir, &config.pki_dir] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        config
+    }
+
+    /// Runs `work` in a thread that is confined like a role.
+    fn confined(role: &str, config: &MasterConfig, work: impl FnOnce(Enforced) + Send) {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| work(confine(role, config, false).unwrap()));
+            thread.join().unwrap();
+        });
+    }
+
+    /// Roles that any stranger can send something to, or that pass on what strangers send.
+    const LISTENERS: [&str; 7] = [
+        "event",
+        "publish",
+        "request",
+        "metrics",
+        "gateway-arena",
+        "gateway-collective",
+        "gateway-sysinspect",
+    ];
+
+    #[test]
+    fn listeners_start_no_programs_and_write_to_their_places_only() {
+        // Not in the directory for temporary files, where they may write.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let config = config(dir.path());
+        for role in LISTENERS {
+            confined(role, &config, |enforced| {
+                if enforced.system_calls {
+                    let started = std::process::Command::new("/bin/true").spawn();
+                    let refused = started.unwrap_err().raw_os_error();
+                    assert_eq!(refused, Some(Errno::EPERM as i32), "{role}");
+                }
+                let gateway = role.starts_with("gateway-");
+                let may = |path: &std::path::Path| std::fs::write(path.join("x"), "").is_ok();
+                if enforced.files {
+                    assert_eq!(may(&config.sock_dir), !gateway, "{role}");
+                    assert_eq!(may(&config.cachedir), gateway, "{role}");
+                    assert_eq!(may(&config.pki_dir), gateway, "{role}");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn the_port_of_the_role_is_the_only_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        confined("metrics", &config, |enforced| {
+            TcpListener::bind(&config.metrics_address).unwrap();
+            let other = TcpListener::bind("127.0.0.1:0");
+            assert!(!enforced.files || other.is_err());
+        });
+        assert_eq!(metrics_port(&config).len(), 1);
+    }
+
+    #[test]
+    fn git_is_for_those_who_have_repositories() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(dir.path());
+        let maintenance = TOPOLOGY.iter().find(|info| info.name == "maintenance");
+        let maintenance = &maintenance.unwrap().may;
+        assert!(!maintenance.sandbox(&config).programs);
+        config.fileserver_backend = vec!["roots".into(), "gitfs".into()];
+        assert!(maintenance.sandbox(&config).programs);
+    }
+
+    #[test]
+    fn each_role_has_a_row() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        confined("MWorker-0", &config, |_| {
+            let started = std::process::Command::new("/bin/true").spawn();
+            assert!(started.unwrap().wait().unwrap().success());
+        });
+        assert!(confine("unknown", &config, false).is_err());
     }
 }

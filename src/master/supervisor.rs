@@ -173,14 +173,33 @@ fn prepare(config: &MasterConfig) -> Result<(), ExitError> {
     Ok(())
 }
 
+/// Does what needs root, for a master that is then started as the account of the option `user`: creates directories
+/// and key files, and hands them over to it. The calling account gets a key file too.
+pub fn hand_over(config: &MasterConfig) -> Result<(), ExitError> {
+    let starter = user_name();
+    make_places(config)?;
+    PidFile::reserve(&config.pidfile)
+        .map_err(|e| ExitError::io("pid file", &config.pidfile, &e))?;
+    change_owners(config)?;
+    in_child(|| {
+        drop_privileges(&config.user)?;
+        Ok(super::access::local::create_key_files(config, &starter)?)
+    })
+}
+
 /// Switches to the account of the option `user`, after changing the owner of the master's directories. The
 /// ports are above 1024, so nothing needs root from here on.
 fn become_user(config: &MasterConfig) -> Result<(), ExitError> {
+    change_owners(config)?;
     if user_name() == config.user {
-        make_publisher_keys(config)?;
         return Ok(());
     }
-    if nix::unistd::geteuid().is_root() {
+    drop_privileges(&config.user).map_err(|e| ExitError::new(EXIT_NO_USER, e.to_string()))
+}
+
+/// Gives the master's files to the account of the option `user`, and the users of `publisher_acl` their key files.
+fn change_owners(config: &MasterConfig) -> Result<(), ExitError> {
+    if user_name() != config.user && nix::unistd::geteuid().is_root() {
         for dir in [
             &config.pki_dir,
             &config.cachedir,
@@ -201,8 +220,7 @@ fn become_user(config: &MasterConfig) -> Result<(), ExitError> {
         }
         chown_logs(config)?;
     }
-    make_publisher_keys(config)?;
-    drop_privileges(&config.user).map_err(|e| ExitError::new(EXIT_NO_USER, e.to_string()))
+    make_publisher_keys(config)
 }
 
 /// Changes the owner of the master's log files to the account of the option `user`, and of their directory

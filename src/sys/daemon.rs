@@ -49,6 +49,14 @@ impl PidFile {
             path: path.to_owned(),
         })
     }
+
+    /// Creates the file, if it is not there, for a daemon whose account may not create files in that directory.
+    pub fn reserve(path: &Path) -> io::Result<()> {
+        if let Some(dir) = path.parent() {
+            make_dir(dir, 0o755)?;
+        }
+        open_plain(path, 0o644)?.set_permissions(PermissionsExt::from_mode(0o644))
+    }
 }
 
 impl Drop for PidFile {

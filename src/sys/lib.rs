@@ -22,6 +22,7 @@ pub mod pam;
 pub mod process;
 pub mod procs;
 pub mod safe_open;
+pub mod sandbox;
 pub mod scoreboard;
 pub mod service;
 pub mod shared;

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use zeroize::Zeroizing;
 
 /// Environment variable that passes the descriptor to a role.
 pub const SHARED_FD: &str = "HALITE_SHARED_FD";
@@ -20,6 +21,7 @@ const RECORD: usize = 8 + KEY_LEN + 8;
 const FORCE_AT: u64 = 0;
 const OFFER_AT: u64 = 128;
 const SERIAL_AT: u64 = 256;
+const SIZE: u64 = 512;
 
 /// Handle of the shared memory file.
 #[derive(Debug)]
@@ -32,7 +34,10 @@ impl SharedSecret {
     pub fn create() -> io::Result<SharedSecret> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
         let file = File::from(memfd_create(c"halite-shared", MFdFlags::empty())?);
-        file.set_len(512)?;
+        file.set_len(SIZE)?;
+        if let Err(e) = keep_in_memory(&file) {
+            log::debug!("the key of publications may be swapped: {e}");
+        }
         Ok(SharedSecret { file })
     }
 
@@ -79,7 +84,7 @@ impl SharedSecret {
     }
 
     /// The key on offer with its generation.
-    pub fn offered(&self) -> io::Result<Option<(u64, String)>> {
+    pub fn offered(&self) -> io::Result<Option<(u64, Zeroizing<String>)>> {
         let mut n = [0u8; 8];
         self.file.read_exact_at(&mut n, OFFER_AT)?;
         // An offer that has come into force or was withdrawn is not newer than the current key.
@@ -99,7 +104,7 @@ impl SharedSecret {
     }
 
     /// The generation (from 1) and the key text in force.
-    pub fn load_key(&self) -> io::Result<(u64, String)> {
+    pub fn load_key(&self) -> io::Result<(u64, Zeroizing<String>)> {
         self.read(FORCE_AT)
     }
 
@@ -107,24 +112,24 @@ impl SharedSecret {
         if key.len() != KEY_LEN {
             return Err(io::Error::other("an AES key text has 76 characters"));
         }
-        let mut record = [0u8; RECORD];
+        let mut record = Zeroizing::new([0u8; RECORD]);
         record[..8].copy_from_slice(&generation.to_le_bytes());
         record[8..8 + KEY_LEN].copy_from_slice(key.as_bytes());
         let sum = checksum(&record[..8 + KEY_LEN]);
         record[8 + KEY_LEN..].copy_from_slice(&sum);
-        self.file.write_all_at(&record, at)
+        self.file.write_all_at(record.as_slice(), at)
     }
 
-    fn read(&self, at: u64) -> io::Result<(u64, String)> {
+    fn read(&self, at: u64) -> io::Result<(u64, Zeroizing<String>)> {
         for _ in 0..1000 {
-            let mut record = [0u8; RECORD];
-            self.file.read_exact_at(&mut record, at)?;
+            let mut record = Zeroizing::new([0u8; RECORD]);
+            self.file.read_exact_at(record.as_mut_slice(), at)?;
             let (body, sum) = record.split_at(8 + KEY_LEN);
             if checksum(body) == sum {
                 let mut generation = [0u8; 8];
                 generation.copy_from_slice(&body[..8]);
                 let key = String::from_utf8_lossy(&body[8..]).into_owned();
-                return Ok((u64::from_le_bytes(generation), key));
+                return Ok((u64::from_le_bytes(generation), Zeroizing::new(key)));
             }
             std::thread::yield_now();
         }
@@ -160,6 +165,29 @@ impl SharedSecret {
     }
 }
 
+/// Locks the content of the file in memory, as long as this process lives. Its mapping serves nothing else: it is neither passed on
+/// to forked children nor written to core dumps.
+#[allow(unsafe_code)]
+fn keep_in_memory(file: &File) -> io::Result<()> {
+    use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mlock, mmap};
+    let size = std::num::NonZeroUsize::new(SIZE as usize).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: a new mapping at an address that the kernel chooses, which nothing here reads, writes or unmaps.
+    unsafe {
+        let at = mmap(
+            None,
+            size,
+            ProtFlags::PROT_READ,
+            MapFlags::MAP_SHARED,
+            file,
+            0,
+        )?;
+        madvise(at, size.get(), MmapAdvise::MADV_DONTFORK)?;
+        madvise(at, size.get(), MmapAdvise::MADV_DONTDUMP)?;
+        mlock(at, size.get())?;
+    }
+    Ok(())
+}
+
 fn checksum(bytes: &[u8]) -> [u8; 8] {
     let digest = Sha256::digest(bytes);
     let mut out = [0u8; 8];
@@ -171,13 +199,33 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
 mod tests {
     use super::*;
 
+    fn text(key: io::Result<(u64, Zeroizing<String>)>) -> (u64, String) {
+        let (generation, key) = key.unwrap();
+        (generation, key.to_string())
+    }
+
+    #[test]
+    fn the_key_stays_in_memory() {
+        let shared = SharedSecret::create().unwrap();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let map = maps.split("/memfd:halite-shared").nth(1).unwrap();
+        let flags = map
+            .lines()
+            .find(|line| line.starts_with("VmFlags:"))
+            .unwrap();
+        for flag in [" lo", " dc", " dd"] {
+            assert!(flags.contains(flag), "{flags}");
+        }
+        drop(shared);
+    }
+
     #[test]
     fn keys_and_serials_come_back() {
         let shared = SharedSecret::create().unwrap();
         assert!(shared.load_key().is_err(), "nothing stored yet");
         let key = "k".repeat(76);
         assert_eq!(shared.store_key(&key).unwrap(), 1);
-        assert_eq!(shared.load_key().unwrap(), (1, key.clone()));
+        assert_eq!(text(shared.load_key()), (1, key.clone()));
         shared.store_serial(1, 42).unwrap();
         assert_eq!(shared.load_serial(1).unwrap(), 42);
         assert_eq!(shared.store_key(&key).unwrap(), 2);
@@ -194,17 +242,18 @@ mod tests {
         assert_eq!(shared.offered().unwrap(), None);
         assert_eq!(shared.take_offered().unwrap(), None);
         assert_eq!(shared.offer_key(&"b".repeat(76)).unwrap(), 2);
-        assert_eq!(shared.load_key().unwrap(), (1, "a".repeat(76)));
-        assert_eq!(shared.offered().unwrap(), Some((2, "b".repeat(76))));
+        assert_eq!(text(shared.load_key()), (1, "a".repeat(76)));
+        let (generation, key) = shared.offered().unwrap().unwrap();
+        assert_eq!((generation, key.as_str()), (2, "b".repeat(76).as_str()));
         assert_eq!(shared.take_offered().unwrap(), Some(2));
-        assert_eq!(shared.load_key().unwrap(), (2, "b".repeat(76)));
+        assert_eq!(text(shared.load_key()), (2, "b".repeat(76)));
         assert_eq!(shared.offered().unwrap(), None);
         // Replaced at once: the offer is withdrawn.
         shared.offer_key(&"c".repeat(76)).unwrap();
         assert_eq!(shared.store_key(&"d".repeat(76)).unwrap(), 4, "3 is void");
         assert_eq!(shared.offered().unwrap(), None);
         assert_eq!(shared.take_offered().unwrap(), None);
-        assert_eq!(shared.load_key().unwrap(), (4, "d".repeat(76)));
+        assert_eq!(text(shared.load_key()), (4, "d".repeat(76)));
     }
 
     #[test]
@@ -220,7 +269,7 @@ mod tests {
             });
             for _ in 0..2000 {
                 let (_, key) = shared.load_key().unwrap();
-                assert!(key.bytes().all(|b| b == key.as_bytes()[0]), "{key}");
+                assert!(key.bytes().all(|b| b == key.as_bytes()[0]), "{:?}", *key);
             }
         });
     }

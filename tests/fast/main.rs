@@ -21,6 +21,7 @@ mod modules;
 mod mqtt;
 mod pillar;
 mod pressure;
+mod privileges;
 mod reactor;
 mod runner;
 mod runtime;

@@ -22,4 +22,5 @@ complete -c halite-master -l config-dump -d 'Print the configuration in effect a
 complete -c halite-master -l sample-config -d 'Print a commented configuration file with all options, and exit'
 complete -c halite-master -l check-config -d 'Check the configuration, print what is wrong with it, and exit: with 0, or with 1 if the program could not run'
 complete -c halite-master -l topology -d 'Print the process table: sockets and responsibilities of each process'
+complete -c halite-master -l prepare -d 'Create directories and key files, hand them over to the account of the option `user`, and exit; for root, before the master starts under that account'
 complete -c halite-master -s h -l help -d 'Print help'

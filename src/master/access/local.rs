@@ -61,16 +61,23 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
     if config.publisher_acl.is_empty() {
         return Ok(());
     }
+    let own = [config.user.clone(), user_name()];
+    let others = publishers(config).into_iter();
+    let others = others.filter(|user| !own.contains(user) && valid_name(user));
     if !Uid::effective().is_root() {
-        log::warn!("publisher_acl: only root can create key files for other users; start as root");
+        let missing: Vec<String> = others
+            .filter(|u| read(&config.client_key(u)).is_err())
+            .collect();
+        if !missing.is_empty() {
+            log::warn!(
+                "publisher_acl: only root can create the key files of {}; run halite-master --prepare as root",
+                missing.join(", ")
+            );
+        }
         return Ok(());
     }
-    let own = [config.user.clone(), user_name()];
     let master = User::from_name(&config.user)?;
-    for user in publishers(config) {
-        if own.contains(&user) || !valid_name(&user) {
-            continue;
-        }
+    for user in others {
         let path = config.client_key(&user);
         let account = User::from_name(&user)?;
         if account.is_none() && config.client_acl_verify {

@@ -21,6 +21,7 @@ use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// Most cached peers; when full, the cache is cleared.
 const PEERS_HELD: usize = 50_000;
@@ -212,7 +213,10 @@ impl Context {
         Ok(self.next_aes.clone())
     }
 
-    fn signed_key(&self, (generation, text): (u64, String)) -> Result<AesKey, ExitError> {
+    fn signed_key(
+        &self,
+        (generation, text): (u64, Zeroizing<String>),
+    ) -> Result<AesKey, ExitError> {
         let digest = halite_crypto::HashType::Sha256.hex(text.as_bytes());
         Ok(AesKey {
             generation,

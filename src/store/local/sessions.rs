@@ -8,6 +8,7 @@ use halite_wire::ids::MinionId;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// The session key files of one master.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ impl SessionStore for LocalSessions {
         if meta.modified()?.elapsed().unwrap_or_default() > self.lifetime_of(id) {
             return Ok(None);
         }
-        let text = std::fs::read_to_string(&path)?;
+        let text = Zeroizing::new(std::fs::read_to_string(&path)?);
         // A damaged file counts as missing: the next sign-in writes a good one.
         Ok(KeyString::from_text(text.trim()).ok())
     }

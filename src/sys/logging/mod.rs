@@ -132,6 +132,11 @@ pub fn install(options: LogOptions) {
 /// The logger of this process.
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
+/// The log file of this process.
+pub fn path() -> Option<PathBuf> {
+    LOGGER.get()?.path.clone()
+}
+
 /// Descriptors of the log file and the journal, if open.
 pub(super) fn descriptors() -> Vec<i32> {
     let Some(logger) = LOGGER.get() else {

@@ -7,6 +7,7 @@ use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Size limit of a file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -61,7 +62,7 @@ impl Store {
     pub fn key(&self, bits: usize) -> Result<PrivateKey, ExitError> {
         let path = self.dir.join("minion.pem");
         let wrong = |e| ExitError::new(1, format!("{}: {e}", path.display()));
-        if let Some(text) = read(&path)? {
+        if let Some(text) = read(&path)?.map(Zeroizing::new) {
             return PrivateKey::from_pem(&text).map_err(wrong);
         }
         let key = PrivateKey::generate(bits).map_err(wrong)?;

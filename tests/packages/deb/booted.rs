@@ -34,6 +34,7 @@ pub fn live(release: &str) {
     let roles = machine.run(&["ps", "-o", "user=", "-p", &pid, "--ppid", &pid]);
     assert!(!roles.contains("root"), "the roles of the master: {roles}");
 
+    others(&machine);
     upgrade_under_a_job(&machine, &root, new);
     logs(&machine);
 
@@ -73,6 +74,54 @@ pub fn live(release: &str) {
          find /run -iname '*halite*'",
     );
     assert_eq!(left, "");
+}
+
+/// The daemons that need a configuration first work in their sandboxes too.
+fn others(machine: &Machine) {
+    let nowhere = "['127.0.0.1:1']";
+    for (unit, dir, config, account) in [
+        (
+            "halite-federation-broker",
+            "federation-broker.d",
+            format!(
+                "cluster: c\\nfederation_servers: {nowhere}\\ncollective_servers: {nowhere}\\n"
+            ),
+            "halite-federation-broker",
+        ),
+        (
+            "halite-runtime",
+            "runtime.d",
+            "servers: ['127.0.0.1:1']\\n".to_owned(),
+            "halite-runtime",
+        ),
+        (
+            "halite-syndic",
+            "master.d",
+            "syndic_master: 127.0.0.2\\nsyndic_master_port: 1\\n".to_owned(),
+            "root",
+        ),
+    ] {
+        machine.shell(&format!(
+            "printf \"{config}\" >/etc/halite/{dir}/t.conf && chmod a+r /etc/halite/{dir}/t.conf && systemctl start {unit}"
+        ));
+        assert_eq!(property(machine, unit, "ActiveState"), "active", "{unit}");
+        let pid = property(machine, unit, "MainPID");
+        let user = machine.run(&["ps", "-o", "user:40=", "-p", &pid]);
+        assert_eq!(user.trim(), account, "{unit}");
+        machine.shell(&format!(
+            "systemctl stop {unit} && rm /etc/halite/{dir}/t.conf"
+        ));
+    }
+    for unit in ["master", "federation-broker", "runtime", "syndic"] {
+        let unit = format!("halite-{unit}");
+        machine.run(&[
+            "systemd-analyze",
+            "security",
+            "--no-pager",
+            "--threshold=24",
+            &unit,
+        ]);
+    }
 }
 
 fn upgrade_under_a_job(machine: &Machine, root: &Root, new: &Packages) {

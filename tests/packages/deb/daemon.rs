@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 use testing::process::Process;
@@ -18,11 +18,27 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts what `ExecStart` of the installed unit says, and waits until it has notified that it is ready.
+    /// Starts what `ExecStart` of the installed unit says, under its account and after `ExecStartPre` as root, and waits until it
+    /// has notified that it is ready.
     pub fn start(root: &Root, name: &'static str) -> Daemon {
         assert_eq!(option(root, name, "Type"), "notify");
-        let exec = option(root, name, "ExecStart");
-        let words: Vec<&str> = exec.split_whitespace().collect();
+        let before = option(root, name, "ExecStartPre");
+        if let Some(before) = before.strip_prefix('+') {
+            root.run(&before.split_whitespace().collect::<Vec<_>>());
+        }
+        let (user, exec) = (option(root, name, "User"), option(root, name, "ExecStart"));
+        let mut words: Vec<&str> = Vec::new();
+        if !user.is_empty() {
+            words.extend([
+                "setpriv",
+                "--init-groups",
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+            ]);
+        }
+        words.extend(exec.split_whitespace());
         let place = root.path("run/notify");
         let _ = std::fs::remove_file(&place);
         let socket = UnixDatagram::bind(&place).expect("a socket in the root");
@@ -93,6 +109,41 @@ fn option(root: &Root, name: &str, key: &str) -> String {
         .lines()
         .find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     value.unwrap_or_default().to_owned()
+}
+
+/// What `systemd-analyze security` may say of a unit at most, in tenths.
+const MOST_EXPOSED: u32 = 24;
+
+/// Units of the minions, whose jobs manage the host.
+const UNCONFINED: [&str; 2] = ["halite-minion.service", "halite-sysinspect-minion.service"];
+
+/// Checks what systemd says of the sandboxes of the units; `dir` is for copies.
+pub fn check_exposure(dir: &Path) {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let units = std::fs::read_dir(top.join("packaging/systemd")).expect("units");
+    let mut confined: Vec<PathBuf> = units.flatten().map(|entry| entry.path()).collect();
+    confined.retain(|path| !UNCONFINED.iter().any(|name| path.ends_with(name)));
+    assert!(confined.len() >= 4);
+    // With this drop-in a minion is confined too.
+    let minion = top.join("packaging/systemd").join(UNCONFINED[0]);
+    let read = |path: &Path| std::fs::read_to_string(path).expect("a text");
+    let text = read(&minion) + &read(&top.join("docs/samples/report-only.conf"));
+    confined.push(dir.join(UNCONFINED[0]));
+    std::fs::write(dir.join(UNCONFINED[0]), text).expect("a copy");
+    for path in confined {
+        let said = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--no-pager"])
+            .arg(format!("--threshold={MOST_EXPOSED}"))
+            .arg(&path)
+            .output()
+            .expect("systemd-analyze runs");
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(
+            said.status.success() && text.contains("Overall exposure level"),
+            "{}: {text}",
+            path.display()
+        );
+    }
 }
 
 /// Has systemd look at the units of the source, with the programs where they will be.

@@ -52,6 +52,14 @@ fn units_can_be_loaded() {
 }
 
 #[test]
+fn units_are_confined() {
+    if lacking(&["systemd-analyze"]) {
+        return;
+    }
+    daemon::check_exposure(short_dir().path());
+}
+
+#[test]
 fn the_profile_can_be_loaded() {
     if lacking(&["apparmor_parser"]) {
         return;
@@ -227,7 +235,10 @@ fn modes(root: &Root) {
         ("etc/halite/master.d", "750 root:halite"),
         ("etc/halite/minion", "640 root:root"),
         ("etc/halite/runtime", "640 root:halite-runtime"),
-        ("etc/halite/federation-broker", "640 root:root"),
+        (
+            "etc/halite/federation-broker",
+            "640 root:halite-federation-broker",
+        ),
         ("etc/halite/pki/master", "700 halite:halite"),
         ("etc/halite/pki/minion", "700 root:root"),
         ("var/log/halite", "750 root:root"),

@@ -131,7 +131,9 @@ fn packages_are_installed_upgraded_and_erased() {
     for name in others {
         machine.run(&["rpm", "-V", &format!("halite-{name}")]);
     }
-    machine.run(&["getent", "passwd", "halite-runtime"]);
+    for account in ["halite-federation-broker", "halite-runtime"] {
+        machine.run(&["getent", "passwd", account]);
+    }
 }
 
 fn install(machine: &Machine) {

@@ -41,7 +41,7 @@ impl Master {
         let [publish_port, ret_port] = free_ports();
         let text = format!(
             "root_dir: {root}\ninterface: 127.0.0.1\npublish_port: {publish_port}\nret_port: {ret_port}\n\
-             auto_accept: true\nlog_level: quiet\nlog_level_logfile: info\nlog_file: {root}/log\n{extra}\n",
+             auto_accept: true\nlog_level: quiet\nlog_level_logfile: info\nlog_file: {root}/log/master\n{extra}\n",
             root = dir.path().display()
         );
         std::fs::write(dir.path().join("master"), text).unwrap();
@@ -148,7 +148,7 @@ impl Master {
     }
 
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.dir.path().join("log/master")).unwrap_or_default()
     }
 
     /// Options of a swarm for this master.
@@ -210,8 +210,12 @@ pub fn command(dir: &Path) -> Command {
 }
 
 fn spawn(dir: &Path) -> Child {
+    // Roles may write to the temporary directory: its own, so that tests notice what they write elsewhere.
+    let temporary = dir.join("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
     command(dir)
         .env("NOTIFY_SOCKET", notify_path(dir))
+        .env("TMPDIR", temporary)
         .spawn()
         .unwrap()
 }

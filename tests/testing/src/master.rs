@@ -64,11 +64,14 @@ impl Master {
 
     /// Starts it again in the same directory, after [`Master::stop`].
     pub fn start_again(&mut self) {
+        let temporary = self.home.root().join("tmp");
+        std::fs::create_dir_all(&temporary).expect("a directory can be made");
         let mut command = Command::new(&self.program);
         command
             .arg("-c")
             .arg(self.home.config_dir())
-            .args(["-l", "info"]);
+            .args(["-l", "info"])
+            .env("TMPDIR", temporary);
         let name = format!("master {}", self.program.display());
         let mut process = Process::start(&name, &mut command, &self.home.log());
         let bus = self.bus();
