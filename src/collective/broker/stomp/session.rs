@@ -345,23 +345,26 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Handles all complete frames.
+    /// Handles all complete frames, and reports those that were skipped.
     fn frames(&mut self) -> Result<(), String> {
-        while let Some(frame) = self.decoder.next_frame().map_err(|e| e.to_string())? {
-            self.heard(frame)?;
+        loop {
+            let frame = self.decoder.next_frame().map_err(|e| e.to_string())?;
+            for why in self.decoder.take_skipped() {
+                let refused = match why {
+                    StompError::TooLarge(limit) => Refused::TooLarge(match limit {
+                        "bytes of body" => "8 MiB of body",
+                        "bytes of headers" => "64 KiB of headers",
+                        _ => "128 headers",
+                    }),
+                    StompError::Malformed(what) => Refused::Malformed(what),
+                };
+                self.shared.sink.put(Heard::Refused(refused));
+            }
+            match frame {
+                Some(frame) => self.heard(frame)?,
+                None => return Ok(()),
+            }
         }
-        for why in self.decoder.take_skipped() {
-            let refused = match why {
-                StompError::TooLarge(limit) => Refused::TooLarge(match limit {
-                    "bytes of body" => "8 MiB of body",
-                    "bytes of headers" => "64 KiB of headers",
-                    _ => "128 headers",
-                }),
-                StompError::Malformed(what) => Refused::Malformed(what),
-            };
-            self.shared.sink.put(Heard::Refused(refused));
-        }
-        Ok(())
     }
 
     /// The place of a message, from the id of the subscription or the name of a temporary queue.
