@@ -5,8 +5,8 @@ use crate::args::Args;
 use halite_config::MasterConfig;
 use halite_sys::command::Helper;
 use halite_sys::exit::ExitError;
-use halite_wire::ids::MinionId;
 use halite_wire::Value;
+use halite_wire::ids::MinionId;
 use std::path::Path;
 use std::time::Duration;
 
