@@ -112,7 +112,7 @@ pub fn target_regex(data: &[u8]) {
         exact: true,
         ..RegexFlags::default()
     };
-    let mut purse = Purse(100_000);
+    let mut purse = Purse(20_000);
     let Ok(Ok(metered)) = MeteredRegex::new(pattern, mode, &mut purse) else {
         return;
     };
@@ -131,7 +131,7 @@ pub fn jinja_budget(data: &[u8]) {
         "{{% set t = 'ab ' * 400 %}}{{% for i in range(1000) %}}{{% for j in range(1000) %}}{inner}{{% endfor %}}{{% endfor %}}"
     );
     let options = EnvironmentOptions {
-        fuel: 100_000,
+        fuel: 20_000,
         max_output: 1 << 16,
         max_size: 1 << 14,
         strict_undefined: false,
