@@ -248,7 +248,12 @@ impl Receiver {
         let matches = me.is_none_or(|me| {
             let kind = load.str("tgt_type").unwrap_or_default();
             let target = Target::parse(tgt, kind, load.str("delimiter"));
-            target.is_ok_and(|target| target.matches(me))
+            target.is_ok_and(|target| {
+                target.try_matches(me).unwrap_or_else(|e| {
+                    log::warn!("the target of a job selects nobody: {e}");
+                    false
+                })
+            })
         });
         if !matches {
             return ignored("its target does not match");

@@ -7,7 +7,8 @@ use super::start::{self, start};
 use clap::Parser;
 use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
-use halite_master::functions::{RUNNER_ROLE, WheelHook};
+use halite_master::access::rules::CallApi;
+use halite_master::functions::{FunctionHooks, RUNNER_ROLE};
 use halite_sys::daemon::{Report, private_umask};
 use halite_sys::process::{RoleSpec, role, tie_to_parent};
 use std::sync::Arc;
@@ -121,8 +122,12 @@ fn become_main() -> i32 {
 /// Runs a role of the supervisor; returns its exit status.
 fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     tie_to_parent(role.strip_prefix("MWorker").map_or(role, |_| "MWorker"));
-    let lent = WheelHook {
+    let lent = FunctionHooks {
         wheel: wheel::answer,
+        declared: |api, fun| match api {
+            CallApi::Runner => runner::find(fun).map_or(&[][..], |function| function.args),
+            CallApi::Wheel => wheel::find(fun).map_or(&[][..], |function| function.args),
+        },
     };
     let engine = halite_engine::run_role(role, config);
     let own = engine.or_else(|| halite_gateway::run_role(GATEWAYS, role, config));

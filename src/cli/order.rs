@@ -1,10 +1,11 @@
 //! `halite-run --order`: runs a function of the master for another program on this host, using JSON.
 //!
-//! The order on standard input has `kind` (`runner`, `wheel` or `cmd`), `fun`, `arg`, `kwarg`, `user`. The
+//! The order on standard input has `kind` (`runner`, `peer_run`, `wheel` or `cmd`), `fun`, `arg`, `kwarg`, `user`. The
 //! result, an [`OrderResult`], is written to standard output. A minion on the master's host uses this for
-//! `saltutil.runner` and similar functions, since it does not contain the master's code.
+//! `saltutil.runner` and similar functions, since it does not contain the master's code; a worker uses `peer_run` for
+//! minions.
 
-use halite_client::runner::{self, Args, Launch, RunContext};
+use halite_client::runner::{self, Args, Launch, RunContext, RunError, RunnerOutput};
 use halite_client::wheel;
 use halite_config::MasterConfig;
 use halite_master::functions::Call;
@@ -57,6 +58,7 @@ fn execute(config: MasterConfig, order: &Map) -> OrderResult {
     match order.str("kind") {
         Some("wheel") => Ok(by_wheel(&config, fun, args, user)),
         Some("runner") => Ok(by_runner(config, fun, args, user)),
+        Some("peer_run") => value_of_runner(config, fun, args, user),
         Some("cmd") => {
             let mut quiet = |_: &str, _: &Value, _: bool| {};
             let stop = StopFlag::install().unwrap_or_default();
@@ -66,7 +68,7 @@ fn execute(config: MasterConfig, order: &Map) -> OrderResult {
                 halite_wire::map! {"data" => halite_wire::map! {"return" => told, "success" => true}},
             )
         }
-        _ => Err("the kind of an order must be runner, wheel or cmd".to_owned()),
+        _ => Err("the kind of an order must be runner, peer_run, wheel or cmd".to_owned()),
     }
 }
 
@@ -88,7 +90,7 @@ fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
     let mut data = full("wheel", fun, jid.as_str(), user.clone(), &args);
     let call = Call {
         fun: fun.to_owned(),
-        low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        args,
         jid,
         user,
     };
@@ -100,21 +102,38 @@ fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
 }
 
 fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
-    let Some(function) = runner::find(fun) else {
+    if runner::find(fun).is_none() {
         return missing();
-    };
+    }
     let mut launch = Launch::by_current_user(&config);
     launch.user = user.clone();
     let mut data = full("runner", fun, launch.jid.as_str(), user, &args);
-    let mut quiet = |_: &str, _: &Value, _: bool| {};
-    let stop = StopFlag::install().unwrap_or_default();
-    let mut context = RunContext::new(config, stop, &mut quiet);
-    let ran = runner::run_as(&mut context, fun, Some(function), Ok(args), &launch);
-    let (value, success) = match ran {
-        Ok(ran) => (ran.to_value(), context.run.retcode == 0),
+    let (value, success) = match run_function(config, fun, args, &launch) {
+        Ok((ran, retcode)) => (ran.to_value(), retcode == 0),
         Err(e) => (e.event_text("runner", fun).into(), false),
     };
     data.set("return", value);
     data.set("success", success);
     halite_wire::map! {"data" => data}
+}
+
+fn run_function(
+    config: MasterConfig,
+    fun: &str,
+    args: Args,
+    launch: &Launch,
+) -> Result<(RunnerOutput, i64), RunError> {
+    let mut quiet = |_: &str, _: &Value, _: bool| {};
+    let stop = StopFlag::install().unwrap_or_default();
+    let mut context = RunContext::new(config, stop, &mut quiet);
+    let ran = runner::run_as(&mut context, fun, runner::find(fun), Ok(args), launch)?;
+    Ok((ran, context.run.retcode))
+}
+
+/// Only the value, as it is without an outputter. If a function fails with one, as for an unknown job, that one.
+fn value_of_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> OrderResult {
+    let mut launch = Launch::by_current_user(&config);
+    launch.user = user;
+    let (ran, _) = run_function(config, fun, args, &launch).map_err(|e| e.to_string())?;
+    Ok(halite_wire::map! {"data" => halite_wire::map! {"return" => ran.value}})
 }

@@ -180,7 +180,7 @@ fn detach(function: &Function, args: Args, launch: Launch) -> i32 {
     let tag = format!("salt/run/{}", launch.jid);
     let call = Call {
         fun: function.name.to_owned(),
-        low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        args,
         jid: launch.jid,
         user: launch.user,
     };

@@ -197,7 +197,7 @@ type FunctionResult = Result<(Value, i64), String>;
 fn wheel_function(config: &MasterConfig, function: &str, args: Args) -> FunctionResult {
     let call = Call {
         fun: function.to_owned(),
-        low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
+        args,
         jid: JidClock::default().next(),
         user: USER.to_owned(),
     };

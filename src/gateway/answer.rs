@@ -1,6 +1,7 @@
 //! Arguments of functions, and the returns of a gateway's agents.
 
 use halite_wire::ids::Jid;
+use halite_wire::yaml::job_input;
 use halite_wire::{Map, Value, pytext};
 
 /// The result of a function.
@@ -90,29 +91,19 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads `arg` of a job or load.
+    /// Reads `arg` of a job or load, as minions and the permissions of users do.
     pub fn of(load: &Map) -> Args {
-        let mut out = Args {
-            positional: Vec::new(),
-            named: Map::new(),
-        };
-        for arg in load
-            .get("arg")
-            .and_then(Value::as_array)
-            .unwrap_or_default()
-        {
-            match arg {
-                Value::Map(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
-                    let pairs = map.iter().filter(|(key, _)| !key.is_str("__kwarg__"));
-                    for (key, value) in pairs {
-                        if let Some(key) = key.as_str() {
-                            out.named.set(key, value.clone());
-                        }
-                    }
-                }
-                value => out.positional.push(text(value)),
+        let args = load.get("arg").and_then(Value::as_array);
+        let (positional, keyword) = job_input(args.unwrap_or_default());
+        let mut named = Map::new();
+        for (name, value) in keyword.0 {
+            if let Value::Str(name) = name {
+                named.set(name, value);
             }
         }
-        out
+        Args {
+            positional: positional.iter().map(text).collect(),
+            named,
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use halite_config::MasterConfig;
 use halite_store::keys::{KeyState, KeyStore};
-use halite_target::{PyRegex, fnmatch};
+use halite_target::{PyRegex, RegexLimit, fnmatch};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::io;
@@ -108,7 +108,7 @@ impl Candidate<'_> {
         let decided = matches!(stored, Some((KeyState::Accepted | KeyState::Rejected, _)));
         // The check consumes a one-shot stub file, so only make it if the result matters.
         let ask = !decided && !config.open_mode;
-        let autoreject = ask && listed(&config.autoreject_file, self.id, config);
+        let autoreject = ask && listed(&config.autoreject_file, self.id, config, true);
         Ok(decide(Known {
             stored,
             autoreject,
@@ -119,7 +119,8 @@ impl Candidate<'_> {
 
     /// `salt/daemons/masterapi.py AutoKey.check_autosign`: first match wins.
     fn autosigned(&self, config: &MasterConfig, keys: &dyn KeyStore) -> io::Result<bool> {
-        if self.vouched || config.auto_accept || listed(&config.autosign_file, self.id, config) {
+        let autosign = || listed(&config.autosign_file, self.id, config, false);
+        if self.vouched || config.auto_accept || autosign() {
             return Ok(true);
         }
         let age = Duration::from_secs(config.autosign_timeout * 60);
@@ -168,19 +169,21 @@ impl Candidate<'_> {
     }
 }
 
-/// Whether a line of `file` matches `id` (`AutoKey.check_signing_file`).
-fn listed(file: &Option<PathBuf>, id: &MinionId, config: &MasterConfig) -> bool {
+/// Whether a line of `file` matches `id` (`AutoKey.check_signing_file`); `unsure` counts for a line of which that cannot be told.
+fn listed(file: &Option<PathBuf>, id: &MinionId, config: &MasterConfig, unsure: bool) -> bool {
     let Some(file) = file else { return false };
     read_lines(file, config)
         .iter()
-        .any(|line| names(line, id.as_str()))
+        .any(|line| names(line, id.as_str()).unwrap_or(unsure))
 }
 
 /// Whether a line is the id, a glob that matches it, or a regular expression that matches all of it
 /// (`salt/utils/stringutils.py expr_match`).
-fn names(line: &str, id: &str) -> bool {
-    let whole = || PyRegex::new(&format!(r"\A(?:{line})\Z"));
-    line == id || fnmatch(id, line) || whole().is_ok_and(|r| r.matches(id))
+fn names(line: &str, id: &str) -> Result<bool, RegexLimit> {
+    if line == id || fnmatch(id, line) {
+        return Ok(true);
+    }
+    PyRegex::new(&format!(r"\A(?:{line})\Z")).map_or(Ok(false), |regex| regex.matches(id))
 }
 
 fn grain_listed(dir: &Option<PathBuf>, grains: &Map, config: &MasterConfig) -> bool {
@@ -302,7 +305,7 @@ mod tests {
             (r"web\d+", "web10x", false),
             ("web(", "web1", false),
         ] {
-            assert_eq!(names(line, id), expected, "{line:?} {id:?}");
+            assert_eq!(names(line, id), Ok(expected), "{line:?} {id:?}");
         }
     }
 }

@@ -127,7 +127,7 @@ impl AuthLimit {
 }
 
 /// The source of an address; `None` if it is not an address.
-fn source(peer: &str) -> Option<IpAddr> {
+pub(crate) fn source(peer: &str) -> Option<IpAddr> {
     // A link-local address is followed by its interface.
     let address = peer.split('%').next().unwrap_or_default();
     Some(match address.parse().ok()? {

@@ -4,8 +4,8 @@
 //!
 //! The request server takes the class of a request from this table, the workers everything else.
 
+use crate::access::rules::CallApi;
 use crate::worker::aes;
-use crate::worker::caller::FunctionKind;
 use crate::worker::context::{Context, Stats};
 use crate::worker::sealed::{Opened, Sealed};
 use crate::worker::{
@@ -155,8 +155,8 @@ static COMMANDS: &[Command] = &[
     counted("publish", Class::Publish, User, |s| &mut s.published, Clear(publish::request)),
     row("mk_token", Class::Login, User, Clear(|w, load, peer| Ok(w.access.mk_token(&load, peer)))),
     row("get_token", Class::Other, User, Clear(|w, load, _| Ok(w.access.get_token(&load)))),
-    row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, FunctionKind::Runner, load, peer))),
-    row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, FunctionKind::Wheel, load, peer))),
+    row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Runner, load, peer))),
+    row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Wheel, load, peer))),
 
     row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),
     counted("_pillar", Class::Pillar, Minion, |s| &mut s.pillars, AesAnswer(pillar::answer)),

@@ -1,6 +1,8 @@
 //! Runner and wheel functions as seen by the master's processes. The functions themselves are in a higher layer
 //! (`src/client`), which passes them in when a role starts.
 
+use crate::access::rules::CallApi;
+use crate::args::Args;
 use halite_config::MasterConfig;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
@@ -11,10 +13,12 @@ pub const RUNNER_ROLE: &str = "runner";
 
 /// Functions that a higher layer provides to the workers.
 #[derive(Clone, Copy)]
-pub struct WheelHook {
+pub struct FunctionHooks {
     /// Executes a wheel function and fires its events; returns `return`, `success` and what else belongs in the
     /// answer.
     pub wheel: fn(&MasterConfig, &Call) -> Map,
+    /// The declared arguments of a function, as for [`Args::from_low`]; none if there is no such function.
+    pub declared: fn(CallApi, &str) -> &'static [&'static str],
 }
 
 /// A call of a runner or wheel function by an authenticated caller.
@@ -22,9 +26,8 @@ pub struct WheelHook {
 pub struct Call {
     /// `module.function` as received; not looked up yet.
     pub fun: String,
-    /// `arg` and `kwarg`, or without these two all keyword arguments
-    /// (`salt/client/mixins.py SyncClientMixin.low`).
-    pub low: Map,
+    /// Its arguments.
+    pub args: Args,
     /// The job id it runs under.
     pub jid: Jid,
     /// The user who made the call.
@@ -35,8 +38,8 @@ impl Call {
     /// Encodes it for the process of a runner.
     pub fn to_bytes(&self) -> Vec<u8> {
         let order = halite_wire::map! {
-            "fun" => self.fun.as_str(), "low" => self.low.clone(), "jid" => &self.jid,
-            "user" => self.user.as_str(),
+            "fun" => self.fun.as_str(), "arg" => self.args.positional.clone(),
+            "kwarg" => self.args.keyword.clone(), "jid" => &self.jid, "user" => self.user.as_str(),
         };
         msgpack::encode_map(&order, Profile::Local)
     }
@@ -46,7 +49,10 @@ impl Call {
         let order = msgpack::decode(bytes).ok()?.into_map()?;
         Some(Call {
             fun: order.str("fun")?.to_owned(),
-            low: order.get("low").and_then(Value::as_map)?.clone(),
+            args: Args {
+                positional: order.get("arg").and_then(Value::as_array)?.to_vec(),
+                keyword: order.get("kwarg").and_then(Value::as_map)?.clone(),
+            },
             jid: order.str("jid")?.parse().ok()?,
             user: order.str("user")?.to_owned(),
         })
@@ -61,7 +67,10 @@ mod tests {
     fn an_order_comes_back() {
         let call = Call {
             fun: "jobs.active".into(),
-            low: halite_wire::map! {"arg" => vec![Value::Int(1)], "kwarg" => Map::new()},
+            args: Args {
+                positional: vec![Value::Int(1)],
+                keyword: halite_wire::map! {"x" => 2},
+            },
             jid: Jid::from_time(1_700_000_000, 7),
             user: "root".into(),
         };

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod admission;
+pub mod args;
 mod auth_limit;
 mod capacity;
 pub mod check;
@@ -65,7 +66,7 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 pub fn run_role(
     role: &str,
     config: &Arc<MasterConfig>,
-    lent: functions::WheelHook,
+    lent: functions::FunctionHooks,
 ) -> Result<(), ExitError> {
     let stop = StopFlag::install()?;
     let inherited = Roles::inherited();

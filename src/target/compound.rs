@@ -84,13 +84,25 @@ impl<T> Node<T> {
     }
 
     /// Whether the expression holds. Evaluates tests from left to right, and no more than needed.
-    pub fn holds<'n>(&'n self, test: &mut impl FnMut(&'n T) -> bool) -> bool {
-        match self {
-            Node::Test(own) => test(own),
-            Node::Not(node) => !node.holds(test),
-            Node::All(nodes) => nodes.iter().all(|node| node.holds(test)),
-            Node::Any(nodes) => nodes.iter().any(|node| node.holds(test)),
+    ///
+    /// # Errors
+    /// That of a test: without its result, nothing is known, least of all under a `not`.
+    pub fn holds<'n, E>(
+        &'n self,
+        test: &mut impl FnMut(&'n T) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let (nodes, decisive) = match self {
+            Node::Test(own) => return test(own),
+            Node::Not(node) => return node.holds(test).map(|holds| !holds),
+            Node::All(nodes) => (nodes, false),
+            Node::Any(nodes) => (nodes, true),
+        };
+        for node in nodes {
+            if node.holds(test)? == decisive {
+                return Ok(decisive);
+            }
         }
+        Ok(!decisive)
     }
 }
 
@@ -227,7 +239,7 @@ mod tests {
     fn eval(text: &str) -> Option<bool> {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let node = parse(&words, |word, _| Ok(word == "t")).ok()?;
-        Some(node.holds(&mut |value: &bool| *value))
+        node.holds(&mut |value: &bool| Ok::<bool, ()>(*value)).ok()
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Targets by grain or pillar: `salt/utils/data.py subdict_match`.
 
 use super::error::TargetError;
-use super::py_regex::PyRegex;
+use super::py_regex::{PyRegex, RegexLimit};
 use super::pytext;
 use halite_wire::fnmatch::Glob;
 use halite_wire::{Map, Value};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +73,7 @@ enum Pattern {
     Never,
 }
 
-/// Whether data matches an expression; an expression over the limits matches nothing.
+/// Whether data certainly matches an expression; one over the limits matches nothing.
 pub fn subdict_match(
     data: &Map,
     expr: &str,
@@ -86,7 +87,7 @@ pub fn subdict_match(
         (false, true) => Compare::Exact,
         (false, false) => Compare::Glob,
     };
-    DataExpr::new(expr, delimiter, compare).is_ok_and(|expr| expr.matches(data))
+    DataExpr::new(expr, delimiter, compare).is_ok_and(|expr| expr.matches(data) == Ok(true))
 }
 
 impl DataExpr {
@@ -143,44 +144,28 @@ impl DataExpr {
     }
 
     /// Whether the data matches.
-    pub fn matches(&self, data: &Map) -> bool {
-        let found = Search {
+    ///
+    /// # Errors
+    /// A regular expression takes too many steps on one of the values, and no other value matches.
+    pub fn matches(&self, data: &Map) -> Result<bool, RegexLimit> {
+        let mut search = Search {
             expr: self,
             failed: HashSet::new(),
-        }
-        .below(data, 0, &self.top);
-        found || self.matches_dotted(data)
-    }
-
-    /// Whether a name with dots matches a glob over names, and its value matches the rest.
-    fn matches_dotted(&self, data: &Map) -> bool {
-        let in_value = |value: &Value, start: usize| match value {
-            Value::Map(_) => false,
-            Value::Array(items) => items.iter().any(|item| self.matches_rest(item, start)),
-            value => self.matches_rest(value, start),
+            gave_up: Cell::new(false),
         };
-        self.dotted.iter().any(|(glob, start)| {
-            data.iter().any(|(key, value)| {
-                let named = key
-                    .as_str()
-                    .is_some_and(|k| k.contains('.') && glob.matches(k));
-                named && in_value(value, *start)
-            })
-        })
+        if search.below(data, 0, &self.top) || search.matches_dotted(data) {
+            return Ok(true);
+        }
+        if search.gave_up.get() {
+            return Err(RegexLimit);
+        }
+        Ok(false)
     }
 
     fn pattern(&self, start: usize) -> Option<&Pattern> {
         let at = self.patterns.binary_search_by_key(&start, |p| p.0).ok()?;
         let make = || Pattern::new(&self.text[start..], self.compare);
         Some(self.patterns[at].1.get_or_init(make))
-    }
-
-    /// Compares one value with the rest of the expression.
-    fn matches_rest(&self, value: &Value, start: usize) -> bool {
-        let Some(pattern) = self.pattern(start) else {
-            return false;
-        };
-        pattern.matches(&pytext::lower(value))
     }
 
     fn first<'a>(&self, data: &'a Map, key: &str) -> Option<&'a Value> {
@@ -230,12 +215,12 @@ impl Pattern {
         }
     }
 
-    fn matches(&self, text: &str) -> bool {
+    fn matches(&self, text: &str) -> Result<bool, RegexLimit> {
         match self {
-            Pattern::Glob(glob) => glob.matches(text),
+            Pattern::Glob(glob) => Ok(glob.matches(text)),
             Pattern::Regex(regex) => regex.matches(text),
-            Pattern::Exact(own) => own == text,
-            Pattern::Never => false,
+            Pattern::Exact(own) => Ok(own == text),
+            Pattern::Never => Ok(false),
         }
     }
 }
@@ -246,9 +231,38 @@ struct Search<'e> {
     /// Maps and positions that were tried without success. Without this, data nested as deep as the expression would
     /// take exponential time.
     failed: HashSet<(*const Map, usize)>,
+    /// Whether a value could not be compared.
+    gave_up: Cell<bool>,
 }
 
 impl Search<'_> {
+    /// Compares one value with the rest of the expression.
+    fn matches_rest(&self, value: &Value, start: usize) -> bool {
+        let Some(pattern) = self.expr.pattern(start) else {
+            return false;
+        };
+        let found = pattern.matches(&pytext::lower(value));
+        self.gave_up.set(self.gave_up.get() || found.is_err());
+        found == Ok(true)
+    }
+
+    /// Whether a name with dots matches a glob over names, and its value matches the rest.
+    fn matches_dotted(&self, data: &Map) -> bool {
+        let in_value = |value: &Value, start: usize| match value {
+            Value::Map(_) => false,
+            Value::Array(items) => items.iter().any(|item| self.matches_rest(item, start)),
+            value => self.matches_rest(value, start),
+        };
+        self.expr.dotted.iter().any(|(glob, start)| {
+            data.iter().any(|(key, value)| {
+                let named = key
+                    .as_str()
+                    .is_some_and(|k| k.contains('.') && glob.matches(k));
+                named && in_value(value, *start)
+            })
+        })
+    }
+
     /// Tries every split of the rest into a path and a pattern, the longest path first.
     fn below(&mut self, data: &Map, start: usize, cuts: &Delimiters) -> bool {
         let here = cuts.from(start);
@@ -261,7 +275,7 @@ impl Search<'_> {
             match self.walk(data, start, &here[..=n], cuts.width) {
                 Some(Value::Map(map)) => !map.is_empty() && self.in_map(map, rest),
                 Some(Value::Array(items)) => items.iter().any(|item| self.in_item(item, rest)),
-                Some(value) => self.expr.matches_rest(value, rest),
+                Some(value) => self.matches_rest(value, rest),
                 None => false,
             }
         })
@@ -273,7 +287,7 @@ impl Search<'_> {
         {
             return true;
         }
-        self.expr.matches_rest(item, start)
+        self.matches_rest(item, start)
     }
 
     /// Whether a map contains what the rest asks for: as a key, or further down.
@@ -297,10 +311,7 @@ impl Search<'_> {
         if pattern == "*" || map.contains(pattern) {
             return true;
         }
-        if map
-            .iter()
-            .any(|(key, _)| self.expr.matches_rest(key, start))
-        {
+        if map.iter().any(|(key, _)| self.matches_rest(key, start)) {
             return true;
         }
         if self.below(map, start, &self.expr.colons) {
@@ -315,8 +326,8 @@ impl Search<'_> {
     fn under_any_key(&mut self, value: &Value, start: usize) -> bool {
         match value {
             Value::Map(map) => self.in_map(map, start),
-            Value::Array(items) => items.iter().any(|item| self.expr.matches_rest(item, start)),
-            value => self.expr.matches_rest(value, start),
+            Value::Array(items) => items.iter().any(|item| self.matches_rest(item, start)),
+            value => self.matches_rest(value, start),
         }
     }
 
@@ -439,10 +450,11 @@ mod tests {
     #[test]
     fn hint_follows_the_data() {
         let expr = DataExpr::new("os:Debian", ":", Compare::Glob).unwrap();
-        assert!(expr.matches(&map! { "os" => "debian", "x" => 1 }));
-        assert!(expr.matches(&map! { "x" => 1, "y" => 2, "os" => "DEBIAN" }));
-        assert!(!expr.matches(&map! { "x" => 1, "y" => 2, "z" => "Debian" }));
-        assert!(expr.matches(&map! { "os" => "Debian" }));
+        let matches = |data: Map| expr.matches(&data).unwrap();
+        assert!(matches(map! { "os" => "debian", "x" => 1 }));
+        assert!(matches(map! { "x" => 1, "y" => 2, "os" => "DEBIAN" }));
+        assert!(!matches(map! { "x" => 1, "y" => 2, "z" => "Debian" }));
+        assert!(matches(map! { "os" => "Debian" }));
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! Why a target cannot be used.
 
+use super::py_regex::RegexLimit;
 use std::fmt;
 
 /// A target that no minion can match, and the reason.
@@ -49,6 +50,8 @@ pub enum TargetError {
         /// The problem.
         reason: &'static str,
     },
+    /// Whether a regular expression matches cannot be told.
+    RegexLimit,
     /// A known target type that cannot be evaluated.
     Unsupported(&'static str),
 }
@@ -107,12 +110,19 @@ impl fmt::Display for TargetError {
                     short(name)
                 )
             }
+            TargetError::RegexLimit => write!(f, "{RegexLimit}"),
             TargetError::Unsupported(what) => write!(f, "{what} cannot be evaluated here"),
         }
     }
 }
 
 impl std::error::Error for TargetError {}
+
+impl From<RegexLimit> for TargetError {
+    fn from(_: RegexLimit) -> TargetError {
+        TargetError::RegexLimit
+    }
+}
 
 /// Shortens a text for a log line.
 fn short(text: &str) -> String {

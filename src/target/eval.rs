@@ -4,7 +4,7 @@ use super::compound::{Node, operand, parse};
 use super::data::{Compare, DataExpr};
 use super::error::TargetError;
 use super::ip::IpTest;
-use super::py_regex::PyRegex;
+use super::py_regex::{PyRegex, RegexLimit};
 use super::query::{DataQuery, QueryResults};
 use super::{
     MAX_NAMES, MAX_PATTERN, MAX_PATTERNS, MAX_REGEXES, MAX_WORDS, MinionId, Nodegroups, Target,
@@ -86,7 +86,7 @@ impl Target {
         let groups = subject.nodegroups().unwrap_or(&none);
         let plan = Plan::new(self, Evaluator::Minion, groups.into())?;
         let minion = SubjectData(subject);
-        Ok(plan.node.holds(&mut |test| test.holds(&minion)))
+        Ok(plan.node.holds(&mut |test| test.holds(&minion))?)
     }
 
     /// `salt/matchers/list_match.py`: in a text, the id must be delimited by commas or the ends.
@@ -136,7 +136,7 @@ impl Target {
         let only = plan.single_key().map(|name| known(inventory, name));
         let minions = match only {
             Some(only) => only.into_iter().collect(),
-            None => plan.select(inventory),
+            None => plan.select(inventory)?,
         };
         Ok(Expected {
             minions,
@@ -290,7 +290,7 @@ impl Plan {
     }
 
     /// The minions of an inventory that match, in the inventory's order.
-    fn select(&mut self, inventory: &dyn Inventory) -> Vec<MinionId> {
+    fn select(&mut self, inventory: &dyn Inventory) -> Result<Vec<MinionId>, RegexLimit> {
         let mut tests = 0;
         self.node.each(&mut |test| {
             if let Test::Data(test) = test {
@@ -313,15 +313,18 @@ impl Plan {
                     .get(data.number)
                     .and_then(|r| r.get_or_init(ask).as_ref())
                 {
-                    Some(answers) => answers.get(at).unwrap_or(data.query().default_match()),
+                    Some(answers) => {
+                        let known = answers.get(at)?;
+                        Ok(known.unwrap_or(data.query().default_match()))
+                    }
                     None => test.holds(&minion),
                 }
-            });
+            })?;
             if holds {
                 chosen.push(id.clone());
             }
         }
-        chosen
+        Ok(chosen)
     }
 
     /// The name, if at most one minion can match.
@@ -456,11 +459,11 @@ impl Test {
         Test::new(kind, operand.pattern, delimiter)
     }
 
-    fn holds(&self, minion: &impl MinionData) -> bool {
-        match self {
+    fn holds(&self, minion: &impl MinionData) -> Result<bool, RegexLimit> {
+        Ok(match self {
             Test::Names(names) => names.contains(minion.id()),
             Test::Glob(glob) => glob.matches(minion.id()),
-            Test::Pcre(regex) => regex.matches(minion.id()),
+            Test::Pcre(regex) => regex.matches(minion.id())?,
             Test::Data(test) => {
                 let query = test.query();
                 let data = if query.is_pillar() {
@@ -468,10 +471,13 @@ impl Test {
                 } else {
                     minion.grains()
                 };
-                data.map_or(query.default_match(), |data| query.matches(data))
+                match data {
+                    Some(data) => query.matches(data)?,
+                    None => query.default_match(),
+                }
             }
             Test::Constant(value) => *value,
-        }
+        })
     }
 }
 

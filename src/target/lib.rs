@@ -21,7 +21,9 @@ pub use halite_wire::fnmatch::{Glob, fnmatch};
 pub use halite_wire::ids::{InvalidName, Jid, JidClock, MinionId, Tag};
 pub use ip::IpTest;
 pub use nodegroup::{Nodegroups, expand_compound, expand_nodegroup};
-pub use py_regex::{PyRegex, RegexFlags, RegexReplaced, RegexTemplate, escape as regex_escape};
+pub use py_regex::{
+    PyRegex, RegexFlags, RegexLimit, RegexReplaced, RegexTemplate, escape as regex_escape,
+};
 pub use pytext::str as python_str;
 pub use query::{DataQuery, QueryResults};
 

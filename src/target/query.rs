@@ -2,6 +2,7 @@
 
 use super::data::DataExpr;
 use super::ip::IpTest;
+use super::py_regex::RegexLimit;
 use halite_wire::Map;
 use std::fmt;
 
@@ -19,7 +20,10 @@ pub enum DataQuery<'a> {
 /// The results of one query for all minions.
 pub trait QueryResults {
     /// The result for the minion at this index of the inventory's ids; `None` if nothing is known about it.
-    fn get(&self, at: usize) -> Option<bool>;
+    ///
+    /// # Errors
+    /// A regular expression of the query takes too many steps.
+    fn get(&self, at: usize) -> Result<Option<bool>, RegexLimit>;
 }
 
 impl DataQuery<'_> {
@@ -38,10 +42,13 @@ impl DataQuery<'_> {
     }
 
     /// The result for a minion with this data.
-    pub fn matches(&self, data: &Map) -> bool {
+    ///
+    /// # Errors
+    /// A regular expression takes too many steps.
+    pub fn matches(&self, data: &Map) -> Result<bool, RegexLimit> {
         match self {
             DataQuery::Grains(expr) | DataQuery::Pillar(expr) => expr.matches(data),
-            DataQuery::Address(test) => test.matches(data),
+            DataQuery::Address(test) => Ok(test.matches(data)),
         }
     }
 

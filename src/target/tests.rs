@@ -249,7 +249,7 @@ fn regexes_as_python() {
         let (pattern, text) = (row[0].as_str().unwrap(), row[1].as_str().unwrap());
         let regex = PyRegex::new(pattern);
         let found = match &regex {
-            Ok(regex) => Json::from(regex.matches(text)),
+            Ok(regex) => regex.matches(text).map_or(Json::Null, Json::from),
             Err(_) => Json::Null,
         };
         if found != row[2] && !is_unsupported(&regex, pattern, text) {
@@ -536,4 +536,50 @@ fn any_target(tgt: &str, kind: TargetType, delimiter: &str) {
             let _ = target.expected(&master, &groups);
         }
     }
+}
+
+/// A regular expression that takes too many steps is an error on both sides, never "no match": a `not` around it must
+/// not select anybody.
+#[test]
+fn what_cannot_be_told_selects_nobody() {
+    let slow = "a((?=)|(?=)){18}z";
+    let long = "a".repeat(200);
+    let data = Arc::new(
+        map! {"x" => long.as_str(), "list" => vec![Value::from("b"), long.as_str().into()]},
+    );
+    let mut master = Master::default();
+    for id in [long.as_str(), "web1"] {
+        let id = master.accept(id);
+        master.cached.insert(id, (data.clone(), data.clone()));
+    }
+    let minion = Minion {
+        id: long.clone(),
+        grains: data.clone(),
+        pillar: data.clone(),
+        nodegroups: Map::new(),
+    };
+    for (kind, text) in [
+        ("pcre", slow.to_owned()),
+        ("grain_pcre", format!("x:{slow}")),
+        ("pillar_pcre", format!("list:{slow}")),
+        ("compound", format!("E@{slow}")),
+        ("compound", format!("not E@{slow}")),
+        ("compound", format!("not ( web1 or P@x:{slow} )")),
+        ("compound", format!("a* and not J@list:{slow}")),
+        ("compound", format!("E@{slow} or a*")),
+    ] {
+        let target = Target::parse(&text.as_str().into(), kind, None).unwrap();
+        assert_eq!(
+            target.try_matches(&minion),
+            Err(TargetError::RegexLimit),
+            "{text}"
+        );
+        assert!(!target.matches(&minion), "{text}");
+        let expected = target.expected(&master, &Map::new());
+        assert_eq!(expected.error, Some(TargetError::RegexLimit), "{text}");
+        assert!(expected.minions.is_empty(), "{text}");
+    }
+    // A value that does match decides, whatever others would have done.
+    let sure = Target::parse(&format!("list:b|{slow}").into(), "grain_pcre", None).unwrap();
+    assert_eq!(sure.try_matches(&minion), Ok(true));
 }

@@ -191,6 +191,34 @@ pub fn bytes_repr(bytes: &[u8]) -> String {
     out
 }
 
+/// What `\w` of Python's `re` matches: letters, numbers and `_`, but no marks.
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{L}\p{N}]").ok());
+/// What its `\d` matches.
+static DECIMAL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\p{Nd}").ok());
+
+fn is_in(class: &LazyLock<Option<Regex>>, c: char) -> bool {
+    let mut buffer = [0; 4];
+    class
+        .as_ref()
+        .is_some_and(|class| class.is_match(c.encode_utf8(&mut buffer)))
+}
+
+/// Whether `\w` of Python's `re` matches.
+pub fn is_word(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || c == '_';
+    }
+    is_in(&WORD, c)
+}
+
+/// Whether `\d` of Python's `re` matches.
+pub fn is_decimal(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_digit();
+    }
+    is_in(&DECIMAL, c)
+}
+
 /// White space in Python: Unicode's, and the four ASCII separators.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)

@@ -1,10 +1,9 @@
 //! Common parts of runner and wheel functions: arguments, errors, events and the record in the job cache.
 
-mod args;
 mod record;
 
-pub use args::{Args, ArgsError};
-pub(crate) use args::{as_text, usage};
+pub use halite_master::args::{Args, ArgsError};
+pub(crate) use halite_master::args::{as_text, usage};
 pub(crate) use record::{RunEvents, keep};
 
 use crate::local::ClientError;

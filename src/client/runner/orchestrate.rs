@@ -241,7 +241,10 @@ fn execute(
         let jid = JidClock::default().next();
         let call = Call {
             fun: name.to_owned(),
-            low: halite_wire::map! {"arg" => positional, "kwarg" => keyword},
+            args: Args {
+                positional,
+                keyword,
+            },
             user: user.to_owned(),
             jid: jid.clone(),
         };

@@ -1,7 +1,7 @@
 //! The process of one runner started through the master, or by `halite-run` with `--async`: the call is read
 //! from standard input, the result goes to the bus and the job cache.
 
-use super::{Args, Launch, RunContext, RunError, run_as};
+use super::{Launch, RunContext, RunError, run_as};
 use halite_config::MasterConfig;
 use halite_master::functions::{Call, RUNNER_ROLE};
 use halite_sys::logging::{Field, set_process_fields};
@@ -35,14 +35,13 @@ pub fn run(config: MasterConfig) -> i32 {
     let mut show = |_: &str, _: &halite_wire::Value, _: bool| {};
     let mut context = RunContext::new(config, stop, &mut show);
     let function = super::find(&call.fun);
-    let declared = function.map_or(&[][..], |f| f.args);
     let launch = Launch {
         jid: call.jid,
         user: call.user,
         keep: true,
     };
     let args = if in_time {
-        Args::from_low(call.low, declared).map_err(Into::into)
+        Ok(call.args)
     } else {
         Err(RunError::Raised(
             "SystemExit".into(),

@@ -1,6 +1,7 @@
 //! Answers of simulated minions: a few functions of stock Salt, reproduced exactly.
 
 use halite_target::{Subject, Target};
+use halite_wire::yaml::keyword_map;
 use halite_wire::{Map, Value};
 
 /// Grains of all simulated minions.
@@ -85,15 +86,8 @@ pub fn answer(job: &Map, running: &dyn Fn(&str) -> Option<Map>) -> Map {
 fn split(arg: &[Value]) -> (Vec<Value>, Map) {
     let (mut args, mut kwargs) = (Vec::new(), Map::new());
     for value in arg {
-        match value
-            .as_map()
-            .filter(|m| m.get("__kwarg__").is_some_and(Value::truthy))
-        {
-            Some(map) => {
-                for (key, value) in map.iter().filter(|(k, _)| !k.is_str("__kwarg__")) {
-                    kwargs.0.push((key.clone(), value.clone()));
-                }
-            }
+        match keyword_map(value) {
+            Some(pairs) => kwargs.0.extend(pairs.cloned()),
             None => args.push(value.clone()),
         }
     }

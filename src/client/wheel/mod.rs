@@ -79,21 +79,15 @@ pub fn answer(config: &MasterConfig, call: &Call) -> Map {
         data.set("tag", format!("salt/wheel/{}", call.jid));
     }
     data.set("user", call.user.as_str());
-    let declared = find(&call.fun).map_or(&[][..], |f| f.args);
     let mut fire = |what: &str, data: &mut Map| {
         data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
         bus.fire(what, data);
     };
-    let result = match Args::from_low(call.low.clone(), declared) {
-        Err(e) => Err(RunError::from(e)),
-        Ok(args) => {
-            if newer {
-                data.set("fun_args", args.to_value());
-            }
-            fire("new", &mut data);
-            run(config, &call.fun, &args)
-        }
-    };
+    if newer {
+        data.set("fun_args", call.args.to_value());
+    }
+    fire("new", &mut data);
+    let result = run(config, &call.fun, &call.args);
     let success = result.is_ok();
     let value = result.unwrap_or_else(|e| {
         log::info!("the wheel function {:?} failed: {e}", call.fun);

@@ -37,7 +37,7 @@ fn an_unknown_function_is_an_answer() {
     let config = config(dir.path(), Map::new());
     let call = Call {
         fun: "no.such".into(),
-        low: Map::new(),
+        args: Args::default(),
         jid: "20261121092637195592".parse().unwrap(),
         user: "root".into(),
     };

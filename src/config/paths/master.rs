@@ -59,6 +59,11 @@ impl MasterConfig {
     pub fn running_runners(&self) -> PathBuf {
         self.sock_dir.join(".runners")
     }
+
+    /// Recent failed logins.
+    pub fn failed_logins(&self) -> PathBuf {
+        self.sock_dir.join(".failed-logins")
+    }
 }
 
 /// Key files.

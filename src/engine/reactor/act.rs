@@ -254,7 +254,7 @@ fn call(config: &MasterConfig, stop: &StopFlag, task: Task) {
         }
         Task::Wheel(fun, args) => {
             let call = Call {
-                low: halite_wire::map! {"arg" => args.positional, "kwarg" => args.keyword},
+                args,
                 jid: JidClock::default().next(),
                 user: USER.to_owned(),
                 fun,

@@ -1,7 +1,7 @@
 //! Salt's filters that return true or false.
 
 use super::super::cx::Cx;
-use super::super::error::Error;
+use super::super::error::{Error, ErrorKind};
 use super::super::value::{Args, Obj};
 use super::{FilterFn, flag, integer, required, text_of};
 use halite_target::{PyRegex, fnmatch};
@@ -135,20 +135,32 @@ fn expressions(cx: &mut Cx, list: &Option<Obj>, name: &str) -> Result<Vec<Obj>, 
 }
 
 /// Matches a glob, or a regular expression against the whole text (`salt/utils/stringutils.py expr_match`).
-fn matches(value: &Obj, expression: &Obj) -> bool {
+fn matches(value: &Obj, expression: &Obj) -> Result<bool, Error> {
     let (Ok(text), Ok(expression)) = (text_of(value), text_of(expression)) else {
-        return false;
+        return Ok(false);
     };
-    fnmatch(text, expression)
-        || PyRegex::new(&format!(r"\A{expression}\Z")).is_ok_and(|regex| regex.matches(text))
+    if fnmatch(text, expression) {
+        return Ok(true);
+    }
+    match PyRegex::new(&format!(r"\A{expression}\Z")) {
+        Ok(regex) => regex
+            .matches(text)
+            .map_err(|e| Error::new(ErrorKind::Other, e.to_string())),
+        Err(_) => Ok(false),
+    }
 }
 
 fn check_whitelist_blacklist(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error> {
     let bound = args.bind("check_whitelist_blacklist", &["whitelist", "blacklist"])?;
     let black = expressions(cx, &bound[1], "blacklist")?;
     let white = expressions(cx, &bound[0], "whitelist")?;
-    let listed = |list: &[Obj]| list.iter().any(|expression| matches(value, expression));
+    let listed = |list: &[Obj]| {
+        let mut each = list.iter();
+        each.try_fold(false, |found, expression| {
+            Ok::<bool, Error>(found || matches(value, expression)?)
+        })
+    };
     Ok(Obj::Bool(
-        (black.is_empty() || !listed(&black)) && (white.is_empty() || listed(&white)),
+        !listed(&black)? && (white.is_empty() || listed(&white)?),
     ))
 }

@@ -110,7 +110,10 @@ fn publishers(config: &MasterConfig) -> Vec<String> {
         // A pattern that is not an account name gets no file.
         names.retain(|name| matches!(User::from_name(name), Ok(Some(_))));
         for name in accounts.lines().filter_map(|line| line.split(':').next()) {
-            if patterns.iter().any(|pattern| expr_match(name, pattern)) {
+            if patterns
+                .iter()
+                .any(|pattern| expr_match(name, pattern) == Ok(true))
+            {
                 names.push(name.to_owned());
             }
         }

@@ -4,8 +4,10 @@
 //! PAM or LDAP is separate (`local`, [`eauth`]). A [`Caller`] can only be created here, after authentication,
 //! and what is not granted is denied (`salt/auth/__init__.py LoadAuth`, `salt/master.py ClearFuncs`).
 
+pub mod additions;
 pub mod eauth;
 pub(crate) mod local;
+pub mod names;
 pub mod roles;
 pub mod rules;
 mod runner_wheel;
@@ -17,13 +19,14 @@ use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::tokens::TokenStore;
+use halite_sys::time::unix_now;
 use halite_wire::{Map, Value};
 use roles::Blacklist;
 use rules::{AuthList, Call, Reach};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
-use throttle::Throttle;
+use throttle::{LoginSource, Throttle};
 
 /// Functions that every authenticated user may call: clients use them to check whether a job is still running.
 const FREE: [&str; 1] = ["saltutil.find_job"];
@@ -105,18 +108,24 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may publish these calls. `covers` tells whether all minions of the job belong to a
-    /// compound target.
+    /// Whether the caller is limited to a list of permissions.
+    pub fn is_limited(&self) -> bool {
+        matches!(self.rights, Rights::Listed(_))
+    }
+
+    /// Whether the caller may publish these calls, with these additions to the job. `covers` tells whether all minions
+    /// of the job belong to a compound target.
     pub fn may_publish(
         &self,
         fun: &Value,
         arg: &Value,
+        additions: &[&str],
         covers: &mut dyn FnMut(&str) -> bool,
     ) -> Reach {
         match &self.rights {
             Rights::All => Reach::Everybody,
             Rights::Listed(list) => match Call::of_publication(fun, arg) {
-                Some(calls) => list.publication(&calls, &FREE, covers),
+                Some(calls) => list.publication(&calls, additions, &FREE, covers),
                 None => Reach::Nobody,
             },
         }
@@ -126,7 +135,7 @@ impl Caller {
 /// Failed authentication.
 #[derive(Clone, Debug)]
 pub struct Unproven {
-    /// The claimed name.
+    /// The claimed name, see [`names::claimed`].
     pub user: String,
     /// The method that failed.
     pub method: Method,
@@ -149,7 +158,7 @@ impl Access {
         Access {
             blacklist: Blacklist::parse(&config.publisher_acl_blacklist),
             tokens: stores.tokens.clone(),
-            throttle: Throttle::default(),
+            throttle: Throttle::new(&config.failed_logins()),
             audit: AuditLog::new(Path::new(&config.audit_log)),
             config: config.clone(),
         }
@@ -178,13 +187,14 @@ impl Access {
     ) -> Result<Caller, Unproven> {
         let method = Method::of(fields);
         let proven = match method {
-            Method::Key => self.by_key(load),
+            Method::Key => names::check(load).and_then(|()| self.by_key(load)),
             Method::Token => self.by_token(fields),
             Method::Eauth => self.by_eauth(fields, peer),
         };
-        let given = match method {
-            Method::Key => load.str("user").unwrap_or_default(),
-            _ => fields.str("username").unwrap_or("UNKNOWN"),
+        let given = match (method, names::claimed(fields, "username")) {
+            (Method::Key, _) => names::claimed(load, "user"),
+            (_, "") => "UNKNOWN",
+            (_, name) => name,
         };
         let unproven = |user: &str, why: String| Unproven {
             user: user.to_owned(),
@@ -252,21 +262,25 @@ impl Access {
         fields: &Map,
         peer: &str,
     ) -> Result<(String, String, Vec<String>), String> {
+        names::check(fields)?;
         let text = |key: &str| fields.str(key).ok_or(format!("{key} is missing"));
         let (name, user, password) = (text("eauth")?, text("username")?, text("password")?);
         let system = self.system(name)?.clone();
-        let who = (name.to_owned(), user.to_owned(), peer.to_owned());
-        self.throttle
-            .admit(&who, Instant::now())
-            .map_err(|left| format!("too many failures; refused for {left} more seconds"))?;
-        let groups = eauth::authenticate(&self.config, name, &system, user, password);
-        match groups {
+        let who = LoginSource::new(name, user, peer);
+        let broken = |e: io::Error| format!("failed logins cannot be counted: {e}");
+        let left = self.throttle.wait(&who, unix_now()).map_err(broken)?;
+        if left > 0 {
+            return Err(format!(
+                "too many failures; refused for {left} more seconds"
+            ));
+        }
+        match eauth::authenticate(&self.config, name, &system, user, password) {
             Ok(groups) => {
-                self.throttle.succeeded(&who);
-                Ok((who.0, who.1, groups))
+                self.throttle.succeeded(&who).map_err(broken)?;
+                Ok((name.to_owned(), user.to_owned(), groups))
             }
             Err(why) => {
-                self.throttle.failed(who, Instant::now());
+                self.throttle.failed(&who, unix_now()).map_err(broken)?;
                 Err(why)
             }
         }

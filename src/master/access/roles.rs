@@ -2,7 +2,7 @@
 //! blacklist. Pure.
 
 use super::rules::AuthList;
-use halite_target::{PyRegex, fnmatch};
+use halite_target::{PyRegex, RegexLimit, fnmatch};
 use halite_wire::{Map, Value};
 
 /// The permissions of a user under one `external_auth` system, including those of the user's groups
@@ -45,7 +45,7 @@ pub fn publisher(acl: &Map, user: &str) -> Option<AuthList> {
         };
         // Without the group, `fred|mary` would match `freddy` as well, as it does in stock Salt.
         let grouped = format!("(?:{pattern})");
-        if fnmatch(user, pattern) || expr_match(user, &grouped) {
+        if fnmatch(user, pattern) || expr_match(user, &grouped) == Ok(true) {
             list.get_or_insert_default()
                 .extend(AuthList::parse(permissions));
         }
@@ -54,11 +54,20 @@ pub fn publisher(acl: &Map, user: &str) -> Option<AuthList> {
 }
 
 /// Matches a whole text against a glob or a regular expression (`salt/utils/stringutils.py expr_match`).
-pub fn expr_match(text: &str, expr: &str) -> bool {
+///
+/// # Errors
+/// It cannot be told.
+pub fn expr_match(text: &str, expr: &str) -> Result<bool, RegexLimit> {
     if fnmatch(text, expr) {
-        return true;
+        return Ok(true);
     }
-    PyRegex::new(&format!(r"\A{expr}\Z")).is_ok_and(|regex| regex.matches(text))
+    PyRegex::new(&format!(r"\A{expr}\Z")).map_or(Ok(false), |regex| regex.matches(text))
+}
+
+/// Whether a name is on a blacklist, or may be.
+fn listed(blacklist: &[String], name: &str) -> bool {
+    let mut expressions = blacklist.iter();
+    expressions.any(|expr| expr_match(name, expr) != Ok(false))
 }
 
 /// `publisher_acl_blacklist`: users and functions that are always refused (`salt/acl/__init__.py
@@ -104,20 +113,20 @@ impl Blacklist {
 
     /// Whether this user is refused everything.
     pub fn user(&self, name: &str) -> bool {
-        self.broken || self.users.iter().any(|expr| expr_match(name, expr))
+        self.broken || listed(&self.users, name)
     }
 
     /// Whether this function, or one of this list, is refused. A value of another type is refused if any
     /// function is.
     pub fn function(&self, fun: &Value) -> bool {
-        let listed = |fun: &Value| match fun.as_str() {
-            Some(name) => self.modules.iter().any(|expr| expr_match(name, expr)),
+        let refused = |fun: &Value| match fun.as_str() {
+            Some(name) => listed(&self.modules, name),
             None => !self.modules.is_empty(),
         };
         self.broken
             || match fun {
-                Value::Array(funs) => funs.iter().any(listed),
-                single => listed(single),
+                Value::Array(funs) => funs.iter().any(refused),
+                single => refused(single),
             }
     }
 }

@@ -3,9 +3,12 @@
 //! The syntax is that of `external_auth` and `publisher_acl` (`salt/utils/minions.py` `CkMinions.auth_check`,
 //! `spec_check`). An unknown construct grants nothing.
 
+use super::additions::{Additions, permission};
+use crate::args::Args;
 use halite_target::{PyRegex, python_str};
-use halite_wire::yaml::parse_kwarg;
+use halite_wire::yaml::job_input;
 use halite_wire::{Map, Value};
+use std::collections::HashSet;
 
 /// The permissions of one user, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -40,23 +43,37 @@ struct ArgumentRule {
 
 /// A regular expression anchored at the start of a text. An empty or invalid one matches nothing.
 #[derive(Clone, Debug)]
-struct Pattern(Option<PyRegex>);
+struct Pattern {
+    text: String,
+    regex: Option<PyRegex>,
+}
 
 impl Pattern {
     fn new(text: &str) -> Pattern {
-        if text.is_empty() {
-            return Pattern(None);
-        }
-        let regex = PyRegex::new(text);
-        Pattern(
-            regex
+        let compiled = || {
+            PyRegex::new(text)
                 .inspect_err(|e| log::error!("the permission {text:?} is not a valid pattern: {e}"))
-                .ok(),
-        )
+                .ok()
+        };
+        Pattern {
+            text: text.to_owned(),
+            regex: if text.is_empty() { None } else { compiled() },
+        }
+    }
+
+    fn nothing() -> Pattern {
+        Pattern::new("")
     }
 
     fn matches(&self, text: &str) -> bool {
-        self.0.as_ref().is_some_and(|regex| regex.matches(text))
+        let regex = self.regex.as_ref();
+        regex.is_some_and(|regex| regex.matches(text) == Ok(true))
+    }
+
+    /// Whether it permits an addition to jobs. Patterns are for functions: only `.*`, which means everything, and the
+    /// addition's own name count.
+    fn permits(&self, addition: &str) -> bool {
+        self.text == ".*" || self.text == permission(addition)
     }
 }
 
@@ -67,60 +84,50 @@ pub struct Call {
     pub fun: String,
     positional: Vec<String>,
     keyword: Vec<(String, String)>,
-    /// A keyword argument is given twice. Implementations differ in which one counts, so no condition on
-    /// arguments holds.
+    /// The arguments cannot be told for certain: a keyword is given twice, and implementations differ in which one
+    /// counts. So no condition on arguments holds.
     ambiguous: bool,
+    /// What the call, if it publishes a job itself, adds to that.
+    added: Vec<&'static str>,
 }
 
-/// Fields of a request that are not arguments.
-const NO_ARGUMENTS: [&str; 10] = [
-    "cmd", "fun", "user", "key", "token", "eauth", "username", "password", "arg", "kwarg",
-];
-
 impl Call {
-    /// A call with the arguments of a job. Keyword arguments are recognised like on a minion (`salt/minion.py
-    /// load_args_and_kwargs`): every marked map and every string of the form `name=value`, at any position.
+    /// A call with the arguments of a job, as minions and gateways read them.
     pub fn of_job(fun: &str, args: &[Value]) -> Call {
-        let mut call = Call {
+        let (positional, keyword) = job_input(args);
+        Call::new(fun, &positional, &keyword)
+    }
+
+    /// A runner or wheel call with the arguments that the function will get. `declared` are the names of its arguments.
+    pub fn of_function(fun: &str, args: &Args, declared: &[&str]) -> Call {
+        let mut names = HashSet::new();
+        Call {
+            added: Additions::named(args.named(declared)),
+            ambiguous: !args.named(declared).all(|(name, _)| names.insert(name)),
+            ..Call::new(fun, &args.positional, &args.keyword)
+        }
+    }
+
+    /// A call whose arguments are unusable; it is allowed only where arguments do not count.
+    pub fn of_unknown_arguments(fun: &str) -> Call {
+        Call {
+            ambiguous: true,
+            ..Call::new(fun, &[], &Map::new())
+        }
+    }
+
+    fn new(fun: &str, positional: &[Value], keyword: &Map) -> Call {
+        let text = |value: &Value| python_str(value).into_owned();
+        let keyword: Vec<(String, String)> =
+            keyword.iter().map(|(k, v)| (text(k), text(v))).collect();
+        let names: HashSet<&str> = keyword.iter().map(|(name, _)| name.as_str()).collect();
+        Call {
             fun: fun.to_owned(),
-            ..Call::default()
-        };
-        for arg in args {
-            match arg {
-                Value::Map(map) if map.get("__kwarg__").is_some_and(Value::truthy) => {
-                    let named = map.iter().filter(|(k, _)| !k.is_str("__kwarg__"));
-                    named.for_each(|(k, v)| call.name(&python_str(k), &python_str(v)));
-                }
-                Value::Str(text) => match parse_kwarg(text) {
-                    Some((name, value)) => call.name(name, value),
-                    None => call.positional.push(text.clone()),
-                },
-                other => call.positional.push(python_str(other).into_owned()),
-            }
+            positional: positional.iter().map(text).collect(),
+            ambiguous: names.len() < keyword.len(),
+            added: Vec::new(),
+            keyword,
         }
-        call
-    }
-
-    /// A runner or wheel call: the list `arg` and the map `kwarg` or, without the latter, all other keys
-    /// (`salt/client/mixins.py SyncClientMixin.low`).
-    pub fn of_low(fun: &str, low: &Map) -> Call {
-        let args = low.get("arg").and_then(Value::as_array).unwrap_or(&[]);
-        let mut call = Call::of_job(fun, args);
-        match low.get("kwarg").and_then(Value::as_map) {
-            Some(named) => named
-                .iter()
-                .for_each(|(k, v)| call.name(&python_str(k), &python_str(v))),
-            None => low
-                .iter()
-                .filter(|(k, _)| !NO_ARGUMENTS.iter().any(|no| k.is_str(no)))
-                .for_each(|(k, v)| call.name(&python_str(k), &python_str(v))),
-        }
-        call
-    }
-
-    fn name(&mut self, name: &str, value: &str) {
-        self.ambiguous |= self.keyword.iter().any(|(known, _)| known == name);
-        self.keyword.push((name.to_owned(), value.to_owned()));
     }
 
     /// Number of positional arguments and names of keyword arguments, for the audit log.
@@ -160,7 +167,7 @@ impl Call {
 }
 
 /// On which minions a call is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// On none.
     Nobody,
@@ -232,11 +239,13 @@ impl AuthList {
         Value::Array(self.raw.clone())
     }
 
-    /// How far all of the calls are allowed (`CkMinions.auth_check`). `covers` tells whether all minions of the
-    /// job belong to a compound target. Functions in `free` need no permission.
+    /// How far all of the calls, with these additions, are allowed (`CkMinions.auth_check`). `covers` tells whether
+    /// all minions of the job belong to a compound target. Functions in `free` need no permission; additions always
+    /// do, see [`Additions::restricted`].
     pub fn publication(
         &self,
         calls: &[Call],
+        additions: &[&str],
         free: &[&str],
         covers: &mut dyn FnMut(&str) -> bool,
     ) -> Reach {
@@ -245,18 +254,30 @@ impl AuthList {
             return Reach::Nobody;
         }
         for call in calls.iter().filter(|c| !free.contains(&c.fun.as_str())) {
-            match self.call(call, covers) {
-                Reach::Nobody => return Reach::Nobody,
-                Reach::TheseMinions => reach = Reach::TheseMinions,
-                Reach::Everybody => {}
+            let anywhere = |name: &Pattern| name.matches(&call.fun);
+            let here = |rules: &[FunctionRule]| any_allows(rules, &call.fun, call);
+            reach = reach.min(self.reach(&anywhere, &here, covers));
+        }
+        for addition in additions {
+            let anywhere = |name: &Pattern| name.permits(addition);
+            let here = |rules: &[FunctionRule]| rules.iter().any(|rule| rule.permits(addition));
+            let own = |entry: &Entry| matches!(entry, Entry::Special(word) if word == addition);
+            if !self.entries.iter().any(own) {
+                reach = reach.min(self.reach(&anywhere, &here, covers));
             }
         }
         reach
     }
 
-    fn call(&self, call: &Call, covers: &mut dyn FnMut(&str) -> bool) -> Reach {
-        let anywhere =
-            |entry: &Entry| matches!(entry, Entry::Function(name) if name.matches(&call.fun));
+    /// Where something is allowed: `anywhere` tells whether a function without a target allows it, `here` whether
+    /// rules below a target do.
+    fn reach(
+        &self,
+        anywhere: &dyn Fn(&Pattern) -> bool,
+        here: &dyn Fn(&[FunctionRule]) -> bool,
+        covers: &mut dyn FnMut(&str) -> bool,
+    ) -> Reach {
+        let anywhere = |entry: &Entry| matches!(entry, Entry::Function(name) if anywhere(name));
         if self.entries.iter().any(anywhere) {
             return Reach::Everybody;
         }
@@ -265,7 +286,7 @@ impl AuthList {
             let Entry::Scoped(scope, rules) = entry else {
                 continue;
             };
-            if scope.starts_with('@') || !any_allows(rules, &call.fun, call) {
+            if scope.starts_with('@') || !here(rules) {
                 continue;
             }
             if scope == "*" {
@@ -369,6 +390,11 @@ impl FunctionRule {
             Some(rules) => rules.iter().any(|rule| rule.holds(call)),
         }
     }
+
+    /// Whether it permits an addition to jobs.
+    fn permits(&self, addition: &str) -> bool {
+        self.arguments.is_none() && self.name.permits(addition)
+    }
 }
 
 impl ArgumentRule {
@@ -400,7 +426,8 @@ impl ArgumentRule {
             Some(pattern) => pattern.matches(text),
         };
         let unconditional = self.args.is_empty() && self.kwargs.is_empty();
-        (unconditional || !call.ambiguous)
+        let named = |added: &&str| self.kwargs.iter().any(|(name, _)| name == added);
+        (unconditional || (!call.ambiguous && call.added.iter().all(named)))
             && self.args.len() <= call.positional.len()
             && self
                 .args
@@ -419,6 +446,6 @@ fn condition(value: &Value) -> Option<Pattern> {
     match value {
         Value::Nil => None,
         Value::Str(text) => Some(Pattern::new(text)),
-        _ => Some(Pattern(None)),
+        _ => Some(Pattern::nothing()),
     }
 }

@@ -1,32 +1,17 @@
 //! Runner and wheel calls (`salt/master.py ClearFuncs.runner`, `ClearFuncs.wheel`).
 
 use super::rules::{Call, CallApi, Special};
-use super::{Access, Caller, Rights, Unproven};
+use super::{Access, Caller, Rights, Unproven, names};
 use halite_store::audit::Decision;
 use halite_wire::{Map, Value};
 
 impl Access {
-    /// Authorizes a `runner` request; returns the caller. The arguments are those in its map `kwarg`, which
-    /// itself has `arg` and `kwarg`. `jid` is for the audit log.
+    /// Authorizes a `runner` or `wheel` request; returns the caller. `call` has the arguments as the function will get
+    /// them, `load` the credentials. `origin` is the address of the peer and the jid, which is for the audit log.
     ///
     /// # Errors
     /// The error reply to send.
-    pub fn authorize_runner(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
-        let inner = load.get("kwarg").and_then(Value::as_map);
-        let call = Call::of_low(name(load), &inner.cloned().unwrap_or_default());
-        self.authorize(CallApi::Runner, load, &call, (peer, jid))
-    }
-
-    /// Authorizes a `wheel` request; returns the caller. The arguments are `arg` and `kwarg` of the load.
-    ///
-    /// # Errors
-    /// The error reply to send.
-    pub fn authorize_wheel(&mut self, load: &Map, peer: &str, jid: &str) -> Result<Caller, Value> {
-        let call = Call::of_low(name(load), load);
-        self.authorize(CallApi::Wheel, load, &call, (peer, jid))
-    }
-
-    fn authorize(
+    pub fn authorize(
         &mut self,
         form: CallApi,
         load: &Map,
@@ -71,7 +56,7 @@ impl Access {
             "user {:?} of {peer} may not call the {} function {:?}",
             caller.user,
             form.name(),
-            call.fun
+            names::shown(&call.fun)
         );
         self.record(form, load, who, origin, Err("no permission"));
         Err(refused)
@@ -97,10 +82,6 @@ impl Access {
             ..Decision::default()
         });
     }
-}
-
-fn name(load: &Map) -> &str {
-    load.str("fun").unwrap_or_default()
 }
 
 fn unauthenticated(unproven: &Unproven) -> Value {

@@ -1,6 +1,6 @@
 //! Checks whether all minions of a job belong to a target for which a user has permissions.
 
-use halite_target::{DataQuery, Inventory, MinionId, QueryResults, Target};
+use halite_target::{DataQuery, Inventory, MinionId, QueryResults, RegexLimit, Target};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -67,14 +67,14 @@ struct Noted<'a> {
 }
 
 impl QueryResults for Noted<'_> {
-    fn get(&self, at: usize) -> Option<bool> {
-        let found = self.inner.get(at);
+    fn get(&self, at: usize) -> Result<Option<bool>, RegexLimit> {
+        let found = self.inner.get(at)?;
         if found.is_none()
             && let Some(id) = self.strict.ids().get(at)
         {
             self.strict.unknown.borrow_mut().insert(id.clone());
         }
-        found
+        Ok(found)
     }
 }
 

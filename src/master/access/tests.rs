@@ -1,5 +1,8 @@
+mod rights;
+
 use super::rules::{Call, CallApi};
 use super::*;
+use crate::args::Args;
 use halite_crypto::KeyString;
 use halite_target::{Inventory, MinionId};
 use halite_wire::map;
@@ -72,7 +75,7 @@ fn publications_as_stock_salt_decides() {
         let minions = case.get("minions").unwrap().str_list();
         let mut covers = |scope: &str| scope::covers(scope, &minions, &fleet, &groups);
         let calls = Call::of_publication(case.get("fun").unwrap(), case.get("arg").unwrap());
-        let reach = list.publication(&calls.unwrap(), &FREE, &mut covers);
+        let reach = list.publication(&calls.unwrap(), &[], &FREE, &mut covers);
         let allowed = Value::from(reach != Reach::Nobody);
         assert_eq!(&allowed, wanted(&case), "{}", name(&case));
     }
@@ -87,7 +90,7 @@ fn runners_and_wheels_as_stock_salt_decides() {
             _ => CallApi::Wheel,
         };
         let args = case.get("args").and_then(Value::as_map).unwrap();
-        let call = Call::of_low(case.str("fun").unwrap(), args);
+        let call = function(case.str("fun").unwrap(), args.clone());
         let verdict = match list.special(form, &call) {
             rules::Special::Allowed => Value::from(true),
             rules::Special::Denied => false.into(),
@@ -186,9 +189,26 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|w| (*w).to_owned()).collect()
 }
 
+/// A runner or wheel call as a worker checks it.
+fn declared(fun: &str, low: Map, names: &[&str]) -> Call {
+    match Args::from_low(low, names) {
+        Ok(args) => Call::of_function(fun, &args, names),
+        Err(_) => Call::of_unknown_arguments(fun),
+    }
+}
+
+fn function(fun: &str, low: Map) -> Call {
+    declared(fun, low, &[])
+}
+
+fn authorize(access: &mut Access, api: CallApi, load: &Map) -> Result<Caller, Value> {
+    let call = function(load.str("fun").unwrap_or_default(), Map::new());
+    access.authorize(api, load, &call, ("", ""))
+}
+
 fn may(caller: &Caller, fun: &str) -> bool {
     let none = Value::Array(Vec::new());
-    caller.may_publish(&fun.into(), &none, &mut |_| false) != Reach::Nobody
+    caller.may_publish(&fun.into(), &none, &[], &mut |_| false) != Reach::Nobody
 }
 
 #[test]
@@ -285,7 +305,7 @@ fn an_unknown_system_proves_nothing() {
             access.authenticate(&Map::new(), &fields, "").is_err(),
             "{fields:?}"
         );
-        let special = access.authorize_runner(&fields, "", "").unwrap_err();
+        let special = authorize(&mut access, CallApi::Runner, &fields).unwrap_err();
         let error = special
             .as_map()
             .unwrap()
@@ -457,15 +477,12 @@ fn runner_and_wheel_need_their_own_permission() {
     let mut ask = |user: &str, fun: &str, wheel: bool| {
         let mut load = login("file", user, "geheim");
         load.set("fun", fun);
-        if wheel {
-            access
-                .authorize_wheel(&load, "", "")
-                .map(|c| c.user().to_owned())
+        let api = if wheel {
+            CallApi::Wheel
         } else {
-            access
-                .authorize_runner(&load, "", "")
-                .map(|c| c.user().to_owned())
-        }
+            CallApi::Runner
+        };
+        authorize(&mut access, api, &load).map(|c| c.user().to_owned())
     };
     assert_eq!(ask("fred", "jobs.list_jobs", false).unwrap(), "fred");
     assert_eq!(ask("mary", "key.accept", true).unwrap(), "mary");
@@ -488,8 +505,8 @@ fn arguments_of_runners_hide_nowhere() {
     let rules = map! {"@jobs" => vec![Value::Map(map! {"lookup_jid" => map! {"kwargs" => map! {"jid" => "2024"}}})]};
     let list = AuthList::parse(&vec![Value::Map(rules)].into());
     let allowed = |low: Map| {
-        list.special(CallApi::Runner, &Call::of_low("jobs.lookup_jid", &low))
-            == rules::Special::Allowed
+        let call = declared("jobs.lookup_jid", low, &["jid"]);
+        list.special(CallApi::Runner, &call) == rules::Special::Allowed
     };
     let evil: Map = map! {"__kwarg__" => true, "jid" => "1999"};
     let good = map! {"jid" => "2024"};
@@ -512,19 +529,15 @@ fn a_local_user_of_publisher_acl_is_no_root_for_runners() {
     let (_dir, mut access, keys) = access(acl, &["saltmaster", "fred"]);
     let load =
         |user: &str| map! {"user" => user, "key" => keys[user].as_str(), "fun" => "key.delete"};
-    assert!(access.authorize_wheel(&load("fred"), "", "").is_err());
-    assert!(access.authorize_wheel(&load("saltmaster"), "", "").is_ok());
+    assert!(authorize(&mut access, CallApi::Wheel, &load("fred")).is_err());
+    assert!(authorize(&mut access, CallApi::Wheel, &load("saltmaster")).is_ok());
     let mut keyed = load("saltmaster");
     keyed.remove("user");
     assert!(
-        access.authorize_wheel(&keyed, "", "").is_ok(),
+        authorize(&mut access, CallApi::Wheel, &keyed).is_ok(),
         "no user means the owner of the key"
     );
-    assert!(
-        access
-            .authorize_wheel(&map! {"fun" => "key.delete"}, "", "")
-            .is_err()
-    );
+    assert!(authorize(&mut access, CallApi::Wheel, &map! {"fun" => "key.delete"}).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! `salt-protocol.md` 7.4), and authentication by token.
 
 use super::rules::AuthList;
-use super::{Access, Caller, Method, Rights, roles};
+use super::{Access, Caller, Method, Rights, names, roles};
 use halite_store::audit::Decision;
 use halite_store::tokens::Token;
 use halite_sys::time::unix_now_f64;
@@ -15,8 +15,8 @@ impl Access {
     /// Creates a token for a user who authenticates; the reply is an empty string on failure.
     pub fn mk_token(&mut self, load: &Map, peer: &str) -> Value {
         let made = self.make(load, peer);
-        let user = load.str("username").unwrap_or_default();
-        let system = load.str("eauth").unwrap_or_default();
+        let user = names::claimed(load, "username");
+        let system = names::claimed(load, "eauth");
         if let Err(why) = &made {
             log::warn!("no token for {user:?} of {peer} by {system:?}: {why}");
         }

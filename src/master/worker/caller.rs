@@ -3,37 +3,25 @@
 //! `salt-protocol.md` 7.1, 7.3).
 
 use super::context::Context;
+use crate::access::rules::{Call, CallApi};
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
 
-/// The kind of function called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FunctionKind {
-    /// `@runner`.
-    Runner,
-    /// `@wheel`.
-    Wheel,
-}
+/// Credentials in a request; no function gets them.
+pub(super) const PROOF: [&str; 6] = ["token", "eauth", "username", "password", "user", "key"];
 
-/// Credentials in a request; they are removed.
-const PROOF: [&str; 6] = ["token", "eauth", "username", "password", "user", "key"];
-
-/// Authenticates and authorizes the caller, and removes the credentials from the load, so that neither events
-/// nor processes see them. Returns the user name for events; the error is the reply.
+/// Authenticates the caller by the credentials in the load, and authorizes the call. Returns the user name for events;
+/// the error is the reply.
 pub(super) fn prove(
     worker: &mut Context,
-    kind: FunctionKind,
-    load: &mut Map,
-    peer: &str,
-    jid: &Jid,
+    api: CallApi,
+    load: &Map,
+    call: &Call,
+    (peer, jid): (&str, &Jid),
 ) -> Result<String, Value> {
-    let caller = match kind {
-        FunctionKind::Runner => worker.access.authorize_runner(load, peer, jid.as_str())?,
-        FunctionKind::Wheel => worker.access.authorize_wheel(load, peer, jid.as_str())?,
-    };
-    for field in PROOF {
-        load.remove(field);
-    }
+    let caller = worker
+        .access
+        .authorize(api, load, call, (peer, jid.as_str()))?;
     Ok(if caller.user().starts_with("sudo_") {
         worker.config.user.clone()
     } else {

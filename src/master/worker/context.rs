@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::pubkey_signature::PubkeySignature;
 use crate::access::Access;
 use crate::events::Bus;
-use crate::functions::WheelHook;
+use crate::functions::FunctionHooks;
 use halite_config::MasterConfig;
 use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use halite_render::pillar::PillarCompiler;
@@ -42,7 +42,7 @@ pub(crate) struct Context {
     pub publish: Push,
     pub jids: JidClock,
     /// Functions of a higher layer.
-    pub lent: WheelHook,
+    pub lent: FunctionHooks,
     /// Runners started by this worker.
     pub runners: Runners,
     shared: SharedSecret,
@@ -121,7 +121,7 @@ impl Runners {
 impl Context {
     pub fn new(
         config: Arc<MasterConfig>,
-        lent: WheelHook,
+        lent: FunctionHooks,
         context: &sockets::Context,
     ) -> Result<Context, ExitError> {
         let options = PushOptions {

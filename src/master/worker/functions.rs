@@ -4,8 +4,10 @@
 //! A runner runs in a process of its own and is answered at once; a wheel function runs here and its result is
 //! the answer.
 
-use super::caller::{self, FunctionKind};
+use super::caller;
 use super::context::Context;
+use crate::access::rules::{self, CallApi};
+use crate::args::Args;
 use crate::functions::{Call, RUNNER_ROLE};
 use halite_sys::exit::ExitError;
 use halite_sys::process::RoleSpec;
@@ -18,36 +20,52 @@ const LONGEST_NAME: usize = 100;
 /// Handles a request of either kind.
 pub(crate) fn request(
     worker: &mut Context,
-    kind: FunctionKind,
+    api: CallApi,
     mut load: Map,
     peer: &str,
 ) -> Result<Value, ExitError> {
     let jid = worker.new_jid();
-    let user = match caller::prove(worker, kind, &mut load, peer, &jid) {
+    let fun = load.str("fun").unwrap_or_default().to_owned();
+    let low = match api {
+        CallApi::Runner => match load.remove("kwarg") {
+            Some(Value::Map(low)) => low,
+            _ => Map::new(),
+        },
+        CallApi::Wheel => {
+            let mut low = load.clone();
+            for field in caller::PROOF {
+                low.remove(field);
+            }
+            low
+        }
+    };
+    let declared = (worker.lent.declared)(api, &fun);
+    let args = Args::from_low(low, declared);
+    let asked = match &args {
+        Ok(args) => rules::Call::of_function(&fun, args, declared),
+        Err(_) => rules::Call::of_unknown_arguments(&fun),
+    };
+    let user = match caller::prove(worker, api, &load, &asked, (peer, &jid)) {
         Ok(user) => user,
         Err(answer) => return Ok(answer),
     };
-    let fun = load.str("fun").unwrap_or_default().to_owned();
     if fun.is_empty() || fun.len() > LONGEST_NAME {
         let why = "the request has no function";
         return Ok(refusal(caller::error("SaltInvocationError", why)));
     }
-    let low = match kind {
-        FunctionKind::Runner => match load.remove("kwarg") {
-            Some(Value::Map(low)) => low,
-            _ => Map::new(),
-        },
-        FunctionKind::Wheel => load,
+    let args = match args {
+        Ok(args) => args,
+        Err(e) => return Ok(refusal(caller::error(e.class(), &e.to_string()))),
     };
     let call = Call {
         fun,
-        low,
+        args,
         jid,
         user,
     };
-    match kind {
-        FunctionKind::Runner => start(worker, &call),
-        FunctionKind::Wheel => Ok(wheel(worker, &call)),
+    match api {
+        CallApi::Runner => start(worker, &call),
+        CallApi::Wheel => Ok(wheel(worker, &call)),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) mod syndic;
 pub(super) mod tops;
 
 use super::commands::{Command, Handler};
-use super::functions::WheelHook;
+use super::functions::FunctionHooks;
 use super::roles::Roles;
 use super::score::Score;
 use context::Context;
@@ -92,7 +92,7 @@ impl RequestAnswer {
 pub fn run(
     config: Arc<MasterConfig>,
     name: &str,
-    lent: WheelHook,
+    lent: FunctionHooks,
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), ExitError> {

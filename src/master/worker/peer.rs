@@ -5,16 +5,18 @@
 
 use super::context::Context;
 use super::peer_run;
-use super::publish::{self, Permission, Resolved};
-use crate::access::rules::{AuthList, Call, Reach};
+use super::publish::{self, Order, Permission, Resolved};
+use crate::access::additions::Additions;
+use crate::access::rules::{AuthList, Call, CallApi, Reach};
 use crate::access::scope;
+use crate::args::Args;
 use halite_store::jobs::StoredReturn;
 use halite_sys::exit::ExitError;
 use halite_target::{
     Inventory, MinionId, PyRegex, Target, TargetType, expand_compound, expand_nodegroup,
 };
 use halite_wire::ids::Jid;
-use halite_wire::yaml::wire_input;
+use halite_wire::yaml::{load_input, wire_input};
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -110,7 +112,8 @@ fn patience(worker: &Context, load: &Map) -> Option<Duration> {
 fn rules(rules: &Map, id: &MinionId) -> AuthList {
     let mut all = AuthList::default();
     for (ids, list) in rules.iter() {
-        let matches = |ids: &str| PyRegex::new(ids).is_ok_and(|p| p.matches(id.as_str()));
+        let matches =
+            |ids: &str| PyRegex::new(ids).is_ok_and(|p| p.matches(id.as_str()) == Ok(true));
         if list.as_array().is_some() && ids.as_str().is_some_and(matches) {
             all.extend(AuthList::parse(list));
         }
@@ -121,7 +124,7 @@ fn rules(rules: &Map, id: &MinionId) -> AuthList {
 /// A permitted job.
 struct Admitted {
     load: Map,
-    kwargs: Map,
+    order: Order,
     meant: Resolved,
     permission: Permission,
 }
@@ -133,11 +136,10 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     let Some(request) = request.filter(|_| !rules.is_empty()) else {
         return Ok(None);
     };
-    let kwargs = halite_wire::map! {"id" => id.as_str()};
     let mut job = halite_wire::map! {
         "cmd" => "publish", "tgt" => request.tgt.clone(), "fun" => request.fun.clone(),
         "arg" => request.arg.clone(), "tgt_type" => request.tgt_type.as_str(),
-        "ret" => request.ret, "jid" => "", "kwargs" => kwargs.clone(),
+        "ret" => request.ret, "jid" => "", "kwargs" => halite_wire::map! {"id" => id.as_str()},
         "user" => worker.config.user.as_str(),
     };
     if worker.config.order_masters {
@@ -165,8 +167,9 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
     let unknown = minions.is_empty() && worker.config.order_masters;
     let mut covers =
         |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
+    let additions = Additions::of(&job, &Map::new(), &worker.config.ext_job_cache);
     // All functions must be allowed; stock is satisfied with one of them.
-    let reach = rules.publication(&calls, &[], &mut covers);
+    let reach = rules.publication(&calls, &additions.restricted, &[], &mut covers);
     if reach == Reach::Nobody {
         refuse("not permitted by the option peer");
         return Ok(None);
@@ -178,7 +181,11 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
         },
         meant,
         load: job,
-        kwargs,
+        order: Order {
+            additions: additions.fields,
+            delimiter: None,
+            asker: Some(id.clone()),
+        },
     }))
 }
 
@@ -257,12 +264,12 @@ struct Started {
 fn start(worker: &mut Context, id: &MinionId, admitted: Admitted) -> Result<Started, ExitError> {
     let Admitted {
         mut load,
-        kwargs,
+        order,
         meant,
         permission,
     } = admitted;
     let minions = meant.minions.clone();
-    publish::send_out(worker, &mut load, &kwargs, meant, permission)?;
+    publish::send_out(worker, &mut load, &order, meant, permission)?;
     let jid = load.str("jid").and_then(|j| j.parse::<Jid>().ok());
     if let Some(jid) = &jid {
         worker.stores.owners.put(jid, id)?;
@@ -308,17 +315,23 @@ pub(crate) fn runner(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     else {
         return Ok(nothing());
     };
-    let calls = [Call::of_job(fun, arg)];
-    let rules = rules(&worker.config.peer_run, id);
-    // Only function patterns count here; a runner has no target.
-    let good = rules.publication(&calls, &[], &mut |_| false) == Reach::Everybody;
-    if !good {
-        log::warn!(minion:% = id; "{id} may not call the runner {fun:.80} (option peer_run); refused");
-        return Ok(nothing());
-    }
     let no_parse = load
         .get("no_parse")
         .map(Value::str_list)
         .unwrap_or_default();
-    peer_run::run(&worker.config, fun, wire_input(arg, &no_parse))
+    let (positional, keyword) = load_input(arg, &no_parse);
+    let args = Args {
+        positional,
+        keyword,
+    };
+    let declared = (worker.lent.declared)(CallApi::Runner, fun);
+    let calls = [Call::of_function(fun, &args, declared)];
+    let rules = rules(&worker.config.peer_run, id);
+    // Only function patterns count here; a runner has no target.
+    let good = rules.publication(&calls, &[], &[], &mut |_| false) == Reach::Everybody;
+    if !good {
+        log::warn!(minion:% = id; "{id} may not call the runner {fun:.80} (option peer_run); refused");
+        return Ok(nothing());
+    }
+    peer_run::run(&worker.config, id, fun, args)
 }

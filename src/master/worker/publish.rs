@@ -2,30 +2,27 @@
 //! (`salt/master.py ClearFuncs.publish`, `_prep_pub`; reference `salt-protocol.md` 5.2, 7.2).
 
 use super::context::Context;
+use crate::access::additions::Additions;
 use crate::access::rules::{Call, Reach};
-use crate::access::{Caller, scope};
+use crate::access::{Caller, names, scope};
 use halite_config::SaltSeries;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
 use halite_sys::exit::ExitError;
+use halite_sys::time::unix_now_i64;
 use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
-/// Keys of `kwargs` passed to the minions unchanged.
-const EXTRAS: [&str; 5] = [
-    "metadata",
-    "ret_config",
-    "ret_kwargs",
-    "module_executors",
-    "executor_opts",
+/// Fields of a request that a job consists of, beside its additions; all others are dropped, credentials among them.
+const FIELDS: [&str; 10] = [
+    "cmd", "tgt", "fun", "arg", "tgt_type", "ret", "jid", "kwargs", "user", "to",
 ];
-
-/// Credentials in a request; they are stored nowhere.
-const SECRETS: [&str; 3] = ["key", "token", "password"];
+/// How far the time in a jid that a user chooses may be from now, in seconds: clients may use local time.
+const FAR: i64 = 24 * 3600;
 
 /// Handles one publish request.
 pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, ExitError> {
@@ -35,7 +32,7 @@ pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         .cloned()
         .unwrap_or_default();
     let fun = load.get("fun").cloned().unwrap_or_default();
-    let claimed = load.str("user").unwrap_or_default().to_owned();
+    let claimed = names::claimed(&load, "user").to_owned();
     if worker.access.blacklisted(&claimed, &fun) {
         let who = (claimed.as_str(), "");
         audit(worker, &load, who, peer, Err("publisher_acl_blacklist"));
@@ -52,24 +49,41 @@ pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         }
     };
     load.set("user", caller.user());
-    // No credential may reach a job cache, a listener or a minion.
-    strip_secrets(&mut load);
+    let additions = Additions::of(&load, &kwargs, &worker.config.ext_job_cache);
+    close(&mut load, &kwargs, &additions);
     let target = match parse_target(&load, &kwargs) {
         Ok(target) => target,
         Err(why) => return Ok(no_match(&load, &why)),
     };
     let meant = resolve(worker, target)?;
-    let reach = authorize(worker, &caller, &load, &meant.minions)?;
+    let reach = authorize(worker, &caller, &load, &additions, &meant.minions)?;
     let who = (caller.user(), caller.proof());
     if reach == Reach::Nobody {
-        audit(worker, &load, who, peer, Err("no permission"));
+        let why = match additions.restricted.as_slice() {
+            [] => "no permission".to_owned(),
+            added => format!("no permission, or none for {}", added.join(", ")),
+        };
+        audit(worker, &load, who, peer, Err(&why));
         return Ok(refused(worker, load, "AuthorizationError"));
     }
+    if caller.is_limited()
+        && let Some(why) = unusable_jid(worker, &load)?
+    {
+        audit(worker, &load, who, peer, Err(why));
+        return Ok(Value::Map(
+            halite_wire::map! {"error" => format!("Failed to allocate a jid. {why}")},
+        ));
+    }
+    let job = Order {
+        additions: additions.fields,
+        delimiter: kwargs.str("delimiter").map(str::to_owned),
+        asker: None,
+    };
     let permission = Permission {
         reach,
         auth_list: worker.config.order_masters.then(|| caller.auth_list()),
     };
-    let reply = send_out(worker, &mut load, &kwargs, meant, permission)?;
+    let reply = send_out(worker, &mut load, &job, meant, permission)?;
     if load.str("jid").is_some_and(|jid| !jid.is_empty()) {
         audit(worker, &load, who, peer, Ok(()));
     }
@@ -87,6 +101,17 @@ pub(super) struct Resolved {
     pub error: Option<TargetError>,
 }
 
+/// What a job has beside the fields of its load.
+#[derive(Default)]
+pub(super) struct Order {
+    /// Its additions.
+    pub additions: Map,
+    /// The delimiter of the target, if it was given.
+    pub delimiter: Option<String>,
+    /// The minion that asked for the job.
+    pub asker: Option<MinionId>,
+}
+
 /// Permissions of the job's owner.
 pub(super) struct Permission {
     pub reach: Reach,
@@ -98,7 +123,7 @@ pub(super) struct Permission {
 pub(super) fn send_out(
     worker: &mut Context,
     load: &mut Map,
-    kwargs: &Map,
+    order: &Order,
     meant: Resolved,
     permission: Permission,
 ) -> Result<Value, ExitError> {
@@ -108,13 +133,15 @@ pub(super) fn send_out(
         missing,
         error,
     } = meant;
-    if minions.is_empty() && !worker.config.order_masters {
+    // Lower masters may know minions that match; a target that cannot be evaluated is no target for them either.
+    let unusable = error == Some(TargetError::RegexLimit);
+    if minions.is_empty() && (!worker.config.order_masters || unusable) {
         let why = error.map(|e| e.to_string()).unwrap_or_default();
         return Ok(no_match(load, &why));
     }
-    // A minion decides by its own grains whether it matches. If the permission is for certain minions, the job
-    // is targeted at exactly these.
-    if permission.reach == Reach::TheseMinions && !by_id(&target) {
+    // Each minion decides for itself whether a target matches, by its own grains and with its own engine for regular
+    // expressions. If the permission is for certain minions, the job is for exactly these.
+    if permission.reach == Reach::TheseMinions {
         target = Target::list(
             &minions
                 .iter()
@@ -135,7 +162,7 @@ pub(super) fn send_out(
             }
         },
     };
-    let mut job = job_load(load, kwargs, &jid);
+    let mut job = job_load(load, order, &jid);
     if let Some(list) = permission.auth_list {
         job.set("auth_list", list);
     }
@@ -146,7 +173,7 @@ pub(super) fn send_out(
         return Ok(Value::Map(halite_wire::map! {"error" => why}));
     }
     // Store it before anybody hears of it: a gateway may deliver the first return at once.
-    if !kwargs.get("nocache").is_some_and(Value::truthy) {
+    if !order.additions.contains("nocache") {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
         worker
@@ -191,13 +218,40 @@ fn by_id(target: &Target) -> bool {
     )
 }
 
-fn strip_secrets(load: &mut Map) {
-    for secret in SECRETS {
-        load.remove(secret);
-        if let Some(Value::Map(kwargs)) = load.get_mut("kwargs") {
-            kwargs.remove(secret);
-        }
-    }
+/// Reduces a request to what a job consists of: nothing else, and no credential, may reach a job cache, a listener or
+/// a minion.
+fn close(load: &mut Map, kwargs: &Map, additions: &Additions) {
+    let known = |key: &Value| FIELDS.iter().any(|field| key.is_str(field));
+    load.0.retain(|(key, _)| known(key));
+    let of_job = |key: &Value| {
+        let name = key.as_str().unwrap_or_default();
+        name == "delimiter" || (name != "ret" && additions.fields.contains(name))
+    };
+    let kwargs: Map = kwargs.iter().filter(|(k, _)| of_job(k)).cloned().collect();
+    load.set("kwargs", kwargs);
+}
+
+/// Why a user may not choose the jid in a load; `None` if they may, or chose none.
+///
+/// A jid names the record of a job and the tags of its events, so it must not be that of another one.
+fn unusable_jid(worker: &Context, load: &Map) -> Result<Option<&'static str>, ExitError> {
+    let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>) else {
+        return Ok(None);
+    };
+    let now = unix_now_i64();
+    Ok(if !is_near(&jid, now) {
+        Some("the jid is too far from the present time")
+    } else if worker.stores.jobs.get(&jid)?.is_some() {
+        Some("there is a job with this jid")
+    } else {
+        None
+    })
+}
+
+fn is_near(jid: &Jid, now: i64) -> bool {
+    let digits = |jid: &Jid| jid.as_str().get(..14).unwrap_or_default().to_owned();
+    let [first, last] = [now - FAR, now + FAR].map(|at| digits(&Jid::from_time(at.max(0), 0)));
+    (first..=last).contains(&digits(jid))
 }
 
 /// On which of these minions the caller may run this job.
@@ -205,6 +259,7 @@ fn authorize(
     worker: &Context,
     caller: &Caller,
     load: &Map,
+    additions: &Additions,
     minions: &[String],
 ) -> Result<Reach, ExitError> {
     let fleet = fleet(worker)?;
@@ -213,7 +268,8 @@ fn authorize(
     let mut covers =
         |scope: &str| !unknown && scope::covers(scope, minions, &fleet, &worker.config.nodegroups);
     let part = |key: &str| load.get(key).cloned().unwrap_or_default();
-    Ok(caller.may_publish(&part("fun"), &part("arg"), &mut covers))
+    let added = &additions.restricted;
+    Ok(caller.may_publish(&part("fun"), &part("arg"), added, &mut covers))
 }
 
 pub(super) fn audit(
@@ -302,13 +358,12 @@ fn error(name: &str) -> Map {
 }
 
 fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
-    // Only a client that chose its jid listens for that tag.
-    if let Some(Ok(jid)) = load
-        .str("jid")
-        .filter(|j| !j.is_empty())
-        .map(str::parse::<Jid>)
+    // Only a client that chose its jid listens for that tag. An event about another job would be a lie.
+    let usable = |worker: &Context| matches!(unusable_jid(worker, &load), Ok(None));
+    if let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>)
+        && usable(worker)
     {
-        strip_secrets(&mut load);
+        close(&mut load, &Map::new(), &Additions::default());
         load.remove("kwargs");
         load.set("error", error(name));
         worker.bus.fire(&format!("salt/job/{jid}/error"), load);
@@ -317,18 +372,17 @@ fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
 }
 
 /// The load for minions, with Salt's order of keys; the publisher adds `serial`.
-fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
+fn job_load(load: &Map, order: &Order, jid: &Jid) -> Map {
     let take = |k: &str| load.get(k).cloned().unwrap_or_default();
     let mut job = halite_wire::map! {
         "fun" => take("fun"), "arg" => take("arg"), "tgt" => take("tgt"),
         "jid" => jid.as_str(), "ret" => take("ret"),
     };
-    if let Some(delimiter) = kwargs.str("delimiter").filter(|d| *d != ":") {
+    if let Some(delimiter) = order.delimiter.as_ref().filter(|d| *d != ":") {
         job.set("delimiter", delimiter);
     }
-    // The minion that asked for the job.
-    if let Some(id) = kwargs.get("id") {
-        job.set("id", id.clone());
+    if let Some(id) = &order.asker {
+        job.set("id", id);
     }
     if let Some(kind) = load.get("tgt_type") {
         job.set("tgt_type", kind.clone());
@@ -336,10 +390,9 @@ fn job_load(load: &Map, kwargs: &Map, jid: &Jid) -> Map {
     if let Some(to) = load.get("to") {
         job.set("to", to.clone());
     }
-    for key in EXTRAS.into_iter().chain(["start_event"]) {
-        if let Some(value) = kwargs.get(key) {
-            job.set(key, value.clone());
-        }
+    let sent = |key: &Value| !key.is_str("ret") && !key.is_str("nocache");
+    for (key, value) in order.additions.iter().filter(|(key, _)| sent(key)) {
+        job.0.push((key.clone(), value.clone()));
     }
     job.set("user", load.str("user").unwrap_or_default());
     job

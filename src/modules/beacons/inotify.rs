@@ -122,7 +122,7 @@ impl Exclude {
     fn matches(&self, path: &str) -> bool {
         match self {
             Exclude::Regex(pattern) => match PyRegex::new(&format!("(?s:.*?)(?:{pattern})")) {
-                Ok(regex) => regex.matches(path),
+                Ok(regex) => regex.matches(path) == Ok(true),
                 Err(_) => {
                     log::warn!("Failed to compile regex: {pattern}");
                     false
@@ -137,7 +137,7 @@ impl Exclude {
     /// expressions).
     fn is_excluded(&self, path: &str) -> bool {
         let (Exclude::Regex(pattern) | Exclude::Glob(pattern) | Exclude::Prefix(pattern)) = self;
-        PyRegex::new(pattern).is_ok_and(|regex| regex.matches(path))
+        PyRegex::new(pattern).is_ok_and(|regex| regex.matches(path) == Ok(true))
     }
 }
 

@@ -57,7 +57,7 @@ fn evaluate(config: &Map, text: &str) -> Vec<Map> {
     }
     for line in text.lines() {
         for (tag, regex) in &patterns {
-            if regex.matches(line) {
+            if regex.matches(line) == Ok(true) {
                 events.push(event(tag, "yes", line, ""));
             }
         }

@@ -25,7 +25,7 @@ pub(super) fn disk(ctx: &Context, list: &[Map]) -> Result<Vec<Map>, String> {
         let places = partitions
             .iter()
             .filter_map(|p| p.as_map()?.str("mountpoint"));
-        for place in places.filter(|place| regex.matches(place)) {
+        for place in places.filter(|place| regex.matches(place) == Ok(true)) {
             let Ok(usage) = call_function(ctx, "ps.disk_usage", &[place.into()]) else {
                 log::warn!("{place} is not a valid mount point.");
                 continue;

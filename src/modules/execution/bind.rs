@@ -6,7 +6,7 @@
 use super::declare::Function;
 use super::{CallError, python};
 use crate::execution::declare::Result;
-use halite_wire::yaml::{parse_kwarg, yamlify_arg};
+use halite_wire::yaml::{job_input, keyword_map};
 use halite_wire::{Map, Value};
 
 /// Bound arguments: one value per declared name, then the variable ones.
@@ -27,27 +27,19 @@ pub struct Bound {
 /// [`CallError::Invocation`], naming every keyword the function does not accept.
 pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(Vec<Value>, Map)> {
     let scheduled = job.is_some_and(|job| job.contains("schedule"));
-    let mut positional = Vec::new();
+    let (positional, keyword) = if scheduled {
+        unparsed(args)
+    } else {
+        job_input(args)
+    };
     let mut kwargs = Map::new();
     let mut invalid = Vec::new();
-    let mut keyword = |key: &Value, value: Value| {
-        let name = python::str(key);
+    for (key, value) in keyword.0 {
+        let name = python::str(&key);
         if function.accepts(&name) {
             kwargs.set(name, value);
         } else {
             invalid.push(format!("{name}={}", python::str(&value)));
-        }
-    };
-    for arg in args {
-        if let Some(map) = keyword_map(arg) {
-            map.iter()
-                .filter(|(k, _)| !k.is_str("__kwarg__"))
-                .for_each(|(k, v)| keyword(k, v.clone()));
-            continue;
-        }
-        match arg.as_str().filter(|_| !scheduled).and_then(parse_kwarg) {
-            Some((name, value)) => keyword(&name.into(), yamlify_arg(value)),
-            None => positional.push(arg.clone()),
         }
     }
     if !invalid.is_empty() {
@@ -64,10 +56,16 @@ pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(V
     Ok((positional, kwargs))
 }
 
-/// The map of an argument that holds keywords (reference `salt-protocol.md` 5.3).
-fn keyword_map(arg: &Value) -> Option<&Map> {
-    arg.as_map()
-        .filter(|m| m.get("__kwarg__").and_then(Value::as_bool) == Some(true))
+/// Separates marked maps only.
+fn unparsed(args: &[Value]) -> (Vec<Value>, Map) {
+    let (mut positional, mut keyword) = (Vec::new(), Map::new());
+    for arg in args {
+        match keyword_map(arg) {
+            Some(pairs) => keyword.0.extend(pairs.cloned()),
+            None => positional.push(arg.clone()),
+        }
+    }
+    (positional, keyword)
 }
 
 /// Binds values the way a Python call does.

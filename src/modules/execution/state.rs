@@ -316,7 +316,8 @@ fn event(call: &mut Call<'_>) -> Result {
             Err(e) => return Err(gone(e)),
         };
         let tag = event.tag.as_str();
-        if !fnmatch(tag, &pattern) && !regex.as_ref().is_some_and(|regex| regex.matches(tag)) {
+        let fits = |regex: &PyRegex| regex.matches(tag) == Ok(true);
+        if !fnmatch(tag, &pattern) && !regex.as_ref().is_some_and(fits) {
             continue;
         }
         if !quiet {

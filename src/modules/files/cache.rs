@@ -38,7 +38,8 @@ impl FileFilter {
     pub fn selects(&self, path: &str) -> bool {
         let hit = |pattern: &String| match pattern.strip_prefix("E@") {
             Some(regex) => {
-                PyRegex::new(&format!("(?s:.*?)(?:{regex})")).is_ok_and(|regex| regex.matches(path))
+                let regex = PyRegex::new(&format!("(?s:.*?)(?:{regex})"));
+                regex.is_ok_and(|regex| regex.matches(path) == Ok(true))
             }
             None => fnmatch(path, pattern),
         };

@@ -25,7 +25,8 @@ impl Ignore {
     /// Whether `name` is ignored. As in Salt, `name` is the full path when a file is requested, and the
     /// path below the root when files are listed.
     pub fn ignores(&self, name: &str) -> bool {
-        self.regexes.iter().any(|r| r.matches(name)) || self.globs.iter().any(|g| g.matches(name))
+        self.regexes.iter().any(|r| r.matches(name) != Ok(false))
+            || self.globs.iter().any(|g| g.matches(name))
     }
 }
 

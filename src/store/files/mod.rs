@@ -30,7 +30,7 @@ use confined::ConfinedPath;
 use git::GitFs;
 use halite_config::{FileServerOptions, MasterConfig};
 use halite_crypto::HashType;
-use halite_target::fnmatch;
+use halite_target::{PyRegex, RegexLimit, fnmatch};
 use halite_wire::{Map, Value};
 use ignore::Ignore;
 use lists::Lists;
@@ -426,15 +426,16 @@ pub fn stat_list(meta: &Metadata) -> Vec<i64> {
 /// `salt/utils/stringutils.py check_whitelist_blacklist`: matches the first list, unless that is
 /// empty, and does not match the second. Both hold globs or regular expressions.
 fn exposed(name: &str, whitelist: &[String], blacklist: &[String]) -> bool {
-    let hit = |list: &[String]| list.iter().any(|e| expr_match(name, e));
-    !hit(blacklist) && (whitelist.is_empty() || hit(whitelist))
+    let never = blacklist.iter().all(|e| expr_match(name, e) == Ok(false));
+    never && (whitelist.is_empty() || whitelist.iter().any(|e| expr_match(name, e) == Ok(true)))
 }
 
 /// `salt/utils/stringutils.py expr_match`: equal, or matched as a whole by a glob or a regular expression.
-fn expr_match(name: &str, expr: &str) -> bool {
-    name == expr
-        || fnmatch(name, expr)
-        || halite_target::PyRegex::new(&format!(r"\A(?:{expr})\Z")).is_ok_and(|r| r.matches(name))
+fn expr_match(name: &str, expr: &str) -> Result<bool, RegexLimit> {
+    if name == expr || fnmatch(name, expr) {
+        return Ok(true);
+    }
+    PyRegex::new(&format!(r"\A(?:{expr})\Z")).map_or(Ok(false), |regex| regex.matches(name))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::MineStore;
 use crate::minions::MinionInventory;
 use halite_config::MasterConfig;
-use halite_target::{Inventory, MinionId, PyRegex, QueryResults, Target};
+use halite_target::{Inventory, MinionId, PyRegex, QueryResults, RegexLimit, Target};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -122,12 +122,12 @@ fn allowed(rules: Option<&Map>, asker: &str, functions: Vec<String>) -> Vec<Stri
         .flat_map(|(_, list)| list.str_list())
         .filter_map(|pattern| PyRegex::new(&pattern).ok())
         .collect();
-    let may = |name: &String| patterns.iter().any(|p| p.matches(name));
+    let may = |name: &String| patterns.iter().any(|p| p.matches(name) == Ok(true));
     functions.into_iter().filter(may).collect()
 }
 
 fn matches(pattern: &str, text: &str) -> bool {
-    PyRegex::new(pattern).is_ok_and(|p| p.matches(text))
+    PyRegex::new(pattern).is_ok_and(|p| p.matches(text) == Ok(true))
 }
 
 /// Checks access to values that their owner has restricted.
@@ -233,12 +233,15 @@ impl Inventory for StrictInventory<'_> {
 /// Query results in which a minion without cached data counts as one with empty data.
 struct StrictResults<'a> {
     inner: Box<dyn QueryResults + 'a>,
-    if_unknown: bool,
+    if_unknown: Result<bool, RegexLimit>,
 }
 
 impl QueryResults for StrictResults<'_> {
-    fn get(&self, at: usize) -> Option<bool> {
-        Some(self.inner.get(at).unwrap_or(self.if_unknown))
+    fn get(&self, at: usize) -> Result<Option<bool>, RegexLimit> {
+        match self.inner.get(at)? {
+            None => self.if_unknown.map(Some),
+            known => Ok(known),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ pub use translate::RegexFlags;
 
 use regex::RegexBuilder;
 use std::collections::HashMap;
+use std::fmt;
 use translate::Translated;
 
 /// Maximum length of a pattern in bytes.
@@ -20,8 +21,21 @@ pub const MAX_REGEX: usize = 64 * 1024;
 const SIZE_LIMIT: usize = 1024 * 1024;
 /// Maximum cache size of the lazy automaton in bytes; beyond it the search continues without one.
 const DFA_LIMIT: usize = 2 * 1024 * 1024;
-/// Maximum number of backtracking steps per match; beyond it the match fails.
+/// Maximum number of backtracking steps per match; beyond it there is no result, see [`RegexLimit`].
 const BACKTRACK_LIMIT: usize = 100_000;
+
+/// Whether a pattern matches would take too many steps to find out. Python searches on, so this is neither a match nor
+/// the lack of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegexLimit;
+
+impl fmt::Display for RegexLimit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a regular expression takes too many steps; simplify it")
+    }
+}
+
+impl std::error::Error for RegexLimit {}
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
@@ -66,10 +80,13 @@ impl PyRegex {
     }
 
     /// Whether the pattern matches at the start of the text, as `re.match` does.
-    pub fn matches(&self, text: &str) -> bool {
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn matches(&self, text: &str) -> Result<bool, RegexLimit> {
         match &self.0 {
-            Engine::Linear(regex) => regex.is_match(text),
-            Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+            Engine::Linear(regex) => Ok(regex.is_match(text)),
+            Engine::Backtracking(regex) => regex.is_match(text).map_err(|_| RegexLimit),
         }
     }
 }
@@ -134,7 +151,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(pattern: &str, text: &str) -> Option<bool> {
-        PyRegex::new(pattern).ok().map(|regex| regex.matches(text))
+        let regex = PyRegex::new(pattern).ok()?;
+        regex.matches(text).ok()
     }
 
     #[test]
@@ -160,13 +178,32 @@ mod tests {
     }
 
     #[test]
+    fn classes_are_those_of_python() {
+        for (pattern, text, expected) in [
+            (r"\w", "\u{94b}", false),
+            (r"\W", "\u{94b}", true),
+            (r"[\w]", "\u{301}", false),
+            (r"[^\w]", "\u{301}", true),
+            (r"\w\w\w\w", "\u{b2}\u{2167}\u{e9}_", true),
+            (r"\d", "\u{b2}", false),
+            (r"\d", "\u{664}", true),
+            (r"\s\s", "\u{1c}\u{85}", true),
+            (r"[\S]", "\u{1f}", false),
+            (r"(?a)\w", "\u{e9}", false),
+        ] {
+            assert_eq!(check(pattern, text), Some(expected), "{pattern} {text:?}");
+        }
+    }
+
+    #[test]
     fn limits() {
         assert!(PyRegex::new(&"a".repeat(MAX_REGEX + 1)).is_err());
         assert!(PyRegex::new("((((a{1000}){1000}){1000}){1000})").is_err());
         assert!(PyRegex::new(&("(".repeat(5000) + &")".repeat(5000))).is_err());
-        // Exponential in Python; here the match gives up.
-        let slow = "(?=a)(a+)+\\1b";
-        assert_eq!(check(slow, &"a".repeat(200)), Some(false));
+        // Exponential in Python; here the match gives up, and is not taken for a failure.
+        let slow = PyRegex::new("a((?=)|(?=)){18}z").unwrap();
+        assert_eq!(slow.matches("aaa"), Err(RegexLimit));
+        assert_eq!(slow.matches("b"), Ok(false));
     }
 
     proptest! {

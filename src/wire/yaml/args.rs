@@ -1,6 +1,7 @@
 //! Command line arguments as values (`salt/utils/args.py`).
 
 use super::parse;
+use crate::pytext::{is_decimal, is_word};
 use crate::{Map, Value};
 
 /// The value of a command line argument (`salt/utils/args.py yamlify_arg`).
@@ -48,9 +49,8 @@ fn converted(arg: &str) -> Option<Value> {
 pub fn parse_kwarg(arg: &str) -> Option<(&str, &str)> {
     let (name, value) = arg.split_once('=')?;
     let first = name.chars().next()?;
-    let word = |c: char| c.is_alphanumeric() || c == '_';
-    let named = word(first) && !first.is_numeric();
-    let rest = name.chars().all(|c| word(c) || c == '.' || c == '-');
+    let named = is_word(first) && !is_decimal(first);
+    let rest = name.chars().all(|c| is_word(c) || c == '.' || c == '-');
     let line = value.strip_suffix('\n').unwrap_or(value);
     (named && rest && !value.starts_with('=') && !line.contains('\n')).then_some((name, line))
 }
@@ -71,10 +71,36 @@ pub fn parse_input(args: &[String], verbatim: &[&str]) -> (Vec<Value>, Map) {
     (positional, keyword)
 }
 
-/// Arguments of a load in the form in which they are published: texts are parsed as on the command line,
-/// keywords go into one map at the end (`salt/utils/args.py parse_input`, `condition_input`). The values
-/// of keywords in `no_parse` stay text.
-pub fn wire_input(args: &[Value], no_parse: &[String]) -> Vec<Value> {
+/// The map of an argument that holds keywords instead of a value: it has `__kwarg__`, and only `true` will do
+/// (reference `salt-protocol.md` 5.3).
+pub fn keyword_map(arg: &Value) -> Option<impl Iterator<Item = &(Value, Value)>> {
+    let map = arg.as_map()?;
+    let marked = map.get("__kwarg__").and_then(Value::as_bool) == Some(true);
+    marked.then(|| map.iter().filter(|(name, _)| !name.is_str("__kwarg__")))
+}
+
+/// Positional and keyword arguments of a job as a minion reads them (`salt/minion.py load_args_and_kwargs`): the
+/// pairs of marked maps and every text `name=value` are keywords, at any position. A keyword given twice is there
+/// twice.
+pub fn job_input(args: &[Value]) -> (Vec<Value>, Map) {
+    let mut positional = Vec::new();
+    let mut keyword = Map::new();
+    for arg in args {
+        if let Some(pairs) = keyword_map(arg) {
+            keyword.0.extend(pairs.cloned());
+            continue;
+        }
+        match arg.as_str().and_then(parse_kwarg) {
+            Some((name, value)) => keyword.0.push((name.into(), yamlify_arg(value))),
+            None => positional.push(arg.clone()),
+        }
+    }
+    (positional, keyword)
+}
+
+/// Positional and keyword arguments of a load whose texts are parsed as on the command line
+/// (`salt/utils/args.py parse_input` with `condition=False`). The values of keywords in `no_parse` stay text.
+pub fn load_input(args: &[Value], no_parse: &[String]) -> (Vec<Value>, Map) {
     let mut positional = Vec::new();
     let mut keyword = Map::new();
     for arg in args {
@@ -86,17 +112,26 @@ pub fn wire_input(args: &[Value], no_parse: &[String]) -> Vec<Value> {
                 Some((name, value)) => keyword.set(name, yamlify_arg(value)),
                 None => positional.push(yamlify_arg(text)),
             },
-            Value::Map(map) if map.get("__kwarg__") == Some(&Value::Bool(true)) => {
-                for (name, value) in map.iter().filter(|(k, _)| !k.is_str("__kwarg__")) {
-                    match name {
-                        Value::Str(name) => keyword.set(name.as_str(), value.clone()),
-                        other => keyword.0.push((other.clone(), value.clone())),
+            other => match keyword_map(other) {
+                Some(pairs) => {
+                    for (name, value) in pairs {
+                        match name {
+                            Value::Str(name) => keyword.set(name.as_str(), value.clone()),
+                            other => keyword.0.push((other.clone(), value.clone())),
+                        }
                     }
                 }
-            }
-            other => positional.push(other.clone()),
+                None => positional.push(other.clone()),
+            },
         }
     }
+    (positional, keyword)
+}
+
+/// [`load_input`] in the form in which arguments are published: keywords go into one map at the end
+/// (`salt/utils/args.py condition_input`).
+pub fn wire_input(args: &[Value], no_parse: &[String]) -> Vec<Value> {
+    let (mut positional, keyword) = load_input(args, no_parse);
     if !keyword.is_empty() {
         let mut map = crate::map! {"__kwarg__" => true};
         map.0.extend(keyword.0);

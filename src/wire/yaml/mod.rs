@@ -20,7 +20,9 @@ pub mod style;
 #[cfg(test)]
 mod tests;
 
-pub use args::{parse_input, parse_kwarg, wire_input, yamlify_arg};
+pub use args::{
+    job_input, keyword_map, load_input, parse_input, parse_kwarg, wire_input, yamlify_arg,
+};
 pub use emit::{emit, emit_flow, emit_flow_lines, emit_leaves, emit_scalar, emit_with};
 pub use places::{KeyPosition, parse_with_places};
 pub use source::check_characters;

@@ -6,6 +6,7 @@ mod events;
 mod octets;
 mod replays;
 mod sign_in;
+mod users;
 
 use halite::client::swarm::Swarm;
 use halite::client::swarm::session::{MinionKeys, Session, SessionError, SignIn};
@@ -34,7 +35,12 @@ struct Target {
 
 impl Target {
     fn start() -> Target {
-        let master = Master::start("worker_threads: 2\n");
+        Target::start_with("")
+    }
+
+    /// With further lines of configuration.
+    fn start_with(extra: &str) -> Target {
+        let master = Master::start(&format!("worker_threads: 2\n{extra}"));
         let mut target = Target {
             pids: master.pids(),
             memory: 0,
@@ -183,7 +189,7 @@ fn data(event: &Event) -> Map {
     msgpack::decode(&event.payload).unwrap().into_map().unwrap()
 }
 
-fn next_event(events: &mut Subscriber, wanted: impl Fn(&Event) -> bool) -> Event {
+fn next_event(events: &mut Subscriber, mut wanted: impl FnMut(&Event) -> bool) -> Event {
     let end = Instant::now() + LIMIT;
     loop {
         let left = end.saturating_duration_since(Instant::now());

@@ -72,7 +72,7 @@ impl Access {
             _ => return (Vec::new(), asked),
         };
         let calls = [Call::of_job(fun, arg)];
-        if list.publication(&calls, &[], &mut |_| false) == Reach::Everybody {
+        if list.publication(&calls, &[], &[], &mut |_| false) == Reach::Everybody {
             return (asked, Vec::new());
         }
         // Each target of a permission is evaluated once, for all nodes.
@@ -83,7 +83,7 @@ impl Access {
                 let members = scopes.entry(target.to_owned()).or_insert_with(make);
                 members.contains(&node.minion)
             };
-            list.publication(&calls, &[], &mut covers) != Reach::Nobody
+            list.publication(&calls, &[], &[], &mut covers) != Reach::Nobody
         })
     }
 }

@@ -70,7 +70,7 @@ mod tests {
             ("c-1", true),
             ("c-12", false),
         ] {
-            assert_eq!(regex.matches(name), expected, "{name}");
+            assert_eq!(regex.matches(name), Ok(expected), "{name}");
         }
     }
 

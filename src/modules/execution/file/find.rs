@@ -362,7 +362,7 @@ impl Criterion {
             return false;
         };
         match self {
-            Criterion::Name(regex) => regex.matches(name),
+            Criterion::Name(regex) => regex.matches(name) == Ok(true),
             Criterion::Type(letters) => letters.contains(kind(meta)),
             Criterion::Owner(ids) => ids.contains(&meta.uid()),
             Criterion::Group(ids) => ids.contains(&meta.gid()),

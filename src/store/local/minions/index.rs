@@ -11,7 +11,7 @@
 use super::watch::{Changes, Watch};
 use super::{Layout, LocalMinions, read_map, stamp};
 use crate::keys::IdList;
-use halite_target::{DataQuery, QueryResults};
+use halite_target::{DataQuery, QueryResults, RegexLimit};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Item, Reader};
 use halite_wire::{Map, Value};
@@ -100,6 +100,8 @@ enum CachedAnswer {
     Yes = 2,
     /// There is no data.
     NoData = 3,
+    /// A regular expression takes too many steps.
+    GaveUp = 4,
 }
 
 impl CachedAnswer {
@@ -108,17 +110,18 @@ impl CachedAnswer {
         match cached.get(slot) {
             Some(1) => CachedAnswer::No,
             Some(2) => CachedAnswer::Yes,
+            Some(4) => CachedAnswer::GaveUp,
             _ => CachedAnswer::Unknown,
         }
     }
 }
 
-impl From<bool> for CachedAnswer {
-    fn from(yes: bool) -> CachedAnswer {
-        if yes {
-            CachedAnswer::Yes
-        } else {
-            CachedAnswer::No
+impl From<Result<bool, RegexLimit>> for CachedAnswer {
+    fn from(matches: Result<bool, RegexLimit>) -> CachedAnswer {
+        match matches {
+            Ok(true) => CachedAnswer::Yes,
+            Ok(false) => CachedAnswer::No,
+            Err(RegexLimit) => CachedAnswer::GaveUp,
         }
     }
 }
@@ -133,8 +136,10 @@ pub(super) struct LazyResults<'a> {
 }
 
 impl QueryResults for LazyResults<'_> {
-    fn get(&self, at: usize) -> Option<bool> {
-        let (cell, id) = (self.answers.get(at)?, self.ids.get(at)?);
+    fn get(&self, at: usize) -> Result<Option<bool>, RegexLimit> {
+        let (Some(cell), Some(id)) = (self.answers.get(at), self.ids.get(at)) else {
+            return Ok(None);
+        };
         if cell.get() == CachedAnswer::Unknown {
             let mut inner = self.cache.index.lock();
             // Slots may have been reassigned since the query was made.
@@ -142,9 +147,10 @@ impl QueryResults for LazyResults<'_> {
             cell.set(inner.evaluate(self.cache, slot, id, &self.query, &self.text));
         }
         match cell.get() {
-            CachedAnswer::No => Some(false),
-            CachedAnswer::Yes => Some(true),
-            CachedAnswer::Unknown | CachedAnswer::NoData => None,
+            CachedAnswer::No => Ok(Some(false)),
+            CachedAnswer::Yes => Ok(Some(true)),
+            CachedAnswer::Unknown | CachedAnswer::NoData => Ok(None),
+            CachedAnswer::GaveUp => Err(RegexLimit),
         }
     }
 }
@@ -268,15 +274,12 @@ impl Inner {
             let without = query.matches(&Map::new());
             std::iter::once(without)
                 .chain(by_value)
-                .collect::<Vec<bool>>()
+                .map(CachedAnswer::from)
+                .collect::<Vec<_>>()
         });
         let by_code = |code| {
             let matching = matching.as_ref()?;
-            Some(
-                matching
-                    .get(usize::from(code))
-                    .map_or(CachedAnswer::Unknown, |yes| CachedAnswer::from(*yes)),
-            )
+            Some(matching.get(usize::from(code)).copied().unwrap_or_default())
         };
         let cached = self.cached_answers(text);
         let answers = slots
@@ -350,11 +353,12 @@ impl Inner {
             }
             _ => matches_files(cache, id, query),
         };
-        self.cache_answer(slot, text, matches);
-        matches.into()
+        let answer = CachedAnswer::from(matches);
+        self.cache_answer(slot, text, answer);
+        answer
     }
 
-    fn cache_answer(&mut self, slot: usize, text: &str, matches: bool) {
+    fn cache_answer(&mut self, slot: usize, text: &str, answer: CachedAnswer) {
         let at = self.queries.iter().position(|(known, _)| known == text);
         let at = at.unwrap_or_else(|| {
             if self.queries.len() >= MAX_QUERIES {
@@ -367,7 +371,7 @@ impl Inner {
         if cached.len() <= slot {
             cached.resize(self.rows.len(), 0);
         }
-        cached[slot] = CachedAnswer::from(matches) as u8;
+        cached[slot] = answer as u8;
     }
 
     /// Brings a row up to date with the files of its minion.
@@ -465,14 +469,20 @@ impl Column {
 }
 
 /// Whether the grain matches with this value, which is msgpack.
-fn value_matches(query: &DataQuery, value: &[u8]) -> bool {
+fn value_matches(query: &DataQuery, value: &[u8]) -> Result<bool, RegexLimit> {
     let name = query.grain().unwrap_or_default();
-    let value = msgpack::decode(value);
-    value.is_ok_and(|value| query.matches(&halite_wire::map! {name => value}))
+    match msgpack::decode(value) {
+        Ok(value) => query.matches(&halite_wire::map! {name => value}),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Whether a minion matches, evaluated on all of its grains or pillar.
-fn matches_files(cache: &LocalMinions, id: &MinionId, query: &DataQuery) -> bool {
+fn matches_files(
+    cache: &LocalMinions,
+    id: &MinionId,
+    query: &DataQuery,
+) -> Result<bool, RegexLimit> {
     let [grains, pillar] = cache.paths(id);
     let path = if query.is_pillar() { &pillar } else { &grains };
     let data = read_map(path).unwrap_or_default();

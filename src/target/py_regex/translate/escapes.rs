@@ -74,15 +74,19 @@ impl Translator {
     }
 
     fn category(&self, c: char) -> String {
-        let ascii = match c.to_ascii_lowercase() {
-            'd' => "0-9",
-            's' => " \\t\\n\\r\\x0b\\x0c",
-            _ => "0-9A-Za-z_",
+        // Not those of the engines: Python's words have no marks, and its white space has four separators more.
+        let members = match (c.to_ascii_lowercase(), self.flags.ascii) {
+            ('d', true) => "0-9",
+            ('d', false) => "\\d",
+            ('s', true) => " \\t\\n\\r\\x0b\\x0c",
+            ('s', false) => "\\s\\x1c-\\x1f",
+            (_, true) => "0-9A-Za-z_",
+            (_, false) => "\\p{L}\\p{N}_",
         };
-        match (self.flags.ascii, c.is_ascii_uppercase()) {
-            (false, _) => format!("\\{c}"),
-            (true, false) => format!("[{ascii}]"),
-            (true, true) => format!("[^{ascii}]"),
+        if c.is_ascii_uppercase() {
+            format!("[^{members}]")
+        } else {
+            format!("[{members}]")
         }
     }
 

@@ -215,7 +215,7 @@ pub fn list_holds(call: &mut Call<'_>) -> Result {
             } else {
                 name.clone()
             };
-            let fits = wanted.as_ref().is_none_or(|w| w.matches(&text));
+            let fits = wanted.as_ref().is_none_or(|w| w.matches(&text) == Ok(true));
             if fits && !ret.contains(&text) {
                 ret.push(text);
             }

@@ -1,5 +1,7 @@
-//! Arguments of runner and wheel functions.
+//! Arguments of runner and wheel functions. They are parsed once, where a request comes in: what the permissions of
+//! a user are checked against is what the function gets.
 
+use halite_wire::yaml::keyword_map;
 use halite_wire::{Map, Value};
 use std::fmt;
 
@@ -52,10 +54,11 @@ impl std::error::Error for ArgsError {}
 
 impl Args {
     /// The arguments of a call over the network: `arg` and `kwarg` or, if these are missing, all keys as
-    /// keyword arguments (`salt/client/mixins.py SyncClientMixin.low`).
+    /// keyword arguments (`salt/client/mixins.py SyncClientMixin.low`). `declared` are the arguments of the function: one
+    /// that declares `arg` or `kwarg` itself takes these as keywords.
     ///
     /// # Errors
-    /// `arg` is not a list or `kwarg` not a map.
+    /// `arg` is not a list or `kwarg` not a map, or a keyword is not text or given twice.
     pub fn from_low(mut low: Map, declared: &[&str]) -> Result<Args, ArgsError> {
         let takes = |name: &str| declared.iter().any(|d| bare(d) == name);
         let bad = |what: &str| ArgsError {
@@ -75,42 +78,71 @@ impl Args {
             keyword: Map::new(),
         };
         for value in positional {
-            args.add(value);
+            args.add(value)?;
         }
         if !takes("arg") {
             low.remove("arg");
         }
         match low.get("kwarg") {
             Some(Value::Map(keyword)) if !takes("kwarg") => {
-                args.keyword.0.extend(keyword.0.clone());
+                args.add_keywords(keyword.iter())?;
                 return Ok(args);
             }
             Some(Value::Nil) | None => {}
             Some(_) if takes("kwarg") => {}
             Some(_) => return Err(bad("kwarg")),
         }
-        let named = low.0.into_iter().filter(|(key, _)| {
+        args.add_keywords(low.iter().filter(|(key, _)| {
             let name = key.as_str().unwrap_or_default();
             takes(name) || !(INTERNAL.contains(&name) || name.starts_with("__"))
-        });
-        args.keyword.0.extend(named);
+        }))?;
         Ok(args)
     }
 
-    /// A map with a true `__kwarg__` contains keyword arguments (reference `salt-protocol.md` 5.3).
-    fn add(&mut self, value: Value) {
-        let marked = |m: &Map| m.get("__kwarg__").and_then(Value::as_bool) == Some(true);
-        match value {
-            Value::Map(mut map) if marked(&map) => {
-                map.remove("__kwarg__");
-                self.keyword.0.extend(map.0);
-            }
-            other => self.positional.push(other),
+    fn add(&mut self, value: Value) -> Result<(), ArgsError> {
+        if let Some(pairs) = keyword_map(&value) {
+            return self.add_keywords(pairs);
         }
+        self.positional.push(value);
+        Ok(())
+    }
+
+    fn add_keywords<'v>(
+        &mut self,
+        pairs: impl Iterator<Item = &'v (Value, Value)>,
+    ) -> Result<(), ArgsError> {
+        for (name, value) in pairs {
+            let fail = |text: String| {
+                let class = "TypeError";
+                Err(ArgsError { class, text })
+            };
+            match name.as_str() {
+                None => return fail("keywords must be strings".to_owned()),
+                Some(name) if self.keyword.contains(name) => {
+                    return fail(format!("got multiple values for keyword argument {name:?}"));
+                }
+                Some(name) => self.keyword.set(name, value.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of each positional argument that has one, and of each keyword argument, with the value.
+    pub fn named<'a>(
+        &'a self,
+        declared: &'a [&'a str],
+    ) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let names = declared.iter().filter(|d| !d.starts_with('*'));
+        let by_place = names.map(|d| bare(d)).zip(&self.positional);
+        let keyword = self.keyword.iter();
+        by_place.chain(keyword.filter_map(|(k, v)| Some((k.as_str()?, v))))
     }
 
     /// Checks number and names of the arguments against a function's declaration.
-    pub(crate) fn check(&self, function: &str, declared: &[&str]) -> Result<(), ArgsError> {
+    ///
+    /// # Errors
+    /// They do not match, or an argument is given by position and by name.
+    pub fn check(&self, function: &str, declared: &[&str]) -> Result<(), ArgsError> {
         let usage = || format!("usage: {function} {}", usage(declared));
         let bad = |class: &'static str, text: String| {
             let text = format!("{text}; {}", usage());
@@ -137,7 +169,16 @@ impl Args {
             }
         }
         for (at, declared) in named.iter().enumerate() {
-            let given = at < self.positional.len() || self.keyword.contains(bare(declared));
+            let (by_place, by_name) = (
+                at < self.positional.len(),
+                self.keyword.contains(bare(declared)),
+            );
+            if by_place && by_name {
+                let name = bare(declared);
+                let text = format!("{function} got multiple values for argument {name:?}");
+                return bad("TypeError", text);
+            }
+            let given = by_place || by_name;
             if !declared.starts_with('?') && !given {
                 return bad("TypeError", format!("{function} needs {declared}"));
             }
@@ -196,7 +237,7 @@ impl Args {
 }
 
 /// Strings unchanged, numbers converted.
-pub(crate) fn as_text(value: &Value) -> Option<String> {
+pub fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::Str(s) => Some(s.clone()),
         Value::Int(n) => Some(n.to_string()),
@@ -210,7 +251,7 @@ fn bare(declared: &str) -> &str {
 }
 
 /// Declared arguments as displayed to users.
-pub(crate) fn usage(declared: &[&str]) -> String {
+pub fn usage(declared: &[&str]) -> String {
     let all: Vec<String> = declared.iter().map(|a| shown(a)).collect();
     all.join(" ")
 }
