@@ -8,6 +8,7 @@ use halite_collective::federation;
 use halite_config::{FederationConfig, Role, load_federation_broker, sample_config};
 use halite_sys::daemon::Report;
 use halite_sys::process::drop_privileges;
+use halite_sys::sandbox::Sandbox;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 
@@ -104,6 +105,8 @@ fn work(config: &FederationConfig, report: &mut Report) -> Result<(), String> {
     if !config.user.is_empty() {
         drop_privileges(&config.user).map_err(|e| e.to_string())?;
     }
+    let sandbox = Sandbox::daemon(vec![config.stats_port]);
+    sandbox.enter().map_err(|e| e.to_string())?;
     // Ready already now: a server that is down must not keep the broker from trying to connect.
     report.ready();
     let mut service = Service::inherited();

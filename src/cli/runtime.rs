@@ -11,6 +11,7 @@ use halite_config::{Role, RuntimeConfig, load_runtime, sample_config};
 use halite_sys::daemon::{Report, make_dir};
 use halite_sys::ownership::chown_tree;
 use halite_sys::process::drop_privileges;
+use halite_sys::sandbox::Sandbox;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
 use std::path::{Path, PathBuf};
@@ -195,6 +196,9 @@ fn work(config: &RuntimeConfig, report: &mut Report) -> Result<(), String> {
         }
         drop_privileges(&config.user).map_err(|e| e.to_string())?;
     }
+    // Modules run in an interpreter, in threads.
+    let sandbox = Sandbox::daemon(Vec::new());
+    sandbox.enter().map_err(|e| e.to_string())?;
     // Ready already now: a broker that is down must not keep the runtime from trying to connect.
     report.ready();
     let mut service = Service::inherited();

@@ -27,6 +27,7 @@ use halite_store::Stores;
 use halite_sys::daemon::{PidFile, Report, make_dir};
 use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
+use halite_sys::sandbox::Sandbox;
 use halite_sys::service::Service;
 use halite_sys::signals::SignalPipe;
 use halite_transport::poll::{Poller, Source};
@@ -209,6 +210,7 @@ pub fn run(
     if nix::unistd::geteuid().is_root() {
         halite_sys::process::drop_privileges(&upper.user)?;
     }
+    Sandbox::daemon(Vec::new()).enter()?;
     let signals = SignalPipe::install()?;
     let stop = Stop::of(&signals.stop)?;
     let _pid = PidFile::write(&upper.pidfile)

@@ -73,6 +73,15 @@ impl Unit {
         kill(Pid::from_raw(self.process.id()), signal).unwrap();
     }
 
+    /// Waits until it can start no programs any more: its system calls are filtered.
+    fn confined(self) -> Unit {
+        let status = format!("/proc/{}/status", self.process.id());
+        eventually("it is confined", || {
+            std::fs::read_to_string(&status).is_ok_and(|text| text.contains("\nSeccomp:\t2\n"))
+        });
+        self
+    }
+
     /// Sees readiness, progress, what a reload tells, and the end.
     fn lives(mut self) {
         let first = self.heard();
@@ -260,7 +269,9 @@ fn minions_live() {
 #[test]
 fn a_syndic_lives() {
     let config = "root_dir: ROOT\nsyndic_master: 127.0.0.1\nsyndic_master_port: 1\nid: s\n";
-    Unit::start("halite-syndic", "master", config, true).lives();
+    Unit::start("halite-syndic", "master", config, true)
+        .confined()
+        .lives();
 }
 
 #[test]
@@ -273,11 +284,15 @@ fn a_minion_for_sysinspect_lives() {
 fn a_federation_broker_lives() {
     let config = "cluster: c\nfederation_servers: ['127.0.0.1:1']\ncollective_servers: ['127.0.0.1:1']\nlog_file: ''\npidfile: ''\n";
     let file = "federation-broker";
-    Unit::start("halite-federation-broker", file, config, true).lives();
+    Unit::start("halite-federation-broker", file, config, true)
+        .confined()
+        .lives();
 }
 
 #[test]
 fn a_runtime_lives() {
     let config = "servers: ['127.0.0.1:1']\nroot_dir: ROOT\nlog_file: ''\npidfile: ''\n";
-    Unit::start("halite-runtime", "runtime", config, true).lives();
+    Unit::start("halite-runtime", "runtime", config, true)
+        .confined()
+        .lives();
 }

@@ -34,6 +34,16 @@ pub struct Enforced {
 }
 
 impl Sandbox {
+    /// For a daemon of one process that starts no programs, connects to others, and listens on `binds`.
+    pub fn daemon(binds: Vec<u16>) -> Sandbox {
+        Sandbox {
+            programs: false,
+            writes: None,
+            binds,
+            connects: true,
+        }
+    }
+
     /// Enters the sandbox. What the kernel does not support is left out and written to the log at level debug.
     ///
     /// A process that starts programs is restricted only where privileges cannot be gained by executing a file anyway
