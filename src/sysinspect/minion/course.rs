@@ -10,7 +10,7 @@
 use super::command::Command;
 use super::results::PendingCommand;
 use super::settings::Settings;
-use super::traits::names;
+use super::traits::{self, names};
 use super::trust;
 use crate::target::Minion;
 use crate::wire::{
@@ -170,19 +170,11 @@ impl Course {
             self.phase = Phase::Connecting;
             return vec![Action::Connect];
         }
-        if self.joined.is_some() {
-            log::warn!("the master is silent; reconnecting");
-        } else {
-            log::warn!(
-                "the master does not answer; if it goes on, it may speak another dialect than {}: see the option \
-                 sysinspect_dialect",
-                if self.settings.dialect == Dialect::Modern {
-                    "e3"
-                } else {
-                    "seed"
-                }
-            );
-        }
+        let hint = match self.joined {
+            Some(_) => "",
+            None => "; it may speak another dialect, see the option sysinspect_dialect",
+        };
+        log::warn!("the master is silent{hint}; reconnecting");
         self.close(now)
     }
 
@@ -518,35 +510,19 @@ impl Course {
         Action::StoreTraits(self.pushed.clone())
     }
 
-    /// `cmd://cluster/traits/update`: the context is `{"op": "set", "traits": {...}}`, or `unset`, or `reset`.
+    /// `cmd://cluster/traits/update`.
     fn update_traits(&mut self, message: &MasterMessage) -> Vec<Action> {
         let context = message.targets.first().map(|target| target.context.clone());
-        let Value::Map(request) = payload_value(&context.unwrap_or_default().into()) else {
-            log::warn!("refused new traits: the master's text is not JSON");
-            return Vec::new();
-        };
-        let given = request.get("traits").and_then(Value::as_map);
-        let mut traits = given.cloned().unwrap_or_default();
-        match request.str("op") {
-            Some("set") => {}
-            Some("unset") => traits
-                .0
-                .iter_mut()
-                .for_each(|(_, value)| *value = Value::Nil),
-            Some("reset") => {
-                let all = self.pushed.iter();
-                traits = all.map(|(key, _)| (key.clone(), Value::Nil)).collect();
-            }
-            other => {
-                let op: String = other.unwrap_or_default().chars().take(40).collect();
-                log::warn!("refused new traits: {op:?} is none of set, unset and reset");
-                return Vec::new();
+        match traits::update(&context.unwrap_or_default(), &self.pushed) {
+            Ok(traits) => vec![
+                self.push_traits(traits),
+                self.send(MessageKind::Tr, self.traits()),
+            ],
+            Err(why) => {
+                log::warn!("refused new traits: {why}");
+                Vec::new()
             }
         }
-        vec![
-            self.push_traits(traits),
-            self.send(MessageKind::Tr, self.traits()),
-        ]
     }
 
     /// Another connection holds the session: another minion of this machine, or our own previous connection.

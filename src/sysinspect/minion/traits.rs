@@ -1,5 +1,6 @@
 //! Grains as the traits that sysinspect's minions send (reference 8, T12 and T16).
 
+use crate::wire::payload_value;
 use halite_wire::{Map, Value};
 
 /// The traits of this host, under the programs' names. Unknown values are left out.
@@ -65,6 +66,32 @@ fn entries<'a>(grains: &'a Map, name: &str) -> impl Iterator<Item = (&'a str, &'
 fn own_address(grains: &Map) -> Option<String> {
     let all = grains.get("ipv4").map(Value::str_list).unwrap_or_default();
     all.into_iter().find(|a| !a.starts_with("127."))
+}
+
+/// The changes that a request of E3's masters asks for: `{"op": "set", "traits": {...}}`, or `unset`, or `reset`. A trait
+/// without a value is removed.
+///
+/// # Errors
+/// It is no such request.
+pub(super) fn update(request: &str, pushed: &Map) -> Result<Map, String> {
+    let Value::Map(request) = payload_value(&request.into()) else {
+        return Err("the master's text is not a JSON object".to_owned());
+    };
+    let given = request.get("traits").and_then(Value::as_map);
+    let given = given.cloned().unwrap_or_default();
+    let removed = |traits: &Map| -> Map {
+        let all = traits.iter();
+        all.map(|(key, _)| (key.clone(), Value::Nil)).collect()
+    };
+    match request.str("op") {
+        Some("set") => Ok(given),
+        Some("unset") => Ok(removed(&given)),
+        Some("reset") => Ok(removed(pushed)),
+        other => {
+            let op: String = other.unwrap_or_default().chars().take(40).collect();
+            Err(format!("{op:?} is none of set, unset and reset"))
+        }
+    }
 }
 
 #[cfg(test)]

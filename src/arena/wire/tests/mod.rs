@@ -3,6 +3,7 @@
 mod captures;
 mod channels;
 mod draft;
+mod keepalives;
 mod properties;
 mod refusals;
 mod topics;
@@ -28,4 +29,10 @@ fn written(message: &Message) -> Json {
 /// A request of the draft.
 fn request(action: &str, data: Json) -> Json {
     json!({"object_id": "o", "action": action, "type": "req", "data": data})
+}
+
+/// What is wrong with a message in JSON.
+fn trouble(value: Json) -> (Trouble, Json) {
+    let fault = refused(value);
+    (fault.trouble, fault.data)
 }

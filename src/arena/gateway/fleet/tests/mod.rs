@@ -1,5 +1,6 @@
 //! The orchestrator with fake time, a fake operator and no broker.
 
+mod applauncher;
 mod dialogues;
 mod modules;
 mod operator;

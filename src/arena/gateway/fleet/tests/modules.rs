@@ -474,59 +474,6 @@ fn an_answer_to_the_request_of_the_user_counts() {
     assert_eq!(heard(&world), before + 100);
 }
 
-/// The applauncher writes each piece of output as JSON.
-#[test]
-fn output_in_json_is_text() {
-    let mut world = World::new();
-    let applauncher = json!({"type": "runtime", "uuid": "r", "runtime_type": "containerized-modules", "apis": ["python:python3"]});
-    world.ask("reg", "create", applauncher);
-    world.create("a", json!({"parent": "r"}));
-    let piece = br#""first \"line\"\nsec""#;
-    assert_eq!(
-        world.raw("io/a/stdout", piece).told(),
-        ["output a stdout first \"line\"\nsec"]
-    );
-    for plain in ["\"no end", "say \"a\"", "\"\\x\""] {
-        let told = format!("output a stderr {plain}");
-        assert_eq!(world.raw("io/a/stderr", plain.as_bytes()).told(), [told]);
-    }
-    // Those of halite write what their modules write.
-    let own = json!({"type": "runtime", "uuid": "q", "metadata": {"halite": "1"}});
-    world.ask("reg/q", "create", own);
-    world.create("b", json!({"parent": "q"}));
-    assert_eq!(
-        world.raw("io/b/stdout", b"\"a\"").told(),
-        ["output b stdout \"a\""]
-    );
-}
-
-/// It wants a list of arguments, whoever asks, and the fields beside it.
-#[test]
-fn the_applauncher_gets_what_it_can_run() {
-    let mut world = World::new();
-    let applauncher = json!({"type": "runtime", "uuid": "r", "runtime_type": "containerized-modules", "apis": ["python:python3"]});
-    let register = |world: &mut World| world.ask("reg", "create", applauncher.clone());
-    register(&mut world);
-    let fields = json!({"apis": ["python:python3"], "filetype": "PY", "location": "lab", "args": ["x"], "env": ["A=1"]});
-    let sent = |came: &Came| came.published().last().unwrap().1["data"].clone();
-    let created = world.create("a", fields.clone()).published()[0].1["data"].clone();
-    world.unregister("r");
-    let again = sent(&register(&mut world));
-    for data in [created, again] {
-        assert_eq!((&data["uuid"], &data["args"]), (&json!("a"), &json!(["x"])));
-        assert_eq!(
-            (&data["env"], &data["location"]),
-            (&json!(["A=1"]), &json!("lab"))
-        );
-    }
-    // A job of the master has an object, as has a user of the draft.
-    let request = json!({"uuid": "b", "file": "b.py", "parent": "r", "filetype": "PY", "args": {"argv": ["y"], "extra": 1}});
-    let request = ModuleRequest::from_json(request).unwrap();
-    let (_, acts) = world.fleet.create(request, world.now).unwrap();
-    let data = sent(&world.came(acts));
-    assert_eq!((&data["args"], &data["extra"]), (&json!(["y"]), &json!(1)));
-}
-
 #[test]
 fn the_older_dialect_is_spoken_to_who_speaks_it() {
     let mut world = World::new();

@@ -252,45 +252,6 @@ fn a_return_by_keepalive_gets_what_it_does_not_name() {
     assert_eq!(came.sent(), ["control/r create a"]);
 }
 
-/// From then on, once the figures of a module cannot be had, the applauncher sends `null` for it.
-#[test]
-fn a_module_without_figures_silences_nobody() {
-    let mut world = World::new();
-    world.register("r", 0);
-    for (uuid, policy) in [("waits", "wait"), ("moves", "move"), ("drops", "drop")] {
-        world.create(uuid, json!({"parent": "r", "policy": policy}));
-    }
-    world.keepalive("r", &["waits", "moves", "drops"]);
-    let odd = |world: &mut World| {
-        let data = json!({"type": "runtime", "uuid": "r", "name": "name-r", "children": [null]});
-        world.ask("keepalive/r", "update", data)
-    };
-    for _ in 0..30 {
-        assert_eq!(world.pass(INTERVAL as f64).told(), Vec::<String>::new());
-        assert_eq!(odd(&mut world).told(), ["alive r"]);
-    }
-    for uuid in ["waits", "moves", "drops"] {
-        assert_eq!(world.state(uuid), "A r");
-    }
-    // One heard again is back, and nothing is started a second time.
-    let told = [
-        "left r Silent",
-        "lost waits K r Runtime(Silent)",
-        "lost moves Q r Runtime(Silent)",
-        "queued moves Q -",
-        "lost drops D r Runtime(Silent)",
-    ];
-    world.pass(LATE);
-    assert_eq!(world.pass(GONE - LATE).told(), told);
-    let came = odd(&mut world);
-    assert_eq!(
-        came.told()[..3],
-        ["arrived r", "alive r", "started waits A r"]
-    );
-    assert!(!came.sent().iter().any(|sent| sent.contains("waits")));
-    assert_eq!(world.count("faults"), 0);
-}
-
 #[test]
 fn nobody_is_late_who_never_sent_a_keepalive() {
     let mut world = World::new();
