@@ -379,3 +379,24 @@ fn tests_are_left_out() {
     assert!(is_test("src/wire/tests/x.rs") && is_test("src/wire/testing.rs"));
     assert!(!is_test("src/jinja/tests.rs"));
 }
+
+/// Keys must not end up in a core dump, whichever program has them.
+#[test]
+fn no_program_dumps_core() {
+    let text = |path: &PathBuf| fs::read_to_string(path).expect("it can be read");
+    let mut wrong = Vec::new();
+    for path in files("src/bin") {
+        if !text(&path).contains("halite::cli::start::main(") {
+            wrong.push(shown(&path));
+        }
+    }
+    for path in files("packaging/systemd") {
+        if !text(&path).contains("\nLimitCORE=0") {
+            wrong.push(shown(&path));
+        }
+    }
+    none(
+        "programs begin with start::main, units have LimitCORE",
+        &wrong,
+    );
+}
