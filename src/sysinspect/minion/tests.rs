@@ -6,7 +6,7 @@ use crate::wire::MachineId;
 use halite_crypto::PrivateKey;
 use std::sync::OnceLock;
 
-#[path = "programs_tests.rs"]
+#[path = "tests/programs.rs"]
 mod programs;
 
 const ID: &str = "30006546535e428aba0a0caa6712e225";

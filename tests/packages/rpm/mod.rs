@@ -242,6 +242,7 @@ fn erase(machine: &Machine) {
             "./master.rpmsave",
             "./minion.rpmsave",
             "./minion_id",
+            "./pki/master/.keys.lock",
             "./pki/master/master.pem",
             "./pki/master/master.pub",
             "./pki/master/minions/web1",

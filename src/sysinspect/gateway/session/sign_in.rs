@@ -2,7 +2,7 @@
 
 use super::super::dialect::Outbound;
 use super::{
-    Action, ConnId, Registered, Registry, Session, Sessions, Stage, Standing, VERDICT_DELAY,
+    Action, Conn, ConnId, Registered, Registry, Session, Sessions, Stage, Standing, VERDICT_DELAY,
 };
 use crate::wire::{Code, Dialect, MachineId};
 use std::time::Instant;
@@ -112,13 +112,13 @@ impl Sessions {
             return self.admit(conn, id, session, now);
         };
         self.stats.duplicates += 1;
-        // A minion that connects again has given up its old connection, though its old process may still answer pings
-        // there. From another address it may be another machine with the same id.
-        if self
-            .conns
-            .get(&old)
-            .is_none_or(|old| old.address != address)
-        {
+        // A program that connects again, with the session id that it made up at its start, has given up its old
+        // connection, though it may still answer pings there. Another id is that of another program.
+        let same = |old: &Conn| match &old.stage {
+            Stage::Session(own) => !session.is_empty() && own.name == session,
+            _ => true,
+        };
+        if !self.conns.get(&old).is_none_or(same) {
             return self.send_and_close(conn, id, Outbound::Duplicate(session));
         }
         let mut out = self.end(old);

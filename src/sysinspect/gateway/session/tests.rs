@@ -281,14 +281,21 @@ fn every_wrong_proof_is_answered_alike_and_late() {
 }
 
 #[test]
-fn the_newcomer_from_elsewhere_is_the_duplicate() {
+fn another_program_with_the_same_id_is_the_duplicate() {
     let mut scene = Scene::new();
     let first = scene.member(ID);
-    let second = scene.connect_from(Dialect::Modern, [10, 0, 0, 2]).unwrap();
-    let expected = last(second, Outbound::Duplicate(UUID.to_owned()));
-    assert_eq!(scene.hello(second, ID), expected);
-    assert_eq!(scene.sessions.closed(second), []);
-    assert_eq!(scene.sessions.find(ID).unwrap().0, first);
+    for other in ["d58026a2-5ecd-4cfc-a7e3-799176ccd2f3", ""] {
+        let second = scene.connect(Dialect::Modern);
+        let heard = Inbound::Hello {
+            session: other.to_owned(),
+            cipher: None,
+            traits: None,
+        };
+        let expected = last(second, Outbound::Duplicate(other.to_owned()));
+        assert_eq!(scene.says(second, ID, heard), expected);
+        assert_eq!(scene.sessions.closed(second), []);
+        assert_eq!(scene.sessions.find(ID).unwrap().0, first);
+    }
     // The session ends with its connection, and the minion may reconnect at once.
     scene.sessions.closed(first);
     let third = scene.connect(Dialect::Modern);
