@@ -111,7 +111,7 @@ impl Args {
             }
         }
         Args {
-            positional: positional.iter().map(text).collect(),
+            positional: positional.iter().map(argument).collect(),
             named,
         }
     }

@@ -159,7 +159,7 @@ fn an_ordinary_life_leaves_no_errors() {
         upper.ret_port
     ));
     let files = "schedule: {ping: {function: test.ping, seconds: 1}}\nmine_functions: {test.ping: []}\n\
-                 beacons: {load: [{averages: {1m: [0.0, 1.0]}}]}";
+                 beacons: {status: []}";
     let mut minion = Minion::halite(&master, "web1", files);
     let text = format!("root_dir: {}\nid: lower\n", master.home.root().display());
     std::fs::write(master.home.config_dir().join("minion"), text).unwrap();

@@ -60,7 +60,7 @@ fn keys_and_caches_are_looked_at() {
     fs::create_dir_all(&dir).unwrap();
     fs::write(
         dir.join("master"),
-        format!("root_dir: {}\n", work.path().display()),
+        format!("root_dir: {}\nsalt_series: 3008\n", work.path().display()),
     )
     .unwrap();
     fs::write(pki.join("minions/good"), "no key").unwrap();

@@ -51,7 +51,8 @@ fn sign_ins_with_wrong_fields() {
         "y".into(),
         cut.into(),
         "\0".into(),
-        "x".repeat(1 << 20).into(),
+        // Sign-ins have at most 64 KiB.
+        "x".repeat(1 << 15).into(),
         Value::Bytes(noise(3, 450)),
     ] {
         let got =
