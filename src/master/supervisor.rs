@@ -481,11 +481,8 @@ fn serve(
         for role in roles.iter_mut() {
             if let Some(status) = role.reap() {
                 if status.code() == Some(EXIT_BIND) && !role.served {
-                    let message = format!(
-                        "The ports are not available to bind: the role {} did not get its address, which the log \
-                         names; `ss -ltnp` shows what else uses it",
-                        role.spec.role
-                    );
+                    let said = "The ports are not available to bind: the log names the address that another program uses";
+                    let message = format!("{said} (role {})", role.spec.role);
                     return Err(ExitError::new(EXIT_BIND, message));
                 }
                 role.restart_later(status);

@@ -154,7 +154,7 @@ fn an_ordinary_life_leaves_no_errors() {
     let mut upper = Master::halite(upper);
     let mut master = Master::halite(&format!(
         "auto_accept: true\nsyndic_master: 127.0.0.1:{}\nevent_return: [rawfile_json]\n\
-         reactor: [{{'salt/minion/*/start': []}}]\nschedule: {{up: {{function: manage.up, seconds: 1}}}}\n\
+         reactor: [{{'never/fired': [/srv/reactor/none.sls]}}]\nschedule: {{up: {{function: manage.up, seconds: 1}}}}\n\
          metrics_address: 127.0.0.1:0\npresence_events: true",
         upper.ret_port
     ));

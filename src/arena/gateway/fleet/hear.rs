@@ -188,7 +188,7 @@ impl Fleet {
 /// The text, if the payload is a string in JSON.
 fn json_text(payload: &[u8]) -> Option<String> {
     if payload.starts_with(b"\"") && payload.ends_with(b"\"") {
-        serde_json::from_slice(payload).ok()
+        halite_wire::json::parse(payload).ok()
     } else {
         None
     }
