@@ -174,7 +174,8 @@ fn in_the_same_directory_and_back() {
     master.stop();
     let (status, back) = told(&["export", "-c", dir, "--to", dir]);
     assert_eq!(status, Some(0), "{back:#}");
-    assert!(back["jobs"]["returns"].as_u64() >= Some(3), "{back:#}");
+    // Where the directory is Salt's, jobs and returns are written for stock as they come.
+    assert!(back["jobs"]["same"].as_u64() >= Some(3), "{back:#}");
 
     master.go_on_as(old.program("salt-master"), "salt");
     let cli = master.stock_cli(&old);
