@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use testing::harness::{LIMIT, Master, command, eventually, free_ports};
 
@@ -240,17 +241,15 @@ fn sigterm_ends_everything_in_time() {
 fn a_second_master_is_refused() {
     let fleet = Fleet::start();
     let pids = fleet.master.pids();
-    let again = command(fleet.master.dir.path())
-        .args(["-l", "error"])
-        .stderr(std::process::Stdio::piped())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert_eq!(again.status.code(), Some(4), "{said}");
-    assert!(
-        said.contains("another halite-master already runs"),
-        "{said}"
-    );
+    let refused = |dir: &Path, args: &[&str], why: &str| {
+        let stderr = std::process::Stdio::piped();
+        let ended = command(dir).args(args).stderr(stderr).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(4), "{args:?}: {said}");
+        assert!(said.contains(why), "{args:?}: {said}");
+    };
+    let why = "another halite-master already runs";
+    refused(fleet.master.dir.path(), &["-l", "error"], why);
 
     // Other directories, the same ports: one after the other.
     for taken in ["ret_port", "publish_port"] {
@@ -266,19 +265,9 @@ fn a_second_master_is_refused() {
             dir.path().display()
         );
         std::fs::write(dir.path().join("master"), text).unwrap();
-        for more in [&["-l", "error"][..], &["-d"]] {
-            let other = command(dir.path())
-                .args(more)
-                .stderr(std::process::Stdio::piped())
-                .output()
-                .unwrap();
-            let said = String::from_utf8_lossy(&other.stderr).into_owned();
-            assert_eq!(other.status.code(), Some(4), "{taken} {more:?}: {said}");
-            assert!(
-                said.contains("The ports are not available to bind"),
-                "{taken} {more:?}: {said}"
-            );
-        }
+        let why = "The ports are not available to bind";
+        refused(dir.path(), &["-l", "error"], why);
+        refused(dir.path(), &["-d"], why);
     }
     assert_eq!(fleet.master.pids(), pids, "the first master lives on");
     fleet.ping_all("a second master");

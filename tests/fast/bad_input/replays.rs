@@ -4,11 +4,8 @@ use super::*;
 use nix::sys::signal::Signal;
 use testing::harness::{eventually, send};
 
-#[test]
-fn a_request_counts_once() {
-    let mut target = Target::start();
-    let peer = Peer::sign_in(&target, "m1");
-    let mut events = target.listen();
+/// A sealed event of a minion, which the master has accepted.
+fn accepted_event(target: &Target, peer: &Peer) -> Vec<u8> {
     let load =
         peer.load(map! {"cmd" => "_minion_event", "tag" => "my/event", "data" => Map::new()});
     let request = peer.session.seal_raw("m1", &load);
@@ -16,6 +13,15 @@ fn a_request_counts_once() {
         peer.session.open(NONCE, &target.ask(&request)),
         Ok(Value::Nil)
     );
+    request
+}
+
+#[test]
+fn a_request_counts_once() {
+    let mut target = Target::start();
+    let peer = Peer::sign_in(&target, "m1");
+    let mut events = target.listen();
+    let request = accepted_event(&target, &peer);
     for _ in 0..3 {
         assert_eq!(
             msgpack::decode(&target.ask(&request)).unwrap(),
@@ -33,13 +39,7 @@ fn a_request_counts_once() {
 fn a_request_counts_once_also_after_a_restart_of_the_request_server() {
     let target = Target::start();
     let peer = Peer::sign_in(&target, "m1");
-    let load =
-        peer.load(map! {"cmd" => "_minion_event", "tag" => "my/event", "data" => Map::new()});
-    let request = peer.session.seal_raw("m1", &load);
-    assert_eq!(
-        peer.session.open(NONCE, &target.ask(&request)),
-        Ok(Value::Nil)
-    );
+    let request = accepted_event(&target, &peer);
     let server = || target.master.role(" ReqServer MWorkerQueue").map(|p| p.pid);
     let before = server();
     send(before.unwrap(), Signal::SIGKILL);
