@@ -2,7 +2,7 @@
 
 use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
-use super::{ConfigError, Flavour, OptionInfo, OptionValue, Role};
+use super::{ConfigError, Flavour, OptionInfo, Role};
 use halite_sys::logging::LEVELS;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -126,15 +126,6 @@ const NEVER_OFF: [(&str, &str); 1] = [(
     "has no effect: each job is always a process of its own, so that one that crashes, hangs or is killed affects \
      nothing else",
 )];
-
-/// Tells which series was taken and why, unless it is the default.
-pub(super) fn series_taken(series: SaltSeries, why: &str) -> Option<String> {
-    let name = series.to_value();
-    let name = name.as_str().unwrap_or_default();
-    (series != SaltSeries::S3008).then(|| {
-        format!("salt_series: {name} is used, since {why}; set the option to choose another")
-    })
-}
 
 /// One warning per option that has no effect here. Settings of returners have one and get no warning.
 pub(super) fn unused_option_warnings(

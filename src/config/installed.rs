@@ -2,7 +2,7 @@
 //!
 //! Only fixed places are looked at, so that commands and daemons find the same whatever their `PATH` is.
 
-use super::SaltSeries;
+use super::{OptionValue, SaltSeries};
 use std::path::{Path, PathBuf};
 
 /// Directories in which packages and pip put the commands of Salt, below `/`.
@@ -12,6 +12,36 @@ const COMMANDS: [&str; 4] = [
     "opt/saltstack/salt",
     "opt/saltstack/salt/bin",
 ];
+
+/// What `salt_series` is where it is not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundSeries {
+    series: SaltSeries,
+    why: String,
+}
+
+impl FoundSeries {
+    /// That of the cache of a stock master older than 3008 in `cachedir`; 3006 and 3007 lay it out in the same way.
+    pub fn of_cache(cachedir: &Path) -> Option<FoundSeries> {
+        has_combined_layout(cachedir).then(|| FoundSeries {
+            series: SaltSeries::S3007,
+            why: format!("{} is the cache of such a master", cachedir.display()),
+        })
+    }
+
+    /// Sets the option, and tells which series was taken and why, unless it is the default.
+    pub fn apply(self, option: &mut SaltSeries, warnings: &mut Vec<String>) {
+        *option = self.series;
+        if self.series != SaltSeries::S3008 {
+            let name = self.series.to_value();
+            let name = name.as_str().unwrap_or_default();
+            let why = self.why;
+            warnings.push(format!(
+                "salt_series: {name} is used, since {why}; set the option to choose another"
+            ));
+        }
+    }
+}
 
 /// A Salt that is installed on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,23 +60,19 @@ impl InstalledSalt {
             .find_map(|dir| installed(&root.join(dir).join("salt-run")))
     }
 
-    /// The reason that it gives for a series, for a message.
-    pub fn told(&self) -> String {
-        format!(
-            "Salt {} is installed in {}",
-            self.version,
-            self.package.display()
-        )
-    }
-
     /// Its series, if halite knows it.
-    pub fn series(&self) -> Option<SaltSeries> {
-        match self.version.split('.').next()? {
-            "3006" => Some(SaltSeries::S3006),
-            "3007" => Some(SaltSeries::S3007),
-            "3008" => Some(SaltSeries::S3008),
-            _ => None,
-        }
+    pub fn series(&self) -> Option<FoundSeries> {
+        let series = match self.version.split('.').next()? {
+            "3006" => SaltSeries::S3006,
+            "3007" => SaltSeries::S3007,
+            "3008" => SaltSeries::S3008,
+            _ => return None,
+        };
+        let (version, package) = (&self.version, self.package.display());
+        Some(FoundSeries {
+            series,
+            why: format!("Salt {version} is installed in {package}"),
+        })
     }
 }
 
@@ -75,7 +101,7 @@ fn packages(prefix: &Path) -> Vec<PathBuf> {
 
 /// Whether a cache of a stock master older than 3008 lies in `cachedir`: minions' data in a file of each, and no
 /// bank of grains.
-pub(super) fn has_combined_layout(cachedir: &Path) -> bool {
+fn has_combined_layout(cachedir: &Path) -> bool {
     if cachedir.join("grains").exists() {
         return false;
     }
@@ -136,7 +162,7 @@ mod tests {
                 (found.version.as_str(), &found.package),
                 ("3007.15", &package)
             );
-            assert_eq!(found.series(), Some(SaltSeries::S3007));
+            assert_eq!(found.series().unwrap().series, SaltSeries::S3007);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads the configuration of the master, checks its options and fills in derived values.
 
-use super::installed::{InstalledSalt, has_combined_layout};
-use super::{ConfigError, Flavour, JobCacheCompat, MasterConfig, Role, SaltSeries, finish, paths};
+use super::installed::{FoundSeries, InstalledSalt};
+use super::{ConfigError, Flavour, JobCacheCompat, MasterConfig, Role, finish, paths};
 use halite_wire::Map;
 use std::path::Path;
 
@@ -93,16 +93,12 @@ impl MasterConfig {
         if chosen {
             return;
         }
-        let found = match &salt {
-            Some(salt) => salt.series().map(|series| (series, salt.told())),
-            None => has_combined_layout(&self.cachedir).then(|| {
-                let told = format!("{} is the cache of such a master", self.cachedir.display());
-                (SaltSeries::S3007, told)
-            }),
+        let found = match salt {
+            Some(salt) => salt.series(),
+            None => FoundSeries::of_cache(&self.cachedir),
         };
-        if let Some((series, why)) = found {
-            self.salt_series = series;
-            self.warnings.extend(finish::series_taken(series, &why));
+        if let Some(found) = found {
+            found.apply(&mut self.salt_series, &mut self.warnings);
         }
     }
 

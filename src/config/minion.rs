@@ -347,12 +347,9 @@ impl MinionConfig {
         let origin = source.origin.clone();
         let chosen = source.sets("salt_series");
         let mut c = Self::read(source)?;
-        if let Some(salt) = InstalledSalt::find(Path::new("/")).filter(|_| !chosen)
-            && let Some(series) = salt.series()
+        if !chosen && let Some(found) = InstalledSalt::find(Path::new("/")).and_then(|s| s.series())
         {
-            c.salt_series = series;
-            c.warnings
-                .extend(finish::series_taken(series, &salt.told()));
+            found.apply(&mut c.salt_series, &mut c.warnings);
         }
         c.warnings.extend(finish::unused_option_warnings(
             &c.extra,

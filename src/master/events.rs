@@ -104,35 +104,37 @@ impl Bus {
 /// also in maps inside of maps: first those over half of `limit`, down to a tenth. An event of many small values stays
 /// whole (`salt/utils/dicttrim.py trim_dict`) up to [`LARGEST_EVENT`].
 pub fn trimmed(mut data: Map, limit: usize) -> Vec<u8> {
+    let mut payload = msgpack::encode_map(&data, Profile::Local);
     for percent in [50, 40, 30, 20, 10] {
-        let payload = msgpack::encode_map(&data, Profile::Local);
         if payload.len() <= limit {
             return payload;
         }
-        trim(&mut data, limit / 100 * percent);
-    }
-    loop {
-        let payload = msgpack::encode_map(&data, Profile::Local);
-        if payload.len() <= LARGEST_EVENT {
-            return payload;
+        if trim(&mut data, limit / 100 * percent) {
+            payload = msgpack::encode_map(&data, Profile::Local);
         }
+    }
+    while payload.len() > LARGEST_EVENT {
         let size = |v: &Value| msgpack::encode(v, Profile::Local).len();
         let largest = data.0.iter_mut().max_by_key(|(_, v)| size(v));
         match largest {
             Some((_, value)) if !value.is_str(TRIMMED) => *value = TRIMMED.into(),
             // Nothing is left to trim; the bus will refuse it with an error.
-            _ => return payload,
+            _ => break,
         }
+        payload = msgpack::encode_map(&data, Profile::Local);
     }
+    payload
 }
 
-/// Replaces values for which Python would need more than `most` bytes; maps are looked into instead.
-fn trim(data: &mut Map, most: usize) {
+/// Replaces values for which Python would need more than `most` bytes; maps are looked into instead. Returns whether there
+/// was one.
+fn trim(data: &mut Map, most: usize) -> bool {
+    let mut found = false;
     for (_, value) in &mut data.0 {
         // `sys.getsizeof`, which does not count the items of a list.
         let size = match value {
             Value::Map(inner) => {
-                trim(inner, most);
+                found |= trim(inner, most);
                 continue;
             }
             Value::Str(text) => 49 + text.len(),
@@ -142,8 +144,10 @@ fn trim(data: &mut Map, most: usize) {
         };
         if size > most {
             *value = TRIMMED.into();
+            found = true;
         }
     }
+    found
 }
 
 /// Whether a value of an event, or in maps inside of it, was trimmed. The job cache has returns complete.
