@@ -103,7 +103,7 @@ options! {
         salt_series: SaltSeries = "3008";
         /// Framing of the event bus: `auto` (what the tools of `salt_series` read), `bare` or `prefixed`.
         event_bus_framing: BusFraming = "auto";
-        /// Events that may be queued for one slow listener; further ones are dropped and counted.
+        /// Events that may be queued for one slow listener; further ones are dropped and counted. 0: any number.
         event_queue_limit: u32 = "10000";
         /// Files read after this one, in the order of their names; later values replace earlier ones.
         default_include: String = "minion.d/*.conf";

@@ -28,10 +28,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             Framing::Bare
         },
         stamp: config.salt_series.stamp_style(),
-        queue_frames: match config.event_queue_limit {
-            0 => usize::MAX,
-            events => events as usize,
-        },
+        queue_frames: config.event_queue_limit as usize,
         max_event_size: LARGEST_EVENT,
         queue_bytes: match config.ipc_write_buffer {
             0 => defaults.queue_bytes,

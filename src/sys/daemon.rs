@@ -4,10 +4,10 @@ use crate::exit::ExitError;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::safe_open::no_follow;
+use super::safe_open::{self, no_follow};
 use super::signals::survive_others;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
@@ -94,19 +94,9 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
 /// Opens or creates a file that may be in a directory of another account: a regular file with one link, so that
 /// root does not write elsewhere.
 fn open_plain(path: &Path, mode: u32) -> io::Result<File> {
-    let file = no_follow()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(mode)
-        .open(path)?;
-    let meta = file.metadata()?;
-    if meta.is_file() && meta.nlink() == 1 {
-        return Ok(file);
-    }
-    Err(io::Error::other(
-        "it is not a regular file with one link; remove it",
-    ))
+    let mut options = no_follow();
+    options.write(true).create(true).truncate(false).mode(mode);
+    safe_open::open_plain(&options, path)
 }
 
 /// Writes a file in its place, which [`open_plain`] checks.
@@ -242,7 +232,9 @@ pub fn start_in_background(
     if said.is_empty() {
         said = format!("the daemon ended before it was ready ({status}); see its log file");
     }
-    Ok(Err(ExitError::new(status.code().unwrap_or(1), said)))
+    // One that was told to end before it was ready has not started either.
+    let code = status.code().filter(|code| *code != 0);
+    Ok(Err(ExitError::new(code.unwrap_or(1), said)))
 }
 
 #[cfg(test)]

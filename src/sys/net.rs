@@ -35,12 +35,7 @@ pub fn established(port: u16) -> usize {
 /// Addresses with an established connection to a local port (`salt/utils/network.py
 /// local_port_tcp`). An IPv4 peer of an IPv6 socket has its IPv4 address.
 pub fn peers(port: u16) -> BTreeSet<IpAddr> {
-    tables()
-        .iter()
-        .flat_map(|table| connections(table))
-        .filter(|c| c.local_port == port)
-        .map(|c| c.remote.to_canonical())
-        .collect()
+    peer_counts(port).into_keys().collect()
 }
 
 /// How many established connections to a local port each address has; as [`peers`].

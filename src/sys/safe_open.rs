@@ -22,18 +22,30 @@ pub fn open_no_follow(path: &Path) -> io::Result<File> {
     no_follow().read(true).open(path)
 }
 
-/// Reads a text of at most `most` bytes, from a regular file with one link: in a directory of another account, a link may
-/// lead to a file that only the reader may read.
+/// Opens a regular file with one link: in a directory of another account, a link may lead to a file that only this
+/// process may read or write.
+///
+/// # Errors
+/// Any I/O error, or another kind of file.
+pub fn open_plain(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_file() && meta.nlink() == 1 {
+        return Ok(file);
+    }
+    let why = format!(
+        "{} is not a regular file with one link; remove it",
+        path.display()
+    );
+    Err(io::Error::other(why))
+}
+
+/// Reads a text of at most `most` bytes with [`open_plain`].
 ///
 /// # Errors
 /// Any I/O error, or another kind of file.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    let file = open_no_follow(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() || meta.nlink() != 1 {
-        let why = format!("{} is not a regular file with one link", path.display());
-        return Err(io::Error::other(why));
-    }
+    let file = open_plain(no_follow().read(true), path)?;
     let mut text = String::new();
     file.take(most).read_to_string(&mut text)?;
     Ok(text)

@@ -77,7 +77,7 @@ static REPORT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 ///
 /// # Errors
 /// A handler cannot be installed.
-pub fn survive_others() -> io::Result<()> {
+pub(super) fn survive_others() -> io::Result<()> {
     let report = REPORT.get_or_init(Arc::default);
     signal_hook::flag::register(SIGUSR1, report.clone())?;
     let ignored = Arc::new(AtomicBool::new(false));

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// How long accepting is suspended after the system ran out of descriptors or memory.
-const PAUSE: Duration = Duration::from_millis(250);
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
 /// A listening socket.
 pub(super) struct Acceptor<L> {
@@ -28,28 +28,16 @@ impl<L: AsFd> Acceptor<L> {
         }
     }
 
-    /// The next pending connection, by `accept`; `None` if there is none or `tries` is 0. Each call of `accept` uses a try.
+    /// The next pending connection ([`next`]).
     ///
     /// # Errors
-    /// The system is out of descriptors or memory. Suspend accepting for a while: epoll would report the listener as ready
-    /// again and again.
+    /// As [`next`].
     pub fn next<C>(
         &self,
         tries: &mut usize,
         accept: impl Fn(&L) -> io::Result<C>,
     ) -> io::Result<Option<C>> {
-        while *tries > 0 {
-            *tries -= 1;
-            match accept(&self.listener) {
-                Ok(connection) => return Ok(Some(connection)),
-                Err(e) => match e.kind() {
-                    io::ErrorKind::WouldBlock => return Ok(None),
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => return Err(e),
-                },
-            }
-        }
-        Ok(None)
+        next(&self.listener, tries, accept)
     }
 
     /// Resumes or suspends accepting; the caller must resume it at `closed_until`.
@@ -64,4 +52,28 @@ impl<L: AsFd> Acceptor<L> {
         let done = epoll.modify(&self.listener, &mut event).is_ok();
         self.closed_until = (!open || !done).then(|| Instant::now() + PAUSE);
     }
+}
+
+/// The next pending connection, by `accept`; `None` if there is none or `tries` is 0. Each call of `accept` uses a try.
+///
+/// # Errors
+/// The system is out of descriptors or memory. Suspend accepting for a while ([`PAUSE`]): the listener would be reported as
+/// ready again and again.
+pub(super) fn next<L, C>(
+    listener: &L,
+    tries: &mut usize,
+    accept: impl Fn(&L) -> io::Result<C>,
+) -> io::Result<Option<C>> {
+    while *tries > 0 {
+        *tries -= 1;
+        match accept(listener) {
+            Ok(connection) => return Ok(Some(connection)),
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock => return Ok(None),
+                io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                _ => return Err(e),
+            },
+        }
+    }
+    Ok(None)
 }

@@ -3,6 +3,7 @@
 //! Anybody who can connect may ask, so everything that one can hold is limited: the number of connections (the
 //! oldest is closed for a new one), the size of a request, and the time until its reply has been read.
 
+use crate::acceptor::{PAUSE, next};
 use halite_sys::log_limiter::LogLimiter;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::VecDeque;
@@ -12,13 +13,11 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// Most connections at a time.
-pub const MOST_CONNECTIONS: usize = 64;
+const MOST_CONNECTIONS: usize = 64;
 /// Most bytes of a request.
 const MOST_HEAD: usize = 8 << 10;
 /// How long a connection may last.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long accepting is suspended after the system ran out of descriptors or memory.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// A page.
 #[derive(Debug)]
@@ -104,31 +103,30 @@ impl HttpServer {
             return;
         }
         self.closed_until = None;
-        for _ in 0..MOST_CONNECTIONS {
-            let accepted = self.listener.accept().and_then(|(stream, _)| {
-                stream.set_nonblocking(true)?;
-                Ok(stream)
-            });
-            match accepted {
-                Ok(stream) => self.open.push_back(Connection {
+        let mut tries = MOST_CONNECTIONS;
+        let accept = |listener: &TcpListener| {
+            let (stream, _) = listener.accept()?;
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        };
+        loop {
+            match next(&self.listener, &mut tries, accept) {
+                Ok(Some(stream)) => self.open.push_back(Connection {
                     stream,
                     request: Vec::new(),
                     reply: None,
                     deadline: now + PATIENCE,
                 }),
-                Err(e) => match e.kind() {
-                    io::ErrorKind::WouldBlock => break,
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => {
-                        self.closed_until = Some(now + PAUSE);
-                        if let Some(times) = self.shortage.tick(now) {
-                            log::warn!(
-                                "connections could not be accepted ({times} times since the last such line): {e}"
-                            );
-                        }
-                        break;
+                Ok(None) => break,
+                Err(e) => {
+                    self.closed_until = Some(now + PAUSE);
+                    if let Some(times) = self.shortage.tick(now) {
+                        log::warn!(
+                            "connections could not be accepted ({times} times since the last such line): {e}"
+                        );
                     }
-                },
+                    break;
+                }
             }
         }
         let surplus = self.open.len().saturating_sub(MOST_CONNECTIONS);

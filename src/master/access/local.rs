@@ -9,11 +9,11 @@ use halite_config::MasterConfig;
 use halite_crypto::{KeyString, constant_time_eq};
 use halite_sys::daemon::write_atomic;
 use halite_sys::process::user_name;
-use halite_sys::safe_open::{open_no_follow, read_text};
+use halite_sys::safe_open::{no_follow, open_plain, read_text};
 use nix::unistd::{Gid, Uid, User, fchown};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Largest key file; a key has 76 characters.
@@ -28,17 +28,6 @@ pub(crate) fn create_key_files(config: &MasterConfig, starter: &str) -> io::Resu
         create(&config.client_key(user), 0o600)?;
     }
     Ok(())
-}
-
-/// Opens a key file, which must be a regular file with one link.
-fn open(path: &Path) -> io::Result<File> {
-    let file = open_no_follow(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() || meta.nlink() != 1 {
-        let why = format!("{} is not a regular file", path.display());
-        return Err(io::Error::other(why));
-    }
-    Ok(file)
 }
 
 /// Reads the key in a file. Users may write anything into their own, so the size is limited.
@@ -95,7 +84,7 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         };
         // The directory belongs to the master's account and must not be trusted as root, so work on the open
         // file, not on its name.
-        let file = open(&path)?;
+        let file = open_plain(no_follow().read(true), &path)?;
         fchown(&file, Some(account.uid), Some(gid))?;
         file.set_permissions(PermissionsExt::from_mode(mode))?;
     }

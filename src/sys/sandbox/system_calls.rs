@@ -102,10 +102,6 @@ pub(super) fn filter(programs: bool) -> Result<(), Box<dyn std::error::Error>> {
     if !programs {
         denied.extend([PROGRAMS, FORKS].concat());
     }
-    if cfg!(target_arch = "x86_64") {
-        denied.extend(denied.clone().iter().map(|n| n | X32));
-        denied.extend(OF_X32.iter().map(|n| n | X32));
-    }
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         denied.into_iter().map(|n| (n, Vec::new())).collect();
     if !programs {
@@ -115,7 +111,13 @@ pub(super) fn filter(programs: bool) -> Result<(), Box<dyn std::error::Error>> {
         let process = SeccompCondition::new(0, SeccompCmpArgLen::Qword, process, 0)?;
         rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![process])?]);
         // Its flags are in memory, where no filter can look. The C library falls back to `clone`.
-        apply([(libc::SYS_clone3, Vec::new())].into(), libc::ENOSYS)?;
+        let both = [libc::SYS_clone3, libc::SYS_clone3 | X32];
+        apply(both.map(|n| (n, Vec::new())).into(), libc::ENOSYS)?;
+    }
+    if cfg!(target_arch = "x86_64") {
+        let twins: Vec<_> = rules.iter().map(|(n, r)| (n | X32, r.clone())).collect();
+        rules.extend(twins);
+        rules.extend(OF_X32.iter().map(|n| (n | X32, Vec::new())));
     }
     apply(rules, libc::EPERM)
 }

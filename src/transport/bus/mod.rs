@@ -27,7 +27,7 @@ pub struct BusOptions {
     pub framing: Framing,
     /// How `_stamp` is written in events of the bus itself and of [`BusHandle::fire`].
     pub stamp: StampStyle,
-    /// Most events queued for one listener. When a queue is nearly full, senders wait a moment for the listener.
+    /// Most events queued for one listener; 0: any number. When a queue is nearly full, senders wait a moment for the listener.
     pub queue_frames: usize,
     /// Most bytes queued for one listener. The frames are shared between listeners.
     pub queue_bytes: usize,

@@ -55,6 +55,8 @@ pub struct BusServer {
     chunk: Box<[u8]>,
     /// Until when senders wait for a listener that is behind.
     held_until: Option<Instant>,
+    /// Whether the bus is stopping: then senders do not wait any more.
+    finishing: bool,
     /// Dropped events already logged, when, and when to log again.
     reported: u64,
     last_report: Option<Instant>,
@@ -75,7 +77,14 @@ impl BusServer {
         })
     }
 
-    fn over(pull: UnixListener, publ: UnixListener, options: BusOptions) -> io::Result<BusServer> {
+    fn over(
+        pull: UnixListener,
+        publ: UnixListener,
+        mut options: BusOptions,
+    ) -> io::Result<BusServer> {
+        if options.queue_frames == 0 {
+            options.queue_frames = usize::MAX;
+        }
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_value_and_flags(0, flags)?;
@@ -105,6 +114,7 @@ impl BusServer {
             tap: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
             held_until: None,
+            finishing: false,
             reported: 0,
             last_report: None,
             report_at: None,
@@ -165,10 +175,16 @@ impl BusServer {
     /// Continues until senders are silent and listeners have everything, or time is up.
     fn finish(&mut self) -> io::Result<()> {
         let end = Instant::now() + GRACE;
+        self.finishing = true;
+        self.regulate();
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let waiting = self.sinks.values().any(|sink| sink.queued() > 0);
-            let wait = if waiting { left } else { Duration::ZERO };
+            let wait = if waiting && self.inbox.is_empty() {
+                left
+            } else {
+                Duration::ZERO
+            };
             let wait = EpollTimeout::try_from(wait).unwrap_or(EpollTimeout::ZERO);
             let (ready, _) = self.turn(wait)?;
             let idle = ready == 0 && self.inbox.is_empty();
@@ -380,6 +396,9 @@ impl BusServer {
 
     /// Until when senders should wait for listeners, if any is behind.
     fn listeners_behind(&mut self) -> Option<Instant> {
+        if self.finishing {
+            return None;
+        }
         let now = Instant::now();
         let cx = &self.cx;
         let until = self
@@ -410,11 +429,8 @@ impl BusServer {
     }
 
     fn drain_inbox(&mut self) {
-        if self.listeners_behind().is_some() {
-            return;
-        }
         let waiting = self.inbox.len().min(INBOX);
-        if waiting == 0 {
+        if waiting == 0 || self.listeners_behind().is_some() {
             return;
         }
         self.accept(PUBL);

@@ -95,6 +95,7 @@ impl Sink {
     pub fn hold_until(&mut self, now: Instant, cx: &Context) -> Option<Instant> {
         if self.is_half_empty(cx) {
             self.tight_since = None;
+            return None;
         }
         let (frames, bytes) = (cx.options.queue_frames, cx.options.queue_bytes);
         let is_tight = self.queue.len() >= frames / 4 * 3 || self.queue.byte_len() >= bytes / 4 * 3;

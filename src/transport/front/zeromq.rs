@@ -4,7 +4,8 @@ use super::connections::Connections;
 use super::{Incoming, Pressure, Received, RequestFront};
 use crate::poll::Source;
 use crate::sockets::{
-    Context, KeepAlive, Message, Result, bind, next_messages, send_moved, send_parts,
+    Context, KeepAlive, Message, Result, bind, millis, monitor, next_messages, send_moved,
+    send_parts,
 };
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::net::bytes_received;
@@ -72,10 +73,12 @@ impl ZeroMqFront {
         socket.set_rcvhwm(16)?;
         socket.set_ipv6(options.ipv6)?;
         options.keepalive.apply(&socket)?;
-        let millis = i32::try_from(options.heartbeat.as_millis()).unwrap_or(i32::MAX);
-        socket.set_heartbeat_ivl(millis)?;
-        socket.set_heartbeat_timeout(millis)?;
-        let monitor = monitor(context, &socket)?;
+        socket.set_heartbeat_ivl(millis(options.heartbeat))?;
+        socket.set_heartbeat_timeout(millis(options.heartbeat))?;
+        use zmq::SocketEvent::{ACCEPT_FAILED, ACCEPTED, CLOSED, DISCONNECTED};
+        let events = [ACCEPTED, ACCEPT_FAILED, CLOSED, DISCONNECTED];
+        let events = events.into_iter().fold(0, |all, one| all | one as i32);
+        let monitor = monitor(context, &socket, events)?;
         Ok(ZeroMqFront {
             socket,
             monitor,
@@ -93,6 +96,11 @@ impl ZeroMqFront {
     /// The address cannot be bound; the message has the reason and a remedy.
     pub fn bind(&self, url: &str) -> io::Result<()> {
         bind(&self.socket, url)
+    }
+
+    /// Most connections now.
+    fn limit(&self) -> usize {
+        self.held.map_or(self.most, |held| held.min(self.most))
     }
 
     /// Reads what libzmq reports of connections; whether one could not be accepted.
@@ -120,22 +128,6 @@ impl ZeroMqFront {
         }
         Ok(failed)
     }
-}
-
-/// A socket with the events of the connections of another one.
-fn monitor(context: &Context, of: &zmq::Socket) -> Result<zmq::Socket> {
-    use zmq::SocketEvent::{ACCEPT_FAILED, ACCEPTED, CLOSED, DISCONNECTED};
-    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let n = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let url = format!("inproc://connections-{n}");
-    let events = [ACCEPTED, ACCEPT_FAILED, CLOSED, DISCONNECTED];
-    let events = events.into_iter().fold(0, |all, one| all | one as i32);
-    of.monitor(&url, events)?;
-    let socket = context.socket(zmq::PAIR)?;
-    // With a limit, libzmq's thread would wait for us.
-    socket.set_rcvhwm(0)?;
-    socket.connect(&url)?;
-    Ok(socket)
 }
 
 fn peer(fd: RawFd) -> Option<SocketAddr> {
@@ -168,8 +160,7 @@ impl RequestFront for ZeroMqFront {
             Ok([identity, empty, mut body]) if empty.is_empty() => {
                 if let Some(fd) = body.descriptor() {
                     // Who has been silent matters only when there are many.
-                    let many =
-                        self.connections.len() > self.most.min(self.held.unwrap_or(self.most)) / 2;
+                    let many = self.connections.len() > self.limit() / 2;
                     self.connections.heard(fd, body.len(), many);
                 }
                 Received::Request(Incoming {
@@ -196,7 +187,7 @@ impl RequestFront for ZeroMqFront {
         let most = if failed {
             open.saturating_sub(SHORTAGE)
         } else {
-            self.held.unwrap_or(self.most).min(self.most)
+            self.limit()
         };
         while self.connections.len() > most {
             let Some((fd, peer)) = self.connections.take_surplus() else {

@@ -15,15 +15,14 @@ pub(super) struct Topics {
 impl Topics {
     /// Adds a subscription; adding it twice has no effect. Returns the topic, of which there is one copy for all.
     pub fn add(&mut self, topic: &[u8], token: u64) -> Arc<[u8]> {
-        let kept = self.wanted.get_key_value(topic);
-        let (kept, new) = match kept {
-            Some((kept, _)) => (kept.clone(), false),
-            None => (Arc::from(topic), true),
+        let kept = match self.wanted.get_key_value(topic) {
+            Some((kept, _)) => kept.clone(),
+            None => {
+                *self.lengths.entry(topic.len()).or_default() += 1;
+                Arc::from(topic)
+            }
         };
         self.wanted.entry(kept.clone()).or_default().insert(token);
-        if new {
-            *self.lengths.entry(topic.len()).or_default() += 1;
-        }
         kept
     }
 

@@ -17,6 +17,7 @@ pub use subscribe::{SubOptions, SubSocket};
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A result of libzmq.
@@ -217,7 +218,24 @@ pub(crate) fn next_messages(socket: &zmq::Socket, most: usize) -> Result<Option<
     }
 }
 
+/// An `inproc` address for a monitor; names must be unique within a context.
+fn monitor_address() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("inproc://monitor-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A socket with the events of the connections of another one (`zmq_socket_monitor(3)`); `events` is a mask.
+pub(crate) fn monitor(context: &Context, of: &zmq::Socket, events: i32) -> Result<zmq::Socket> {
+    let address = monitor_address();
+    again(|| of.monitor(&address, events))?;
+    let socket = context.socket(zmq::PAIR)?;
+    // With a limit, libzmq's thread would wait for us.
+    socket.set_rcvhwm(0)?;
+    again(|| socket.connect(&address))?;
+    Ok(socket)
+}
+
 /// Milliseconds for a socket option; saturates.
-fn millis(time: Duration) -> i32 {
+pub(crate) fn millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

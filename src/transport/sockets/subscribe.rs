@@ -1,8 +1,7 @@
 //! SUB: the client of a publish port.
 
-use super::{Context, KeepAlive, Result, again, millis, next_parts};
+use super::{Context, KeepAlive, Result, again, millis, monitor, monitor_address, next_parts};
 use crate::poll::{Poller, Source};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Options of a [`SubSocket`].
@@ -59,17 +58,9 @@ impl SubSocket {
         stop: Source<'_>,
         stopped: impl Fn() -> bool,
     ) -> Result<bool> {
-        // Names must be unique within a context.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = || {
-            let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            format!("inproc://subscription-{n}")
-        };
         let socket = &self.0;
-        let events = context.socket(zmq::PAIR)?;
-        let place = name();
-        again(|| socket.monitor(&place, zmq::SocketEvent::HANDSHAKE_SUCCEEDED as i32))?;
-        again(|| events.connect(&place))?;
+        let handshake = zmq::SocketEvent::HANDSHAKE_SUCCEEDED as i32;
+        let events = monitor(context, socket, handshake)?;
         again(|| socket.connect(url))?;
         let end = Instant::now() + patience;
         let mut connected = false;
@@ -85,7 +76,7 @@ impl SubSocket {
             connected = poller.is_readable(monitor);
         }
         // Replaces the monitor by one for no events: unread events would block ZeroMQ's thread.
-        again(|| socket.monitor(&name(), 0))?;
+        again(|| socket.monitor(&monitor_address(), 0))?;
         Ok(connected)
     }
 

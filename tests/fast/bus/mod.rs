@@ -222,6 +222,24 @@ fn slow_listener(options: BusOptions) {
 }
 
 #[test]
+fn small_limits_do_not_stop_the_bus() {
+    for (queue_frames, queue_bytes) in [(1, 1 << 20), (0, 1 << 20), (100, 1)] {
+        let bus = Bus::start(BusOptions {
+            queue_frames,
+            queue_bytes,
+            ..BusOptions::default()
+        });
+        let mut listener = bus.listener();
+        let mut sender = bus.sender(Framing::Prefixed);
+        for n in 0..5 {
+            sender.fire(&event("small", n)).unwrap();
+            assert_eq!(number(&next(&mut listener)), n);
+        }
+        bus.stop();
+    }
+}
+
+#[test]
 fn a_burst_loses_nothing_for_a_listener_that_reads() {
     const ALL: u64 = 20_000;
     let bus = Bus::start(BusOptions {
