@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Pause between connection attempts.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Failed attempts before the bus is said to be away: roles start beside each other, so that the bus may follow.
+const ATTEMPTS: u32 = 10;
 /// Longest wait for an event, so that a stop takes effect.
 const NAP: Duration = Duration::from_millis(250);
 
@@ -18,11 +20,11 @@ pub fn listen(
     connected: &mut dyn FnMut(),
     each: &mut dyn FnMut(Event),
 ) {
-    let mut warned = false;
+    let mut failed = 0u32;
     while !stop.is_set() {
         match Subscriber::connect(&path) {
             Ok(mut bus) => {
-                warned = false;
+                failed = 0;
                 connected();
                 while !stop.is_set() {
                     match bus.next(Some(NAP)) {
@@ -36,11 +38,12 @@ pub fn listen(
                     }
                 }
             }
-            Err(e) if !warned => {
-                warned = true;
-                log::warn!("the event bus is away: {e}; trying again");
+            Err(e) => {
+                failed = failed.saturating_add(1);
+                if failed == ATTEMPTS {
+                    log::warn!("the event bus is away: {e}; trying again");
+                }
             }
-            Err(_) => {}
         }
         if !stop.is_set() {
             std::thread::sleep(PAUSE);

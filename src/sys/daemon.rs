@@ -186,7 +186,7 @@ impl Report {
     }
 }
 
-/// The first step of every daemon and of its roles: no stray signal ends it ([`survive_others`]).
+/// The first step of every daemon and of its roles: no stray signal ends it, and SIGUSR1 asks for a report.
 pub fn survive_signals() {
     if let Err(e) = survive_others() {
         log::warn!("signals that this process should survive may end it: {e}");

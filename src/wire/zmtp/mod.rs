@@ -38,6 +38,8 @@ pub enum ZmtpError {
     Socket,
     /// A frame is malformed, or larger than a subscriber's frames.
     Frame,
+    /// A message that is no subscription.
+    Message,
 }
 
 impl fmt::Display for ZmtpError {
@@ -48,6 +50,7 @@ impl fmt::Display for ZmtpError {
             ZmtpError::Unready => "it did not send READY",
             ZmtpError::Socket => "it is not a subscriber",
             ZmtpError::Frame => "a frame is too large or malformed",
+            ZmtpError::Message => "it sent a message, which subscribers do not",
         })
     }
 }
@@ -63,7 +66,7 @@ pub enum Command {
     Cancel(Vec<u8>),
     /// Heartbeat: requests a PONG with these bytes (16 at most).
     Ping(Vec<u8>),
-    /// PONG, or something that has no meaning here.
+    /// PONG, or a command that has no meaning here.
     Other,
 }
 
@@ -124,7 +127,7 @@ impl SubscriberDecoder {
             return Ok(None);
         };
         let command = match flags & COMMAND {
-            0 => message(flags, body),
+            0 => message(flags, body)?,
             _ => command(body)?,
         };
         match (self.stage, &command) {
@@ -188,11 +191,11 @@ pub fn frame(bytes: &[u8], largest: usize) -> Result<Option<Frame<'_>>, ZmtpErro
 }
 
 /// In ZMTP 3.0, subscriptions are messages.
-fn message(flags: u8, body: &[u8]) -> Command {
+fn message(flags: u8, body: &[u8]) -> Result<Command, ZmtpError> {
     match body.split_first() {
-        Some((1, topic)) if flags & MORE == 0 => Command::Subscribe(topic.to_vec()),
-        Some((0, topic)) if flags & MORE == 0 => Command::Cancel(topic.to_vec()),
-        _ => Command::Other,
+        Some((1, topic)) if flags & MORE == 0 => Ok(Command::Subscribe(topic.to_vec())),
+        Some((0, topic)) if flags & MORE == 0 => Ok(Command::Cancel(topic.to_vec())),
+        _ => Err(ZmtpError::Message),
     }
 }
 

@@ -37,7 +37,6 @@ fn a_subscriber_is_understood_however_its_words_arrive() {
         framed(0, b"\x00away"),
         framed(COMMAND, b"\x04PING\x00\x0ahello"),
         framed(COMMAND, b"\x04PONG"),
-        framed(MORE, b"\x01not alone"),
     ]
     .concat();
     let topic = topic.into_bytes();
@@ -49,7 +48,6 @@ fn a_subscriber_is_understood_however_its_words_arrive() {
         Command::Cancel(b"broadcast".to_vec()),
         Command::Cancel(b"away".to_vec()),
         Command::Ping(b"hello".to_vec()),
-        Command::Other,
         Command::Other,
     ];
     for size in [1, 7, 63, 64, 65, 10_000] {
@@ -83,6 +81,14 @@ fn whoever_is_no_subscriber_is_refused_at_once() {
     );
     assert_eq!(after(b"\x80\x00".to_vec()), Err(ZmtpError::Frame));
     assert_eq!(after(framed(COMMAND, b"\x09PING")), Err(ZmtpError::Frame));
+    for message in [
+        framed(0, b"x"),
+        framed(0, b""),
+        framed(MORE, b"\x01not alone"),
+    ] {
+        let said = [ready("SUB"), message].concat();
+        assert_eq!(after(said), Err(ZmtpError::Message));
+    }
 }
 
 #[test]

@@ -110,9 +110,14 @@ fn cases() -> Vec<Case> {
         ..plain(args)
     }));
     for args in [&["-a", "web1"] as &[&str], &["-r", "web1"], &["-d", "web1"]] {
-        for answer in ["y\n", "Y\n", "yes", "\n", "n\n", "no\n", " y\n", "x\n", ""] {
+        for answer in ["y\n", "Y\n", "yes", "\n", "n\n", "no\n", " y\n", "x\n"] {
             out.push(asked(args, answer));
         }
+        // No answer at all.
+        out.push(Case {
+            declare: |_, stock, _| stock.status = 1,
+            ..plain(args)
+        });
     }
     // A key that is none: 3008 tells of its acceptance although it stays where it is.
     let declare = |series: &str, stock: &mut Ran, _: &mut Tree| {
@@ -197,7 +202,9 @@ fn cases() -> Vec<Case> {
 /// audit log.
 fn drop_own(tree: &mut Tree) {
     let own = |path: &str| {
-        path.starts_with("var/cache/salt/master/sessions/") || path.starts_with("var/log")
+        path.starts_with("var/cache/salt/master/sessions/")
+            || path.starts_with("var/log")
+            || path == "etc/salt/pki/master/.keys.lock"
     };
     tree.retain(|path, _| !own(path));
 }
