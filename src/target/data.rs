@@ -129,6 +129,25 @@ impl DataExpr {
         })
     }
 
+    /// The expression, unless it is a regular expression that can match no value, however it is split.
+    ///
+    /// # Errors
+    /// What is wrong with its last part.
+    pub(super) fn checked(self) -> Result<DataExpr, TargetError> {
+        let mut fault = None;
+        for (start, _) in self.patterns.iter().skip(1) {
+            let pattern = &self.text[*start..];
+            match PyRegex::new(pattern) {
+                Ok(_) => return Ok(self),
+                Err(reason) => fault = Some((pattern.to_owned(), reason)),
+            }
+        }
+        match fault {
+            None => Ok(self),
+            Some((pattern, reason)) => Err(TargetError::Regex { pattern, reason }),
+        }
+    }
+
     /// The only top-level name of the data that the result depends on, provided that all names there are text: if the
     /// first word is a plain name, every path starts with it. Without a delimiter nothing matches; then any name will
     /// do, here the empty one.

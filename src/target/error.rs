@@ -36,6 +36,8 @@ pub enum TargetError {
         /// The compiler's reason.
         reason: String,
     },
+    /// Neither an address nor a network.
+    Address(String),
     /// An invalid compound expression.
     Compound {
         /// The word at which the error was found; empty at the end.
@@ -97,6 +99,12 @@ impl fmt::Display for TargetError {
                     short(pattern)
                 )
             }
+            TargetError::Address(text) => write!(
+                f,
+                "{:?} is neither an address nor a network, for example 10.0.0.1 or 10.0.0.0/8 (with no bits set beyond \
+                 the prefix)",
+                short(text)
+            ),
             TargetError::Compound { word, reason } if word.is_empty() => {
                 write!(f, "invalid compound target: {reason} at the end")
             }

@@ -395,14 +395,16 @@ impl Test {
             TargetType::Pcre => Test::pcre(text)?,
             TargetType::List => Test::Names(split_list(text).collect()),
             TargetType::Grain => of(DataTestKind::Grains(data(Compare::Glob)?)),
-            TargetType::GrainPcre => of(DataTestKind::Grains(data(Compare::Regex)?)),
+            TargetType::GrainPcre => of(DataTestKind::Grains(data(Compare::Regex)?.checked()?)),
             TargetType::Pillar => of(DataTestKind::Pillar(data(Compare::Glob)?)),
-            TargetType::PillarPcre => of(DataTestKind::Pillar(data(Compare::Regex)?)),
+            TargetType::PillarPcre => of(DataTestKind::Pillar(data(Compare::Regex)?.checked()?)),
             TargetType::PillarExact => of(DataTestKind::Pillar(data(Compare::Exact)?)),
-            // Neither address nor network: Salt logs it and treats it as a test that fails, on both sides, so `not
-            // S@typo` matches everyone.
+            // Salt treats one that is neither address nor network as a test that fails, so that `not S@typo` matches
+            // everyone.
             TargetType::Ipcidr => {
-                IpTest::parse(text).map_or(Test::Constant(false), |test| of(DataTestKind::Ip(test)))
+                let test = IpTest::parse(text);
+                let test = test.ok_or_else(|| TargetError::Address(text.to_owned()))?;
+                of(DataTestKind::Ip(test))
             }
             TargetType::Range => return Err(TargetError::Unsupported("a target of type range")),
             TargetType::Compound | TargetType::CompoundPillarExact | TargetType::Nodegroup => {

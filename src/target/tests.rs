@@ -147,6 +147,8 @@ const DIFFERENT: &[(&str, &str, &str, &str)] = &[
     ("compound", "N@mixed and not N@one", "master+minion", BARE_GROUP),
     ("compound", r#"["N@two","and","web2"]"#, "master+minion", BARE_GROUP),
     ("compound", "web1 N@nope", "master+minion", LOST_GROUP),
+    ("compound", "not S@junk", "master+minion", MALFORMED),
+    ("compound", "web1 or P@os:[", "master+minion", MALFORMED),
     ("pillar_pcre", "role|we.", "minion", DELIMITER),
     ("pillar_exact", "role|web", "minion", DELIMITER),
 ];
@@ -159,6 +161,8 @@ const BARE_GROUP: &str = "Salt puts the words of a group into the expression wit
     that a `not` or `and` beside it reaches only the nearest word of the group";
 const LOST_GROUP: &str = "an unknown group vanishes from the expression and leaves the rest as if \
     it had been asked for";
+const MALFORMED: &str =
+    "a test that cannot be read fails in Salt, so that its opposite selects everyone";
 const DELIMITER: &str = "the master predicts with the delimiter, minion.py forgets to pass it on: \
     everyone it expects stays silent";
 

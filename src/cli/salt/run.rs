@@ -209,10 +209,17 @@ fn preview(job: &Job, config: &MasterConfig, mut screen: Screen) -> i32 {
         .map_err(|e| e.to_string())
         .and_then(|target| {
             let fleet = Fleet::open(config).map_err(|e| e.to_string())?;
-            Ok(target.expected(&fleet.inventory(), config))
+            let expected = target.expected(&fleet.inventory(), config);
+            match expected.error {
+                Some(why) => Err(why.to_string()),
+                None => Ok(expected),
+            }
         });
     match found {
         Ok(expected) => {
+            if expected.minions.is_empty() {
+                eprintln!("No minions matched the target.");
+            }
             let ids: Vec<Value> = expected.minions.iter().map(Value::from).collect();
             let name = screen.out.clone().unwrap_or_else(|| "nested".into());
             screen.show(&name, &ids.into());

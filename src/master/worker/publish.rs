@@ -134,7 +134,10 @@ pub(super) fn send_out(
         error,
     } = meant;
     // Lower masters may know minions that match; a target that cannot be evaluated is no target for them either.
-    let unusable = error == Some(TargetError::RegexLimit);
+    let unusable = matches!(
+        error,
+        Some(TargetError::RegexLimit | TargetError::Address(_))
+    );
     if minions.is_empty() && (!worker.config.order_masters || unusable) {
         let why = error.map(|e| e.to_string()).unwrap_or_default();
         return Ok(no_match(load, &why));

@@ -162,13 +162,26 @@ fn targets_that_match_nobody() {
     }
     // What is wrong with an expression is said to whoever wrote it.
     let place = dir.to_string_lossy();
-    let wrong = ["-c", &place, "-C", "web* and (", "test.ping"];
-    let ran = run("halite", dir, &wrong);
-    assert_eq!(ran.status, Some(2));
-    assert!(ran.out.starts_with("No minions matched"), "{}", ran.out);
-    assert!(
-        ran.err.contains("ERROR: ") && ran.err.contains("compound"),
-        "{}",
-        ran.err
+    for (option, target, reason) in [
+        ("-C", "web* and (", "compound"),
+        ("-S", "999.1.1.1", "neither an address"),
+        ("-P", "os:(", "regular expression"),
+    ] {
+        let ran = run("halite", dir, &["-c", &place, option, target, "test.ping"]);
+        assert_eq!(ran.status, Some(2), "{target}");
+        assert!(ran.out.starts_with("No minions matched"), "{}", ran.out);
+        let preview = ["-c", &place, option, target, "--preview-target"];
+        let preview = run("halite", dir, &preview);
+        assert_eq!(preview.status, Some(2), "{target}");
+        for err in [ran.err, preview.err] {
+            assert!(err.contains("ERROR: ") && err.contains(reason), "{err}");
+        }
+    }
+    let nobody = ["-c", &place, "db*", "--preview-target"];
+    let nobody = run("halite", dir, &nobody);
+    assert_eq!(nobody.status, Some(0), "{}", nobody.err);
+    assert_eq!(
+        (nobody.out.as_str(), nobody.err.as_str()),
+        ("", "No minions matched the target.\n")
     );
 }
