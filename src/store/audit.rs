@@ -27,7 +27,7 @@ pub struct Decision<'a> {
     pub what: &'a str,
     /// The user; empty if unknown.
     pub user: &'a str,
-    /// How the user was authenticated: `key`, `token`, `eauth:pam`, `account` (the tool ran as this account).
+    /// How the user was authenticated: `key`, `token`, `eauth:pam`, `account` (the tool ran as this account), `collective`.
     pub method: &'a str,
     /// Address of the peer; empty for local callers.
     pub from: &'a str,

@@ -48,7 +48,7 @@ struct Rig {
     metrics: u16,
     next: u32,
     _minions: Vec<Minion>,
-    _master: Master,
+    master: Master,
     _server: NatsServer,
     _dir: tempfile::TempDir,
 }
@@ -86,7 +86,7 @@ impl Rig {
             metrics,
             next: 0,
             _minions: minions.into(),
-            _master: master,
+            master,
             _server: server,
             _dir: dir,
         };
@@ -289,6 +289,19 @@ fn both_generations_reach_minions() {
                     .all(|reply| code(reply) == Some(n as i64 + 2))
             );
         }
+    }
+    let config = halite::config::load_master(&rig.master.home.config_dir()).unwrap();
+    let log = std::fs::read_to_string(config.audit_log).unwrap();
+    for (function, verdict) in [("test.echo", "allowed"), ("cmd.run", "refused")] {
+        let told = log.lines().filter(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let has = |field: &str, text: &str| line[field] == text;
+            has("method", "collective")
+                && has("function", function)
+                && has("verdict", verdict)
+                && line["from"].is_string()
+        });
+        assert_eq!(told.count(), 2, "{function}: {log}");
     }
 }
 

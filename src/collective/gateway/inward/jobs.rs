@@ -98,6 +98,7 @@ impl Jobs {
                 let order = Order {
                     jid: jid.clone(),
                     user: question.caller.to_string(),
+                    from: question.sender.to_string(),
                     fun: run.fun.clone(),
                     arg: run.arg.clone(),
                     minions: ids.collect(),

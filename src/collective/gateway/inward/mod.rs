@@ -82,6 +82,8 @@ pub(super) struct Order {
     pub jid: Jid,
     /// The caller id, which is the user in the job cache.
     pub user: String,
+    /// Who sent the request, for the audit log.
+    pub from: String,
     /// The function.
     pub fun: String,
     /// Its arguments, as in jobs.

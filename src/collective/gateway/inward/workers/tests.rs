@@ -84,6 +84,7 @@ fn a_full_queue_is_said_at_once() {
     let order = Order {
         jid: jid.clone(),
         user: "uid=0".into(),
+        from: "host1".into(),
         fun: "test.ping".into(),
         arg: Vec::new(),
         minions: vec!["a".into()],

@@ -30,7 +30,10 @@ pub(super) fn run(
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let item = match task {
-            Task::Publish(order) => published(&mut client, order),
+            Task::Publish(order) => {
+                allowed(&audit, &order);
+                published(&mut client, order)
+            }
             Task::Look(jid) => looked(&*stores.jobs, jid),
             Task::Refusal {
                 caller,
@@ -104,6 +107,34 @@ fn looked(jobs: &dyn JobStore, jid: Jid) -> News {
     News::Looked(jid, returns)
 }
 
+/// The master's own line about the job only knows that this gateway asked for it.
+fn allowed(audit: &AuditLog, order: &Order) {
+    let (target, function) = (order.minions.clone().into(), order.fun.as_str().into());
+    audit.write(&Decision {
+        allowed: true,
+        jid: order.jid.as_str(),
+        reason: "publisher_acl",
+        ..decision(&order.user, &order.from, &target, &function)
+    });
+}
+
+fn decision<'a>(
+    caller: &'a str,
+    from: &'a str,
+    target: &'a Value,
+    function: &'a Value,
+) -> Decision<'a> {
+    Decision {
+        what: "publish",
+        user: caller,
+        method: "collective",
+        from,
+        target: Some(target),
+        function: Some(function),
+        ..Decision::default()
+    }
+}
+
 fn refused(audit: &AuditLog, caller: &str, from: &str, fun: &str, minions: Vec<String>) {
     log::warn!(
         "{caller} may not run {fun} on {} minions: publisher_acl does not allow it",
@@ -111,13 +142,7 @@ fn refused(audit: &AuditLog, caller: &str, from: &str, fun: &str, minions: Vec<S
     );
     let (target, function) = (Value::from(minions), Value::from(fun));
     audit.write(&Decision {
-        what: "publish",
-        user: caller,
-        method: "collective",
-        from,
-        target: Some(&target),
-        function: Some(&function),
         reason: "no permission",
-        ..Decision::default()
+        ..decision(caller, from, &target, &function)
     });
 }
