@@ -35,7 +35,8 @@ pub(super) const MODULE: Module = Module {
             persist,
             "Sets a kernel parameter now and in a file for the next boot.",
         )
-        .args(&[req("name"), req("value"), opt("config", Lit::Nil)]),
+        .args(&[req("name"), req("value"), opt("config", Lit::Nil)])
+        .one_line(&[]),
         Function::new("show", show, "All kernel parameters, or those in a file.")
             .args(&[opt("config_file", Lit::Bool(false))]),
     ],

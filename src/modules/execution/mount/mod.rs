@@ -144,6 +144,7 @@ pub(super) const MODULE: Module = Module {
             TEST,
             NOT_CHANGE,
         ])
+        .one_line(&[])
         .keywords(),
         Function::new(
             "set_filesystems",
@@ -179,6 +180,7 @@ pub(super) const MODULE: Module = Module {
             MATCH_ON,
             NOT_CHANGE,
         ])
+        .one_line(&[])
         .keywords(),
         Function::new(
             "set_vfstab",
@@ -198,6 +200,7 @@ pub(super) const MODULE: Module = Module {
             MATCH_ON,
             NOT_CHANGE,
         ])
+        .one_line(&[])
         .keywords(),
         Function::new(
             "swapoff",
