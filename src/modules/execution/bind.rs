@@ -118,6 +118,9 @@ pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<
     for (key, value) in open.iter() {
         check_value(function, &python::str(key), value)?;
     }
+    for value in &varargs {
+        check_value(function, "*", value)?;
+    }
     Ok(Bound {
         named,
         varargs,
@@ -155,9 +158,9 @@ fn has_break(text: &str) -> bool {
 }
 
 /// Whether a program would take one of the comma-separated words for an option. A dash alone is a name.
-fn is_option(text: &str) -> bool {
-    let words = text.split(|c: char| c == ',' || c.is_whitespace());
-    words.into_iter().any(|w| w.starts_with('-') && w != "-")
+pub fn is_option(text: &str) -> bool {
+    let mut words = text.split(',').map(str::trim);
+    words.any(|word| word.starts_with('-') && word != "-")
 }
 
 fn type_error(function: &Function, text: &str) -> CallError {

@@ -168,7 +168,7 @@ impl Function {
         self
     }
 
-    /// Rejects options as values of these arguments, which become words of a command line.
+    /// Rejects options as values of these arguments, which become words of a command line; `*` are those without a name.
     pub const fn names(mut self, names: &'static [&'static str]) -> Self {
         self.names = names;
         self
@@ -185,6 +185,9 @@ impl Function {
         self.keywords || self.args.iter().any(|a| a.name == key)
     }
 }
+
+/// [`Function::names`] of package managers.
+pub const PACKAGES: &[&str] = &["*", "name", "names", "pkgs", "packages", "groups"];
 
 /// One module: its public name and its functions.
 #[derive(Clone, Copy)]

@@ -413,7 +413,39 @@ fn values_are_neither_lines_nor_options() {
             &[here.into(), "HEAD,--all".into()],
             "'refs' may not be an option",
         ),
+        (
+            "git.rebase",
+            &[here.into(), "HEAD --exec=x".into()],
+            "'rev' may not be an option",
+        ),
+        (
+            "service.show",
+            &["-Hevil".into()],
+            "'name' may not be an option",
+        ),
+        (
+            "kmod.load",
+            &["loop -C/evil".into()],
+            "'mod' may not be an option",
+        ),
+        (
+            "sysctl.get",
+            &[kw(map! {"name" => "kernel.domainname=evil"})],
+            "has no '='",
+        ),
     ];
+    // Dir::Bin::dpkg is a program that apt-cache starts.
+    let debian = Context {
+        grains: Arc::new(map! {"os" => "Debian", "os_family" => "Debian"}),
+        ..Context::default()
+    };
+    let outcome = call(
+        &debian,
+        "pkg.latest_version",
+        &["-oDir::Bin::dpkg=/x".into()],
+    );
+    let said = outcome.ret.as_str().unwrap_or_default();
+    assert!(said.contains("may not be an option"), "{:?}", outcome.ret);
     for (fun, args, text) in cases {
         let outcome = call(&ctx, fun, args);
         let said = outcome.ret.as_str().unwrap_or_default();

@@ -244,7 +244,7 @@ fn unpack(data: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Creates a cache directory, accessible only to this user. A file in its place is an outdated copy and is removed.
-fn make_cache_dir(cachedir: &Path, dir: &Path) -> io::Result<()> {
+pub(super) fn make_cache_dir(cachedir: &Path, dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Fetches one file by URL (`salt/fileclient.py Client.get_url`): `salt://`, a local path or `file://`, `http://` and
 //! `https://`.
 
-use super::fetch::{GetFile, PartFile};
+use super::fetch::{GetFile, PartFile, make_cache_dir};
 use super::{FileClient, FileError, Result, hash_file, url};
 use halite_crypto::HashType;
 use halite_sys::daemon::write_atomic;
@@ -116,7 +116,8 @@ impl FileClient {
             Some("") => self.cached_place(fetch)?,
             Some(dest) => PathBuf::from(dest),
         };
-        let kept = dest == Some("")
+        let cached = dest == Some("");
+        let kept = cached
             && fetch
                 .source_hash
                 .is_some_and(|hash| has_digest(&place, hash));
@@ -125,10 +126,14 @@ impl FileClient {
         }
         let dir = place.parent().unwrap_or(Path::new("/"));
         if !dir.is_dir() {
-            if !fetch.makedirs && dest != Some("") {
+            if !fetch.makedirs && !cached {
                 return Ok(None);
             }
-            std::fs::create_dir_all(dir).map_err(|e| FileError::Io(dir.to_owned(), e))?;
+            let made = match cached {
+                true => make_cache_dir(&self.cache_root(fetch.cachedir), dir),
+                false => std::fs::create_dir_all(dir),
+            };
+            made.map_err(|e| FileError::Io(dir.to_owned(), e))?;
         }
         let tag_file = with_suffix(&place, ".etag");
         let known = match fetch.use_etag && place.exists() {
@@ -141,7 +146,7 @@ impl FileClient {
             other => other?,
         };
         let failed = |e: io::Error| FileError::Io(place.clone(), e);
-        let mut part = PartFile::create(dir, 0o666).map_err(failed)?;
+        let mut part = PartFile::create(dir, if cached { 0o600 } else { 0o666 }).map_err(failed)?;
         io::copy(&mut answer, &mut part.file).map_err(|e| broken(fetch.url, &e))?;
         part.place(&place).map_err(failed)?;
         if let Some(etag) = etag.filter(|_| fetch.use_etag) {
@@ -382,6 +387,16 @@ mod tests {
         let got = client.get_url(&fetch).unwrap();
         assert_eq!(got, Some(Downloaded::File(place.clone())));
         assert_eq!(std::fs::read(&place).unwrap(), b"content");
+        for (path, mode) in [
+            (dir.path().join("extrn_files"), 0o700),
+            (place.clone(), 0o600),
+        ] {
+            let meta = std::fs::metadata(path).unwrap();
+            assert_eq!(
+                std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777,
+                mode
+            );
+        }
         let content = GetUrl {
             dest: None,
             ..fetch

@@ -198,8 +198,7 @@ pub(super) const MODULE: Module = Module {
             change::rebase,
             "Rebases the current branch onto a revision.",
         )
-        .args(args::REBASE)
-        .names(&["rev"]),
+        .args(args::REBASE),
         Function::new("remote_get", remote::remote_get, "The URLs of one remote.")
             .args(args::REMOTE_GET),
         Function::new(
