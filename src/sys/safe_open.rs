@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Options with `O_NOFOLLOW` and `O_NONBLOCK`.
@@ -51,6 +51,63 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
+/// Opens a file for reading that has an end. Links are followed, wherever they lead: not to a pipe, whose other end may
+/// never come, nor to a device that never ends.
+///
+/// # Errors
+/// Any I/O error, or such a file.
+pub fn open_finite(path: &Path) -> io::Result<File> {
+    const NULL: u64 = nix::libc::makedev(1, 3);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)?;
+    let meta = file.metadata()?;
+    let kind = meta.file_type();
+    let endless = kind.is_fifo() || (kind.is_char_device() && meta.rdev() != NULL);
+    match endless {
+        true => Err(io::Error::other(format!(
+            "{} is a pipe or a device and is not read",
+            path.display()
+        ))),
+        false => Ok(file),
+    }
+}
+
+/// Reads a whole file of at most `most` bytes, opened with [`open_finite`].
+///
+/// # Errors
+/// Any I/O error, or a larger file.
+pub fn read_finite(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_whole(open_finite(path)?, path, most)
+}
+
+/// Reads a whole regular file of at most `most` bytes from a directory of another account: no link is followed, and
+/// nothing is waited for.
+///
+/// # Errors
+/// Any I/O error, another kind of file, or a larger one.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_no_follow(path)?;
+    match file.metadata()?.is_file() {
+        true => read_whole(file, path, most),
+        false => Err(io::Error::other(format!(
+            "{} is not a regular file",
+            path.display()
+        ))),
+    }
+}
+
+fn read_whole(file: File, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut data)?;
+    if data.len() as u64 > most {
+        let why = format!("{} is larger than {most} bytes", path.display());
+        return Err(io::Error::other(why));
+    }
+    Ok(data)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +125,36 @@ mod tests {
         assert!(read_text(dir.path(), 9).is_err());
     }
     use nix::sys::stat::Mode;
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        nix::unistd::mkfifo(&at("pipe"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        std::fs::write(at("file"), "text").unwrap();
+        for (name, to) in [
+            ("a", "file"),
+            ("b", "pipe"),
+            ("c", "/dev/zero"),
+            ("d", "/dev/null"),
+        ] {
+            std::os::unix::fs::symlink(to, at(name)).unwrap();
+        }
+        assert_eq!(read_finite(&at("a"), 4).unwrap(), b"text");
+        assert_eq!(read_finite(&at("d"), 4).unwrap(), b"");
+        assert!(read_finite(&at("a"), 3).is_err());
+        assert_eq!(read_regular(&at("file"), 4).unwrap(), b"text");
+        for name in ["a", "pipe", "c", "d"] {
+            assert!(read_regular(&at(name), 4).is_err(), "{name}");
+        }
+        for name in ["pipe", "b", "c"] {
+            let why = read_finite(&at(name), 4).unwrap_err().to_string();
+            assert!(
+                why.ends_with("is a pipe or a device and is not read"),
+                "{why}"
+            );
+        }
+    }
 
     #[test]
     fn a_link_is_refused_and_a_pipe_does_not_wait() {

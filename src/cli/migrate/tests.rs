@@ -190,3 +190,38 @@ fn what_would_harm_is_refused() {
     fs::write(two.salt.join("master"), "a: [").unwrap();
     assert!(why(two.import()).contains("etc/salt/master: line "));
 }
+
+#[test]
+fn links_and_pipes_of_the_master_s_account_are_not_read() {
+    use std::os::unix::fs::{lchown, symlink};
+    let two = Two::new();
+    let at = |name: &str| two.root.path().join(name);
+    fs::write(at("secret"), "root's").unwrap();
+    let pki = two.salt.join("pki/master");
+    let cache = at("var/cache/salt/master");
+    fs::create_dir_all(cache.join("grains")).unwrap();
+    fs::create_dir_all(cache.join("jobs/ab/cd")).unwrap();
+    for pipe in ["grains/a.p", "jobs/ab/cd/jid"] {
+        nix::unistd::mkfifo(&cache.join(pipe), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    }
+    let done = two.import().unwrap();
+    assert!(done.table().contains("1 not readable"), "{}", done.table());
+
+    symlink(at("secret"), pki.join("master.pub")).unwrap();
+    assert!(two.import().is_err());
+    assert!(!two.halite.join("pki/master/master.pub").exists());
+    fs::remove_file(pki.join("master.pub")).unwrap();
+    nix::unistd::mkfifo(&pki.join("master.pub"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(two.import().is_err());
+    fs::remove_file(pki.join("master.pub")).unwrap();
+
+    // The operator may use links, the account may not.
+    fs::rename(pki.join("minions"), at("elsewhere")).unwrap();
+    symlink(at("elsewhere"), pki.join("minions")).unwrap();
+    two.import().unwrap();
+    if nix::unistd::geteuid().is_root() {
+        lchown(pki.join("minions"), Some(65534), None).unwrap();
+        let why = two.import().err().unwrap();
+        assert!(why.ends_with("is a link that root does not own, and is not followed"));
+    }
+}

@@ -13,6 +13,7 @@ use halite_sys::ownership::chown_tree;
 use halite_sys::safe_open::open_no_follow;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Most levels of directories of encryption keys that are copied.
@@ -113,6 +114,7 @@ fn transfer_all(
     done: &mut TransferReport,
 ) -> Result<(), String> {
     let (from, to) = (local::key_files(source), local::key_files(target));
+    check_links(source)?;
     let way = transfer_mode(how);
     done.master = transfer_master_key(source, target, more, how, false)?;
     done.keys = transfer::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
@@ -121,6 +123,24 @@ fn transfer_all(
         .map_err(|e| with_path(&source.pki_dir, &e))?;
     let layout = layout_of(target);
     done.data = transfer::data(&source.cachedir, &target.cachedir, layout, &ids, way);
+    Ok(())
+}
+
+/// Refuses directories of a master that are links of its account: what root reads there is given to that account.
+fn check_links(config: &MasterConfig) -> Result<(), String> {
+    let keys = KeyState::ALL.map(|state| config.minion_keys(state.dir()));
+    let cache = ["minions", "grains", "pillar", "mine", "jobs"].map(|d| config.cachedir.join(d));
+    let gpg = config.conf_file.with_file_name("gpgkeys");
+    let dirs = [&config.pki_dir, &config.cachedir, &gpg].into_iter();
+    for dir in dirs.chain(&keys).chain(&cache) {
+        let link = fs::symlink_metadata(dir).is_ok_and(|m| m.is_symlink() && m.uid() != 0);
+        if link && nix::unistd::geteuid().is_root() {
+            return Err(format!(
+                "{} is a link that root does not own, and is not followed",
+                dir.display()
+            ));
+        }
+    }
     Ok(())
 }
 
@@ -220,7 +240,7 @@ fn configuration(from: &Path, to: &Path, done: &mut TransferReport) -> Result<()
 /// Writes the copy of a file. It may contain passwords, so its permissions are not wider than the original's,
 /// and it gets the same owner.
 fn copy_config(file: &Path, path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    use std::os::unix::fs::{PermissionsExt, chown};
     let meta = fs::metadata(file)?;
     write_atomic(path, text.as_bytes(), meta.permissions().mode() & 0o644)?;
     if nix::unistd::geteuid().is_root() {

@@ -28,7 +28,8 @@ pub(super) const MODULE: Module = Module {
         )
         .args(&[req("alias"), req("target")]),
         Function::new("set_target", set_target, "Sets the target of an alias.")
-            .args(&[req("alias"), req("target")]),
+            .args(&[req("alias"), req("target")])
+            .one_line(&[]),
         Function::new("rm_alias", rm_alias, "Removes an alias.").args(&[req("alias")]),
     ],
 };

@@ -107,16 +107,60 @@ pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<
         return Err(too_many(function, given));
     }
     check_missing(function, &slots)?;
-    let named = slots
+    let named: Vec<Value> = slots
         .into_iter()
         .zip(function.args)
         .map(|(slot, arg)| slot.or(arg.default.map(|d| d.value())).unwrap_or_default())
         .collect();
+    for (arg, value) in function.args.iter().zip(&named) {
+        check_value(function, arg.name, value)?;
+    }
+    for (key, value) in open.iter() {
+        check_value(function, &python::str(key), value)?;
+    }
+    for value in &varargs {
+        check_value(function, "*", value)?;
+    }
     Ok(Bound {
         named,
         varargs,
         kwargs: open,
     })
+}
+
+/// Rejects line breaks and options where the function declares that they must not be.
+fn check_value(function: &Function, name: &str, value: &Value) -> Result<()> {
+    let why = if function.lines.is_some_and(|but| !but.contains(&name)) && any(value, &has_break) {
+        "may not contain line breaks"
+    } else if function.names.contains(&name) && any(value, &is_option) {
+        "may not be an option"
+    } else {
+        return Ok(());
+    };
+    Err(CallError::Invocation(format!(
+        "The argument '{name}' {why}"
+    )))
+}
+
+/// Whether a text, or one in a list or map, is like that.
+fn any(value: &Value, is: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::Str(text) => is(text),
+        Value::Bytes(bytes) => is(&String::from_utf8_lossy(bytes)),
+        Value::Array(list) => list.iter().any(|v| any(v, is)),
+        Value::Map(map) => map.iter().any(|(k, v)| any(k, is) || any(v, is)),
+        _ => false,
+    }
+}
+
+fn has_break(text: &str) -> bool {
+    text.contains(['\n', '\r', '\0'])
+}
+
+/// Whether a program would take one of the comma-separated words for an option. A dash alone is a name.
+pub fn is_option(text: &str) -> bool {
+    let mut words = text.split(',').map(str::trim);
+    words.any(|word| word.starts_with('-') && word != "-")
 }
 
 fn type_error(function: &Function, text: &str) -> CallError {

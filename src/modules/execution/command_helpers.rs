@@ -5,10 +5,12 @@ use super::cmd::which;
 use super::program::{self, CommandOutput};
 use super::{Call, CallError, python};
 use crate::execution::declare::Result;
+use crate::files::MAX_CONTENT;
 use halite_sys::command::Helper;
+use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// An argument vector.
@@ -120,7 +122,7 @@ pub fn run_tolerant<T: Into<String>>(
 /// # Errors
 /// As raised by Python.
 pub fn read(path: &str) -> Result<String> {
-    let bytes = std::fs::read(path).map_err(|e| python::os_error(&e, path))?;
+    let bytes = read_finite(path.as_ref(), MAX_CONTENT).map_err(|e| python::os_error(&e, path))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -129,7 +131,7 @@ pub fn read(path: &str) -> Result<String> {
 /// # Errors
 /// It cannot be read or is not UTF-8.
 pub fn read_file(path: &str) -> io::Result<String> {
-    let bytes = std::fs::read(path)?;
+    let bytes = read_finite(path.as_ref(), MAX_CONTENT)?;
     String::from_utf8(bytes).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
 }
 
@@ -148,7 +150,7 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     }
     let mut name = std::ffi::OsString::from(".");
     name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}~", std::process::id()));
+    name.push(format!(".{:016x}~", rand::random::<u64>()));
     let temp = target.with_file_name(name);
     // Set the mode before writing, so that nobody can read it early.
     let written = std::fs::OpenOptions::new()
@@ -156,11 +158,11 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(&temp)
-        .and_then(|mut file| file.write_all(content))
-        .and_then(|()| chown(&temp, Some(old.uid()), Some(old.gid())))
-        .and_then(|()| {
-            let mode = std::fs::Permissions::from_mode(old.mode() & 0o7777);
-            std::fs::set_permissions(&temp, mode)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            // By its handle: whoever may write to the directory could put a link there.
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))
         })
         .and_then(|()| std::fs::rename(&temp, &target));
     if written.is_ok() {

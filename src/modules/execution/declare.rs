@@ -106,6 +106,10 @@ pub struct Function {
     pub keyword_only: bool,
     /// Whether it accepts any keyword (`**kwargs`); such functions also get `__pub_<key>`.
     pub keywords: bool,
+    /// If it writes its arguments to a file of lines: those that may contain line breaks nevertheless.
+    pub lines: Option<&'static [&'static str]>,
+    /// Arguments that become words of a command line where they may not be taken for options.
+    pub names: &'static [&'static str],
     /// Its documentation, for `sys.doc` and argument errors.
     pub doc: &'static str,
     /// The code.
@@ -126,6 +130,8 @@ impl Function {
             varargs: false,
             keyword_only: false,
             keywords: false,
+            lines: None,
+            names: &[],
             doc,
             run,
         }
@@ -155,6 +161,19 @@ impl Function {
         self
     }
 
+    /// Rejects line breaks in its arguments, except in these: it writes them to a file of lines, where they would add
+    /// lines of their own.
+    pub const fn one_line(mut self, except: &'static [&'static str]) -> Self {
+        self.lines = Some(except);
+        self
+    }
+
+    /// Rejects options as values of these arguments, which become words of a command line; `*` are those without a name.
+    pub const fn names(mut self, names: &'static [&'static str]) -> Self {
+        self.names = names;
+        self
+    }
+
     /// Sets the name used in argument errors.
     pub const fn inner(mut self, inner: &'static str) -> Self {
         self.inner = inner;
@@ -166,6 +185,9 @@ impl Function {
         self.keywords || self.args.iter().any(|a| a.name == key)
     }
 }
+
+/// [`Function::names`] of package managers.
+pub const PACKAGES: &[&str] = &["*", "name", "names", "pkgs", "packages", "groups"];
 
 /// One module: its public name and its functions.
 #[derive(Clone, Copy)]

@@ -38,10 +38,12 @@ pub(super) const MODULE: Module = Module {
             req("fs_type"),
             opt("full_return", Lit::Bool(false)),
         ])
-        .keywords(),
+        .keywords()
+        .names(&["device"]),
         Function::new("tune", tune, "Changes parameters of a file system.")
             .args(&[req("device"), opt("full_return", Lit::Bool(false))])
-            .keywords(),
+            .keywords()
+            .names(&["device"]),
     ],
 };
 

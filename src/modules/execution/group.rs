@@ -13,19 +13,19 @@ const NO: Lit = Lit::Bool(false);
 pub(super) const MODULE: Module = Module {
     name: "group",
     functions: &[
-        Function::new("add", add, "Adds a group.").args(&[
-            req("name"),
-            opt("gid", Lit::Nil),
-            opt("system", NO),
-            opt("root", Lit::Nil),
-            opt("non_unique", NO),
-            opt("local", NO),
-        ]),
-        Function::new("delete", delete, "Removes a group.").args(&[
-            req("name"),
-            opt("root", Lit::Nil),
-            opt("local", NO),
-        ]),
+        Function::new("add", add, "Adds a group.")
+            .args(&[
+                req("name"),
+                opt("gid", Lit::Nil),
+                opt("system", NO),
+                opt("root", Lit::Nil),
+                opt("non_unique", NO),
+                opt("local", NO),
+            ])
+            .names(&["name", "username"]),
+        Function::new("delete", delete, "Removes a group.")
+            .args(&[req("name"), opt("root", Lit::Nil), opt("local", NO)])
+            .names(&["name", "username"]),
         Function::new(
             "info",
             info,
@@ -34,28 +34,27 @@ pub(super) const MODULE: Module = Module {
         .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new("getent", getent, "The data of all groups.")
             .args(&[opt("refresh", NO), opt("root", Lit::Nil)]),
-        Function::new("chgid", chgid, "Changes the id of a group.").args(&[
-            req("name"),
-            req("gid"),
-            opt("root", Lit::Nil),
-            opt("non_unique", NO),
-        ]),
-        Function::new("adduser", adduser, "Adds a user to a group.").args(&[
-            req("name"),
-            req("username"),
-            opt("root", Lit::Nil),
-        ]),
-        Function::new("deluser", deluser, "Removes a user from a group.").args(&[
-            req("name"),
-            req("username"),
-            opt("root", Lit::Nil),
-        ]),
+        Function::new("chgid", chgid, "Changes the id of a group.")
+            .args(&[
+                req("name"),
+                req("gid"),
+                opt("root", Lit::Nil),
+                opt("non_unique", NO),
+            ])
+            .names(&["name", "username"]),
+        Function::new("adduser", adduser, "Adds a user to a group.")
+            .args(&[req("name"), req("username"), opt("root", Lit::Nil)])
+            .names(&["name", "username"]),
+        Function::new("deluser", deluser, "Removes a user from a group.")
+            .args(&[req("name"), req("username"), opt("root", Lit::Nil)])
+            .names(&["name", "username"]),
         Function::new(
             "members",
             members,
             "Sets the members of a group, separated by commas.",
         )
-        .args(&[req("name"), req("members_list"), opt("root", Lit::Nil)]),
+        .args(&[req("name"), req("members_list"), opt("root", Lit::Nil)])
+        .names(&["name", "username"]),
     ],
 };
 

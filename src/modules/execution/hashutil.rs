@@ -2,7 +2,9 @@
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
+use crate::files::MAX_CONTENT;
 use halite_crypto::{HashType, constant_time_eq, hmac_hex};
+use halite_sys::safe_open::read_finite;
 use halite_wire::{Value, base64};
 use std::borrow::Cow;
 use std::path::Path;
@@ -134,7 +136,7 @@ fn digest_file(call: &mut Call<'_>) -> Result {
 }
 
 fn read(path: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| python::os_error(&e, path))
+    read_finite(path.as_ref(), MAX_CONTENT).map_err(|e| python::os_error(&e, path))
 }
 
 fn text_or_bytes(bytes: Vec<u8>) -> Value {

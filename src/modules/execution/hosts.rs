@@ -32,17 +32,20 @@ pub(super) const MODULE: Module = Module {
             set_host,
             "Sets the names of an address, replacing others.",
         )
-        .args(&[req("ip"), req("alias"), opt("comment", Lit::Nil)]),
+        .args(&[req("ip"), req("alias"), opt("comment", Lit::Nil)])
+        .one_line(&[]),
         Function::new("rm_host", rm_host, "Removes a name from an address.")
             .args(&[req("ip"), req("alias")]),
         Function::new("add_host", add_host, "Adds a name to an address.")
-            .args(&[req("ip"), req("alias")]),
+            .args(&[req("ip"), req("alias")])
+            .one_line(&[]),
         Function::new(
             "set_comment",
             set_comment,
             "Sets the comment of an existing address.",
         )
-        .args(&[req("ip"), req("comment")]),
+        .args(&[req("ip"), req("comment")])
+        .one_line(&[]),
     ],
 };
 

@@ -1,5 +1,6 @@
 //! `kmod`: kernel modules.
 
+use super::bind::is_option;
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, python, shell, which};
 use crate::execution::command_helpers;
@@ -36,7 +37,8 @@ pub(super) const MODULE: Module = Module {
             load,
             "Loads a module, with persist also at boot; returns the new modules.",
         )
-        .args(&[req("mod"), opt("persist", Lit::Bool(false))]),
+        .args(&[req("mod"), opt("persist", Lit::Bool(false))])
+        .names(&["mod"]),
         Function::new(
             "lsmod",
             |c| {
@@ -61,7 +63,8 @@ pub(super) const MODULE: Module = Module {
             req("mod"),
             opt("persist", Lit::Bool(false)),
             opt("comment", Lit::Bool(true)),
-        ]),
+        ])
+        .names(&["mod"]),
     ],
 };
 
@@ -170,6 +173,11 @@ fn escaped(name: &str) -> String {
 
 fn load(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("mod"));
+    if name.split_whitespace().any(is_option) {
+        return Err(CallError::Invocation(
+            "The argument 'mod' may not be an option".into(),
+        ));
+    }
     let before = loaded(call)?;
     let mut argv = vec![program("modprobe")?];
     argv.extend(name.split_whitespace().map(str::to_owned));

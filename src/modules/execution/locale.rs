@@ -25,7 +25,9 @@ pub(super) const MODULE: Module = Module {
             |c| Ok(Value::Array(list(c)?.into_iter().map(Value::Str).collect())),
             "The available locales.",
         ),
-        Function::new("set_locale", set_locale, "Sets the host's locale.").args(&[req("locale")]),
+        Function::new("set_locale", set_locale, "Sets the host's locale.")
+            .args(&[req("locale")])
+            .one_line(&[]),
     ],
 };
 

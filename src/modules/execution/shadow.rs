@@ -51,7 +51,8 @@ pub(super) const MODULE: Module = Module {
             req("password"),
             opt("use_usermod", Lit::Bool(false)),
             opt("root", Lit::Nil),
-        ]),
+        ])
+        .one_line(&[]),
         Function::new("del_password", del_password, "Removes a user's password.")
             .args(&[req("name"), opt("root", Lit::Nil)]),
         Function::new("lock_password", lock_password, "Locks a user's password.")
@@ -225,6 +226,11 @@ fn unlock_password(call: &mut Call<'_>) -> Result {
 fn set_password(call: &mut Call<'_>) -> Result {
     let (name, root) = (name(call), root(call));
     let hash = python::str(call.arg("password"));
+    if hash.contains(':') {
+        return Err(CallError::Invocation(
+            "A password hash may not contain ':', which separates the fields of shadow".into(),
+        ));
+    }
     if !command_helpers::run_all_tolerant(call, ["id", &name])?.ok() {
         log::warn!("user {name} does not exist, cannot set password");
         return Ok(false.into());

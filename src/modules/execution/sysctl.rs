@@ -15,7 +15,8 @@ pub(super) const MODULE: Module = Module {
             assign_call,
             "Sets a kernel parameter until the next boot.",
         )
-        .args(&[req("name"), req("value")]),
+        .args(&[req("name"), req("value")])
+        .names(&["name"]),
         Function::new(
             "default_config",
             |c| Ok(default_config(c).into()),
@@ -29,13 +30,16 @@ pub(super) const MODULE: Module = Module {
             },
             "The value of a parameter.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(&["name"]),
         Function::new(
             "persist",
             persist,
             "Sets a kernel parameter now and in a file for the next boot.",
         )
-        .args(&[req("name"), req("value"), opt("config", Lit::Nil)]),
+        .args(&[req("name"), req("value"), opt("config", Lit::Nil)])
+        .one_line(&[])
+        .names(&["name"]),
         Function::new("show", show, "All kernel parameters, or those in a file.")
             .args(&[opt("config_file", Lit::Bool(false))]),
     ],
@@ -83,6 +87,12 @@ fn show(call: &mut Call<'_>) -> Result {
 }
 
 fn value_of(call: &mut Call<'_>, name: &str) -> Result<String> {
+    // The program would set it.
+    if name.contains('=') {
+        return Err(CallError::Invocation(
+            "The name of a parameter has no '='".into(),
+        ));
+    }
     shell::run(call, &[&program("sysctl")?, "-n", name])
 }
 

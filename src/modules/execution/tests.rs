@@ -328,3 +328,128 @@ fn grains_and_configuration() {
         map! {"host.a" => 1}.into()
     );
 }
+
+#[test]
+fn values_are_neither_lines_nor_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file").to_string_lossy().into_owned();
+    let ctx = Context {
+        opts: map! {"hosts.file" => file.as_str()},
+        ..Context::default()
+    };
+    let touch = format!("--upload-pack=touch {file};");
+    let here = dir.path().to_str().unwrap();
+    let root = kw(map! {"root" => here});
+    let (many, config) = ("a\nb", kw(map! {"config" => file.as_str()}));
+    let jobs = "true\n* * * * * evil";
+    let cases: &[(&str, &[Value], &str)] = &[
+        (
+            "hosts.add_host",
+            &["1.2.3.4".into(), many.into()],
+            "'alias' may not contain line breaks",
+        ),
+        (
+            "hosts.set_comment",
+            &["1.2.3.4".into(), many.into()],
+            "'comment' may not contain line breaks",
+        ),
+        (
+            "mount.set_fstab",
+            &[many.into(), "/d".into(), "ext4".into(), config.clone()],
+            "'name' may not",
+        ),
+        (
+            "sysctl.persist",
+            &[many.into(), 1.into(), config],
+            "'name' may not contain line breaks",
+        ),
+        (
+            "shadow.set_password",
+            &["nobody".into(), many.into(), root.clone()],
+            "'password' may not",
+        ),
+        (
+            "shadow.set_password",
+            &["nobody".into(), "a:b".into(), root],
+            "may not contain ':'",
+        ),
+        (
+            "cron.set_env",
+            &["no such".into(), "A".into(), many.into()],
+            "'value' may not contain line breaks",
+        ),
+        (
+            "cron.set_special",
+            &["no such".into(), many.into(), "true".into()],
+            "'special' may not contain line breaks",
+        ),
+        (
+            "cron.set_job",
+            &["no such", "*", "*", "*", "*", "*", jobs].map(Value::from),
+            "",
+        ),
+        (
+            "ssh.set_known_host",
+            &["nobody".into(), many.into()],
+            "'hostname' may not contain",
+        ),
+        (
+            "ssh.set_known_host",
+            &["nobody".into(), "-fx".into()],
+            "'hostname' may not be an option",
+        ),
+        (
+            "git.ls_remote",
+            &[here.into(), touch.as_str().into(), here.into()],
+            "'remote' may not be an option",
+        ),
+        (
+            "git.remote_refs",
+            &[touch.as_str().into(), kw(map! {"filter" => here})],
+            "'url' may not be an option",
+        ),
+        (
+            "git.merge_base",
+            &[here.into(), "HEAD,--all".into()],
+            "'refs' may not be an option",
+        ),
+        (
+            "git.rebase",
+            &[here.into(), "HEAD --exec=x".into()],
+            "'rev' may not be an option",
+        ),
+        (
+            "service.show",
+            &["-Hevil".into()],
+            "'name' may not be an option",
+        ),
+        (
+            "kmod.load",
+            &["loop -C/evil".into()],
+            "'mod' may not be an option",
+        ),
+        (
+            "sysctl.get",
+            &[kw(map! {"name" => "kernel.domainname=evil"})],
+            "has no '='",
+        ),
+    ];
+    // Dir::Bin::dpkg is a program that apt-cache starts.
+    let debian = Context {
+        grains: Arc::new(map! {"os" => "Debian", "os_family" => "Debian"}),
+        ..Context::default()
+    };
+    let outcome = call(
+        &debian,
+        "pkg.latest_version",
+        &["-oDir::Bin::dpkg=/x".into()],
+    );
+    let said = outcome.ret.as_str().unwrap_or_default();
+    assert!(said.contains("may not be an option"), "{:?}", outcome.ret);
+    for (fun, args, text) in cases {
+        let outcome = call(&ctx, fun, args);
+        let said = outcome.ret.as_str().unwrap_or_default();
+        assert!(said.contains(text), "{fun}: {:?}", outcome.ret);
+        assert!(!dir.path().join("file").exists(), "{fun}");
+    }
+}

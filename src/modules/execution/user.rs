@@ -42,7 +42,8 @@ pub(super) const MODULE: Module = Module {
             opt("root", Lit::Nil),
             opt("usergroup", Lit::Nil),
             opt("local", NO),
-        ]),
+        ])
+        .names(&["name", "new_name"]),
         Function::new(
             "delete",
             delete,
@@ -54,7 +55,8 @@ pub(super) const MODULE: Module = Module {
             opt("force", NO),
             opt("root", Lit::Nil),
             opt("local", NO),
-        ]),
+        ])
+        .names(&["name", "new_name"]),
         Function::new("getent", getent, "The data of all users.")
             .args(&[opt("refresh", NO), opt("root", Lit::Nil)]),
         Function::new(
@@ -159,11 +161,9 @@ pub(super) const MODULE: Module = Module {
             "Always false: only OpenBSD has login classes.",
         )
         .args(&[req("name")]),
-        Function::new("rename", rename, "Changes a user's login name.").args(&[
-            req("name"),
-            req("new_name"),
-            opt("root", Lit::Nil),
-        ]),
+        Function::new("rename", rename, "Changes a user's login name.")
+            .args(&[req("name"), req("new_name"), opt("root", Lit::Nil)])
+            .names(&["name", "new_name"]),
     ],
 };
 

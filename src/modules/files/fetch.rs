@@ -1,14 +1,14 @@
 //! Fetches one file from the file server (`salt/fileclient.py RemoteClient.get_file`).
 
-use super::{FileClient, FileError, FileHash, Result, url};
+use super::{FileClient, FileError, FileHash, MAX_CONTENT, Result, url};
 use flate2::read::GzDecoder;
 use halite_crypto::HashType;
+use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Attempts to fetch a file whose hash differs from the server's.
 const MAX_ATTEMPTS: u32 = 3;
@@ -94,8 +94,8 @@ impl FileClient {
         let Some(path) = self.get_file(&GetFile::new(url, saltenv))? else {
             return Ok(None);
         };
-        let bytes = std::fs::read(&path).map_err(|e| FileError::Io(path, e))?;
-        Ok(Some(bytes))
+        let bytes = read_finite(&path, MAX_CONTENT);
+        bytes.map(Some).map_err(|e| FileError::Io(path, e))
     }
 
     fn destination(&self, get: &GetFile<'_>, path: &str, saltenv: &str) -> Result<Option<PathBuf>> {
@@ -150,25 +150,15 @@ impl FileClient {
 
     /// Fetches into the cache atomically.
     fn fetch_whole(&self, load: Map, dest: &Path) -> Result<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let failed = |e: io::Error| FileError::Io(dest.to_owned(), e);
         let dir = dest.parent().unwrap_or(Path::new("/"));
         make_cache_dir(&self.cachedir, dir).map_err(failed)?;
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let part = dir.join(format!(".{}-{count}.part", std::process::id()));
-        let mut open = OpenOptions::new();
-        let open = open.write(true).create(true).truncate(true).mode(0o600);
-        let written = open.open(&part).map_err(failed).and_then(|mut file| {
-            self.fetch_chunks(load, &mut file, dest)?;
-            if dest.is_dir() {
-                std::fs::remove_dir_all(dest).map_err(failed)?;
-            }
-            std::fs::rename(&part, dest).map_err(failed)
-        });
-        if written.is_err() {
-            let _ = std::fs::remove_file(&part);
+        let mut part = PartFile::create(dir, 0o600).map_err(failed)?;
+        self.fetch_chunks(load, &mut part.file, dest)?;
+        if dest.is_dir() {
+            std::fs::remove_dir_all(dest).map_err(failed)?;
         }
-        written
+        part.place(dest).map_err(failed)
     }
 
     /// Overwrites the file in place, keeping its mode, owner and links.
@@ -212,6 +202,41 @@ impl FileClient {
     }
 }
 
+/// A file that is being fetched, beside its place; removed unless it gets there. Nobody can foretell its name, and it
+/// must not exist: whoever may write to the directory cannot lead this process elsewhere.
+pub(super) struct PartFile {
+    pub file: File,
+    path: PathBuf,
+    placed: bool,
+}
+
+impl PartFile {
+    pub fn create(dir: &Path, mode: u32) -> io::Result<PartFile> {
+        let path = dir.join(format!(".{:016x}.part", rand::random::<u64>()));
+        let mut open = OpenOptions::new();
+        let file = open.write(true).create_new(true).mode(mode).open(&path)?;
+        Ok(PartFile {
+            file,
+            path,
+            placed: false,
+        })
+    }
+
+    pub fn place(mut self, place: &Path) -> io::Result<()> {
+        std::fs::rename(&self.path, place)?;
+        self.placed = true;
+        Ok(())
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !self.placed {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 fn unpack(data: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     GzDecoder::new(data).take(MAX_CHUNK).read_to_end(&mut out)?;
@@ -219,7 +244,7 @@ fn unpack(data: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Creates a cache directory, accessible only to this user. A file in its place is an outdated copy and is removed.
-fn make_cache_dir(cachedir: &Path, dir: &Path) -> io::Result<()> {
+pub(super) fn make_cache_dir(cachedir: &Path, dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }

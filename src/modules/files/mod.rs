@@ -14,7 +14,7 @@ mod tests;
 
 pub use cache::FileFilter;
 pub use fetch::GetFile;
-pub use web::{Downloaded, GetUrl};
+pub use web::{Downloaded, GetUrl, MAX_CONTENT};
 
 use crate::context::{CallError, Context};
 use halite_channel::link::{Link, LinkError};
@@ -22,9 +22,9 @@ use halite_channel::session::lock;
 use halite_config::FileServerOptions;
 use halite_crypto::HashType;
 use halite_store::files::{FileListKind, FileServer, stat_list};
+use halite_sys::safe_open::open_finite;
 use halite_wire::{Map, Value};
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -276,7 +276,7 @@ impl FileClient {
 /// # Errors
 /// It cannot be read.
 pub fn hash_file(path: &Path, kind: HashType) -> io::Result<String> {
-    kind.hex_of(File::open(path)?)
+    kind.hex_of(open_finite(path)?)
 }
 
 /// A file server for this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).

@@ -1,11 +1,12 @@
 //! Fetches one file by URL (`salt/fileclient.py Client.get_url`): `salt://`, a local path or `file://`, `http://` and
 //! `https://`.
 
-use super::fetch::GetFile;
+use super::fetch::{GetFile, PartFile, make_cache_dir};
 use super::{FileClient, FileError, Result, hash_file, url};
 use halite_crypto::HashType;
+use halite_sys::daemon::write_atomic;
+use halite_sys::safe_open::{read_finite, read_text};
 use halite_wire::base64;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +17,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Download timeout (`http_request_timeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Maximum size of content kept in memory.
-const MAX_CONTENT: u64 = 256 << 20;
+pub const MAX_CONTENT: u64 = 256 << 20;
+
+/// Maximum size of a kept `ETag`.
+const MAX_TAG: u64 = 8 << 10;
 
 /// What to fetch, and where to.
 #[derive(Clone, Copy, Debug)]
@@ -101,14 +105,19 @@ impl FileClient {
             None => {
                 let (answer, _) = request(fetch, None)?;
                 let mut content = Vec::new();
-                let read = answer.take(MAX_CONTENT).read_to_end(&mut content);
+                let read = answer.take(MAX_CONTENT + 1).read_to_end(&mut content);
                 read.map_err(|e| broken(fetch.url, &e))?;
+                if content.len() as u64 > MAX_CONTENT {
+                    let why = format!("more than {MAX_CONTENT} bytes; fetch it to a file");
+                    return Err(broken(fetch.url, &why));
+                }
                 return Ok(Some(Downloaded::Content(content)));
             }
             Some("") => self.cached_place(fetch)?,
             Some(dest) => PathBuf::from(dest),
         };
-        let kept = dest == Some("")
+        let cached = dest == Some("");
+        let kept = cached
             && fetch
                 .source_hash
                 .is_some_and(|hash| has_digest(&place, hash));
@@ -117,14 +126,18 @@ impl FileClient {
         }
         let dir = place.parent().unwrap_or(Path::new("/"));
         if !dir.is_dir() {
-            if !fetch.makedirs && dest != Some("") {
+            if !fetch.makedirs && !cached {
                 return Ok(None);
             }
-            std::fs::create_dir_all(dir).map_err(|e| FileError::Io(dir.to_owned(), e))?;
+            let made = match cached {
+                true => make_cache_dir(&self.cache_root(fetch.cachedir), dir),
+                false => std::fs::create_dir_all(dir),
+            };
+            made.map_err(|e| FileError::Io(dir.to_owned(), e))?;
         }
         let tag_file = with_suffix(&place, ".etag");
         let known = match fetch.use_etag && place.exists() {
-            true => std::fs::read_to_string(&tag_file).ok(),
+            true => read_text(&tag_file, MAX_TAG).ok(),
             false => None,
         };
         let (mut answer, etag) = match request(fetch, known.as_deref().map(str::trim)) {
@@ -132,16 +145,13 @@ impl FileClient {
             Err(FileError::Unchanged) => return Ok(Some(Downloaded::File(place))),
             other => other?,
         };
-        let part = with_suffix(&place, ".part");
-        let failed = |e: io::Error| FileError::Io(part.clone(), e);
-        let mut file = File::create(&part).map_err(failed)?;
-        if let Err(e) = io::copy(&mut answer, &mut file) {
-            let _ = std::fs::remove_file(&part);
-            return Err(broken(fetch.url, &e));
-        }
-        std::fs::rename(&part, &place).map_err(failed)?;
+        let failed = |e: io::Error| FileError::Io(place.clone(), e);
+        let mut part = PartFile::create(dir, if cached { 0o600 } else { 0o666 }).map_err(failed)?;
+        io::copy(&mut answer, &mut part.file).map_err(|e| broken(fetch.url, &e))?;
+        part.place(&place).map_err(failed)?;
         if let Some(etag) = etag.filter(|_| fetch.use_etag) {
-            std::fs::write(&tag_file, etag).map_err(|e| FileError::Io(tag_file, e))?;
+            write_atomic(&tag_file, etag.as_bytes(), 0o644)
+                .map_err(|e| FileError::Io(tag_file, e))?;
         }
         Ok(Some(Downloaded::File(place)))
     }
@@ -180,7 +190,7 @@ fn local_file(fetch: &GetUrl<'_>) -> Result<Option<Downloaded>> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| FileError::Io(path.to_owned(), e))
+    read_finite(path, MAX_CONTENT).map_err(|e| FileError::Io(path.to_owned(), e))
 }
 
 /// The destination; a directory gets the URL's last component appended.
@@ -377,6 +387,16 @@ mod tests {
         let got = client.get_url(&fetch).unwrap();
         assert_eq!(got, Some(Downloaded::File(place.clone())));
         assert_eq!(std::fs::read(&place).unwrap(), b"content");
+        for (path, mode) in [
+            (dir.path().join("extrn_files"), 0o700),
+            (place.clone(), 0o600),
+        ] {
+            let meta = std::fs::metadata(path).unwrap();
+            assert_eq!(
+                std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777,
+                mode
+            );
+        }
         let content = GetUrl {
             dest: None,
             ..fetch
@@ -410,6 +430,42 @@ mod tests {
         let why = client.get_url(&GetUrl::new(&none, "base")).unwrap_err();
         assert_eq!(why.to_string(), "Error: HTTP 404: Not Found reading /none");
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn no_link_beside_the_place_is_followed() {
+        let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+        let port = server.server_addr().to_ip().unwrap().port();
+        let thread = std::thread::spawn(move || {
+            let request = server.recv().unwrap();
+            let sent = request
+                .headers()
+                .iter()
+                .any(|h| h.field.equiv("If-None-Match"));
+            let etag = tiny_http::Header::from_bytes("ETag", "\"1\"").unwrap();
+            let answer = tiny_http::Response::from_string("content");
+            request.respond(answer.with_header(etag)).unwrap();
+            sent
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("victim"), "kept").unwrap();
+        std::fs::write(at("a"), "old").unwrap();
+        for name in ["a.part", "a.etag"] {
+            std::os::unix::fs::symlink(at("victim"), at(name)).unwrap();
+        }
+        let client = FileClient::new(&Context::default()).unwrap();
+        let (url, place) = (format!("http://127.0.0.1:{port}/a"), at("a"));
+        let fetch = GetUrl {
+            dest: place.to_str(),
+            use_etag: true,
+            ..GetUrl::new(&url, "base")
+        };
+        assert_eq!(client.get_url(&fetch).unwrap(), got_file(&place));
+        assert!(!thread.join().unwrap(), "the victim's content was sent");
+        assert_eq!(std::fs::read(&place).unwrap(), b"content");
+        assert_eq!(std::fs::read(at("victim")).unwrap(), b"kept");
+        assert_eq!(std::fs::read(at("a.etag")).unwrap(), b"\"1\"");
     }
 
     fn got_file(place: &Path) -> Option<Downloaded> {

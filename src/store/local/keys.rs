@@ -6,11 +6,15 @@ use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlin
 use halite_crypto::clean_key;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::name_lock::NameLock;
+use halite_sys::safe_open::read_regular;
 use halite_wire::ids::MinionId;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
+
+/// Largest file of a key, in bytes.
+const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 struct Listing {
@@ -52,7 +56,7 @@ impl LocalKeys {
     fn read(&self, state: KeyState, id: &MinionId) -> io::Result<Option<Vec<u8>>> {
         let path = self.path(state, id);
         let bytes = match std::fs::symlink_metadata(&path) {
-            Ok(m) if m.is_file() => std::fs::read(&path),
+            Ok(m) if m.is_file() => read_regular(&path, LARGEST),
             Ok(_) => return Ok(None),
             Err(e) => Err(e),
         };

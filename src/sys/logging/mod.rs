@@ -156,22 +156,17 @@ fn open(path: &Path) -> io::Result<File> {
         // Daemons of several accounts share a log directory: none of them may make root write elsewhere.
         wary = nix::unistd::geteuid().is_root() && is_others(dir)?;
     }
-    if wary {
-        options.custom_flags(nix::libc::O_NOFOLLOW);
+    if !wary {
+        return options.open(path);
     }
-    let linked = || {
-        io::Error::other(
+    // They may also have put a pipe there, which would make root wait.
+    options.custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+    super::safe_open::open_plain(&options, path).map_err(|e| match e.raw_os_error() {
+        Some(nix::libc::ELOOP) => io::Error::other(
             "it is a link in a directory in which others than root may write, and is not followed",
-        )
-    };
-    let file = options.open(path).map_err(|e| match e.raw_os_error() {
-        Some(nix::libc::ELOOP) if wary => linked(),
+        ),
         _ => e,
-    })?;
-    if wary && file.metadata()?.nlink() != 1 {
-        return Err(linked());
-    }
-    Ok(file)
+    })
 }
 
 /// Whether accounts other than root can write to a directory.
@@ -355,6 +350,9 @@ mod tests {
         if nix::unistd::geteuid().is_root() {
             assert!(opened.unwrap_err().to_string().contains("is a link"));
             assert!(!elsewhere.exists());
+            std::fs::remove_file(&log).unwrap();
+            nix::unistd::mkfifo(&log, nix::sys::stat::Mode::S_IRWXU).unwrap();
+            assert!(open(&log).is_err(), "root does not wait for a pipe");
             std::fs::remove_file(&log).unwrap();
             open(&log).unwrap();
         }

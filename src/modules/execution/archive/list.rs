@@ -4,13 +4,15 @@ use super::super::declare::Result;
 use super::super::{Call, CallError, cmd, python};
 use super::{cached, clean, error_about, names, text};
 use flate2::read::MultiGzDecoder;
+use halite_sys::safe_open::open_finite;
 use halite_wire::map;
 use halite_wire::{Value, shlex};
 use regex::Regex;
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 
 /// File name extensions and their formats.
 const TAR: [&str; 10] = [
@@ -25,6 +27,11 @@ const TAR: [&str; 10] = [
     ".tar.lzma",
     ".tlz",
 ];
+
+/// Most bytes of all names in an archive.
+const MOST_NAMES: usize = 256 << 20;
+/// Most bytes that describe one member: headers, and the long name that libraries read into memory.
+const MOST_HEADERS: u64 = 1 << 20;
 
 /// Names of archive members by type.
 #[derive(Default)]
@@ -189,7 +196,7 @@ fn tar(name: &str, path: &str, options: &Value) -> Result<Names> {
 
 /// Opens the file, decompressing its content by its magic number.
 fn open(path: &str) -> io::Result<io::Result<Box<dyn Read>>> {
-    let mut file = File::open(path)?;
+    let mut file = open_finite(path.as_ref())?;
     let mut head = [0; 6];
     let mut read = 0;
     while read < head.len() {
@@ -211,15 +218,48 @@ fn open(path: &str) -> io::Result<io::Result<Box<dyn Read>>> {
     })
 }
 
+/// A reader that fails after a number of bytes.
+struct Limited<R> {
+    inner: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left.get()).map_or(into.len(), |n| n.min(into.len()));
+        if most == 0 && !into.is_empty() {
+            return Err(io::Error::other("the headers of a member are too large"));
+        }
+        let read = self.inner.read(&mut into[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
+}
+
 fn members(reader: Box<dyn Read>) -> io::Result<Names> {
     let mut names = Names::default();
     let mut some = false;
-    let mut archive = tar::Archive::new(reader);
+    let left = Rc::new(Cell::new(MOST_HEADERS));
+    let mut archive = tar::Archive::new(Limited {
+        inner: reader,
+        left: left.clone(),
+    });
+    let mut length = 0;
     for entry in archive.entries()? {
         let entry = entry?;
         some = true;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        length += name.len();
+        if length > MOST_NAMES {
+            return Err(io::Error::other("the names are too long"));
+        }
         let kind = entry.header().entry_type();
+        // What the archive has of it, which is skipped; a sparse file says how large it is with its holes.
+        let size = match kind.is_gnu_sparse() {
+            true => entry.header().entry_size()?,
+            false => entry.size(),
+        };
+        left.set(size.saturating_add(MOST_HEADERS));
         if kind.is_symlink() {
             names.links.push(name);
         } else if kind.is_dir() {
@@ -228,6 +268,7 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
             names.files.push(name);
         }
     }
+    left.set(MOST_HEADERS);
     // Even an archive without members has blocks of zeros.
     let mut rest = [0];
     if some || archive.into_inner().read(&mut rest).is_ok_and(|n| n == 0) {
@@ -239,7 +280,7 @@ fn members(reader: Box<dyn Read>) -> io::Result<Names> {
 
 fn zip(name: &str, path: &str) -> Result<Names> {
     const KIND: u32 = 0o170_000;
-    let file = File::open(path).map_err(|e| unreadable(name, path, &e))?;
+    let file = open_finite(path.as_ref()).map_err(|e| unreadable(name, path, &e))?;
     let bad = |_| CallError::Command(format!("{name} is not a ZIP file"));
     let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(bad)?;
     let mut names = Names::default();
@@ -255,13 +296,13 @@ fn zip(name: &str, path: &str) -> Result<Names> {
             _ => names.files.push(name),
         }
     }
-    for path in names.files.clone() {
-        if let Some(end) = path.rfind('/') {
-            let dir = path[..=end].to_owned();
-            names.files.retain(|f| *f != dir);
-            dirs.insert(dir);
-        }
-    }
+    let parents = names
+        .files
+        .iter()
+        .filter_map(|f| Some(&f[..=f.rfind('/')?]));
+    let parents: BTreeSet<String> = parents.map(str::to_owned).collect();
+    names.files.retain(|f| !parents.contains(f));
+    dirs.extend(parents);
     names.dirs = dirs.into_iter().collect();
     Ok(names)
 }
@@ -339,6 +380,38 @@ fn verbose(mut inside: Names) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A tar archive whose only member has a name of so many letters.
+    fn long_name(letters: usize) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        header.set_entry_type(tar::EntryType::Regular);
+        let name = "a".repeat(letters);
+        archive
+            .append_data(&mut header, &name, io::empty())
+            .unwrap();
+        archive.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_member_is_not_described_without_end() {
+        let list = |bytes: Vec<u8>| members(Box::new(io::Cursor::new(bytes)));
+        assert_eq!(list(long_name(4000)).unwrap().files[0].len(), 4000);
+        assert!(list(long_name(2 << 20)).is_err());
+        // Content is skipped, however long it is.
+        let mut archive = tar::Builder::new(Vec::new());
+        for name in ["a", "b"] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(3 << 20);
+            let content = io::repeat(0).take(3 << 20);
+            archive.append_data(&mut header, name, content).unwrap();
+        }
+        assert_eq!(
+            list(archive.into_inner().unwrap()).unwrap().files,
+            ["a", "b"]
+        );
+    }
 
     #[test]
     fn prefixes() {

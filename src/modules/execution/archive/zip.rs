@@ -4,6 +4,7 @@ use super::super::cmd::{Identity, IdentityGuard, identity};
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
 use super::{cached, clean, error_about, list_of, no_template, sources, text, trim_output};
+use halite_sys::safe_open::open_finite;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -192,7 +193,8 @@ fn zip_time(seconds: i64) -> io::Result<DateTime> {
 type Archive = ZipArchive<BufReader<File>>;
 
 fn open(path: &str) -> Result<Archive, String> {
-    let file = File::open(path).map_err(|e| python::os_error(&e, path).message().to_owned())?;
+    let file =
+        open_finite(path.as_ref()).map_err(|e| python::os_error(&e, path).message().to_owned())?;
     ZipArchive::new(BufReader::new(file)).map_err(|_| "File is not a zip file".to_owned())
 }
 

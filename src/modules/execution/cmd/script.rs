@@ -4,7 +4,8 @@ use super::super::declare::Result;
 use super::super::{Call, CallError, cp, python};
 use super::options::{FunctionMode, get, set_arg};
 use super::{CommandResult, execute};
-use crate::files::{FileClient, url};
+use crate::files::{FileClient, MAX_CONTENT, url};
+use halite_sys::safe_open::read_finite;
 use halite_wire::map;
 use halite_wire::shlex;
 use halite_wire::{Map, Value};
@@ -124,7 +125,7 @@ fn content(call: &Call<'_>, source: &str, saltenv: &str) -> Result<Option<Vec<u8
         return Ok(text.map(String::into_bytes));
     }
     let cached = FileClient::new(call.ctx)?.cache_file(source, saltenv)?;
-    Ok(cached.and_then(|path| fs::read(path).ok()))
+    Ok(cached.and_then(|path| read_finite(&path, MAX_CONTENT).ok()))
 }
 
 /// `cmd.script_retcode`.

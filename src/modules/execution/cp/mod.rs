@@ -6,11 +6,12 @@ mod recv;
 use super::declare::{Arg, Function, Module, Result, args};
 use super::{Call, CallError, python};
 use crate::execution::templates;
-use crate::files::{Downloaded, FileClient, FileFilter, GetFile, GetUrl, url};
+use crate::files::{Downloaded, FileClient, FileFilter, GetFile, GetUrl, MAX_CONTENT, url};
 use crate::pillar;
 use crate::render;
 use halite_channel::pillar_request::PillarQuery;
 use halite_sys::daemon::write_atomic;
+use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -179,7 +180,10 @@ pub(super) fn rendered(
     variables: &Map,
 ) -> Result<Option<String>> {
     let cached = client(call)?.cache_file(address, saltenv)?;
-    let Some(text) = cached.and_then(|file| std::fs::read_to_string(file).ok()) else {
+    let Some(text) = cached
+        .and_then(|file| read_finite(&file, MAX_CONTENT).ok())
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+    else {
         return Ok(None);
     };
     let template = render::Template {
@@ -288,7 +292,7 @@ fn get_file_str(call: &mut Call<'_>) -> Result {
     let Some(file) = client(call)?.cache_file(&path(call), &env(call))? else {
         return Ok(false.into());
     };
-    match std::fs::read(&file) {
+    match read_finite(&file, MAX_CONTENT) {
         Ok(content) => text(content),
         Err(_) => Ok(false.into()),
     }

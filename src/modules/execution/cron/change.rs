@@ -67,6 +67,11 @@ pub fn set_special(call: &mut Call<'_>) -> Result {
 fn set(call: &mut Call<'_>, mut wanted: Map, times: &[&str], again: bool) -> Result {
     let mut tab = read(call)?;
     let (cmd, identifier) = (field(&wanted, "cmd"), field(&wanted, "identifier"));
+    if python::str(&cmd).trim_end().contains(['\n', '\r']) {
+        return Err(CallError::Invocation(
+            "A command has one line; the next would be a job of its own".into(),
+        ));
+    }
     let all = tab.crons.iter().chain(&tab.special);
     let old = all
         .into_iter()

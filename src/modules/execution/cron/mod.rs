@@ -85,7 +85,8 @@ pub(super) const MODULE: Module = Module {
             opt("commented", Lit::Bool(false)),
             opt("comment", NIL),
             opt("identifier", NIL),
-        ]),
+        ])
+        .one_line(&["cmd", "comment"]),
         Function::new(
             "set_special",
             change::set_special,
@@ -98,7 +99,8 @@ pub(super) const MODULE: Module = Module {
             opt("commented", Lit::Bool(false)),
             opt("comment", NIL),
             opt("identifier", NIL),
-        ]),
+        ])
+        .one_line(&["cmd", "comment"]),
         RM_JOB,
         Function {
             name: "rm",
@@ -120,7 +122,8 @@ pub(super) const MODULE: Module = Module {
             change::set_env,
             "Sets a variable of a user's crontab.",
         )
-        .args(&[req("user"), req("name"), opt("value", NIL)]),
+        .args(&[req("user"), req("name"), opt("value", NIL)])
+        .one_line(&[]),
         Function::new(
             "rm_env",
             change::rm_env,

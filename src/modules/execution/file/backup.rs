@@ -4,6 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, python};
 use super::os;
 use super::paths::{self, expanduser};
+use halite_sys::safe_open::open_finite;
 use halite_sys::time::since_epoch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -215,21 +216,19 @@ pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Re
         return missing(dest);
     }
     let bad = |e: &std::io::Error| os::fault(e, dest);
-    let (_, temporary) =
+    let (mut file, temporary) =
         os::mkstemp(std::path::Path::new(dir), paths::basename(dest)).map_err(|e| bad(&e))?;
     let temporary = temporary.to_string_lossy().into_owned();
     let done = (|| {
-        os::copyfile(source, &temporary)?;
+        let mut content = open_finite(source.as_ref()).map_err(|e| os::fault(&e, source))?;
+        std::io::copy(&mut content, &mut file).map_err(|e| bad(&e))?;
         if matches!(mode, "minion" | "both") && paths::exists(dest) {
             backup_minion(dest, &root(call))?;
         }
-        let old = fs::metadata(dest).ok();
-        os::move_to(&temporary, dest)?;
-        if let Some(old) = old {
-            chown(dest, Some(old.uid()), Some(old.gid())).map_err(|e| bad(&e))?;
-            os::chmod(dest, old.mode())?;
+        if let Ok(old) = fs::metadata(dest) {
+            os::take_after(&file, &old).map_err(|e| bad(&e))?;
         }
-        Ok(())
+        os::move_to(&temporary, dest)
     })();
     if done.is_err() {
         let _ = fs::remove_file(&temporary);

@@ -220,7 +220,7 @@ pub fn blockreplace(call: &mut Call<'_>, block: &BlockArgs) -> Result {
         let perms = Perms::read(&path)?;
         if let Some(suffix) = &block.backup {
             let copy = format!("{path}{suffix}");
-            os::copy2(&path, &copy)?;
+            os::copy_aside(&path, &copy)?;
             check_perms(call, &copy, None, &perms)?;
         }
         os::write_atomic(&path, &codec.encode(&found.new.concat(), "strict")?)?;

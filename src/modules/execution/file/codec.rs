@@ -3,7 +3,6 @@
 use super::super::CallError;
 use super::os;
 use crate::execution::declare::Result;
-use std::fs::File;
 use std::io::Read;
 
 /// A supported encoding.
@@ -215,7 +214,7 @@ fn narrow(text: &str, below: u32, name: &str, errors: &str) -> Result<Vec<u8>> {
 /// Guesses a file's encoding (`salt/utils/files.py get_encoding`); `None` if none fits.
 pub fn guess(path: &str) -> Option<Codec> {
     let mut data = Vec::new();
-    let file = File::open(path).ok()?;
+    let file = halite_sys::safe_open::open_finite(path.as_ref()).ok()?;
     file.take(2048).read_to_end(&mut data).ok()?;
     let marks: [(&[u8], Codec); 5] = [
         (&[0, 0, 0xfe, 0xff], Codec::Utf32(Some(ByteOrder::Big))),

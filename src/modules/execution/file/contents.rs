@@ -191,7 +191,7 @@ pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Result<bool> {
     let times = FileTimes::new()
         .set_accessed(touch_time(atime)?.unwrap_or(now))
         .set_modified(touch_time(mtime)?.unwrap_or(now));
-    fs::File::open(&name)
+    halite_sys::safe_open::open_finite(name.as_ref())
         .and_then(|file| file.set_times(times))
         .map_err(bad)?;
     Ok(paths::exists(&name))

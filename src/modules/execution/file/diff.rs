@@ -163,7 +163,7 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Res
     }
     let mut data = Vec::new();
     for path in &found {
-        let opened = std::fs::File::open(path).and_then(|file| {
+        let opened = halite_sys::safe_open::open_finite(path.as_ref()).and_then(|file| {
             if file.metadata()?.is_dir() {
                 Err(std::io::Error::from_raw_os_error(
                     nix::errno::Errno::EISDIR as i32,

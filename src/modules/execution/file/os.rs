@@ -3,12 +3,13 @@
 use super::super::{CallError, python};
 use super::paths;
 use crate::execution::declare::Result;
+use halite_sys::safe_open::open_finite;
 use halite_wire::Value;
 use nix::errno::Errno;
 use nix::sys::stat::Mode;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// The prefix of temporary files (`salt/utils/files.py TEMPFILE_PREFIX`).
@@ -88,7 +89,7 @@ pub fn invocation<T>(text: impl Into<String>) -> Result<T> {
 /// # Errors
 /// As `open(path, 'rb')`, or the file is too large.
 pub fn read(path: &str) -> Result<Vec<u8>> {
-    let mut file = File::open(path).map_err(|e| fault(&e, path))?;
+    let mut file = open_finite(Path::new(path)).map_err(|e| fault(&e, path))?;
     let meta = file.metadata().map_err(|e| fault(&e, path))?;
     if meta.is_dir() {
         return Err(fault(
@@ -155,10 +156,7 @@ pub fn write_atomic(path: &str, data: &[u8]) -> Result<()> {
         file.write_all(data)?;
         file.sync_all()?;
         match fs::metadata(path).ok().filter(fs::Metadata::is_file) {
-            Some(old) => {
-                file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
-                chown(&temporary, Some(old.uid()), Some(old.gid()))?;
-            }
+            Some(old) => take_after(&file, &old)?,
             None => file.set_permissions(fs::Permissions::from_mode(0o666 & !umask()))?,
         }
         fs::rename(&temporary, path)
@@ -167,6 +165,16 @@ pub fn write_atomic(path: &str, data: &[u8]) -> Result<()> {
         let _ = fs::remove_file(&temporary);
         fault(&e, path)
     })
+}
+
+/// Gives an open file the owner and mode of another. Not by its name: whoever may write to its directory could put
+/// a link there.
+///
+/// # Errors
+/// System errors.
+pub fn take_after(file: &File, old: &fs::Metadata) -> io::Result<()> {
+    fchown(file, Some(old.uid()), Some(old.gid()))?;
+    file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))
 }
 
 /// `tempfile.gettempdir()`.
@@ -253,11 +261,8 @@ pub fn umask() -> u32 {
         .unwrap_or(0o022)
 }
 
-/// `shutil.copyfile`.
-///
-/// # Errors
-/// As in Python.
-pub fn copyfile(from: &str, to: &str) -> Result<()> {
+/// The opened source of a copy, which is not its target.
+fn source_of(from: &str, to: &str) -> Result<File> {
     let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     if let (Ok(a), Ok(b)) = (fs::metadata(from), fs::metadata(to))
         && same(a, b)
@@ -268,7 +273,15 @@ pub fn copyfile(from: &str, to: &str) -> Result<()> {
             format!("{} and {} are the same file", shown(from), shown(to)),
         ));
     }
-    let mut source = File::open(from).map_err(|e| fault(&e, from))?;
+    open_finite(Path::new(from)).map_err(|e| fault(&e, from))
+}
+
+/// `shutil.copyfile`.
+///
+/// # Errors
+/// As in Python.
+pub fn copyfile(from: &str, to: &str) -> Result<()> {
+    let mut source = source_of(from, to)?;
     if source.metadata().is_ok_and(|m| m.is_dir()) {
         return Err(fault(
             &io::Error::from_raw_os_error(Errno::EISDIR as i32),
@@ -279,6 +292,34 @@ pub fn copyfile(from: &str, to: &str) -> Result<()> {
     io::copy(&mut source, &mut target)
         .map(|_| ())
         .map_err(|e| fault(&e, to))
+}
+
+/// [`copy2`] to a file of another name that nobody has given, such as a backup's: a link there is replaced and not
+/// followed.
+///
+/// # Errors
+/// As in Python.
+pub fn copy_aside(from: &str, to: &str) -> Result<()> {
+    let mut source = source_of(from, to)?;
+    let meta = source.metadata().map_err(|e| fault(&e, from))?;
+    let dir = match paths::dirname(to) {
+        "" => ".",
+        dir => dir,
+    };
+    let (mut file, temporary) = mkstemp(Path::new(dir), ".").map_err(|e| fault(&e, to))?;
+    let outcome = (|| {
+        io::copy(&mut source, &mut file)?;
+        let times = fs::FileTimes::new()
+            .set_accessed(meta.accessed()?)
+            .set_modified(meta.modified()?);
+        file.set_times(times)?;
+        file.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777))?;
+        fs::rename(&temporary, to)
+    })();
+    outcome.map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        fault(&e, to)
+    })
 }
 
 /// `shutil.copystat`: mode and times.
@@ -387,7 +428,7 @@ pub fn move_to(from: &str, to: &str) -> Result<()> {
         return fs::remove_file(from).map_err(|e| fault(&e, from));
     }
     if !paths::is_dir(from) {
-        copy2(from, &target)?;
+        copy_aside(from, &target)?;
         return fs::remove_file(from).map_err(|e| fault(&e, from));
     }
     if Path::new(&target).starts_with(from) {
@@ -463,7 +504,7 @@ pub fn is_binary(data: &[u8]) -> bool {
 /// The first bytes of a file.
 fn head(path: &str, count: u64) -> Option<Vec<u8>> {
     let mut data = Vec::new();
-    let file = File::open(path).ok()?;
+    let file = open_finite(Path::new(path)).ok()?;
     file.take(count).read_to_end(&mut data).ok()?;
     Some(data)
 }

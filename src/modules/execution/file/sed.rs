@@ -78,7 +78,7 @@ pub fn psed(call: &mut Call<'_>) -> Result {
     let [before, limit] = ["before", "limit"].map(|name| escaped(&text(call, name), all));
     let (after, mut letters) = (text(call, "after"), text(call, "flags"));
     let backup = format!("{path}{}", text(call, "backup"));
-    os::copy2(&path, &backup)?;
+    os::copy_aside(&path, &backup)?;
     os::overwrite(&path, b"")?;
     let content = os::read_text(&backup)?;
     let pieces: Vec<String> = if call.flag("multi") {

@@ -9,7 +9,6 @@ use crate::files::FileClient;
 use halite_crypto::HashType;
 use halite_wire::map;
 use halite_wire::{Map, Value, pylines, pytext};
-use std::fs::File;
 use std::io;
 
 /// Hash types and their number of digits, longest first (`salt/utils/files.py HASHES`).
@@ -80,7 +79,7 @@ pub fn get_hash(path: &str, form: &str) -> Result<String> {
         ));
     };
     let bad = |e: io::Error| os::fault(&e, path);
-    let file = File::open(path).map_err(bad)?;
+    let file = halite_sys::safe_open::open_finite(path.as_ref()).map_err(bad)?;
     kind.hex_of(file).map_err(|e| {
         if e.kind() == io::ErrorKind::IsADirectory {
             bad(e)

@@ -172,3 +172,31 @@ fn errors_are_those_of_stock() {
         "ValueError: Invalid hash type: crc"
     );
 }
+
+#[test]
+fn backups_do_not_follow_links() {
+    let place = Place::new();
+    let a = place.write("a", "one\n");
+    let victim = place.write("victim", "kept");
+    for (fun, args) in [
+        ("file.blockreplace", vec![a.as_str(), "# A", "# B", "x"]),
+        ("file.psed", vec![a.as_str(), "one", "two"]),
+        ("file.replace", vec![a.as_str(), "(one|two)", "three"]),
+    ] {
+        let _ = std::fs::remove_file(place.at("a.bak"));
+        std::os::unix::fs::symlink(&victim, place.at("a.bak")).unwrap();
+        let how = match fun {
+            "file.blockreplace" => map! {"append_if_not_found" => true, "backup" => ".bak"},
+            _ => Map::new(),
+        };
+        place.call(fun, &args, how);
+        assert_eq!(place.read("victim"), "kept", "{fun}");
+        let made = std::fs::symlink_metadata(place.at("a.bak")).unwrap();
+        assert!(made.is_file(), "{fun}");
+    }
+    std::os::unix::fs::symlink(&victim, place.at("aside")).unwrap();
+    os::copy_aside(&a, &place.at("aside")).unwrap();
+    assert_eq!(place.read("victim"), "kept");
+    assert_eq!(place.read("aside"), place.read("a"));
+    assert!(os::copy_aside(&a, &a).is_err());
+}

@@ -1,5 +1,6 @@
 //! Functions that change a repository or its checkout.
 
+use super::super::bind::is_option;
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
 use super::run::{Git, cwd, expand, keyword, opts, reject_unknown_kwargs};
@@ -118,6 +119,12 @@ pub fn rebase(call: &mut Call<'_>) -> Result {
         ));
     }
     let rev = shlex::split(&text(call, "rev")).map_err(|e| CallError::raised("ValueError", e))?;
+    // Stock takes options here, of which this one has its place before revisions.
+    if rev.iter().any(|word| is_option(word) && word != "--onto") {
+        return Err(CallError::Invocation(
+            "The argument 'rev' may not be an option other than --onto".into(),
+        ));
+    }
     Git::new(call, &["rebase"])?
         .args(opts)
         .args(rev)

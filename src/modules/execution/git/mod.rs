@@ -29,19 +29,22 @@ pub(super) const MODULE: Module = Module {
             "Writes the tree of a revision to an archive file.",
         )
         .args(args::ARCHIVE)
+        .names(&["rev"])
         .keywords(),
         Function::new(
             "branch",
             change::branch,
             "Creates, changes or deletes a branch.",
         )
-        .args(args::BRANCH),
+        .args(args::BRANCH)
+        .names(&["name"]),
         Function::new(
             "checkout",
             change::checkout,
             "Checks out a revision, or with -b in opts a new branch.",
         )
-        .args(args::CHECKOUT),
+        .args(args::CHECKOUT)
+        .names(&["rev"]),
         Function::new(
             "clone",
             remote::clone,
@@ -56,6 +59,7 @@ pub(super) const MODULE: Module = Module {
             "The last value of a configuration key, or all with all=True.",
         )
         .args(args::CONFIG_GET)
+        .names(&["key"])
         .keywords(),
         Function::new(
             "config_get_regexp",
@@ -63,6 +67,7 @@ pub(super) const MODULE: Module = Module {
             "The values of all configuration keys that match a regular expression.",
         )
         .args(args::CONFIG_GET_REGEXP)
+        .names(&["key"])
         .keywords(),
         Function::new(
             "config_get_regex",
@@ -71,6 +76,7 @@ pub(super) const MODULE: Module = Module {
         )
         .inner("config_get_regexp")
         .args(args::CONFIG_GET_REGEXP)
+        .names(&["key"])
         .keywords(),
         Function::new(
             "config_set",
@@ -78,6 +84,7 @@ pub(super) const MODULE: Module = Module {
             "Sets a configuration key to one or several values.",
         )
         .args(args::CONFIG_SET)
+        .names(&["key"])
         .keywords(),
         Function::new(
             "config_unset",
@@ -85,6 +92,7 @@ pub(super) const MODULE: Module = Module {
             "Removes a configuration key.",
         )
         .args(args::CONFIG_GET_REGEXP)
+        .names(&["key"])
         .keywords(),
         Function::new(
             "current_branch",
@@ -97,13 +105,15 @@ pub(super) const MODULE: Module = Module {
             query::describe,
             "A revision's name relative to the most recent tag.",
         )
-        .args(args::DESCRIBE),
+        .args(args::DESCRIBE)
+        .names(&["rev"]),
         Function::new(
             "diff",
             query::diff,
             "The differences between revisions, the index, the checkout or two paths.",
         )
-        .args(args::DIFF),
+        .args(args::DIFF)
+        .names(&["item1", "item2"]),
         Function::new(
             "discard_local_changes",
             change::discard_local_changes,
@@ -115,7 +125,8 @@ pub(super) const MODULE: Module = Module {
             remote::fetch,
             "Fetches from a remote; returns the changed branches and tags.",
         )
-        .args(args::FETCH),
+        .args(args::FETCH)
+        .names(&["remote", "refspecs"]),
         Function::new(
             "init",
             change::init,
@@ -147,13 +158,15 @@ pub(super) const MODULE: Module = Module {
             remote::ls_remote,
             "The references of a remote with their commits.",
         )
-        .args(args::LS_REMOTE),
+        .args(args::LS_REMOTE)
+        .names(&["remote", "ref"]),
         Function::new(
             "merge",
             change::merge,
             "Merges a revision, by default the upstream branch.",
         )
         .args(args::MERGE)
+        .names(&["rev"])
         .keywords(),
         Function::new(
             "merge_base",
@@ -161,13 +174,15 @@ pub(super) const MODULE: Module = Module {
             "The best common ancestor of revisions, or whether one is an ancestor of the other.",
         )
         .args(args::MERGE_BASE)
+        .names(&["refs", "fork_point"])
         .keywords(),
         Function::new(
             "merge_tree",
             query::merge_tree,
             "The result a merge of two revisions would have, without merging.",
         )
-        .args(args::MERGE_TREE),
+        .args(args::MERGE_TREE)
+        .names(&["ref1", "ref2", "base"]),
         Function::new(
             "pull",
             remote::pull,
@@ -176,6 +191,7 @@ pub(super) const MODULE: Module = Module {
         .args(args::PULL),
         Function::new("push", remote::push_ref, "Pushes a ref to a remote.")
             .args(args::PUSH)
+            .names(&["remote", "ref"])
             .keywords(),
         Function::new(
             "rebase",
@@ -191,13 +207,15 @@ pub(super) const MODULE: Module = Module {
             "The references of the repository at a URL, with their commits.",
         )
         .args(args::REMOTE_REFS)
+        .names(&["url", "filter"])
         .keywords(),
         Function::new(
             "remote_set",
             remote::remote_set,
             "Sets the URLs of a remote, which is created if missing.",
         )
-        .args(args::REMOTE_SET),
+        .args(args::REMOTE_SET)
+        .names(&["url", "remote", "push_url"]),
         Function::new("remotes", remote::remotes, "The remotes and their URLs.")
             .args(args::REMOTES),
         Function::new(
@@ -211,9 +229,11 @@ pub(super) const MODULE: Module = Module {
             query::rev_parse,
             "The output of git rev-parse for a revision and options.",
         )
-        .args(args::REV_PARSE),
+        .args(args::REV_PARSE)
+        .names(&["rev"]),
         Function::new("revision", query::revision, "The commit of a revision.")
-            .args(args::REVISION),
+            .args(args::REVISION)
+            .names(&["rev"]),
         Function::new(
             "rm",
             change::rm,
@@ -226,7 +246,8 @@ pub(super) const MODULE: Module = Module {
             change::stash,
             "Stashes changes, or runs another action of git stash.",
         )
-        .args(args::STASH),
+        .args(args::STASH)
+        .names(&["action"]),
         Function::new(
             "status",
             query::status,
@@ -239,19 +260,22 @@ pub(super) const MODULE: Module = Module {
             "Runs a command of git submodule.",
         )
         .args(args::SUBMODULE)
+        .names(&["command"])
         .keywords(),
         Function::new(
             "symbolic_ref",
             change::symbolic_ref,
             "Shows or sets the target of a symbolic reference.",
         )
-        .args(args::SYMBOLIC_REF),
+        .args(args::SYMBOLIC_REF)
+        .names(&["ref", "value"]),
         Function::new(
             "tag",
             change::tag,
             "Creates a tag, annotated if there is a message, or deletes it with -d in opts.",
         )
-        .args(args::TAG),
+        .args(args::TAG)
+        .names(&["name", "ref"]),
         Function::new(
             "version",
             query::version,
@@ -264,6 +288,7 @@ pub(super) const MODULE: Module = Module {
             "Creates a worktree with its own branch, or detached.",
         )
         .args(args::WORKTREE_ADD)
+        .names(&["worktree_path", "ref", "reset_branch"])
         .keywords(),
         Function::new(
             "worktree_prune",

@@ -87,7 +87,8 @@ pub(super) const MODULE: Module = Module {
             opt("opts", Lit::Str("defaults")),
             opt("user", Lit::Nil),
             opt("util", Lit::Str("mount")),
-        ]),
+        ])
+        .names(&["name", "device"]),
         Function::new(
             "read_mount_cache",
             cache::read,
@@ -106,7 +107,8 @@ pub(super) const MODULE: Module = Module {
             opt("fstype", Lit::Str("")),
             opt("opts", Lit::Str("defaults")),
             opt("user", Lit::Nil),
-        ]),
+        ])
+        .names(&["name", "device"]),
         Function::new(
             "rm_automaster",
             automaster::remove,
@@ -144,6 +146,7 @@ pub(super) const MODULE: Module = Module {
             TEST,
             NOT_CHANGE,
         ])
+        .one_line(&[])
         .keywords(),
         Function::new(
             "set_filesystems",
@@ -161,7 +164,8 @@ pub(super) const MODULE: Module = Module {
             MATCH_ON,
             NOT_CHANGE,
         ])
-        .keywords(),
+        .keywords()
+        .names(&["name", "device"]),
         Function::new(
             "set_fstab",
             table::set_fstab,
@@ -179,6 +183,7 @@ pub(super) const MODULE: Module = Module {
             MATCH_ON,
             NOT_CHANGE,
         ])
+        .one_line(&[])
         .keywords(),
         Function::new(
             "set_vfstab",
@@ -198,15 +203,18 @@ pub(super) const MODULE: Module = Module {
             MATCH_ON,
             NOT_CHANGE,
         ])
+        .one_line(&[])
         .keywords(),
         Function::new(
             "swapoff",
             swapoff,
             "Disables swap on a device or file; nothing if it was not in use.",
         )
-        .args(PLACE),
+        .args(PLACE)
+        .names(&["name", "device"]),
         Function::new("swapon", swapon, "Enables swap on a device or file.")
-            .args(&[req("name"), opt("priority", Lit::Nil)]),
+            .args(&[req("name"), opt("priority", Lit::Nil)])
+            .names(&["name", "device"]),
         Function::new(
             "swaps",
             |_| swaps().map(Into::into),
@@ -223,7 +231,8 @@ pub(super) const MODULE: Module = Module {
             opt("user", Lit::Nil),
             opt("util", Lit::Str("mount")),
             opt("lazy", Lit::Bool(false)),
-        ]),
+        ])
+        .names(&["name", "device"]),
         Function::new("vfstab", table::fstab, "Like mount.fstab for another file.").args(&[VFSTAB]),
         Function::new(
             "write_mount_cache",

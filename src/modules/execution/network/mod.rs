@@ -76,7 +76,8 @@ pub(super) const MODULE: Module = Module {
             .args(IFACE)
             .varargs()
             .keywords(),
-        Function::new("mod_hostname", settings::mod_hostname, "Changes the hostname.").args(&[req("hostname")]),
+        Function::new("mod_hostname", settings::mod_hostname, "Changes the hostname.").args(&[req("hostname")])
+        .one_line(&[]),
         Function::new("netstat", peers::netstat, "The sockets of this host."),
         Function::new("ping", probe::ping, "Pings a host four times; returns the output, or whether it answers.")
             .args(&[req("host"), opt("timeout", Lit::Bool(false)), opt("return_boolean", Lit::Bool(false))]),

@@ -30,13 +30,15 @@ pub(super) const MODULE: Module = Module {
             |c| change::run_action(c, "start"),
             "Starts a service.",
         )
-        .args(START),
+        .args(START)
+        .names(&["name"]),
         Function::new(
             "stop",
             change::stop,
             "Stops a service; returns whether it worked.",
         )
-        .args(&[req("name"), opt("no_block", NIL)]),
+        .args(&[req("name"), opt("no_block", NIL)])
+        .names(&["name"]),
         Function::new(
             "restart",
             |c| change::run_action(c, "restart"),
@@ -47,14 +49,16 @@ pub(super) const MODULE: Module = Module {
             opt("no_block", NIL),
             opt("unmask", NO),
             opt("unmask_runtime", NO),
-        ]),
+        ])
+        .names(&["name"]),
         Function::new(
             "reload",
             |c| change::run_action(c, "reload"),
             "Has a service reload its configuration.",
         )
         .inner("reload_")
-        .args(START),
+        .args(START)
+        .names(&["name"]),
         Function::new(
             "force_reload",
             |c| change::run_action(c, "force-reload"),
@@ -65,13 +69,15 @@ pub(super) const MODULE: Module = Module {
             opt("no_block", Lit::Bool(true)),
             opt("unmask", NO),
             opt("unmask_runtime", NO),
-        ]),
+        ])
+        .names(&["name"]),
         Function::new(
             "status",
             units::status,
             "Whether a service is running; for a glob, of each matching one.",
         )
-        .args(&[req("name"), opt("sig", NIL)]),
+        .args(&[req("name"), opt("sig", NIL)])
+        .names(&["name"]),
         Function::new("enable", change::enable, "Enables a service at boot.")
             .args(&[
                 req("name"),
@@ -80,45 +86,55 @@ pub(super) const MODULE: Module = Module {
                 opt("unmask_runtime", NO),
                 opt("root", NIL),
             ])
-            .keywords(),
+            .keywords()
+            .names(&["name"]),
         Function::new("disable", change::disable, "Disables a service at boot.")
             .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
-            .keywords(),
+            .keywords()
+            .names(&["name"]),
         Function::new(
             "enabled",
             |c| Ok(units::enabled(c)?.into()),
             "Whether a service is enabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)])
-        .keywords(),
+        .keywords()
+        .names(&["name"]),
         Function::new(
             "disabled",
             |c| Ok((!units::enabled(c)?).into()),
             "Whether a service is disabled at boot.",
         )
-        .args(&[req("name"), opt("root", NIL)]),
+        .args(&[req("name"), opt("root", NIL)])
+        .names(&["name"]),
         Function::new(
             "mask",
             change::mask,
             "Masks a service, so that it cannot be started.",
         )
-        .args(MASK),
+        .args(MASK)
+        .names(&["name"]),
         Function::new("unmask", change::unmask, "Unmasks a service.")
             .inner("unmask_")
-            .args(MASK),
-        Function::new("masked", masked_function, "Whether a service is masked.").args(MASK),
+            .args(MASK)
+            .names(&["name"]),
+        Function::new("masked", masked_function, "Whether a service is masked.")
+            .args(MASK)
+            .names(&["name"]),
         Function::new(
             "available",
             |c| Ok(available(c)?.into()),
             "Whether a service exists.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(&["name"]),
         Function::new(
             "missing",
             |c| Ok((!available(c)?).into()),
             "Whether a service does not exist.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(&["name"]),
         Function::new(
             "get_all",
             |c| Ok(units::all_services(root(c).as_deref()).into()),
@@ -149,7 +165,8 @@ pub(super) const MODULE: Module = Module {
             |c| Ok(units::show(c, &name(c))?.into()),
             "The properties of a service.",
         )
-        .args(&[req("name"), opt("root", NIL)]),
+        .args(&[req("name"), opt("root", NIL)])
+        .names(&["name"]),
         Function::new("execs", units::execs, "The programs of all services.")
             .args(&[opt("root", NIL)]),
         Function::new(

@@ -1,7 +1,7 @@
 //! Authorized keys of users.
 
 use super::keys::{fingerprint, kind, users};
-use super::{chown, user};
+use super::{as_user, chown, user};
 use crate::execution::cmd::which;
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, command_helpers, program, python};
@@ -271,6 +271,11 @@ fn set(request: &KeyRequest) -> Result {
         return Ok("Invalid public key".into());
     }
     let line = auth_line(&request.key, &enc, &request.comment, &request.options);
+    if line.trim_end_matches('\n').contains(['\n', '\r', '\0']) {
+        return Err(CallError::Invocation(
+            "A key, its comment and its options may not contain line breaks".into(),
+        ));
+    }
     match request.state()? {
         "exists" => Ok("no change".into()),
         "update" => replace(request, &line),
@@ -280,6 +285,7 @@ fn set(request: &KeyRequest) -> Result {
 
 fn replace(request: &KeyRequest, line: &str) -> Result {
     let path = file_of(&request.user, &request.config)?;
+    let _user = as_user(&request.user, &path)?;
     let problem = |e: std::io::Error| {
         let text = python::os_text(&e, &path);
         CallError::Command(format!("Problem reading or writing to key file: {text}"))
@@ -311,6 +317,7 @@ fn restore_context(path: &str) {
 
 fn append(request: &KeyRequest, info: &Map, line: &str) -> Result {
     let path = file_of(&request.user, &request.config)?;
+    let _user = as_user(&request.user, &path)?;
     let home = info.str("home").unwrap_or_default();
     if path.starts_with(home) && !Path::new(home).is_dir() {
         return Ok("fail".into());
@@ -378,6 +385,7 @@ fn remove(user: &str, key: &str, config: &str, hash: &Value) -> Result<&'static 
         return Ok("Key not present");
     }
     let path = file_of(user, config)?;
+    let _user = as_user(user, &path)?;
     let Ok(old) = std::fs::read_to_string(&path) else {
         return Ok("Key not removed");
     };

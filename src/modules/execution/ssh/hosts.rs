@@ -1,8 +1,8 @@
 //! Host keys: `known_hosts`.
 
 use super::keys::fingerprint;
-use super::{chown, error, user};
-use crate::execution::cmd::which;
+use super::{as_user, chown, error, user};
+use crate::execution::cmd::{IdentityGuard, which};
 use crate::execution::declare::{Function, Lit, Result, opt, req};
 use crate::execution::{Call, CallError, command_helpers, python};
 use halite_wire::map;
@@ -32,7 +32,8 @@ pub const RECEIVE: Function = Function::new(
     opt("hash_known_hosts", Lit::Bool(true)),
     opt("timeout", Lit::Int(5)),
     opt("fingerprint_hash_type", Lit::Nil),
-]);
+])
+.names(&["hostname"]);
 
 pub const HASH: Function = Function::new(
     "hash_known_hosts",
@@ -204,6 +205,13 @@ fn no_file(path: &str) -> Result {
     error(format!("Known hosts file {path} does not exist"))
 }
 
+/// [`as_user`] for the call's user, if there is one.
+fn guard(call: &Call<'_>, path: &str) -> Result<Option<IdentityGuard>> {
+    let name = call.arg("user");
+    let named = name.truthy().then(|| python::str(name));
+    named.map(|name| as_user(&name, path)).transpose()
+}
+
 fn chown_to(path: &str, name: &Value) -> Result<()> {
     if name.truthy()
         && let Some(info) = user(&python::str(name))?
@@ -224,6 +232,7 @@ pub fn rm_known_host(call: &mut Call<'_>) -> Result {
     if !Path::new(&path).is_file() {
         return no_file(&path);
     }
+    let _user = guard(call, &path)?;
     let host = ssh_name(call.arg("hostname"), call.arg("port"));
     let comment = command_helpers::run(call, ["ssh-keygen", "-R", &host, "-f", &path])?;
     chown_to(&path, call.arg("user"))?;
@@ -235,7 +244,10 @@ fn hash_known_hosts(call: &mut Call<'_>) -> Result {
     let name = call.arg("user").clone();
     match file(call.arg("config"), &name)? {
         KnownHostsFile::Answer(answer) => Ok(answer),
-        KnownHostsFile::Path(path) => hash_file(call, &path, &name),
+        KnownHostsFile::Path(path) => {
+            let _user = guard(call, &path)?;
+            hash_file(call, &path, &name)
+        }
     }
 }
 
@@ -267,6 +279,7 @@ pub fn set_known_host(call: &mut Call<'_>) -> Result {
         KnownHostsFile::Answer(answer) => return Ok(answer),
         KnownHostsFile::Path(path) => path,
     };
+    let _user = guard(call, &path)?;
     let stored = matching_entries(call, &path)?;
     let enc = call.arg("enc").clone();
     let own: Vec<Map> = stored

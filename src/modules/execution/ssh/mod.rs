@@ -4,8 +4,12 @@ mod auth;
 mod hosts;
 mod keys;
 
+use super::CallError;
+use super::cmd::{IdentityGuard, identity};
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use halite_wire::{Map, Value};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 const NIL: Lit = Lit::Nil;
 const BASE: Lit = Lit::Str("base");
@@ -146,7 +150,9 @@ pub(super) const MODULE: Module = Module {
             opt("hash_known_hosts", Lit::Bool(true)),
             opt("timeout", Lit::Int(5)),
             opt("fingerprint_hash_type", NIL),
-        ]),
+        ])
+        .one_line(&[])
+        .names(&["hostname"]),
         Function::new("host_keys", keys::host_keys, "The keys of this host.").args(&[
             opt("keydir", NIL),
             opt("private", Lit::Bool(true)),
@@ -172,6 +178,22 @@ fn user(name: &str) -> Result<Option<Map>> {
     Ok(account.as_ref().map(super::user::described))
 }
 
+/// Lets the job act as the user, while this exists, if others than root may change a directory on the way to their
+/// file: they might lead root to any other file. Where only root may, root acts.
+fn as_user(name: &str, path: &str) -> Result<IdentityGuard> {
+    let led = Path::new(path).ancestors().skip(1).any(is_others);
+    let user = match led && nix::unistd::geteuid().is_root() {
+        true => identity(Some(name), None)?,
+        false => None,
+    };
+    IdentityGuard::take(None, user.as_ref()).map_err(|e| CallError::Command(e.desc().to_owned()))
+}
+
+/// Whether others than root may change a directory.
+fn is_others(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|meta| meta.uid() != 0 || meta.mode() & 0o022 != 0)
+}
+
 /// Changes a path's owner; only root can.
 fn chown(path: &str, user: &Map) {
     if nix::unistd::geteuid().is_root() {
@@ -183,4 +205,74 @@ fn chown(path: &str, user: &Map) {
 /// A result with only an error.
 fn error(text: impl Into<Value>) -> Result {
     Ok(halite_wire::map! {"status" => "error", "error" => text.into()}.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::execution::{Context, invoke};
+    use halite_wire::{Map, Value};
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+    use std::path::Path;
+
+    const KEY: &str = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQC1";
+
+    fn call(fun: &str, args: &[&str], config: &Path) -> Result<Value, crate::context::CallError> {
+        let mut kwargs = Map::new();
+        kwargs.set("config", config.to_string_lossy().as_ref());
+        if fun.contains("known_host") && fun.starts_with("ssh.set") {
+            kwargs.set("key", KEY);
+            kwargs.set("enc", "ssh-rsa");
+            kwargs.set("hash_known_hosts", false);
+        }
+        let args = args.iter().map(|a| Value::from(*a)).collect();
+        invoke(&Context::default(), fun, args, kwargs)
+    }
+
+    #[test]
+    fn users_do_not_lead_root_to_other_files() {
+        let user = nix::unistd::User::from_name("nobody").unwrap();
+        let (Some(user), true) = (user, nix::unistd::geteuid().is_root()) else {
+            eprintln!("skipped: needs root and the account nobody");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        chown(dir.path(), Some(user.uid.as_raw()), None).unwrap();
+        let secret = tempfile::tempdir().unwrap();
+        let victim = secret.path().join("victim");
+        fs::write(&victim, "root's\n").unwrap();
+        let link = dir.path().join("link");
+        symlink(&victim, &link).unwrap();
+        symlink(secret.path(), dir.path().join("dir")).unwrap();
+        for (fun, args) in [
+            ("ssh.set_auth_key", ["nobody", KEY]),
+            ("ssh.set_known_host", ["nobody", "host"]),
+            ("ssh.rm_known_host", ["nobody", "host"]),
+        ] {
+            for config in [link.clone(), dir.path().join("dir/new")] {
+                let _ = call(fun, &args, &config);
+                assert_eq!(fs::read_to_string(&victim).unwrap(), "root's\n", "{fun}");
+                assert_eq!(fs::metadata(&victim).unwrap().uid(), 0, "{fun}");
+                assert!(!secret.path().join("new").exists(), "{fun}");
+            }
+        }
+        assert!(nix::unistd::geteuid().is_root());
+        // Their own files they get.
+        let own = dir.path().join("sub/keys");
+        assert_eq!(
+            call("ssh.set_auth_key", &["nobody", KEY], &own).unwrap(),
+            "new".into()
+        );
+        assert_eq!(fs::metadata(&own).unwrap().uid(), user.uid.as_raw());
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_comment_adds_no_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("keys");
+        let args = ["root", KEY, "ssh-rsa", "me\nssh-rsa AAAA evil"];
+        assert!(call("ssh.set_auth_key", &args, &file).is_err());
+        assert!(!file.exists());
+    }
 }

@@ -17,22 +17,27 @@ pub(super) const MODULE: Module = Module {
             defragment,
             "Defragments a mounted file system.",
         )
-        .args(&[req("device")]),
+        .args(&[req("device")])
+        .names(&["device"]),
         Function::new("devices", devices, "The devices with an XFS file system."),
-        Function::new("dump", dump, "Dumps a file system to a file.").args(&[
-            req("device"),
-            req("destination"),
-            opt("level", Lit::Int(0)),
-            opt("label", Lit::Nil),
-            opt("noerase", Lit::Nil),
-        ]),
+        Function::new("dump", dump, "Dumps a file system to a file.")
+            .args(&[
+                req("device"),
+                req("destination"),
+                opt("level", Lit::Int(0)),
+                opt("label", Lit::Nil),
+                opt("noerase", Lit::Nil),
+            ])
+            .names(&["device"]),
         Function::new(
             "estimate",
             estimate,
             "The space a directory would need on XFS.",
         )
         .args(&[req("path")]),
-        Function::new("info", info, "The geometry of a file system.").args(&[req("device")]),
+        Function::new("info", info, "The geometry of a file system.")
+            .args(&[req("device")])
+            .names(&["device"]),
         Function::new("inventory", inventory, "The inventory of dumps."),
         Function::new(
             "mkfs",
@@ -51,7 +56,8 @@ pub(super) const MODULE: Module = Module {
             opt("rso", Lit::Nil),
             opt("nmo", Lit::Nil),
             opt("dso", Lit::Nil),
-        ]),
+        ])
+        .names(&["device"]),
         Function::new(
             "modify",
             modify,
@@ -62,7 +68,8 @@ pub(super) const MODULE: Module = Module {
             opt("label", Lit::Nil),
             opt("lazy_counting", Lit::Nil),
             opt("uuid", Lit::Nil),
-        ]),
+        ])
+        .names(&["device"]),
         Function::new(
             "prune_dump",
             prune_dump,

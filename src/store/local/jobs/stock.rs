@@ -5,6 +5,7 @@
 use crate::jobs::{JobUpdate, StoredJob, StoredReturn, id_list, stored_part};
 use halite_crypto::HashType;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::read_regular;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -120,8 +121,8 @@ impl StockLayout {
         let mut out = Vec::new();
         for top in entries(&self.dir)? {
             for dir in entries(&top)? {
-                let jid = std::fs::read_to_string(dir.join("jid")).unwrap_or_default();
-                if let Ok(jid) = jid.trim_end().parse() {
+                let jid = read_regular(&dir.join("jid"), 256).unwrap_or_default();
+                if let Ok(jid) = String::from_utf8_lossy(&jid).trim_end().parse() {
                     out.push((jid, dir));
                 }
             }
@@ -153,6 +154,9 @@ impl StockLayout {
     }
 }
 
+/// Largest file of a job, in bytes.
+const LARGEST: u64 = 1 << 30;
+
 fn put(path: &Path, value: &Value) -> io::Result<()> {
     write_atomic(path, &msgpack::encode(value, Profile::Local), 0o644)
 }
@@ -181,10 +185,7 @@ fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn read(path: &Path) -> Option<Value> {
-    std::fs::symlink_metadata(path)
-        .ok()
-        .filter(|m| m.is_file())?;
-    msgpack::decode(&std::fs::read(path).ok()?).ok()
+    msgpack::decode(&read_regular(path, LARGEST).ok()?).ok()
 }
 
 fn read_map(path: &Path) -> Option<Map> {

@@ -8,6 +8,7 @@ use super::{found, version};
 use crate::keys::{IdList, Version};
 use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::read_regular;
 use halite_target::{DataQuery, QueryResults};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -278,8 +279,12 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
         .collect()
 }
 
+/// Largest file of a minion's data, in bytes.
+const LARGEST: u64 = 1 << 30;
+
 fn read_map(path: &Path) -> Option<Map> {
-    msgpack::decode(&std::fs::read(path).ok()?).ok()?.into_map()
+    let bytes = read_regular(path, LARGEST).ok()?;
+    msgpack::decode(&bytes).ok()?.into_map()
 }
 
 #[cfg(test)]

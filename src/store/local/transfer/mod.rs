@@ -7,10 +7,14 @@ use crate::mine::MineStore;
 use crate::minions::MinionCache;
 use halite_crypto::clean_key;
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::read_regular;
 use halite_wire::ids::MinionId;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+
+/// Largest file of a key, in bytes.
+const LARGEST_KEY: u64 = 1 << 20;
 
 /// The states that exclude each other; denied keys exist in addition.
 const STATES: [KeyState; 3] = [KeyState::Accepted, KeyState::Pending, KeyState::Rejected];
@@ -150,7 +154,10 @@ pub fn master_key(
     how: TransferOptions,
 ) -> io::Result<MasterKey> {
     let name = "master.pem";
-    let read = |store: &LocalKeys, name: &str| match std::fs::read(store.pki_dir().join(name)) {
+    let read = |store: &LocalKeys, name: &str| match read_regular(
+        &store.pki_dir().join(name),
+        LARGEST_KEY,
+    ) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),

@@ -1,7 +1,7 @@
 //! The functions of `pkg` on Debian.
 
 use super::{dpkg, info, install, keys, list, modify, repos, selections};
-use crate::execution::declare::{Arg, Function, Lit, Module, opt, req};
+use crate::execution::declare::{Arg, Function, Lit, Module, PACKAGES, opt, req};
 
 const NIL: Lit = Lit::Nil;
 const NO: Lit = Lit::Bool(false);
@@ -30,28 +30,32 @@ pub const MODULE: Module = Module {
             "The installed versions of packages; names may be globs.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "latest_version",
             list::latest_version,
             "The available newer versions of packages; empty if up to date.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "available_version",
             list::latest_version,
             "Alias of pkg.latest_version.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "upgrade_available",
             list::upgrade_available,
             "Whether a package can be upgraded.",
         )
         .args(&[req("name")])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_upgrades",
             list::list_upgrades,
@@ -71,13 +75,15 @@ pub const MODULE: Module = Module {
             list::normalize_name,
             "A package's name without the host's architecture.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(PACKAGES),
         Function::new(
             "parse_arch",
             list::parse_arch,
             "The name and the architecture in a package's name.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(PACKAGES),
         Function::new(
             "refresh_db",
             list::refresh_db,
@@ -91,7 +97,8 @@ pub const MODULE: Module = Module {
             "The versions of packages in the repositories.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "install",
             install::install,
@@ -110,21 +117,24 @@ pub const MODULE: Module = Module {
             opt("ignore_epoch", NO),
             opt("normalize", YES),
         ])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "remove",
             |c| install::uninstall(c, "remove"),
             "Removes packages; returns the changes.",
         )
         .args(TARGETS)
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "purge",
             |c| install::uninstall(c, "purge"),
             "Removes packages with their configuration; returns the changes.",
         )
         .args(TARGETS)
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "upgrade",
             install::upgrade,
@@ -144,14 +154,16 @@ pub const MODULE: Module = Module {
             "Holds packages at their versions.",
         )
         .args(HELD)
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "unhold",
             selections::unhold,
             "Allows packages to change again.",
         )
         .args(HELD)
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "get_selections",
             selections::get_selections,
@@ -171,7 +183,8 @@ pub const MODULE: Module = Module {
         ]),
         Function::new("owner", info::owner, "The packages that own files.")
             .varargs()
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new("which", info::which, "The package that owns a file.").args(&[req("path")]),
         Function::new(
             "show",
@@ -179,28 +192,32 @@ pub const MODULE: Module = Module {
             "Repository data of packages, by version.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "info_installed",
             dpkg::info_installed,
             "Data of installed packages.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "file_list",
             dpkg::file_list,
             "The files of packages, in one list.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "file_dict",
             dpkg::file_dict,
             "The files of packages, by package.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_downloaded",
             info::list_downloaded,
@@ -264,6 +281,7 @@ pub const MODULE: Module = Module {
             "Removes a trusted repository key.",
         )
         .args(&[opt("name", NIL), opt("aptkey", YES), opt("keydir", NIL)])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
     ],
 };

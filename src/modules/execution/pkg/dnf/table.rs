@@ -1,7 +1,7 @@
 //! The functions of `pkg` on the Red Hat family.
 
 use super::{fetch, groups, holds, install, list, patches, remove, repos, upgrade};
-use crate::execution::declare::{Arg, Function, Lit, Module, opt, req};
+use crate::execution::declare::{Arg, Function, Lit, Module, PACKAGES, opt, req};
 use crate::execution::pkg::{lowpkg, rpm};
 
 const NIL: Lit = Lit::Nil;
@@ -32,28 +32,32 @@ pub const MODULE: Module = Module {
             "The installed versions of packages; names may be globs.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "latest_version",
             list::latest_version,
             "The available newer versions of packages; empty if up to date.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "available_version",
             list::latest_version,
             "Alias of pkg.latest_version.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "upgrade_available",
             list::upgrade_available,
             "Whether a package can be upgraded.",
         )
         .args(&[req("name")])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_upgrades",
             list::list_upgrades,
@@ -74,7 +78,8 @@ pub const MODULE: Module = Module {
             "The versions of packages in the repositories.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_downloaded",
             list::list_downloaded,
@@ -87,7 +92,8 @@ pub const MODULE: Module = Module {
             "Data of installed packages.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "version_cmp",
             rpm::version_cmp,
@@ -100,13 +106,15 @@ pub const MODULE: Module = Module {
             list::normalize_name,
             "A package's name without the host's architecture.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(PACKAGES),
         Function::new(
             "parse_arch",
             rpm::parse_arch,
             "The name and the architecture in a package's name.",
         )
-        .args(&[req("name")]),
+        .args(&[req("name")])
+        .names(PACKAGES),
         Function::new(
             "refresh_db",
             list::refresh_db,
@@ -137,7 +145,8 @@ pub const MODULE: Module = Module {
             opt("saltenv", Lit::Str("base")),
             opt("ignore_epoch", NO),
         ])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "upgrade",
             upgrade::upgrade,
@@ -153,7 +162,8 @@ pub const MODULE: Module = Module {
             opt("obsoletes", YES),
             opt("diff_attr", NIL),
         ])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "update",
             upgrade::upgrade,
@@ -168,17 +178,20 @@ pub const MODULE: Module = Module {
             opt("minimal", NO),
             opt("obsoletes", NO),
         ])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "remove",
             remove::remove,
             "Removes packages; returns the changes.",
         )
         .args(&[opt("name", NIL), opt("pkgs", NIL)])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new("purge", remove::purge, "Alias of pkg.remove.")
             .args(&[opt("name", NIL), opt("pkgs", NIL)])
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new("hold", holds::hold, "Holds packages at their versions.")
             .args(&[
                 opt("name", NIL),
@@ -186,10 +199,12 @@ pub const MODULE: Module = Module {
                 opt("sources", NIL),
                 opt("normalize", YES),
             ])
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new("unhold", holds::unhold, "Allows packages to change again.")
             .args(&[opt("name", NIL), opt("pkgs", NIL), opt("sources", NIL)])
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new("list_holds", holds::list_holds, "The held packages.").args(HOLDS),
         Function::new(
             "get_locked_packages",
@@ -203,31 +218,36 @@ pub const MODULE: Module = Module {
             "The files of packages that differ from the installed ones.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "modified",
             lowpkg::modified,
             "The changed files of packages, by type of change.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new("owner", rpm::owner, "The packages that own files.")
             .varargs()
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new(
             "file_list",
             rpm::file_list,
             "The files of packages, in one list.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "file_dict",
             rpm::file_dict,
             "The files of packages, by package.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "group_list",
             groups::group_list,
@@ -235,28 +255,32 @@ pub const MODULE: Module = Module {
         ),
         Function::new("group_info", groups::group_info, "The packages of a group.")
             .args(&[req("name"), opt("expand", NO), opt("ignore_groups", NIL)])
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new(
             "group_diff",
             groups::group_diff,
             "The installed and missing packages of a group.",
         )
         .args(&[req("name")])
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "group_install",
             groups::group_install,
             "Installs the packages of groups; returns the changes.",
         )
         .args(GROUP)
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "groupinstall",
             groups::group_install,
             "Alias of pkg.group_install.",
         )
         .args(GROUP)
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_repos",
             repos::list_repos,
@@ -279,14 +303,16 @@ pub const MODULE: Module = Module {
             "Downloads package files; returns their paths.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "diff",
             fetch::diff,
             "The differences between files and those in their packages.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_patches",
             patches::list_patches,

@@ -1,7 +1,7 @@
 //! The functions of `pkg` on hosts with zypper.
 
 use super::{files, find, install, list, locks, repos};
-use crate::execution::declare::{Function, Module, args};
+use crate::execution::declare::{Function, Module, PACKAGES, args};
 use crate::execution::pkg::{lowpkg, rpm};
 
 /// `pkg` of SUSE.
@@ -25,14 +25,16 @@ pub const MODULE: Module = Module {
             "The installed versions of packages; names may be globs.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "latest_version",
             list::latest_version,
             "The available newer versions of packages; empty if up to date.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "available_version",
             list::latest_version,
@@ -40,7 +42,8 @@ pub const MODULE: Module = Module {
         )
         .inner("latest_version")
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "upgrade_available",
             list::upgrade_available,
@@ -69,7 +72,8 @@ pub const MODULE: Module = Module {
             "The versions of packages in the repositories.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "list_provides",
             list::list_provides,
@@ -90,14 +94,16 @@ pub const MODULE: Module = Module {
             "Data of installed packages.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "info_available",
             list::info_available,
             "Repository data of packages.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "version_cmp",
             list::version_cmp,
@@ -218,45 +224,52 @@ pub const MODULE: Module = Module {
             "The files that differ from the installed ones.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "modified",
             lowpkg::modified,
             "The changed files of packages, by type of change.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "file_list",
             rpm::file_list,
             "The files of packages, in one list.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "file_dict",
             rpm::file_dict,
             "The files of packages, by package.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new("owner", rpm::owner, "The packages that own files.")
             .varargs()
-            .keywords(),
+            .keywords()
+            .names(PACKAGES),
         Function::new(
             "download",
             files::download,
             "Downloads package files; returns their paths.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "diff",
             files::diff,
             "The differences between files and those in their packages.",
         )
         .varargs()
-        .keywords(),
+        .keywords()
+        .names(PACKAGES),
         Function::new(
             "search",
             find::search,
