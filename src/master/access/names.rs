@@ -69,9 +69,21 @@ mod tests {
 
     #[test]
     fn spellings_of_a_name_are_one_user() {
-        for other in ["fred", "Fred", " fred", "FRED  ", "ｆred", "\tfred\u{a0}", "fr\u{ad}ed"] {
+        for other in [
+            "fred",
+            "Fred",
+            " fred",
+            "FRED  ",
+            "ｆred",
+            "\tfred\u{a0}",
+            "fr\u{ad}ed",
+        ] {
             assert_eq!(folded(other), "fred", "{other:?}");
-            assert_eq!(is_plain(other), ["fred", "Fred"].contains(&other), "{other:?}");
+            assert_eq!(
+                is_plain(other),
+                ["fred", "Fred"].contains(&other),
+                "{other:?}"
+            );
         }
         assert_eq!(folded("Anna  Müller"), "anna müller");
         assert!(is_plain("Anna Müller") && is_plain("fred@example.org"));

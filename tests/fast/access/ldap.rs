@@ -194,7 +194,15 @@ fn a_user_is_the_same_in_every_spelling() {
         allowed(&mary(&["m1", "test.ping"]));
         refused(&mary(&["m1", "test.echo", "x"]));
     }
-    for name in [" mary", "mary ", "ｍary", "ma\u{ad}ry", "fred", "Fred", "FRED"] {
+    for name in [
+        " mary",
+        "mary ",
+        "ｍary",
+        "ma\u{ad}ry",
+        "fred",
+        "Fred",
+        "FRED",
+    ] {
         unproven(&place.salt("ldap", name, "geheim", &["m1", "test.echo", "x"]));
     }
     for name in ["mary", "Mary", "mAry", "maRy", "marY", "MARy"] {

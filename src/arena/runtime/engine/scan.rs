@@ -102,7 +102,9 @@ impl Sizes {
             ("bytes of table elements", self.elements as u64, elements),
         ];
         let (what, has, most) = limits.into_iter().find(|(_, has, most)| has > most)?;
-        Some(format!("the module has {has} {what}, but only {most} are allowed"))
+        Some(format!(
+            "the module has {has} {what}, but only {most} are allowed"
+        ))
     }
 }
 
@@ -127,9 +129,15 @@ mod tests {
         let code = wat::parse_str("(module (func (local i32 i64)) (func (local f32)))");
         let code = code.expect("a module");
         for len in 0..code.len() {
-            assert!(Sizes::of(&code[..len]).is_none_or(|s| s.locals == 0), "{len}");
+            assert!(
+                Sizes::of(&code[..len]).is_none_or(|s| s.locals == 0),
+                "{len}"
+            );
         }
         // A number of more than five bytes.
-        assert_eq!(Sizes::of(b"\0asm\x01\0\0\0\x0a\x80\x80\x80\x80\x80\x00"), None);
+        assert_eq!(
+            Sizes::of(b"\0asm\x01\0\0\0\x0a\x80\x80\x80\x80\x80\x00"),
+            None
+        );
     }
 }

@@ -89,7 +89,10 @@ pub fn authenticate(
         }
         "pam" => halite_wire::map! {"service" => config.auth_pam_service.as_str()},
         "ldap" if !names::is_plain(user) => {
-            return Err("the name has blanks or characters that a directory does not read as written".into());
+            return Err(
+                "the name has blanks or characters that a directory does not read as written"
+                    .into(),
+            );
         }
         "ldap" => ldap::settings(config),
         other => return Err(format!("the system {other:?} is not supported")),

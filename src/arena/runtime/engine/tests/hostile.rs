@@ -151,7 +151,8 @@ fn module_of(sections: &[(u8, Vec<u8>)]) -> Vec<u8> {
         out.push(n as u8);
         out
     };
-    let mut code = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0".to_vec();
+    let mut code =
+        b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0".to_vec();
     for (id, body) in sections {
         let (count, rest) = body.split_at(if *id == 10 { 1 } else { 0 });
         let inner = match id {
@@ -170,7 +171,10 @@ fn elements_without_a_table_are_refused() {
     // One passive segment with a million times function 0, of a byte each, which nothing uses.
     let mut elements = b"\x01\x01\0\xc0\x84\x3d".to_vec();
     elements.resize(elements.len() + 1_000_000, 0);
-    let why = refused(spec(module_of(&[(9, elements), (10, b"\x01\0\x0b".to_vec())])));
+    let why = refused(spec(module_of(&[
+        (9, elements),
+        (10, b"\x01\0\x0b".to_vec()),
+    ])));
     assert!(why.contains("table elements"), "{why}");
 }
 

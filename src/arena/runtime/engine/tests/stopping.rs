@@ -33,7 +33,9 @@ fn within(spec: Spec, fuel: u64) -> Option<i32> {
         to: Mutex::new(to),
         room: Mutex::new(0),
     });
-    super::super::attempt(&spec, host, fuel).expect("it starts").code
+    super::super::attempt(&spec, host, fuel)
+        .expect("it starts")
+        .code
 }
 
 /// A call costs at least as much as the work that it makes: a module that calls in a loop ends in time, whatever it calls.
@@ -43,11 +45,27 @@ fn calls_cost_what_they_take() {
     let calls = [
         ("args_get", "i32 i32", "(i32.const 0) (i32.const 8192)"),
         ("environ_get", "i32 i32", "(i32.const 0) (i32.const 8192)"),
-        ("fd_read", "i32 i32 i32 i32", "(i32.const 0) (i32.const 16384) (i32.const 1024) (i32.const 0)"),
-        ("fd_write", "i32 i32 i32 i32", "(i32.const 1) (i32.const 16384) (i32.const 1024) (i32.const 0)"),
-        ("poll_oneoff", "i32 i32 i32 i32", "(i32.const 16384) (i32.const 0) (i32.const 500) (i32.const 65000)"),
+        (
+            "fd_read",
+            "i32 i32 i32 i32",
+            "(i32.const 0) (i32.const 16384) (i32.const 1024) (i32.const 0)",
+        ),
+        (
+            "fd_write",
+            "i32 i32 i32 i32",
+            "(i32.const 1) (i32.const 16384) (i32.const 1024) (i32.const 0)",
+        ),
+        (
+            "poll_oneoff",
+            "i32 i32 i32 i32",
+            "(i32.const 16384) (i32.const 0) (i32.const 500) (i32.const 65000)",
+        ),
         ("random_get", "i32 i32", "(i32.const 0) (i32.const 65536)"),
-        ("path_filestat_get", paths, "(i32.const 3) (i32.const 0) (i32.const 16384) (i32.const 1) (i32.const 0)"),
+        (
+            "path_filestat_get",
+            paths,
+            "(i32.const 3) (i32.const 0) (i32.const 16384) (i32.const 1) (i32.const 0)",
+        ),
     ];
     for (name, types, args) in calls {
         let code = format!(
