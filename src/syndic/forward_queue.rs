@@ -4,15 +4,26 @@
 use halite_sys::log_limiter::LogLimiter;
 use halite_wire::ids::{Jid, parse_return_tag};
 use halite_wire::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// Most queued events; unlike returns, they are not stored.
 const MAX_EVENTS: usize = 10_000;
 /// Most returns queued in memory; the job cache has the others.
 const MAX_RETURNS: usize = 50_000;
+/// Most memory for queued returns, and for queued events, in bytes: a minion below may send large ones while the upper
+/// master is silent.
+const MAX_BYTES: usize = 64 << 20;
 /// Most returns in one message.
 const MAX_BATCH: usize = 500;
+/// Most bytes of returns or events in one message, unless it has only one of them. The upper master refuses messages above its
+/// `max_request_size`, and whatever is sent with such a one.
+const BATCH_BYTES: usize = 8 << 20;
+/// Largest return, in bytes; half of what `max_request_size` is by default. Nothing else says that the upper master would refuse
+/// it, again and again.
+const LARGEST: usize = 64 << 20;
+/// What a value takes beside its text.
+const VALUE: usize = 32;
 
 /// Returns of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +41,10 @@ pub struct Returns {
 pub struct ForwardQueue {
     returns: BTreeMap<Jid, Returns>,
     held: usize,
-    events: Vec<Value>,
+    /// About how many bytes these are.
+    bytes: usize,
+    events: VecDeque<Value>,
+    event_bytes: usize,
     /// Number of dropped events.
     lost: u64,
     said: LogLimiter,
@@ -52,10 +66,40 @@ pub fn part(load: &Map) -> Map {
         .collect()
 }
 
+/// About how many bytes a value takes, in memory and in a message.
+fn size(value: &Value) -> usize {
+    let inner = match value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Map(map) => map.iter().map(|(key, value)| size(key) + size(value)).sum(),
+        _ => 0,
+    };
+    inner + VALUE
+}
+
+/// [`part`], without a value that is too large to be passed on.
+fn bounded_part(load: &Map) -> (Value, usize) {
+    let mut part = part(load);
+    let all = |part: &Map| part.iter().map(|(_, value)| size(value)).sum::<usize>();
+    let bytes = all(&part);
+    if bytes > LARGEST {
+        let text = format!(
+            "This return has about {} MiB, too many for a syndic to pass on. The master below has it.",
+            bytes >> 20
+        );
+        part.remove("fun_args");
+        part.set("return", text);
+    }
+    let part = Value::Map(part);
+    let bytes = size(&part);
+    (part, bytes)
+}
+
 impl ForwardQueue {
     /// Queues a return.
     pub fn add_return(&mut self, jid: &Jid, id: &str, load: &Map) {
-        if self.held >= MAX_RETURNS {
+        if self.is_full() {
             self.overflowed = true;
             return;
         }
@@ -67,9 +111,16 @@ impl ForwardQueue {
             job.master_id = Some(master.clone());
         }
         if !job.by_id.contains(id) {
+            let (part, bytes) = bounded_part(load);
             self.held += 1;
-            job.by_id.set(id, part(load));
+            self.bytes += bytes;
+            job.by_id.set(id, part);
         }
+    }
+
+    /// Whether there is no room for more returns.
+    pub fn is_full(&self) -> bool {
+        self.held >= MAX_RETURNS || self.bytes >= MAX_BYTES
     }
 
     /// Queues an event that is not a return.
@@ -78,44 +129,69 @@ impl ForwardQueue {
         if data.contains("retcode") {
             return;
         }
-        if self.events.len() >= MAX_EVENTS {
+        if self.events.len() >= MAX_EVENTS || self.event_bytes >= MAX_BYTES {
             self.lost += self.events.len() as u64;
             if self.said.tick(Instant::now()).is_some() {
                 log::warn!(
-                    "dropping {MAX_EVENTS} events that were waiting for the upper master; {} so far",
+                    "dropping {} events that were waiting for the upper master; {} so far",
+                    self.events.len(),
                     self.lost
                 );
             }
             self.events.clear();
+            self.event_bytes = 0;
         }
-        self.events
-            .push(halite_wire::map! {"data" => data, "tag" => tag}.into());
+        let event = Value::from(halite_wire::map! {"data" => data, "tag" => tag});
+        self.event_bytes += size(&event);
+        self.events.push_back(event);
     }
 
-    /// Removes and returns the queued events.
+    /// Removes and returns as many events as fit into one message.
     pub fn take_events(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.events)
+        let mut out = Vec::new();
+        let mut room = BATCH_BYTES;
+        while let Some(bytes) = self.events.front().map(size)
+            && (bytes <= room || out.is_empty())
+        {
+            room = room.saturating_sub(bytes);
+            self.event_bytes = self.event_bytes.saturating_sub(bytes);
+            out.extend(self.events.pop_front());
+        }
+        out
     }
 
     /// Removes and returns as many returns as fit into one message.
     pub fn take_returns(&mut self) -> Vec<(Jid, Returns)> {
         let mut out = Vec::new();
-        let mut count = 0;
-        while count < MAX_BATCH
-            && let Some((jid, mut job)) = self.returns.pop_first()
-        {
-            let room = MAX_BATCH - count;
-            if job.by_id.len() > room {
+        let (mut count, mut bytes) = (0, 0);
+        while let Some((jid, mut job)) = self.returns.pop_first() {
+            let mut fit = 0;
+            for (_, part) in job.by_id.iter() {
+                let more = size(part);
+                if count == MAX_BATCH || (bytes + more > BATCH_BYTES && count > 0) {
+                    break;
+                }
+                (fit, count, bytes) = (fit + 1, count + 1, bytes + more);
+            }
+            let rest = Map(job.by_id.0.split_off(fit));
+            let whole = rest.is_empty();
+            if !whole {
                 let rest = Returns {
-                    by_id: Map(job.by_id.0.split_off(room)),
-                    ..job.clone()
+                    by_id: rest,
+                    fun: job.fun.clone(),
+                    master_id: job.master_id.clone(),
                 };
                 self.returns.insert(jid.clone(), rest);
             }
-            count += job.by_id.len();
-            out.push((jid, job));
+            if fit > 0 {
+                out.push((jid, job));
+            }
+            if !whole {
+                break;
+            }
         }
         self.held = self.held.saturating_sub(count);
+        self.bytes = self.bytes.saturating_sub(bytes);
         out
     }
 
@@ -129,8 +205,9 @@ impl ForwardQueue {
                 if let Value::Str(id) = id
                     && !slot.by_id.contains(&id)
                 {
-                    slot.by_id.set(id, part);
                     self.held += 1;
+                    self.bytes += size(&part);
+                    slot.by_id.set(id, part);
                 }
             }
         }
@@ -195,5 +272,46 @@ mod tests {
             queue.add_event("t", map! {"n" => n});
         }
         assert!(queue.take_events().len() <= MAX_EVENTS);
+    }
+
+    #[test]
+    fn large_returns_and_events_are_bounded_too() {
+        let mut queue = ForwardQueue::default();
+        let text = "x".repeat(1 << 20);
+        for n in 0..500 {
+            let id = format!("m{n}");
+            queue.add_return(&jid(n % 50), &id, &map! {"return" => text.as_str()});
+            queue.add_event("t", map! {"n" => text.as_str()});
+        }
+        assert!(queue.overflowed && queue.held <= 64, "{}", queue.held);
+        assert!(queue.events.len() <= 64, "{}", queue.events.len());
+        let (held, bytes) = (queue.held, queue.bytes);
+        let mut batches = Vec::new();
+        while queue.has_returns() {
+            let batch = queue.take_returns();
+            let returns: usize = batch.iter().map(|(_, job)| job.by_id.len()).sum();
+            assert!((1..=8).contains(&returns), "{returns}");
+            batches.push(batch);
+        }
+        assert_eq!((queue.held, queue.bytes), (0, 0));
+        batches.into_iter().for_each(|batch| queue.put_back(batch));
+        assert_eq!((queue.held, queue.bytes), (held, bytes));
+        while queue.event_bytes > 0 {
+            assert!((1..=8).contains(&queue.take_events().len()));
+        }
+        assert!(queue.events.is_empty());
+    }
+
+    #[test]
+    fn what_no_message_holds_is_not_tried_again_and_again() {
+        let mut queue = ForwardQueue::default();
+        let load = map! {"return" => "x".repeat(LARGEST + 1), "retcode" => 3};
+        queue.add_return(&jid(1), "big", &load);
+        queue.add_return(&jid(2), "small", &map! {"return" => 1});
+        let batch = queue.take_returns();
+        assert_eq!(batch.len(), 2);
+        let part = batch[0].1.by_id.get("big").and_then(Value::as_map).unwrap();
+        assert_eq!(part.get("retcode"), Some(&3.into()));
+        assert!(part.str("return").unwrap().contains("64 MiB"));
     }
 }

@@ -87,6 +87,11 @@ impl Forwarder {
             };
             let routes = lock(&self.shared.routes);
             let mut queue = lock(&self.mine().queue);
+            if queue.is_full() {
+                // The others are looked up when these are gone.
+                queue.overflowed = true;
+                return;
+            }
             for stored in job.returns {
                 if !routes.has(self.master, &jid, &stored.id) {
                     let mut load = stored.load;
@@ -103,24 +108,33 @@ impl Forwarder {
 
     /// Sends events once, without retries, as in stock. `false`: the process is stopping.
     fn events(&mut self) -> Result<bool, ExitError> {
-        let events = lock(&self.mine().queue).take_events();
-        if events.is_empty() {
-            return Ok(true);
+        loop {
+            let events = lock(&self.mine().queue).take_events();
+            if events.is_empty() {
+                return Ok(true);
+            }
+            if let Some(done) = self.send_events(events)? {
+                return Ok(done);
+            }
         }
+    }
+
+    /// Sends events; `None` if they arrived, otherwise what [`Forwarder::events`] returns.
+    fn send_events(&mut self, events: Vec<Value>) -> Result<Option<bool>, ExitError> {
         let count = events.len();
         let load = halite_wire::map! {
             "id" => self.upper.id.as_str(), "cmd" => "_minion_event",
             "pretag" => format!("syndic/{}", self.upper.id), "events" => events,
         };
         Ok(match self.channel.call(&load, self.patience(), 1)? {
-            Reply::Stopped => false,
+            Reply::Stopped => Some(false),
             Reply::Value(_) => {
                 self.mine().reach(true);
-                true
+                None
             }
             Reply::Silence | Reply::Refused(_) => {
                 log::warn!("{count} events did not reach the upper master");
-                true
+                Some(true)
             }
         })
     }

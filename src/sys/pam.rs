@@ -172,13 +172,19 @@ extern "C" fn answer(
 }
 
 /// The groups of a system account by name; empty if there is no such account.
-pub fn groups(user: &str) -> Vec<String> {
+///
+/// # Errors
+/// The account has another name: services such as SSSD find it in other spellings, which permissions do not name.
+pub fn groups(user: &str) -> Result<Vec<String>, String> {
     use nix::unistd::{Group, User, getgrouplist};
     let Ok(Some(account)) = User::from_name(user) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
+    if account.name != user {
+        return Err(format!("the account is called {:?}", account.name));
+    }
     let Ok(name) = CString::new(user) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let ids = getgrouplist(&name, account.gid).unwrap_or_default();
     let mut names: Vec<String> = ids
@@ -188,7 +194,7 @@ pub fn groups(user: &str) -> Vec<String> {
         .collect();
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -203,7 +209,7 @@ mod tests {
 
     #[test]
     fn groups_of_root() {
-        assert!(groups("root").contains(&"root".to_owned()));
-        assert!(groups("no such user").is_empty());
+        assert!(groups("root").unwrap().contains(&"root".to_owned()));
+        assert!(groups("no such user").unwrap().is_empty());
     }
 }

@@ -205,6 +205,20 @@ fn returns_of_others_come_through_syndics_only() {
         (Some("below"), Some(jid))
     );
     assert_eq!(load.str("return"), Some("forged"));
+
+    // Jobs are removed by the time in their jid; one of the far future would never be.
+    let future = "99991231235959999999";
+    let job = |jid: &str| {
+        let load = map! {"fun" => "test.ping", "tgt" => "*"};
+        Value::from(map! {"jid" => jid, "load" => load, "return" => Map::new()})
+    };
+    let mut many = vec![job(future); 10_000];
+    many.push(job("20261121120000000002"));
+    s.call("_syndic_return", map! {"load" => many});
+    let jobs = halite::store::Stores::open(&upper.config()).jobs;
+    for jid in [future, "20261121120000000002"] {
+        assert!(jobs.get(&jid.parse().unwrap()).unwrap().is_none(), "{jid}");
+    }
     // The syndic's own id makes the file, not what the load says (CVE-2024-22231).
     let names: Vec<_> = std::fs::read_dir(cache(&upper, "syndics"))
         .unwrap()

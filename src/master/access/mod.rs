@@ -240,23 +240,32 @@ impl Access {
             .ok_or_else(|| format!("external_auth has no system {name:?}"))
     }
 
+    /// The permissions of a user of a system, by the name that [`Access::log_in`] returns.
+    fn permissions(&self, system: &str, user: &str, groups: &[String]) -> Result<AuthList, String> {
+        let mut users = self.system(system)?.clone();
+        for (key, _) in users.0.iter_mut().filter(|_| eauth::folds_names(system)) {
+            if let Value::Str(name) = key
+                && !name.ends_with('%')
+            {
+                *name = names::folded(name);
+            }
+        }
+        let permissive = self.config.permissive_acl;
+        Ok(roles::external(&users, user, groups, permissive))
+    }
+
     fn by_eauth(&mut self, fields: &Map, peer: &str) -> Result<Caller, String> {
         let (name, user, groups) = self.log_in(fields, peer)?;
-        let system = self.system(&name)?;
         Ok(Caller {
-            rights: Rights::Listed(roles::external(
-                system,
-                &user,
-                &groups,
-                self.config.permissive_acl,
-            )),
+            rights: Rights::Listed(self.permissions(&name, &user, &groups)?),
             user,
             method: Method::Eauth,
             proof: format!("eauth:{name}"),
         })
     }
 
-    /// Checks a password; returns the system, the user and the user's groups.
+    /// Checks a password; returns the system, the user and the user's groups. Where spellings of a name are one user, it is
+    /// returned folded.
     fn log_in(
         &mut self,
         fields: &Map,
@@ -266,7 +275,7 @@ impl Access {
         let text = |key: &str| fields.str(key).ok_or(format!("{key} is missing"));
         let (name, user, password) = (text("eauth")?, text("username")?, text("password")?);
         let system = self.system(name)?.clone();
-        let who = LoginSource::new(name, user, peer);
+        let who = LoginSource::new(name, &names::folded(user), peer);
         let broken = |e: io::Error| format!("failed logins cannot be counted: {e}");
         let left = self.throttle.wait(&who, unix_now()).map_err(broken)?;
         if left > 0 {
@@ -277,7 +286,11 @@ impl Access {
         match eauth::authenticate(&self.config, name, &system, user, password) {
             Ok(groups) => {
                 self.throttle.succeeded(&who).map_err(broken)?;
-                Ok((name.to_owned(), user.to_owned(), groups))
+                let known = match eauth::folds_names(name) {
+                    true => names::folded(user),
+                    false => user.to_owned(),
+                };
+                Ok((name.to_owned(), known, groups))
             }
             Err(why) => {
                 self.throttle.failed(&who, unix_now()).map_err(broken)?;

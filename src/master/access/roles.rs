@@ -95,7 +95,11 @@ impl Blacklist {
         let known = |(key, _): &(Value, Value)| key.is_str("users") || key.is_str("modules");
         match (texts("users"), texts("modules"), option.iter().all(known)) {
             (Some(users), Some(modules), true) => Blacklist {
-                users,
+                // Users of directories are known in lower case, however the option writes them.
+                users: users
+                    .into_iter()
+                    .flat_map(|user| [user.to_lowercase(), user])
+                    .collect(),
                 modules,
                 broken: false,
             },

@@ -2,7 +2,7 @@
 //! `salt-protocol.md` 7.4), and authentication by token.
 
 use super::rules::AuthList;
-use super::{Access, Caller, Method, Rights, names, roles};
+use super::{Access, Caller, Method, Rights, names};
 use halite_store::audit::Decision;
 use halite_store::tokens::Token;
 use halite_sys::time::unix_now_f64;
@@ -48,8 +48,8 @@ impl Access {
             .filter(|life| life.is_finite() && (0.0..=LONGEST).contains(life));
         let start = unix_now_f64();
         let auth_list = config.keep_acl_in_token.then(|| {
-            let system = self.system(&eauth).ok().cloned().unwrap_or_default();
-            roles::external(&system, &name, &groups, config.permissive_acl).to_value()
+            let permissions = self.permissions(&eauth, &name, &groups);
+            permissions.unwrap_or_default().to_value()
         });
         let token = Token {
             start,
@@ -93,14 +93,11 @@ impl Access {
         let token = fields.str("token").ok_or("the token is not a string")?;
         let token = self.look_up(token)?;
         // The system may have been disabled since.
-        let system = self.system(&token.eauth)?;
+        self.system(&token.eauth)?;
         let kept = token.auth_list.filter(|_| self.config.keep_acl_in_token);
         let list = match kept {
             Some(list) => AuthList::parse(&list),
-            None => {
-                let permissive = self.config.permissive_acl;
-                roles::external(system, &token.name, &token.groups, permissive)
-            }
+            None => self.permissions(&token.eauth, &token.name, &token.groups)?,
         };
         Ok(Caller {
             user: token.name,

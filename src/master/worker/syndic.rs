@@ -11,12 +11,18 @@ use super::sealed::{Opened, Sealed};
 use crate::returns::store_and_fire;
 use halite_store::keys::KeyState;
 use halite_sys::exit::ExitError;
+use halite_sys::time::unix_now_i64;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
 use std::collections::HashSet;
 
 /// Most returns in one request.
 const MOST_RETURNS: usize = 100_000;
+/// Most jobs in one request. Each may become a file.
+const MOST_JOBS: usize = 10_000;
+/// How far ahead of the clock a jid may be, in seconds: a day, because jids of stock masters are in local time. Jobs are
+/// removed by the time in their jid, so that one of the year 9999 would stay.
+const FUTURE_LIMIT: i64 = 86_400;
 
 /// Answers `_syndic_return`; if returns could not be stored, it is not acknowledged, so that they are sent
 /// again.
@@ -48,7 +54,11 @@ fn returns(worker: &mut Context, syndic: &MinionId, mut load: Map) -> Result<(),
     };
     worker.stores.syndics.put(syndic)?;
     let mut count = 0;
-    for job in jobs.into_iter().filter_map(Value::into_map) {
+    if jobs.len() > MOST_JOBS {
+        log::error!("{syndic} sent more than {MOST_JOBS} jobs at once; the rest is refused");
+    }
+    let jobs = jobs.into_iter().take(MOST_JOBS);
+    for job in jobs.filter_map(Value::into_map) {
         count += job
             .get("return")
             .and_then(Value::as_map)
@@ -69,6 +79,11 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
         log::warn!("{syndic} sent returns for an invalid job");
         return Ok(());
     };
+    let newest = Jid::from_time(unix_now_i64() + FUTURE_LIMIT, 0);
+    if jid.as_str() > newest.as_str() {
+        log::warn!("{syndic} sent returns for job {jid}, which is in the future; refused");
+        return Ok(());
+    }
     if let Some(Value::Map(load)) = job.remove("load")
         && !load.is_empty()
         && worker

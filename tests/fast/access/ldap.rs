@@ -178,6 +178,40 @@ fn by_a_search() {
     check(&slapd.place(account));
 }
 
+/// A directory takes `Mary`, ` mary` and `ｍary` for mary; so do her rules, the blacklist and the pause after failures.
+#[test]
+fn a_user_is_the_same_in_every_spelling() {
+    let Some(slapd) = Slapd::start() else { return };
+    let place = Place::start(&format!(
+        "auth.ldap.server: 127.0.0.1\nauth.ldap.port: {}\nauth.ldap.basedn: dc=example,dc=org\n\
+         auth.ldap.binddn: 'uid={{{{ username }}}},ou=people,dc=example,dc=org'\n\
+         external_auth:\n  ldap:\n    Mary: [test.ping]\n    '*': [test.echo]\n\
+         publisher_acl_blacklist:\n  users: [Fred]\n",
+        slapd.port
+    ));
+    for name in ["mary", "Mary", "MARY"] {
+        let mary = |args: &[&str]| place.salt("ldap", name, "geheim", args);
+        allowed(&mary(&["m1", "test.ping"]));
+        refused(&mary(&["m1", "test.echo", "x"]));
+    }
+    for name in [
+        " mary",
+        "mary ",
+        "ｍary",
+        "ma\u{ad}ry",
+        "fred",
+        "Fred",
+        "FRED",
+    ] {
+        unproven(&place.salt("ldap", name, "geheim", &["m1", "test.echo", "x"]));
+    }
+    for name in ["mary", "Mary", "mAry", "maRy", "marY", "MARy"] {
+        unproven(&place.salt("ldap", name, "falsch", &["m1", "test.ping"]));
+    }
+    // The sixth failure was of the same user, who has to wait now, as everybody with this name.
+    unproven(&place.salt("ldap", "mary", "geheim", &["m1", "test.ping"]));
+}
+
 #[test]
 fn tls_is_checked() {
     let Some(slapd) = Slapd::start() else { return };

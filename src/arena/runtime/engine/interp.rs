@@ -5,7 +5,7 @@
 //! is everything that copies.
 
 use super::inbox::Inbox;
-use super::scan::{self, MOST_LOCALS};
+use super::scan::Sizes;
 use super::wasi::{self, State, Stopped};
 use super::{End, Engine, Figures, Host, Running, Spec};
 use crate::wire::ExitStatus;
@@ -98,17 +98,12 @@ impl Interpreter {
             ));
         }
         let engine = wasmi::Engine::new(&self.config);
-        match scan::locals(&spec.code) {
-            Some(locals) if locals <= MOST_LOCALS => {}
-            Some(locals) => {
-                return Err(format!(
-                    "the module has {locals} local variables, but only {MOST_LOCALS} are allowed"
-                ));
-            }
-            None => {
-                Module::validate(&engine, &spec.code).map_err(|e| short_text(&e))?;
-                return Err("the functions of the module cannot be parsed".into());
-            }
+        let Some(sizes) = Sizes::of(&spec.code) else {
+            Module::validate(&engine, &spec.code).map_err(|e| short_text(&e))?;
+            return Err("the functions of the module cannot be parsed".into());
+        };
+        if let Some(fault) = sizes.fault(spec.limits.table_elements) {
+            return Err(fault);
         }
         let module = Module::new(&engine, &spec.code).map_err(|e| short_text(&e))?;
         let linker = wasi::linker(&module)?;

@@ -8,6 +8,7 @@ mod session;
 
 use super::{Unsent, held};
 use halite_config::CollectiveGateway;
+use halite_sys::log_limiter::LogLimiter;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -138,6 +139,7 @@ struct Shared {
     dropped: AtomicU64,
     expired: AtomicU64,
     connections: AtomicU64,
+    complaints: Mutex<LogLimiter>,
 }
 
 /// A link, which stays connected until it is dropped.
@@ -174,6 +176,7 @@ impl Link {
             dropped: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            complaints: Mutex::default(),
         });
         let ours = shared.clone();
         let thread = std::thread::Builder::new()

@@ -6,6 +6,7 @@ use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
 use crossbeam_channel::RecvTimeoutError;
 use futures_util::StreamExt;
+use halite_sys::log_limiter::LogLimiter;
 use halite_transport::attempts::{Attempts, Ended};
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,6 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
+
+/// Characters of an error of the broker that are logged.
+const WORDS: usize = 300;
 
 /// Timeout for connecting and logging in.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -84,6 +88,16 @@ fn error_text(error: &dyn Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// The line for the log about an error that the broker reports, if one is due: it may report any number.
+fn complaint(limiter: &mut LogLimiter, error: &str, now: Instant) -> Option<String> {
+    let count = limiter.tick(now)?;
+    let more = match count {
+        1 => String::new(),
+        _ => format!("; {count} complaints since the last line"),
+    };
+    Some(format!("the broker complains: {error}{more}"))
 }
 
 /// Events of the connection from the client library.
@@ -171,8 +185,11 @@ fn options(shared: &Arc<Shared>, events: &Arc<ConnectionEvents>) -> ConnectOptio
                     counted.dropped.fetch_add(1, Ordering::Relaxed);
                 }
                 Event::ServerError(error) => {
-                    let error = error.to_string();
-                    log::warn!("the broker complains: {error}");
+                    let error: String = error.to_string().chars().take(WORDS).collect();
+                    let mut complaints = held(&counted.complaints);
+                    if let Some(line) = complaint(&mut complaints, &error, Instant::now()) {
+                        log::warn!("{line}");
+                    }
                     // Only the first few are kept.
                     let _ = listener.errors.try_send(error);
                 }
@@ -341,4 +358,25 @@ async fn listen(shared: Arc<Shared>, mut subscriber: Subscriber, stop: Arc<Notif
         }
     }
     shared.listening.fetch_sub(1, Ordering::AcqRel);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endless_complaints_are_a_line_a_minute() {
+        let mut limiter = LogLimiter::default();
+        let now = Instant::now();
+        let mut lines = Vec::new();
+        for second in 0..100 {
+            lines.extend(complaint(
+                &mut limiter,
+                "no",
+                now + Duration::from_secs(second),
+            ));
+        }
+        let second = "the broker complains: no; 60 complaints since the last line";
+        assert_eq!(lines, ["the broker complains: no", second]);
+    }
 }

@@ -9,6 +9,8 @@ use halite_sys::{pam, process};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use nix::poll::{PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -32,7 +34,7 @@ pub fn ask(question: &Map) -> Result<Vec<String>, String> {
     let answer = talk(&mut child, &msgpack::encode_map(question, Profile::Wire));
     // A child that has answered exits by itself; one that has not must be killed.
     if answer.is_err() {
-        let _ = child.kill();
+        kill_all(&child);
     }
     let _ = child.wait();
     let map = msgpack::decode(&answer.map_err(|e| e.to_string())?)
@@ -56,6 +58,13 @@ fn start() -> io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
+}
+
+/// Kills a child and the programs that PAM modules have started in it, which would stay for ever after each login that they
+/// held up.
+fn kill_all(child: &Child) {
+    let group = Pid::from_raw(child.id().cast_signed());
+    let _ = killpg(group, Signal::SIGKILL);
 }
 
 fn talk(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
@@ -136,9 +145,33 @@ fn decide(question: &Map) -> Result<Vec<String>, String> {
         Some("pam") => {
             let service = settings.str("service").unwrap_or("login");
             pam::check(service, user, password)?;
-            Ok(pam::groups(user))
+            pam::groups(user)
         }
         Some("ldap") => ldap::check(&settings, user, password),
         _ => Err("the question names no system".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_login_that_took_too_long() {
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "sleep 60 & echo started; wait"])
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let mut said = [0; 8];
+        out.read_exact(&mut said).unwrap();
+        kill_all(&child);
+        child.wait().unwrap();
+        // The end of the file comes when nobody has its other side any more.
+        let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(nix::poll::poll(&mut fds, 10_000_u16), Ok(1));
+        assert_eq!(out.read(&mut said).unwrap(), 0);
     }
 }

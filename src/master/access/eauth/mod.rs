@@ -5,6 +5,7 @@ pub mod crypt;
 pub mod file;
 pub mod ldap;
 
+use super::names;
 use file::FileUsers;
 use halite_config::MasterConfig;
 use halite_crypto::constant_time_eq;
@@ -41,6 +42,11 @@ fn shared_secret(config: &MasterConfig) -> Result<&str, String> {
         ));
     }
     Ok(secret)
+}
+
+/// Whether a system takes different spellings of a name for the same user, see [`names::folded`].
+pub fn folds_names(system: &str) -> bool {
+    system == "ldap"
 }
 
 /// Checks a password with a system; returns the user's groups there.
@@ -82,6 +88,12 @@ pub fn authenticate(
             };
         }
         "pam" => halite_wire::map! {"service" => config.auth_pam_service.as_str()},
+        "ldap" if !names::is_plain(user) => {
+            return Err(
+                "the name has blanks or characters that a directory does not read as written"
+                    .into(),
+            );
+        }
         "ldap" => ldap::settings(config),
         other => return Err(format!("the system {other:?} is not supported")),
     };

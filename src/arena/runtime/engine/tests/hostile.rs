@@ -140,6 +140,55 @@ fn locals_beyond_number_are_refused() {
     assert!(why.contains("local variables"), "{why}");
 }
 
+/// In binary, because as text they would be large.
+fn module_of(sections: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let number = |mut n: usize| {
+        let mut out = Vec::new();
+        while n > 0x7f {
+            out.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        out.push(n as u8);
+        out
+    };
+    let mut code =
+        b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0".to_vec();
+    for (id, body) in sections {
+        let (count, rest) = body.split_at(if *id == 10 { 1 } else { 0 });
+        let inner = match id {
+            10 => [count, &number(rest.len()), rest].concat(),
+            _ => rest.to_vec(),
+        };
+        code.push(*id);
+        code.extend(number(inner.len()));
+        code.extend(inner);
+    }
+    code
+}
+
+#[test]
+fn elements_without_a_table_are_refused() {
+    // One passive segment with a million times function 0, of a byte each, which nothing uses.
+    let mut elements = b"\x01\x01\0\xc0\x84\x3d".to_vec();
+    elements.resize(elements.len() + 1_000_000, 0);
+    let why = refused(spec(module_of(&[
+        (9, elements),
+        (10, b"\x01\0\x0b".to_vec()),
+    ])));
+    assert!(why.contains("table elements"), "{why}");
+}
+
+#[test]
+fn a_function_of_nothing_but_blocks_is_refused() {
+    let mut body = b"\x01\0".to_vec();
+    body.extend(b"\x02\x40".repeat(1_000_000));
+    body.extend(b"\x0b".repeat(1_000_001));
+    let mut spec = spec(module_of(&[(10, body)]));
+    spec.limits.code = spec.code.len();
+    let why = refused(spec);
+    assert!(why.contains("in one function"), "{why}");
+}
+
 #[test]
 fn a_growing_table_ends_in_its_limit() {
     let code = wat("(module

@@ -26,6 +26,71 @@ fn a_busy_loop_ends_with_its_slice() {
     assert_eq!(stopped(spec(module("spin")), 0, 0), deleted());
 }
 
+/// The exit code of a module that has one slice of so much fuel; none if that was too little.
+fn within(spec: Spec, fuel: u64) -> Option<i32> {
+    let (to, _told) = channel();
+    let host = Arc::new(Teller {
+        to: Mutex::new(to),
+        room: Mutex::new(0),
+    });
+    super::super::attempt(&spec, host, fuel)
+        .expect("it starts")
+        .code
+}
+
+/// A call costs at least as much as the work that it makes: a module that calls in a loop ends in time, whatever it calls.
+#[test]
+fn calls_cost_what_they_take() {
+    let paths = "i32 i32 i32 i32 i32";
+    let calls = [
+        ("args_get", "i32 i32", "(i32.const 0) (i32.const 8192)"),
+        ("environ_get", "i32 i32", "(i32.const 0) (i32.const 8192)"),
+        (
+            "fd_read",
+            "i32 i32 i32 i32",
+            "(i32.const 0) (i32.const 16384) (i32.const 1024) (i32.const 0)",
+        ),
+        (
+            "fd_write",
+            "i32 i32 i32 i32",
+            "(i32.const 1) (i32.const 16384) (i32.const 1024) (i32.const 0)",
+        ),
+        (
+            "poll_oneoff",
+            "i32 i32 i32 i32",
+            "(i32.const 16384) (i32.const 0) (i32.const 500) (i32.const 65000)",
+        ),
+        ("random_get", "i32 i32", "(i32.const 0) (i32.const 65536)"),
+        (
+            "path_filestat_get",
+            paths,
+            "(i32.const 3) (i32.const 0) (i32.const 16384) (i32.const 1) (i32.const 0)",
+        ),
+    ];
+    for (name, types, args) in calls {
+        let code = format!(
+            "(module
+            (import \"wasi_snapshot_preview1\" \"{name}\" (func $call (param {types}) (result i32)))
+            (import \"wasi_snapshot_preview1\" \"proc_exit\" (func $exit (param i32)))
+            (memory (export \"memory\") 1)
+            (func (export \"_start\") (local $n i32)
+              (loop $again
+                (drop (call $call {args}))
+                (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                (br_if $again (i32.lt_u (local.get $n) (i32.const 20))))
+              (call $exit (local.get $n))))"
+        );
+        let mut spec = spec(wat(&code));
+        spec.argv = vec!["a".into(); 1000];
+        spec.env = vec!["A=1".into(); 1000];
+        let channel = |n: usize| Channel::new(&format!("c{n}"), Mode::Read, "realm/x").ok();
+        spec.channels = (0..256).filter_map(channel).collect();
+        assert_eq!(within(spec.clone(), 1_000_000), Some(20), "{name}");
+        // Without a price for what a call does, twenty calls would be far cheaper.
+        assert_eq!(within(spec, 10_000), None, "{name}");
+    }
+}
+
 #[test]
 fn a_sleep_ends() {
     // Its output is passed on before it sleeps, although the line is incomplete.

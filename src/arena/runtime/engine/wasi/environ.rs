@@ -46,6 +46,7 @@ impl Clock {
 /// Writes how many strings there are, and their total size in bytes.
 fn sizes(guest: &mut Guest, texts: &[Vec<u8>], count: u32, size: u32) -> Result<(), Fault> {
     let number = |n: usize| u32::try_from(n).map_err(|_| Errno::Overflow);
+    guest.charge(texts.len() as u64);
     guest.put_u32(count, number(texts.len())?)?;
     guest.put_u32(size, number(texts.iter().map(Vec::len).sum())?)
 }
@@ -122,11 +123,11 @@ pub(super) fn clock_time_get(
 }
 
 /// `random_get`: from the generator of the operating system, at most [`MOST_RANDOM`] bytes at once.
-pub(super) fn random_get(g: &mut Guest, state: &mut State, at: u32, len: u32) -> Result<(), Fault> {
+pub(super) fn random_get(g: &mut Guest, _: &mut State, at: u32, len: u32) -> Result<(), Fault> {
     if len > MOST_RANDOM {
         return Err(Errno::Invalid.into());
     }
-    state.cost += u64::from(len) / RANDOM_PER_FUEL;
+    g.charge(u64::from(len) / RANDOM_PER_FUEL);
     halite_crypto::fill_random(g.bytes_mut(at, len)?);
     Ok(())
 }

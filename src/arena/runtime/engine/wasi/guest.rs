@@ -1,11 +1,17 @@
-//! The memory of a module, as accessed by WASI functions: every pointer is checked, every count has a limit.
+//! The memory of a module, as accessed by WASI functions: every pointer is checked, every count has a limit, and every
+//! access costs fuel, so that no call of a function takes longer than it pays for.
 
 use super::errno::{Errno, Fault};
+use std::cell::Cell;
 
 /// Pieces of a scattered read or gathered write.
 const MOST_PIECES: u32 = 1024;
 /// Bytes of one entry of `iovec`: pointer and length.
 const IOVEC: u32 = 8;
+/// Price of an access to memory, in simple instructions of a module.
+const ACCESS: u64 = 4;
+/// Bytes copied that cost about as much as one instruction of a module.
+const COPIED_PER_FUEL: usize = 64;
 
 /// A checked part of a module's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +23,53 @@ pub(super) struct IoSlice {
 }
 
 /// The linear memory of a module; empty if it has none.
-pub(super) struct Guest<'a>(pub(super) &'a mut [u8]);
+pub(super) struct Guest<'a> {
+    memory: &'a mut [u8],
+    /// What the function has cost so far, in fuel.
+    cost: Cell<u64>,
+}
 
-impl Guest<'_> {
+impl<'a> Guest<'a> {
+    /// The memory, for one call of a function.
+    pub(super) fn new(memory: &'a mut [u8]) -> Guest<'a> {
+        let cost = Cell::new(0);
+        Guest { memory, cost }
+    }
+
+    /// What the function has cost, in fuel.
+    pub(super) fn cost(&self) -> u64 {
+        self.cost.get()
+    }
+
+    /// Adds to what the function costs, in fuel.
+    pub(super) fn charge(&self, fuel: u64) {
+        self.cost.set(self.cost.get().saturating_add(fuel));
+    }
+
+    /// Adds the price of an access to memory, or of other work with so many bytes.
+    pub(super) fn charge_bytes(&self, bytes: usize) {
+        self.charge(ACCESS + (bytes / COPIED_PER_FUEL) as u64);
+    }
+
     /// Reads `len` bytes.
     pub(super) fn bytes(&self, at: u32, len: u32) -> Result<&[u8], Fault> {
+        self.charge_bytes(len as usize);
+        self.range(at, len)
+    }
+
+    /// `len` bytes, which the caller does not copy.
+    fn range(&self, at: u32, len: u32) -> Result<&[u8], Fault> {
         let (at, len) = (at as usize, len as usize);
         let end = at.checked_add(len).ok_or(Errno::Fault)?;
-        Ok(self.0.get(at..end).ok_or(Errno::Fault)?)
+        Ok(self.memory.get(at..end).ok_or(Errno::Fault)?)
     }
 
     /// `len` bytes, for writing.
     pub(super) fn bytes_mut(&mut self, at: u32, len: u32) -> Result<&mut [u8], Fault> {
+        self.charge_bytes(len as usize);
         let (at, len) = (at as usize, len as usize);
         let end = at.checked_add(len).ok_or(Errno::Fault)?;
-        Ok(self.0.get_mut(at..end).ok_or(Errno::Fault)?)
+        Ok(self.memory.get_mut(at..end).ok_or(Errno::Fault)?)
     }
 
     /// Writes bytes.
@@ -87,7 +125,7 @@ impl Guest<'_> {
                 at: self.u32(at)?,
                 len: self.u32(second)?,
             };
-            self.bytes(piece.at, piece.len)?;
+            self.range(piece.at, piece.len)?;
             total += u64::from(piece.len);
             pieces.push(piece);
         }
@@ -99,8 +137,10 @@ impl Guest<'_> {
         let mut out = Vec::new();
         for piece in pieces {
             let left = most.saturating_sub(out.len());
-            let data = self.bytes(piece.at, piece.len)?;
-            out.extend_from_slice(data.get(..left).unwrap_or(data));
+            let data = self.range(piece.at, piece.len)?;
+            let data = data.get(..left).unwrap_or(data);
+            self.charge_bytes(data.len());
+            out.extend_from_slice(data);
         }
         Ok(out)
     }
@@ -124,7 +164,7 @@ mod tests {
     #[test]
     fn pointers_beyond_the_memory_are_faults() {
         let mut memory = [0; 16];
-        let mut guest = Guest(&mut memory);
+        let mut guest = Guest::new(&mut memory);
         let fault = Err(Fault::Errno(Errno::Fault));
         assert_eq!(guest.bytes(16, 0), Ok(&[][..]));
         assert_eq!(guest.bytes(17, 0).map(<[u8]>::len), fault);
@@ -136,7 +176,7 @@ mod tests {
     #[test]
     fn pieces_are_checked_before_anything_is_copied() {
         let mut memory = [0; 32];
-        let mut guest = Guest(&mut memory);
+        let mut guest = Guest::new(&mut memory);
         guest.put(0, &[24, 0, 0, 0, 8, 0, 0, 0]).expect("room");
         guest.put(8, &[24, 0, 0, 0, 9, 0, 0, 0]).expect("room");
         let (pieces, total) = guest.pieces(0, 1).expect("one good piece");

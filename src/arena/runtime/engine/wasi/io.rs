@@ -5,14 +5,11 @@ use super::files::{File, FileKind};
 use super::guest::Guest;
 use super::state::State;
 use crate::runtime::engine::inbox::ReadResult;
-use crate::wire::Stream;
 
 /// Bytes read at once.
 const MOST_READ: u64 = 1 << 20;
 /// Bytes of output written at once; programs write the rest again.
 const MOST_OUTPUT: usize = 64 << 10;
-/// Bytes copied that cost about as much as one instruction of a module.
-const COPIED_PER_FUEL: usize = 64;
 
 /// File types of preview 1.
 const CHARACTER_DEVICE: u8 = 2;
@@ -189,7 +186,6 @@ pub(super) fn fd_read(
     if is_channel {
         state.inbox.touch();
     }
-    state.cost += (data.len() / COPIED_PER_FUEL) as u64;
     guest.scatter(&pieces, &data)?;
     guest.put_u32(out, u32::try_from(data.len()).map_err(|_| Errno::Overflow)?)
 }
@@ -209,7 +205,7 @@ pub(super) fn fd_write(
     let written = match &file.kind {
         FileKind::Output(stream) => {
             let data = guest.gather(&pieces, MOST_OUTPUT)?;
-            write_output(state, *stream, &data)?;
+            state.write(*stream, &data)?;
             data.len()
         }
         FileKind::Channel(channel) if channel.write => {
@@ -218,7 +214,6 @@ pub(super) fn fd_write(
             }
             let data = guest.gather(&pieces, state.largest)?;
             if !data.is_empty() {
-                state.cost += (data.len() / COPIED_PER_FUEL) as u64;
                 state.publish(&channel.topic, &data, file.nonblock)?;
             }
             data.len()
@@ -227,11 +222,6 @@ pub(super) fn fd_write(
         FileKind::Input(_) | FileKind::Channel(_) => return Err(Errno::BadFile.into()),
     };
     guest.put_u32(out, u32::try_from(written).map_err(|_| Errno::Overflow)?)
-}
-
-fn write_output(state: &mut State, stream: Stream, data: &[u8]) -> Result<(), Fault> {
-    state.cost += (data.len() / COPIED_PER_FUEL) as u64;
-    state.write(stream, data)
 }
 
 /// Whether a file is open for writing.

@@ -56,14 +56,14 @@ fn call(
     mut caller: Caller<'_, State>,
     function: impl FnOnce(&mut Guest, &mut State) -> Result<(), Fault>,
 ) -> Result<u32, Error> {
-    let outcome = match caller.data().memory {
-        Some(memory) => {
-            let (data, state) = memory.data_and_store_mut(&mut caller);
-            function(&mut Guest(data), state)
-        }
-        None => function(&mut Guest(&mut []), caller.data_mut()),
+    let memory = caller.data().memory;
+    let (data, state): (&mut [u8], _) = match memory {
+        Some(memory) => memory.data_and_store_mut(&mut caller),
+        None => (&mut [], caller.data_mut()),
     };
-    let cost = std::mem::take(&mut caller.data_mut().cost);
+    let mut guest = Guest::new(data);
+    let outcome = function(&mut guest, state);
+    let cost = guest.cost();
     if cost > 0 {
         let left = caller.get_fuel()?.saturating_sub(cost);
         caller.set_fuel(left)?;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Bytes of a path.
 const MOST_PATH: u32 = 1024;
+/// Price of comparing a path with a channel, in simple instructions of a module.
+const CHANNEL_COST: u64 = 4;
 
 /// `oflags` of preview 1: it must be a directory.
 const O_DIRECTORY: u32 = 2;
@@ -74,6 +76,9 @@ fn find(
 ) -> Result<(PathTarget, String), Fault> {
     let (base, _) = folder(state, fd)?;
     let path = guest.text(at, len, MOST_PATH)?;
+    // They are joined, and compared with each channel.
+    guest.charge_bytes(base.len() + path.len());
+    guest.charge(state.channels.len() as u64 * CHANNEL_COST);
     let path = channels::join(&base, &path).ok_or(Errno::NotCapable)?;
     Ok((channels::find(&state.channels, &path), path))
 }

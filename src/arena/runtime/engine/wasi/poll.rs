@@ -161,7 +161,7 @@ pub(super) fn poll_oneoff(
     if count == 0 || count > MOST {
         return Err(Errno::Invalid.into());
     }
-    state.cost += u64::from(count) * COST;
+    guest.charge(u64::from(count) * COST);
     // Check the results' address before waiting.
     guest.bytes_mut(events, count * EVENT)?;
     guest.put_u32(out, 0)?;

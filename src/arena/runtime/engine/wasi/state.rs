@@ -34,8 +34,6 @@ pub(in crate::runtime::engine) struct State {
     pub(in crate::runtime::engine) room: MemoryLimiter,
     /// Its memory, once it exists.
     pub(in crate::runtime::engine) memory: Option<wasmi::Memory>,
-    /// Cost of the function that it called last, in fuel.
-    pub(super) cost: u64,
     /// When it started.
     pub(super) began: Instant,
     host: Arc<dyn Host>,
@@ -87,7 +85,6 @@ impl State {
             inbox,
             room: MemoryLimiter::new(spec.limits.memory, spec.limits.table_elements),
             memory: None,
-            cost: 0,
             began: now,
             host,
             out: Lines::default(),
