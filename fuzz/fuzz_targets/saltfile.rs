@@ -1,7 +1,7 @@
 #![no_main]
 
-#[path = "../src/bodies.rs"]
+#[path = "../src/programs.rs"]
 #[allow(dead_code)]
-mod bodies;
+mod programs;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::saltfile(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| programs::saltfile(data));

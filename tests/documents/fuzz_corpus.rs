@@ -3,6 +3,8 @@
 
 #[path = "../../fuzz/src/bodies.rs"]
 mod bodies;
+#[path = "../../fuzz/src/programs.rs"]
+mod programs;
 
 use std::path::{Path, PathBuf};
 
@@ -81,9 +83,12 @@ impl Dice {
     }
 }
 
+fn all() -> impl Iterator<Item = &'static bodies::Entry> {
+    bodies::ALL.iter().chain(programs::ALL)
+}
+
 fn exercise(target: &str) {
-    let (_, body) = bodies::ALL
-        .iter()
+    let (_, body) = all()
         .find(|(name, _)| *name == target)
         .expect("a known target");
     let seeds = seeds(target);
@@ -113,7 +118,7 @@ macro_rules! targets {
         #[test]
         fn every_target_has_its_test_and_its_file() {
             let tested = [$(stringify!($name)),*];
-            for (name, _) in bodies::ALL {
+            for (name, _) in all() {
                 assert!(tested.contains(name), "{name}");
                 let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/fuzz_targets/{name}.rs"));
                 assert!(file.is_file(), "{name}");
