@@ -1,8 +1,8 @@
 //! The part of the crate `halite` that the targets use.
 
+pub mod cli;
+
 pub use halite_arena as arena;
-#[cfg(feature = "programs")]
-pub use halite_cli as cli;
 pub use halite_collective as collective;
 pub use halite_crypto as crypto;
 pub use halite_jinja as jinja;

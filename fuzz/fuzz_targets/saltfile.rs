@@ -1,7 +1,7 @@
 #![no_main]
 
-#[path = "../src/programs.rs"]
+#[path = "../src/bodies.rs"]
 #[allow(dead_code)]
-mod programs;
+mod bodies;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| programs::saltfile(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::saltfile(data));

@@ -10,7 +10,7 @@ mod modules;
 
 pub use genuine::collective_security;
 pub use judged::collective_filter;
-pub use limits::{envelope_peek, ext_types, jinja_budget, kwargs, target_regex};
+pub use limits::{envelope_peek, ext_types, jinja_budget, kwargs, saltfile, target_regex};
 pub use modules::arena_module;
 
 use halite::arena::wire::{Body as ArenaBody, Channel, Json, Message, Module, Policy, Runtime};
@@ -68,6 +68,7 @@ pub const ALL: &[Entry] = &[
     ("target_regex", target_regex),
     ("jinja_budget", jinja_budget),
     ("kwargs", kwargs),
+    ("saltfile", saltfile),
 ];
 
 /// Key of the test vectors.

@@ -7,6 +7,7 @@ use halite::wire::budget::Budget;
 use halite::wire::envelope::{clear_load, peek_cmd};
 use halite::wire::msgpack::{self, Profile, Reader};
 use halite::wire::{Value, yaml};
+use std::sync::LazyLock;
 
 /// A load in the clear: the request server and the worker read the same command from it, wherever it is cut.
 pub fn envelope_peek(data: &[u8]) {
@@ -170,4 +171,24 @@ pub fn kwargs(data: &[u8]) {
     }
     let after = size(yaml::wire_input(&args, &["a".to_owned()]));
     assert!(after <= 32 * before + 1024, "{before} became {after}");
+}
+
+static COMMANDS: LazyLock<Vec<clap::Command>> = LazyLock::new(halite::cli::commands);
+
+/// A Saltfile, for each command.
+pub fn saltfile(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Ok(Value::Map(content)) = yaml::parse(text) else {
+        return;
+    };
+    for command in COMMANDS.iter() {
+        let words = halite::cli::saltfile::words(command, &content, |_| false);
+        // Whatever it says, it adds options and nothing else.
+        for word in words.unwrap_or_default() {
+            let word = word.to_string_lossy().into_owned();
+            assert!(word.starts_with("--") && word.len() > 2, "{word:?}");
+        }
+    }
 }

@@ -3,8 +3,6 @@
 
 #[path = "../../fuzz/src/bodies.rs"]
 mod bodies;
-#[path = "../../fuzz/src/programs.rs"]
-mod programs;
 
 use std::path::{Path, PathBuf};
 
@@ -83,12 +81,9 @@ impl Dice {
     }
 }
 
-fn all() -> impl Iterator<Item = &'static bodies::Entry> {
-    bodies::ALL.iter().chain(programs::ALL)
-}
-
 fn exercise(target: &str) {
-    let (_, body) = all()
+    let (_, body) = bodies::ALL
+        .iter()
         .find(|(name, _)| *name == target)
         .expect("a known target");
     let seeds = seeds(target);
@@ -118,7 +113,7 @@ macro_rules! targets {
         #[test]
         fn every_target_has_its_test_and_its_file() {
             let tested = [$(stringify!($name)),*];
-            for (name, _) in all() {
+            for (name, _) in bodies::ALL {
                 assert!(tested.contains(name), "{name}");
                 let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fuzz/fuzz_targets/{name}.rs"));
                 assert!(file.is_file(), "{name}");
