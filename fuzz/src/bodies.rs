@@ -35,6 +35,7 @@ use halite::wire::yaml;
 use halite::wire::zmtp;
 use halite::wire::{Map, Value};
 use halite_ipc::{Decoder, Event};
+use std::sync::LazyLock;
 
 /// A target's name and body.
 pub type Entry = (&'static str, fn(&[u8]));
@@ -106,8 +107,9 @@ pub fn envelope(data: &[u8]) {
 
 /// Ciphertext from anybody, and documents from somebody who has the key.
 pub fn crypticle_loads(data: &[u8]) {
-    let crypticle = Crypticle::new(&KeyString::from_text(KEY).expect("the key is right"));
-    let _ = crypticle.loads(data, None);
+    static KEYS: LazyLock<Crypticle> =
+        LazyLock::new(|| Crypticle::new(&KeyString::from_text(KEY).expect("the key is right")));
+    let crypticle = &*KEYS;
     let _ = crypticle.loads(data, Some(NONCE));
     let _ = crypticle.peek(data, 320);
     let sealed = crypticle.encrypt(data);
@@ -272,17 +274,19 @@ pub fn jinja(data: &[u8]) {
 /// The stream of a sysinspect connection, whole and in pieces; each body as either side's message
 /// in each dialect. What was read is written and read again.
 pub fn sysinspect(data: &[u8]) {
-    assert_eq!(frames(data, data.len().max(1)), frames(data, 3));
-    let (mut bodies, _) = frames(data, data.len().max(1));
+    let whole = frames(data, data.len().max(1));
+    assert_eq!(whole, frames(data, 3));
+    let (mut bodies, _) = whole;
     bodies.push(data.to_vec());
     for body in &bodies {
         let _ = First::of(body);
         for dialect in [Dialect::Seed, Dialect::E1, Dialect::Modern] {
             if let Ok(message) = MinionMessage::decode(body, dialect) {
                 let _ = sysinspect::payload_value(&message.data);
-                let again = MinionMessage::decode(&message.encode(dialect), dialect);
+                let bytes = message.encode(dialect);
+                let again = MinionMessage::decode(&bytes, dialect);
                 let again = again.expect("what was encoded can be decoded");
-                assert_eq!(again.encode(dialect), message.encode(dialect));
+                assert_eq!(again.encode(dialect), bytes);
             }
             if let Ok(message) = MasterMessage::decode(body, dialect) {
                 addressed(&message.targets);

@@ -33,20 +33,7 @@ pub fn envelope_peek(data: &[u8]) {
 
 /// Extensions, lists and maps inside each other, as the bytes say: the innermost is the first.
 pub fn ext_types(data: &[u8]) {
-    let mut bytes = vec![0xc0];
-    for step in data.iter().take(4096) {
-        let inner = std::mem::take(&mut bytes);
-        match step % 8 {
-            0 => bytes = extension(79, &[&b"\x92\xa1n"[..], &inner].concat()),
-            1 => bytes = extension(79, &inner),
-            2 => bytes = extension(78, &inner),
-            3 => bytes = extension(i8::from_ne_bytes([*step]), &inner),
-            4 => bytes = [&b"\x91"[..], &inner].concat(),
-            5 => bytes = [&b"\x81\xa1k"[..], &inner].concat(),
-            6 => bytes = [&b"\x81"[..], &inner, b"\xc0"].concat(),
-            _ => bytes = [&b"\x93\x01"[..], &inner, &[*step & 0x7f]].concat(),
-        }
-    }
+    let bytes = nested(&data[..data.len().min(4096)]);
     let mut reader = Reader::new(&bytes);
     let skipped = reader.skip().map(<[u8]>::len);
     if let Ok(value) = msgpack::decode(&bytes) {
@@ -58,9 +45,33 @@ pub fn ext_types(data: &[u8]) {
     let _ = clear_load(&[&b"\x81\xa1x"[..], &bytes].concat());
 }
 
-fn extension(kind: i8, data: &[u8]) -> Vec<u8> {
-    let length = (data.len() as u32).to_be_bytes();
-    [&[0xc9][..], &length, &kind.to_be_bytes(), data].concat()
+fn nested(steps: &[u8]) -> Vec<u8> {
+    // What stands before the innermost is written backwards, so that each step is as short as its own bytes.
+    let (mut before, mut behind) = (vec![0xc0], Vec::new());
+    for step in steps {
+        let length = before.len() + behind.len();
+        let (kind, name, tail) = match step % 8 {
+            0 => (Some(79), &b"\x92\xa1n"[..], None),
+            1 => (Some(79), &b""[..], None),
+            2 => (Some(78), &b""[..], None),
+            3 => (Some(*step), &b""[..], None),
+            4 => (None, &b"\x91"[..], None),
+            5 => (None, &b"\x81\xa1k"[..], None),
+            6 => (None, &b"\x81"[..], Some(0xc0)),
+            _ => (None, &b"\x93\x01"[..], Some(step & 0x7f)),
+        };
+        before.extend(name.iter().rev());
+        behind.extend(tail);
+        if let Some(kind) = kind {
+            before.push(kind);
+            let length = (length + name.len()) as u32;
+            before.extend(length.to_be_bytes().iter().rev());
+            before.push(0xc9);
+        }
+    }
+    before.reverse();
+    before.extend(behind);
+    before
 }
 
 fn depth(value: &Value) -> usize {

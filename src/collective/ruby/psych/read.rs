@@ -23,7 +23,7 @@ pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
     let text = std::str::from_utf8(data).map_err(|_| malformed("it is not UTF-8"))?;
     check_characters(text).map_err(|e| malformed(&e.to_string()))?;
     let mut documents = 0;
-    let mut parser = Parser::new_from_str(text);
+    let mut parser = Parser::new_from_str(without_end(text));
     while let Some(step) = parser.next_event() {
         let (event, _) = step.map_err(|e| scan_error(&e))?;
         match event {
@@ -56,6 +56,13 @@ pub fn read(data: &[u8]) -> Result<Datum, DatumError> {
         }
     }
     Ok(reader.root.unwrap_or_default())
+}
+
+/// The text without the mark of its end, which says nothing here. libyaml puts it behind text that ends in empty lines; if
+/// there are only such lines, the parser would take the mark for one of them.
+fn without_end(text: &str) -> &str {
+    let before = text.strip_suffix("...\n");
+    before.filter(|text| text.ends_with('\n')).unwrap_or(text)
 }
 
 fn malformed(what: &str) -> DatumError {

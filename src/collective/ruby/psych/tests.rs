@@ -27,6 +27,7 @@ fn documents() -> Vec<(&'static str, Datum)> {
         ("--- \"a\\n\\n\"\n", "a\n\n".into()),
         ("--- |-\n  a\n  b\n", "a\nb".into()),
         ("--- |+\n  a\n  b\n\n...\n", "a\nb\n\n".into()),
+        ("--- |2+\n\n\n\n...\n", "\n\n\n".into()),
         ("--- |2-\n   a\n  b\n", " a\nb".into()),
         ("--- !!str '<<'\n", "<<".into()),
         ("--- \"y\"\n", "y".into()),
