@@ -22,6 +22,9 @@ const BATCH_BYTES: usize = 8 << 20;
 /// Largest return, in bytes; half of what `max_request_size` is by default. Nothing else says that the upper master would refuse
 /// it, again and again.
 const LARGEST: usize = 64 << 20;
+/// Deepest nesting of what is passed on. It becomes part of a message, of which the upper master reads a hundred levels; it
+/// would refuse a deeper one, and whatever is sent with it, again and again.
+const DEEPEST: usize = 90;
 /// What a value takes beside its text.
 const VALUE: usize = 32;
 
@@ -78,17 +81,37 @@ fn size(value: &Value) -> usize {
     inner + VALUE
 }
 
-/// [`part`], without a value that is too large to be passed on.
+/// Whether a value has too many levels to be passed on.
+pub fn is_too_deep(value: &Map) -> bool {
+    fn levels(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+            Value::Map(map) => 1 + deepest(map),
+            _ => 0,
+        }
+    }
+    fn deepest(map: &Map) -> usize {
+        let each = map
+            .iter()
+            .map(|(key, value)| levels(key).max(levels(value)));
+        each.max().unwrap_or(0)
+    }
+    deepest(value) > DEEPEST
+}
+
+/// [`part`], without a value that is too large or too deep to be passed on.
 fn bounded_part(load: &Map) -> (Value, usize) {
     let mut part = part(load);
     let all = |part: &Map| part.iter().map(|(_, value)| size(value)).sum::<usize>();
     let bytes = all(&part);
-    if bytes > LARGEST {
+    if bytes > LARGEST || is_too_deep(&part) {
         let text = format!(
-            "This return has about {} MiB, too many for a syndic to pass on. The master below has it.",
+            "This return, of about {} MiB, is too large or too deep for a syndic to pass on. The master below has it.",
             bytes >> 20
         );
-        part.remove("fun_args");
+        // The other fields may be what is too large or too deep.
+        let small = |value: &Value| matches!(value, Value::Int(_) | Value::Bool(_));
+        part.0.retain(|(_, value)| small(value));
         part.set("return", text);
     }
     let part = Value::Map(part);
@@ -127,6 +150,10 @@ impl ForwardQueue {
     pub fn add_event(&mut self, tag: &str, data: Map) {
         // A return code marks a return in another form, which is forwarded as a return.
         if data.contains("retcode") {
+            return;
+        }
+        if is_too_deep(&data) {
+            log::warn!("event {tag} is too deep to be passed on; dropped");
             return;
         }
         if self.events.len() >= MAX_EVENTS || self.event_bytes >= MAX_BYTES {
@@ -222,7 +249,7 @@ impl ForwardQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_wire::map;
+    use halite_wire::{map, msgpack};
 
     fn jid(n: u32) -> Jid {
         format!("202611211200000000{n:02}").parse().unwrap()
@@ -300,6 +327,40 @@ mod tests {
             assert!((1..=8).contains(&queue.take_events().len()));
         }
         assert!(queue.events.is_empty());
+    }
+
+    /// A single one would keep the returns of all others from the upper master.
+    #[test]
+    fn what_is_too_deep_for_the_upper_master_is_not_sent() {
+        let nested = |levels: usize| {
+            let deeper = |value: Value, _| Value::Array(vec![value]);
+            (0..levels).fold(Value::from(1), deeper)
+        };
+        let mut queue = ForwardQueue::default();
+        for levels in 0..100 {
+            let id = format!("m{levels}");
+            queue.add_return(
+                &jid(1),
+                &id,
+                &map! {"return" => nested(levels), "retcode" => 0},
+            );
+            queue.add_return(
+                &jid(2),
+                &id,
+                &map! {"return" => 1, "fun_args" => nested(levels)},
+            );
+            queue.add_event("t", map! {"n" => nested(levels)});
+        }
+        let (events, returns) = (queue.take_events(), queue.take_returns());
+        assert_eq!((events.len(), returns.len()), (DEEPEST + 1, 2));
+        let jobs: Vec<Value> = returns
+            .into_iter()
+            .map(|(_, job)| map! {"return" => job.by_id}.into())
+            .collect();
+        for message in [map! {"events" => events}, map! {"load" => jobs}] {
+            let packed = msgpack::encode_map(&message, msgpack::Profile::Wire);
+            assert!(msgpack::decode(&packed).is_ok());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The thread that forwards returns and events to the upper master (`salt/minion.py
 //! SyndicManager._forward_events`, `Syndic._return_pub_multi`).
 
-use super::forward_queue::Returns;
+use super::forward_queue::{Returns, is_too_deep};
 use super::{Shared, Upper};
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::session::lock;
@@ -256,7 +256,7 @@ impl Forwarder {
             return Map::new();
         }
         match self.jobs.get(jid) {
-            Ok(Some(job)) => job.load,
+            Ok(Some(job)) if !is_too_deep(&job.load) => job.load,
             _ => Map::new(),
         }
     }
