@@ -2,7 +2,9 @@
 //! SyndicManager._process_event`).
 
 use halite_sys::log_limiter::LogLimiter;
+use halite_wire::budget::Budget;
 use halite_wire::ids::{Jid, parse_return_tag};
+use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -18,13 +20,18 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_BATCH: usize = 500;
 /// Most bytes of returns or events in one message, unless it has only one of them. The upper master refuses messages above its
 /// `max_request_size`, and whatever is sent with such a one.
-const BATCH_BYTES: usize = 8 << 20;
+const BATCH_BYTES: usize = 4 << 20;
 /// Largest return, in bytes; half of what `max_request_size` is by default. Nothing else says that the upper master would refuse
 /// it, again and again.
 const LARGEST: usize = 64 << 20;
 /// Deepest nesting of what is passed on. It becomes part of a message, of which the upper master reads a hundred levels; it
 /// would refuse a deeper one, and whatever is sent with it, again and again.
 const DEEPEST: usize = 90;
+/// Most bytes of loads of jobs in one message. With [`BATCH_BYTES`], these are fewer values than the upper master reads in a
+/// message of any length.
+pub const LOAD_BYTES: usize = 2 << 20;
+/// Values that a return which is sent alone leaves to the rest of the message.
+const SPARE_VALUES: usize = 80_000;
 /// What a value takes beside its text.
 const VALUE: usize = 32;
 
@@ -70,7 +77,7 @@ pub fn part(load: &Map) -> Map {
 }
 
 /// About how many bytes a value takes, in memory and in a message.
-fn size(value: &Value) -> usize {
+pub fn size(value: &Value) -> usize {
     let inner = match value {
         Value::Str(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
@@ -99,12 +106,20 @@ pub fn is_too_deep(value: &Map) -> bool {
     deepest(value) > DEEPEST
 }
 
+/// Whether a return leaves no values to the rest of a message: a master reads a number that depends on the length.
+fn has_too_many_values(part: &Map) -> bool {
+    let packed = msgpack::encode_map(part, Profile::Wire);
+    let mut budget = Budget::of(packed.len());
+    budget.take(SPARE_VALUES).is_err() || msgpack::decode_load(&packed, budget).is_err()
+}
+
 /// [`part`], without a value that is too large or too deep to be passed on.
 fn bounded_part(load: &Map) -> (Value, usize) {
     let mut part = part(load);
     let all = |part: &Map| part.iter().map(|(_, value)| size(value)).sum::<usize>();
     let bytes = all(&part);
-    if bytes > LARGEST || is_too_deep(&part) {
+    if bytes > LARGEST || is_too_deep(&part) || (bytes > BATCH_BYTES && has_too_many_values(&part))
+    {
         let text = format!(
             "This return, of about {} MiB, is too large or too deep for a syndic to pass on. The master below has it.",
             bytes >> 20
@@ -249,7 +264,7 @@ impl ForwardQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_wire::{map, msgpack};
+    use halite_wire::map;
 
     fn jid(n: u32) -> Jid {
         format!("202611211200000000{n:02}").parse().unwrap()
@@ -317,16 +332,45 @@ mod tests {
         while queue.has_returns() {
             let batch = queue.take_returns();
             let returns: usize = batch.iter().map(|(_, job)| job.by_id.len()).sum();
-            assert!((1..=8).contains(&returns), "{returns}");
+            assert!((1..=4).contains(&returns), "{returns}");
             batches.push(batch);
         }
         assert_eq!((queue.held, queue.bytes), (0, 0));
         batches.into_iter().for_each(|batch| queue.put_back(batch));
         assert_eq!((queue.held, queue.bytes), (held, bytes));
         while queue.event_bytes > 0 {
-            assert!((1..=8).contains(&queue.take_events().len()));
+            assert!((1..=4).contains(&queue.take_events().len()));
         }
         assert!(queue.events.is_empty());
+    }
+
+    fn is_readable(message: &Map) -> bool {
+        let packed = msgpack::encode_map(message, Profile::Wire);
+        msgpack::decode_load(&packed, Budget::of(packed.len())).is_ok()
+    }
+
+    /// Each of these is accepted from a minion, but not two of them in a message.
+    #[test]
+    fn what_has_too_many_values_for_the_upper_master_is_not_sent() {
+        let mut queue = ForwardQueue::default();
+        for count in [100_000, 150_000, 200_000, 262_000, 300_000, 349_000] {
+            let load = map! {"return" => vec![Value::Nil; count]};
+            assert!(is_readable(&load));
+            queue.add_return(&jid(1), &format!("m{count}"), &load);
+        }
+        let mut whole = 0;
+        while queue.has_returns() {
+            let job = queue.take_returns().remove(0).1;
+            whole += job
+                .by_id
+                .iter()
+                .filter(|(_, part)| size(part) > 1 << 20)
+                .count();
+            let job_load = vec![Value::Nil; LOAD_BYTES / VALUE];
+            let job = map! {"return" => job.by_id, "load" => map! {"arg" => job_load}};
+            assert!(is_readable(&map! {"load" => vec![Value::from(job)]}));
+        }
+        assert_eq!(whole, 3);
     }
 
     /// A single one would keep the returns of all others from the upper master.
@@ -358,8 +402,7 @@ mod tests {
             .map(|(_, job)| map! {"return" => job.by_id}.into())
             .collect();
         for message in [map! {"events" => events}, map! {"load" => jobs}] {
-            let packed = msgpack::encode_map(&message, msgpack::Profile::Wire);
-            assert!(msgpack::decode(&packed).is_ok());
+            assert!(is_readable(&message));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The thread that forwards returns and events to the upper master (`salt/minion.py
 //! SyndicManager._forward_events`, `Syndic._return_pub_multi`).
 
-use super::forward_queue::{Returns, is_too_deep};
+use super::forward_queue::{LOAD_BYTES, Returns, is_too_deep, size};
 use super::{Shared, Upper};
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::session::lock;
@@ -151,9 +151,10 @@ impl Forwarder {
                 }
                 return Ok(true);
             }
+            let mut room = LOAD_BYTES;
             let loads: Vec<Value> = batch
                 .iter()
-                .map(|(jid, job)| self.load(jid, job).into())
+                .map(|(jid, job)| self.load(jid, job, &mut room).into())
                 .collect();
             let load = halite_wire::map! {
                 "cmd" => "_syndic_return", "id" => self.upper.id.as_str(), "load" => loads,
@@ -237,12 +238,12 @@ impl Forwarder {
         lock(&self.mine().queue).put_back(own);
     }
 
-    /// One job of a `_syndic_return`. Its load is included only once.
-    fn load(&mut self, jid: &Jid, job: &Returns) -> Map {
+    /// One job of a `_syndic_return`. Its load is included only once, and if there is room in the message.
+    fn load(&mut self, jid: &Jid, job: &Returns, room: &mut usize) -> Map {
         let mut load = halite_wire::map! {
             "id" => self.upper.id.as_str(), "jid" => jid.as_str(), "fun" => job.fun.clone(),
             "arg" => Value::Nil, "tgt" => Value::Nil, "tgt_type" => Value::Nil,
-            "load" => self.job_load(jid),
+            "load" => self.job_load(jid, room),
         };
         if let Some(master) = &job.master_id {
             load.set("master_id", master.clone());
@@ -251,12 +252,21 @@ impl Forwarder {
         load
     }
 
-    fn job_load(&self, jid: &Jid) -> Map {
+    fn job_load(&self, jid: &Jid, room: &mut usize) -> Map {
         if self.loads.contains(jid) {
             return Map::new();
         }
         match self.jobs.get(jid) {
-            Ok(Some(job)) if !is_too_deep(&job.load) => job.load,
+            Ok(Some(job)) if !is_too_deep(&job.load) => {
+                let bytes = job.load.iter().map(|(key, value)| size(key) + size(value));
+                match room.checked_sub(bytes.sum()) {
+                    Some(left) => {
+                        *room = left;
+                        job.load
+                    }
+                    None => Map::new(),
+                }
+            }
             _ => Map::new(),
         }
     }
