@@ -14,7 +14,7 @@ mod tests;
 
 pub use cache::FileFilter;
 pub use fetch::GetFile;
-pub use web::{Downloaded, GetUrl, MAX_CONTENT};
+pub use web::{Downloaded, GetUrl};
 
 use crate::context::{CallError, Context};
 use halite_channel::link::{Link, LinkError};
@@ -28,6 +28,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+/// Maximum size of content kept in memory.
+pub const MAX_CONTENT: u64 = 256 << 20;
 
 /// Why there is no file, although the file server may have it.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! `https://`.
 
 use super::fetch::{GetFile, PartFile, make_cache_dir};
-use super::{FileClient, FileError, Result, hash_file, url};
+use super::{FileClient, FileError, MAX_CONTENT, Result, hash_file, url};
 use halite_crypto::HashType;
 use halite_sys::daemon::write_atomic;
 use halite_sys::safe_open::{read_finite, read_text};
@@ -16,9 +16,6 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Download timeout (`http_request_timeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Maximum size of content kept in memory.
-pub const MAX_CONTENT: u64 = 256 << 20;
-
 /// Maximum size of a kept `ETag`.
 const MAX_TAG: u64 = 8 << 10;
 
