@@ -223,5 +223,7 @@ fn links_and_pipes_of_the_master_s_account_are_not_read() {
         lchown(pki.join("minions"), Some(65534), None).unwrap();
         let why = two.import().err().unwrap();
         assert!(why.ends_with("is a link that root does not own, and is not followed"));
+        let why = two.export().err().unwrap();
+        assert!(why.ends_with("is a link that root does not own, and is not followed"));
     }
 }

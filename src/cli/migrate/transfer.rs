@@ -40,6 +40,8 @@ pub(super) fn import(
     let mut done = TransferReport::new(from, to, how);
     let target = predicted_config(&source, to)?;
     check_separate(&source, &target)?;
+    check_links(&source)?;
+    check_links(&target)?;
     let _lock = if how.dry_run {
         None
     } else {
@@ -81,6 +83,8 @@ pub(super) fn export(
     check_exists(from)?;
     check_exists(to)?;
     let (source, target) = (load(from)?, load(to)?);
+    check_links(&source)?;
+    check_links(&target)?;
     let mut done = TransferReport::new(from, to, how);
     let _lock = lock_stopped(&source)?;
     if running(&target) {
@@ -114,7 +118,6 @@ fn transfer_all(
     done: &mut TransferReport,
 ) -> Result<(), String> {
     let (from, to) = (local::key_files(source), local::key_files(target));
-    check_links(source)?;
     let way = transfer_mode(how);
     done.master = transfer_master_key(source, target, more, how, false)?;
     done.keys = transfer::keys(&from, &to, way).map_err(|e| with_path(&target.pki_dir, &e))?;
@@ -126,7 +129,8 @@ fn transfer_all(
     Ok(())
 }
 
-/// Refuses directories of a master that are links of its account: what root reads there is given to that account.
+/// Refuses directories of a master that are links of its account: what root reads there is given to that account, and
+/// what it writes there would land elsewhere.
 fn check_links(config: &MasterConfig) -> Result<(), String> {
     let keys = KeyState::ALL.map(|state| config.minion_keys(state.dir()));
     let cache = ["minions", "grains", "pillar", "mine", "jobs"].map(|d| config.cachedir.join(d));

@@ -16,7 +16,6 @@ use ureq::tls::{RootCerts, TlsConfig, TlsProvider};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Download timeout (`http_request_timeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
-
 /// Maximum size of a kept `ETag`.
 const MAX_TAG: u64 = 8 << 10;
 

@@ -29,7 +29,7 @@ const TAR: [&str; 10] = [
 ];
 
 /// Most bytes of all names in an archive.
-const MOST_NAMES: usize = 256 << 20;
+const MOST_NAMES: usize = 64 << 20;
 /// Most bytes that describe one member: headers, and the long name that libraries read into memory.
 const MOST_HEADERS: u64 = 1 << 20;
 
