@@ -215,6 +215,11 @@ fn links_and_pipes_of_the_master_s_account_are_not_read() {
     assert!(two.import().is_err());
     fs::remove_file(pki.join("master.pub")).unwrap();
 
+    // What Salt 3008 leaves when it renames the key.
+    fs::rename(pki.join("master.pem"), pki.join("hub.pem")).unwrap();
+    symlink(pki.join("hub.pem"), pki.join("master.pem")).unwrap();
+    two.import().unwrap();
+
     // The operator may use links, the account may not.
     fs::rename(pki.join("minions"), at("elsewhere")).unwrap();
     symlink(at("elsewhere"), pki.join("minions")).unwrap();

@@ -142,6 +142,24 @@ pub enum MasterKey {
     Conflict,
 }
 
+/// A file of a key directory; `None` if there is none. Only links to files of the same directory are followed: Salt 3008
+/// leaves such ones as `master.pem` and `master.pub` when it renames a key.
+fn read_key(store: &LocalKeys, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let dir = store.pki_dir();
+    let mut path = dir.join(name);
+    if let Ok(target) = std::fs::read_link(&path) {
+        let beside = dir.join(&target);
+        if beside.parent() == Some(dir) && beside.file_name().is_some() {
+            path = beside;
+        }
+    }
+    match read_regular(&path, LARGEST_KEY) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
+    }
+}
+
 /// Copies the master's key pair, and the files named in `more` (a signing key pair, a signature) where they exist.
 /// An existing key of the target is replaced only if no minion is accepted there.
 ///
@@ -154,18 +172,10 @@ pub fn master_key(
     how: TransferOptions,
 ) -> io::Result<MasterKey> {
     let name = "master.pem";
-    let read = |store: &LocalKeys, name: &str| match read_regular(
-        &store.pki_dir().join(name),
-        LARGEST_KEY,
-    ) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    };
-    let Some(own) = read(from, name)? else {
+    let Some(own) = read_key(from, name)? else {
         return Ok(MasterKey::None);
     };
-    if let Some(there) = read(to, name)?
+    if let Some(there) = read_key(to, name)?
         && clean_key(&String::from_utf8_lossy(&there)) != clean_key(&String::from_utf8_lossy(&own))
         && !to.list(KeyState::Accepted)?.is_empty()
     {
@@ -177,10 +187,10 @@ pub fn master_key(
     let mut copied = Vec::new();
     let pair = [name.to_owned(), "master.pub".to_owned()];
     for name in pair.iter().chain(more) {
-        let Some(bytes) = read(from, name)? else {
+        let Some(bytes) = read_key(from, name)? else {
             continue;
         };
-        if read(to, name)?.is_some_and(|there| there == bytes) {
+        if read_key(to, name)?.is_some_and(|there| there == bytes) {
             continue;
         }
         let mode = if name.ends_with(".pem") { 0o400 } else { 0o644 };
