@@ -318,6 +318,9 @@ fn flood(
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
             continue;
         };
+        // A connection that is no longer read is given up too.
+        let patience = Some(Duration::from_secs(5));
+        stream.set_write_timeout(patience).unwrap();
         let mut bytes = zmtp::handshake(kind);
         while stream.write_all(&bytes).is_ok() && Instant::now() < end {
             sent += bytes.len() as u64;
