@@ -70,7 +70,8 @@ enum Pattern {
     Glob(Glob),
     Regex(Box<PyRegex>),
     Exact(String),
-    Never,
+    /// None that can be compiled, and why.
+    Never(String),
 }
 
 /// Whether data certainly matches an expression; one over the limits matches nothing.
@@ -136,16 +137,15 @@ impl DataExpr {
     pub(super) fn checked(self) -> Result<DataExpr, TargetError> {
         let mut fault = None;
         for (start, _) in self.patterns.iter().skip(1) {
-            let pattern = &self.text[*start..];
-            match PyRegex::new(pattern) {
-                Ok(_) => return Ok(self),
-                Err(reason) => fault = Some((pattern.to_owned(), reason)),
-            }
+            let Some(Pattern::Never(reason)) = self.pattern(*start) else {
+                return Ok(self);
+            };
+            fault = Some(TargetError::Regex {
+                pattern: self.text[*start..].to_owned(),
+                reason: reason.clone(),
+            });
         }
-        match fault {
-            None => Ok(self),
-            Some((pattern, reason)) => Err(TargetError::Regex { pattern, reason }),
-        }
+        fault.map_or(Ok(self), Err)
     }
 
     /// The only top-level name of the data that the result depends on, provided that all names there are text: if the
@@ -229,7 +229,7 @@ impl Pattern {
             Compare::Exact => Pattern::Exact(text),
             Compare::Regex => match PyRegex::new(&text) {
                 Ok(regex) => Pattern::Regex(Box::new(regex)),
-                Err(_) => Pattern::Never,
+                Err(reason) => Pattern::Never(reason),
             },
         }
     }
@@ -239,7 +239,7 @@ impl Pattern {
             Pattern::Glob(glob) => Ok(glob.matches(text)),
             Pattern::Regex(regex) => regex.matches(text),
             Pattern::Exact(own) => Ok(own == text),
-            Pattern::Never => Ok(false),
+            Pattern::Never(_) => Ok(false),
         }
     }
 }
